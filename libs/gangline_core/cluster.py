@@ -1,0 +1,130 @@
+"""The machines: nodes with their GPUs, what is in use on them, and the pools they belong to."""
+
+from msgspec import Struct, field
+
+from gangline_core.ids import NodeId, TaskId
+from gangline_core.job import Task
+
+LEVELS_INSIDE_NODE = ("nvlink", "socket", "node")
+"""Topology levels that end at the node, smallest first; levels above come from the pool."""
+
+
+class Gpu(Struct, frozen=True, omit_defaults=True):
+    """One GPU of a node."""
+
+    index: int
+    model: str
+    memory_mib: int
+    uuid: str = ""
+    socket: int = 0
+    """CPU socket (NUMA node) it hangs on."""
+    island: int = 0
+    """NVLink island inside the node; GPUs of one island reach each other without PCIe."""
+    healthy: bool = True
+    problem: str = ""
+
+
+class Taint(Struct, frozen=True, omit_defaults=True):
+    """A mark that keeps jobs away which do not tolerate it."""
+
+    key: str
+    value: str = ""
+
+
+class Node(Struct, frozen=True, omit_defaults=True):
+    """One machine as its agent described it, with what administrators and telemetry added."""
+
+    id: NodeId
+    agent: str
+    """Name of the agent that carries the node; facts about it come on lane agent.<agent>."""
+    cpu_milli: int
+    memory_mib: int
+    gpus: tuple[Gpu, ...] = ()
+    pool: str = "default"
+    labels: dict[str, str] = {}
+    taints: tuple[Taint, ...] = ()
+    devices: dict[str, int] = {}
+    address: str = "127.0.0.1"
+    """Where the node's processes are reached by the gang."""
+    drained: bool = False
+    drain_why: str = ""
+    lost: bool = False
+    seen_ms: int = 0
+    problem: str = ""
+    """Why the node takes no GPU work although it is there, such as a failing NVML; empty when all is well."""
+
+    @property
+    def takes_work(self) -> bool:
+        """True when new tasks may be placed here."""
+        return not (self.drained or self.lost or self.problem)
+
+
+class Pool(Struct, frozen=True, omit_defaults=True):
+    """A logical domain of nodes with its own queue and placement leader."""
+
+    name: str
+    levels: dict[str, int] = field(default_factory=lambda: {"high": 1000, "normal": 0, "low": -1000})
+    """Queue levels and the priority band each adds to its jobs."""
+    topology: dict[str, str] = field(
+        default_factory=lambda: {"rack": "topology.gangline.dev/rack", "block": "topology.gangline.dev/block"}
+    )
+    """Administrator-named topology levels above the node, smallest first: level -> node label that names the domain."""
+
+
+class Policy(Struct, frozen=True, omit_defaults=True):
+    """How one pool orders, places and preempts; everything here may be changed while jobs run."""
+
+    ordering: str = "weighted"
+    """A name in gangline_core.ordering.ORDERINGS."""
+    formula: str = "level + 1000 * priority + 10 * age_hours - 0.1 * gpus"
+    """The weighted ordering's expression over named factors (see docs)."""
+    placement: str = "best_fit"
+    """A name in gangline_core.placement.PLACERS."""
+    preemption: bool = True
+    shrink: bool = True
+    backfill: bool = True
+    elastic_growth: bool = True
+    starvation_s: int = 3600
+    """After this wait a job goes before everything younger, whatever the formula says."""
+    candidates_max: int = 1000
+    """Most jobs one round looks at."""
+    candidates_per_shape: int = 64
+    """Most jobs of one shape in one round; further equal jobs cannot fare better."""
+    version: int = 0
+
+
+class NodeUse:
+    """What is taken on one node; changed only by the fold, by whole tasks."""
+
+    __slots__ = ("cpu_milli", "devices", "gpu_memory_mib", "gpu_milli", "memory_mib", "tasks")
+
+    def __init__(self, gpu_count: int) -> None:
+        """Empty use of a node with `gpu_count` GPUs."""
+        self.cpu_milli = 0
+        self.memory_mib = 0
+        self.gpu_milli = [0] * gpu_count
+        self.gpu_memory_mib = [0] * gpu_count
+        self.devices: dict[str, int] = {}
+        self.tasks: dict[TaskId, None] = {}
+
+    def add(self, task: Task, sign: int) -> None:
+        """Take (`sign` 1) or give back (`sign` -1) a task's room."""
+        self.cpu_milli += sign * task.cpu_milli
+        self.memory_mib += sign * task.memory_mib
+        for share in task.gpus:
+            self._reach(share.index)
+            self.gpu_milli[share.index] += sign * share.milli
+            self.gpu_memory_mib[share.index] += sign * share.memory_mib
+        for device, count in task.devices.items():
+            self.devices[device] = self.devices.get(device, 0) + sign * count
+        if sign > 0:
+            self.tasks[task.id] = None
+        else:
+            self.tasks.pop(task.id, None)
+
+    def _reach(self, index: int) -> None:
+        """Keep room in the lists for a GPU the node no longer reports but a task still holds."""
+        missing = index + 1 - len(self.gpu_milli)
+        if missing > 0:
+            self.gpu_milli.extend([0] * missing)
+            self.gpu_memory_mib.extend([0] * missing)

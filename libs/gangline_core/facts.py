@@ -1,0 +1,378 @@
+"""Every fact there is: past tense, frozen, each with exactly one writer (see gangline_wire.lanes)."""
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from gangline_core.cluster import Node, Policy, Pool
+from gangline_core.groups import Group, Token, User
+from gangline_core.ids import JobId, NodeId, TaskId
+from gangline_core.job import GpuShare
+from gangline_core.reasons import Reason
+from gangline_core.spec import JobSpec
+
+
+class FactBase(Struct, frozen=True, omit_defaults=True, tag_field="fact"):
+    """What all facts share: they are values, and their type's name is written beside them."""
+
+
+class LeadershipTaken(FactBase, frozen=True, tag=True):
+    """A new leader begins to write this lane; from here on an older epoch cannot."""
+
+    holder: str
+
+
+class JobAdmitted(FactBase, frozen=True, tag=True):
+    """A job passed the door and waits (or is held)."""
+
+    job: JobId
+    spec: JobSpec
+    submit_id: str
+    """The client's idempotency key, or one made by the gateway; a repeat gives the same answer."""
+    by: str
+    trace: str = ""
+
+
+class JobRejected(FactBase, frozen=True, tag=True):
+    """A job was refused at the door; nothing was charged."""
+
+    spec: JobSpec
+    submit_id: str
+    by: str
+    reason: Reason
+
+
+class CancelRequested(FactBase, frozen=True, tag=True):
+    """Somebody with the right to do so wants the job to end."""
+
+    job: JobId
+    by: str
+    why: str = ""
+
+
+class HoldSet(FactBase, frozen=True, tag=True):
+    """A job is held (a running one is suspended) or released."""
+
+    job: JobId
+    held: bool
+    by: str
+
+
+class GroupSet(FactBase, frozen=True, tag=True):
+    """A group was made or changed as a whole."""
+
+    group: Group
+    by: str
+    why: str = ""
+
+
+class UserSet(FactBase, frozen=True, tag=True):
+    """A user was made a member of a group, or changed."""
+
+    user: User
+    by: str
+    why: str = ""
+
+
+class PoolSet(FactBase, frozen=True, tag=True):
+    """A pool was made or changed."""
+
+    pool: Pool
+    by: str
+
+
+class PolicySet(FactBase, frozen=True, tag=True):
+    """A pool's policy was changed; it holds from the next round on."""
+
+    pool: str
+    policy: Policy
+    by: str
+    why: str = ""
+
+
+class DrainSet(FactBase, frozen=True, tag=True):
+    """A node takes no new work (or takes it again); what runs goes on."""
+
+    node: NodeId
+    drained: bool
+    by: str
+    why: str = ""
+
+
+class TokenIssued(FactBase, frozen=True, tag=True):
+    """A bearer token exists; only its hash is written."""
+
+    token: Token
+    by: str
+
+
+class TokenRevoked(FactBase, frozen=True, tag=True):
+    """A bearer token no longer opens anything."""
+
+    digest: str
+    by: str
+
+
+class Candidate(Struct, frozen=True, array_like=True):
+    """One job of a round, in order: its score and each term of it, in millionths."""
+
+    job: JobId
+    score: int
+    terms: tuple[int, ...] = ()
+
+
+class KeptOut(Struct, frozen=True, omit_defaults=True):
+    """Jobs that did not enter the round, with the reason they share."""
+
+    reason: Reason
+    jobs: tuple[JobId, ...]
+
+
+class RoundOpened(FactBase, frozen=True, tag=True):
+    """Who may be placed now, in which order, and why the others may not. `now` of the round is the message's time."""
+
+    pool: str
+    round: int
+    candidates: tuple[Candidate, ...]
+    terms: tuple[str, ...] = ()
+    """Names of the candidates' terms."""
+    kept_out: tuple[KeptOut, ...] = ()
+    """Only jobs whose reason changed since it was last recorded."""
+    given_up: tuple[KeptOut, ...] = ()
+    """Jobs that can never run any more (a dependency failed) and end here."""
+    waiting: int = 0
+    policy_version: int = 0
+
+
+class TaskPlacement(Struct, frozen=True, omit_defaults=True):
+    """Where one member goes and what it holds there."""
+
+    role: str
+    index: int
+    node: NodeId
+    gpus: tuple[GpuShare, ...] = ()
+    cpu_milli: int = 0
+    memory_mib: int = 0
+    devices: dict[str, int] = {}
+
+
+class Placement(Struct, frozen=True, omit_defaults=True):
+    """A whole gang's places in rank order: member k of the tuple has rank k."""
+
+    job: JobId
+    attempt: int
+    tasks: tuple[TaskPlacement, ...]
+    port: int = 0
+    """Port on rank 0's node that the gang meets on; free among live gangs of that address."""
+    level: str = ""
+    """Smallest topology level that holds the whole gang."""
+    backfilled: bool = False
+
+
+class Growth(Struct, frozen=True, omit_defaults=True):
+    """Further members of a running elastic job; their ranks follow the existing ones."""
+
+    job: JobId
+    attempt: int
+    tasks: tuple[TaskPlacement, ...]
+
+
+class Refusal(Struct, frozen=True, omit_defaults=True):
+    """Candidates that could not be placed, with the reason they share."""
+
+    reason: Reason
+    jobs: tuple[JobId, ...]
+
+
+class Eviction(Struct, frozen=True, omit_defaults=True):
+    """A whole victim, the job it makes room for, and the rule that allows it."""
+
+    job: JobId
+    beneficiary: JobId
+    rule: str
+    lost_ms: int = 0
+    """Run time thrown away, times nothing: the victim's age in this run."""
+
+
+class Shrink(Struct, frozen=True, omit_defaults=True):
+    """Members an elastic job gives up, and the job they make room for."""
+
+    job: JobId
+    tasks: tuple[TaskId, ...]
+    beneficiary: JobId
+
+
+class Claim(Struct, frozen=True, omit_defaults=True):
+    """Exact room kept for a job while its victims stop; nobody else may take it."""
+
+    job: JobId
+    placement: Placement
+    victims: tuple[TaskId, ...]
+    """Tasks whose room the placement needs; it starts when all of them are gone."""
+    made_ms: int
+
+
+class Reservation(Struct, frozen=True, omit_defaults=True):
+    """Dated room for the oldest job that cannot start: it fits on these nodes from `start_ms` on."""
+
+    job: JobId
+    start_ms: int
+    tasks: tuple[TaskPlacement, ...]
+
+
+class RoundDecided(FactBase, frozen=True, tag=True):
+    """What one round came to."""
+
+    pool: str
+    round: int
+    placements: tuple[Placement, ...] = ()
+    growths: tuple[Growth, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    """Only jobs whose reason changed since it was last recorded."""
+    evictions: tuple[Eviction, ...] = ()
+    shrinks: tuple[Shrink, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    claims_dropped: tuple[JobId, ...] = ()
+    reservations: tuple[Reservation, ...] = ()
+    """All reservations that now hold; those not listed are gone."""
+    unplaced: int = 0
+    digest: str = ""
+    """Digest of the state the decision was made on."""
+
+
+class ResizeProposed(FactBase, frozen=True, tag=True):
+    """A running elastic job's role should have this size; the next round tries to give it."""
+
+    pool: str
+    job: JobId
+    role: str
+    size: int
+    why: str = ""
+
+
+class ExitCause(StrEnum):
+    """Why a task's process is no more."""
+
+    EXITED = "exited"
+    STOPPED = "stopped"
+    """It was asked to stop and did."""
+    TIME_LIMIT = "time_limit"
+    START_FAILED = "start_failed"
+    PROCESS_LOST = "process_lost"
+    """The agent restarted and did not find it again."""
+    BUS_LOST = "bus_lost"
+    """The agent was cut off for longer than its lease and stopped it itself."""
+    GPU_FAILED = "gpu_failed"
+
+
+class NodeSeen(FactBase, frozen=True, tag=True):
+    """An agent describes its node: at its start, after a loss, and whenever the description changes."""
+
+    node: Node
+    alive: tuple[TaskId, ...] = ()
+    """Tasks whose processes the agent has."""
+
+
+class TaskStarted(FactBase, frozen=True, tag=True):
+    """A task's process runs."""
+
+    task: TaskId
+    pid: int = 0
+
+
+class TaskExited(FactBase, frozen=True, tag=True):
+    """A task's process is no more; its room is free only after GpusEmpty."""
+
+    task: TaskId
+    cause: ExitCause
+    exit_code: int | None = None
+    """As a shell would say it: 128 + signal for signals; None when it never ran or is unknown."""
+    error: str = ""
+
+
+class GpusEmpty(FactBase, frozen=True, tag=True):
+    """Nothing of these tasks is left on the node: their room is free."""
+
+    tasks: tuple[TaskId, ...]
+
+
+class NodeLost(FactBase, frozen=True, tag=True):
+    """A node was silent for longer than the loss time, so its agent has stopped its tasks by itself."""
+
+    node: NodeId
+    silent_ms: int
+
+
+class GpuFailed(FactBase, frozen=True, tag=True):
+    """A GPU must not be used."""
+
+    node: NodeId
+    gpu: int
+    problem: str
+
+
+class GpuHealthy(FactBase, frozen=True, tag=True):
+    """A GPU may be used again."""
+
+    node: NodeId
+    gpu: int
+
+
+class UtilisationSummary(FactBase, frozen=True, tag=True):
+    """Mean use of a node's GPUs since the last summary, absent values left out."""
+
+    node: NodeId
+    gpu_percent: int | None
+    memory_mib: int | None
+    samples: int
+
+
+class UsageCharged(FactBase, frozen=True, tag=True):
+    """What one ended allocation used, charged once, by its task id."""
+
+    task: TaskId
+    job: JobId
+    group: str
+    user: str
+    gpu_model: str
+    gpu_milli_ms: int
+    """GPU thousandths times milliseconds, from placed to seen empty."""
+
+
+class BudgetExhausted(FactBase, frozen=True, tag=True):
+    """A group has spent its GPU-hours, running jobs included."""
+
+    group: str
+    used_gpu_milli_ms: int
+    exhausted: bool = True
+    """False when a raised budget makes it solvent again."""
+
+
+Fact = (
+    LeadershipTaken
+    | JobAdmitted
+    | JobRejected
+    | CancelRequested
+    | HoldSet
+    | GroupSet
+    | UserSet
+    | PoolSet
+    | PolicySet
+    | DrainSet
+    | TokenIssued
+    | TokenRevoked
+    | RoundOpened
+    | RoundDecided
+    | ResizeProposed
+    | NodeSeen
+    | TaskStarted
+    | TaskExited
+    | GpusEmpty
+    | NodeLost
+    | GpuFailed
+    | GpuHealthy
+    | UtilisationSummary
+    | UsageCharged
+    | BudgetExhausted
+)
+"""The closed union of all facts."""

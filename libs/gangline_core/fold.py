@@ -1,0 +1,326 @@
+"""How each fact changes the state: one function per fact, in one table.
+
+`apply` is the only thing that changes a `State`. It tells what it changed (`Step`), so that services can wake up and
+agents can act without comparing pictures.
+"""
+
+from collections.abc import Callable
+from hashlib import blake2b
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gangline_core import facts as f
+from gangline_core.cluster import Policy
+from gangline_core.fold_jobs import (
+    add_growth,
+    add_placement,
+    admit,
+    cancel,
+    evict,
+    forget_ended,
+    give_up,
+    hold,
+    order_stop,
+    set_reason,
+    shrink,
+    task_exited,
+    task_started,
+    tasks_empty,
+    tasks_lost,
+)
+from gangline_core.groups import ancestors, user_key
+from gangline_core.ids import NodeId
+from gangline_core.job import IllegalMoveError, Outcome
+from gangline_core.reasons import Reason, ReasonCode
+from gangline_core.state import SUBMITS_KEPT, OpenRound, PoolState, State, count
+from gangline_core.step import Step
+
+
+class Message(Struct, frozen=True):
+    """One message of the log as the fold sees it."""
+
+    seq: int
+    lane: str
+    epoch: int
+    at: int
+    facts: tuple[f.Fact, ...]
+    raw: bytes
+    """The bytes as stored, for the hash chain."""
+
+
+def chain(digest: str, raw: bytes) -> str:
+    """The next head of the hash chain: blake2b-128 over the previous head and the stored bytes, hexadecimal."""
+    return blake2b(digest.encode() + raw, digest_size=16).hexdigest()
+
+
+def apply(state: State, message: Message, *, strict: bool = False) -> Step:
+    """Fold one message into the state and tell what changed.
+
+    A message of an older epoch than its lane has seen is chained but changes nothing. An event that does not belong
+    is parked in `Step.alarms`, or raised when `strict`.
+
+    Raises:
+        ValueError: the message does not follow the last applied one.
+        IllegalMoveError: only when `strict`.
+    """
+    kept = state.kept
+    if message.seq <= kept.seq:
+        raise ValueError(f"log message {message.seq} was already applied; the state is at {kept.seq}")
+    kept.digest = chain(kept.digest, message.raw)
+    kept.seq = message.seq
+    kept.lane_seqs[message.lane] = message.seq
+    step = Step(seq=message.seq, at=message.at)
+    if message.epoch < kept.epochs.get(message.lane, 0):
+        step.alarms.append(f"message {message.seq} of lane {message.lane} is of old epoch {message.epoch}")
+        return step
+    kept.epochs[message.lane] = message.epoch
+    kept.at = max(kept.at, message.at)
+    for fact in message.facts:
+        try:
+            HANDLERS[type(fact)](state, fact, step)
+        except IllegalMoveError as error:
+            if strict:
+                raise
+            step.alarms.append(f"message {message.seq}, {type(fact).__name__}: {error}")
+    forget_ended(state)
+    return step
+
+
+def _leadership_taken(state: State, fact: f.LeadershipTaken, step: Step) -> None:
+    step.touched = True
+
+
+def _job_admitted(state: State, fact: f.JobAdmitted, step: Step) -> None:
+    admit(state, fact, step)
+    _remember_submit(state, fact.submit_id, (*state.kept.submits.get(fact.submit_id, ()), fact.job))
+    minute_ago = step.at - 60_000
+    for path in (*ancestors(fact.spec.group), user_key(fact.spec.group, fact.spec.user)):
+        _note_submit(state, path, step.at, minute_ago)
+
+
+def _note_submit(state: State, path: str, at: int, minute_ago: int) -> None:
+    """Remember the time of a submission, but only for holders that have a rate limit."""
+    group, user = state.kept.groups.get(path), state.kept.users.get(path)
+    if (group and group.submits_per_minute) or (user and user.submits_per_minute):
+        times = state.kept.recent_submits.get(path, ())
+        state.kept.recent_submits[path] = (*(time for time in times if time > minute_ago), at)
+
+
+def _remember_submit(state: State, submit_id: str, jobs: tuple[Any, ...]) -> None:
+    submits = state.kept.submits
+    submits[submit_id] = jobs
+    while len(submits) > SUBMITS_KEPT:
+        del submits[next(iter(submits))]
+
+
+def _job_rejected(state: State, fact: f.JobRejected, step: Step) -> None:
+    step.touched = True
+
+
+def _cancel_requested(state: State, fact: f.CancelRequested, step: Step) -> None:
+    cancel(state, fact, step)
+
+
+def _hold_set(state: State, fact: f.HoldSet, step: Step) -> None:
+    hold(state, fact, step)
+
+
+def _group_set(state: State, fact: f.GroupSet, step: Step) -> None:
+    state.kept.groups[fact.group.path] = fact.group
+    step.settings = True
+
+
+def _user_set(state: State, fact: f.UserSet, step: Step) -> None:
+    state.kept.users[user_key(fact.user.group, fact.user.name)] = fact.user
+    step.settings = True
+
+
+def _pool_set(state: State, fact: f.PoolSet, step: Step) -> None:
+    known = state.kept.pools.get(fact.pool.name)
+    if known is None:
+        state.kept.pools[fact.pool.name] = PoolState(pool=fact.pool, policy=Policy())
+    else:
+        known.pool = fact.pool
+    step.settings = True
+
+
+def _policy_set(state: State, fact: f.PolicySet, step: Step) -> None:
+    if fact.pool in state.kept.pools:
+        state.kept.pools[fact.pool].policy = fact.policy
+    step.settings = True
+
+
+def _drain_set(state: State, fact: f.DrainSet, step: Step) -> None:
+    node = state.kept.nodes.get(fact.node)
+    if node is not None:
+        state.put_node(replace(node, drained=fact.drained, drain_why=fact.why if fact.drained else ""))
+        step.nodes.append(fact.node)
+
+
+def _token_issued(state: State, fact: f.TokenIssued, step: Step) -> None:
+    state.kept.tokens[fact.token.digest] = fact.token
+    step.settings = True
+
+
+def _token_revoked(state: State, fact: f.TokenRevoked, step: Step) -> None:
+    token = state.kept.tokens.get(fact.digest)
+    if token is not None:
+        state.kept.tokens[fact.digest] = replace(token, revoked=True)
+    step.settings = True
+
+
+def _round_opened(state: State, fact: f.RoundOpened, step: Step) -> None:
+    pool = state.kept.pools[fact.pool]
+    pool.rounds = fact.round
+    pool.open_round = OpenRound(opened=fact, seq=step.seq, at=step.at)
+    for kept_out in fact.kept_out:
+        for job in kept_out.jobs:
+            set_reason(state, job, kept_out.reason, step)
+    for ended in fact.given_up:
+        for job in ended.jobs:
+            give_up(state, job, ended.reason, step)
+    step.rounds.append(fact.pool)
+
+
+def _round_decided(state: State, fact: f.RoundDecided, step: Step) -> None:
+    pool = state.kept.pools[fact.pool]
+    pool.open_round = None
+    pool.decided_seq, pool.decided_at = step.seq, step.at
+    pool.reservations = fact.reservations
+    pool.proposals = {}
+    for dropped in fact.claims_dropped:
+        state.drop_claim(dropped)
+    for refusal in fact.refusals:
+        for job in refusal.jobs:
+            set_reason(state, job, refusal.reason, step)
+    for placement in fact.placements:
+        add_placement(state, placement, step)
+    for growth in fact.growths:
+        add_growth(state, growth, step)
+    for eviction in fact.evictions:
+        evict(state, eviction, step)
+    for less in fact.shrinks:
+        shrink(state, less, step)
+    for claim in fact.claims:
+        state.put_claim(claim)
+        victims = len(claim.victims)
+        set_reason(state, claim.job, Reason(ReasonCode.WAITING_FOR_VICTIMS, {"victims": victims}), step)
+    step.decided.append(fact.pool)
+
+
+def _resize_proposed(state: State, fact: f.ResizeProposed, step: Step) -> None:
+    pool = state.kept.pools.get(fact.pool)
+    if pool is not None and fact.job in state.kept.jobs:
+        pool.proposals[fact.job] = fact
+        step.touched = True
+
+
+def _node_seen(state: State, fact: f.NodeSeen, step: Step) -> None:
+    known = state.kept.nodes.get(fact.node.id)
+    node = fact.node
+    if known is not None:
+        sick = {gpu.index: gpu.problem for gpu in known.gpus if not gpu.healthy}
+        gpus = tuple(
+            replace(gpu, healthy=False, problem=sick[gpu.index]) if gpu.index in sick else gpu for gpu in node.gpus
+        )
+        node = replace(node, drained=known.drained, drain_why=known.drain_why, gpus=gpus)
+    state.put_node(replace(node, lost=False, seen_ms=step.at))
+    alive = set(fact.alive)
+    ghosts = [task for task in state.lost_tasks(node.id) if task not in alive]
+    tasks_empty(state, ghosts, step)
+    step.nodes.append(node.id)
+
+
+def _task_started(state: State, fact: f.TaskStarted, step: Step) -> None:
+    task_started(state, fact, step)
+
+
+def _task_exited(state: State, fact: f.TaskExited, step: Step) -> None:
+    task_exited(state, fact, step)
+
+
+def _gpus_empty(state: State, fact: f.GpusEmpty, step: Step) -> None:
+    tasks_empty(state, fact.tasks, step)
+
+
+def _node_lost(state: State, fact: f.NodeLost, step: Step) -> None:
+    node = state.kept.nodes.get(fact.node)
+    if node is None or node.lost:
+        return
+    state.put_node(replace(node, lost=True))
+    tasks_lost(state, fact.node, step)
+    step.nodes.append(fact.node)
+
+
+def _gpu_failed(state: State, fact: f.GpuFailed, step: Step) -> None:
+    _set_gpu(state, fact.node, fact.gpu, healthy=False, problem=fact.problem, step=step)
+    for task_id in list(state.node_tasks.get(fact.node, {})):
+        task = state.kept.tasks[task_id]
+        if any(share.index == fact.gpu for share in task.gpus):
+            reason = Reason(ReasonCode.GPU_FAILED, {"gpu": fact.gpu, "node": fact.node})
+            order_stop(state, task.job, Outcome.REQUEUED, reason, step)
+
+
+def _gpu_healthy(state: State, fact: f.GpuHealthy, step: Step) -> None:
+    _set_gpu(state, fact.node, fact.gpu, healthy=True, problem="", step=step)
+
+
+def _set_gpu(state: State, node_id: NodeId, index: int, *, healthy: bool, problem: str, step: Step) -> None:
+    node = state.kept.nodes.get(node_id)
+    if node is None:
+        return
+    gpus = tuple(replace(gpu, healthy=healthy, problem=problem) if gpu.index == index else gpu for gpu in node.gpus)
+    state.put_node(replace(node, gpus=gpus))
+    step.nodes.append(node_id)
+
+
+def _utilisation(state: State, fact: f.UtilisationSummary, step: Step) -> None:
+    percent = -1 if fact.gpu_percent is None else fact.gpu_percent
+    state.kept.utilisation[fact.node] = (percent, step.at)
+
+
+def _usage_charged(state: State, fact: f.UsageCharged, step: Step) -> None:
+    if state.kept.uncharged.pop(fact.task, None) is None:
+        return
+    for path in (*ancestors(fact.group), user_key(fact.group, fact.user)):
+        count(state.kept.charged, path, fact.gpu_milli_ms)
+
+
+def _budget_exhausted(state: State, fact: f.BudgetExhausted, step: Step) -> None:
+    if fact.exhausted:
+        state.kept.exhausted[fact.group] = None
+    else:
+        state.kept.exhausted.pop(fact.group, None)
+    step.settings = True
+
+
+HANDLERS: dict[type[f.Fact], Callable[[State, Any, Step], None]] = {
+    f.LeadershipTaken: _leadership_taken,
+    f.JobAdmitted: _job_admitted,
+    f.JobRejected: _job_rejected,
+    f.CancelRequested: _cancel_requested,
+    f.HoldSet: _hold_set,
+    f.GroupSet: _group_set,
+    f.UserSet: _user_set,
+    f.PoolSet: _pool_set,
+    f.PolicySet: _policy_set,
+    f.DrainSet: _drain_set,
+    f.TokenIssued: _token_issued,
+    f.TokenRevoked: _token_revoked,
+    f.RoundOpened: _round_opened,
+    f.RoundDecided: _round_decided,
+    f.ResizeProposed: _resize_proposed,
+    f.NodeSeen: _node_seen,
+    f.TaskStarted: _task_started,
+    f.TaskExited: _task_exited,
+    f.GpusEmpty: _gpus_empty,
+    f.NodeLost: _node_lost,
+    f.GpuFailed: _gpu_failed,
+    f.GpuHealthy: _gpu_healthy,
+    f.UtilisationSummary: _utilisation,
+    f.UsageCharged: _usage_charged,
+    f.BudgetExhausted: _budget_exhausted,
+}
+"""One handler per fact; a test compares the keys with the union."""

@@ -1,0 +1,242 @@
+"""A job's life: its states, the events that move it, and the one table of legal moves."""
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from gangline_core.ids import JobId, NodeId, TaskId
+from gangline_core.reasons import Reason
+from gangline_core.spec import JobSpec
+
+
+class JobState(StrEnum):
+    """Where a job stands."""
+
+    HELD = "held"
+    WAITING = "waiting"
+    STARTING = "starting"
+    RUNNING = "running"
+    RESIZING = "resizing"
+    SUSPENDED = "suspended"
+    STOPPING = "stopping"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    TIMED_OUT = "timed_out"
+    LOST = "lost"
+
+
+ENDS = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED, JobState.TIMED_OUT, JobState.LOST})
+LIVE = frozenset({JobState.STARTING, JobState.RUNNING, JobState.RESIZING, JobState.STOPPING})
+"""States in which a job may hold resources."""
+
+SLURM_CODES = {
+    JobState.HELD: "PD",
+    JobState.WAITING: "PD",
+    JobState.STARTING: "CF",
+    JobState.RUNNING: "R",
+    JobState.RESIZING: "RS",
+    JobState.SUSPENDED: "S",
+    JobState.STOPPING: "CG",
+    JobState.SUCCEEDED: "CD",
+    JobState.FAILED: "F",
+    JobState.CANCELLED: "CA",
+    JobState.TIMED_OUT: "TO",
+    JobState.LOST: "NF",
+}
+"""The two letters users of Slurm read."""
+
+KUBERNETES_CONDITIONS = {
+    JobState.HELD: "Suspended",
+    JobState.WAITING: "QuotaReserved=False",
+    JobState.STARTING: "Admitted",
+    JobState.RUNNING: "PodsReady",
+    JobState.RESIZING: "PodsReady",
+    JobState.SUSPENDED: "Suspended",
+    JobState.STOPPING: "Evicted",
+    JobState.SUCCEEDED: "Complete",
+    JobState.FAILED: "Failed",
+    JobState.CANCELLED: "Failed",
+    JobState.TIMED_OUT: "Failed",
+    JobState.LOST: "Failed",
+}
+"""The condition that a Kubernetes user would look for."""
+
+
+class Move(StrEnum):
+    """What can happen to a job, seen from its own life."""
+
+    HOLD = "hold"
+    RELEASE = "release"
+    PLACE = "place"
+    ALL_STARTED = "all_started"
+    RESIZE = "resize"
+    SETTLE = "settle"
+    STOP = "stop"
+    GONE_SUCCEEDED = "gone_succeeded"
+    GONE_FAILED = "gone_failed"
+    GONE_CANCELLED = "gone_cancelled"
+    GONE_TIMED_OUT = "gone_timed_out"
+    GONE_LOST = "gone_lost"
+    GONE_REQUEUED = "gone_requeued"
+    GONE_SUSPENDED = "gone_suspended"
+    CANCEL_WAITING = "cancel_waiting"
+    GIVE_UP = "give_up"
+
+
+MOVES: dict[tuple[JobState, Move], JobState] = {
+    (JobState.WAITING, Move.HOLD): JobState.HELD,
+    (JobState.HELD, Move.RELEASE): JobState.WAITING,
+    (JobState.SUSPENDED, Move.RELEASE): JobState.WAITING,
+    (JobState.WAITING, Move.PLACE): JobState.STARTING,
+    (JobState.STARTING, Move.ALL_STARTED): JobState.RUNNING,
+    (JobState.RUNNING, Move.RESIZE): JobState.RESIZING,
+    (JobState.RESIZING, Move.RESIZE): JobState.RESIZING,
+    (JobState.RESIZING, Move.SETTLE): JobState.RUNNING,
+    (JobState.STARTING, Move.STOP): JobState.STOPPING,
+    (JobState.RUNNING, Move.STOP): JobState.STOPPING,
+    (JobState.RESIZING, Move.STOP): JobState.STOPPING,
+    (JobState.STOPPING, Move.STOP): JobState.STOPPING,
+    (JobState.STOPPING, Move.GONE_SUCCEEDED): JobState.SUCCEEDED,
+    (JobState.STOPPING, Move.GONE_FAILED): JobState.FAILED,
+    (JobState.STOPPING, Move.GONE_CANCELLED): JobState.CANCELLED,
+    (JobState.STOPPING, Move.GONE_TIMED_OUT): JobState.TIMED_OUT,
+    (JobState.STOPPING, Move.GONE_LOST): JobState.LOST,
+    (JobState.STOPPING, Move.GONE_REQUEUED): JobState.WAITING,
+    (JobState.STOPPING, Move.GONE_SUSPENDED): JobState.SUSPENDED,
+    (JobState.WAITING, Move.CANCEL_WAITING): JobState.CANCELLED,
+    (JobState.HELD, Move.CANCEL_WAITING): JobState.CANCELLED,
+    (JobState.SUSPENDED, Move.CANCEL_WAITING): JobState.CANCELLED,
+    (JobState.WAITING, Move.GIVE_UP): JobState.FAILED,
+    (JobState.HELD, Move.GIVE_UP): JobState.FAILED,
+}
+"""The only legal moves. `docs/states.md` is drawn from this table."""
+
+
+class Outcome(StrEnum):
+    """What a stopping job becomes when its last task is gone."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    TIMED_OUT = "timed_out"
+    LOST = "lost"
+    REQUEUED = "requeued"
+    SUSPENDED = "suspended"
+
+    @property
+    def move(self) -> Move:
+        """The move the job makes when its last task is gone."""
+        return Move(f"gone_{self.value}")
+
+
+OUTCOME_RANK = {
+    Outcome.SUCCEEDED: 0,
+    Outcome.REQUEUED: 1,
+    Outcome.SUSPENDED: 2,
+    Outcome.FAILED: 3,
+    Outcome.LOST: 3,
+    Outcome.TIMED_OUT: 4,
+    Outcome.CANCELLED: 5,
+}
+"""A later, stronger wish replaces an earlier one while the job stops; an equal or weaker one does not."""
+
+
+class IllegalMoveError(Exception):
+    """An event that does not belong to the job's state; raised in tests, parked with an alarm in production."""
+
+
+def move(state: JobState, event: Move) -> JobState:
+    """The state after the event.
+
+    Raises:
+        IllegalMoveError: the table has no such row.
+    """
+    try:
+        return MOVES[state, event]
+    except KeyError:
+        raise IllegalMoveError(f"a job that is {state} cannot {event}") from None
+
+
+class Job(Struct, frozen=True, omit_defaults=True):
+    """One job as the fold knows it."""
+
+    id: JobId
+    spec: JobSpec
+    state: JobState
+    submitted_ms: int
+    queued_ms: int
+    """Since when the job waits in its present turn; starts again only when the job itself was released from hold."""
+    submitted_by: str = ""
+    attempt: int = 0
+    """How often the job has been placed; the first run is 1."""
+    tasks: tuple[TaskId, ...] = ()
+    """Live tasks of the present attempt, which are also its allocations."""
+    sizes: dict[str, int] = {}
+    """Tasks per role that the job now has or is growing to; empty before the first placement."""
+    reason: Reason | None = None
+    """Why the job is not running, or why it ended."""
+    outcome: Outcome | None = None
+    started_ms: int = 0
+    """When all tasks of the present attempt had started; 0 before."""
+    first_started_ms: int = 0
+    ended_ms: int = 0
+    exit_code: int | None = None
+    retries_used: int = 0
+    preemptions: int = 0
+    losses: int = 0
+    waited_ms: int = 0
+    """Sum of finished waits over all attempts."""
+    trace: str = ""
+
+
+class TaskState(StrEnum):
+    """Where one member of a gang stands."""
+
+    PLACED = "placed"
+    STARTED = "started"
+    EXITED = "exited"
+    LOST = "lost"
+    """Its node was lost; it keeps the node's room until the node reports, but is no longer the job's."""
+
+
+class GpuShare(Struct, frozen=True, omit_defaults=True):
+    """A part of one GPU of a node: index, thousandths, and memory."""
+
+    index: int
+    milli: int
+    memory_mib: int
+
+
+class Task(Struct, frozen=True, omit_defaults=True):
+    """One member of a gang on one node: an allocation. It holds its room until the agent saw it empty."""
+
+    id: TaskId
+    job: JobId
+    attempt: int
+    role: str
+    index: int
+    rank: int
+    node: NodeId
+    group: str
+    user: str
+    state: TaskState
+    placed_ms: int
+    gpus: tuple[GpuShare, ...] = ()
+    gpu_model: str = ""
+    cpu_milli: int = 0
+    memory_mib: int = 0
+    devices: dict[str, int] = {}
+    stop: bool = False
+    stop_ms: int = 0
+    """When the stop was ordered; 0 when it was not."""
+    started_ms: int = 0
+    exited_ms: int = 0
+    exit_code: int | None = None
+    endpoint: str = ""
+    """host:port on which rank 0 of the gang is reachable, as its agent reported it."""
+
+    @property
+    def gpu_milli(self) -> int:
+        """Thousandths of GPUs held."""
+        return sum(share.milli for share in self.gpus)

@@ -1,0 +1,166 @@
+"""Why a job waits, was refused, or ended: a closed enumeration, each code with its numbers and one sentence."""
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+
+class ReasonCode(StrEnum):
+    """Every reason there is. A new one needs a sentence in SENTENCES and a hint in HINTS."""
+
+    # waiting: gates
+    HELD = "Held"
+    SUSPENDED = "Suspended"
+    DEPENDENCY = "Dependency"
+    DEPENDENCY_FAILED = "DependencyFailed"
+    NOT_BEFORE = "NotBefore"
+    GROUP_LIMIT = "GroupLimit"
+    USER_LIMIT = "UserLimit"
+    BUDGET_EXHAUSTED = "BudgetExhausted"
+    # waiting: order and room
+    NOT_YET_CONSIDERED = "NotYetConsidered"
+    INSUFFICIENT_GPUS = "InsufficientGpus"
+    FRAGMENTED_GPUS = "FragmentedGpus"
+    INSUFFICIENT_GPU_MEMORY = "InsufficientGpuMemory"
+    INSUFFICIENT_CPU = "InsufficientCpu"
+    INSUFFICIENT_MEMORY = "InsufficientMemory"
+    INSUFFICIENT_DEVICES = "InsufficientDevices"
+    TOPOLOGY = "TopologyUnsatisfied"
+    NO_ELIGIBLE_NODE = "NoEligibleNode"
+    RESERVED = "ReservedForOlderJob"
+    WAITING_FOR_VICTIMS = "WaitingForVictims"
+    PLACEMENT_VOIDED = "PlacementVoided"
+    # refused at the door, can never fit
+    NEVER_FITS_NODE = "NeverFitsNode"
+    NEVER_FITS_CLUSTER = "NeverFitsCluster"
+    NEVER_FITS_MODEL = "NeverFitsModel"
+    NEVER_FITS_TOPOLOGY = "NeverFitsTopology"
+    NEVER_FITS_LIMIT = "NeverFitsLimit"
+    # refused at the door, by rule
+    UNKNOWN_GROUP = "UnknownGroup"
+    UNKNOWN_USER = "UnknownUser"
+    UNKNOWN_POOL = "UnknownPool"
+    UNKNOWN_LEVEL = "UnknownLevel"
+    UNKNOWN_DEPENDENCY = "UnknownDependency"
+    NAME_TAKEN = "NameTaken"
+    QUEUE_FULL = "QueueFull"
+    SUBMIT_RATE = "SubmitRate"
+    TIME_LIMIT_TOO_LONG = "TimeLimitTooLong"
+    # ends and interruptions
+    EXIT_CODE = "ExitCode"
+    TIME_LIMIT = "TimeLimit"
+    CANCELLED = "Cancelled"
+    PREEMPTED = "Preempted"
+    NODE_LOST = "NodeLost"
+    GPU_FAILED = "GpuFailed"
+    START_FAILED = "StartFailed"
+    PROCESS_LOST = "ProcessLost"
+    COMPLETED = "Completed"
+    SHRUNK = "Shrunk"
+    RETRYING = "Retrying"
+
+
+class Reason(Struct, frozen=True, omit_defaults=True):
+    """A code and its numbers; `sentence` makes it readable."""
+
+    code: ReasonCode
+    numbers: dict[str, int | str] = {}
+
+
+SENTENCES: dict[ReasonCode, str] = {
+    ReasonCode.HELD: "Held by {by}.",
+    ReasonCode.SUSPENDED: "Suspended by {by}.",
+    ReasonCode.DEPENDENCY: "Waits for job {job} to end.",
+    ReasonCode.DEPENDENCY_FAILED: "Job {job}, which had to succeed first, {state}.",
+    ReasonCode.NOT_BEFORE: "May not start before {not_before}.",
+    ReasonCode.GROUP_LIMIT: "Group {group} uses {used} of {limit} {dimension}; the job needs {needed} more.",
+    ReasonCode.USER_LIMIT: "User {user} uses {used} of {limit} {dimension}; the job needs {needed} more.",
+    ReasonCode.BUDGET_EXHAUSTED: "The budget of group {group} is used up: {used} of {budget} GPU-hours.",
+    ReasonCode.NOT_YET_CONSIDERED: "In the queue at position {position}; the next round looks at it.",
+    ReasonCode.INSUFFICIENT_GPUS: "Needs {needed} GPUs; {free} of {total} suitable ones are free.",
+    ReasonCode.FRAGMENTED_GPUS: (
+        "Needs {needed} GPUs on one node; {free} are free but at most {free_on_one_node} on one node."
+    ),
+    ReasonCode.INSUFFICIENT_GPU_MEMORY: (
+        "Needs {needed} MiB on one GPU; the suitable GPU with most free memory has {free} MiB."
+    ),
+    ReasonCode.INSUFFICIENT_CPU: "Needs {needed} CPU-milli per task; at most {free} are free beside its GPUs.",
+    ReasonCode.INSUFFICIENT_MEMORY: "Needs {needed} MiB memory per task; at most {free} are free beside its GPUs.",
+    ReasonCode.INSUFFICIENT_DEVICES: "Needs {needed} of device {device} on one node; at most {free} are free there.",
+    ReasonCode.TOPOLOGY: "Needs {needed} GPUs inside one {level}; at most {free} are free in one.",
+    ReasonCode.NO_ELIGIBLE_NODE: (
+        "No node may take it now: {drained} drained, {lost} lost, {tainted} tainted, {unmatched} do not match."
+    ),
+    ReasonCode.RESERVED: (
+        "Would fit, but room is reserved for older job {job} from {from_ms}; a time limit under {fits_s} s would pass."
+    ),
+    ReasonCode.WAITING_FOR_VICTIMS: "Room is being cleared for it: {victims} tasks are still stopping.",
+    ReasonCode.PLACEMENT_VOIDED: "A placement did not hold ({cause}); it is considered again at once.",
+    ReasonCode.NEVER_FITS_NODE: "One task needs {needed} {dimension}; the largest node has {largest}.",
+    ReasonCode.NEVER_FITS_CLUSTER: "The job needs {needed} {dimension}; the pool has {largest}.",
+    ReasonCode.NEVER_FITS_MODEL: "The job needs {needed} GPUs of model {model}; the pool has {largest}.",
+    ReasonCode.NEVER_FITS_TOPOLOGY: "The job needs {needed} GPUs inside one {level}; the largest has {largest}.",
+    ReasonCode.NEVER_FITS_LIMIT: "The job needs {needed} {dimension}; the limit of {holder} is {limit}.",
+    ReasonCode.UNKNOWN_GROUP: "There is no group {group}.",
+    ReasonCode.UNKNOWN_USER: "User {user} is not a member of group {group}.",
+    ReasonCode.UNKNOWN_POOL: "There is no pool {pool}.",
+    ReasonCode.UNKNOWN_LEVEL: "Pool {pool} has no queue level {level}.",
+    ReasonCode.UNKNOWN_DEPENDENCY: "There is no job {job} to wait for.",
+    ReasonCode.NAME_TAKEN: "User {user} already has an unfinished job named {name} (job {job}).",
+    ReasonCode.QUEUE_FULL: "{holder} has {used} unfinished jobs; the limit is {limit}.",
+    ReasonCode.SUBMIT_RATE: "{holder} submitted {used} jobs in the last minute; the limit is {limit}.",
+    ReasonCode.TIME_LIMIT_TOO_LONG: "The time limit is {needed} s; {holder} allows {limit} s.",
+    ReasonCode.EXIT_CODE: "Task {task} exited with code {exit_code}.",
+    ReasonCode.TIME_LIMIT: "Stopped after its time limit of {limit_s} s.",
+    ReasonCode.CANCELLED: "Cancelled by {by}.",
+    ReasonCode.PREEMPTED: "Preempted by job {job} ({rule}); it waits for its next turn.",
+    ReasonCode.NODE_LOST: "Node {node} was lost.",
+    ReasonCode.GPU_FAILED: "GPU {gpu} of node {node} failed.",
+    ReasonCode.START_FAILED: "Task {task} could not be started: {error}.",
+    ReasonCode.PROCESS_LOST: "The process of task {task} was not found again.",
+    ReasonCode.COMPLETED: "All tasks ended with code 0.",
+    ReasonCode.SHRUNK: "Shrunk to let job {job} start.",
+    ReasonCode.RETRYING: "Attempt {attempt} failed with code {exit_code}; {left} retries are left.",
+}
+"""One sentence per code; the names in braces are the numbers every reason of that code carries."""
+
+HINTS: dict[ReasonCode, str] = {
+    ReasonCode.HELD: "Release it with `gangline release {id}`.",
+    ReasonCode.SUSPENDED: "Resume it with `gangline release {id}`.",
+    ReasonCode.DEPENDENCY: "See that job with `gangline why {job}`.",
+    ReasonCode.DEPENDENCY_FAILED: "Submit it again without the dependency, or re-run that job first.",
+    ReasonCode.GROUP_LIMIT: "Wait for the group's own jobs, ask for less, or ask the group's head for more quota.",
+    ReasonCode.USER_LIMIT: "Wait for your own jobs, ask for less, or ask the group's head for more quota.",
+    ReasonCode.BUDGET_EXHAUSTED: "Ask the administrator to raise the budget (`gangline quota set`).",
+    ReasonCode.INSUFFICIENT_GPUS: "Ask for fewer GPUs, accept more models, or wait.",
+    ReasonCode.FRAGMENTED_GPUS: "Split the role into smaller tasks, or wait for a node to empty.",
+    ReasonCode.INSUFFICIENT_GPU_MEMORY: "Ask for less memory or a larger GPU model.",
+    ReasonCode.INSUFFICIENT_CPU: "Ask for fewer CPUs per task.",
+    ReasonCode.INSUFFICIENT_MEMORY: "Ask for less memory per task.",
+    ReasonCode.INSUFFICIENT_DEVICES: "Ask for fewer devices per task.",
+    ReasonCode.TOPOLOGY: "Make the level preferred instead of required, or wait.",
+    ReasonCode.NO_ELIGIBLE_NODE: "Check the node selector and tolerations, or see `gangline nodes`.",
+    ReasonCode.RESERVED: "Give a shorter time limit so that it can be backfilled.",
+    ReasonCode.NEVER_FITS_NODE: "Split the role into more, smaller tasks.",
+    ReasonCode.NEVER_FITS_LIMIT: "Ask for less, or ask for a higher limit.",
+    ReasonCode.UNKNOWN_GROUP: "See the groups with `gangline quota`.",
+    ReasonCode.NAME_TAKEN: "Choose another name, or cancel the other job.",
+}
+"""What the reader can do about it, where there is something to do."""
+
+
+class _Blank(dict[str, int | str]):
+    """Missing numbers show as a question mark rather than break a sentence."""
+
+    def __missing__(self, key: str) -> str:
+        return "?"
+
+
+def sentence(reason: Reason) -> str:
+    """The reason as one English sentence."""
+    return SENTENCES[reason.code].format_map(_Blank(reason.numbers))
+
+
+def hint(reason: Reason, *, job: int) -> str:
+    """What the user can do, or an empty string."""
+    return HINTS.get(reason.code, "").format_map(_Blank({**reason.numbers, "id": job}))

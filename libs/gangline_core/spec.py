@@ -1,0 +1,154 @@
+"""What a user asks for: a job with its roles, resources and terms, already parsed and normal.
+
+Quantities are integers: gpu_milli (1000 = one GPU), MiB, cpu_milli, seconds. Text such as "16Gi" or "500m" is
+read at the door (`gangline_wire.jobfile`), never here.
+"""
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+GPU_MILLI = 1000
+"""One whole GPU."""
+
+
+class ServiceClass(StrEnum):
+    """How safe a job is from being pushed away."""
+
+    GUARANTEED = "guaranteed"
+    """Never a victim of preemption inside its group's guarantee; counts against the guarantee first."""
+    BURSTABLE = "burstable"
+    """The default: may be preempted by higher priority or by a group that reclaims its guarantee."""
+    OPPORTUNISTIC = "opportunistic"
+    """Runs on what nobody needs; first victim, never evicts anybody, ignored by guarantees."""
+
+
+class Resources(Struct, frozen=True, omit_defaults=True):
+    """What one task of a role needs on one node.
+
+    `gpu_milli` is a multiple of 1000 (whole GPUs) or 1..999 (a share of one GPU). With `gpu_milli` 0 and
+    `gpu_memory_mib` > 0 the task asks for a share by memory alone (gpushare form). With whole GPUs
+    `gpu_memory_mib` is the least memory each GPU must have.
+    """
+
+    gpu_milli: int = 0
+    gpu_memory_mib: int = 0
+    gpu_models: tuple[str, ...] = ()
+    """Acceptable models, best first, matched exactly (case-insensitive); empty accepts any."""
+    cpu_milli: int = 0
+    memory_mib: int = 0
+    devices: dict[str, int] = {}
+    """Other countable devices by name."""
+
+    @property
+    def whole_gpus(self) -> int:
+        """Number of whole GPUs, 0 for a share."""
+        return self.gpu_milli // GPU_MILLI
+
+    @property
+    def is_gpu_share(self) -> bool:
+        """True when the task takes a part of one GPU."""
+        return 0 < self.gpu_milli < GPU_MILLI or (self.gpu_milli == 0 and self.gpu_memory_mib > 0)
+
+    @property
+    def wants_gpu(self) -> bool:
+        """True when any GPU, whole or shared, is asked for."""
+        return self.gpu_milli > 0 or self.gpu_memory_mib > 0
+
+
+class Role(Struct, frozen=True, omit_defaults=True):
+    """A set of equal tasks: `count` wanted at start, at least `min_count`, at most `max_count` when elastic."""
+
+    name: str
+    count: int
+    min_count: int
+    max_count: int
+    resources: Resources
+    command: tuple[str, ...] = ()
+    environment: dict[str, str] = {}
+    image: str = ""
+    sizes: tuple[int, ...] = ()
+    """Allowed sizes, ascending; empty allows every size from min_count to max_count."""
+
+    @property
+    def is_elastic(self) -> bool:
+        """True when the scheduler may change the size while the job runs."""
+        return self.min_count < self.max_count
+
+    def allows(self, size: int) -> bool:
+        """True when the role may have this size."""
+        return self.min_count <= size <= self.max_count and (not self.sizes or size in self.sizes)
+
+
+class TopologyWish(Struct, frozen=True, omit_defaults=True):
+    """How close together the gang must and should be: names of levels, such as "nvlink", "node" or "rack"."""
+
+    required: str = ""
+    preferred: str = ""
+
+
+class Toleration(Struct, frozen=True, omit_defaults=True):
+    """A taint the job accepts: the same key, and the same value unless the value is empty."""
+
+    key: str
+    value: str = ""
+
+
+class Dependency(Struct, frozen=True, omit_defaults=True):
+    """Another job that must have ended first; `any_outcome` also accepts failure."""
+
+    job: int
+    any_outcome: bool = False
+
+
+class JobSpec(Struct, frozen=True, omit_defaults=True):
+    """One job as asked for; all of its roles start together (a gang) or none does."""
+
+    name: str
+    group: str
+    """Path in the group tree, such as "research/vision"."""
+    user: str
+    roles: tuple[Role, ...]
+    pool: str = "default"
+    level: str = "normal"
+    """The queue level: a named band of priority inside the pool's queue."""
+    priority: int = 0
+    service_class: ServiceClass = ServiceClass.BURSTABLE
+    labels: dict[str, str] = {}
+    attributes: dict[str, str | int | float | bool] = {}
+    """Anything the administrator's formula may use, such as kind, field, model, parameters."""
+    topology: TopologyWish = TopologyWish()
+    node_selector: dict[str, str] = {}
+    tolerations: tuple[Toleration, ...] = ()
+    estimate_s: int = 0
+    """The user's estimate of the run time; 0 when not given."""
+    time_limit_s: int = 0
+    """The job is stopped after this; 0 means no limit."""
+    protected_s: int = 0
+    """The job is never preempted in the first seconds of a run."""
+    grace_s: int = 30
+    """Time between the stop signal and the kill."""
+    stop_signal: str = "SIGTERM"
+    retries: int = 0
+    """Further attempts after a failure of the job itself; node loss and preemption do not consume it."""
+    preemptible: bool = True
+    after: tuple[Dependency, ...] = ()
+    not_before_ms: int = 0
+    hold: bool = False
+    secrets: tuple[str, ...] = ()
+    """Names of sealed values that the placeholders in commands and environments stand for."""
+
+
+def task_count(spec: JobSpec) -> int:
+    """Tasks wanted at start over all roles."""
+    return sum(role.count for role in spec.roles)
+
+
+def gpu_milli_wanted(spec: JobSpec) -> int:
+    """GPU thousandths wanted at start over all roles (shares by memory alone count as 0)."""
+    return sum(role.count * role.resources.gpu_milli for role in spec.roles)
+
+
+def is_elastic(spec: JobSpec) -> bool:
+    """True when any role may change its size while the job runs."""
+    return any(role.is_elastic for role in spec.roles)

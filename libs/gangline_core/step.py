@@ -1,0 +1,40 @@
+"""What one message changed, for those who act on it."""
+
+from msgspec import Struct
+
+from gangline_core.ids import JobId, NodeId, TaskId
+from gangline_core.job import JobState
+
+
+class JobMoved(Struct, frozen=True):
+    """A job went from one state to another; `before` is None for a new job."""
+
+    job: JobId
+    before: JobState | None
+    after: JobState
+
+
+class Step(Struct):
+    """Changes made by one message, in order."""
+
+    seq: int
+    at: int
+    moves: list[JobMoved] = []
+    tasks: list[TaskId] = []
+    """Tasks that were placed, changed, told to stop, or are gone."""
+    nodes: list[NodeId] = []
+    """Nodes that joined or changed."""
+    freed: bool = False
+    """Room came back."""
+    settings: bool = False
+    """Groups, users, pools, policies or tokens changed."""
+    rounds: list[str] = []
+    """Pools in which a round was opened."""
+    decided: list[str] = []
+    """Pools in which a round was decided."""
+    voided: list[JobId] = []
+    """Jobs whose placement did not hold any more."""
+    touched: bool = False
+    """Something else changed that a service may want to look at."""
+    alarms: list[str] = []
+    """Events that did not belong; production shows them, tests raise."""

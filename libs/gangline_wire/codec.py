@@ -1,0 +1,59 @@
+"""Bytes to values and back: JSON, readable with any NATS client."""
+
+from typing import TypeVar
+
+import msgspec
+
+from gangline_core.fold import Message
+from gangline_wire.envelope import SCHEMA_VERSION, Batch
+
+T = TypeVar("T")
+
+_encoder = msgspec.json.Encoder(order="deterministic")
+_batch_decoder = msgspec.json.Decoder(Batch)
+
+
+class CodecError(Exception):
+    """Bytes that are not what they should be; the message says where."""
+
+
+def encode(value: object) -> bytes:
+    """Canonical JSON of any Struct: equal values give equal bytes."""
+    return _encoder.encode(value)
+
+
+def decode(data: bytes, kind: type[T]) -> T:
+    """A value of the kind.
+
+    Raises:
+        CodecError: the bytes do not fit the type.
+    """
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except msgspec.MsgspecError as error:
+        raise CodecError(str(error)) from error
+
+
+def decode_batch(data: bytes) -> Batch:
+    """A batch of the log; unknown fields of a newer minor schema are ignored.
+
+    Raises:
+        CodecError: no batch, or one of a newer schema version.
+    """
+    try:
+        batch = _batch_decoder.decode(data)
+    except msgspec.MsgspecError as error:
+        raise CodecError(str(error)) from error
+    if batch.v > SCHEMA_VERSION:
+        raise CodecError(f"batch of schema {batch.v}; this build reads up to {SCHEMA_VERSION}: upgrade first")
+    return batch
+
+
+def message(seq: int, data: bytes) -> Message:
+    """The stored bytes of the log at `seq` as the fold wants them.
+
+    Raises:
+        CodecError: as `decode_batch`.
+    """
+    batch = decode_batch(data)
+    return Message(seq=seq, lane=batch.lane, epoch=batch.epoch, at=batch.at, facts=batch.facts, raw=data)

@@ -1,0 +1,53 @@
+"""Which lane each fact is written to: one pen per fact. `docs/messages.md` is drawn from PENS."""
+
+from gangline_core import facts as f
+
+PENS: dict[type[f.Fact], str] = {
+    f.JobAdmitted: "admission",
+    f.JobRejected: "admission",
+    f.CancelRequested: "admission",
+    f.HoldSet: "admission",
+    f.GroupSet: "admission",
+    f.UserSet: "admission",
+    f.PoolSet: "admission",
+    f.PolicySet: "admission",
+    f.DrainSet: "admission",
+    f.TokenIssued: "admission",
+    f.TokenRevoked: "admission",
+    f.RoundOpened: "queue",
+    f.RoundDecided: "placement",
+    f.ResizeProposed: "elastic",
+    f.NodeSeen: "agent",
+    f.TaskStarted: "agent",
+    f.TaskExited: "agent",
+    f.GpusEmpty: "agent",
+    f.NodeLost: "telemetry",
+    f.GpuFailed: "telemetry",
+    f.GpuHealthy: "telemetry",
+    f.UtilisationSummary: "telemetry",
+    f.UsageCharged: "accounting",
+    f.BudgetExhausted: "accounting",
+}
+"""Kind of lane that may carry each fact. LeadershipTaken may stand in every lane."""
+
+LANES: dict[str, tuple[str, str]] = {
+    "admission": ("gangline_admission", "admission"),
+    "queue": ("gangline_queue", "queue.<pool>"),
+    "placement": ("gangline_placement", "placement.<pool>"),
+    "elastic": ("gangline_elastic", "elastic.<pool>"),
+    "agent": ("gangline_agent", "agent.<agent>"),
+    "telemetry": ("gangline_telemetry", "telemetry"),
+    "accounting": ("gangline_accounting", "accounting"),
+}
+"""Kind of lane -> the service that holds its pen, and how a lane of the kind is spelled."""
+
+
+def kind_of(lane: str) -> str:
+    """The kind of a lane: "queue.default" is a "queue" lane."""
+    return lane.partition(".")[0]
+
+
+def stray_facts(lane: str, facts: tuple[f.Fact, ...]) -> list[str]:
+    """Names of facts that this lane must not carry."""
+    kind = kind_of(lane)
+    return [type(fact).__name__ for fact in facts if PENS.get(type(fact), kind) != kind]

@@ -1,0 +1,224 @@
+"""What services ask each other over request/reply: imperative, each with one typed answer."""
+
+from msgspec import Struct
+
+from gangline_core.cluster import Policy, Pool
+from gangline_core.groups import Group, Token, User
+from gangline_core.reasons import Reason
+from gangline_core.spec import JobSpec
+
+
+class RequestBase(Struct, frozen=True, omit_defaults=True, tag_field="request"):
+    """What all requests share."""
+
+
+class SubmitJobs(RequestBase, frozen=True, tag=True):
+    """Judge these jobs and, if all are legal, admit all of them; a repeat of `submit_id` gives the first answer."""
+
+    jobs: tuple[JobSpec, ...]
+    submit_id: str
+    by: str
+    secrets: tuple[dict[str, str], ...] = ()
+    """Per job: sealed values by name; kept apart from the log."""
+    trace: str = ""
+    dry_run: bool = False
+
+
+class CancelJob(RequestBase, frozen=True, tag=True):
+    """End this job; allowed was checked by the gateway, existence is checked here."""
+
+    job: int
+    by: str
+    why: str = ""
+
+
+class SetHold(RequestBase, frozen=True, tag=True):
+    """Hold or release a job."""
+
+    job: int
+    held: bool
+    by: str
+
+
+class SetGroup(RequestBase, frozen=True, tag=True):
+    """Make or change a group; `if_version` refuses when somebody else was faster (-1 does not care)."""
+
+    group: Group
+    by: str
+    why: str = ""
+    if_version: int = -1
+    dry_run: bool = False
+
+
+class SetUser(RequestBase, frozen=True, tag=True):
+    """Make or change a user of a group."""
+
+    user: User
+    by: str
+    why: str = ""
+    if_version: int = -1
+    dry_run: bool = False
+
+
+class SetPool(RequestBase, frozen=True, tag=True):
+    """Make or change a pool."""
+
+    pool: Pool
+    by: str
+
+
+class SetPolicy(RequestBase, frozen=True, tag=True):
+    """Change a pool's policy; checked as a whole, dry-run possible."""
+
+    pool: str
+    policy: Policy
+    by: str
+    why: str = ""
+    if_version: int = -1
+    dry_run: bool = False
+
+
+class SetDrain(RequestBase, frozen=True, tag=True):
+    """Drain a node or resume it."""
+
+    node: str
+    drained: bool
+    by: str
+    why: str = ""
+
+
+class IssueToken(RequestBase, frozen=True, tag=True):
+    """Make a token known by its hash."""
+
+    token: Token
+    by: str
+
+
+class RevokeToken(RequestBase, frozen=True, tag=True):
+    """Make a token useless."""
+
+    digest: str
+    by: str
+
+
+Request = (
+    SubmitJobs | CancelJob | SetHold | SetGroup | SetUser | SetPool | SetPolicy | SetDrain | IssueToken | RevokeToken
+)
+"""Everything the admission leader answers on `gangline.api.admission`."""
+
+
+class ReplyBase(Struct, frozen=True, omit_defaults=True, tag_field="reply"):
+    """What all replies share."""
+
+
+class Admitted(ReplyBase, frozen=True, tag=True):
+    """All jobs of the request exist, in order; `seq` is the log sequence that holds them."""
+
+    jobs: tuple[int, ...]
+    seq: int = 0
+    repeated: bool = False
+    """True when the same submit_id had been answered before."""
+
+
+class Refusal(Struct, frozen=True, omit_defaults=True):
+    """Why one job of a submit was refused; `index` counts from 0."""
+
+    index: int
+    reason: Reason
+    field: str = ""
+    """Path of the field that is wrong, when one is."""
+
+
+class Refused(ReplyBase, frozen=True, tag=True):
+    """No job of the request was admitted and nothing was charged."""
+
+    refusals: tuple[Refusal, ...]
+
+
+class Done(ReplyBase, frozen=True, tag=True):
+    """The change is in the log (or would be, for a dry run)."""
+
+    seq: int = 0
+    version: int = 0
+
+
+class Denied(ReplyBase, frozen=True, tag=True):
+    """The change was refused.
+
+    `kind` is one of "not_found", "conflict" (If-Match or state), "invalid".
+    """
+
+    kind: str
+    message: str
+    field: str = ""
+
+
+class Unavailable(ReplyBase, frozen=True, tag=True):
+    """Nobody could answer now; try again after the delay."""
+
+    retry_after_s: float
+    message: str = ""
+
+
+Reply = Admitted | Refused | Done | Denied | Unavailable
+"""Everything the admission leader may answer."""
+
+
+class JobHistory(RequestBase, frozen=True, tag=True):
+    """Everything the archive has about one job."""
+
+    job: int
+
+
+class EventLine(Struct, frozen=True, omit_defaults=True):
+    """One public event, as on GANGLINE_EVENTS."""
+
+    id: str
+    """Resume token: "<log seq>-<index>"."""
+    at: int
+    event: str
+    """CamelCase, such as Admitted, Placed, Running, Preempted, Finished."""
+    job: int
+    group: str
+    user: str
+    name: str
+    message: str
+    numbers: dict[str, int | str] = {}
+
+
+class History(ReplyBase, frozen=True, tag=True):
+    """The job's story, oldest first."""
+
+    events: tuple[EventLine, ...]
+
+
+class GpuSample(Struct, frozen=True, omit_defaults=True):
+    """One GPU at one moment; None is "not available", never zero."""
+
+    index: int
+    uuid: str = ""
+    model: str = ""
+    utilisation_percent: int | None = None
+    memory_used_mib: int | None = None
+    memory_total_mib: int | None = None
+    temperature_celsius: int | None = None
+    power_milliwatts: int | None = None
+    problem: str = ""
+    """Why the GPU must not be used, such as "GPU is lost"; empty when healthy."""
+
+
+class NodeSample(Struct, frozen=True, omit_defaults=True):
+    """One node at one moment; also its heartbeat. An agent of many nodes sends one message for all of them."""
+
+    node: str
+    at: int
+    gpus: tuple[GpuSample, ...] = ()
+    cpu_percent: int | None = None
+    memory_used_mib: int | None = None
+
+
+class Samples(Struct, frozen=True):
+    """Samples of one agent's nodes, sent together on `gangline.samples.<agent>`."""
+
+    agent: str
+    nodes: tuple[NodeSample, ...]
