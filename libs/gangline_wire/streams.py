@@ -23,6 +23,8 @@ class Stream(Struct, frozen=True):
     discard_old: bool = False
     """False refuses new messages when full: nothing that was not handled is lost."""
     duplicate_window_s: int = 120
+    persist_async: bool = False
+    """True answers before the disk has it (`persist_mode: async`): only for what can be made again from elsewhere."""
 
 
 class Bucket(Struct, frozen=True):
@@ -41,6 +43,7 @@ OUTPUT = Stream(
     bytes_max=4 * GIB,
     age_s_max=14 * 86_400,
     discard_old=True,
+    persist_async=True,
 )
 EVENTS = Stream(
     name="GANGLINE_EVENTS",
@@ -48,6 +51,7 @@ EVENTS = Stream(
     bytes_max=2 * GIB,
     age_s_max=7 * 86_400,
     discard_old=True,
+    persist_async=True,
 )
 STREAMS = (LOG, OUTPUT, EVENTS)
 

@@ -1,0 +1,1 @@
+"""What it cost: charges ended allocations and watches budgets."""

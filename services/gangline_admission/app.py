@@ -1,0 +1,183 @@
+"""The shell around the door: gathers requests, has the core judge them, appends the facts, answers after the append."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gangline_admission.bootstrap import first_facts
+from gangline_admission.config import Config
+from gangline_admission.judge import Verdict, judge
+from gangline_core.admission import Draft
+from gangline_core.facts import Fact
+from gangline_core.fold import Message
+from gangline_core.ids import JobId
+from gangline_core.job import ENDS
+from gangline_core.step import Step
+from gangline_kit.errors import StreamFullError, TemporaryError
+from gangline_kit.lane import Lane
+from gangline_kit.leader import lead
+from gangline_kit.service import Site
+from gangline_wire import streams, subjects
+from gangline_wire.codec import CodecError, decode, encode
+from gangline_wire.requests import (
+    Admitted,
+    CancelJob,
+    Denied,
+    Done,
+    Reply,
+    Request,
+    SetHold,
+    SubmitJobs,
+    Unavailable,
+)
+
+log = logging.getLogger(__name__)
+
+PENDING_MAX = 4_000
+"""Requests that may wait for judgement; further ones are told to come back."""
+JOB_REQUESTS = SubmitJobs | CancelJob | SetHold
+JOBS_MAX = 2_000
+"""Most jobs judged into one append."""
+BYTES_MAX = streams.MESSAGE_BYTES_MAX // 2
+"""Most request bytes judged into one append, so that the batch fits a message."""
+
+
+async def run(site: Site, config: Config) -> None:
+    """Lead (or stand by for) the door until cancelled."""
+    await lead(site, "admission", Door(site, config).work)
+
+
+class Pending(Struct):
+    """A request that waits for judgement."""
+
+    request: Request
+    size: int
+    answer: asyncio.Future[Reply]
+
+
+class Door:
+    """Judges requests while it leads; one append is in flight at a time."""
+
+    def __init__(self, site: Site, config: Config) -> None:
+        """A door; it serves requests and writes only inside `work`."""
+        self.site = site
+        self.config = config
+        self.pending: asyncio.Queue[Pending] = asyncio.Queue(PENDING_MAX)
+        self.ended_with_secrets: asyncio.Queue[JobId] = asyncio.Queue()
+
+    async def work(self, lane: Lane) -> None:
+        """Answer requests for as long as this process leads."""
+        now = self.site.now_ms()
+        facts = first_facts(self.site.follower.state, self.config, self.site.ids)
+        if facts:
+            await lane.append(facts, at=now)
+        self.secrets = await self.site.bus.kv(streams.SECRETS)
+        serving = await self.site.bus.serve(subjects.API_ADMISSION, self.receive)
+        try:
+            with self.site.follower.listening(self.note):
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(self._judge_for_ever(lane))
+                    group.create_task(self._shred())
+        finally:
+            await serving.stop()
+            self._turn_away()
+
+    async def receive(self, data: bytes, headers: dict[str, str]) -> bytes:
+        """One request in, its answer out; the answer waits for the append."""
+        try:
+            request = decode(data, Request)  # type: ignore[arg-type]  # a union type is a valid msgspec type
+        except CodecError as error:
+            return encode(Denied(kind="invalid", message=str(error)))
+        answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        try:
+            self.pending.put_nowait(Pending(request=request, size=len(data), answer=answer))
+        except asyncio.QueueFull:
+            return encode(Unavailable(retry_after_s=1.0, message="the door has too many requests waiting"))
+        return encode(await answer)
+
+    def note(self, message: Message, step: Step) -> None:
+        """Secrets are shredded when their job has ended."""
+        for moved in step.moves:
+            if moved.after in ENDS:
+                job = self.site.follower.state.job(moved.job)
+                if job is not None and job.spec.secrets:
+                    self.ended_with_secrets.put_nowait(job.id)
+
+    async def _judge_for_ever(self, lane: Lane) -> None:
+        while True:
+            batch = await self._gather()
+            verdicts = self._judge(batch)
+            try:
+                seq = await self._store(lane, verdicts)
+            except (TemporaryError, StreamFullError) as error:
+                log.warning("could not append", extra={"error": str(error)})
+                for pending in batch:
+                    _answer(pending, Unavailable(retry_after_s=1.0, message=str(error)))
+                continue
+            for pending, verdict in zip(batch, verdicts, strict=True):
+                _answer(pending, _with_seq(verdict.reply, seq))
+                self._count(pending.request, verdict)
+
+    async def _gather(self) -> list[Pending]:
+        batch = [await self.pending.get()]
+        if not self.pending.empty():
+            await self.site.clock.sleep(self.config.gather_ms / 1000)
+        jobs, size = _jobs(batch[0].request), batch[0].size
+        # An edit of settings ends its batch: whatever comes after it is judged on a state that holds it.
+        while isinstance(batch[-1].request, JOB_REQUESTS) and not self.pending.empty():
+            if jobs >= JOBS_MAX or size >= BYTES_MAX:
+                break
+            pending = self.pending.get_nowait()
+            batch.append(pending)
+            jobs += _jobs(pending.request)
+            size += pending.size
+        return batch
+
+    def _judge(self, batch: Sequence[Pending]) -> list[Verdict]:
+        """Later requests of a batch see what earlier ones changed, through the draft."""
+        draft = Draft()
+        now = self.site.now_ms()
+        return [judge(self.site.follower.state, draft, pending.request, now) for pending in batch]
+
+    async def _store(self, lane: Lane, verdicts: Sequence[Verdict]) -> int:
+        facts: list[Fact] = [fact for verdict in verdicts for fact in verdict.facts]
+        if not facts:
+            return 0
+        seq_seen, now = self.site.follower.state.kept.seq, self.site.now_ms()
+        for verdict in verdicts:
+            for job, values in verdict.secrets.items():
+                await self.secrets.put(str(job), encode(values))
+        return await lane.append(facts, at=now, seq_seen=seq_seen)
+
+    def _count(self, request: Request, verdict: Verdict) -> None:
+        metrics = self.site.metrics
+        if isinstance(verdict.reply, Admitted) and isinstance(request, SubmitJobs) and not request.dry_run:
+            metrics.jobs_admitted.inc(len(verdict.reply.jobs))
+        elif isinstance(request, SubmitJobs):
+            metrics.jobs_rejected.inc(len(request.jobs))
+
+    async def _shred(self) -> None:
+        while True:
+            job = await self.ended_with_secrets.get()
+            await self.secrets.delete(str(job))
+
+    def _turn_away(self) -> None:
+        """We lead no more: whoever waits asks the next leader. Nothing unanswered was promised."""
+        while not self.pending.empty():
+            _answer(self.pending.get_nowait(), Unavailable(retry_after_s=0.2, message="the door changed hands"))
+
+
+def _jobs(request: Request) -> int:
+    return len(request.jobs) if isinstance(request, SubmitJobs) else 1
+
+
+def _answer(pending: Pending, reply: Reply) -> None:
+    if not pending.answer.done():
+        pending.answer.set_result(reply)
+
+
+def _with_seq(reply: Reply, seq: int) -> Reply:
+    return replace(reply, seq=seq) if isinstance(reply, Admitted | Done) and reply.seq == 0 else reply

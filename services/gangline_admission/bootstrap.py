@@ -1,0 +1,43 @@
+"""What a new cluster needs before anybody can use it: an administrator's token and a first group."""
+
+import hashlib
+import os
+from pathlib import Path
+
+from gangline_admission.config import Config
+from gangline_core.facts import Fact, GroupSet, TokenIssued, UserSet
+from gangline_core.groups import ROOT, Group, Token, User, user_key
+from gangline_core.state import State
+from gangline_kit.ids import Ids
+
+SYSTEM = "system"
+"""Who is written as the author of the first facts."""
+
+
+def first_facts(state: State, config: Config, ids: Ids) -> tuple[Fact, ...]:
+    """Facts that are missing; empty on every start but the first."""
+    facts: list[Fact] = []
+    if config.admin_token_file:
+        token = _token(Path(config.admin_token_file), ids)
+        digest = hashlib.sha256(token.encode()).hexdigest()
+        if digest not in state.kept.tokens:
+            admin = Token(digest=digest, name="first administrator", role="admin", user=config.first_user or "admin")
+            facts.append(TokenIssued(token=admin, by=SYSTEM))
+    if config.first_group and not any(path != ROOT for path in state.kept.groups):
+        facts.append(GroupSet(group=Group(path=config.first_group), by=SYSTEM, why="first start"))
+    if config.first_user and user_key(config.first_group, config.first_user) not in state.kept.users:
+        facts.append(UserSet(user=User(name=config.first_user, group=config.first_group), by=SYSTEM, why="first start"))
+    return tuple(facts)
+
+
+def _token(path: Path, ids: Ids) -> str:
+    """The token in the file, which is made when it is not there."""
+    try:
+        return path.read_text().strip()
+    except FileNotFoundError:
+        token = ids.secret()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(token + "\n")
+        return token

@@ -1,0 +1,1 @@
+"""How big it should be: proposes sizes for running elastic jobs."""

@@ -1,0 +1,1 @@
+"""Where it goes: decides every opened round; the one hand on allocations."""

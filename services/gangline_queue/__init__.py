@@ -1,0 +1,1 @@
+"""Who goes next: gates, order and the opening of rounds."""

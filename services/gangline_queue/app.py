@@ -1,0 +1,82 @@
+"""The shell around who-goes-next: events wake it, it opens a round, and waits until that round is decided."""
+
+import asyncio
+import contextlib
+
+from gangline_core import cycle
+from gangline_core.fold import Message
+from gangline_core.step import Step
+from gangline_core.wake import next_wake_ms
+from gangline_kit.lane import Lane
+from gangline_kit.pools import lead_pools
+from gangline_kit.service import Site
+from gangline_queue.config import Config
+
+
+async def run(site: Site, config: Config) -> None:
+    """Lead (or stand by for) the queue of every pool until cancelled."""
+
+    async def work(lane: Lane, pool: str) -> None:
+        await Opener(site, config, pool).work(lane)
+
+    await lead_pools(site, "queue", work)
+
+
+class Opener:
+    """Opens the rounds of one pool, one at a time."""
+
+    def __init__(self, site: Site, config: Config, pool: str) -> None:
+        """An opener for the pool; it writes only inside `work`."""
+        self.site = site
+        self.config = config
+        self.pool = pool
+        self.wake = asyncio.Event()
+        self.dirty = True
+        """Something happened that a new round could use."""
+        self.opened_s = 0.0
+        self.round_took_s = 0.0
+
+    async def work(self, lane: Lane) -> None:
+        """Open rounds for as long as this process leads."""
+        with self.site.follower.listening(self.note):
+            while True:
+                await self._sleep()
+                if self.site.follower.state.kept.pools[self.pool].open_round is not None or not self._is_due():
+                    continue
+                await self._gather()
+                await self._open(lane)
+
+    def note(self, message: Message, step: Step) -> None:
+        """Remember that a message may matter to the next round."""
+        if self.pool in step.decided:
+            self.round_took_s = self.site.clock.monotonic_s() - self.opened_s
+            self.wake.set()
+        if step.moves or step.freed or step.nodes or step.settings or step.voided or step.touched:
+            self.dirty = True
+            self.wake.set()
+
+    async def _sleep(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.wake.wait(), self.config.idle_check_s)
+        self.wake.clear()
+
+    def _is_due(self) -> bool:
+        state = self.site.follower.state
+        if self.dirty:
+            return True
+        due = next_wake_ms(state, self.pool, state.kept.pools[self.pool].decided_at)
+        return due is not None and due <= self.site.now_ms()
+
+    async def _gather(self) -> None:
+        """Let a burst come together: longer when rounds take longer, so that rounds never fill the loop."""
+        wait_s = max(self.config.gather_ms / 1000, min(self.round_took_s / 2, self.config.gather_ms_max / 1000))
+        await self.site.clock.sleep(wait_s)
+
+    async def _open(self, lane: Lane) -> None:
+        self.dirty = False
+        now = self.site.now_ms()
+        opened = cycle.open_round(self.site.follower.state, self.pool, now)
+        if opened is not None:
+            self.opened_s = self.site.clock.monotonic_s()
+            await lane.append((opened,), at=now)
+            self.site.metrics.rounds_opened.labels(pool=self.pool).inc()

@@ -1,0 +1,1 @@
+"""The decision log: archive with hash chain, public event feed, history."""

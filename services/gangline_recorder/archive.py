@@ -1,0 +1,148 @@
+"""The archive on disk: every message of the log in order, one JSON line each, linked by a hash chain.
+
+A line is {"seq", "at", "data", "hash"}: `data` is the stored text, `hash` = chain(previous hash, stored bytes), so a
+changed, missing or moved line is found by anybody with the file alone. Lines are appended to segments named by their
+first sequence. An unfinished last line (power loss) is cut off at start and fetched again.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+from msgspec import Struct
+
+from gangline_core.fold import chain
+
+SEGMENT_PREFIX = "archive-"
+
+
+class Line(Struct, frozen=True):
+    """One message as the archive keeps it."""
+
+    seq: int
+    at: int
+    data: str
+    hash: str
+
+
+class BrokenArchiveError(Exception):
+    """The archive on disk contradicts itself; the message says where."""
+
+
+class Archive:
+    """Appends to the newest segment; reading goes through `lines`."""
+
+    def __init__(self, folder: Path, *, segment_bytes: int) -> None:
+        """Open the folder's archive, cutting an unfinished last line.
+
+        Raises:
+            BrokenArchiveError: the last segment's chain does not hold.
+        """
+        self.folder = folder
+        self.segment_bytes = segment_bytes
+        self.seq = 0
+        self.digest = ""
+        self._file: BinaryIO | None = None
+        self._size = 0
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._recover()
+
+    def append(self, seq: int, *, at: int, data: bytes) -> None:
+        """Add one message. It is on disk after the next `sync`."""
+        if self._file is None or self._size >= self.segment_bytes:
+            self._begin(seq)
+        self.digest = chain(self.digest, data)
+        self.seq = seq
+        line = msgspec.json.encode(Line(seq=seq, at=at, data=data.decode(), hash=self.digest)) + b"\n"
+        assert self._file is not None, "a segment is open while appending"
+        self._file.write(line)
+        self._size += len(line)
+
+    def flush(self) -> None:
+        """Hand what was appended to the operating system, so that readers see it."""
+        if self._file is not None:
+            self._file.flush()
+
+    def sync(self) -> None:
+        """Make everything appended so far survive a power loss."""
+        if self._file is not None:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """Sync and close."""
+        if self._file is not None:
+            self.sync()
+            self._file.close()
+            self._file = None
+
+    def _begin(self, seq: int) -> None:
+        self.close()
+        path = self.folder / f"{SEGMENT_PREFIX}{seq:012d}.jsonl"
+        self._file = _open_private(path)
+        self._size = 0
+
+    def _recover(self) -> None:
+        newest = segments(self.folder)[-1:]
+        if not newest:
+            return
+        path = newest[0]
+        good = 0
+        for line, end in _whole_lines(path):
+            self.seq, self.digest = line.seq, line.hash
+            good = end
+        if good == 0:
+            # The segment was begun but its first line never finished: the one before it is the newest.
+            path.unlink()
+            self._recover()
+            return
+        os.truncate(path, good)
+        self._file = _open_private(path)
+        self._size = good
+
+
+def segments(folder: Path) -> list[Path]:
+    """Segment files, oldest first."""
+    return sorted(folder.glob(f"{SEGMENT_PREFIX}*.jsonl"))
+
+
+def lines(folder: Path, *, after: int = 0) -> Iterator[Line]:
+    """Messages after a sequence, oldest first."""
+    files = segments(folder)
+    for position, path in enumerate(files):
+        following = files[position + 1] if position + 1 < len(files) else None
+        if following is not None and _first_seq(following) <= after + 1:
+            continue
+        for line, _ in _whole_lines(path):
+            if line.seq > after:
+                yield line
+
+
+def _first_seq(path: Path) -> int:
+    return int(path.stem.removeprefix(SEGMENT_PREFIX))
+
+
+def _whole_lines(path: Path) -> Iterator[tuple[Line, int]]:
+    """Finished lines with the offset after each; checks the chain from the second line on."""
+    digest: str | None = None
+    end = 0
+    with path.open("rb") as file:
+        for number, raw in enumerate(file, start=1):
+            if not raw.endswith(b"\n"):
+                return
+            try:
+                line = msgspec.json.decode(raw, type=Line)
+            except msgspec.MsgspecError as error:
+                raise BrokenArchiveError(f"{path.name} line {number}: {error}") from error
+            if digest is not None and chain(digest, line.data.encode()) != line.hash:
+                raise BrokenArchiveError(f"{path.name} line {number}, log sequence {line.seq}: the hash chain breaks")
+            digest = line.hash
+            end += len(raw)
+            yield line, end
+
+
+def _open_private(path: Path) -> BinaryIO:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    return os.fdopen(descriptor, "ab")

@@ -1,0 +1,16 @@
+"""What the recorder service reads from its environment, once, at start."""
+
+from msgspec import Struct
+
+
+class Config(Struct, frozen=True):
+    """Settings of the recorder service (GANGLINE_RECORDER_*)."""
+
+    archive_dir: str = ""
+    """Folder of the archive; must outlive the process."""
+    segment_bytes: int = 64 << 20
+    """Size at which a new segment file is begun."""
+    sync_s: float = 1.0
+    """Longest time between a message's arrival and its fsync; a lost tail is fetched again from the log."""
+    snapshot_messages: int = 20_000
+    """Messages between snapshots of the fold."""

@@ -1,0 +1,1 @@
+"""What the GPUs say: turns samples into facts about health, loss and use."""

@@ -1,0 +1,61 @@
+"""The shell around what-the-GPUs-say: listens to samples, judges them every second, appends what is new."""
+
+import logging
+
+from gangline_kit.lane import Lane
+from gangline_kit.leader import lead
+from gangline_kit.service import Site
+from gangline_telemetry.config import Config
+from gangline_telemetry.health import Watch
+from gangline_wire import subjects
+from gangline_wire.codec import CodecError, decode
+from gangline_wire.requests import Samples
+
+log = logging.getLogger(__name__)
+
+
+async def run(site: Site, config: Config) -> None:
+    """Lead (or stand by for) the telemetry lane until cancelled."""
+    await lead(site, "telemetry", Listener(site, config).work)
+
+
+class Listener:
+    """Hears all samples while it leads."""
+
+    def __init__(self, site: Site, config: Config) -> None:
+        """A listener; it writes only inside `work`."""
+        self.site = site
+        self.config = config
+        self.watch = Watch(config, site.clock.monotonic_s())
+
+    async def work(self, lane: Lane) -> None:
+        """Judge samples for as long as this process leads; silence counts from now on, not from before."""
+        clock = self.site.clock
+        self.watch = Watch(self.config, clock.monotonic_s())
+        subscription = await self.site.bus.subscribe(f"{subjects.SAMPLES}.>", self.hear)
+        try:
+            last_s = clock.monotonic_s()
+            while True:
+                await clock.sleep(self.config.check_s)
+                now_s = clock.monotonic_s()
+                if now_s - last_s > self.config.check_s + self.config.stall_s:
+                    self.watch.forgive(now_s)
+                last_s = now_s
+                facts = self.watch.judge(self.site.follower.state, now_s)
+                if facts:
+                    await lane.append(facts, at=self.site.now_ms())
+        finally:
+            await subscription.stop()
+
+    async def hear(self, data: bytes, headers: dict[str, str]) -> None:
+        """Take in one agent's samples; what cannot be read is counted and dropped."""
+        try:
+            samples = decode(data, Samples)
+        except CodecError as error:
+            self.site.metrics.samples_bad.inc()
+            log.warning("unreadable samples", extra={"error": str(error)})
+            return
+        now_s = self.site.clock.monotonic_s()
+        for sample in samples.nodes:
+            self.watch.hear(sample, now_s)
+        self.site.metrics.samples.inc(len(samples.nodes))
