@@ -1,0 +1,47 @@
+"""Writes every generated page, or with --check says which ones are stale. Usage: python -m draw [--check]."""
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from draw import configuration, messages, reasons, states
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+PAGES: dict[str, Callable[[], str]] = {
+    "messages.md": messages.page,
+    "states.md": states.page,
+    "reasons.md": reasons.page,
+    "configuration.md": configuration.page,
+}
+
+
+def stale(folder: Path) -> list[str]:
+    """Names of pages that are missing or not what the tables say now."""
+    return [name for name, page in PAGES.items() if read(folder / name) != page()]
+
+
+def read(path: Path) -> str:
+    """The file's text, empty when there is none."""
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+def main() -> int:
+    """Write the pages, or check them; 1 when a page is stale."""
+    parser = argparse.ArgumentParser(prog="python -m draw", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail when a page is stale")
+    arguments = parser.parse_args()
+    names = stale(ROOT / "docs")
+    if arguments.check:
+        for name in names:
+            print(f"docs/{name} is not what the code says: run make docs")
+        return 1 if names else 0
+    for name in names:
+        (ROOT / "docs" / name).write_text(PAGES[name](), encoding="utf-8")
+        print(f"drew docs/{name}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
