@@ -1,0 +1,17 @@
+"""The client's only doors to what it cannot compute: the time, and fresh keys.
+
+The services have theirs in the kit, which the client may not see.
+"""
+
+import secrets  # noqa: TID251 - this is the door
+import time
+
+
+def now_ms() -> int:
+    """The wall clock, in ms since the Unix epoch."""
+    return time.time_ns() // 1_000_000  # noqa: TID251 - this is the door
+
+
+def new_key() -> str:
+    """A fresh idempotency key."""
+    return secrets.token_hex(16)

@@ -1,0 +1,225 @@
+"""The SDK for programs that do not use asyncio: the same methods, blocking."""
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from gangline_client.client import ENDED_STATES, Client, JobDocument
+from gangline_client.doors import new_key
+from gangline_client.paths import JobQuery
+from gangline_client.retry import Retry
+from gangline_core.cluster import Policy
+from gangline_core.groups import Group, User
+from gangline_wire import views as v
+from gangline_wire.requests import EventLine
+
+T = TypeVar("T")
+
+CLOSE_TIMEOUT_S = 5.0
+
+
+class SyncClient:
+    """A connection to one platform; use it as a context manager, from any thread.
+
+    It keeps one background thread with an event loop, on which the async client does the work.
+    """
+
+    def __init__(
+        self, url: str, token: str = "", *, retry: Retry | None = None, make_key: Callable[[], str] = new_key
+    ) -> None:
+        """Start the background thread; nothing is opened before the first call.
+
+        Raises:
+            SettingsError: `url` is no http or https address.
+        """
+        self._client = Client(url, token, retry=retry, make_key=make_key)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="gangline-client", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the connections back and end the thread; further calls fail. Closing twice is fine."""
+        if self._loop.is_closed():
+            return
+        self._run(self._client.close())
+        self._run(self._loop.shutdown_asyncgens())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(CLOSE_TIMEOUT_S)
+        self._loop.close()
+
+    # --- jobs -------------------------------------------------------------------------------------------
+
+    def submit(self, job: JobDocument, *, key: str = "", dry_run: bool = False) -> v.JobView:
+        """Submit one job; the answer comes when the log holds it."""
+        return self._run(self._client.submit(job, key=key, dry_run=dry_run))
+
+    def submit_many(self, jobs: Sequence[JobDocument], *, key: str = "", dry_run: bool = False) -> v.BatchView:
+        """Submit many jobs: all of them or, when one is refused, none."""
+        return self._run(self._client.submit_many(jobs, key=key, dry_run=dry_run))
+
+    def job(self, job: int) -> v.JobView:
+        """One job with its tasks and what it asked for."""
+        return self._run(self._client.job(job))
+
+    def jobs(self, query: JobQuery | None = None, *, limit: int = 0) -> Iterator[v.JobView]:
+        """The jobs that match, page after page; `limit` 0 gives all."""
+        return self._iterate(self._client.jobs(query, limit=limit))
+
+    def cancel(self, job: int, *, why: str = "") -> v.DoneView:
+        """End the job, waiting or running."""
+        return self._run(self._client.cancel(job, why=why))
+
+    def hold(self, job: int) -> v.DoneView:
+        """Keep the job from starting; a running one is suspended."""
+        return self._run(self._client.hold(job))
+
+    def release(self, job: int) -> v.DoneView:
+        """Let a held or suspended job run again."""
+        return self._run(self._client.release(job))
+
+    def explain(self, job: int) -> v.ExplanationView:
+        """Why the job is where it is."""
+        return self._run(self._client.explain(job))
+
+    def history(self, job: int) -> v.HistoryView:
+        """What happened to the job, oldest first."""
+        return self._run(self._client.history(job))
+
+    def wait(self, job: int, *, states: frozenset[str] = ENDED_STATES, timeout_s: float | None = None) -> v.JobView:
+        """The job once it is in one of the states, or has ended.
+
+        Raises:
+            TimeoutError: it was not there in time; the job is left alone.
+        """
+
+        async def limited() -> v.JobView:
+            async with asyncio.timeout(timeout_s):
+                return await self._client.wait(job, states=states)
+
+        return self._run(limited())
+
+    def logs(self, job: int, *, task: str = "", follow: bool = False, tail: int | None = None) -> Iterator[bytes]:
+        """What the job's tasks wrote, in chunks; with `follow` until the job has ended."""
+        return self._iterate(self._client.logs(job, task=task, follow=follow, tail=tail))
+
+    def events(self, *, job: int | None = None, group: str = "", after: str = "") -> Iterator[EventLine]:
+        """Events as they happen, each once; `after` resumes behind a known event id."""
+        return self._iterate(self._client.events(job=job, group=group, after=after))
+
+    # --- queue and machines --------------------------------------------------------------------------------
+
+    def queue(self, pool: str = "default") -> v.QueueView:
+        """The waiting jobs of a pool in order, each with its reason."""
+        return self._run(self._client.queue(pool))
+
+    def nodes(self, pool: str = "") -> list[v.NodeView]:
+        """All nodes, or those of a pool."""
+        return self._run(self._client.nodes(pool))
+
+    def node(self, node: str) -> v.NodeView:
+        """One node."""
+        return self._run(self._client.node(node))
+
+    def drain(self, node: str, *, why: str = "") -> v.DoneView:
+        """Let the node take no new work; what runs goes on."""
+        return self._run(self._client.drain(node, why=why))
+
+    def resume(self, node: str) -> v.DoneView:
+        """Let a drained node take work again."""
+        return self._run(self._client.resume(node))
+
+    def cluster(self) -> v.ClusterView:
+        """Totals over everything."""
+        return self._run(self._client.cluster())
+
+    # --- groups, usage, policies, access --------------------------------------------------------------------
+
+    def groups(self) -> v.GroupsView:
+        """The groups the caller may see."""
+        return self._run(self._client.groups())
+
+    def group(self, path: str) -> v.GroupView:
+        """One group."""
+        return self._run(self._client.group(path))
+
+    def set_group(self, group: Group, *, version: int | None = None, dry_run: bool = False) -> v.DoneView:
+        """Make or change a group; with `version` only if nobody changed it since."""
+        return self._run(self._client.set_group(group, version=version, dry_run=dry_run))
+
+    def user(self, group: str, user: str) -> v.UserView:
+        """One user of a group."""
+        return self._run(self._client.user(group, user))
+
+    def set_user(self, user: User, *, version: int | None = None, dry_run: bool = False) -> v.DoneView:
+        """Make or change a user of a group; with `version` only if nobody changed it since."""
+        return self._run(self._client.set_user(user, version=version, dry_run=dry_run))
+
+    def usage(self) -> v.UsageView:
+        """Usage of the groups and users the caller may see."""
+        return self._run(self._client.usage())
+
+    def policies(self) -> v.PoliciesView:
+        """Every pool's policy, and the names one may choose from."""
+        return self._run(self._client.policies())
+
+    def set_policy(self, pool: str, policy: Policy, *, version: int | None = None, dry_run: bool = False) -> v.DoneView:
+        """Change a pool's policy; with `version` only if nobody changed it since."""
+        return self._run(self._client.set_policy(pool, policy, version=version, dry_run=dry_run))
+
+    def whoami(self) -> v.WhoamiView:
+        """What the caller's token says."""
+        return self._run(self._client.whoami())
+
+    def tokens(self) -> v.TokensView:
+        """The tokens the caller may see."""
+        return self._run(self._client.tokens())
+
+    def issue_token(
+        self, *, name: str, role: str, user: str = "", groups: Sequence[str] = (), expires_ms: int = 0
+    ) -> v.IssuedTokenView:
+        """A new token, shown once."""
+        coroutine = self._client.issue_token(name=name, role=role, user=user, groups=groups, expires_ms=expires_ms)
+        return self._run(coroutine)
+
+    def revoke_token(self, digest: str) -> v.DoneView:
+        """Make a token useless."""
+        return self._run(self._client.revoke_token(digest))
+
+    def version(self) -> v.VersionView:
+        """What runs there; needs no token."""
+        return self._run(self._client.version())
+
+    # --- how ---------------------------------------------------------------------------------------------------
+
+    def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """The coroutine's result; an interrupt of the waiting thread (Ctrl-C) cancels it."""
+        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def _iterate(self, source: AsyncGenerator[T, None]) -> Iterator[T]:
+        async def step() -> tuple[T, ...]:
+            try:
+                return (await anext(source),)
+            except StopAsyncIteration:
+                return ()
+
+        try:
+            while found := self._run(step()):
+                yield found[0]
+        finally:
+            if not self._loop.is_closed():
+                self._run(source.aclose())
