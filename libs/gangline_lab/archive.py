@@ -45,8 +45,6 @@ class Entry(Struct, frozen=True):
     """One proven message of the archive and where it stands."""
 
     message: Message
-    stored_ms: int
-    """When the server stored it."""
     head: str
     """Head of the chain after it."""
     segment: Path
@@ -146,7 +144,7 @@ class _ChainReader:
                 except (ValueError, CodecError) as error:
                     fault = Fault(segment=file.name, line=number, seq=self.seq + 1, problem=str(error))
                     raise ArchiveError(fault) from error
-                yield Entry(message=proven, stored_ms=line.at, head=line.hash, segment=file, offset=offset)
+                yield Entry(message=proven, head=line.hash, segment=file, offset=offset)
                 offset += len(text)
         if offset == 0:
             raise ArchiveError(Fault(segment=file.name, line=1, seq=self.seq + 1, problem="the segment is empty"))
@@ -162,5 +160,8 @@ class _ChainReader:
         head = chain(self.head, raw)
         if head != line.hash:
             raise ValueError(f"the chain breaks: its head is {head}, but {line.hash} was written")
+        proven = message(line.seq, raw)
+        if line.at != proven.at:
+            raise ValueError(f"the line says {line.at} ms, its message {proven.at} ms")
         self.seq, self.head = line.seq, head
-        return message(line.seq, raw)
+        return proven

@@ -1,12 +1,11 @@
 """How one message of the log is written into the archive: a line of JSON that nobody can change unseen.
 
 The archive is a folder of segments `archive-<first seq>.jsonl`. The `hash` of a line is the head of the log's chain
-after its message (`gangline_core.fold.chain`), so a changed, missing or moved message breaks the chain; `check` covers
-what the chain does not, the line's own numbers.
+after its message (`gangline_core.fold.chain`), so a changed, missing or moved message breaks the chain; the line's own
+numbers stand in the message too or follow from the line before, and its form is the only one it may have.
 """
 
 import re
-from hashlib import blake2b
 
 import msgspec
 from msgspec import Struct
@@ -15,15 +14,13 @@ SEGMENT_NAME = re.compile(r"archive-(\d{12,})\.jsonl")
 """File name of a segment; the number is the sequence of its first message."""
 
 
-class ArchiveLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """One message: its log sequence, when the server stored it (ms), its bytes as text, and the chain's head."""
+class ArchiveLine(Struct, frozen=True, forbid_unknown_fields=True):
+    """One message: its log sequence, its time (the batch's `at`, ms), its bytes as text, and the chain's head."""
 
     seq: int
     at: int
     data: str
     hash: str
-    check: str = ""
-    """`line_check` of the other fields; empty in archives written without it."""
 
 
 _decoder = msgspec.json.Decoder(ArchiveLine)
@@ -34,15 +31,9 @@ def segment_name(first_seq: int) -> str:
     return f"archive-{first_seq:012d}.jsonl"
 
 
-def line_check(seq: int, at: int, head: str) -> str:
-    """Eight hexadecimal digits over the numbers of a line."""
-    return blake2b(f"{seq} {at} {head}".encode(), digest_size=4).hexdigest()
-
-
-def encode_line(seq: int, at: int, data: bytes, *, head: str) -> bytes:
+def encode_line(seq: int, *, at: int, data: bytes, head: str) -> bytes:
     """The line of one message, newline included; `head` is the chain's head after it."""
-    line = ArchiveLine(seq=seq, at=at, data=data.decode(), hash=head, check=line_check(seq, at, head))
-    return msgspec.json.encode(line) + b"\n"
+    return msgspec.json.encode(ArchiveLine(seq=seq, at=at, data=data.decode(), hash=head)) + b"\n"
 
 
 def decode_line(text: bytes) -> ArchiveLine:
@@ -59,6 +50,4 @@ def decode_line(text: bytes) -> ArchiveLine:
         raise ValueError(f"not a line of an archive: {error}") from error
     if msgspec.json.encode(line) + b"\n" != text:
         raise ValueError("the line is not in the form in which it was written")
-    if line.check and line.check != line_check(line.seq, line.at, line.hash):
-        raise ValueError("the line's numbers do not match its check")
     return line
