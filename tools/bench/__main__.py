@@ -1,0 +1,49 @@
+"""Runs one benchmark, shows its table, and writes its rows as JSON. Usage: python -m bench NAME [--out FILE]."""
+
+import argparse
+import asyncio
+import importlib
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import cast
+
+from bench.rows import Measured, Row, as_json, as_table, bars, judge, never_measured
+
+BENCHMARKS = ("pipeline",)
+"""Each is a module of this package with `measure()`, which yields rows as they come."""
+
+
+async def run(name: str) -> list[Row]:
+    """Measure, telling each row as it comes."""
+    measure = cast("Callable[[], AsyncIterator[Measured]]", importlib.import_module(f"bench.{name}").measure)
+    expected = bars(name)
+    rows = []
+    async for measured in measure():
+        row = judge(measured, expected.get(measured.name))
+        print(f"  {row.name}: {row.value:,.2f} {row.unit}", file=sys.stderr, flush=True)
+        rows.append(row)
+    for missing in never_measured(rows, expected):
+        print(f"warning: the range file expects a row that was not measured: {missing}", file=sys.stderr)
+    return rows
+
+
+def main() -> int:
+    """Measure, print the table, write the JSON; 1 when a row does not hold."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("name", choices=BENCHMARKS)
+    parser.add_argument("--out", type=Path, help="write the rows here as JSON")
+    arguments = parser.parse_args()
+    rows = asyncio.run(run(arguments.name))
+    print(as_table(rows))
+    if arguments.out:
+        arguments.out.parent.mkdir(parents=True, exist_ok=True)
+        arguments.out.write_text(as_json(rows), encoding="utf-8")
+    fallen = [row.name for row in rows if row.holds is False]
+    if fallen:
+        print(f"does not hold: {', '.join(fallen)}")
+    return 1 if fallen else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
