@@ -1,7 +1,28 @@
-"""How a job file (YAML or JSON, already loaded) becomes a JobSpec: every field checked, every unit read."""
+"""How a job file (YAML or JSON, already loaded) becomes a JobSpec: every field checked, every unit read.
 
-from gangline_core.spec import JobSpec
-from gangline_wire.problem import FieldErrorsError
+A file has either `roles`, or the fields of its single role at the top. Unknown fields are refused with the nearest
+known one, `null` is refused everywhere (leave the field out), and numbers in text are refused except where the
+grammars of `gangline_wire.quantity` and `gangline_wire.durations` say otherwise.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from gangline_core.spec import JobSpec, Role
+from gangline_wire.fields import each, listed, note, read_fields
+from gangline_wire.jobfile_role import ROLE_FIELDS, build_role, read_role
+from gangline_wire.jobfile_terms import TERM_FIELDS
+from gangline_wire.limits import most
+from gangline_wire.problem import FieldError, FieldErrorsError, WrongValueError
+from gangline_wire.quantity import kind_name
+
+SINGLE_ROLE = "worker"
+"""Name of the role whose fields stand at the top of the file."""
+
+_TASKS_MOST = most("tasks")
+_JOB_CHARS_MOST = most("job_chars")
 
 
 class JobFileError(FieldErrorsError):
@@ -9,7 +30,7 @@ class JobFileError(FieldErrorsError):
 
 
 def parse_job(document: object) -> JobSpec:
-    """The job the document describes.
+    """The job the document describes. Group and user are empty when the file does not say them.
 
     Declared secrets stand in the roles' environments until `gangline_wire.seal.seal` takes them out; `secrets` of
     the answer holds their names.
@@ -17,4 +38,83 @@ def parse_job(document: object) -> JobSpec:
     Raises:
         JobFileError: at least one field is unknown, missing or wrong.
     """
-    raise NotImplementedError
+    if not isinstance(document, dict):
+        raise JobFileError([FieldError(path="", message=f"a job must be a mapping, not {kind_name(document)}")])
+    errors: list[FieldError] = []
+    kept = _with_roles(document, errors) if "roles" in document else _with_one_role(document, errors)
+    if not errors:
+        secrets: dict[str, str | None] = kept.get("secrets", {})
+        if secrets:
+            kept["secrets"] = tuple(secrets)
+            kept["roles"] = _with_secrets(kept["roles"], secrets, errors)
+        _check_whole(kept["roles"], errors)
+    if errors:
+        raise JobFileError(errors)
+    return JobSpec(name=kept.pop("name", ""), group=kept.pop("group", ""), user=kept.pop("user", ""), **kept)
+
+
+def read_roles(value: object) -> tuple[Role, ...]:
+    """The entries of `roles`.
+
+    Raises:
+        WrongValueError, FieldErrorsError: some are wrong.
+    """
+    roles = each(listed(value, "roles"), read_role)
+    if not roles:
+        raise WrongValueError("must have at least one role")
+    names = [role.name for role in roles]
+    twice = [index for index, name in enumerate(names) if name in names[:index]]
+    if twice:
+        raise FieldErrorsError([FieldError(path=f"[{k}].name", message=f'"{names[k]}" is taken') for k in twice])
+    return roles
+
+
+JOB_FIELDS = {**TERM_FIELDS, "roles": ("roles", read_roles)}
+"""Fields at the top of a file that has `roles`."""
+SINGLE_FIELDS = {**JOB_FIELDS, **ROLE_FIELDS}
+"""Fields at the top of a file whose single role stands there too, which is every field there is."""
+_ROLE_KEPT = frozenset(name for name, _ in ROLE_FIELDS.values())
+
+
+def _with_roles(document: Mapping[object, object], errors: list[FieldError]) -> dict[str, Any]:
+    known: dict[object, object] = {}
+    for key, value in document.items():
+        if key in ROLE_FIELDS:
+            note(errors, FieldError(path=str(key), message="belongs into the entries of roles when there are roles"))
+        else:
+            known[key] = value
+    return read_fields(known, JOB_FIELDS, errors)
+
+
+def _with_one_role(document: Mapping[object, object], errors: list[FieldError]) -> dict[str, Any]:
+    kept = read_fields(document, SINGLE_FIELDS, errors)
+    role = {name: kept.pop(name) for name in _ROLE_KEPT & kept.keys()}
+    kept["roles"] = (build_role(SINGLE_ROLE, role, errors),)
+    return kept
+
+
+def _with_secrets(
+    roles: tuple[Role, ...], secrets: Mapping[str, str | None], errors: list[FieldError]
+) -> tuple[Role, ...]:
+    """The declared values in every role's environment; a name without a value must have one there already."""
+    values = {name: value for name, value in secrets.items() if value is not None}
+    for name in secrets.keys() - values.keys():
+        if not any(name in role.environment for role in roles):
+            note(errors, FieldError(path=f"secrets.{name}", message="has no value, neither here nor in an env"))
+    return tuple(replace(role, environment={**values, **role.environment}) for role in roles)
+
+
+def _check_whole(roles: tuple[Role, ...], errors: list[FieldError]) -> None:
+    """Limits that only the whole job can break."""
+    tasks = sum(role.max_count for role in roles)
+    if tasks > _TASKS_MOST:
+        field = "roles" if len(roles) > 1 else "tasks"
+        note(errors, FieldError(path=field, message=f"come to {tasks} tasks; at most {_TASKS_MOST} are allowed"))
+    characters = 0
+    for role in roles:
+        characters += sum(map(len, role.command))
+        for key, value in role.environment.items():
+            characters += len(key) + len(value)
+    if characters > _JOB_CHARS_MOST:
+        message = f"commands and environments have {characters} characters; at most {_JOB_CHARS_MOST} are allowed"
+        note(errors, FieldError(path="", message=message))

@@ -17,3 +17,7 @@ class FieldErrorsError(Exception):
         """Keep the errors and say the first ones."""
         super().__init__("; ".join(f"{error.path}: {error.message}" for error in errors[:5]))
         self.errors = errors
+
+
+class WrongValueError(ValueError):
+    """One value that cannot be accepted; the message says why and how it is written rightly."""

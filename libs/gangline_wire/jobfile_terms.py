@@ -1,0 +1,279 @@
+"""How the terms of a job file are read: who and where, how long, when, how important, marks and secrets."""
+
+from datetime import datetime
+from math import isfinite
+
+from gangline_core.spec import Dependency, ServiceClass, Toleration, TopologyWish
+from gangline_wire.durations import read_seconds
+from gangline_wire.fields import (
+    Reader,
+    each,
+    entries,
+    flag,
+    listed,
+    mapping,
+    read_fields,
+    text,
+    visible_text,
+    whole,
+)
+from gangline_wire.jobfile_role import read_env_key, read_env_value, read_token
+from gangline_wire.limits import most
+from gangline_wire.names import group_path, user_name, visible
+from gangline_wire.problem import FieldError, FieldErrorsError, WrongValueError
+from gangline_wire.quantity import kind_name, shown
+
+SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGCONT")
+"""Signals a job may be asked to stop with."""
+
+INT64_MOST = (1 << 63) - 1
+JOB_ID_MOST = (1 << 53) - 1
+"""Larger ids could not be read by a JavaScript client."""
+MS_MOST = 253_402_300_799_000
+"""End of the year 9999."""
+
+_PRIORITY_MOST = most("priority")
+_ATTRIBUTE_CHARS = most("attribute_chars")
+_LABEL_CHARS = most("label_chars")
+_TOKEN_CHARS = most("token_chars")
+_GROUP_CHARS = most("group_chars")
+
+
+def duration(limit: str, *, least: int = 0) -> Reader:
+    """A reader of durations from `least` to the named limit, in seconds."""
+    top = most(limit)
+
+    def read(value: object) -> int:
+        seconds = read_seconds(value)
+        if seconds > top:
+            raise WrongValueError(f"is {seconds} s; at most {top} s are allowed ({limit})")
+        if seconds < least:
+            raise WrongValueError("must not be 0; leave the field out instead")
+        return seconds
+
+    return read
+
+
+def read_priority(value: object) -> int:
+    """Priority, also below zero.
+
+    Raises:
+        WrongValueError: no whole number in the range.
+    """
+    if type(value) is float and value.is_integer():
+        value = int(value)
+    if type(value) is not int:
+        raise WrongValueError(f"must be a whole number, not {kind_name(value)}")
+    if not -_PRIORITY_MOST <= value <= _PRIORITY_MOST:
+        raise WrongValueError(f"must be from {-_PRIORITY_MOST} to {_PRIORITY_MOST}")
+    return value
+
+
+def read_service_class(value: object) -> ServiceClass:
+    """One of the service classes.
+
+    Raises:
+        WrongValueError: none of them.
+    """
+    try:
+        return ServiceClass(text(value))
+    except ValueError:
+        names = ", ".join(ServiceClass)
+        raise WrongValueError(f"must be one of {names}") from None
+
+
+def read_group(value: object) -> str:
+    """Path of a group.
+
+    Raises:
+        WrongValueError: no such path.
+    """
+    return group_path(text(value), _GROUP_CHARS)
+
+
+def read_user(value: object) -> str:
+    """Name of a user.
+
+    Raises:
+        WrongValueError: no such name.
+    """
+    return user_name(text(value), _TOKEN_CHARS)
+
+
+def read_labels(value: object) -> dict[str, str]:
+    """Names and texts.
+
+    Raises:
+        WrongValueError, FieldErrorsError: no such mapping.
+    """
+    return entries(value, "labels", _label_key, visible_text("label_chars"))
+
+
+def read_attributes(value: object) -> dict[str, str | int | float | bool]:
+    """What a formula may use: text, numbers, true or false.
+
+    Raises:
+        WrongValueError, FieldErrorsError: no such mapping.
+    """
+    return entries(value, "attributes", read_env_key, _attribute)
+
+
+def read_topology(value: object) -> TopologyWish:
+    """Required and preferred level.
+
+    Raises:
+        WrongValueError, FieldErrorsError: no such mapping.
+    """
+    errors: list[FieldError] = []
+    kept = read_fields(mapping(value), TOPOLOGY_FIELDS, errors)
+    if errors:
+        raise FieldErrorsError(errors)
+    return TopologyWish(**kept)
+
+
+def read_tolerations(value: object) -> tuple[Toleration, ...]:
+    """A list of "key", "key=value" or {key, value}.
+
+    Raises:
+        WrongValueError, FieldErrorsError: no such list.
+    """
+    return each(listed(value, "tolerations"), _toleration)
+
+
+def read_after(value: object) -> tuple[Dependency, ...]:
+    """Jobs that must have ended: ids, or {job, any_outcome}; one id may stand alone.
+
+    Raises:
+        WrongValueError, FieldErrorsError: no such list.
+    """
+    items: list[object] = [value] if type(value) is int else listed(value, "after")
+    return each(items, _dependency)
+
+
+def read_not_before(value: object) -> int:
+    """Milliseconds since the epoch, from a number or from text of RFC 3339 with its offset.
+
+    Raises:
+        WrongValueError: no such moment, or a text without offset.
+    """
+    if type(value) is int:
+        if not 0 <= value <= MS_MOST:
+            raise WrongValueError("must be milliseconds since 1970, before the year 10000")
+        return value
+    try:
+        moment = value if isinstance(value, datetime) else datetime.fromisoformat(text(value))
+    except ValueError:
+        raise WrongValueError('must be a time such as "2026-07-01T02:00:00+02:00" or "2026-07-01T00:00:00Z"') from None
+    if moment.tzinfo is None:
+        raise WrongValueError('needs its offset from UTC, such as "Z" or "+02:00"')
+    return max(0, int(moment.timestamp() * 1000))
+
+
+def read_stop_signal(value: object) -> str:
+    """A signal a job may be asked to stop with.
+
+    Raises:
+        WrongValueError: another one.
+    """
+    name = text(value)
+    if name not in SIGNALS:
+        raise WrongValueError(f"must be one of {', '.join(SIGNALS)}")
+    return name
+
+
+def read_secrets(value: object) -> dict[str, str | None]:
+    """Declared secrets: a mapping of environment names to values, or a list of names whose values stand in `env`.
+
+    Raises:
+        WrongValueError, FieldErrorsError: neither.
+    """
+    if isinstance(value, list | tuple):
+        return dict.fromkeys(each(listed(value, "secrets"), read_env_key))
+    return dict(entries(value, "secrets", read_env_key, read_env_value))
+
+
+def _label_key(value: object) -> str:
+    key = visible(text(value), _LABEL_CHARS)
+    if not key or "=" in key or " " in key:
+        raise WrongValueError('must not be empty, nor contain "=" or spaces')
+    return key
+
+
+def _attribute(value: object) -> str | int | float | bool:
+    if type(value) is bool:
+        return value
+    if type(value) is int:
+        if not -INT64_MOST <= value <= INT64_MOST:
+            raise WrongValueError("is beyond 64 bits")
+        return value
+    if type(value) is float:
+        if not isfinite(value):
+            raise WrongValueError("must be a finite number")
+        return value
+    if type(value) is str:
+        return visible(text(value), _ATTRIBUTE_CHARS)
+    raise WrongValueError(f"must be text, a number, true or false, not {kind_name(value)}")
+
+
+def _toleration(value: object) -> Toleration:
+    if isinstance(value, str):
+        key, _, wanted = value.partition("=")
+        return Toleration(key=_label_key(key), value=visible(text(wanted), _LABEL_CHARS))
+    errors: list[FieldError] = []
+    kept = read_fields(mapping(value), TOLERATION_FIELDS, errors)
+    if "key" not in kept and not errors:
+        errors.append(FieldError(path="key", message="is missing"))
+    if errors:
+        raise FieldErrorsError(errors)
+    return Toleration(**kept)
+
+
+def _dependency(value: object) -> Dependency:
+    if not isinstance(value, dict):
+        return Dependency(job=_job_id(value))
+    errors: list[FieldError] = []
+    kept = read_fields(value, DEPENDENCY_FIELDS, errors)
+    if "job" not in kept and not errors:
+        errors.append(FieldError(path="job", message="is missing"))
+    if errors:
+        raise FieldErrorsError(errors)
+    return Dependency(**kept)
+
+
+def _job_id(value: object) -> int:
+    if type(value) is not int or not 1 <= value <= JOB_ID_MOST:
+        what = shown(value) if isinstance(value, str) else kind_name(value)
+        raise WrongValueError(f"must be a job's number, not {what}")
+    return value
+
+
+TOPOLOGY_FIELDS = {"required": ("required", read_token), "preferred": ("preferred", read_token)}
+TOLERATION_FIELDS = {"key": ("key", _label_key), "value": ("value", visible_text("label_chars"))}
+DEPENDENCY_FIELDS = {"job": ("job", _job_id), "any_outcome": ("any_outcome", flag)}
+
+TERM_FIELDS: dict[str, tuple[str, Reader]] = {
+    "name": ("name", visible_text("name_chars")),
+    "group": ("group", read_group),
+    "user": ("user", read_user),
+    "pool": ("pool", read_token),
+    "level": ("level", read_token),
+    "priority": ("priority", read_priority),
+    "service_class": ("service_class", read_service_class),
+    "labels": ("labels", read_labels),
+    "attributes": ("attributes", read_attributes),
+    "topology": ("topology", read_topology),
+    "node_selector": ("node_selector", read_labels),
+    "tolerations": ("tolerations", read_tolerations),
+    "time_limit": ("time_limit_s", duration("duration_s", least=1)),
+    "estimate": ("estimate_s", duration("duration_s", least=1)),
+    "protected": ("protected_s", duration("duration_s")),
+    "grace": ("grace_s", duration("grace_s")),
+    "stop_signal": ("stop_signal", read_stop_signal),
+    "retries": ("retries", whole("retries")),
+    "preemptible": ("preemptible", flag),
+    "after": ("after", read_after),
+    "not_before": ("not_before_ms", read_not_before),
+    "hold": ("hold", flag),
+    "secrets": ("secrets", read_secrets),
+}
+"""Field of a job file -> (field of JobSpec, reader)."""
