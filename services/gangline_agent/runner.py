@@ -1,0 +1,74 @@
+"""What the agent knows of a task on its nodes, and what every kind of runner can do with one."""
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Protocol
+
+from msgspec import Struct
+
+from gangline_core.facts import ExitCause
+from gangline_core.ids import NodeId, TaskId
+from gangline_core.job import Job, Task
+
+
+class Phase(StrEnum):
+    """How far a task has come on this machine."""
+
+    STARTING = "starting"
+    """It will be started, or is being started; nobody else may start it."""
+    RUNNING = "running"
+    EXITED = "exited"
+    """Its main process is no more; something else of it may be left."""
+    EMPTY = "empty"
+    """Nothing of it is left, and what it wrote has been told."""
+
+
+class Local(Struct, frozen=True):
+    """One task as its runner knows it."""
+
+    task: TaskId
+    placed_ms: int
+    """When it was placed; tells it from a task of the same name in another life of the cluster."""
+    phase: Phase
+    pid: int = 0
+    """0 when no process of it ever ran."""
+    started: bool = False
+    """True when its program ran, however shortly."""
+    cause: ExitCause | None = None
+    """Why it is no more; known from EXITED on."""
+    exit_code: int | None = None
+    error: str = ""
+
+
+class Order(Struct, frozen=True):
+    """A task to start, with what the log says about it at the moment it was placed."""
+
+    task: Task
+    job: Job
+    gang: tuple[Task, ...]
+    """All members of the job in rank order."""
+    addresses: dict[NodeId, str]
+    """Where each node of the gang is reached."""
+
+
+class Runner(Protocol):
+    """Runs tasks in some way and tells the agent whenever something changed about one."""
+
+    @property
+    def known(self) -> Mapping[TaskId, Local]:
+        """Every task the runner has and was not told to forget."""
+
+    async def recover(self, orders: Iterable[Order]) -> None:
+        """Find again what an earlier agent of this name left; `orders` are the tasks the log has on its nodes."""
+
+    def start(self, order: Order) -> None:
+        """Begin to start a task; must not be called for a known one."""
+
+    def stop(self, task: TaskId, cause: ExitCause) -> None:
+        """Ask a task to stop, in the end by force; a repeat changes nothing."""
+
+    def forget(self, task: TaskId) -> None:
+        """The log knows the end of the task: keep no more of it than its output."""
+
+    async def run(self) -> None:
+        """Work until cancelled. Cancelling leaves the tasks as they are."""
