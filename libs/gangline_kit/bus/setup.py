@@ -26,7 +26,9 @@ async def ensure(connection: Connection, settings: Mapping[str, Any]) -> None:
         await jetstream.call(connection, f"STREAM.CREATE.{name}", settings)
         return
     if any(info.config.get(key, _EMPTY.get(key)) != value for key, value in settings.items()):
-        kept = {key: info.config[key] for key in ("storage", "retention", "persist_mode") if key in info.config}
+        kept: dict[str, Any] = {
+            key: info.config[key] for key in ("storage", "retention", "persist_mode") if key in info.config
+        }
         await jetstream.call(connection, f"STREAM.UPDATE.{name}", {**info.config, **settings, **kept})
 
 

@@ -1,0 +1,271 @@
+"""One connection to the server: request/reply with many in flight, subscriptions, and what happens when it breaks."""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import nats
+from msgspec import Struct
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+from nats.errors import Error as NatsError
+
+from gangline_kit.errors import OutcomeUnknownError, PermanentError, TemporaryError
+
+log = logging.getLogger(__name__)
+
+CONNECT_TIMEOUT_S = 10.0
+"""How long the first connection may take."""
+RECONNECT_WAIT_S = 0.1
+PING_S = 2.0
+PINGS_OUTSTANDING_MAX = 2
+PENDING_BYTES_MAX = 16 << 20
+"""Unsent bytes kept; what would go beyond is refused (or dropped, for fire and forget)."""
+SUBSCRIPTION_MESSAGES_MAX = 65_536
+SUBSCRIPTION_BYTES_MAX = 256 << 20
+CLOSE_TIMEOUT_S = 2.0
+NO_RESPONDER = "503"
+
+Callback = Callable[[Msg], Awaitable[None]]
+
+
+class BusConfig(Struct, frozen=True, kw_only=True):
+    """Where the server is and who we are."""
+
+    url: str = "nats://127.0.0.1:4222"
+    """One URL, or several with commas between."""
+    user: str = ""
+    password: str = ""
+    name: str = "gangline"
+    ca_file: str = ""
+
+
+class Connection:
+    """A nats client with its own request/reply multiplexer.
+
+    All answers come to one inbox; a future waits for each. When the connection breaks, everything in flight fails at
+    once with OutcomeUnknownError instead of running into its timeout.
+    """
+
+    def __init__(self, config: BusConfig) -> None:
+        """Not connected yet."""
+        self.config = config
+        self.client = Client()
+        self.generation = 0
+        """Counts connections: it changes whenever the server may have forgotten what we asked of it."""
+        self.failure: str = ""
+        """Why the connection is closed for good; empty while it lives."""
+        self._connected = asyncio.Event()
+        self._waiting: dict[str, asyncio.Future[Msg]] = {}
+        self._count = 0
+        self._inbox = ""
+        self._closing = False
+        self._listeners: list[Callable[[], None]] = []
+
+    # --- life ---------------------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Connect.
+
+        Raises:
+            TemporaryError: no server answered in time.
+            PermanentError: the server refused the user or the password.
+        """
+        config = self.config
+        prefix = f"_INBOX.{config.user or 'any'}"
+        try:
+            await asyncio.wait_for(self._connect(prefix), CONNECT_TIMEOUT_S)
+        except (TimeoutError, NatsError, OSError) as error:
+            with suppress(NatsError, OSError):
+                await self.client.close()
+            if "authorization" in str(error).lower():
+                raise PermanentError(f"the NATS server at {config.url} refused user {config.user!r}") from error
+            raise TemporaryError(f"no NATS server answers at {config.url}: {error!r}") from error
+        self._inbox = self.client.new_inbox()
+        await self.subscribe(f"{self._inbox}.*", self._answer)
+        self.generation = 1
+        self._connected.set()
+
+    async def _connect(self, inbox_prefix: str) -> None:
+        config = self.config
+        tls = ssl.create_default_context(cafile=config.ca_file or None) if config.url.startswith("tls://") else None
+        await self.client.connect(
+            servers=[url.strip() for url in config.url.split(",")],
+            user=config.user or None,
+            password=config.password or None,
+            name=config.name,
+            tls=tls,
+            error_cb=self._on_error,
+            disconnected_cb=self._on_disconnected,
+            reconnected_cb=self._on_reconnected,
+            closed_cb=self._on_closed,
+            connect_timeout=2,
+            reconnect_time_wait=RECONNECT_WAIT_S,  # type: ignore[arg-type]  # nats-py sleeps this long; floats work
+            max_reconnect_attempts=-1,
+            ping_interval=PING_S,  # type: ignore[arg-type]  # likewise
+            max_outstanding_pings=PINGS_OUTSTANDING_MAX,
+            pending_size=PENDING_BYTES_MAX,
+            inbox_prefix=inbox_prefix,
+        )
+
+    async def close(self) -> None:
+        """Disconnect; everything in flight fails."""
+        self._closing = True
+        self._connected.clear()
+        self._fail_waiting("the connection was closed")
+        if self.client.is_closed:
+            return
+        with suppress(NatsError, OSError, TimeoutError):
+            await asyncio.wait_for(self.client.close(), CLOSE_TIMEOUT_S)
+
+    @property
+    def is_connected(self) -> bool:
+        """True while the server answers."""
+        return self._connected.is_set()
+
+    async def wait_connected(self) -> None:
+        """Wait until the server answers.
+
+        Raises:
+            PermanentError: the connection is closed for good.
+        """
+        self.check()
+        await self._connected.wait()
+        self.check()
+
+    def check(self) -> None:
+        """Raise PermanentError when the connection is closed for good."""
+        if self.failure:
+            raise PermanentError(self.failure)
+
+    def listen(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call back after each loss and each return of the connection; gives the function that ends it."""
+        self._listeners.append(callback)
+        return lambda: self._listeners.remove(callback) if callback in self._listeners else None
+
+    # --- talking ------------------------------------------------------------------------------------------
+
+    async def request(
+        self, subject: str, data: bytes, *, timeout_s: float, headers: dict[str, str] | None = None
+    ) -> Msg:
+        """Ask and wait for the one answer.
+
+        Raises:
+            TemporaryError: not connected, or nobody listens: it was not carried out.
+            OutcomeUnknownError: no answer in time, or the connection broke meanwhile.
+        """
+        self.check()
+        if not self.is_connected:
+            raise TemporaryError(f"{subject}: the bus is away", retry_after_s=1.0)
+        loop = asyncio.get_running_loop()
+        self._count += 1
+        token = f"{self._count:x}"
+        answer: asyncio.Future[Msg] = loop.create_future()
+        self._waiting[token] = answer
+        timer = loop.call_later(timeout_s, self._expire, token, subject)
+        try:
+            await self._send(subject, data, f"{self._inbox}.{token}", headers)
+            message = await answer
+        finally:
+            timer.cancel()
+            self._waiting.pop(token, None)
+        if not message.data and message.headers and message.headers.get("Status") == NO_RESPONDER:
+            raise TemporaryError(f"nobody answers on {subject}", retry_after_s=0.5)
+        return message
+
+    async def publish(
+        self, subject: str, data: bytes, *, reply: str = "", headers: dict[str, str] | None = None
+    ) -> None:
+        """Send, without an answer.
+
+        Raises:
+            TemporaryError: the buffers are full.
+        """
+        self.check()
+        await self._send(subject, data, reply, headers)
+
+    async def _send(self, subject: str, data: bytes, reply: str, headers: dict[str, str] | None) -> None:
+        try:
+            await self.client.publish(subject, data, reply, headers)
+        except nats.errors.MaxPayloadError as error:
+            raise PermanentError(f"{subject}: {len(data)} bytes are more than the server takes") from error
+        except NatsError as error:
+            raise TemporaryError(f"{subject}: {error!r}") from error
+
+    async def subscribe(self, subject: str, callback: Callback, *, queue: str = "") -> Subscription:
+        """Hear everything on the subject, one message after the other."""
+        self.check()
+        return await self.client.subscribe(
+            subject,
+            queue=queue,
+            cb=callback,
+            pending_msgs_limit=SUBSCRIPTION_MESSAGES_MAX,
+            pending_bytes_limit=SUBSCRIPTION_BYTES_MAX,
+        )
+
+    async def unsubscribe(self, subscription: Subscription) -> None:
+        """Hear no more; harmless when the connection is gone."""
+        with suppress(NatsError, OSError):
+            await subscription.unsubscribe()
+
+    async def flush(self, timeout_s: float = CLOSE_TIMEOUT_S) -> None:
+        """Wait until the server has read everything sent so far, at most this long."""
+        with suppress(NatsError, OSError, TimeoutError):
+            await asyncio.wait_for(self.client.flush(), timeout_s)
+
+    def inbox(self) -> str:
+        """A fresh subject only we listen on."""
+        return self.client.new_inbox()
+
+    # --- what the client tells us -------------------------------------------------------------------------
+
+    async def _answer(self, message: Msg) -> None:
+        answer = self._waiting.get(message.subject.rpartition(".")[2])
+        if answer is not None and not answer.done():
+            answer.set_result(message)
+
+    def _expire(self, token: str, subject: str) -> None:
+        answer = self._waiting.get(token)
+        if answer is not None and not answer.done():
+            answer.set_exception(OutcomeUnknownError(f"{subject}: no answer in time"))
+
+    def _fail_waiting(self, why: str) -> None:
+        for answer in self._waiting.values():
+            if not answer.done():
+                answer.set_exception(OutcomeUnknownError(why))
+
+    async def _on_error(self, error: Exception) -> None:
+        # The client reports every refused connection try here; only what we do not expect is worth a line.
+        if isinstance(error, (OSError, NatsError, TimeoutError)):
+            log.debug("bus: %r", error)
+        else:
+            log.error("bus: a callback failed", exc_info=error)
+
+    async def _on_disconnected(self) -> None:
+        self._connected.clear()
+        self._fail_waiting("the connection broke")
+        if not self._closing:
+            log.warning("bus: connection lost, trying again")
+        self._tell()
+
+    async def _on_reconnected(self) -> None:
+        self.generation += 1
+        self._connected.set()
+        log.warning("bus: connected again")
+        self._tell()
+
+    async def _on_closed(self) -> None:
+        if self._closing:
+            return
+        # The client gives up for good only when the server refuses us; a new process may be luckier.
+        self.failure = f"the server closed the connection for good: {self.client.last_error!r}"
+        self._connected.set()
+        self._fail_waiting(self.failure)
+        self._tell()
+
+    def _tell(self) -> None:
+        for listener in tuple(self._listeners):
+            listener()

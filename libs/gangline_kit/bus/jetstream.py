@@ -1,0 +1,179 @@
+"""The JetStream calls we need, as plain requests: append with its refusals, stream and consumer settings."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from gangline_kit.bus.connection import Connection
+from gangline_kit.errors import LaneConflictError, PermanentError, StreamFullError, TemporaryError
+
+API_TIMEOUT_S = 5.0
+
+EXPECTED_SEQUENCE = "Nats-Expected-Last-Subject-Sequence"
+MESSAGE_ID = "Nats-Msg-Id"
+
+WRONG_LAST_SEQUENCE = (10071, 10164)
+FULL = (10023, 10028, 10047, 10077, 10122)
+"""Out of memory, of storage, of the account's share; the store refused (limits reached)."""
+NOT_FOUND = (10014, 10037, 10059)
+"""No such consumer, message, stream."""
+
+
+class ApiError(Struct, frozen=True):
+    """Why the server refused a JetStream call."""
+
+    code: int = 0
+    err_code: int = 0
+    description: str = ""
+
+
+class NotFoundError(Exception):
+    """The stream, consumer or message does not exist."""
+
+
+class _Refused(Struct, frozen=True):
+    error: ApiError | None = None
+
+
+class _Ack(Struct, frozen=True):
+    seq: int = 0
+    duplicate: bool = False
+    error: ApiError | None = None
+
+
+class StreamState(Struct, frozen=True):
+    """Where a stream begins and ends."""
+
+    messages: int = 0
+    bytes: int = 0
+    first_seq: int = 0
+    last_seq: int = 0
+
+
+class StreamInfo(Struct, frozen=True):
+    """A stream's identity, settings and ends."""
+
+    created: str
+    state: StreamState
+    config: dict[str, Any]
+    """As the server spells it; see setup.py."""
+
+
+class StoredMessage(Struct, frozen=True):
+    """One message as it lies in a stream."""
+
+    seq: int
+    subject: str
+    data: bytes = b""
+    hdrs: bytes = b""
+    """Headers as they crossed the wire."""
+
+
+class _Names(Struct, frozen=True):
+    streams: list[str] | None = None
+
+
+class _Subjects(Struct, frozen=True):
+    subjects: dict[str, int] | None = None
+
+
+class _SubjectsState(Struct, frozen=True):
+    state: _Subjects
+
+
+class _Stored(Struct, frozen=True):
+    message: StoredMessage
+
+
+class ConsumerInfo(Struct, frozen=True):
+    """What the server says about a fresh consumer."""
+
+    name: str
+    num_pending: int = 0
+
+
+_ack_decoder = msgspec.json.Decoder(_Ack)
+
+
+async def call(
+    connection: Connection, verb: str, payload: Mapping[str, Any] | None = None, *, timeout_s: float = API_TIMEOUT_S
+) -> bytes:
+    """One `$JS.API` call.
+
+    Raises:
+        NotFoundError, TemporaryError, PermanentError: as the server says.
+    """
+    body = msgspec.json.encode(payload) if payload is not None else b""
+    answer = await connection.request(f"$JS.API.{verb}", body, timeout_s=timeout_s)
+    refused = msgspec.json.decode(answer.data, type=_Refused).error
+    if refused is not None:
+        raise _problem(refused, verb)
+    return answer.data
+
+
+async def append(
+    connection: Connection, subject: str, data: bytes, *, headers: dict[str, str] | None, timeout_s: float
+) -> int:
+    """Store one message; gives its sequence after the server has it on disk.
+
+    Raises:
+        LaneConflictError: the expected last sequence is not the subject's.
+        StreamFullError, TemporaryError, OutcomeUnknownError, PermanentError: as said there.
+    """
+    answer = await connection.request(subject, data, timeout_s=timeout_s, headers=headers)
+    ack = _ack_decoder.decode(answer.data)
+    if ack.error is not None:
+        raise _problem(ack.error, subject)
+    return ack.seq
+
+
+async def stream_info(connection: Connection, stream: str) -> StreamInfo:
+    """The stream's identity and ends; raises NotFoundError."""
+    return msgspec.json.decode(await call(connection, f"STREAM.INFO.{stream}"), type=StreamInfo)
+
+
+async def stream_of(connection: Connection, subject: str) -> str:
+    """Name of the stream that stores the subject; raises NotFoundError."""
+    names = msgspec.json.decode(await call(connection, "STREAM.NAMES", {"subject": subject}), type=_Names).streams
+    if not names:
+        raise NotFoundError(f"no stream stores {subject}")
+    return names[0]
+
+
+async def subjects(connection: Connection, stream: str, pattern: str) -> list[str]:
+    """Subjects in the stream that match, sorted."""
+    answer = await call(connection, f"STREAM.INFO.{stream}", {"subjects_filter": pattern})
+    return sorted(msgspec.json.decode(answer, type=_SubjectsState).state.subjects or {})
+
+
+async def message_at(connection: Connection, stream: str, seq: int) -> StoredMessage:
+    """The message stored at the sequence; raises NotFoundError."""
+    return await _message(connection, stream, {"seq": seq})
+
+
+async def last_message(connection: Connection, stream: str, subject: str) -> StoredMessage | None:
+    """The last message of a subject, or None."""
+    try:
+        return await _message(connection, stream, {"last_by_subj": subject})
+    except NotFoundError:
+        return None
+
+
+async def _message(connection: Connection, stream: str, which: Mapping[str, Any]) -> StoredMessage:
+    answer = await call(connection, f"STREAM.MSG.GET.{stream}", which)
+    return msgspec.json.decode(answer, type=_Stored).message
+
+
+def _problem(error: ApiError, what: str) -> Exception:
+    text = f"{what}: {error.description} ({error.err_code})"
+    if error.err_code in WRONG_LAST_SEQUENCE:
+        return LaneConflictError(text)
+    if error.err_code in FULL:
+        return StreamFullError(text, retry_after_s=5.0)
+    if error.err_code in NOT_FOUND:
+        return NotFoundError(text)
+    if error.code >= 500:
+        return TemporaryError(text)
+    return PermanentError(text)

@@ -1,0 +1,211 @@
+"""Reading a stream in order and for ever: an ordered push consumer that is made anew whenever anything looks wrong."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+
+import msgspec
+from msgspec import Struct
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+
+from gangline_kit.bus import jetstream
+from gangline_kit.bus.connection import Connection
+from gangline_kit.errors import PermanentError, TemporaryError
+
+HEARTBEAT_S = 1.0
+"""The server shows this often that an idle consumer lives."""
+SILENCE_S_MAX = 3.0
+"""A consumer that shows nothing for this long is dead; a new one is made."""
+COMPARE_S = 10.0
+"""An idle reader compares itself with the stream's last sequence this often."""
+RETRY_S = 0.2
+BATCH_MAX = 500
+"""Messages given out at once."""
+INACTIVE_S = 30.0
+"""The server forgets a consumer nobody listens to after this long."""
+NANO = 1_000_000_000
+
+
+class LogMessage(Struct, frozen=True):
+    """One message of a stream."""
+
+    seq: int
+    subject: str
+    data: bytes
+    headers: dict[str, str] | None = None
+
+
+class _BrokenError(Exception):
+    """The consumer cannot be trusted any more; carries why, for the log."""
+
+
+class Tail:
+    """A position in a stream that only moves forward.
+
+    Each consumer numbers what it delivers; a number that is missing, silence, or a new connection makes a new consumer
+    from the next sequence, so nothing is skipped and nothing comes twice. A stream that is behind the position, or was
+    made anew, is not the stream we read: PermanentError.
+    """
+
+    def __init__(
+        self, connection: Connection, stream: str, start_seq: int, *, subject: str = "", follow: bool = True
+    ) -> None:
+        """Begin at `start_seq`; with `subject` only matching messages; without `follow` stop at the present end."""
+        self.stream = stream
+        self.position = start_seq - 1
+        """Sequence of the last message given out."""
+        self.resubscribed = -1
+        """How often the consumer had to be made anew."""
+        self._connection = connection
+        self._subject = subject
+        self._follow = follow
+        self._created = ""
+        self._inbox: deque[Msg] = deque()
+        self._wake = asyncio.Event()
+        self._subscription: Subscription | None = None
+        self._delivered = 0
+        self._pending = 0
+        self._generation = 0
+
+    async def batches(self) -> AsyncIterator[list[LogMessage]]:
+        """Messages as they come, in lists of at most BATCH_MAX.
+
+        Raises:
+            PermanentError: the stream is not the one we read before.
+        """
+        stop_listening = self._connection.listen(self._wake.set)
+        try:
+            while True:
+                try:
+                    await self._open()
+                    while self._follow or self._pending:
+                        yield await self._next()
+                    return
+                except (_BrokenError, TemporaryError):
+                    await self._close()
+                    await self._connection.wait_connected()
+                    await asyncio.sleep(RETRY_S if self._delivered == 0 else 0)
+        finally:
+            stop_listening()
+            await self._close()
+
+    async def _open(self) -> None:
+        """Check that the stream is ours and make a consumer from the next sequence on."""
+        self._generation = self._connection.generation
+        await self._verify()
+        inbox = self._connection.inbox()
+        self._inbox.clear()
+        self._delivered = 0
+        self._subscription = await self._connection.subscribe(inbox, self._receive)
+        config: dict[str, object] = {
+            "deliver_subject": inbox,
+            "deliver_policy": "by_start_sequence",
+            "opt_start_seq": max(self.position + 1, 1),
+            "ack_policy": "none",
+            "max_deliver": 1,
+            "idle_heartbeat": int(HEARTBEAT_S * NANO),
+            "flow_control": True,
+            "inactive_threshold": int(INACTIVE_S * NANO),
+            "mem_storage": True,
+            "num_replicas": 1,
+        }
+        if self._subject:
+            config["filter_subject"] = self._subject
+        answer = await jetstream.call(
+            self._connection, f"CONSUMER.CREATE.{self.stream}", {"stream_name": self.stream, "config": config}
+        )
+        self._pending = msgspec.json.decode(answer, type=jetstream.ConsumerInfo).num_pending
+        self.resubscribed += 1
+
+    async def _verify(self) -> None:
+        try:
+            info = await jetstream.stream_info(self._connection, self.stream)
+        except jetstream.NotFoundError as error:
+            if self._created:
+                raise PermanentError(f"stream {self.stream} is gone") from error
+            raise TemporaryError(f"stream {self.stream} does not exist yet") from error
+        if self._created and info.created != self._created:
+            raise PermanentError(f"stream {self.stream} was made anew at {info.created}: refusing to go on")
+        if info.state.last_seq < self.position:
+            raise PermanentError(
+                f"stream {self.stream} ends at {info.state.last_seq} but {self.position} was read before: it lost data"
+            )
+        self._created = info.created
+
+    async def _close(self) -> None:
+        subscription, self._subscription = self._subscription, None
+        if subscription is not None:
+            await self._connection.unsubscribe(subscription)
+
+    async def _receive(self, message: Msg) -> None:
+        self._inbox.append(message)
+        self._wake.set()
+
+    async def _next(self) -> list[LogMessage]:
+        """At least one message."""
+        idle_s = 0.0
+        while True:
+            batch = await self._take()
+            if batch:
+                return batch
+            self._wake.clear()
+            if self._inbox:
+                continue
+            if self._connection.generation != self._generation or not self._connection.is_connected:
+                raise _BrokenError("the connection changed")
+            try:
+                async with asyncio.timeout(SILENCE_S_MAX):
+                    await self._wake.wait()
+            except TimeoutError:
+                raise _BrokenError("the consumer is silent") from None
+            if not self._inbox or self._inbox[0].headers is not None:
+                idle_s += HEARTBEAT_S
+            if idle_s >= COMPARE_S and not self._subject:
+                idle_s = 0.0
+                await self._compare()
+
+    async def _compare(self) -> None:
+        """A consumer that beats but delivers nothing is found out by the stream's own end."""
+        info = await jetstream.stream_info(self._connection, self.stream)
+        if info.state.last_seq > self.position:
+            await asyncio.sleep(RETRY_S)
+            if not any(message.reply.startswith("$JS.ACK") for message in self._inbox):
+                raise _BrokenError("the stream went on without us")
+
+    async def _take(self) -> list[LogMessage]:
+        """What has arrived, in order; answers flow control on the way."""
+        batch: list[LogMessage] = []
+        inbox = self._inbox
+        while inbox and len(batch) < BATCH_MAX:
+            message = inbox.popleft()
+            if message.headers is not None and message.headers.get("Status") == "100":
+                await self._control(message)
+                continue
+            fields = message.reply.split(".")
+            # $JS.ACK.<stream>.<consumer>.<deliveries>.<stream seq>.<consumer seq>.<time>.<pending>, or two fields more
+            # in front of the stream (domain, account) in servers' newer form.
+            first = 5 if len(fields) == 9 else 7
+            delivered = int(fields[first + 1])
+            if delivered != self._delivered + 1:
+                if batch:
+                    inbox.appendleft(message)
+                    break
+                raise _BrokenError(f"message {self._delivered + 1} of the consumer is missing")
+            self._delivered = delivered
+            self.position = int(fields[first])
+            self._pending = int(fields[first + 3])
+            batch.append(LogMessage(self.position, message.subject, message.data, message.headers))
+        return batch
+
+    async def _control(self, message: Msg) -> None:
+        headers = message.headers or {}
+        if message.reply:
+            await self._connection.publish(message.reply, b"")
+            return
+        stalled = headers.get("Nats-Consumer-Stalled")
+        if stalled:
+            await self._connection.publish(stalled, b"")
+        last = headers.get("Nats-Last-Consumer")
+        if last is not None and int(last) > self._delivered and not self._inbox:
+            raise _BrokenError(f"the consumer sent {last} messages, {self._delivered} came")

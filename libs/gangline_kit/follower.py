@@ -1,0 +1,229 @@
+"""The process's one fold of the log: snapshot, then tail, then every message as it comes."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+
+import msgspec
+from msgspec import Struct
+
+from gangline_core.fold import Message, apply
+from gangline_core.state import State, decode_snapshot, encode_snapshot
+from gangline_core.step import Step
+from gangline_kit.bus import Bus
+from gangline_kit.clock import Clock
+from gangline_kit.errors import PermanentError, TemporaryError
+from gangline_kit.tasks import Tasks
+from gangline_wire import codec
+from gangline_wire.envelope import SCHEMA_VERSION
+from gangline_wire.streams import LOG, SNAPSHOTS
+
+log = logging.getLogger(__name__)
+
+SNAPSHOTS_KEPT = 2
+FOLD_S_MAX = 0.01
+"""The fold gives the loop to others after this long, so that a long catch-up does not starve leases."""
+
+Callback = Callable[[Message, Step], None]
+
+
+class SnapshotHead(Struct, frozen=True):
+    """First line of a snapshot: what it is, and how to tell that log and snapshot belong together."""
+
+    v: int
+    seq: int
+    message: str
+    """Digest of the stored message at `seq`."""
+    body: str
+    """Digest of the bytes after this line."""
+
+
+class Follower:
+    """Owns `state`; everybody in the process may read it between awaits, nobody else may change it."""
+
+    def __init__(self, bus: Bus, clock: Clock, *, use_snapshots: bool = True) -> None:
+        """Nothing is read before `start`."""
+        self.state = State()
+        self.caught_up = False
+        """True from the moment the log's end of the start was folded."""
+        self.failure: BaseException | None = None
+        self.alarms = 0
+        """Events that did not belong, since the start."""
+        self._bus = bus
+        self._clock = clock
+        self._use_snapshots = use_snapshots
+        self._callbacks: list[Callback] = []
+        self._changed = asyncio.Event()
+        self._last_raw = b""
+        self._tasks = Tasks(self._failed)
+
+    async def start(self) -> None:
+        """Fold the newest snapshot and everything after it up to the log's present end, then follow for ever.
+
+        Raises:
+            PermanentError: the log does not continue the snapshot, or holds what this build cannot read.
+        """
+        target = await self._bus.last_seq(LOG.name)
+        if self._use_snapshots:
+            await self._restore(target)
+        self._tasks.spawn(self._follow(), name="follower")
+        await self.reached(target, timeout_s=None)
+        self.caught_up = True
+
+    async def stop(self) -> None:
+        """Follow no more."""
+        await self._tasks.close()
+
+    def listen(self, callback: Callback) -> Callable[[], None]:
+        """Call back after each folded message; gives the function that ends it. It must not raise."""
+        self._callbacks.append(callback)
+        return lambda: self._callbacks.remove(callback) if callback in self._callbacks else None
+
+    @contextmanager
+    def listening(self, callback: Callback) -> Iterator[None]:
+        """The same for the length of a block."""
+        end = self.listen(callback)
+        try:
+            yield
+        finally:
+            end()
+
+    async def reached(self, seq: int, timeout_s: float | None = 5.0) -> None:
+        """Wait until the message with this sequence is folded.
+
+        Raises:
+            TemporaryError: not within `timeout_s` (None waits for ever).
+            PermanentError: the follower failed.
+        """
+        await self.wait_change(lambda: self.state.kept.seq >= seq, timeout_s)
+
+    async def wait_change(self, predicate: Callable[[], bool], timeout_s: float | None = None) -> None:
+        """Wait until the predicate holds; it is looked at after each batch of messages; errors as `reached`."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                while not predicate():
+                    self.check()
+                    await self._changed.wait()
+        except TimeoutError:
+            raise TemporaryError(f"the fold is at {self.state.kept.seq} and did not get further in time") from None
+
+    def check(self) -> None:
+        """Raise PermanentError when the follower cannot go on."""
+        if self.failure is not None:
+            raise PermanentError(f"the log cannot be followed any more: {self.failure}") from self.failure
+
+    async def snapshot(self) -> int:
+        """Write the state to the object store and drop old ones; gives its sequence. Called by the recorder.
+
+        Raises:
+            TemporaryError: the bus is away.
+        """
+        seq, data = encode(self.state, self._last_raw)
+        if not seq or not self._last_raw:
+            return 0
+        objects = self._bus.objects(SNAPSHOTS)
+        await objects.put(snapshot_name(seq), data)
+        for name in (await objects.list())[:-SNAPSHOTS_KEPT]:
+            await objects.delete(name)
+        return seq
+
+    # --- inside -------------------------------------------------------------------------------------------
+
+    async def _restore(self, target: int) -> None:
+        """Take the newest snapshot that is whole, of our schema, and of this very log."""
+        objects = self._bus.objects(SNAPSHOTS)
+        try:
+            names = await objects.list()
+        except TemporaryError as error:
+            log.warning("no snapshot is used: %s", error)
+            return
+        for name in reversed(names):
+            try:
+                data = await objects.get(name)
+                head, state = decode(data or b"")
+                stored = await self._bus.message_at(LOG.name, head.seq)
+            except (SnapshotError, PermanentError, TemporaryError) as error:
+                log.warning("snapshot %s is skipped: %s", name, error)
+                continue
+            if head.seq > target or stored is None or _digest(stored) != head.message:
+                log.warning("snapshot %s is skipped: it is not of this log", name)
+                continue
+            self.state, self._last_raw = state, stored
+            return
+
+    async def _follow(self) -> None:
+        tail = self._bus.tail(LOG.name, self.state.kept.seq + 1)
+        async for batch in tail.batches():
+            until = self._clock.monotonic_s() + FOLD_S_MAX
+            for message in batch:
+                self._fold(message.seq, message.data)
+                if self._clock.monotonic_s() > until:
+                    self._wake()
+                    await asyncio.sleep(0)
+                    until = self._clock.monotonic_s() + FOLD_S_MAX
+            self._wake()
+
+    def _fold(self, seq: int, data: bytes) -> None:
+        if seq != self.state.kept.seq + 1:
+            raise PermanentError(f"log message {self.state.kept.seq + 1} is missing; the next one is {seq}")
+        message = codec.message(seq, data)
+        step = apply(self.state, message)
+        self._last_raw = data
+        for alarm in step.alarms:
+            self.alarms += 1
+            log.warning("parked: %s", alarm)
+        for callback in tuple(self._callbacks):
+            callback(message, step)
+
+    def _wake(self) -> None:
+        """Wake everybody who waits, once; each looks for itself."""
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    def _failed(self, error: BaseException) -> None:
+        log.error("the log cannot be followed any more", exc_info=error)
+        self.failure = error
+        self._wake()
+
+
+class SnapshotError(Exception):
+    """Bytes that are no snapshot this build can use."""
+
+
+def encode(state: State, last_raw: bytes) -> tuple[int, bytes]:
+    """Sequence and bytes of a snapshot of the state, whose last folded message was `last_raw`."""
+    body = encode_snapshot(state)
+    head = SnapshotHead(v=SCHEMA_VERSION, seq=state.kept.seq, message=_digest(last_raw), body=_digest(body))
+    return state.kept.seq, msgspec.json.encode(head) + b"\n" + body
+
+
+def decode(data: bytes) -> tuple[SnapshotHead, State]:
+    """Head and state of a snapshot.
+
+    Raises:
+        SnapshotError: damaged, or of a newer schema.
+    """
+    line, _, body = data.partition(b"\n")
+    try:
+        head = msgspec.json.decode(line, type=SnapshotHead)
+    except msgspec.MsgspecError as error:
+        raise SnapshotError(f"no snapshot: {error}") from error
+    if head.v > SCHEMA_VERSION:
+        raise SnapshotError(f"schema {head.v} is newer than ours ({SCHEMA_VERSION})")
+    if _digest(body) != head.body:
+        raise SnapshotError("damaged: the digest does not fit")
+    try:
+        return head, decode_snapshot(body)
+    except msgspec.MsgspecError as error:
+        raise SnapshotError(f"does not fit this build: {error}") from error
+
+
+def snapshot_name(seq: int) -> str:
+    """Name that sorts by sequence."""
+    return f"{seq:020d}"
+
+
+def _digest(data: bytes) -> str:
+    return sha256(data).hexdigest()[:32]

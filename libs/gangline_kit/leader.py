@@ -1,0 +1,148 @@
+"""Leadership of a lane: a lease in the key-value store that somebody else may take as soon as we stop renewing it."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from gangline_kit.bus import Kv
+from gangline_kit.errors import KeyExistsError, LaneConflictError, StaleRevisionError, TemporaryError
+from gangline_kit.lane import Lane
+from gangline_kit.service import Site
+from gangline_wire.streams import LEASE_RENEW_S, LEASE_TTL_S, LEASES, LOG
+
+log = logging.getLogger(__name__)
+
+POLL_S = 0.3
+"""A follower looks this often whether the lease is free."""
+MARGIN_S = 0.5
+"""We stop this long before the lease can expire at the server."""
+RENEW_RETRY_S = 0.2
+RELEASE_S_MAX = 1.0
+CATCH_UP_S_MAX = 60.0
+
+Work = Callable[[Lane], Awaitable[None]]
+
+
+class LeaseLostError(Exception):
+    """We could not renew in time, or somebody else holds the lease."""
+
+
+async def lead(site: Site, lane_name: str, work: Work) -> None:
+    """Run `work` with the lane's pen whenever we lead it; returns only when `work` returns, or by cancellation.
+
+    The lease says who should write; the expected sequence of each append decides who can. `work` is cancelled when the
+    lease is lost and begun anew, with a fresh Lane, when it is won again. A clean end gives the lease back at once.
+
+    Raises:
+        PermanentError: from the bus or the fold; whatever else `work` raises.
+    """
+    lease = _Lease(site, lane_name)
+    while True:
+        revision = await lease.acquire()
+        try:
+            await _reign(site, lane_name, lease, work)
+            return
+        except (LeaseLostError, LaneConflictError, TemporaryError) as error:
+            log.warning("%s steps down from lane %s: %s", site.instance, lane_name, error)
+        finally:
+            site.metrics.set_leading(lane_name, leads=False)
+            await lease.release()
+        await site.clock.sleep(POLL_S * (1 + site.ids.fraction()) if revision else POLL_S)
+
+
+async def _reign(site: Site, lane_name: str, lease: "_Lease", work: Work) -> None:
+    """Catch up, take the lane, work until the lease is lost."""
+    worker = asyncio.current_task()
+    assert worker is not None
+    renewing = site.tasks.spawn(lease.renew_until_lost(worker), name=f"lease {lane_name}")
+    try:
+        await site.follower.reached(await site.bus.last_seq(LOG.name), timeout_s=CATCH_UP_S_MAX)
+        lane = Lane(site.bus, site.follower, site.clock, name=lane_name, epoch=lease.epoch)
+        await lane.take(site.instance)
+        site.metrics.set_leading(lane_name, leads=True)
+        log.info("%s leads lane %s in epoch %d", site.instance, lane_name, lane.epoch)
+        await work(lane)
+    except asyncio.CancelledError:
+        if lease.lost and worker.uncancel() == 0:
+            raise LeaseLostError("the lease could not be renewed") from None
+        raise
+    finally:
+        renewing.cancel()
+
+
+class _Lease:
+    """One key of the lease bucket, named like the lane."""
+
+    def __init__(self, site: Site, lane: str) -> None:
+        self.epoch = 0
+        self.lost = False
+        self._site = site
+        self._kv: Kv = site.bus.kv(LEASES.name)
+        self._key = lane
+        self._value = site.instance.encode()
+        self._revision = 0
+        self._held_until_s = 0.0
+
+    async def acquire(self) -> int:
+        """Wait until nobody holds the lease and take it; its revision is our epoch."""
+        clock = self._site.clock
+        while True:
+            asked_s = clock.monotonic_s()
+            try:
+                self._revision = self.epoch = await self._kv.create(self._key, self._value)
+            except KeyExistsError:
+                await clock.sleep(POLL_S)
+            except TemporaryError:
+                await self._site.bus.connection.wait_connected()
+                await clock.sleep(POLL_S)
+            else:
+                self.lost = False
+                self._held_until_s = asked_s + LEASE_TTL_S - MARGIN_S
+                return self._revision
+
+    async def renew_until_lost(self, worker: asyncio.Task[object]) -> None:
+        """Renew; when that fails for too long, cancel the worker."""
+        clock = self._site.clock
+        while True:
+            await clock.sleep(LEASE_RENEW_S)
+            while not await self._renew():
+                if clock.monotonic_s() + RENEW_RETRY_S >= self._held_until_s:
+                    self.lost = True
+                    self._revision = 0
+                    worker.cancel()
+                    return
+                await clock.sleep(RENEW_RETRY_S)
+
+    async def _renew(self) -> bool:
+        asked_s = self._site.clock.monotonic_s()
+        try:
+            self._revision = await self._kv.update(self._key, self._value, self._revision)
+        except StaleRevisionError:
+            # Perhaps our own renewal whose answer was lost: then the value is ours and the revision the new one.
+            return await self._recognise(asked_s)
+        except TemporaryError:
+            return False
+        self._held_until_s = asked_s + LEASE_TTL_S - MARGIN_S
+        return True
+
+    async def _recognise(self, asked_s: float) -> bool:
+        try:
+            known = await self._kv.get(self._key)
+        except TemporaryError:
+            return False
+        if known is None or known[0] != self._value:
+            self._held_until_s = 0.0
+            return False
+        self._revision = known[1]
+        self._held_until_s = asked_s + LEASE_TTL_S - MARGIN_S
+        return True
+
+    async def release(self) -> None:
+        """Give the lease back, if it is still ours, so that the next leader need not wait."""
+        revision, self._revision = self._revision, 0
+        if not revision:
+            return
+        with suppress(StaleRevisionError, TemporaryError, TimeoutError):
+            async with asyncio.timeout(RELEASE_S_MAX):
+                await self._kv.delete(self._key, revision)

@@ -1,0 +1,125 @@
+"""Every Prometheus metric of the platform, once, by name; a service asks for its metrics here."""
+
+from collections.abc import Callable
+
+from msgspec import Struct
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+WAIT_SECONDS = (0.1, 1.0, 10.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 43_200.0, 86_400.0, 604_800.0)
+
+
+class Metric(Struct, frozen=True):
+    """One row: what is measured, in which unit (the name's end), and by which labels it is told apart."""
+
+    kind: str
+    """"counter", "gauge" or "histogram"."""
+    help: str
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = SECONDS
+
+
+METRICS: dict[str, Metric] = {
+    # Every service.
+    "gangline_build_info": Metric("gauge", "Always 1; the version is a label.", ("version",)),
+    "gangline_service_ready": Metric("gauge", "1 while /readyz says yes.", ("service",)),
+    "gangline_bus_connected": Metric("gauge", "1 while the message bus answers."),
+    "gangline_bus_dropped_messages_total": Metric("counter", "Fire-and-forget messages thrown away."),
+    "gangline_log_sequence": Metric("gauge", "Sequence of the last folded message of the log."),
+    "gangline_log_alarms_total": Metric("counter", "Messages or facts that did not belong and were parked."),
+    "gangline_lane_leading": Metric("gauge", "1 while this process leads the lane.", ("lane",)),
+    "gangline_loop_lag_seconds": Metric("gauge", "How late the event loop woke up lately."),
+    "gangline_spans_dropped_total": Metric("counter", "Trace spans thrown away because the collector was slow."),
+    # Gateway and admission.
+    "gangline_http_requests_total": Metric("counter", "HTTP requests answered.", ("route", "method", "status")),
+    "gangline_http_request_duration_seconds": Metric("histogram", "Time to answer an HTTP request.", ("route",)),
+    "gangline_jobs_admitted_total": Metric("counter", "Jobs admitted.", ("group",)),
+    "gangline_jobs_rejected_total": Metric("counter", "Jobs refused at the door.", ("reason",)),
+    # Queue and placement.
+    "gangline_jobs": Metric("gauge", "Unfinished jobs by state.", ("pool", "state")),
+    "gangline_jobs_ended_total": Metric("counter", "Jobs that ended.", ("pool", "state")),
+    "gangline_job_wait_seconds": Metric("histogram", "From queued to running.", ("pool",), WAIT_SECONDS),
+    "gangline_rounds_total": Metric("counter", "Scheduling rounds decided.", ("pool",)),
+    "gangline_round_duration_seconds": Metric("histogram", "From a round's opening to its folded decision.", ("pool",)),
+    "gangline_decision_duration_seconds": Metric("histogram", "Computing one decision.", ("pool", "step")),
+    "gangline_placements_total": Metric("counter", "Gangs placed.", ("pool",)),
+    "gangline_preemptions_total": Metric("counter", "Jobs evicted for another one.", ("pool",)),
+    "gangline_resizes_total": Metric("counter", "Proposed new sizes of elastic jobs.", ("pool",)),
+    # Nodes.
+    "gangline_nodes": Metric("gauge", "Nodes by state.", ("pool", "state")),
+    "gangline_gpus": Metric("gauge", "GPUs (fractions count) by model and state.", ("pool", "model", "state")),
+    "gangline_gpu_utilisation_ratio": Metric("gauge", "Mean use of a node's GPUs, 0 to 1.", ("node",)),
+    "gangline_samples_total": Metric("counter", "Node samples heard."),
+    # Accounting, recorder, agent.
+    "gangline_gpu_usage_seconds_total": Metric("counter", "GPU-seconds charged.", ("group",)),
+    "gangline_archive_messages_total": Metric("counter", "Log messages written to the archive."),
+    "gangline_archive_bytes_total": Metric("counter", "Bytes written to the archive."),
+    "gangline_events_published_total": Metric("counter", "Public events published."),
+    "gangline_tasks_running": Metric("gauge", "Processes this agent runs."),
+    "gangline_tasks_started_total": Metric("counter", "Processes started."),
+    "gangline_tasks_ended_total": Metric("counter", "Processes ended.", ("cause",)),
+    "gangline_task_output_bytes_total": Metric("counter", "Job output shipped."),
+}
+
+
+class Metrics:
+    """The process's registry; unknown names are refused, known ones are made on first use."""
+
+    def __init__(self) -> None:
+        """An empty registry of our own: tests and several services in one process do not collide."""
+        self.registry = CollectorRegistry()
+        self._made: dict[str, Counter | Gauge | Histogram] = {}
+        self._refreshers: list[Callable[[], None]] = []
+
+    def count(self, name: str, amount: float = 1.0, **labels: str) -> None:
+        """Add to a counter."""
+        found = self._metric(name)
+        assert isinstance(found, Counter), f"{name} is no counter"
+        (found.labels(**labels) if labels else found).inc(amount)
+
+    def set(self, name: str, value: float, **labels: str) -> None:
+        """Set a gauge."""
+        found = self._metric(name)
+        assert isinstance(found, Gauge), f"{name} is no gauge"
+        (found.labels(**labels) if labels else found).set(value)
+
+    def observe(self, name: str, value: float, **labels: str) -> None:
+        """Enter a value into a histogram."""
+        found = self._metric(name)
+        assert isinstance(found, Histogram), f"{name} is no histogram"
+        (found.labels(**labels) if labels else found).observe(value)
+
+    def clear(self, name: str) -> None:
+        """Forget a metric's labelled values, before setting those that still exist."""
+        found = self._made.get(name)
+        if found is not None and METRICS[name].labels:
+            found.clear()
+
+    def set_leading(self, lane: str, *, leads: bool) -> None:
+        """Whether this process leads the lane."""
+        self.set("gangline_lane_leading", 1.0 if leads else 0.0, lane=lane)
+
+    def before_render(self, refresh: Callable[[], None]) -> None:
+        """Call this before each scrape, to set gauges that are read off the state."""
+        self._refreshers.append(refresh)
+
+    def render(self) -> bytes:
+        """The Prometheus text of everything."""
+        for refresh in self._refreshers:
+            refresh()
+        return generate_latest(self.registry)
+
+    def _metric(self, name: str) -> Counter | Gauge | Histogram:
+        found = self._made.get(name)
+        if found is None:
+            found = self._made[name] = self._make(name, METRICS[name])
+        return found
+
+    def _make(self, name: str, row: Metric) -> Counter | Gauge | Histogram:
+        if row.kind == "counter":
+            return Counter(name, row.help, row.labels, registry=self.registry)
+        if row.kind == "gauge":
+            return Gauge(name, row.help, row.labels, registry=self.registry)
+        return Histogram(name, row.help, row.labels, registry=self.registry, buckets=row.buckets)

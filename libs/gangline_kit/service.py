@@ -1,0 +1,233 @@
+"""A service's life: connect, catch up, run, say how it is, and end cleanly within ten seconds."""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from importlib.metadata import PackageNotFoundError, version
+from types import ModuleType
+
+from gangline_kit.bus import Bus, BusConfig
+from gangline_kit.clock import Clock, SystemClock
+from gangline_kit.config import ConfigError, KitConfig, load_kit
+from gangline_kit.errors import PermanentError, TemporaryError
+from gangline_kit.follower import Follower
+from gangline_kit.ids import Ids, SystemIds
+from gangline_kit.metrics import Metrics
+from gangline_kit.tasks import Tasks
+from gangline_kit.tracing import Tracing
+from gangline_kit.web import HealthServer
+from gangline_wire.streams import BUCKETS, SNAPSHOTS, STREAMS
+
+log = logging.getLogger(__name__)
+
+CONNECT_S_MAX = 60.0
+"""A service waits this long for the bus at its start."""
+CONNECT_RETRY_S = 0.5
+DRAIN_S_MAX = 8.0
+"""After a signal the work has this long to end; then it is cancelled for good."""
+WATCH_S = 0.5
+
+uvloop: ModuleType | None
+try:
+    import uvloop
+except ImportError:  # not on every system
+    uvloop = None
+
+
+@dataclass(frozen=True)
+class Site:
+    """What a service finds around it; services of one process share all but the name."""
+
+    name: str
+    """Short name of the service, such as "queue"."""
+    instance: str
+    """Name of this process among its like, unique."""
+    bus: Bus
+    follower: Follower
+    clock: Clock
+    ids: Ids
+    metrics: Metrics
+    tracing: Tracing
+    config: KitConfig
+    tasks: Tasks
+    not_ready: dict[str, str] = field(default_factory=dict)
+    """Why parts of the service are not ready, by part; empty when all are."""
+
+    def named(self, name: str) -> "Site":
+        """The same place under another service's name, for services that share a process and its fold."""
+        return replace(self, name=name, instance=f"{name}-{self.instance.partition('-')[2]}")
+
+    def why_not_ready(self) -> str:
+        """Why the service cannot do its work now; "" when it can."""
+        if self.bus.failure:
+            return self.bus.failure
+        if self.follower.failure is not None:
+            return f"the log cannot be followed: {self.follower.failure}"
+        if not self.bus.is_connected:
+            return "the message bus is away"
+        if not self.follower.caught_up:
+            return "folding the log"
+        return "; ".join(f"{part}: {why}" for part, why in sorted(self.not_ready.items()))
+
+
+Run = Callable[[Site], Awaitable[None]]
+
+
+def run_service(name: str, run: Run, config: KitConfig | None = None) -> None:
+    """The whole life of a service process; returns after a clean end, exits non-zero otherwise."""
+    try:
+        settings = config if config is not None else load_kit()
+    except ConfigError as error:
+        sys.exit(f"gangline-{name}: {error}")
+    setup_logging(settings.log_level)
+    code = 0
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop if uvloop is not None else None) as runner:
+        try:
+            runner.run(serve(name, run, settings))
+        except (PermanentError, TemporaryError) as error:
+            log.critical("gangline-%s ends: %s", name, error)
+            code = 1
+        except BaseExceptionGroup as errors:
+            log.critical("gangline-%s ends", name, exc_info=errors)
+            code = 1
+    if code:
+        # Threads of exporters and resolvers must not hold a failed process up.
+        logging.shutdown()
+        os._exit(code)
+
+
+async def serve(name: str, run: Run, config: KitConfig) -> None:
+    """Open a site, run the service in it until a signal comes, and drain.
+
+    Raises:
+        TemporaryError: the bus never came up.
+        PermanentError: the bus or the log cannot be used any more.
+    """
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    try:
+        async with open_site(name, config) as site:
+            await run_until(site, run, stopping)
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+
+
+async def run_until(site: Site, run: Run, stopping: asyncio.Event) -> None:
+    """Run the service until `stopping` is set, it returns, or its surroundings fail; then give it time to end."""
+    async with asyncio.TaskGroup() as group:
+        work = group.create_task(_run(site, run), name=site.name)
+        watch = group.create_task(_watch(site), name="watch")
+        stop = group.create_task(_wait(stopping), name="stop")
+        await asyncio.wait((work, watch, stop), return_when=asyncio.FIRST_COMPLETED)
+        work.cancel()
+        watch.cancel()
+        stop.cancel()
+        await asyncio.wait((work,), timeout=DRAIN_S_MAX)
+        if not work.done():
+            log.error("gangline-%s did not end within %g s", site.name, DRAIN_S_MAX)
+            os._exit(1)
+
+
+async def _run(site: Site, run: Run) -> None:
+    await run(site)
+
+
+async def _wait(event: asyncio.Event) -> None:
+    await event.wait()
+
+
+async def _watch(site: Site) -> None:
+    """Notice that the bus or the fold is beyond repair, and how late the loop runs."""
+    while True:
+        before = site.clock.monotonic_s()
+        await site.clock.sleep(WATCH_S)
+        site.metrics.set("gangline_loop_lag_seconds", max(0.0, site.clock.monotonic_s() - before - WATCH_S))
+        site.bus.connection.check()
+        site.follower.check()
+
+
+@asynccontextmanager
+async def open_site(
+    name: str, config: KitConfig, *, clock: Clock | None = None, ids: Ids | None = None, ensure: bool = True
+) -> AsyncIterator[Site]:
+    """A connected site whose fold has caught up; closed at the end.
+
+    Raises:
+        TemporaryError: the bus never came up.
+        PermanentError: it refuses us, or the log cannot be read.
+    """
+    clock, ids = clock or SystemClock(), ids or SystemIds()
+    instance = config.instance or f"{name}-{ids.token(4)}"
+    metrics = Metrics()
+    tracing = Tracing(name, config.otlp_endpoint, instance)
+    bus = await connect(config, clock, name=instance)
+    follower, tasks = Follower(bus, clock), Tasks()
+    site = Site(name, instance, bus, follower, clock, ids, metrics, tracing, config, tasks)
+    health = HealthServer(metrics, site.why_not_ready)
+    metrics.before_render(lambda: _refresh(site))
+    try:
+        if config.http_port >= 0:
+            await health.start(config.http_host, config.http_port)
+            log.info("gangline-%s: health and metrics on http://%s:%d", name, config.http_host, health.port)
+        if ensure:
+            await bus.ensure(STREAMS, BUCKETS, (SNAPSHOTS,), replicas=config.replicas)
+        await follower.start()
+        log.info("gangline-%s is at log sequence %d", name, follower.state.kept.seq)
+        yield site
+    finally:
+        await tasks.close()
+        await follower.stop()
+        await bus.close()
+        await health.stop()
+        await asyncio.to_thread(tracing.close)
+
+
+async def connect(config: KitConfig, clock: Clock, *, name: str) -> Bus:
+    """The bus, waited for; errors as `open_site`."""
+    bus_config = BusConfig(
+        url=config.nats_url,
+        user=config.nats_user,
+        password=config.nats_password,
+        ca_file=config.nats_ca_file,
+        name=name,
+    )
+    deadline_s = clock.monotonic_s() + CONNECT_S_MAX
+    while True:
+        try:
+            return await Bus.connect(bus_config, clock)
+        except TemporaryError as error:
+            if clock.monotonic_s() > deadline_s:
+                raise
+            log.warning("%s", error)
+            await clock.sleep(CONNECT_RETRY_S)
+
+
+def _refresh(site: Site) -> None:
+    """Gauges that are read at each scrape."""
+    metrics = site.metrics
+    metrics.set("gangline_build_info", 1, version=build_version())
+    metrics.set("gangline_bus_connected", 1 if site.bus.is_connected else 0)
+    metrics.set("gangline_service_ready", 0 if site.why_not_ready() else 1, service=site.name)
+    metrics.set("gangline_log_sequence", site.follower.state.kept.seq)
+
+
+def build_version() -> str:
+    """Version of the installed distribution."""
+    with suppress(PackageNotFoundError):
+        return version("gangline")
+    return "unknown"
+
+
+def setup_logging(level: str) -> None:
+    """One line per event on standard error."""
+    logging.basicConfig(
+        level=level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+    )

@@ -1,0 +1,53 @@
+"""The one door to background tasks: a set that is closed as a whole, so that no task is orphaned."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+log = logging.getLogger(__name__)
+
+
+class Tasks:
+    """Background tasks with one owner; `close` ends them all and waits for them."""
+
+    def __init__(self, on_failure: Callable[[BaseException], None] | None = None) -> None:
+        """`on_failure` hears of a task that raised; without it the failure is logged."""
+        self._running: set[asyncio.Task[None]] = set()
+        self._on_failure = on_failure
+
+    def __len__(self) -> int:
+        """Tasks running now."""
+        return len(self._running)
+
+    def spawn(self, work: Coroutine[Any, Any, None], *, name: str) -> asyncio.Task[None]:
+        """Run the coroutine until it ends or the set is closed."""
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._running.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is None:
+            return
+        if self._on_failure is not None:
+            self._on_failure(error)
+        else:
+            log.error("task %s failed", task.get_name(), exc_info=error)
+
+    async def drain(self, timeout_s: float) -> None:
+        """Let running tasks finish, at most this long."""
+        if self._running:
+            await asyncio.wait(set(self._running), timeout=timeout_s)
+
+    async def close(self) -> None:
+        """Cancel what runs and wait until it is gone."""
+        while self._running:
+            running = set(self._running)
+            for task in running:
+                task.cancel()
+            await asyncio.wait(running)
