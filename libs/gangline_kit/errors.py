@@ -1,5 +1,7 @@
 """How the outside world fails: two words at every edge, temporary and permanent, and the few refusals of the bus."""
 
+from collections.abc import Iterator
+
 
 class TemporaryError(Exception):
     """The outside world could not do it now; the same try may work after `retry_after_s` seconds."""
@@ -32,3 +34,12 @@ class KeyExistsError(Exception):
 
 class StaleRevisionError(Exception):
     """A key was changed by somebody else since its revision was read."""
+
+
+def flat(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    """The errors inside a group, however deep."""
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from flat(error)
+        else:
+            yield error

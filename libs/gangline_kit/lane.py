@@ -71,7 +71,7 @@ class Lane:
             raise PermanentError(f"lane {self.name} must not carry {', '.join(stray)}")
         state = self._follower.state
         seen = state.kept.seq if seq_seen is None else seq_seen
-        now = self._clock.now_ms() if at is None else at
+        now = max(self._clock.now_ms(), state.kept.at) if at is None else at
         batch = Batch(lane=self.name, epoch=self.epoch, seq_seen=seen, at=now, facts=facts)
         data = codec.encode(batch)
         async with self._turn:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from gangline_kit.bus import Kv
-from gangline_kit.errors import KeyExistsError, LaneConflictError, StaleRevisionError, TemporaryError
+from gangline_kit.errors import KeyExistsError, LaneConflictError, StaleRevisionError, TemporaryError, flat
 from gangline_kit.lane import Lane
 from gangline_kit.service import Site
 from gangline_wire.streams import LEASE_RENEW_S, LEASE_TTL_S, LEASES, LOG
@@ -35,39 +35,35 @@ async def lead(site: Site, lane_name: str, work: Work) -> None:
     lease is lost and begun anew, with a fresh Lane, when it is won again. A clean end gives the lease back at once.
 
     Raises:
-        PermanentError: from the bus or the fold; whatever else `work` raises.
+        PermanentError: from the bus or the fold; whatever else `work` raises (in an exception group).
     """
     lease = _Lease(site, lane_name)
-    while True:
-        revision = await lease.acquire()
+    is_done = False
+    while not is_done:
+        await lease.acquire()
         try:
             await _reign(site, lane_name, lease, work)
-            return
-        except (LeaseLostError, LaneConflictError, TemporaryError) as error:
-            log.warning("%s steps down from lane %s: %s", site.instance, lane_name, error)
+            is_done = True
+        except* (LeaseLostError, LaneConflictError, TemporaryError) as group:
+            for error in flat(group):
+                log.warning("%s steps down from lane %s: %s", site.instance, lane_name, error)
         finally:
             site.metrics.set_leading(lane_name, leads=False)
             await lease.release()
-        await site.clock.sleep(POLL_S * (1 + site.ids.fraction()) if revision else POLL_S)
+        if not is_done:
+            await site.clock.sleep(POLL_S * (1 + site.ids.fraction()))
 
 
 async def _reign(site: Site, lane_name: str, lease: "_Lease", work: Work) -> None:
-    """Catch up, take the lane, work until the lease is lost."""
-    worker = asyncio.current_task()
-    assert worker is not None
-    renewing = site.tasks.spawn(lease.renew_until_lost(worker), name=f"lease {lane_name}")
-    try:
+    """Catch up, take the lane, work until the lease is lost; whatever goes wrong comes in a group."""
+    async with asyncio.TaskGroup() as group:
+        renewing = group.create_task(lease.renew_until_lost(), name=f"lease {lane_name}")
         await site.follower.reached(await site.bus.last_seq(LOG.name), timeout_s=CATCH_UP_S_MAX)
         lane = Lane(site.bus, site.follower, site.clock, name=lane_name, epoch=lease.epoch)
         await lane.take(site.instance)
         site.metrics.set_leading(lane_name, leads=True)
         log.info("%s leads lane %s in epoch %d", site.instance, lane_name, lane.epoch)
         await work(lane)
-    except asyncio.CancelledError:
-        if lease.lost and worker.uncancel() == 0:
-            raise LeaseLostError("the lease could not be renewed") from None
-        raise
-    finally:
         renewing.cancel()
 
 
@@ -76,7 +72,6 @@ class _Lease:
 
     def __init__(self, site: Site, lane: str) -> None:
         self.epoch = 0
-        self.lost = False
         self._site = site
         self._kv: Kv = site.bus.kv(LEASES.name)
         self._key = lane
@@ -84,7 +79,7 @@ class _Lease:
         self._revision = 0
         self._held_until_s = 0.0
 
-    async def acquire(self) -> int:
+    async def acquire(self) -> None:
         """Wait until nobody holds the lease and take it; its revision is our epoch."""
         clock = self._site.clock
         while True:
@@ -97,21 +92,18 @@ class _Lease:
                 await self._site.bus.connection.wait_connected()
                 await clock.sleep(POLL_S)
             else:
-                self.lost = False
                 self._held_until_s = asked_s + LEASE_TTL_S - MARGIN_S
-                return self._revision
+                return
 
-    async def renew_until_lost(self, worker: asyncio.Task[object]) -> None:
-        """Renew; when that fails for too long, cancel the worker."""
+    async def renew_until_lost(self) -> None:
+        """Renew for ever; raises LeaseLostError when that fails for too long."""
         clock = self._site.clock
         while True:
             await clock.sleep(LEASE_RENEW_S)
             while not await self._renew():
                 if clock.monotonic_s() + RENEW_RETRY_S >= self._held_until_s:
-                    self.lost = True
                     self._revision = 0
-                    worker.cancel()
-                    return
+                    raise LeaseLostError("the lease could not be renewed")
                 await clock.sleep(RENEW_RETRY_S)
 
     async def _renew(self) -> bool:

@@ -62,6 +62,10 @@ class Site:
         """The same place under another service's name, for services that share a process and its fold."""
         return replace(self, name=name, instance=f"{name}-{self.instance.partition('-')[2]}")
 
+    def now_ms(self) -> int:
+        """Time of a decision made now: the wall clock, but never before what the log has already seen."""
+        return max(self.clock.now_ms(), self.follower.state.kept.at)
+
     def why_not_ready(self) -> str:
         """Why the service cannot do its work now; "" when it can."""
         if self.bus.failure:
