@@ -5,6 +5,7 @@ import contextlib
 
 from gangline_accounting.config import Config
 from gangline_core import accounting
+from gangline_core.facts import UsageCharged
 from gangline_core.fold import Message
 from gangline_core.step import Step
 from gangline_kit.lane import Lane
@@ -48,5 +49,8 @@ class Accountant:
         now = self.site.now_ms()
         facts = accounting.charge(self.site.follower.state, now)
         if facts:
-            await lane.append(facts, at=now)
-            self.site.metrics.charges.inc(len(facts))
+            await lane.append(facts[:CHARGES_MAX], at=now)
+            for fact in facts[:CHARGES_MAX]:
+                if isinstance(fact, UsageCharged):
+                    seconds = fact.gpu_milli_ms / 1_000_000
+                    self.site.metrics.count("gangline_gpu_usage_seconds_total", seconds, group=fact.group)

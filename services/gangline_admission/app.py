@@ -11,7 +11,7 @@ from gangline_admission.bootstrap import first_facts
 from gangline_admission.config import Config
 from gangline_admission.judge import Verdict, judge
 from gangline_core.admission import Draft
-from gangline_core.facts import Fact
+from gangline_core.facts import Fact, JobAdmitted, JobRejected
 from gangline_core.fold import Message
 from gangline_core.ids import JobId
 from gangline_core.job import ENDS
@@ -65,6 +65,7 @@ class Door:
         """A door; it serves requests and writes only inside `work`."""
         self.site = site
         self.config = config
+        self.secrets = site.bus.kv(streams.SECRETS.name)
         self.pending: asyncio.Queue[Pending] = asyncio.Queue(PENDING_MAX)
         self.ended_with_secrets: asyncio.Queue[JobId] = asyncio.Queue()
 
@@ -74,14 +75,13 @@ class Door:
         facts = first_facts(self.site.follower.state, self.config, self.site.ids)
         if facts:
             await lane.append(facts, at=now)
-        self.secrets = await self.site.bus.kv(streams.SECRETS)
+        shredding = self.site.tasks.spawn(self._shred(), name="shred secrets")
         serving = await self.site.bus.serve(subjects.API_ADMISSION, self.receive)
         try:
             with self.site.follower.listening(self.note):
-                async with asyncio.TaskGroup() as group:
-                    group.create_task(self._judge_for_ever(lane))
-                    group.create_task(self._shred())
+                await self._judge_for_ever(lane)
         finally:
+            shredding.cancel()
             await serving.stop()
             self._turn_away()
 
@@ -119,7 +119,7 @@ class Door:
                 continue
             for pending, verdict in zip(batch, verdicts, strict=True):
                 _answer(pending, _with_seq(verdict.reply, seq))
-                self._count(pending.request, verdict)
+                self._count(verdict)
 
     async def _gather(self) -> list[Pending]:
         batch = [await self.pending.get()]
@@ -150,19 +150,23 @@ class Door:
         for verdict in verdicts:
             for job, values in verdict.secrets.items():
                 await self.secrets.put(str(job), encode(values))
-        return await lane.append(facts, at=now, seq_seen=seq_seen)
+        return await lane.append(tuple(facts), at=now, seq_seen=seq_seen)
 
-    def _count(self, request: Request, verdict: Verdict) -> None:
-        metrics = self.site.metrics
-        if isinstance(verdict.reply, Admitted) and isinstance(request, SubmitJobs) and not request.dry_run:
-            metrics.jobs_admitted.inc(len(verdict.reply.jobs))
-        elif isinstance(request, SubmitJobs):
-            metrics.jobs_rejected.inc(len(request.jobs))
+    def _count(self, verdict: Verdict) -> None:
+        for fact in verdict.facts:
+            if isinstance(fact, JobAdmitted):
+                self.site.metrics.count("gangline_jobs_admitted_total", group=fact.spec.group)
+            elif isinstance(fact, JobRejected):
+                self.site.metrics.count("gangline_jobs_rejected_total", reason=fact.reason.code.value)
 
     async def _shred(self) -> None:
         while True:
             job = await self.ended_with_secrets.get()
-            await self.secrets.delete(str(job))
+            try:
+                await self.secrets.delete(str(job))
+            except TemporaryError as error:
+                await self.site.clock.sleep(error.retry_after_s)
+                self.ended_with_secrets.put_nowait(job)
 
     def _turn_away(self) -> None:
         """We lead no more: whoever waits asks the next leader. Nothing unanswered was promised."""

@@ -35,7 +35,7 @@ def _token(path: Path, ids: Ids) -> str:
     try:
         return path.read_text().strip()
     except FileNotFoundError:
-        token = ids.secret()
+        token = ids.token(32)
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w") as file:

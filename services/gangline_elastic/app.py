@@ -55,3 +55,4 @@ class Sizer:
         proposals = elasticity.propose(state, self.pool, now)
         if proposals:
             await lane.append(proposals, at=now)
+            self.site.metrics.count("gangline_resizes_total", len(proposals), pool=self.pool)

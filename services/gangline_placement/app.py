@@ -57,8 +57,8 @@ class Decider:
         took_s = self.site.clock.monotonic_s() - began_s
         await lane.append((decided,), at=opened.at)
         metrics = self.site.metrics
-        metrics.rounds_decided.labels(pool=self.pool).inc()
-        metrics.round_seconds.labels(pool=self.pool).observe(took_s)
-        metrics.decisions.labels(pool=self.pool, kind="placed").inc(len(decided.placements))
-        metrics.decisions.labels(pool=self.pool, kind="refused").inc(decided.unplaced)
-        metrics.decisions.labels(pool=self.pool, kind="evicted").inc(len(decided.evictions))
+        metrics.count("gangline_rounds_total", pool=self.pool)
+        metrics.observe("gangline_decision_duration_seconds", took_s, pool=self.pool, step="place")
+        metrics.observe("gangline_round_duration_seconds", (self.site.now_ms() - opened.at) / 1000, pool=self.pool)
+        metrics.count("gangline_placements_total", len(decided.placements), pool=self.pool)
+        metrics.count("gangline_preemptions_total", len(decided.evictions), pool=self.pool)

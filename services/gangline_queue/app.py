@@ -10,6 +10,7 @@ from gangline_core.wake import next_wake_ms
 from gangline_kit.lane import Lane
 from gangline_kit.pools import lead_pools
 from gangline_kit.service import Site
+from gangline_queue import gauges
 from gangline_queue.config import Config
 
 
@@ -19,6 +20,7 @@ async def run(site: Site, config: Config) -> None:
     async def work(lane: Lane, pool: str) -> None:
         await Opener(site, config, pool).work(lane)
 
+    gauges.watch(site)
     await lead_pools(site, "queue", work)
 
 
@@ -75,8 +77,9 @@ class Opener:
     async def _open(self, lane: Lane) -> None:
         self.dirty = False
         now = self.site.now_ms()
+        self.opened_s = self.site.clock.monotonic_s()
         opened = cycle.open_round(self.site.follower.state, self.pool, now)
         if opened is not None:
-            self.opened_s = self.site.clock.monotonic_s()
+            took_s = self.site.clock.monotonic_s() - self.opened_s
+            self.site.metrics.observe("gangline_decision_duration_seconds", took_s, pool=self.pool, step="order")
             await lane.append((opened,), at=now)
-            self.site.metrics.rounds_opened.labels(pool=self.pool).inc()

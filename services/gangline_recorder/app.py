@@ -12,7 +12,6 @@ from gangline_core.fold import apply
 from gangline_core.state import State, decode_snapshot, encode_snapshot
 from gangline_kit.errors import TemporaryError
 from gangline_kit.service import Site
-from gangline_kit.snapshots import save_snapshot
 from gangline_recorder.archive import Archive, lines
 from gangline_recorder.config import Config
 from gangline_recorder.events import public_events
@@ -89,10 +88,11 @@ class Recorder:
             self.archive.flush()
             for alarm in step.alarms:
                 log.error("an event did not belong", extra={"alarm": alarm})
-                self.site.metrics.alarms.inc()
+                self.site.metrics.count("gangline_log_alarms_total")
             for event in public_events(self.state, entry, step):
                 await self.feed.put(event)
-            self.site.metrics.archived.inc()
+            self.site.metrics.count("gangline_archive_messages_total")
+            self.site.metrics.count("gangline_archive_bytes_total", len(stored.data))
             await self._maybe_snapshot()
 
     async def _publish(self) -> None:
@@ -104,6 +104,7 @@ class Recorder:
             while True:
                 try:
                     await asyncio.gather(*(self._publish_one(event) for event in window))
+                    self.site.metrics.count("gangline_events_published_total", len(window))
                     break
                 except TemporaryError as error:
                     await self.site.clock.sleep(error.retry_after_s)
@@ -124,7 +125,7 @@ class Recorder:
         self.since_snapshot = 0
         data = encode_snapshot(self.state)
         await asyncio.to_thread(_write_whole, self.folder / SNAPSHOT_NAME, data)
-        await save_snapshot(self.site.bus, self.state.kept.seq, data)
+        await self.site.follower.snapshot()
 
     async def answer(self, data: bytes, headers: dict[str, str]) -> bytes:
         """Tell a job's story from the public feed."""

@@ -1,8 +1,7 @@
 """The archive on disk: every message of the log in order, one JSON line each, linked by a hash chain.
 
-A line is {"seq", "at", "data", "hash"}: `data` is the stored text, `hash` = chain(previous hash, stored bytes), so a
-changed, missing or moved line is found by anybody with the file alone. Lines are appended to segments named by their
-first sequence. An unfinished last line (power loss) is cut off at start and fetched again.
+What a line and a segment look like is `gangline_wire.archive`'s business. An unfinished last line (power loss) is
+cut off at start and fetched again from the log.
 """
 
 import os
@@ -10,21 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-import msgspec
-from msgspec import Struct
-
 from gangline_core.fold import chain
-
-SEGMENT_PREFIX = "archive-"
-
-
-class Line(Struct, frozen=True):
-    """One message as the archive keeps it."""
-
-    seq: int
-    at: int
-    data: str
-    hash: str
+from gangline_wire.archive import SEGMENT_NAME, ArchiveLine, decode_line, encode_line, segment_name
 
 
 class BrokenArchiveError(Exception):
@@ -55,7 +41,7 @@ class Archive:
             self._begin(seq)
         self.digest = chain(self.digest, data)
         self.seq = seq
-        line = msgspec.json.encode(Line(seq=seq, at=at, data=data.decode(), hash=self.digest)) + b"\n"
+        line = encode_line(seq, at=at, data=data, head=self.digest)
         assert self._file is not None, "a segment is open while appending"
         self._file.write(line)
         self._size += len(line)
@@ -80,8 +66,7 @@ class Archive:
 
     def _begin(self, seq: int) -> None:
         self.close()
-        path = self.folder / f"{SEGMENT_PREFIX}{seq:012d}.jsonl"
-        self._file = _open_private(path)
+        self._file = _open_private(self.folder / segment_name(seq))
         self._size = 0
 
     def _recover(self) -> None:
@@ -105,10 +90,10 @@ class Archive:
 
 def segments(folder: Path) -> list[Path]:
     """Segment files, oldest first."""
-    return sorted(folder.glob(f"{SEGMENT_PREFIX}*.jsonl"))
+    return sorted(path for path in folder.iterdir() if SEGMENT_NAME.fullmatch(path.name))
 
 
-def lines(folder: Path, *, after: int = 0) -> Iterator[Line]:
+def lines(folder: Path, *, after: int = 0) -> Iterator[ArchiveLine]:
     """Messages after a sequence, oldest first."""
     files = segments(folder)
     for position, path in enumerate(files):
@@ -121,10 +106,12 @@ def lines(folder: Path, *, after: int = 0) -> Iterator[Line]:
 
 
 def _first_seq(path: Path) -> int:
-    return int(path.stem.removeprefix(SEGMENT_PREFIX))
+    found = SEGMENT_NAME.fullmatch(path.name)
+    assert found is not None, "segments only"
+    return int(found.group(1))
 
 
-def _whole_lines(path: Path) -> Iterator[tuple[Line, int]]:
+def _whole_lines(path: Path) -> Iterator[tuple[ArchiveLine, int]]:
     """Finished lines with the offset after each; checks the chain from the second line on."""
     digest: str | None = None
     end = 0
@@ -133,8 +120,8 @@ def _whole_lines(path: Path) -> Iterator[tuple[Line, int]]:
             if not raw.endswith(b"\n"):
                 return
             try:
-                line = msgspec.json.decode(raw, type=Line)
-            except msgspec.MsgspecError as error:
+                line = decode_line(raw)
+            except ValueError as error:
                 raise BrokenArchiveError(f"{path.name} line {number}: {error}") from error
             if digest is not None and chain(digest, line.data.encode()) != line.hash:
                 raise BrokenArchiveError(f"{path.name} line {number}, log sequence {line.seq}: the hash chain breaks")

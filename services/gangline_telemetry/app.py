@@ -45,17 +45,16 @@ class Listener:
                 if facts:
                     await lane.append(facts, at=self.site.now_ms())
         finally:
-            await subscription.stop()
+            await self.site.bus.unsubscribe(subscription)
 
-    async def hear(self, data: bytes, headers: dict[str, str]) -> None:
+    async def hear(self, subject: str, data: bytes, headers: dict[str, str]) -> None:
         """Take in one agent's samples; what cannot be read is counted and dropped."""
         try:
             samples = decode(data, Samples)
         except CodecError as error:
-            self.site.metrics.samples_bad.inc()
             log.warning("unreadable samples", extra={"error": str(error)})
             return
         now_s = self.site.clock.monotonic_s()
         for sample in samples.nodes:
             self.watch.hear(sample, now_s)
-        self.site.metrics.samples.inc(len(samples.nodes))
+        self.site.metrics.count("gangline_samples_total", len(samples.nodes))

@@ -1,0 +1,44 @@
+"""The public feed says each move of a job once, in words."""
+
+from tests.make import T0, World, node, spec
+
+from gangline_core.facts import Eviction, JobRejected, RoundDecided
+from gangline_core.fold import Message
+from gangline_core.reasons import Reason, ReasonCode
+from gangline_core.step import Step
+from gangline_recorder.events import public_events
+from gangline_wire.requests import EventLine
+
+
+def events_of(world: World, step: Step, *facts: object) -> list[EventLine]:
+    message = Message(seq=step.seq, lane="any", epoch=1, at=step.at, facts=facts, raw=b"")  # type: ignore[arg-type]
+    return public_events(world.state, message, step)
+
+
+def test_a_victim_is_told_who_pushed_it_and_that_it_waits_again() -> None:
+    world = World(node("n1", gpus=8))
+    victim = world.submit_running(spec(gpus=8), "n1")
+    winner = world.submit(spec(gpus=8, priority=10))
+    evicted = RoundDecided(
+        pool="default", round=1, evictions=(Eviction(job=victim, beneficiary=winner, rule="priority"),)
+    )
+    (event,) = events_of(world, world.tell("placement.default", evicted))
+    assert (event.event, event.job, event.numbers) == ("Preempted", victim, {"job": winner, "rule": "priority"})
+    assert f"job {winner}" in event.message
+
+
+def test_a_rejected_job_is_in_the_feed_with_its_reason_and_without_a_number() -> None:
+    world = World(node("n1", gpus=1))
+    reason = Reason(ReasonCode.UNKNOWN_GROUP, {"group": "nowhere"})
+    fact = JobRejected(spec=spec(), submit_id="s", by="u", reason=reason)
+    (event,) = events_of(world, world.tell("admission", fact), fact)
+    assert (event.event, event.job, event.message) == ("Rejected", 0, "There is no group nowhere.")
+
+
+def test_event_ids_are_the_log_sequence_and_a_count_so_that_repeats_can_be_dropped() -> None:
+    world = World(node("n1", gpus=8))
+    job = world.submit(spec(gpus=1))
+    world.place(job, "n1")
+    step = world.tell("admission")
+    assert events_of(world, step) == []
+    assert step.at >= T0

@@ -1,0 +1,56 @@
+"""Telemetry judges silence and health from what it heard, and says only what the log does not know."""
+
+from tests.make import World, node
+
+from gangline_core.facts import GpuFailed, GpuHealthy, NodeLost, UtilisationSummary
+from gangline_telemetry.config import Config
+from gangline_telemetry.health import Watch
+from gangline_wire.requests import GpuSample, NodeSample
+
+
+def sample(name: str, *gpus: GpuSample) -> NodeSample:
+    return NodeSample(node=name, at=0, gpus=gpus)
+
+
+def test_a_silent_node_is_lost_only_after_the_loss_time_and_only_once() -> None:
+    world = World(node("n1"), node("n2"))
+    watch = Watch(Config(loss_s=30), 0.0)
+    watch.hear(sample("n2"), 20.0)
+    assert watch.judge(world.state, 30.0) == ()
+    lost = watch.judge(world.state, 31.0)
+    assert lost == (NodeLost(node="n1", silent_ms=31_000),)
+    world.tell("telemetry", *lost)
+    assert watch.judge(world.state, 32.0) == ()
+
+
+def test_a_watcher_that_was_frozen_forgives_all_silence() -> None:
+    world = World(node("n1"))
+    watch = Watch(Config(loss_s=30), 0.0)
+    watch.forgive(100.0)
+    assert watch.judge(world.state, 129.0) == ()
+    assert watch.judge(world.state, 131.0) == (NodeLost(node="n1", silent_ms=31_000),)
+
+
+def test_a_failed_gpu_comes_back_only_after_several_good_samples() -> None:
+    world = World(node("n1", gpus=2))
+    watch = Watch(Config(healthy_samples=3), 0.0)
+    watch.hear(sample("n1", GpuSample(index=1, problem="GPU is lost")), 1.0)
+    failed = watch.judge(world.state, 1.0)
+    assert failed == (GpuFailed(node="n1", gpu=1, problem="GPU is lost"),)
+    world.tell("telemetry", *failed)
+    for second in (2.0, 3.0):
+        watch.hear(sample("n1", GpuSample(index=1, utilisation_percent=0)), second)
+        assert watch.judge(world.state, second) == ()
+    watch.hear(sample("n1", GpuSample(index=1, utilisation_percent=0)), 4.0)
+    assert watch.judge(world.state, 4.0) == (GpuHealthy(node="n1", gpu=1),)
+
+
+def test_absent_utilisation_is_left_out_of_the_mean_and_never_counted_as_zero() -> None:
+    world = World(node("n1", gpus=2), node("n2", gpus=1))
+    watch = Watch(Config(summary_s=10, loss_s=1000), 0.0)
+    watch.hear(sample("n1", GpuSample(index=0, utilisation_percent=80), GpuSample(index=1)), 1.0)
+    watch.hear(sample("n2", GpuSample(index=0)), 1.0)
+    assert watch.judge(world.state, 11.0) == (
+        UtilisationSummary(node="n1", gpu_percent=80, memory_mib=None, samples=1),
+        UtilisationSummary(node="n2", gpu_percent=None, memory_mib=None, samples=1),
+    )
