@@ -1,0 +1,1 @@
+"""The whole platform on one machine: a private nats-server and every service, in one process or one each."""

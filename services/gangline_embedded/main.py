@@ -1,0 +1,121 @@
+"""`gangline up` and `gangline demo`: the platform on this machine, for daily use and for a first look."""
+
+import argparse
+import asyncio
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from gangline_embedded.config import PlatformConfig
+from gangline_embedded.platform import Platform
+from gangline_kit.errors import PermanentError, TemporaryError
+from gangline_kit.service import setup_logging
+from gangline_wire.connection import Connection, data_folder, write_connection
+
+DEFAULT_PORT = 8470
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a verb; gives the exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments[:1] == ["demo"]:
+        from gangline_embedded import demo  # the demo draws pages and trains nothing; `up` should not pay for it
+
+        return demo.main(arguments[1:])
+    options = _parser().parse_args(arguments)
+    setup_logging(options.log_level)
+    try:
+        return asyncio.run(_up(options))
+    except (PermanentError, TemporaryError) as error:
+        print(f"gangline up: {error}", file=sys.stderr)  # noqa: T201 - the command's own words
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="gangline", description="The platform on this machine.")
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    up = verbs.add_parser("up", help="run the platform until Ctrl-C; data is kept for the next time")
+    up.add_argument("--data", type=Path, default=None, help="data folder (default: your user data folder)")
+    up.add_argument("--host", default="127.0.0.1", help="address of the HTTP API (default: loopback only)")
+    up.add_argument("--port", type=int, default=DEFAULT_PORT, help="port of the HTTP API; 0 takes a free one")
+    up.add_argument("--processes", action="store_true", help="one process per service")
+    up.add_argument("--replicas", type=int, default=1, help="with --processes: processes per deciding service")
+    up.add_argument("--simulate", default="", metavar="FILE", help="simulate the nodes of this file instead")
+    up.add_argument("--speed", type=float, default=1.0, help="how much faster simulated tasks run")
+    up.add_argument("--name", default="", help="name of this machine's node (default: host name)")
+    up.add_argument("--nats-url", default="", help="use this NATS server instead of a private one")
+    up.add_argument("--nats-user", default="")
+    up.add_argument("--nats-password-file", type=Path, default=None)
+    up.add_argument("--nats-binary", default="", help="nats-server to run")
+    up.add_argument("--nats-host", default="127.0.0.1", help="address of the private server; agents elsewhere need it")
+    up.add_argument("--nats-port", type=int, default=-1, help="port of the private server (default: a free one)")
+    up.add_argument("--no-sync", action="store_true", help="faster, but a power loss may lose the last two minutes")
+    up.add_argument("--log-level", default="warning", choices=["debug", "info", "warning", "error"])
+    verbs.add_parser("demo", help="see the platform at work", add_help=False)
+    return parser
+
+
+async def _up(options: argparse.Namespace) -> int:
+    config = _config(options)
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopping.set)
+    token_is_new = not (config.data_dir / "admin.token").exists()
+    async with Platform(config) as platform:
+        write_connection(platform.data_dir, Connection(url=platform.url, token=platform.token))
+        _greet(platform, token_is_new=token_is_new)
+        async with asyncio.TaskGroup() as group:
+            stop = group.create_task(stopping.wait())
+            fail = group.create_task(platform.failed.wait())
+            await asyncio.wait((stop, fail), return_when=asyncio.FIRST_COMPLETED)
+            stop.cancel()
+            fail.cancel()
+        if platform.failure is not None:
+            raise PermanentError(f"a service failed: {platform.failure!r}")
+        _say("\nStopping. Waiting jobs wait; local jobs run on and are found again by the next `gangline up`.")
+    return 0
+
+
+def _config(options: argparse.Namespace) -> PlatformConfig:
+    config = PlatformConfig(
+        data_dir=(options.data or data_folder()).absolute(),
+        http_host=options.host,
+        http_port=options.port,
+        nats_url=options.nats_url,
+        nats_user=options.nats_user,
+        nats_password=options.nats_password_file.read_text().strip() if options.nats_password_file else "",
+        nats_binary=options.nats_binary,
+        nats_host=options.nats_host,
+        nats_port=options.nats_port,
+        sync_always=not options.no_sync,
+        processes=options.processes,
+        replicas=options.replicas,
+        local_node=not options.simulate,
+        simulate=options.simulate,
+        speed=options.speed,
+        log_level=options.log_level,
+    )
+    return replace(config, local_name=options.name) if options.name else config
+
+
+def _greet(platform: Platform, *, token_is_new: bool) -> None:
+    _say(f"Gangline is up: {platform.url}")
+    _say(f"  data    {platform.data_dir}")
+    if token_is_new:
+        _say(f"  token   {platform.token}   (shown once; the command line finds it by itself)")
+    if platform.nats is not None:
+        _say(f"  agents  gangline agent --server {platform.nats_url} --token <{platform.data_dir}/nats-agent.secret>")
+    _say("Submit from another terminal:  gangline run --gpus 1 -- python train.py")
+    _say("Stop with Ctrl-C.")
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)  # noqa: T201 - the command's own words
+
+
+if __name__ == "__main__":
+    sys.exit(main())

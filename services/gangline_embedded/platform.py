@@ -1,0 +1,288 @@
+"""The embedded platform as an object: `async with Platform(config) as platform:` and everything runs."""
+
+import asyncio
+import dataclasses
+import fcntl
+import os
+import socket
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import aiohttp
+import msgspec
+from msgspec import Struct
+
+from gangline_embedded.children import Child
+from gangline_embedded.config import PlatformConfig
+from gangline_embedded.nats_users import AGENT_USER, PLATFORM_USER, agent_user
+from gangline_embedded.rooms import Room, rooms
+from gangline_kit.clock import Clock, SystemClock
+from gangline_kit.config import KitConfig
+from gangline_kit.errors import PermanentError
+from gangline_kit.ids import SystemIds
+from gangline_kit.nats_server import NatsServer, NatsUser
+from gangline_kit.service import Site, connect, open_site
+from gangline_kit.tasks import Tasks
+from gangline_wire.connection import make_private_folder
+from gangline_wire.streams import BUCKETS, SNAPSHOTS, STREAMS
+
+READY_S_MAX = 60.0
+POLL_S = 0.05
+
+
+class Platform:
+    """One running platform. Leaving the block stops it cleanly; local jobs' processes go on running."""
+
+    def __init__(self, config: PlatformConfig) -> None:
+        """Nothing runs before the block is entered."""
+        self.config = config
+        self.data_dir = config.data_dir
+        self.archive_dir = config.data_dir / "archive"
+        self.url = ""
+        self.nats: NatsServer | None = None
+        self.failure: BaseException | None = None
+        """Why a service in this process ended; the platform is of no use any more."""
+        self.failed = asyncio.Event()
+        self.sites: list[Site] = []
+        self._clock: Clock = SystemClock()
+        self._stack = AsyncExitStack()
+        self._children: dict[str, Child] = {}
+        self._tasks = Tasks(self._on_failure)
+
+    async def __aenter__(self) -> "Platform":
+        """Start everything and wait until the API is ready.
+
+        Raises:
+            PermanentError: it cannot run; the message says what to do.
+        """
+        try:
+            await self._start()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop everything, the server last."""
+        await self._stack.aclose()
+
+    @property
+    def token(self) -> str:
+        """The administrator's token."""
+        return (self.data_dir / "admin.token").read_text().strip()
+
+    @property
+    def nats_url(self) -> str:
+        """Where agents of other machines connect."""
+        return self.nats.url if self.nats is not None else self.config.nats_url
+
+    @property
+    def agent_token(self) -> str:
+        """Password of the NATS user that agents of other machines use."""
+        return self._password(AGENT_USER)
+
+    def service_names(self) -> list[str]:
+        """Names of the service processes, with `processes`."""
+        return sorted(self._children)
+
+    def service_pid(self, name: str) -> int:
+        """Process id of a service, with `processes`."""
+        return self._children[name].pid
+
+    def service_starts(self, name: str) -> int:
+        """How often a service process was started."""
+        return self._children[name].starts
+
+    def kill_service(self, name: str) -> int:
+        """kill -9 one service process; it is started again. Gives the id that died."""
+        return self._children[name].kill()
+
+    async def kill_nats(self) -> None:
+        """kill -9 the private server."""
+        assert self.nats is not None, "only a private server may be killed"
+        await self.nats.kill()
+
+    async def restart_nats(self) -> None:
+        """Start the private server again on the same files and port."""
+        assert self.nats is not None, "only a private server can be restarted"
+        await self.nats.start()
+
+    async def wait_ready(self) -> None:
+        """Wait until the API answers and says it is ready.
+
+        Raises:
+            PermanentError: not in time, or a service failed.
+        """
+        deadline_s = self._clock.monotonic_s() + READY_S_MAX
+        why = "no answer"
+        async with aiohttp.ClientSession() as session:
+            while self._clock.monotonic_s() < deadline_s:
+                if self.failure is not None:
+                    raise PermanentError(f"a service failed: {self.failure!r}")
+                with suppress(aiohttp.ClientError, TimeoutError):
+                    async with session.get(f"{self.url}/readyz") as answer:
+                        why = await answer.text()
+                        if answer.status == 200:
+                            return
+                await self._clock.sleep(POLL_S)
+        raise PermanentError(f"the platform did not get ready: {why.strip()}; see the logs in {self.data_dir / 'logs'}")
+
+    # --- starting -----------------------------------------------------------------------------------------
+
+    async def _start(self) -> None:
+        make_private_folder(self.data_dir)
+        make_private_folder(self.data_dir / "logs")
+        self._stack.enter_context(_Lock(self.data_dir / "lock"))
+        if not self.config.nats_url:
+            await self._start_nats()
+        port = self.config.http_port or free_port(self.config.http_host)
+        self.url = f"http://{self.config.http_host}:{port}"
+        found = rooms(self.config, data_dir=self.data_dir, http_port=port)
+        if self.config.processes:
+            await self._prepare_bus()
+            await self._start_children(found)
+        else:
+            await self._start_here(found)
+        await self.wait_ready()
+
+    async def _start_nats(self) -> None:
+        config = self.config
+        users = (
+            NatsUser(name=PLATFORM_USER, password=self._password(PLATFORM_USER)),
+            agent_user(self._password(AGENT_USER)),
+        )
+        self.nats = NatsServer(
+            self.data_dir / "nats",
+            binary=Path(config.nats_binary) if config.nats_binary else None,
+            port=config.nats_port,
+            host=config.nats_host,
+            sync_always=config.sync_always,
+            users=users,
+        )
+        await self.nats.start()
+        self._stack.push_async_callback(self.nats.stop)
+
+    def _password(self, user: str) -> str:
+        """A secret of this data folder, made at its first use."""
+        path = self.data_dir / f"nats-{user}.secret"
+        if not path.exists():
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "w") as file:
+                file.write(SystemIds().token(24))
+        return path.read_text().strip()
+
+    def _kit(self, instance: str) -> KitConfig:
+        private = self.nats is not None
+        return KitConfig(
+            nats_url=self.nats_url,
+            nats_user=PLATFORM_USER if private else self.config.nats_user,
+            nats_password=self._password(PLATFORM_USER) if private else self.config.nats_password,
+            instance=instance,
+            log_level=self.config.log_level,
+        )
+
+    async def _start_here(self, found: list[Room]) -> None:
+        """All rooms in this process, around one fold."""
+        instance = f"embedded-{SystemIds().token(4)}"
+        kit = self._kit(instance)
+        site = await self._stack.enter_async_context(open_site("embedded", kit, clock=self._clock))
+        self._stack.push_async_callback(self._tasks.close)
+        for room in found:
+            place = site.named(room.name)
+            if room.own_bus:
+                bus = await connect(kit, self._clock, name=f"{instance}-{room.name}")
+                self._stack.push_async_callback(bus.close)
+                place = dataclasses.replace(place, bus=bus)
+            self.sites.append(place)
+            self._tasks.spawn(_run(room, place), name=room.name)
+        # Rooms end before their connections do.
+        self._stack.push_async_callback(self._tasks.close)
+
+    async def _prepare_bus(self) -> None:
+        """Make the streams once, so that many processes do not race to."""
+        bus = await connect(self._kit("prepare"), self._clock, name="prepare")
+        try:
+            await bus.ensure(STREAMS, BUCKETS, (SNAPSHOTS,))
+        finally:
+            await bus.close()
+
+    async def _start_children(self, found: list[Room]) -> None:
+        for room in found:
+            copies = self.config.replicas if room.kind not in ("agent", "gateway", "recorder") else 1
+            for copy in range(copies):
+                name = room.name if copy == 0 else f"{room.name}-{copy + 1}"
+                child = Child(
+                    name,
+                    module=f"gangline_{room.kind}.main",
+                    environ=environment(room, self._kit("")),
+                    log_file=self.data_dir / "logs" / f"{name}.log",
+                    clock=self._clock,
+                )
+                await child.start()
+                self._children[name] = child
+                self._stack.push_async_callback(child.stop)
+
+    def _on_failure(self, error: BaseException) -> None:
+        self.failure = error
+        self.failed.set()
+
+
+async def _run(room: Room, site: Site) -> None:
+    await room.run(site, room.config)
+    raise PermanentError(f"service {room.name} ended by itself")
+
+
+def environment(room: Room, kit: KitConfig) -> dict[str, str]:
+    """The room's settings as a service process reads them."""
+    found = _variables("GANGLINE_", kit)
+    return {**found, **_variables(f"GANGLINE_{room.kind.upper()}_", room.config)}
+
+
+def _variables(prefix: str, config: Struct) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, value in msgspec.structs.asdict(config).items():
+        if value not in ("", None):
+            found[prefix + name.upper()] = _text(value)
+    return found
+
+
+def _text(value: Any) -> str:  # settings are of any plain type
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str | int | float):
+        return str(value)
+    return msgspec.json.encode(value).decode()
+
+
+def free_port(host: str) -> int:
+    """A port nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class _Lock:
+    """The data folder belongs to one platform at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.descriptor = -1
+
+    def __enter__(self) -> "_Lock":
+        self.descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(self.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self.descriptor)
+            raise PermanentError(
+                f"a platform already runs on {self.path.parent}; stop it, or choose another folder with --data"
+            ) from error
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self.descriptor)
