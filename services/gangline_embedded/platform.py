@@ -182,6 +182,7 @@ class Platform:
             nats_user=PLATFORM_USER if private else self.config.nats_user,
             nats_password=self._password(PLATFORM_USER) if private else self.config.nats_password,
             instance=instance,
+            parent_pid=os.getpid() if self.config.processes else 0,
             log_level=self.config.log_level,
         )
 

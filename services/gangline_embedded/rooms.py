@@ -4,6 +4,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 import gangline_accounting.app
 import gangline_accounting.config
 import gangline_admission.app
@@ -22,8 +24,6 @@ import gangline_recorder.app
 import gangline_recorder.config
 import gangline_telemetry.app
 import gangline_telemetry.config
-from msgspec import Struct
-
 from gangline_embedded.config import PlatformConfig
 from gangline_kit.service import Site
 
