@@ -1,0 +1,109 @@
+"""Traces are read exactly, and a bad one is refused with its line and column."""
+
+import gzip
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from gangline_lab import openb, philly
+from gangline_lab.rows import TraceError
+
+NODES = "sn,cpu_milli,memory_mib,gpu,model\n"
+JOBS = "timestamp,duration,num_gpus,gpu_time,cluster\n"
+
+
+def file(folder: Path, text: str, name: str = "t.csv") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_the_openb_list_that_is_shipped_has_its_published_size() -> None:
+    machines = openb.read_machines()
+    assert len(machines) == 1213
+    assert sum(machine.gpus for machine in machines) == 6212
+    assert {machine.model for machine in machines} == set(openb.GPU_MEMORY_MIB)
+
+
+def test_the_philly_cut_that_is_shipped_is_what_its_page_says() -> None:
+    jobs = philly.read_jobs()
+    assert len(jobs) == 1000
+    assert (jobs[0].arrival_s, jobs[0].cluster, jobs[0].run_s) == (0, "11cb48", 8570)
+    assert jobs[-1].arrival_s == (24 + 13) * 3600 + 17 * 60 + 34
+    assert len({job.cluster for job in jobs}) == 10
+    assert max(job.gpus for job in jobs) == 32
+    assert [job.number for job in jobs] == list(range(1000))
+    assert all(a.arrival_s <= b.arrival_s for a, b in pairwise(jobs))
+
+
+def test_a_machine_becomes_a_node_with_its_gpus_spread_over_two_sockets() -> None:
+    machine = openb.Machine(name="m", cpu_milli=96_000, memory_mib=393_216, gpus=8, model="G2")
+    node = openb.node(machine, agent="sim", pool="default", labels={})
+    assert [gpu.socket for gpu in node.gpus] == [0, 0, 0, 0, 1, 1, 1, 1]
+    assert {gpu.memory_mib for gpu in node.gpus} == {20_000}
+    assert len({gpu.uuid for gpu in node.gpus}) == 8
+
+
+def test_jobs_come_out_in_the_order_of_arrival_whatever_the_order_of_rows(tmp_path: Path) -> None:
+    text = JOBS + "2017-10-09 07:01:55,66.0,1,66.0,a\n2017-10-09 07:00:55,10.0,2,20.0,b\n"
+    jobs = philly.read_jobs(file(tmp_path, text))
+    assert [(job.cluster, job.arrival_s) for job in jobs] == [("b", 0), ("a", 60)]
+
+
+def test_a_packed_trace_is_read_as_well(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv.gz"
+    path.write_bytes(gzip.compress((JOBS + "2017-10-09 07:01:55,66.0,1,66.0,a\n").encode()))
+    assert philly.read_jobs(path)[0].run_s == 66
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (NODES + "m,1,1,1,T4\nm2,x,1,1,T4\n", "t.csv, line 3, column cpu_milli: expected a whole number, found 'x'"),
+        (NODES + "m,-1,1,1,T4\n", "line 2, column cpu_milli: expected a whole number"),
+        (NODES + "m,1,1,0,T4\n", "line 2, column gpu: expected a number from 1 to 64, found 0"),
+        (NODES + "m,1,1,999,T4\n", "line 2, column gpu: expected a number from 1 to 64, found 999"),
+        (NODES + "m,1,1,1,H9\n", "line 2, column model: unknown GPU model 'H9'"),
+        (NODES + ",1,1,1,T4\n", "line 2, column sn: must not be empty"),
+        (NODES + "m,1,1,1\n", "line 2: expected 5 cells, found 4"),
+        (NODES + "m,1,1,1,T4\nm,1,1,1,T4\n", "line 3: m stands on line 2 already"),
+        ("a,b\nm,1\n", "line 1: expected the columns sn,cpu_milli,memory_mib,gpu,model, found a,b"),
+        (NODES, "line 1: has no machines"),
+        ("", "line 1: has no machines"),
+        (NODES + "m" * 20_000 + ",1,1,1,T4\n", "line 2: a line of more than 10000 characters"),
+    ],
+)
+def test_a_bad_node_list_is_refused_with_line_and_column(tmp_path: Path, text: str, complaint: str) -> None:
+    with pytest.raises(TraceError) as refused:
+        openb.read_machines(file(tmp_path, text))
+    assert complaint in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (JOBS + "yesterday,66.0,1,66.0,a\n", "line 2, column timestamp: expected a time such as"),
+        (JOBS + "2017-10-09 07:01:55,66.5,1,66.0,a\n", "line 2, column duration: expected a whole number"),
+        (JOBS + "2017-10-09 07:01:55,66.0,0,66.0,a\n", "line 2, column num_gpus: expected a number from 1"),
+        (
+            JOBS + "2017-10-09 07:01:55,66.0,2,66.0,a\n",
+            "line 2, column gpu_time: expected duration times num_gpus = 132",
+        ),
+        (JOBS + "2017-10-09 07:01:55,66.0,1,66.0,\n", "line 2, column cluster: must not be empty"),
+        (JOBS, "line 1: has no jobs"),
+    ],
+)
+def test_a_bad_job_list_is_refused_with_line_and_column(tmp_path: Path, text: str, complaint: str) -> None:
+    with pytest.raises(TraceError) as refused:
+        philly.read_jobs(file(tmp_path, text))
+    assert complaint in str(refused.value)
+
+
+def test_a_file_that_is_not_there_or_not_text_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="cannot be read"):
+        openb.read_machines(tmp_path / "none.csv")
+    path = tmp_path / "b.csv"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(TraceError, match="cannot be read"):
+        openb.read_machines(path)
