@@ -48,6 +48,8 @@ class KitConfig(Struct, frozen=True, kw_only=True):
     """File that holds the password, where it must not stand in the environment; used when nats_password is empty."""
     nats_ca_file: str = ""
     """Certificate authority for a tls:// server; empty uses the system's."""
+    ensure: bool = True
+    """Create streams and buckets that are missing; false for users without the right to."""
     replicas: int = 1
     """Copies of each stream; 3 on a cluster of three servers."""
     instance: str = ""

@@ -28,6 +28,7 @@ METRICS: dict[str, Metric] = {
     "gangline_bus_connected": Metric("gauge", "1 while the message bus answers."),
     "gangline_bus_dropped_messages_total": Metric("counter", "Fire-and-forget messages thrown away."),
     "gangline_log_sequence": Metric("gauge", "Sequence of the last folded message of the log."),
+    "gangline_log_fill_ratio": Metric("gauge", "Share of the log's byte limit that is used, 0 to 1."),
     "gangline_log_alarms_total": Metric("counter", "Messages or facts that did not belong and were parked."),
     "gangline_lane_leading": Metric("gauge", "1 while this process leads the lane.", ("lane",)),
     "gangline_loop_lag_seconds": Metric("gauge", "How late the event loop woke up lately."),
@@ -71,6 +72,7 @@ class Metrics:
         """An empty registry of our own: tests and several services in one process do not collide."""
         self.registry = CollectorRegistry()
         self._made: dict[str, Counter | Gauge | Histogram] = {}
+        self._totals: dict[str, float] = {}
         self._refreshers: list[Callable[[], None]] = []
 
     def count(self, name: str, amount: float = 1.0, **labels: str) -> None:
@@ -78,6 +80,13 @@ class Metrics:
         found = self._metric(name)
         assert isinstance(found, Counter), f"{name} is no counter"
         (found.labels(**labels) if labels else found).inc(amount)
+
+    def raise_to(self, name: str, total: float) -> None:
+        """Bring a counter without labels up to a total that is counted elsewhere."""
+        before = self._totals.get(name, 0.0)
+        if total > before:
+            self._totals[name] = total
+            self.count(name, total - before)
 
     def set(self, name: str, value: float, **labels: str) -> None:
         """Set a gauge."""

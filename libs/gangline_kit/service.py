@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import ModuleType
+from typing import TypeVar
 
 from gangline_kit.bus import Bus, BusConfig
 from gangline_kit.clock import Clock, SystemClock
@@ -22,16 +23,22 @@ from gangline_kit.metrics import Metrics
 from gangline_kit.tasks import Tasks
 from gangline_kit.tracing import Tracing
 from gangline_kit.web import HealthServer
-from gangline_wire.streams import BUCKETS, SNAPSHOTS, STREAMS
+from gangline_wire.streams import BUCKETS, LOG, SNAPSHOTS, STREAMS
 
 log = logging.getLogger(__name__)
 
 CONNECT_S_MAX = 60.0
 """A service waits this long for the bus at its start."""
 CONNECT_RETRY_S = 0.5
-DRAIN_S_MAX = 8.0
-"""After a signal the work has this long to end; then it is cancelled for good."""
+EXIT_S_MAX = 9.5
+"""After a signal the process ends within this time, whatever hangs."""
 WATCH_S = 0.5
+FILL_LOOK_S = 10.0
+"""How often the log is asked how full it is."""
+FILL_ALARM = 0.8
+"""From this share of its limit on the log is nearly full and says so."""
+
+T = TypeVar("T")
 
 uvloop: ModuleType | None
 try:
@@ -111,12 +118,18 @@ async def serve(name: str, run: Run, config: KitConfig) -> None:
 
     Raises:
         TemporaryError: the bus never came up.
-        PermanentError: the bus or the log cannot be used any more.
+        PermanentError: the bus or the log cannot be used any more (perhaps in a group).
     """
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        if not stopping.is_set():
+            loop.call_later(EXIT_S_MAX, _give_up, name)
+        stopping.set()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
+        loop.add_signal_handler(number, stop)
     try:
         async with open_site(name, config) as site:
             await run_until(site, run, stopping)
@@ -125,20 +138,21 @@ async def serve(name: str, run: Run, config: KitConfig) -> None:
             loop.remove_signal_handler(number)
 
 
+def _give_up(name: str) -> None:
+    log.critical("gangline-%s did not end within %g s of the signal", name, EXIT_S_MAX)
+    logging.shutdown()
+    os._exit(1)
+
+
 async def run_until(site: Site, run: Run, stopping: asyncio.Event) -> None:
-    """Run the service until `stopping` is set, it returns, or its surroundings fail; then give it time to end."""
+    """Run the service until `stopping` is set or it returns; what goes wrong, here or around it, comes in a group."""
     async with asyncio.TaskGroup() as group:
-        work = group.create_task(_run(site, run), name=site.name)
-        watch = group.create_task(_watch(site), name="watch")
-        stop = group.create_task(_wait(stopping), name="stop")
-        await asyncio.wait((work, watch, stop), return_when=asyncio.FIRST_COMPLETED)
-        work.cancel()
-        watch.cancel()
-        stop.cancel()
-        await asyncio.wait((work,), timeout=DRAIN_S_MAX)
-        if not work.done():
-            log.error("gangline-%s did not end within %g s", site.name, DRAIN_S_MAX)
-            os._exit(1)
+        watching = group.create_task(watch(site), name="watch")
+        working = group.create_task(_run(site, run), name=site.name)
+        waiting = group.create_task(_wait(stopping), name="stop")
+        await asyncio.wait((working, waiting), return_when=asyncio.FIRST_COMPLETED)
+        for task in (working, waiting, watching):
+            task.cancel()
 
 
 async def _run(site: Site, run: Run) -> None:
@@ -149,21 +163,40 @@ async def _wait(event: asyncio.Event) -> None:
     await event.wait()
 
 
-async def _watch(site: Site) -> None:
-    """Notice that the bus or the fold is beyond repair, and how late the loop runs."""
+async def watch(site: Site) -> None:
+    """Notice what the service cannot go on without, how late the loop runs, and how full the log is; for ever.
+
+    Raises:
+        PermanentError: the bus or the fold is beyond repair, or a background task failed.
+    """
+    looked_s = -FILL_LOOK_S
     while True:
-        before = site.clock.monotonic_s()
+        before_s = site.clock.monotonic_s()
         await site.clock.sleep(WATCH_S)
-        site.metrics.set("gangline_loop_lag_seconds", max(0.0, site.clock.monotonic_s() - before - WATCH_S))
-        if site.config.parent_pid and os.getppid() != site.config.parent_pid:
-            raise PermanentError("the platform that started this service is gone")
+        now_s = site.clock.monotonic_s()
+        site.metrics.set("gangline_loop_lag_seconds", max(0.0, now_s - before_s - WATCH_S))
         site.bus.connection.check()
         site.follower.check()
+        site.tasks.check()
+        if now_s - looked_s >= FILL_LOOK_S and site.bus.is_connected:
+            looked_s = now_s
+            with suppress(TemporaryError):
+                await _look_at_log(site)
+
+
+async def _look_at_log(site: Site) -> None:
+    """A full log stops every decision, so it is announced before."""
+    info = await site.bus.stream_info(LOG.name)
+    bytes_max = int(info.config.get("max_bytes", -1))
+    share = info.state.bytes / bytes_max if bytes_max > 0 else 0.0
+    site.metrics.set("gangline_log_fill_ratio", share)
+    if share >= FILL_ALARM:
+        log.warning("the log is %d%% full; raise its limit (stream %s, max_bytes)", int(share * 100), LOG.name)
 
 
 @asynccontextmanager
 async def open_site(
-    name: str, config: KitConfig, *, clock: Clock | None = None, ids: Ids | None = None, ensure: bool = True
+    name: str, config: KitConfig, *, clock: Clock | None = None, ids: Ids | None = None
 ) -> AsyncIterator[Site]:
     """A connected site whose fold has caught up; closed at the end.
 
@@ -184,9 +217,7 @@ async def open_site(
         if config.http_port >= 0:
             await health.start(config.http_host, config.http_port)
             log.info("gangline-%s: health and metrics on http://%s:%d", name, config.http_host, health.port)
-        if ensure:
-            await bus.ensure(STREAMS, BUCKETS, (SNAPSHOTS,), replicas=config.replicas)
-        await follower.start()
+        await patiently(lambda: _prepare(site), clock)
         log.info("gangline-%s is at log sequence %d", name, follower.state.kept.seq)
         yield site
     finally:
@@ -206,10 +237,26 @@ async def connect(config: KitConfig, clock: Clock, *, name: str) -> Bus:
         ca_file=config.nats_ca_file,
         name=name,
     )
+    return await patiently(lambda: Bus.connect(bus_config, clock), clock)
+
+
+async def _prepare(site: Site) -> None:
+    """Streams as they should be, and the fold at the log's end."""
+    if site.config.ensure:
+        await site.bus.ensure(STREAMS, BUCKETS, (SNAPSHOTS,), replicas=site.config.replicas)
+    await site.follower.start()
+
+
+async def patiently(attempt: Callable[[], Awaitable[T]], clock: Clock) -> T:
+    """Try until it works; what others still have to bring up is waited for, but not for ever.
+
+    Raises:
+        TemporaryError: it did not work within CONNECT_S_MAX.
+    """
     deadline_s = clock.monotonic_s() + CONNECT_S_MAX
     while True:
         try:
-            return await Bus.connect(bus_config, clock)
+            return await attempt()
         except TemporaryError as error:
             if clock.monotonic_s() > deadline_s:
                 raise
@@ -234,6 +281,9 @@ def _refresh(site: Site) -> None:
     metrics.set("gangline_bus_connected", 1 if site.bus.is_connected else 0)
     metrics.set("gangline_service_ready", 0 if site.why_not_ready() else 1, service=site.name)
     metrics.set("gangline_log_sequence", site.follower.state.kept.seq)
+    metrics.raise_to("gangline_log_alarms_total", site.follower.alarms)
+    metrics.raise_to("gangline_bus_dropped_messages_total", site.bus.dropped)
+    metrics.raise_to("gangline_spans_dropped_total", site.tracing.dropped)
 
 
 def build_version() -> str:

@@ -5,6 +5,8 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from gangline_kit.errors import PermanentError
+
 log = logging.getLogger(__name__)
 
 
@@ -15,6 +17,8 @@ class Tasks:
         """`on_failure` hears of a task that raised; without it the failure is logged."""
         self._running: set[asyncio.Task[None]] = set()
         self._on_failure = on_failure
+        self.failure: BaseException | None = None
+        """What the first failed task raised."""
 
     def __len__(self) -> int:
         """Tasks running now."""
@@ -34,10 +38,16 @@ class Tasks:
         error = task.exception()
         if error is None:
             return
+        self.failure = self.failure or error
         if self._on_failure is not None:
             self._on_failure(error)
         else:
             log.error("task %s failed", task.get_name(), exc_info=error)
+
+    def check(self) -> None:
+        """Raise PermanentError when a task failed."""
+        if self.failure is not None:
+            raise PermanentError(f"a background task failed: {self.failure!r}") from self.failure
 
     async def drain(self, timeout_s: float) -> None:
         """Let running tasks finish, at most this long."""
