@@ -257,7 +257,7 @@ def _fail_or_retry(state: State, job: Job, code: int, reason: Reason, step: Step
         numbers: dict[str, int | str] = {"attempt": job.attempt, "exit_code": code, "left": left - 1}
         state.put_job(replace(job, retries_used=job.retries_used + 1, exit_code=code))
         order_stop(state, job.id, Outcome.REQUEUED, Reason(ReasonCode.RETRYING, numbers), step)
-    elif job.outcome in (None, Outcome.SUCCEEDED):
+    else:
         state.put_job(replace(job, exit_code=code))
         order_stop(state, job.id, Outcome.FAILED, reason, step)
 

@@ -131,15 +131,15 @@ class Outcome(StrEnum):
 
 
 OUTCOME_RANK = {
-    Outcome.SUCCEEDED: 0,
     Outcome.REQUEUED: 1,
     Outcome.SUSPENDED: 2,
+    Outcome.SUCCEEDED: 3,
     Outcome.FAILED: 3,
     Outcome.LOST: 3,
-    Outcome.TIMED_OUT: 4,
-    Outcome.CANCELLED: 5,
+    Outcome.TIMED_OUT: 3,
+    Outcome.CANCELLED: 3,
 }
-"""A later, stronger wish replaces an earlier one while the job stops; an equal or weaker one does not."""
+"""A stronger wish replaces a weaker one while the job stops; the first final one stays."""
 
 
 class IllegalMoveError(Exception):
