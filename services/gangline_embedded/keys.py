@@ -1,0 +1,57 @@
+"""Makes the passwords of the services' NATS users, and the server's list of who may say what.
+
+`python -m gangline_embedded.keys FOLDER` writes one `<service>.password` per service, once, and `users.conf`, which a
+server's settings include. Used where the platform does not run its own server, such as docker-compose.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from gangline_kit.ids import Ids, SystemIds
+from gangline_kit.nats_server import NatsUser, authorization
+from gangline_wire.rights import OWN, rights
+
+SECRET_BYTES = 24
+FILE_MODE = 0o600
+
+
+def make_keys(folder: Path, ids: Ids) -> tuple[NatsUser, ...]:
+    """Make what is missing in the folder; passwords that are there stay."""
+    folder.mkdir(parents=True, exist_ok=True)
+    users = tuple(service_user(name, password=_password(folder / f"{name}.password", ids)) for name in OWN)
+    draft = folder / "users.conf.draft"
+    draft.unlink(missing_ok=True)
+    _write(draft, authorization(users))
+    draft.replace(folder / "users.conf")
+    return users
+
+
+def service_user(service: str, *, password: str) -> NatsUser:
+    """The NATS user of a service with exactly its rights."""
+    allowed = rights(service)
+    return NatsUser(name=service, password=password, publish=allowed.publish, subscribe=allowed.subscribe)
+
+
+def _password(path: Path, ids: Ids) -> str:
+    if not path.exists():
+        _write(path, ids.token(SECRET_BYTES) + "\n")
+    return path.read_text(encoding="utf-8").strip()
+
+
+def _write(path: Path, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def main() -> None:
+    """Make the keys in the folder named on the command line."""
+    if len(sys.argv) != 2:
+        sys.exit("usage: python -m gangline_embedded.keys FOLDER")
+    users = make_keys(Path(sys.argv[1]), SystemIds())
+    sys.stdout.write(f"users of the bus: {', '.join(user.name for user in users)}\n")
+
+
+if __name__ == "__main__":
+    main()

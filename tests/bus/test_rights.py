@@ -1,0 +1,133 @@
+"""The server holds every service to its rights: its own lane, its own subjects, and sealed values for agents only."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from gangline_embedded.keys import make_keys
+from gangline_kit.bus import Bus, BusConfig
+from gangline_kit.clock import SystemClock
+from gangline_kit.errors import TemporaryError
+from gangline_kit.ids import SystemIds
+from gangline_kit.nats_server import NatsServer
+from gangline_wire import subjects
+from gangline_wire.rights import OWN
+from gangline_wire.streams import BUCKETS, LEASES, LOG, SECRETS, SNAPSHOTS, STREAMS
+
+pytestmark = pytest.mark.bus
+
+DENIED_S = 0.3
+"""A refused message gets no answer, so this is how long we wait for none."""
+READ_SECRETS = f"$JS.API.STREAM.MSG.GET.KV_{SECRETS.name}"
+LANES = {
+    "admission": "admission",
+    "queue": "queue.default",
+    "placement": "placement.default",
+    "elastic": "elastic.default",
+    "telemetry": "telemetry",
+    "accounting": "accounting",
+    "agent": "agent.node-1",
+}
+
+Connect = Callable[[str], Awaitable[Bus]]
+
+
+@pytest_asyncio.fixture
+async def connect(tmp_path: Path) -> AsyncIterator[Connect]:
+    """Connects as a service to a server that knows the services' rights."""
+    users = make_keys(tmp_path / "keys", SystemIds())
+    passwords = {user.name: user.password for user in users}
+    server = NatsServer(tmp_path / "nats", sync_always=False, users=users)
+    await server.start()
+    opened: list[Bus] = []
+
+    async def open_as(service: str) -> Bus:
+        config = BusConfig(url=server.url, user=service, password=passwords[service], name=service)
+        bus = await Bus.connect(config, SystemClock())
+        opened.append(bus)
+        return bus
+
+    yield open_as
+    for bus in opened:
+        await bus.close()
+    await server.stop()
+
+
+async def test_every_service_can_make_what_is_missing_and_follow_the_log(connect: Connect) -> None:
+    admission = await connect("admission")
+    await admission.ensure(STREAMS, BUCKETS, (SNAPSHOTS,))
+    await admission.append(subjects.log("admission"), b"{}")
+    for service in OWN:
+        bus = await connect(service)
+        await bus.ensure(STREAMS, BUCKETS, (SNAPSHOTS,))
+        async for message in bus.read(LOG.name, 1):
+            assert message.data == b"{}"
+            break
+        assert await bus.objects(SNAPSHOTS).list() == []
+
+
+async def test_a_service_writes_its_own_lane_and_no_other(connect: Connect) -> None:
+    await (await connect("admission")).ensure(STREAMS, BUCKETS, (SNAPSHOTS,))
+    for service in OWN:
+        bus = await connect(service)
+        attempts = (bus.append(subjects.log(lane), b"{}", timeout_s=DENIED_S) for lane in LANES.values())
+        answers = dict(zip(LANES, await asyncio.gather(*attempts, return_exceptions=True), strict=True))
+        assert [owner for owner, answer in answers.items() if isinstance(answer, int)] == [
+            owner for owner in LANES if owner == service
+        ]
+    assert await bus.last_seq(LOG.name) == len(LANES)
+
+
+async def test_only_agents_read_sealed_values(connect: Connect) -> None:
+    admission = await connect("admission")
+    await admission.ensure(STREAMS, BUCKETS, (SNAPSHOTS,))
+    await admission.kv(SECRETS.name).put("7", b"sealed")
+    assert await (await connect("agent")).kv(SECRETS.name).get("7") is not None
+    for service in sorted(set(OWN) - {"agent"}):
+        bus = await connect(service)
+        with pytest.raises(TemporaryError):
+            await bus.connection.request(
+                f"$JS.API.STREAM.MSG.GET.KV_{SECRETS.name}",
+                b'{"last_by_subj": "$KV.GANGLINE_SECRETS.7"}',
+                timeout_s=DENIED_S,
+            )
+
+
+async def test_leaders_renew_leases_and_the_gateway_cannot(connect: Connect) -> None:
+    queue = await connect("queue")
+    await queue.ensure(STREAMS, BUCKETS, (SNAPSHOTS,))
+    revision = await queue.kv(LEASES.name).create("queue.default", b"me")
+    await queue.kv(LEASES.name).update("queue.default", b"me still", revision)
+    gateway = await connect("gateway")
+    with pytest.raises(TemporaryError):
+        await gateway.append(f"$KV.{LEASES.name}.queue.default", b"mine", timeout_s=DENIED_S)
+
+
+async def test_the_gateway_asks_admission_and_gets_its_answer(connect: Connect) -> None:
+    admission, gateway = await connect("admission"), await connect("gateway")
+
+    async def answer(data: bytes, headers: dict[str, str]) -> bytes:
+        return data.upper()
+
+    await admission.serve(subjects.API_ADMISSION, answer)
+    await admission.connection.flush()
+    assert await gateway.request(subjects.API_ADMISSION, b"please") == b"PLEASE"
+
+
+async def test_the_recorder_keeps_snapshots(connect: Connect) -> None:
+    recorder = await connect("recorder")
+    await recorder.ensure(STREAMS, BUCKETS, (SNAPSHOTS,))
+    store = recorder.objects(SNAPSHOTS)
+    await store.put("1", b"first")
+    await store.put("1", b"second")
+    assert await (await connect("queue")).objects(SNAPSHOTS).get("1") == b"second"
+    await store.delete("1")
+
+
+def test_keys_are_private_and_stay(tmp_path: Path) -> None:
+    first = make_keys(tmp_path, SystemIds())
+    assert make_keys(tmp_path, SystemIds()) == first
+    assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
