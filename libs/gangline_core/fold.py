@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gangline_core import facts as f
-from gangline_core.cluster import Policy
+from gangline_core.cluster import Policy, Pool
 from gangline_core.fold_jobs import (
     add_growth,
     add_placement,
@@ -226,6 +226,10 @@ def _node_seen(state: State, fact: f.NodeSeen, step: Step) -> None:
             replace(gpu, healthy=False, problem=sick[gpu.index]) if gpu.index in sick else gpu for gpu in node.gpus
         )
         node = replace(node, drained=known.drained, drain_why=known.drain_why, gpus=gpus)
+    if node.pool not in state.kept.pools:
+        # A node may be the first of its pool, which then has the usual settings.
+        state.kept.pools[node.pool] = PoolState(pool=Pool(name=node.pool), policy=Policy())
+        step.settings = True
     state.put_node(replace(node, lost=False, seen_ms=step.at))
     alive = set(fact.alive)
     ghosts = [task for task in state.lost_tasks(node.id) if task not in alive]
