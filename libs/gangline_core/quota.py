@@ -4,7 +4,7 @@ Amounts are dictionaries from dimension to integer (see `gangline_core.groups`).
 to case. A dimension that a job asks nothing of is never the reason to refuse it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
@@ -13,7 +13,7 @@ from gangline_core.ids import JobId
 from gangline_core.job import Job, Task, TaskState
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.spec import GPU_MILLI, JobSpec, Role, ServiceClass
-from gangline_core.state import State, count, request_amounts, task_amounts
+from gangline_core.state import State, count, task_amounts
 
 JOBS = "jobs"
 """The dimension that counts running jobs."""
@@ -42,7 +42,8 @@ class Ledger:
         self._state = state
         self._changes: dict[str, dict[str, int]] = {}
         self._class_changes: dict[tuple[str, ServiceClass], dict[str, int]] = {}
-        self._rungs: dict[tuple[str, str], tuple[Rung, ...]] = {}
+        self._group_rungs: dict[str, tuple[Rung, ...]] = {}
+        self._guarantees: dict[str, dict[str, int]] = {}
         self._running: dict[str, int] | None = None
         self._by_class: dict[tuple[str, ServiceClass], dict[str, int]] | None = None
 
@@ -59,11 +60,11 @@ class Ledger:
 
     def broken(self, job: Job, amounts: Mapping[str, int]) -> Iterator[tuple[Rung, str, int, int]]:
         """The same as (rung, dimension, used, needed)."""
-        wanted = {dimension.lower(): amount for dimension, amount in amounts.items() if amount > 0}
+        wanted = _folded(amounts)
         for rung in self.rungs(job):
             for dimension, limit in rung.limit.items():
                 needed = wanted.get(dimension, 0)
-                if needed and (used := self.used(rung.holder, dimension)) + needed > limit:
+                if needed > 0 and (used := self.used(rung.holder, dimension)) + needed > limit:
                     yield rung, dimension, used, needed
 
     def take(self, job: Job, amounts: Mapping[str, int]) -> None:
@@ -80,11 +81,25 @@ class Ledger:
 
     def rungs(self, job: Job) -> tuple[Rung, ...]:
         """The holders with limits on the job's way up, nearest first."""
-        key = (job.spec.group, job.spec.user)
-        found = self._rungs.get(key)
+        own = user_rung(self._state, group=job.spec.group, user=job.spec.user)
+        above = self.group_rungs(job.spec.group)
+        return (own, *above) if own else above
+
+    def group_rungs(self, group: str) -> tuple[Rung, ...]:
+        """The groups with limits from this one up to the root, nearest first."""
+        found = self._group_rungs.get(group)
         if found is None:
-            found = self._rungs[key] = tuple(rungs(self._state, group=key[0], user=key[1]))
+            found = self._group_rungs[group] = tuple(_group_rungs(self._state, group))
         return found
+
+    def room(self, rungs: Iterable[Rung]) -> dict[str, int]:
+        """What is left of each dimension these rungs limit; negative where a limit was cut below use."""
+        room: dict[str, int] = {}
+        for rung in rungs:
+            for dimension, limit in rung.limit.items():
+                left = limit - self.used(rung.holder, dimension)
+                room[dimension] = min(left, room.get(dimension, left))
+        return room
 
     # --- guarantees -------------------------------------------------------------------------------------
 
@@ -96,11 +111,11 @@ class Ledger:
         """
         if job.spec.service_class == ServiceClass.OPPORTUNISTIC:
             return False
-        wanted = {dimension.lower(): amount for dimension, amount in amounts.items() if amount > 0}
+        wanted = _folded(amounts)
         is_promised = False
         for path in ancestors(job.spec.group):
-            for dimension, promised in _guarantee(self._state, path).items():
-                if dimension in wanted:
+            for dimension, promised in self._guarantee(path).items():
+                if wanted.get(dimension, 0) > 0:
                     is_promised = True
                     if self._firm(path, dimension) + wanted[dimension] > promised:
                         return False
@@ -117,26 +132,33 @@ class Ledger:
             self._firm(path, dimension) - removed[dimension] >= promised
             for path in ancestors(group)
             if path not in shared
-            for dimension, promised in _guarantee(self._state, path).items()
+            for dimension, promised in self._guarantee(path).items()
             if dimension in removed
         )
 
     def borrowed(self, group: str, dimension: str) -> int:
         """How much of a dimension a group uses beyond its own guarantee."""
-        promised = _guarantee(self._state, group).get(dimension, 0)
+        promised = self._guarantee(group).get(dimension, 0)
         return max(0, self.used(group, dimension) - promised)
 
     def is_sheltered(self, job: Job) -> bool:
         """True when the job is of class guaranteed and all such jobs of its group fit the group's guarantee."""
         if job.spec.service_class != ServiceClass.GUARANTEED:
             return False
-        promised = _guarantee(self._state, job.spec.group)
+        promised = self._guarantee(job.spec.group)
         return bool(promised) and all(
             self._of_class(job.spec.group, ServiceClass.GUARANTEED, dimension) <= amount
             for dimension, amount in promised.items()
         )
 
     # --- inside -----------------------------------------------------------------------------------------
+
+    def _guarantee(self, path: str) -> dict[str, int]:
+        found = self._guarantees.get(path)
+        if found is None:
+            group = self._state.kept.groups.get(path)
+            found = self._guarantees[path] = _folded(group.guaranteed) if group else {}
+        return found
 
     def _firm(self, holder: str, dimension: str) -> int:
         """What a holder uses of a dimension, opportunistic work left out."""
@@ -169,32 +191,35 @@ def holders(group: str, user: str) -> tuple[str, ...]:
     return (user_key(group, user), *ancestors(group))
 
 
-def rungs(state: State, *, group: str, user: str) -> Iterator[Rung]:
-    """The holders with limits on the way from a user up to the root, nearest first."""
-    own = user_limit(state.kept.groups.get(group), state.kept.users.get(user_key(group, user)))
-    if own:
-        yield Rung(holder=user_key(group, user), group=group, user=user, limit=_folded(own))
-    for path in ancestors(group):
-        known = state.kept.groups.get(path)
-        if known is not None and known.limit:
-            yield Rung(holder=path, group=path, user="", limit=_folded(known.limit))
+def user_rung(state: State, *, group: str, user: str) -> Rung | None:
+    """A user's own limits; None when there are none."""
+    holder = user_key(group, user)
+    own = user_limit(state.kept.groups.get(group), state.kept.users.get(holder))
+    return Rung(holder=holder, group=group, user=user, limit=_folded(own)) if own else None
 
 
 def user_limit(group: Group | None, user: User | None) -> dict[str, int]:
     """A user's limit: the user's own, and the group's limit for each user where the own one is silent."""
-    return {**(group.user_limit if group else {}), **(user.limit if user else {})}
+    if user is None or not user.limit:
+        return group.user_limit if group else {}
+    return {**group.user_limit, **user.limit} if group else user.limit
 
 
 def job_amounts(spec: JobSpec, sizes: Mapping[str, int]) -> dict[str, int]:
-    """What a job of these sizes (tasks per role; its count where silent) asks for before it is placed, zeros left out.
-
-    A share by memory alone counts as one thousandth of a GPU here, because its true share is known only with its card.
-    """
+    """What a job of these sizes (tasks per role, its count where silent) asks for before it is placed, no zeros."""
     amounts: dict[str, int] = {JOBS: 1}
     for role in spec.roles:
-        tasks = sizes.get(role.name, role.count)
-        for dimension, amount in _task_request(role).items():
-            count(amounts, dimension, tasks * amount)
+        tasks, need = sizes.get(role.name, role.count), role.resources
+        # By memory alone the true share is known only with the card; one thousandth lets a full limit refuse it.
+        gpu_milli = tasks * (need.gpu_milli or (1 if need.gpu_memory_mib else 0))
+        if gpu_milli:
+            amounts["gpu_milli"] = amounts.get("gpu_milli", 0) + gpu_milli
+            if len(need.gpu_models) == 1:
+                count(amounts, f"{MODEL_PREFIX}{need.gpu_models[0].lower()}", gpu_milli)
+        if need.cpu_milli:
+            amounts["cpu_milli"] = amounts.get("cpu_milli", 0) + tasks * need.cpu_milli
+        if need.memory_mib:
+            amounts["memory_mib"] = amounts.get("memory_mib", 0) + tasks * need.memory_mib
     return amounts
 
 
@@ -205,6 +230,8 @@ def minimum_sizes(spec: JobSpec) -> dict[str, int]:
 
 def smallest_size(role: Role) -> int:
     """The fewest tasks the role may have."""
+    if not role.sizes:
+        return role.min_count
     return min((size for size in role.sizes if role.allows(size)), default=role.min_count)
 
 
@@ -243,6 +270,13 @@ def shown(dimension: str, amount: int) -> tuple[str, int | str]:
     return label, whole if rest == 0 else f"{amount / unit:g}"
 
 
+def _group_rungs(state: State, group: str) -> Iterator[Rung]:
+    for path in ancestors(group):
+        known = state.kept.groups.get(path)
+        if known is not None and known.limit:
+            yield Rung(holder=path, group=path, user="", limit=_folded(known.limit))
+
+
 def _limit_reason(rung: Rung, dimension: str, *, used: int, needed: int) -> Reason:
     label, limit_shown = shown(dimension, rung.limit[dimension])
     numbers: dict[str, int | str] = {
@@ -255,15 +289,6 @@ def _limit_reason(rung: Rung, dimension: str, *, used: int, needed: int) -> Reas
     if rung.user:
         return Reason(ReasonCode.USER_LIMIT, {"user": rung.user, **numbers})
     return Reason(ReasonCode.GROUP_LIMIT, numbers)
-
-
-def _task_request(role: Role) -> dict[str, int]:
-    amounts = request_amounts(role.resources)
-    if role.resources.is_gpu_share and not role.resources.gpu_milli:
-        amounts["gpu_milli"] = 1
-    if len(role.resources.gpu_models) == 1 and amounts.get("gpu_milli"):
-        amounts[f"{MODEL_PREFIX}{role.resources.gpu_models[0]}"] = amounts["gpu_milli"]
-    return amounts
 
 
 def _counted(state: State) -> Iterator[Task]:
@@ -285,11 +310,6 @@ def _usage_by_class(state: State) -> dict[tuple[str, ServiceClass], dict[str, in
     return usage
 
 
-def _guarantee(state: State, path: str) -> dict[str, int]:
-    group = state.kept.groups.get(path)
-    return _folded(group.guaranteed) if group and group.guaranteed else {}
-
-
 def _amount(usage: Mapping[str, int], dimension: str) -> int:
     if dimension.startswith(MODEL_PREFIX):
         return sum(amount for name, amount in usage.items() if name.lower() == dimension)
@@ -297,4 +317,5 @@ def _amount(usage: Mapping[str, int], dimension: str) -> int:
 
 
 def _folded(amounts: Mapping[str, int]) -> dict[str, int]:
+    """The same amounts with model names in lower case."""
     return {dimension.lower(): amount for dimension, amount in amounts.items()}

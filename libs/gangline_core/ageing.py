@@ -1,0 +1,44 @@
+"""Since when a job waits, and from when on it goes before everything younger: no job starves."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gangline_core.cluster import Policy
+from gangline_core.ids import JobId
+from gangline_core.job import Job
+from gangline_core.state import State
+
+
+def ready_ms(state: State, job: Job) -> int:
+    """When the job could first have started in its present turn: not before its time and what it depends on."""
+    spec = job.spec
+    ready = max(job.queued_ms, spec.not_before_ms)
+    for dependency in spec.after:
+        other = state.job(JobId(dependency.job))
+        if other is not None:
+            ready = max(ready, other.ended_ms)
+    return ready
+
+
+def waiting_since_ms(state: State, jobs: Sequence[Job]) -> NDArray[np.int64]:
+    """Per job the moment that makes its age: when it became ready, moved back by its earlier waits.
+
+    A job that ran and had to wait again has not lost the time it had waited before.
+    """
+    return np.fromiter(
+        (
+            (ready_ms(state, job) if job.spec.after or job.spec.not_before_ms else job.queued_ms) - job.waited_ms
+            for job in jobs
+        ),
+        dtype=np.int64,
+        count=len(jobs),
+    )
+
+
+def starving(since_ms: NDArray[np.int64], *, policy: Policy, now: int) -> NDArray[np.bool_]:
+    """Which jobs have waited so long that they go before everything younger; none when the policy says 0."""
+    if policy.starvation_s <= 0:
+        return np.zeros(len(since_ms), dtype=np.bool_)
+    return since_ms <= now - policy.starvation_s * 1000
