@@ -17,6 +17,8 @@ MESSAGE_ID = "Nats-Msg-Id"
 WRONG_LAST_SEQUENCE = (10071, 10164)
 FULL = (10023, 10028, 10047, 10077, 10122)
 """Out of memory, of storage, of the account's share; the store refused (limits reached)."""
+INVALID = (10025, 10052, 10058)
+"""Settings the server does not take; it calls some of these its own error, but repeating does not help."""
 NOT_FOUND = (10014, 10037, 10059)
 """No such consumer, message, stream."""
 
@@ -73,6 +75,7 @@ class StoredMessage(Struct, frozen=True):
 
 class _Names(Struct, frozen=True):
     streams: list[str] | None = None
+    consumers: list[str] | None = None
 
 
 class _Subjects(Struct, frozen=True):
@@ -142,6 +145,11 @@ async def stream_of(connection: Connection, subject: str) -> str:
     return names[0]
 
 
+async def consumers(connection: Connection, stream: str) -> list[str]:
+    """Names of the stream's consumers; raises NotFoundError."""
+    return msgspec.json.decode(await call(connection, f"CONSUMER.NAMES.{stream}"), type=_Names).consumers or []
+
+
 async def subjects(connection: Connection, stream: str, pattern: str) -> list[str]:
     """Subjects in the stream that match, sorted."""
     answer = await call(connection, f"STREAM.INFO.{stream}", {"subjects_filter": pattern})
@@ -174,6 +182,6 @@ def _problem(error: ApiError, what: str) -> Exception:
         return StreamFullError(text, retry_after_s=5.0)
     if error.err_code in NOT_FOUND:
         return NotFoundError(text)
-    if error.code >= 500:
+    if error.code >= 500 and error.err_code not in INVALID:
         return TemporaryError(text)
     return PermanentError(text)

@@ -23,7 +23,7 @@ class _Options(Struct, frozen=True):
     max_chunk_size: int = CHUNK_BYTES
 
 
-class _Info(Struct, frozen=True, omit_defaults=True):
+class ObjectInfo(Struct, frozen=True, omit_defaults=True):
     """An object's description, as every NATS client writes it."""
 
     name: str
@@ -47,14 +47,14 @@ class Objects:
 
     async def put(self, name: str, data: bytes) -> None:
         """Store a blob, replacing one of the same name; it is there as a whole or not at all."""
-        before = await self._info(name)
+        before = await self.describe(name)
         nuid = self._connection.inbox().rpartition(".")[2]
         chunks = [data[at : at + CHUNK_BYTES] for at in range(0, len(data), CHUNK_BYTES)]
         subject = self._chunk_subject(nuid)
         for at in range(0, len(chunks), CHUNKS_IN_FLIGHT_MAX):
             await asyncio.gather(*(self._append(subject, c) for c in chunks[at : at + CHUNKS_IN_FLIGHT_MAX]))
         digest = _digest(data)
-        info = _Info(name, self._bucket, nuid, len(data), len(chunks), digest, options=_Options())
+        info = ObjectInfo(name, self._bucket, nuid, len(data), len(chunks), digest, options=_Options())
         await self._append(self._meta_subject(name), msgspec.json.encode(info), ROLLUP)
         if before is not None:
             await self._purge(before.nuid)
@@ -65,7 +65,7 @@ class Objects:
         Raises:
             PermanentError: what is stored is not what was put.
         """
-        info = await self._info(name)
+        info = await self.describe(name)
         if info is None:
             return None
         parts: list[bytes] = []
@@ -89,20 +89,21 @@ class Objects:
 
     async def delete(self, name: str) -> None:
         """Take a blob away; harmless when it is not there."""
-        info = await self._info(name)
+        info = await self.describe(name)
         if info is not None:
-            gone = _Info(name, self._bucket, info.nuid, deleted=True)
+            gone = ObjectInfo(name, self._bucket, info.nuid, deleted=True)
             await self._append(self._meta_subject(name), msgspec.json.encode(gone), ROLLUP)
             await self._purge(info.nuid)
 
-    async def _info(self, name: str) -> _Info | None:
+    async def describe(self, name: str) -> ObjectInfo | None:
+        """A blob's description, or None."""
         return await self._info_at(self._meta_subject(name))
 
-    async def _info_at(self, subject: str) -> _Info | None:
+    async def _info_at(self, subject: str) -> ObjectInfo | None:
         message = await jetstream.last_message(self._connection, self._stream, subject)
         if message is None:
             return None
-        info = msgspec.json.decode(message.data, type=_Info)
+        info = msgspec.json.decode(message.data, type=ObjectInfo)
         return None if info.deleted else info
 
     async def _append(self, subject: str, data: bytes, headers: dict[str, str] | None = None) -> None:

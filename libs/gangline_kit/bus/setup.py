@@ -51,7 +51,7 @@ def stream_settings(stream: Stream, *, replicas: int) -> dict[str, Any]:
         "max_age": stream.age_s_max * NANO,
         "max_msgs_per_subject": stream.messages_per_subject_max,
         "max_msg_size": MESSAGE_BYTES_MAX,
-        "duplicate_window": stream.duplicate_window_s * NANO,
+        "duplicate_window": min(stream.duplicate_window_s, stream.age_s_max or stream.duplicate_window_s) * NANO,
         "num_replicas": replicas,
         "deny_delete": not stream.discard_old,
     }

@@ -20,6 +20,8 @@ SILENCE_S_MAX = 3.0
 COMPARE_S = 10.0
 """An idle reader compares itself with the stream's last sequence this often."""
 RETRY_S = 0.2
+MISSES_MAX = 15
+"""A stream that was there may be missing for this many looks, RETRY_S apart, while a server cluster finds itself."""
 BATCH_MAX = 500
 """Messages given out at once."""
 INACTIVE_S = 30.0
@@ -61,6 +63,7 @@ class Tail:
         self._subject = subject
         self._follow = follow
         self._created = ""
+        self._missed = 0
         self._inbox: deque[Msg] = deque()
         self._wake = asyncio.Event()
         self._subscription: Subscription | None = None
@@ -122,9 +125,11 @@ class Tail:
         try:
             info = await jetstream.stream_info(self._connection, self.stream)
         except jetstream.NotFoundError as error:
-            if self._created:
-                raise PermanentError(f"stream {self.stream} is gone") from error
-            raise TemporaryError(f"stream {self.stream} does not exist yet") from error
+            self._missed += 1
+            if self._created and self._missed > MISSES_MAX:
+                raise PermanentError(f"stream {self.stream} is gone: refusing to go on without it") from error
+            raise TemporaryError(f"stream {self.stream} does not exist") from error
+        self._missed = 0
         if self._created and info.created != self._created:
             raise PermanentError(f"stream {self.stream} was made anew at {info.created}: refusing to go on")
         if info.state.last_seq < self.position:

@@ -1,0 +1,136 @@
+"""Durable appends: who may write, what a repetition means, and what a full stream does."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from gangline_kit.bus import Bus
+from gangline_kit.errors import LaneConflictError, OutcomeUnknownError, PermanentError, StreamFullError, TemporaryError
+from gangline_kit.nats_server import NatsServer
+from gangline_wire.streams import LOG, OUTPUT, Stream
+
+Cut = Callable[[Bus], Awaitable[None]]
+
+LANE = "gangline.log.queue.default"
+
+
+async def test_an_append_gives_the_sequence_and_the_next_one_must_name_it(bus: Bus) -> None:
+    first = await bus.append(LANE, b"one", expected_seq=0)
+    second = await bus.append(LANE, b"two", expected_seq=first)
+    assert (first, second) == (1, 2)
+    assert await bus.last_seq(LOG.name) == 2
+    assert await bus.last_message(LOG.name, LANE) == (b"two", 2)
+
+
+async def test_a_writer_that_did_not_see_the_last_message_of_its_lane_is_refused_and_nothing_is_stored(
+    bus: Bus,
+) -> None:
+    await bus.append(LANE, b"one", expected_seq=0)
+    with pytest.raises(LaneConflictError):
+        await bus.append(LANE, b"other", expected_seq=0)
+    assert await bus.last_seq(LOG.name) == 1
+
+
+async def test_lanes_do_not_disturb_each_other(bus: Bus) -> None:
+    first = await bus.append(LANE, b"one", expected_seq=0)
+    other = await bus.append("gangline.log.placement.default", b"x", expected_seq=0)
+    assert await bus.append(LANE, b"two", expected_seq=first) == other + 1
+
+
+async def test_a_repeated_append_whose_first_answer_was_lost_counts_as_stored_once(bus: Bus) -> None:
+    first = await bus.append(LANE, b"mine", expected_seq=0)
+    assert await bus.append(LANE, b"mine", expected_seq=0) == first
+    assert await bus.last_seq(LOG.name) == 1
+
+
+async def test_equal_bytes_from_before_the_expected_sequence_are_not_taken_for_ours(bus: Bus) -> None:
+    first = await bus.append(LANE, b"same", expected_seq=0)
+    with pytest.raises(LaneConflictError):
+        await bus.append(LANE, b"same", expected_seq=first + 5)
+
+
+async def test_a_message_id_seen_before_gives_the_first_sequence_and_stores_nothing(bus: Bus) -> None:
+    subject = "gangline.output.1.t"
+    first = await bus.append(subject, b"line", msg_id="1-0")
+    assert await bus.append(subject, b"line", msg_id="1-0") == first
+    assert await bus.append(subject, b"line", msg_id="1-1") == first + 1
+    assert await bus.last_seq(OUTPUT.name) == 2
+
+
+async def test_a_full_stream_refuses_and_keeps_everything_it_has(bus: Bus) -> None:
+    small = Stream(name="SMALL", subjects=("small.>",), bytes_max=20_000)
+    await bus.ensure((small,))
+    stored = 0
+    with pytest.raises(StreamFullError):  # noqa: PT012 - the loop is the promise
+        for _ in range(100):
+            await bus.append("small.x", b"x" * 1000)
+            stored += 1
+    info = await bus.stream_info("SMALL")
+    assert stored > 10
+    assert (info.state.messages, info.state.first_seq) == (stored, 1)
+
+
+async def test_a_message_larger_than_the_server_takes_is_a_permanent_error(bus: Bus) -> None:
+    with pytest.raises(PermanentError, match="more than the server takes"):
+        await bus.append(LANE, b"x" * (9 << 20))
+
+
+async def test_an_append_without_a_server_is_temporary_and_known_not_to_be_stored(bus: Bus, cut: Cut) -> None:
+    await cut(bus)
+    with pytest.raises(TemporaryError) as caught:
+        await bus.append(LANE, b"x", expected_seq=0)
+    assert not isinstance(caught.value, OutcomeUnknownError)
+
+
+async def test_every_acknowledged_append_survives_kill_9_of_the_server(bus: Bus, server: NatsServer) -> None:
+    acknowledged: list[int] = []
+    crash = asyncio.Event()
+
+    async def write(writer: int) -> None:
+        subject, expected = f"gangline.log.agent.w{writer}", 0
+        for n in range(60):
+            data = b"%d-%d" % (writer, n)
+            while True:
+                try:
+                    expected = await bus.append(subject, data, expected_seq=expected)
+                    break
+                except TemporaryError:
+                    await asyncio.sleep(0.02)
+            acknowledged.append(expected)
+            if len(acknowledged) in (50, 150):
+                crash.set()
+
+    async def crashes() -> None:
+        for _ in range(2):
+            await crash.wait()
+            crash.clear()
+            await server.kill()
+            await server.start()
+
+    async with asyncio.TaskGroup() as group:
+        for writer in range(5):
+            group.create_task(write(writer))
+        group.create_task(crashes())
+    assert sorted(acknowledged) == list(range(1, 301)), "all stored once: no loss, no duplicate"
+    assert await bus.last_seq(LOG.name) == 300
+
+
+async def test_ensure_corrects_a_setting_that_differs_and_keeps_the_messages(bus: Bus) -> None:
+    before = Stream(name="CHANGING", subjects=("changing.>",), bytes_max=1 << 20)
+    await bus.ensure((before,))
+    await bus.append("changing.a", b"kept")
+    await bus.ensure((Stream(name="CHANGING", subjects=("changing.>", "more.>"), bytes_max=2 << 20, age_s_max=60),))
+    info = await bus.stream_info("CHANGING")
+    assert info.config["max_bytes"] == 2 << 20
+    assert info.config["max_age"] == 60 * 1_000_000_000, "seconds here are nanoseconds there"
+    assert sorted(info.config["subjects"]) == ["changing.>", "more.>"]
+    assert info.state.messages == 1
+
+
+async def test_ensure_twice_changes_nothing(bus: Bus) -> None:
+    created = (await bus.stream_info(LOG.name)).created
+    await bus.append(LANE, b"kept", expected_seq=0)
+    await bus.ensure((LOG, OUTPUT))
+    info = await bus.stream_info(LOG.name)
+    assert (info.created, info.state.messages) == (created, 1)

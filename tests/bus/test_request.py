@@ -1,0 +1,160 @@
+"""Asking and answering over a real server."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from gangline_kit.bus import Bus
+from gangline_kit.errors import OutcomeUnknownError, PermanentError, TemporaryError
+from gangline_kit.nats_server import NatsServer
+
+
+async def echo(data: bytes, headers: dict[str, str]) -> bytes:
+    return data + headers.get("traceparent", "").encode()
+
+
+async def test_an_answer_carries_data_and_the_request_carries_headers(bus: Bus) -> None:
+    await bus.serve("gangline.api.echo", echo)
+    assert await bus.request("gangline.api.echo", b"hello ", headers={"traceparent": "00-1"}) == b"hello 00-1"
+
+
+async def test_hundreds_of_requests_are_in_flight_at_once_and_each_gets_its_own_answer(bus: Bus) -> None:
+    everybody_is_here = asyncio.Event()
+    present = 0
+
+    async def together(data: bytes, headers: dict[str, str]) -> bytes:
+        nonlocal present
+        present += 1
+        if present == 300:
+            everybody_is_here.set()
+        await everybody_is_here.wait()
+        return data
+
+    await bus.serve("gangline.api.together", together)
+    answers = await asyncio.gather(*(bus.request("gangline.api.together", b"%d" % n) for n in range(300)))
+    assert answers == [b"%d" % n for n in range(300)]
+
+
+async def test_a_request_nobody_answers_fails_at_once_as_temporary(bus: Bus) -> None:
+    began = time.perf_counter()
+    with pytest.raises(TemporaryError, match="nobody answers") as caught:
+        await bus.request("gangline.api.nobody", b"", timeout_s=10)
+    assert time.perf_counter() - began < 1
+    assert not isinstance(caught.value, OutcomeUnknownError)
+    assert caught.value.retry_after_s > 0
+
+
+async def test_a_request_without_answer_in_time_says_that_the_outcome_is_unknown(bus: Bus) -> None:
+    async def asleep(data: bytes, headers: dict[str, str]) -> bytes:
+        await asyncio.Event().wait()
+        return b""
+
+    await bus.serve("gangline.api.asleep", asleep)
+    with pytest.raises(OutcomeUnknownError):
+        await bus.request("gangline.api.asleep", b"", timeout_s=0.05)
+
+
+@pytest.mark.parametrize(
+    ("raised", "expected"),
+    [
+        (TemporaryError("later", retry_after_s=7), TemporaryError),
+        (PermanentError("never"), PermanentError),
+        (ZeroDivisionError("a defect"), PermanentError),
+    ],
+)
+async def test_what_a_handler_raises_reaches_the_asker_in_our_words(
+    bus: Bus, raised: Exception, expected: type[Exception]
+) -> None:
+    async def failing(data: bytes, headers: dict[str, str]) -> bytes:
+        raise raised
+
+    await bus.serve("gangline.api.failing", failing)
+    with pytest.raises(expected) as caught:
+        await bus.request("gangline.api.failing", b"")
+    if isinstance(caught.value, TemporaryError):
+        assert caught.value.retry_after_s == 7
+    assert "defect" not in str(caught.value), "inner details of a defect are for the log only"
+
+
+async def test_a_poisonous_request_does_not_stop_the_server(bus: Bus) -> None:
+    async def picky(data: bytes, headers: dict[str, str]) -> bytes:
+        return b"%d" % (1 // len(data))
+
+    await bus.serve("gangline.api.picky", picky)
+    with pytest.raises(PermanentError):
+        await bus.request("gangline.api.picky", b"")
+    assert await bus.request("gangline.api.picky", b"x") == b"1"
+
+
+async def test_a_stopped_server_answers_what_it_took_and_nothing_else(bus: Bus) -> None:
+    may_answer = asyncio.Event()
+    taken = asyncio.Event()
+
+    async def slow(data: bytes, headers: dict[str, str]) -> bytes:
+        taken.set()
+        await may_answer.wait()
+        return b"done"
+
+    serving = await bus.serve("gangline.api.slow", slow)
+    async with asyncio.TaskGroup() as group:
+        asked = group.create_task(bus.request("gangline.api.slow", b""))
+        await taken.wait()
+        await serving.stop()
+        with pytest.raises(TemporaryError, match="nobody answers"):
+            await bus.request("gangline.api.slow", b"")
+        may_answer.set()
+    assert asked.result() == b"done"
+
+
+async def test_requests_in_flight_fail_at_once_when_the_server_dies_and_work_again_when_it_is_back(
+    bus: Bus, server: NatsServer
+) -> None:
+    taken = asyncio.Event()
+
+    async def slow(data: bytes, headers: dict[str, str]) -> bytes:
+        taken.set()
+        if data == b"wait":
+            await asyncio.Event().wait()
+        return data
+
+    await bus.serve("gangline.api.slow", slow)
+    async with asyncio.TaskGroup() as group:
+        asked = group.create_task(_problem(bus.request("gangline.api.slow", b"wait", timeout_s=60)))
+        await taken.wait()
+        await server.kill()
+    assert isinstance(asked.result(), OutcomeUnknownError)
+    with pytest.raises(TemporaryError, match="away"):
+        await bus.request("gangline.api.slow", b"now")
+    await server.start()
+    await bus.connection.wait_connected()
+    assert await bus.request("gangline.api.slow", b"now") == b"now"
+
+
+async def _problem(asking: Awaitable[bytes]) -> Exception | None:
+    try:
+        await asking
+    except TemporaryError as error:
+        return error
+    return None
+
+
+async def test_fire_and_forget_is_dropped_and_counted_while_the_bus_is_away(
+    bus: Bus, server: NatsServer, cut: Callable[[Bus], Awaitable[None]]
+) -> None:
+    heard: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def listen(subject: str, data: bytes, headers: dict[str, str]) -> None:
+        heard.put_nowait(data)
+
+    await bus.subscribe("gangline.samples.>", listen)
+    await bus.publish("gangline.samples.n1", b"before")
+    assert await heard.get() == b"before"
+    await cut(bus)
+    await bus.publish("gangline.samples.n1", b"lost")
+    assert bus.dropped == 1
+    await server.start()
+    await bus.connection.wait_connected()
+    await bus.publish("gangline.samples.n1", b"after")
+    assert await heard.get() == b"after"
