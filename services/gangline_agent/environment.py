@@ -59,9 +59,8 @@ class Environment(Struct, frozen=True):
     notes: tuple[str, ...]
 
 
-def build(order: Order, place: Place, inherited: Mapping[str, str]) -> Environment:
-    """The environment of one task; `inherited` is the agent's own."""
-    role = _role(order)
+def build(order: Order, role: Role, place: Place, inherited: Mapping[str, str]) -> Environment:
+    """The environment of one task; `role` is the task's with its secrets back, `inherited` the agent's environment."""
     values = {name: inherited[name] for name in INHERITED if name in inherited}
     values["PYTHONUNBUFFERED"] = "1"
     notes: list[str] = []
@@ -71,7 +70,7 @@ def build(order: Order, place: Place, inherited: Mapping[str, str]) -> Environme
             notes.append(f"{name} of the job's environment was left out: {fault}")
         else:
             values[name] = value
-    values |= _devices(place) | _gang(order) | _own(order, role, place)
+    values |= _devices(place) | _gang(order, role) | _own(order, role, place)
     return Environment(values=values, notes=tuple(notes))
 
 
@@ -91,7 +90,7 @@ def _devices(place: Place) -> dict[str, str]:
     return {"CUDA_VISIBLE_DEVICES": indexes, "NVIDIA_VISIBLE_DEVICES": indexes or "void"}
 
 
-def _gang(order: Order) -> dict[str, str]:
+def _gang(order: Order, role: Role) -> dict[str, str]:
     """How the members of the gang find each other, in the words of the frameworks."""
     task, gang = order.task, order.gang
     host, _, port = task.endpoint.rpartition(":")
@@ -111,15 +110,15 @@ def _gang(order: Order) -> dict[str, str]:
         "JAX_NUM_PROCESSES": size,
         "JAX_PROCESS_ID": str(task.rank),
     }
-    values |= _torchrun(order, host, port)
+    values |= _torchrun(order, role, host=host, port=port)
     if len(gang) > 1 and {member.role for member in gang} <= TENSORFLOW_ROLES:
         values["TF_CONFIG"] = _tensorflow(order, first_port=int(port or 0))
     return values
 
 
-def _torchrun(order: Order, host: str, port: str) -> dict[str, str]:
+def _torchrun(order: Order, role: Role, *, host: str, port: str) -> dict[str, str]:
     """torchrun started inside a task takes its arguments from PET_*: each task is one of its "nodes"."""
-    task, role = order.task, _role(order)
+    task = order.task
     others = world_size(order) - order.job.sizes.get(role.name, 0)
     fixed = not role.is_elastic
     nodes = str(world_size(order)) if fixed else f"{role.min_count + others}:{role.max_count + others}"
@@ -192,5 +191,6 @@ def world_size(order: Order) -> int:
     return max(sum(order.job.sizes.values()), order.task.rank + 1)
 
 
-def _role(order: Order) -> Role:
+def role_of(order: Order) -> Role:
+    """The role of the order's task."""
     return next(role for role in order.job.spec.roles if role.name == order.task.role)

@@ -1,0 +1,76 @@
+"""One cgroup (version 2) per task where the machine allows it: it holds even processes that left everything else."""
+
+from pathlib import Path
+
+from gangline_agent.proc import PROC
+from gangline_core.ids import TaskId
+from gangline_wire.subjects import token
+
+
+class Cgroups:
+    """The agent's own cgroup and those of its tasks below it; every call does nothing where there are none."""
+
+    def __init__(self, agent: str, *, home: Path | None) -> None:
+        """`home` is the cgroup the agent runs in, as `own` finds it."""
+        self.home = home
+        self.root = None if home is None else home / f"gangline-{token(agent)}"
+        try:
+            if self.root is not None:
+                self.root.mkdir(exist_ok=True)
+        except OSError:
+            self.home = self.root = None
+
+    def make(self, task: TaskId) -> Path | None:
+        """A cgroup for the task, or None."""
+        path = self._path(task)
+        try:
+            if path is not None:
+                path.mkdir(exist_ok=True)
+        except OSError:
+            return None
+        return path
+
+    def pids(self, task: TaskId) -> list[int]:
+        """Processes in the task's cgroup."""
+        path = self._path(task)
+        try:
+            return [] if path is None else [int(pid) for pid in (path / "cgroup.procs").read_text().split()]
+        except OSError:
+            return []
+
+    def remove(self, task: TaskId) -> None:
+        """Take an empty cgroup away."""
+        path = self._path(task)
+        try:
+            if path is not None:
+                path.rmdir()
+        except OSError:
+            return  # Not there, or something is in it: then it is looked at again.
+
+    def _path(self, task: TaskId) -> Path | None:
+        return None if self.root is None else self.root / token(task)
+
+
+def own() -> Path | None:
+    """The cgroup (version 2) of this process, or None where there is no such hierarchy."""
+    try:
+        mounts = (PROC / "self" / "mountinfo").read_text()
+        memberships = (PROC / "self" / "cgroup").read_text()
+    except OSError:
+        return None
+    mount, path = mount_point(mounts), membership(memberships)
+    return None if mount is None or path is None else Path(mount) / path.lstrip("/")
+
+
+def mount_point(mountinfo: str) -> str | None:
+    """Where the version 2 hierarchy is mounted, from the text of /proc/PID/mountinfo."""
+    for line in mountinfo.splitlines():
+        before, _, after = line.partition(" - ")
+        if after.startswith("cgroup2 "):
+            return before.split()[4]
+    return None
+
+
+def membership(text: str) -> str | None:
+    """Path of the process in the version 2 hierarchy, from the text of /proc/PID/cgroup."""
+    return next((line[3:] for line in text.splitlines() if line.startswith("0::")), None)

@@ -1,0 +1,220 @@
+"""What is on disk about a task, so that no agent starts it twice and every agent finds it again.
+
+One folder per task. The agent writes `task.json` before anything runs; the supervisor appends to `life` (see
+supervise.py). Whoever makes `life` first decides: the supervisor by claiming the task, or a later agent by calling a
+start off that never happened.
+"""
+
+import os
+import shutil
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from gangline_core.facts import ExitCause
+from gangline_core.ids import JobId, TaskId
+from gangline_wire.subjects import token
+
+INTENT = "task.json"
+LIFE = "life"
+TOLD = "told"
+NOTICE = "notice.json"
+WORK = "work"
+
+
+class Intent(Struct, frozen=True):
+    """What the agent means to do with a task; no command and no environment, which may hold secrets."""
+
+    task: TaskId
+    job: JobId
+    placed_ms: int
+    stop_signal: int
+    grace_s: int
+    limit_s: float = 0
+    """Seconds it may run; 0 is no limit."""
+    stop_cause: ExitCause | None = None
+    """Why it was asked to stop, once it was."""
+    kill_at_s: float = 0
+    """When it is killed if it has not stopped, in seconds since boot."""
+
+
+class Life(Struct, frozen=True):
+    """What a supervisor wrote down."""
+
+    pid: int = 0
+    """The supervisor; 0 when none claimed the task."""
+    start_ticks: int = 0
+    boot: str = ""
+    main: int = 0
+    main_ticks: int = 0
+    """The program; 0 when it was not started."""
+    failed: str = ""
+    bus_lost: bool = False
+    """The supervisor stopped the program because no agent renewed the lease."""
+    exit_code: int | None = None
+    empty: bool = False
+    called_off: bool = False
+
+    @property
+    def is_over(self) -> bool:
+        """True when the program ended or never began."""
+        return self.exit_code is not None or bool(self.failed)
+
+
+def parse_life(data: bytes) -> Life:
+    """The story in the file; a last line that was not written whole is not told yet."""
+    seen: dict[str, object] = {}
+    for line in data[: data.rfind(b"\n") + 1].decode(errors="replace").splitlines():
+        word, _, rest = line.partition(" ")
+        match word:
+            case "claimed":
+                pid, ticks, boot = rest.split(" ")
+                seen |= {"pid": int(pid), "start_ticks": int(ticks), "boot": boot}
+            case "started":
+                pid, ticks = rest.split(" ")
+                seen |= {"main": int(pid), "main_ticks": int(ticks)}
+            case "failed":
+                seen["failed"] = rest
+            case "stopping":
+                seen["bus_lost"] = True
+            case "exited":
+                seen["exit_code"] = int(rest)
+            case "empty":
+                seen["empty"] = True
+            case "called":
+                seen["called_off"] = True
+            case _:
+                continue
+    return msgspec.convert(seen, Life)
+
+
+class Folder(Struct, frozen=True):
+    """The files of one task."""
+
+    path: Path
+
+    @property
+    def work(self) -> Path:
+        """Where the program starts unless the job says otherwise."""
+        return self.path / WORK
+
+    @property
+    def notice(self) -> Path:
+        """Appears when the task is asked to stop."""
+        return self.path / NOTICE
+
+    def make(self, intent: Intent) -> None:
+        """Write the intent durably, in a folder only this user may enter. Done before anything is started."""
+        self.work.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.write(intent)
+        _sync_folder(self.path.parent)
+
+    def write(self, intent: Intent) -> None:
+        """Replace the intent durably."""
+        write_whole(self.path / INTENT, msgspec.json.encode(intent), durably=True)
+
+    def intent(self) -> Intent | None:
+        """The intent, or None when the folder was never finished."""
+        try:
+            return msgspec.json.decode((self.path / INTENT).read_bytes(), type=Intent)
+        except (OSError, msgspec.MsgspecError):
+            return None
+
+    def life(self) -> Life:
+        """What happened so far."""
+        try:
+            return parse_life((self.path / LIFE).read_bytes())
+        except FileNotFoundError:
+            return Life()
+
+    def call_off(self) -> bool:
+        """Make sure that no supervisor claims the task from now on; False when one did."""
+        return self._claim(b"called off\n") or self.life().called_off
+
+    def fail(self, error: str) -> bool:
+        """Write down, in the supervisor's place, that the task could not be started; False when one claimed it."""
+        return self._claim(f"failed {' '.join(error.split())}\nempty\n".encode())
+
+    def _claim(self, life: bytes) -> bool:
+        mine = self.path / f"{LIFE}.agent"
+        write_whole(mine, life, durably=True)
+        try:
+            os.link(mine, self.path / LIFE)
+        except FileExistsError:
+            return False
+        finally:
+            mine.unlink()
+        return True
+
+    def told(self) -> int:
+        """Bytes of the output that the log of outputs has."""
+        try:
+            return int((self.path / TOLD).read_text())
+        except (OSError, ValueError):
+            return 0
+
+    def set_told(self, position: int) -> None:
+        """Remember how far the output was told; losing this only repeats a message, which the bus notices."""
+        write_whole(self.path / TOLD, str(position).encode(), durably=False)
+
+
+class Journal:
+    """All tasks of one agent on this machine: live ones in `tasks`, ended ones in `ended` for a while."""
+
+    def __init__(self, root: Path) -> None:
+        """Make the folders, closed to other users."""
+        self.root = root
+        self.live = root / "tasks"
+        self.ended = root / "ended"
+        for folder in (root, self.live, self.ended):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def folder(self, task: TaskId) -> Folder:
+        """Where a live task's files are (or will be)."""
+        return Folder(self.live / token(task))
+
+    def found(self) -> list[Folder]:
+        """Folders of live tasks, by name."""
+        return [Folder(path) for path in sorted(self.live.iterdir()) if path.is_dir()]
+
+    def drop(self, folder: Folder) -> None:
+        """Throw away a task that never ran."""
+        shutil.rmtree(folder.path, ignore_errors=True)
+
+    def archive(self, folder: Folder, placed_ms: int) -> None:
+        """Put an ended task's files aside; its output stays readable until `clean`."""
+        if folder.path.exists():
+            folder.path.rename(self.ended / f"{folder.path.name}.{placed_ms}")
+
+    def clean(self, *, older_than_ms: int, most: int) -> int:
+        """Delete ended tasks' files that are too old or too many; gives how many."""
+        entries = sorted((path.stat().st_mtime * 1000, path) for path in self.ended.iterdir())
+        surplus = len(entries) - most
+        gone = [path for k, (at_ms, path) in enumerate(entries) if k < surplus or at_ms < older_than_ms]
+        for path in gone:
+            shutil.rmtree(path, ignore_errors=True)
+        return len(gone)
+
+
+def write_whole(path: Path, data: bytes, *, durably: bool) -> None:
+    """Replace a file so that readers see the old or the new one, whole; 0600."""
+    temporary = path.with_name(f".{path.name}.new")
+    fd = os.open(temporary, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+    try:
+        os.write(fd, data)
+        if durably:
+            os.fsync(fd)
+    finally:
+        os.close(fd)
+    temporary.replace(path)
+    if durably:
+        _sync_folder(path.parent)
+
+
+def _sync_folder(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

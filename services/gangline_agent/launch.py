@@ -1,0 +1,158 @@
+"""From an order to a running supervisor: what is written down first, what is checked, what is passed on."""
+
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from gangline_agent import environment, supervise
+from gangline_agent.environment import Place
+from gangline_agent.journal import Folder, Intent
+from gangline_agent.output import Caps
+from gangline_agent.runner import Order
+from gangline_core.spec import JobSpec, Role
+
+WORKDIR = "workdir"
+"""The job attribute that names the folder its programs start in."""
+
+
+class LaunchError(Exception):
+    """The task cannot be started as it is; the message is for its user."""
+
+
+class Settings(Struct, frozen=True):
+    """What all tasks of this agent share."""
+
+    pipe: Path
+    """The named pipe through which supervisors wake the agent."""
+    lease_file: Path
+    lease_s: float
+    """Supervisors stop their task when the lease is older; 0 is never."""
+    script: Path
+    caps: Caps = Caps()
+
+
+class Launch(Struct, frozen=True):
+    """Everything a supervisor is told."""
+
+    argv: tuple[str, ...]
+    environment: dict[str, str]
+    cwd: Path
+    note: str
+
+
+def intent(order: Order) -> Intent:
+    """What is written down before anything runs."""
+    spec = order.job.spec
+    return Intent(
+        task=order.task.id,
+        job=order.task.job,
+        placed_ms=order.task.placed_ms,
+        stop_signal=_signal_number(spec.stop_signal),
+        grace_s=spec.grace_s,
+        limit_s=_limit_s(order, spec),
+    )
+
+
+def _limit_s(order: Order, spec: JobSpec) -> float:
+    """A member that joins a running job has only what is left of the job's time."""
+    if spec.time_limit_s == 0:
+        return 0
+    began_ms = order.job.started_ms
+    used_s = max(0, order.task.placed_ms - began_ms) / 1000 if began_ms else 0
+    return max(1.0, spec.time_limit_s - used_s)
+
+
+def _signal_number(name: str) -> int:
+    try:
+        return signal.Signals[name].value
+    except KeyError:
+        return signal.SIGTERM.value
+
+
+def plan(order: Order, role: Role, folder: Folder, devices: tuple[str, ...]) -> Launch:
+    """The program, its environment and its folder; `role` has its secrets back.
+
+    Raises:
+        LaunchError: there is nothing that could be started.
+    """
+    if not role.command:
+        raise LaunchError("the job has no command")
+    place = Place(folder=str(folder.path), notice_file=str(folder.notice), devices=devices)
+    made = environment.build(order, role, place, os.environ)
+    cwd, notes = _cwd(order, folder)
+    program = resolve(role.command[0], path=made.values.get("PATH", os.defpath), cwd=cwd)
+    texts = (*role.command, *made.values.values())
+    if any("\0" in text for text in texts):
+        raise LaunchError("the command or its environment contains a NUL character")
+    note = "".join(f"[gangline: {line}]\n" for line in (*made.notes, *notes))
+    return Launch(argv=(program, *role.command[1:]), environment=made.values, cwd=cwd, note=note)
+
+
+def _cwd(order: Order, folder: Folder) -> tuple[Path, tuple[str, ...]]:
+    wanted = order.job.spec.attributes.get(WORKDIR)
+    if not isinstance(wanted, str) or not wanted:
+        return folder.work, ()
+    if os.path.isabs(wanted) and os.path.isdir(wanted):
+        return Path(wanted), ()
+    return folder.work, (f"there is no folder {wanted} on this machine; started in {folder.work} instead",)
+
+
+def resolve(program: str, *, path: str, cwd: Path) -> str:
+    """The file to execute, found as a shell would.
+
+    Raises:
+        LaunchError: there is none.
+    """
+    if "/" in program:
+        candidates = [os.path.join(cwd, program)]
+    else:
+        candidates = [os.path.join(cwd, entry or ".", program) for entry in path.split(os.pathsep)]
+    for candidate in candidates:
+        if os.path.isfile(candidate) and os.access(candidate, os.X_OK):
+            return candidate
+    if os.path.isfile(candidates[0]):
+        raise LaunchError(f"{program} is not executable")
+    raise LaunchError(f"{program} was not found" + ("" if "/" in program else " in PATH"))
+
+
+def spawn(settings: Settings, launch: Launch, about: Intent, folder: Folder, cgroup: Mapping[str, str]) -> int:
+    """Start a supervisor in its own session; gives its pid. The order goes through memory, never through a file."""
+    fields = {
+        "folder": str(folder.path),
+        "pipe": str(settings.pipe),
+        "cgroup": cgroup.get("cgroup", ""),
+        "cgroup_home": cgroup.get("cgroup_home", ""),
+        "cwd": str(launch.cwd),
+        "note": launch.note,
+        "head_bytes": str(settings.caps.head_bytes),
+        "tail_bytes": str(settings.caps.tail_bytes),
+        "lease_file": str(settings.lease_file),
+        "lease_s": str(settings.lease_s),
+        "stop_signal": str(about.stop_signal),
+        "grace_s": str(about.grace_s),
+        "argc": str(len(launch.argv)),
+    }
+    environment_entries = [f"{name}={value}" for name, value in launch.environment.items()]
+    parts = [*(fields[name] for name in supervise.FIELDS), *launch.argv, *environment_entries]
+    order = os.memfd_create("gangline-order")
+    null = os.open(os.devnull, os.O_RDWR)
+    try:
+        os.write(order, "\0".join(parts).encode(errors="surrogateescape"))
+        os.lseek(order, 0, os.SEEK_SET)
+        return os.posix_spawn(
+            sys.executable,
+            [sys.executable, "-I", "-S", str(settings.script), "3"],
+            {},
+            file_actions=[
+                *((os.POSIX_SPAWN_DUP2, null, fd) for fd in (0, 1, 2)),
+                (os.POSIX_SPAWN_DUP2, order, 3),
+            ],
+            setsid=True,
+        )
+    finally:
+        os.close(order)
+        os.close(null)

@@ -1,0 +1,69 @@
+"""What a task wrote: reads the supervisor's files from a position on, and says how much may be told now."""
+
+from pathlib import Path
+
+from msgspec import Struct
+
+PREFIX = "output."
+
+
+class Piece(Struct, frozen=True):
+    """Bytes of a task's output, or a note in the place of bytes that were not kept."""
+
+    offset: int
+    data: bytes
+    next: int
+    """Offset at which to go on."""
+
+
+class Caps(Struct, frozen=True):
+    """How much of a task's output is kept and told. The first bytes and the last ones always are."""
+
+    head_bytes: int = 16 << 20
+    """Kept and told in full."""
+    tail_bytes: int = 4 << 20
+    """At least so many of the last bytes are kept beyond the head (on disk up to twice as many)."""
+    bytes_per_s: int = 64 << 10
+    """Told per second beyond the head while the task runs; a faster task shows a gap."""
+    piece_bytes: int = 256 << 10
+    """Largest message."""
+
+
+def piece(folder: Path, position: int, most: int) -> Piece | None:
+    """The next bytes from `position` on, at most `most`; None when there are none yet.
+
+    Where the files have a hole, a line says how many bytes are left out.
+    """
+    for start, path in _files(folder):
+        if position < start:
+            return _gap(position, start)
+        data = _read(path, position - start, most)
+        if data:
+            return Piece(offset=position, data=data, next=position + len(data))
+    return None
+
+
+def allowed(caps: Caps, *, running_s: float) -> int:
+    """Offset up to which a running task's output may be told by now."""
+    return caps.head_bytes + int(caps.bytes_per_s * max(0.0, running_s))
+
+
+def _files(folder: Path) -> list[tuple[int, Path]]:
+    """Output files with the offset of their first byte, in order."""
+    found = [(path.name[len(PREFIX) :], path) for path in folder.glob(f"{PREFIX}*")]
+    return sorted((int(start), path) for start, path in found if start.isdigit())
+
+
+def _read(path: Path, position: int, most: int) -> bytes:
+    """Bytes of a file; none when it ends before, or was dropped at this moment."""
+    try:
+        with path.open("rb") as file:
+            file.seek(position)
+            return file.read(max(1, most))
+    except FileNotFoundError:
+        return b""
+
+
+def _gap(position: int, start: int) -> Piece:
+    note = f"\n[gangline: {start - position} bytes left out here]\n"
+    return Piece(offset=position, data=note.encode(), next=start)

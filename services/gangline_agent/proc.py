@@ -1,0 +1,95 @@
+"""Processes of this machine as /proc shows them: who is alive, and who belongs to a task."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+PROC = Path("/proc")
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+class Process(Struct, frozen=True):
+    """One process at one moment."""
+
+    pid: int
+    state: str
+    """One letter; "Z" is dead and only waits to be reaped."""
+    parent: int
+    group: int
+    session: int
+    start_ticks: int
+    """Start time in clock ticks since boot: with the pid, its name for ever on this boot."""
+
+
+def parse_stat(text: str) -> Process | None:
+    """The process a line of /proc/PID/stat describes; None when it does not read like one."""
+    head, _, tail = text.rpartition(")")
+    fields = tail.split()
+    try:
+        return Process(
+            pid=int(head.split()[0]),
+            state=fields[0],
+            parent=int(fields[1]),
+            group=int(fields[2]),
+            session=int(fields[3]),
+            start_ticks=int(fields[19]),
+        )
+    except (IndexError, ValueError):
+        return None
+
+
+def read(pid: int) -> Process | None:
+    """The process with this pid, dead ones left out."""
+    try:
+        found = parse_stat((PROC / str(pid) / "stat").read_text(errors="replace"))
+    except OSError:
+        return None
+    return found if found is not None and found.state not in "ZX" else None
+
+
+def is_alive(pid: int, start_ticks: int) -> bool:
+    """True when this very process, not just one of its number, runs."""
+    found = read(pid) if pid > 0 else None
+    return found is not None and found.start_ticks == start_ticks
+
+
+def everything() -> dict[int, Process]:
+    """All living processes by pid."""
+    found = (read(int(name)) for name in os.listdir(PROC) if name.isdigit())
+    return {process.pid: process for process in found if process is not None}
+
+
+def members(processes: Mapping[int, Process], supervisor: int) -> list[int]:
+    """Pids of a task's processes: all below its supervisor and all of its session, without the supervisor itself."""
+    below = {supervisor}
+    grew = True
+    while grew:
+        more = {process.pid for process in processes.values() if process.parent in below} - below
+        below |= more
+        grew = bool(more)
+    of_session = {process.pid for process in processes.values() if process.session == supervisor}
+    return sorted((below | of_session) - {supervisor})
+
+
+def marked(processes: Mapping[int, Process], mark: str) -> list[int]:
+    """Pids of processes with this NAME=VALUE in their first environment; for tasks whose supervisor is gone."""
+    wanted = mark.encode()
+    found = []
+    for pid in processes:
+        try:
+            entries = (PROC / str(pid) / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if wanted in entries:
+            found.append(pid)
+    return sorted(found)
+
+
+def signal(pid: int, number: int) -> None:
+    """Signal a process that may be gone already."""
+    try:
+        os.kill(pid, number)
+    except (ProcessLookupError, PermissionError):
+        return

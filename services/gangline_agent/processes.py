@@ -1,0 +1,371 @@
+"""Runs tasks as real processes, each beside its own supervisor, and finds them again after a restart of the agent."""
+
+import asyncio
+import logging
+import os
+import py_compile
+import signal
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gangline_agent import environment, judge, launch, proc, supervise
+from gangline_agent.cgroups import Cgroups
+from gangline_agent.journal import Folder, Intent, Journal, Life, write_whole
+from gangline_agent.judge import Due, Found
+from gangline_agent.output import Caps
+from gangline_agent.runner import Local, Order, Phase
+from gangline_agent.teller import Append, Telling, tell
+from gangline_core.facts import ExitCause
+from gangline_core.ids import JobId, TaskId
+from gangline_kit.clock import Clock
+from gangline_kit.errors import TemporaryError
+from gangline_wire.codec import encode
+from gangline_wire.seal import SecretMissingError, unseal_role
+
+log = logging.getLogger(__name__)
+
+LAUNCHERS = 4
+"""Tasks being launched at the same time."""
+TICK_S = 0.2
+DEEP_LOOK_S = 1.0
+"""Every task's files and supervisor are looked at this often, woken or not."""
+TELL_S = 0.1
+"""New output is told this often."""
+TELL_LATE_S_MAX = 5.0
+"""An ended task's room is given back although its output could not be told for this long."""
+SECRETS_TRIES = 5
+ENDED_KEPT_S = 7 * 86_400
+ENDED_KEPT = 2_000
+
+Secrets = Callable[[JobId], Awaitable[Mapping[str, str]]]
+
+
+class Live(Struct):
+    """One task's memory; everything that matters is on disk as well."""
+
+    folder: Folder
+    intent: Intent
+    local: Local
+    telling: Telling
+    life: Life = Life()
+    supervisor_lives: bool = False
+    is_forgotten: bool = False
+    over_s: float = 0
+    """When it was first seen that nothing is left."""
+
+
+class Surroundings(Struct, frozen=True):
+    """What the runner needs from outside."""
+
+    clock: Clock
+    append: Append
+    secrets: Secrets
+    changed: Callable[[TaskId], None]
+    """Called whenever `known` shows something new about a task."""
+    devices: Callable[[Order], tuple[str, ...]]
+    """How the driver calls the task's GPUs."""
+
+
+class ProcessRunner:
+    """See runner.Runner."""
+
+    def __init__(
+        self, journal: Journal, cgroups: Cgroups, around: Surroundings, *, caps: Caps, lease_s: float = 0.0
+    ) -> None:
+        """`lease_s` > 0 has supervisors stop their task when no agent has renewed the lease for so long."""
+        self.journal = journal
+        self.cgroups = cgroups
+        self.around = around
+        self.settings = launch.Settings(
+            pipe=journal.root / "wake",
+            lease_file=journal.root / "lease",
+            lease_s=lease_s,
+            script=journal.root / "supervise.pyc",
+            caps=caps,
+        )
+        self.lives: dict[TaskId, Live] = {}
+        self._known: dict[TaskId, Local] = {}
+        self._by_folder: dict[str, TaskId] = {}
+        self._launches: asyncio.Queue[Order] = asyncio.Queue()
+        self._output_waits = asyncio.Event()
+        self._children: dict[int, TaskId] = {}
+        """Supervisors that are our own children, not those of an earlier agent."""
+        self._is_recovered = False
+        self._boot = supervise.boot_id().decode()
+
+    @property
+    def known(self) -> Mapping[TaskId, Local]:
+        """See Runner."""
+        return self._known
+
+    # --- orders -------------------------------------------------------------------------------------------
+
+    async def recover(self, orders: Iterable[Order]) -> None:
+        """Read the journal, once; see Runner."""
+        if self._is_recovered:
+            return
+        self._is_recovered = True
+        for folder in self.journal.found():
+            intent = folder.intent()
+            if intent is None or ((life := folder.life()).pid == 0 and not life.is_over and folder.call_off()):
+                self.journal.drop(folder)
+            else:
+                self._look(self._add(folder, intent))
+        log.info("found %d tasks of an earlier agent", len(self.lives))
+
+    def start(self, order: Order) -> None:
+        """See Runner."""
+        intent, folder = launch.intent(order), self.journal.folder(order.task.id)
+        if folder.path.exists():
+            # A namesake of another life of the cluster, whose last output nobody took.
+            self.journal.archive(folder, intent.placed_ms)
+        self._add(folder, intent)
+        self._launches.put_nowait(order)
+
+    def stop(self, task: TaskId, cause: ExitCause) -> None:
+        """See Runner."""
+        live = self.lives.get(task)
+        if live is None or live.local.phase not in (Phase.STARTING, Phase.RUNNING):
+            return
+        if live.intent.stop_cause is None:
+            self._write(live, replace(live.intent, stop_cause=cause))
+        elif cause == ExitCause.BUS_LOST and live.intent.kill_at_s:
+            soon_s = self.around.clock.monotonic_s() + judge.BUS_LOST_GRACE_S_MAX
+            self._write(live, replace(live.intent, kill_at_s=min(live.intent.kill_at_s, soon_s)))
+        self._act(live)
+
+    def forget(self, task: TaskId) -> None:
+        """See Runner."""
+        self._known.pop(task, None)
+        live = self.lives.get(task)
+        if live is not None:
+            live.is_forgotten = True
+            self._put_aside(live)
+
+    def renew_lease(self) -> None:
+        """The agent is there and has the bus: supervisors may go on."""
+        now_s = self.around.clock.monotonic_s()
+        write_whole(self.settings.lease_file, str(now_s).encode(), durably=False)
+
+    async def run(self) -> None:
+        """See Runner."""
+        py_compile.compile(supervise.__file__, str(self.settings.script), doraise=True)
+        wake = self._open_pipe()
+        loop = asyncio.get_running_loop()
+        loop.add_reader(wake, self._woken, wake)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for number in range(LAUNCHERS):
+                    group.create_task(self._launch_for_ever(), name=f"launcher {number}")
+                group.create_task(self._tell_for_ever(), name="output")
+                group.create_task(self._watch_for_ever(), name="watch processes")
+        finally:
+            loop.remove_reader(wake)
+            os.close(wake)
+
+    # --- starting -----------------------------------------------------------------------------------------
+
+    def _add(self, folder: Folder, intent: Intent) -> Live:
+        local = Local(task=intent.task, placed_ms=intent.placed_ms, phase=Phase.STARTING)
+        telling = Telling(job=intent.job, task=intent.task, placed_ms=intent.placed_ms, position=folder.told())
+        live = Live(folder=folder, intent=intent, local=local, telling=telling)
+        self.lives[intent.task] = live
+        self._known[intent.task] = local
+        self._by_folder[folder.path.name] = intent.task
+        return live
+
+    async def _launch_for_ever(self) -> None:
+        while True:
+            order = await self._launches.get()
+            live = self.lives[order.task.id]
+            try:
+                await self._launch(order, live)
+            except (launch.LaunchError, SecretMissingError, TemporaryError, OSError) as error:
+                await asyncio.to_thread(self._fail, live, str(error))
+            self._look(live)
+
+    async def _launch(self, order: Order, live: Live) -> None:
+        role = environment.role_of(order)
+        if order.job.spec.secrets:
+            role = unseal_role(role, await self._secrets(order.task.job))
+        devices = self.around.devices(order)
+        await asyncio.to_thread(live.folder.make, live.intent)
+        ready = launch.plan(order, role, live.folder, devices)
+        cgroup = self.cgroups.make(order.task.id)
+        if live.intent.stop_cause is not None:
+            raise launch.LaunchError("it was stopped before it was started")
+        home = {"cgroup": str(cgroup), "cgroup_home": str(self.cgroups.home)} if cgroup else {}
+        pid = await asyncio.to_thread(launch.spawn, self.settings, ready, live.intent, live.folder, home)
+        self._children[pid] = order.task.id
+
+    async def _secrets(self, job: JobId) -> Mapping[str, str]:
+        """The job's sealed values; tried for a moment, as they are stored just before the job is."""
+        for attempt in range(SECRETS_TRIES):
+            try:
+                return await self.around.secrets(job)
+            except TemporaryError as error:
+                if attempt + 1 == SECRETS_TRIES:
+                    raise
+                await self.around.clock.sleep(min(error.retry_after_s, 1.0))
+        raise AssertionError("unreachable")
+
+    def _fail(self, live: Live, error: str) -> None:
+        live.folder.make(live.intent)
+        write_whole(live.folder.path / "output.0", f"[gangline: could not start: {error}]\n".encode(), durably=False)
+        live.folder.fail(error)
+
+    # --- watching -----------------------------------------------------------------------------------------
+
+    def _open_pipe(self) -> int:
+        if not self.settings.pipe.exists():
+            os.mkfifo(self.settings.pipe, 0o600)
+        # Open for both, so that the pipe never reports an end when the last supervisor has closed it.
+        return os.open(self.settings.pipe, os.O_RDWR | os.O_NONBLOCK)
+
+    def _woken(self, wake: int) -> None:
+        """Supervisors wrote the names of their folders."""
+        try:
+            names = os.read(wake, 1 << 16).decode(errors="replace").split()
+        except BlockingIOError:
+            return
+        for name in dict.fromkeys(names):
+            live = self.lives.get(self._by_folder.get(name, TaskId("")))
+            if live is not None:
+                self._look(live)
+
+    async def _watch_for_ever(self) -> None:
+        deep_at_s = 0.0
+        clean_at_s = 0.0
+        while True:
+            now_s = self.around.clock.monotonic_s()
+            self._reap()
+            is_deep = now_s >= deep_at_s
+            if is_deep:
+                deep_at_s = now_s + DEEP_LOOK_S
+            for live in list(self.lives.values()):
+                if is_deep:
+                    self._look(live)
+                else:
+                    self._act(live)
+            if now_s >= clean_at_s:
+                clean_at_s = now_s + 3600
+                older_than_ms = self.around.clock.now_ms() - ENDED_KEPT_S * 1000
+                await asyncio.to_thread(self.journal.clean, older_than_ms=older_than_ms, most=ENDED_KEPT)
+            await self.around.clock.sleep(TICK_S)
+
+    def _reap(self) -> None:
+        """Take in supervisors that were our children; one that ended before it claimed its task never started it."""
+        for pid, task in tuple(self._children.items()):
+            try:
+                ended, _ = os.waitpid(pid, os.WNOHANG)
+            except ChildProcessError:
+                ended = pid
+            if ended:
+                del self._children[pid]
+                live = self.lives.get(task)
+                if live is not None and live.folder.life().pid == 0:
+                    live.folder.fail("its supervisor did not start")
+                    self._look(live)
+
+    def _look(self, live: Live) -> None:
+        """Read what the supervisor wrote, see whether it lives, and do what is due."""
+        live.life = live.folder.life()
+        same_boot = live.life.boot == self._boot
+        live.supervisor_lives = same_boot and proc.is_alive(live.life.pid, live.life.start_ticks)
+        self._act(live)
+
+    def _act(self, live: Live) -> None:
+        """Judge the task on what is known of it, tell what is new, and do what is due."""
+        if live.local.phase == Phase.EMPTY:
+            return
+        now_s = self.around.clock.monotonic_s()
+        left = self._left(live) if live.life.pid and not (live.supervisor_lives or live.life.empty) else []
+        is_over = live.life.empty or (live.life.pid > 0 and not live.supervisor_lives and not left)
+        if is_over and not live.over_s:
+            live.over_s = now_s
+            self._output_waits.set()
+        is_late = is_over and now_s - live.over_s > TELL_LATE_S_MAX
+        found = Found(live.supervisor_lives, something_is_left=bool(left), is_told=live.telling.is_done or is_late)
+        local = judge.local(live.intent, live.life, found)
+        if local != live.local:
+            live.local = local
+            if not live.is_forgotten:
+                self._known[local.task] = local
+                self.around.changed(local.task)
+        since_s = live.life.main_ticks / proc.TICKS_PER_S
+        due, intent = judge.due(live.intent, live.life, local, now_s=now_s, running_since_s=since_s)
+        if intent != live.intent:
+            self._write(live, intent)
+        if due != Due.NOTHING:
+            self._signal(live, signal.SIGKILL if due == Due.KILL else live.intent.stop_signal)
+
+    def _write(self, live: Live, intent: Intent) -> None:
+        """Change the intent, on disk first once the task's folder is there."""
+        if live.folder.path.exists():
+            live.folder.write(intent)
+        live.intent = intent
+
+    # --- ending -------------------------------------------------------------------------------------------
+
+    def _signal(self, live: Live, number: int) -> None:
+        if number != signal.SIGKILL:
+            notice = {"cause": live.intent.stop_cause or "left over", "kill_at_s": live.intent.kill_at_s}
+            write_whole(live.folder.notice, encode(notice), durably=False)
+        if live.supervisor_lives:
+            everything = proc.everything()
+            pids = proc.members(everything, live.life.pid)
+        else:
+            pids = self._left(live)
+        pids = sorted({*pids, *self.cgroups.pids(live.intent.task)} - {live.life.pid})
+        log.info("signal %d to %d processes of task %s", number, len(pids), live.intent.task)
+        for pid in pids:
+            if number != signal.SIGKILL:
+                proc.signal(pid, signal.SIGCONT)
+            proc.signal(pid, number)
+
+    def _left(self, live: Live) -> list[int]:
+        """Processes of a task whose supervisor is gone."""
+        if live.life.boot != self._boot:
+            return []
+        everything = proc.everything()
+        mark = f"GANGLINE_TASK_NOTICE_FILE={live.folder.notice}"
+        found = {*proc.members(everything, live.life.pid), *proc.marked(everything, mark)}
+        return sorted(found | set(self.cgroups.pids(live.intent.task)))
+
+    def _put_aside(self, live: Live) -> None:
+        """The log knows the task's end and its output is told: nothing more has to be remembered."""
+        if live.is_forgotten and live.telling.is_done:
+            del self.lives[live.intent.task]
+            del self._by_folder[live.folder.path.name]
+            self.cgroups.remove(live.intent.task)
+            self.journal.archive(live.folder, live.intent.placed_ms)
+
+    # --- output -------------------------------------------------------------------------------------------
+
+    async def _tell_for_ever(self) -> None:
+        while True:
+            self._output_waits.clear()
+            for live in list(self.lives.values()):
+                if not live.telling.is_done and (live.life.main or live.over_s):
+                    await self._tell(live)
+            try:
+                async with asyncio.timeout(TELL_S):
+                    await self._output_waits.wait()
+            except TimeoutError:
+                continue
+
+    async def _tell(self, live: Live) -> None:
+        running_s = self.around.clock.monotonic_s() - live.life.main_ticks / proc.TICKS_PER_S
+        end = "" if not live.over_s else "-" if live.life.exit_code is None else str(live.life.exit_code)
+        try:
+            await tell(
+                live.telling, live.folder, self.around.append, caps=self.settings.caps, running_s=running_s, end=end
+            )
+        except TemporaryError as error:
+            log.warning("output of task %s waits: %s", live.intent.task, error)
+            await self.around.clock.sleep(min(error.retry_after_s, 1.0))
+        if live.telling.is_done:
+            self._act(live)
+            self._put_aside(live)
