@@ -9,7 +9,8 @@ import msgspec
 
 from gangline_client import paths
 from gangline_client.doors import new_key
-from gangline_client.follow import follow_events, follow_logs
+from gangline_client.errors import ProblemError, UnreachableError
+from gangline_client.follow import Patience, follow_events, follow_logs
 from gangline_client.retry import Retry
 from gangline_client.transport import Answer, Call, Sleep, Transport
 from gangline_core.cluster import Policy
@@ -122,10 +123,19 @@ class Client:
     async def wait(self, job: int, *, states: frozenset[str] = ENDED_STATES) -> v.JobView:
         """The job once it is in one of the states, or has ended; ask with asyncio.timeout to give up."""
         while True:
-            view = await self.job(job)
+            view = await self.job_patiently(job)
             if view.state in states or view.state in ENDED_STATES:
                 return view
             await self.transport.sleep(WAIT_POLL_S)
+
+    async def job_patiently(self, job: int) -> v.JobView:
+        """One job, asked for over minutes when need be: for those who stand by while the platform restarts."""
+        patience = Patience(self.transport)
+        while True:
+            try:
+                return await self.job(job)
+            except (UnreachableError, ProblemError) as error:
+                await patience.pause(error)
 
     def logs(
         self, job: int, *, task: str = "", follow: bool = False, tail: int | None = None

@@ -29,6 +29,7 @@ class JobQuery:
     pool: str = ""
     name: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
+    newest_first: bool = False
 
     def parameters(self, *, limit: int, cursor: str) -> dict[str, str]:
         """The query of the address."""
@@ -39,6 +40,7 @@ class JobQuery:
             "pool": self.pool,
             "name": self.name,
             "label": ",".join(f"{key}={value}" for key, value in self.labels.items()),
+            "order": "desc" if self.newest_first else "",
             "limit": str(limit),
             "cursor": cursor,
         }

@@ -102,7 +102,7 @@ class Transport:
             try:
                 return await self._once(call)
             except ProblemError as error:
-                if not self._worth_repeating(call, attempt=attempt, status=error.problem.status):
+                if attempt >= self.retry.attempts or not _worth_repeating(call, error.problem):
                     raise
                 delay_s = self.retry.delay_s(attempt, retry_after_s=error.problem.retry_after_s)
             except (aiohttp.ClientError, TimeoutError) as error:
@@ -154,10 +154,12 @@ class Transport:
             call.method, address, data=call.body, headers=headers, timeout=timeout, allow_redirects=False
         )
 
-    def _worth_repeating(self, call: Call, *, attempt: int, status: int) -> bool:
-        if attempt >= self.retry.attempts or status not in RETRYABLE_STATUSES:
-            return False
-        return call.repeatable or status == 429
+
+def _worth_repeating(call: Call, problem: ProblemView) -> bool:
+    """True for "not now"; a job refused by a limit of its group is not tried again behind the user's back."""
+    if problem.status not in RETRYABLE_STATUSES or problem.refusals:
+        return False
+    return call.repeatable or problem.status == 429
 
 
 def _checked_url(url: str) -> URL:

@@ -1,0 +1,77 @@
+"""`gangline cancel`, `hold` and `release`: acts on jobs that are named, or on all that match a filter."""
+
+import sys
+from argparse import Namespace
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from gangline_client.commands.listing import has_filters, job_query
+from gangline_client.errors import ClientError, InputError
+from gangline_client.problems import told
+from gangline_client.session import Session, find_job
+
+ACTED_ON_BY_CANCEL = ("held", "waiting", "starting", "running", "resizing", "suspended")
+ACTED_ON_BY_HOLD = ("waiting", "running", "resizing")
+ACTED_ON_BY_RELEASE = ("held", "suspended")
+
+Act = Callable[[int], Awaitable[Any]]  # Any: the answer's details are of no interest here
+
+
+async def cancel(session: Session, args: Namespace) -> int:
+    """End jobs."""
+    jobs = await _chosen(session, args, states=ACTED_ON_BY_CANCEL, verb="cancel")
+    return await _act(session, jobs, lambda job: session.client.cancel(job, why=args.why), done="will be cancelled")
+
+
+async def hold(session: Session, args: Namespace) -> int:
+    """Keep jobs from starting; suspend running ones."""
+    jobs = await _chosen(session, args, states=ACTED_ON_BY_HOLD, verb="hold")
+    return await _act(session, jobs, session.client.hold, done="is held")
+
+
+async def release(session: Session, args: Namespace) -> int:
+    """Let held or suspended jobs go on."""
+    jobs = await _chosen(session, args, states=ACTED_ON_BY_RELEASE, verb="release")
+    return await _act(session, jobs, session.client.release, done="is released")
+
+
+async def _act(session: Session, jobs: list[int], act: Act, *, done: str) -> int:
+    """Act on each; one that is refused does not keep the others from it."""
+    failed = False
+    for job in jobs:
+        try:
+            await act(job)
+            session.console.say(str(job) if not session.console.is_for_people else f"Job {job} {done}.")
+        except ClientError as error:
+            failed = True
+            first, *rest = told(error)
+            session.console.note(f"{first} (job {job})")
+            for line in rest:
+                session.console.note(line)
+    return 1 if failed else 0
+
+
+async def _chosen(session: Session, args: Namespace, *, states: tuple[str, ...], verb: str) -> list[int]:
+    if args.jobs and has_filters(args):
+        raise InputError("name jobs or give filters, not both")
+    if args.jobs:
+        return [await find_job(session.client, text) for text in args.jobs]
+    if not has_filters(args):
+        raise InputError(f"which jobs? Name them, or give filters such as --mine: see `gangline {verb} --help`")
+    query = await job_query(session, args, states=tuple(args.state) or states)
+    jobs = [job.id async for job in session.client.jobs(query)]
+    if not jobs:
+        session.console.note("No job matches.")
+    elif not args.yes:
+        _confirm(session, f"{verb.capitalize()} {len(jobs)} job{'s' if len(jobs) > 1 else ''}?")
+    return jobs
+
+
+def _confirm(session: Session, question: str) -> None:
+    """Ask; without a terminal to ask on, the user must say --yes."""
+    if not (sys.stdin.isatty() and session.console.err_is_terminal):
+        raise InputError(f"{question} Nobody is there to ask", next_step="Say it with --yes.")
+    session.console.err.write(f"{question} [y/N] ")
+    session.console.err.flush()
+    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+        raise InputError("nothing was done")

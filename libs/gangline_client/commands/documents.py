@@ -1,0 +1,187 @@
+"""How job files and run flags become the documents the platform is asked to admit."""
+
+import json
+from argparse import Namespace
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+from gangline_client.errors import InputError
+
+FILE_BYTES_MAX = 16 * 1024 * 1024
+STANDARD_INPUT = "-"
+
+PASSED_ON = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG", "TZ")
+"""Variables that `run` passes on by itself, so that `python` means the same python there as here."""
+
+Document = dict[str, Any]  # Any: what YAML and JSON hold; the platform is the judge of every field
+
+
+@dataclass(frozen=True)
+class Source:
+    """A job and where it was written, for messages."""
+
+    document: Document
+    place: str
+    """Such as "train.yaml" or "train.yaml, document 2"."""
+
+
+def read_files(names: list[str], *, standard_input: TextIO) -> list[Source]:
+    """All jobs of the files, in order.
+
+    Raises:
+        InputError: a file cannot be read, or holds something else than jobs.
+    """
+    sources: list[Source] = []
+    for name in names:
+        shown = "standard input" if name == STANDARD_INPUT else name
+        text = standard_input.read() if name == STANDARD_INPUT else _read(Path(name))
+        found = _load(text, shown, is_json=name.endswith(".json"))
+        if not found:
+            raise InputError(f"{shown} holds no job")
+        sources.extend(found)
+    return sources
+
+
+def run_document(args: Namespace, *, environ: Mapping[str, str], folder: str) -> Document:
+    """The job that the flags of `gangline run` describe.
+
+    Raises:
+        InputError: no command, or a flag that cannot be understood.
+    """
+    command = args.command[1:] if args.command[:1] == ["--"] else args.command
+    if not command:
+        raise InputError(
+            "there is no command to run", next_step="Write it last: `gangline run --gpus 1 -- python train.py`."
+        )
+    attributes: Document = {"workdir": args.workdir or folder, **pairs(args.attribute, flag="--attribute")}
+    document: Document = {
+        "name": args.name,
+        "group": args.group,
+        "pool": args.pool,
+        "command": command,
+        "env": _environment(args, environ),
+        "secrets": _secrets(args, environ),
+        "attributes": {name: _typed(value) for name, value in attributes.items()},
+        "gpus": args.gpus,
+        "gpu_memory": args.gpu_memory,
+        "gpu_models": [model for text in args.gpu_model for model in text.split(",") if model],
+        "cpus": args.cpus,
+        "memory": args.memory,
+        "tasks": args.tasks,
+        "min": args.min_tasks,
+        "max": args.max_tasks,
+        "topology": _given({"required": args.topology, "preferred": args.topology_preferred}),
+        "node_selector": pairs(args.node_selector, flag="--node-selector"),
+        "level": args.level,
+        "service_class": args.service_class,
+        "time_limit": args.time_limit,
+        "estimate": args.estimate,
+        "grace": args.grace,
+        "after": args.after,
+        "hold": args.hold,
+        "labels": pairs(args.label, flag="--label"),
+    }
+    numbers = {"priority": args.priority, "retries": args.retries}
+    return _given(document) | {name: value for name, value in numbers.items() if value is not None}
+
+
+def with_defaults(document: Document, *, group: str, pool: str) -> Document:
+    """The document with group and pool where it names none."""
+    return _given({"group": group, "pool": pool}) | document
+
+
+def pairs(texts: list[str], *, flag: str) -> dict[str, str]:
+    """KEY=VALUE texts as a mapping.
+
+    Raises:
+        InputError: a text has no key or no "=".
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not key or not equals:
+            raise InputError(f"{flag} {text!r} is not KEY=VALUE")
+        found[key] = value
+    return found
+
+
+def _environment(args: Namespace, environ: Mapping[str, str]) -> dict[str, str]:
+    found = {} if args.clean_env else {name: environ[name] for name in PASSED_ON if environ.get(name)}
+    for text in args.env:
+        name, equals, value = text.partition("=")
+        if not equals and name not in environ:
+            raise InputError(
+                f"--env {name}: you have no variable {name} to pass on", next_step="Write --env NAME=VALUE."
+            )
+        found[name] = value if equals else environ[name]
+    return found
+
+
+def _secrets(args: Namespace, environ: Mapping[str, str]) -> dict[str, str]:
+    for name in args.secret:
+        if name not in environ:
+            raise InputError(f"--secret {name}: you have no variable {name} to pass on")
+    return {name: environ[name] for name in args.secret}
+
+
+def _typed(text: str) -> str | int | float | bool:
+    """An attribute's value as YAML would read it: numbers and truth values are not text."""
+    if text in {"true", "false"}:
+        return text == "true"
+    for kind in (int, float):
+        try:
+            value = kind(text)
+        except ValueError:
+            continue
+        return value if value == value and abs(value) != float("inf") else text
+    return text
+
+
+def _given(document: Mapping[str, Any]) -> Document:
+    return {name: value for name, value in document.items() if value not in ("", 0, False, None, [], {})}
+
+
+def _read(path: Path) -> str:
+    try:
+        if path.stat().st_size > FILE_BYTES_MAX:
+            raise InputError(f"{path} is larger than {FILE_BYTES_MAX} bytes; that is no job file")
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        cause = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise InputError(f"{path} cannot be read: {cause}") from error
+
+
+def _load(text: str, place: str, *, is_json: bool) -> list[Source]:
+    documents = _load_json(text, place) if is_json else _load_yaml(text, place)
+    sources: list[Source] = []
+    many = len(documents) > 1
+    for number, document in enumerate(documents, start=1):
+        here = f"{place}, document {number}" if many else place
+        jobs = document if isinstance(document, list) else [document]
+        for index, job in enumerate(jobs):
+            where = f"{here}, job {index + 1}" if isinstance(document, list) else here
+            if not isinstance(job, dict):
+                raise InputError(f"{where}: a job is a mapping of fields, not {type(job).__name__}")
+            sources.append(Source(job, where))
+    return sources
+
+
+def _load_json(text: str, place: str) -> list[Any]:
+    try:
+        return [json.loads(text)]
+    except ValueError as error:
+        raise InputError(f"{place} is not JSON: {error}") from error
+
+
+def _load_yaml(text: str, place: str) -> list[Any]:
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        return [document for document in yaml.load_all(text, Loader=loader) if document is not None]
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f"line {mark.line + 1}: " if mark else ""
+        raise InputError(f"{place}: {line}{getattr(error, 'problem', None) or error}") from error

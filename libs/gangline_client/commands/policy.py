@@ -1,0 +1,121 @@
+"""`gangline policy`: how a pool decides; changes are checked as a whole before they are made."""
+
+from argparse import Namespace
+from typing import Any
+
+import msgspec
+
+from gangline_client.durations import seconds
+from gangline_client.errors import InputError
+from gangline_client.session import Session, emit
+from gangline_client.table import Column
+from gangline_core.cluster import Policy
+from gangline_wire import views as v
+
+FACTOR_COLUMNS = (Column("FACTOR"), Column("MEANING", gives_way=True))
+SWITCHES = ("preemption", "shrink", "backfill", "elastic_growth")
+NAMES = ("ordering", "formula", "placement")
+COUNTS = ("candidates_max", "candidates_per_shape")
+
+
+async def policy(session: Session, args: Namespace) -> int:
+    """Do the act; without one, show all policies."""
+    match args.act:
+        case "set":
+            return await _set(session, args)
+        case "lint":
+            return await _lint(session, args)
+        case _:
+            return await _show(session, args.pool if args.act == "show" else "")
+
+
+async def _show(session: Session, pool: str) -> int:
+    views = await session.client.policies()
+    chosen = tuple(each for each in views.policies if not pool or each.pool == pool)
+    if pool and not chosen:
+        known = ", ".join(each.pool for each in views.policies) or "none"
+        raise InputError(f"there is no pool {pool}; known: {known}")
+
+    def people() -> None:
+        for view in chosen:
+            _tell(session, view)
+        session.console.say("To choose from")
+        session.console.fact("Orderings", ", ".join(views.orderings))
+        session.console.fact("Placements", ", ".join(views.placements))
+        if views.factors:
+            session.console.say()
+            session.console.table(FACTOR_COLUMNS, [[name, meaning] for name, meaning in sorted(views.factors.items())])
+
+    shown = chosen[0] if pool else views
+    emit(session.console, shown, names=[each.pool for each in chosen], people=people)
+    return 0
+
+
+def _tell(session: Session, view: v.PolicyView) -> None:
+    session.console.say(f"Pool {view.pool} (version {view.version})")
+    for key, word in _words(view.policy).items():
+        session.console.say(f"  {key:<22}{word}")
+    session.console.say()
+
+
+async def _set(session: Session, args: Namespace) -> int:
+    view = await session.client.policy(args.pool)
+    after = _change(view.policy, args.changes)
+    old, new = _words(view.policy), _words(after)
+    changed = [f"{key}: {old[key]} -> {new[key]}" for key in new if old[key] != new[key]]
+    if not changed:
+        session.console.say("Nothing changes.")
+        return 0
+    done = await session.client.set_policy(args.pool, after, version=view.version, dry_run=args.dry_run, why=args.why)
+
+    def people() -> None:
+        session.console.say(
+            f"Pool {args.pool} {'would decide' if args.dry_run else 'decides from the next round on'} so:"
+        )
+        for line in changed:
+            session.console.say(f"  {line}")
+
+    emit(session.console, done, names=[args.pool], people=people)
+    return 0
+
+
+async def _lint(session: Session, args: Namespace) -> int:
+    """Ask the platform to check the formula as it would for a change, and change nothing."""
+    view = await session.client.policy(args.pool)
+    tried = msgspec.structs.replace(view.policy, ordering="weighted", formula=args.formula)
+    done = await session.client.set_policy(args.pool, tried, version=view.version, dry_run=True)
+    emit(session.console, done, names=[args.pool], people=lambda: session.console.say("The formula is fine."))
+    return 0
+
+
+def _change(policy: Policy, changes: list[str]) -> Policy:
+    for text in changes:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise InputError(
+                f"{text!r} is not KEY=VALUE", next_step="For instance: gangline policy set default ordering=fifo."
+            )
+        policy = msgspec.structs.replace(policy, **_read(key.strip(), value.strip()))
+    return policy
+
+
+def _read(key: str, value: str) -> dict[str, Any]:
+    if key in NAMES:
+        return {key: value}
+    if key in SWITCHES:
+        if value not in {"true", "false"}:
+            raise InputError(f"{key}: {value!r} is neither true nor false")
+        return {key: value == "true"}
+    if key == "starvation":
+        return {"starvation_s": seconds(value, flag=key)}
+    if key in COUNTS:
+        if not value.isdecimal():
+            raise InputError(f"{key}: {value!r} is no whole number")
+        return {key: int(value)}
+    raise InputError(f"{key!r} is no setting", next_step="See the keys with `gangline policy set --help`.")
+
+
+def _words(policy: Policy) -> dict[str, str]:
+    words = {key: str(getattr(policy, key)) for key in NAMES}
+    words |= {key: str(getattr(policy, key)).lower() for key in SWITCHES}
+    return {**words, "starvation": f"{policy.starvation_s}s", **{key: str(getattr(policy, key)) for key in COUNTS}}

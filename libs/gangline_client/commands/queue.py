@@ -1,0 +1,92 @@
+"""`gangline queue`: the waiting jobs of each pool in order, each with its reason."""
+
+from argparse import Namespace
+
+import msgspec
+
+from gangline_client import quantities as q
+from gangline_client.console import Format
+from gangline_client.session import Session, emit, repeat, watch_interval
+from gangline_client.table import Cell, Column, Row
+from gangline_client.words import reason_text, start_range
+from gangline_wire import views as v
+
+COLUMNS = (
+    Column("POS", right=True),
+    Column("JOB", right=True),
+    Column("NAME"),
+    Column("GROUP"),
+    Column("USER"),
+    Column("TASKS", right=True),
+    Column("GPUS", right=True),
+    Column("WAITED", right=True),
+    Column("REASON", gives_way=True),
+)
+WIDE = (Column("LEVEL"), Column("PRIORITY", right=True), Column("SCORE", right=True), Column("START"))
+
+
+class Queues(msgspec.Struct, frozen=True):
+    """The queues of all pools, for programs."""
+
+    queues: tuple[v.QueueView, ...]
+
+
+async def queue(session: Session, args: Namespace) -> int:
+    """Show one pool's queue or all of them."""
+    user = (await session.client.whoami()).user if args.mine else args.user
+    pool = args.pool or session.settings.pool
+
+    async def draw() -> None:
+        cluster = await session.client.cluster()
+        pools = [pool] if pool else sorted(each.name for each in cluster.pools) or ["default"]
+        views = [_filtered(await session.client.queue(name), user=user, limit=args.limit) for name in pools]
+        shown: msgspec.Struct = views[0] if pool else Queues(queues=tuple(views))
+        names = [str(line.id) for view in views for line in view.lines]
+        emit(session.console, shown, names=names, people=lambda: _tell(session, views, cluster))
+
+    await repeat(session, every_s=watch_interval(args), draw=draw)
+    return 0
+
+
+def _filtered(view: v.QueueView, *, user: str, limit: int) -> v.QueueView:
+    lines = tuple(line for line in view.lines if not user or line.user == user)
+    return msgspec.structs.replace(view, lines=lines[: limit or None])
+
+
+def _tell(session: Session, views: list[v.QueueView], cluster: v.ClusterView) -> None:
+    console = session.console
+    gpus = f"{q.gpus(cluster.gpus_used_milli)} of {cluster.gpus_total} GPUs in use"
+    console.say(f"{cluster.running} running, {cluster.waiting} waiting, {gpus}.")
+    for view in views:
+        if not view.waiting and len(views) > 1:
+            continue
+        console.say(
+            f"\nPool {view.pool}: {view.waiting} waiting" if view.waiting else f"\nPool {view.pool}: nobody waits."
+        )
+        if view.lines:
+            wide = console.format is Format.WIDE
+            rows = [_row(line, wide=wide, now_ms=session.now_ms()) for line in view.lines]
+            console.table((*COLUMNS[:-1], *WIDE, COLUMNS[-1]) if wide else COLUMNS, rows)
+        if len(view.lines) < view.waiting:
+            console.note(f"{view.waiting - len(view.lines)} more wait in pool {view.pool} and are not shown.")
+
+
+def _row(line: v.QueueLineView, *, wide: bool, now_ms: int) -> Row:
+    more = (
+        line.level,
+        str(line.priority),
+        "-" if line.score is None else q.millionths(line.score),
+        start_range(line.start_from_ms, line.start_to_ms, now_ms=now_ms),
+    )
+    return [
+        str(line.position) if line.position else "-",
+        str(line.id),
+        line.name,
+        line.group or "/",
+        line.user,
+        str(line.size),
+        q.gpus(line.gpu_milli),
+        q.duration(line.waited_ms),
+        *(more if wide else ()),
+        Cell(reason_text(line.reason)),
+    ]

@@ -1,0 +1,116 @@
+"""`gangline show`: jobs as a list, or one job with everything known about it."""
+
+from argparse import Namespace
+
+from gangline_client import quantities as q
+from gangline_client.commands.listing import list_jobs, time_in_state
+from gangline_client.session import Session, emit, find_job, repeat, watch_interval
+from gangline_client.table import Column, Paint, Row
+from gangline_client.words import STATE_PAINT, job_asks, state_cell
+from gangline_wire import views as v
+from gangline_wire.requests import EventLine
+
+TASK_COLUMNS = (
+    Column("TASK"),
+    Column("RANK", right=True),
+    Column("NODE"),
+    Column("GPUS", right=True),
+    Column("DEVICES"),
+    Column("STATE"),
+    Column("TIME", right=True),
+    Column("EXIT", right=True),
+)
+HISTORY_COLUMNS = (Column("WHEN"), Column("AGE", right=True), Column("EVENT"), Column("WHAT", gives_way=True))
+
+
+async def show(session: Session, args: Namespace) -> int:
+    """List jobs, or show the named ones."""
+
+    async def draw() -> None:
+        if not args.jobs:
+            await list_jobs(session, args)
+        for position, text in enumerate(args.jobs):
+            if position and session.console.is_for_people:
+                session.console.say()
+            job = await find_job(session.client, text)
+            await (_history(session, job) if args.history else _detail(session, job))
+
+    await repeat(session, every_s=watch_interval(args), draw=draw)
+    return 0
+
+
+async def _history(session: Session, job: int) -> None:
+    view = await session.client.history(job)
+    names = [event.id for event in view.events]
+    emit(session.console, view, names=names, people=lambda: _history_table(session, view.events))
+
+
+async def _detail(session: Session, job: int) -> None:
+    view = await session.client.job(job)
+    if not session.console.is_for_people:
+        emit(session.console, view, names=[str(view.id)], people=lambda: None)
+        return
+    history = await session.client.history(job)
+    _facts(session, view)
+    if view.tasks:
+        session.console.say("\nTasks")
+        session.console.table(TASK_COLUMNS, [_task_row(task, now_ms=session.now_ms()) for task in view.tasks])
+    if history.events:
+        session.console.say("\nHistory")
+        _history_table(session, history.events)
+
+
+def _facts(session: Session, job: v.JobView) -> None:
+    console, now_ms = session.console, session.now_ms()
+    console.say(console.paint(f"Job {job.id}: {job.name}", Paint.STRONG))
+    state = console.paint(job.state, STATE_PAINT.get(job.state, Paint.PLAIN))
+    console.fact("State", f"{state} ({job.slurm}), {time_in_state(job, now_ms=now_ms)}")
+    if job.reason is not None:
+        console.fact("Reason", f"{job.reason.code}: {job.reason.sentence}")
+        console.fact("Hint", job.reason.hint)
+    console.fact("Owner", f"{job.user} in {job.group or '/'}")
+    console.fact("Queue", f"pool {job.pool}, level {job.level}, priority {job.priority}, {job.service_class}")
+    for asks in job_asks(job.spec) if job.spec is not None else []:
+        console.fact("Asks for", asks)
+    for role in job.spec.roles if job.spec is not None else ():
+        console.fact("Command", " ".join(role.command))
+    console.fact("Submitted", _moment(job.submitted_ms, now_ms=now_ms))
+    console.fact("Started", _moment(job.started_ms, now_ms=now_ms))
+    console.fact("Ended", _moment(job.ended_ms, now_ms=now_ms))
+    console.fact("Waited", q.duration(job.waited_ms) if job.waited_ms else "")
+    console.fact("Attempts", _attempts(job))
+    console.fact("Exit code", "" if job.exit_code is None else str(job.exit_code))
+    console.fact("Labels", ", ".join(f"{key}={value}" for key, value in sorted(job.labels.items())))
+
+
+def _attempts(job: v.JobView) -> str:
+    if not job.attempt:
+        return ""
+    counts = (("preemption", job.preemptions), ("loss", job.losses), ("retry", job.retries_used))
+    plural = {"preemption": "preemptions", "loss": "losses", "retry": "retries"}
+    parts = [f"{count} {word if count == 1 else plural[word]}" for word, count in counts if count]
+    return f"{job.attempt} ({', '.join(parts)})" if parts else str(job.attempt)
+
+
+def _moment(ms: int, *, now_ms: int) -> str:
+    return f"{q.moment(ms)} ({q.age(ms, now_ms=now_ms)} ago)" if ms else ""
+
+
+def _task_row(task: v.TaskView, *, now_ms: int) -> Row:
+    devices = f"{task.gpu_model} {','.join(map(str, task.gpus))}".strip() if task.gpus else "-"
+    return [
+        task.id,
+        str(task.rank),
+        task.node,
+        q.gpus(task.gpu_milli),
+        devices,
+        "stopping" if task.stop else state_cell(task.state),
+        q.age(task.started_ms, now_ms=now_ms),
+        "-" if task.exit_code is None else str(task.exit_code),
+    ]
+
+
+def _history_table(session: Session, events: tuple[EventLine, ...]) -> None:
+    now_ms = session.now_ms()
+    rows = [[q.moment(line.at), q.age(line.at, now_ms=now_ms), line.event, line.message] for line in events]
+    session.console.table(HISTORY_COLUMNS, rows)

@@ -1,0 +1,60 @@
+"""`gangline submit`: job files to admitted jobs, all of a call or none."""
+
+import sys
+from argparse import Namespace
+
+from gangline_client.client import BATCH_JOBS_MAX
+from gangline_client.commands import documents
+from gangline_client.commands.wait import wait_for_all
+from gangline_client.errors import InputError, ProblemError
+from gangline_client.problems import PlacedProblemError
+from gangline_client.session import Session, emit
+from gangline_client.table import Column
+from gangline_client.words import state_cell
+from gangline_wire import views as v
+
+COLUMNS = (Column("JOB", right=True), Column("NAME"), Column("STATE"))
+
+
+async def submit(session: Session, args: Namespace) -> int:
+    """Submit the files' jobs; with --wait, return the first exit code that is not 0."""
+    sources = documents.read_files(args.files, standard_input=sys.stdin)
+    if len(sources) > BATCH_JOBS_MAX:
+        raise InputError(
+            f"{len(sources)} jobs in one call; at most {BATCH_JOBS_MAX} are admitted together",
+            next_step="Split the file; each call is all or nothing.",
+        )
+    group, pool = args.group or session.settings.group, args.pool or session.settings.pool
+    jobs = [documents.with_defaults(source.document, group=group, pool=pool) for source in sources]
+    if args.hold:
+        jobs = [{**job, "hold": True} for job in jobs]
+    try:
+        batch = await session.client.submit_many(jobs, key=args.key, dry_run=args.dry_run)
+    except ProblemError as error:
+        raise PlacedProblemError(error, [source.place for source in sources]) from error
+    _tell(session, batch, dry_run=args.dry_run)
+    if args.wait and not args.dry_run:
+        return await wait_for_all(session, [job.id for job in batch.jobs])
+    return 0
+
+
+def _tell(session: Session, batch: v.BatchView, *, dry_run: bool) -> None:
+    console = session.console
+
+    def people() -> None:
+        if dry_run:
+            console.say(
+                f"All {len(batch.jobs)} jobs would be admitted."
+                if len(batch.jobs) > 1
+                else "The job would be admitted."
+            )
+            return
+        if batch.repeated:
+            console.note("These jobs had been submitted before with the same key; nothing was done again.")
+        if len(batch.jobs) == 1:
+            (job,) = batch.jobs
+            console.say(f"Submitted job {job.id} ({job.name}); it is {job.state}.")
+            return
+        console.table(COLUMNS, [[str(job.id), job.name, state_cell(job.state)] for job in batch.jobs])
+
+    emit(console, batch, names=[str(job.id) for job in batch.jobs], people=people)

@@ -1,0 +1,60 @@
+"""`gangline why`: state, reason with its numbers, hint, place in the queue, score, and what is known of the start."""
+
+from argparse import Namespace
+
+from gangline_client import quantities as q
+from gangline_client.console import Console
+from gangline_client.session import Session, emit, find_job, repeat, watch_interval
+from gangline_client.table import Column, Paint
+from gangline_client.words import STATE_PAINT, start_range
+from gangline_wire import views as v
+
+TERM_COLUMNS = (Column("TERM"), Column("VALUE", right=True))
+REJECTED_COLUMNS = (Column("NODES", right=True), Column("CANNOT TAKE IT BECAUSE"))
+
+
+async def why(session: Session, args: Namespace) -> int:
+    """Explain one job."""
+    job = await find_job(session.client, args.job)
+
+    async def draw() -> None:
+        view = await session.client.explain(job)
+        emit(session.console, view, names=[view.code or view.state], people=lambda: _tell(session, view))
+
+    await repeat(session, every_s=watch_interval(args), draw=draw)
+    return 0
+
+
+def _tell(session: Session, view: v.ExplanationView) -> None:
+    console = session.console
+    state = console.paint(view.state, STATE_PAINT.get(view.state, Paint.PLAIN))
+    console.say(f"Job {view.job} is {state} ({view.slurm}). {view.sentence}".rstrip())
+    console.fact("Reason", view.code)
+    console.fact("Numbers", ", ".join(f"{name}={value}" for name, value in sorted(view.numbers.items())))
+    console.fact("Hint", view.hint)
+    console.fact("Position", f"{view.position} of {view.waiting} waiting in pool {view.pool}" if view.position else "")
+    _tell_start(session, view)
+    for note in view.notes:
+        console.fact("Note", note)
+    _tell_score(console, view)
+    if view.rejected:
+        console.say()
+        causes = sorted(view.rejected.items(), key=lambda item: (-item[1], item[0]))
+        console.table(REJECTED_COLUMNS, [[str(count), cause] for cause, count in causes])
+
+
+def _tell_start(session: Session, view: v.ExplanationView) -> None:
+    """The expected start as a range, or honestly that nobody knows; silent for a job that does not wait."""
+    if view.position or view.start_from_ms is not None:
+        text = start_range(view.start_from_ms, view.start_to_ms, now_ms=session.now_ms())
+        confidence = f" ({view.confidence} confidence)" if view.confidence and view.start_from_ms is not None else ""
+        session.console.fact("Start", text + confidence)
+        session.console.fact("", view.start_note)
+
+
+def _tell_score(console: Console, view: v.ExplanationView) -> None:
+    if view.score is None:
+        return
+    console.say()
+    rows = [[term.name, q.millionths(term.value)] for term in view.terms]
+    console.table(TERM_COLUMNS, [*rows, ["score", q.millionths(view.score)]])

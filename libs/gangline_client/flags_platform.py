@@ -1,0 +1,166 @@
+"""Flags of the verbs about the cluster, its groups and its access."""
+
+from argparse import ArgumentParser
+
+from gangline_client.flags_jobs import watch
+
+ROLES = ("user", "head", "admin", "readonly")
+SHELLS = ("bash", "zsh", "fish")
+
+QUOTA_KEYS = """\
+A change is KEY=VALUE; an empty value removes the limit. Keys:
+  gpus, gpus:MODEL, cpus, memory, jobs      the most the group may use at once (jobs: running jobs)
+  guaranteed.gpus, guaranteed.cpus, ...     what it can always get back
+  user.gpus, ...                            limit of each user without an own one
+  job.gpus, ...                             the most one job may ask for
+  budget                                    GPU-hours in all (0: no budget)
+  weight, level                             factors of the priority formula
+  heads                                     users who may change it, separated by commas
+  queued_jobs, submits_per_minute           unfinished jobs; submits in a minute (0: no cap)
+  time_limit                                longest time limit a job may have, such as 7d (0: none)
+"""
+POLICY_KEYS = """\
+A change is KEY=VALUE. Keys:
+  ordering, placement        names from `gangline policy show`
+  formula                    expression of the weighted ordering, such as "level + 10 * age_hours"
+  preemption, shrink, backfill, elastic_growth      true or false
+  starvation                 after this wait a job goes first, such as 1h
+  candidates_max, candidates_per_shape              most jobs one round looks at
+"""
+
+
+def queue(parser: ArgumentParser) -> None:
+    """`gangline queue`."""
+    parser.add_argument("--pool", default="", help="the pool (default: all pools)")
+    parser.add_argument("--user", "-u", default="", help="only jobs of this user")
+    parser.add_argument("--mine", action="store_true", help="only your own jobs")
+    parser.add_argument("--limit", default=0, type=int, metavar="N", help="show at most N jobs of each pool")
+    watch(parser)
+
+
+def status(parser: ArgumentParser) -> None:
+    """`gangline status`."""
+    watch(parser)
+
+
+def nodes(parser: ArgumentParser) -> None:
+    """`gangline nodes`."""
+    parser.add_argument("nodes", nargs="*", metavar="NODE", help="show these in detail")
+    parser.add_argument("--pool", default="", help="only nodes of this pool")
+    watch(parser)
+
+
+def drain(parser: ArgumentParser) -> None:
+    """`gangline drain`."""
+    parser.add_argument("nodes", nargs="+", metavar="NODE")
+    parser.add_argument("--why", default="", metavar="TEXT", help="reason to record")
+
+
+def resume(parser: ArgumentParser) -> None:
+    """`gangline resume`."""
+    parser.add_argument("nodes", nargs="+", metavar="NODE")
+
+
+def events(parser: ArgumentParser) -> None:
+    """`gangline events`."""
+    parser.description = "Prints events as they happen until Ctrl-C; -o json prints one JSON object per line."
+    parser.add_argument("--job", default="", metavar="JOB", help="only events of this job; stops when it has ended")
+    parser.add_argument("--group", default="", metavar="PATH", help="only events of this group")
+    parser.add_argument("--after", default="", metavar="ID", help="begin behind this event; 0-0 begins with the oldest")
+    parser.add_argument("--count", default=0, type=int, metavar="N", help="stop after N events")
+
+
+def usage(parser: ArgumentParser) -> None:
+    """`gangline usage`."""
+    parser.add_argument("--group", default="", metavar="PATH", help="only this group and what is below it")
+    parser.add_argument("--users", action="store_true", help="show users too")
+
+
+def quota(parser: ArgumentParser) -> None:
+    """`gangline quota`."""
+    parser.epilog = QUOTA_KEYS
+    verbs = parser.add_subparsers(dest="act", metavar="ACT")
+    showing = verbs.add_parser("show", help="show groups, or one in detail (the default)")
+    showing.add_argument("group", nargs="?", default=None, metavar="GROUP")
+    setting = verbs.add_parser("set", help="change a group", epilog=QUOTA_KEYS)
+    setting.add_argument("group", metavar="GROUP", help='path such as research/vision; "" is the root')
+    _changes(setting)
+    setting.add_argument("--create", action="store_true", help="make the group if there is none")
+    user = verbs.add_parser("user", help="show or change a user of a group", epilog=QUOTA_KEYS)
+    user.add_argument("group", metavar="GROUP")
+    user.add_argument("user", metavar="USER")
+    _changes(user, least="*")
+    user.add_argument("--create", action="store_true", help="make the user a member if it is none")
+
+
+def policy(parser: ArgumentParser) -> None:
+    """`gangline policy`."""
+    verbs = parser.add_subparsers(dest="act", metavar="ACT")
+    showing = verbs.add_parser("show", help="show policies and the names to choose from (the default)")
+    showing.add_argument("pool", nargs="?", default="", metavar="POOL")
+    setting = verbs.add_parser("set", help="change a pool's policy", epilog=POLICY_KEYS)
+    setting.add_argument("pool", metavar="POOL")
+    _changes(setting)
+    lint = verbs.add_parser("lint", help="check a formula without using it")
+    lint.add_argument("formula", metavar="FORMULA")
+    lint.add_argument("--pool", default="default", help="pool it is checked for")
+
+
+def token(parser: ArgumentParser) -> None:
+    """`gangline token`."""
+    verbs = parser.add_subparsers(dest="act", metavar="ACT")
+    issue = verbs.add_parser("issue", help="make a token; it is shown once")
+    issue.add_argument("name", metavar="NAME", help="what it is for, such as laptop or ci")
+    issue.add_argument("--role", default="user", choices=ROLES)
+    issue.add_argument("--user", default="", help="whose jobs it submits (default: you)")
+    issue.add_argument(
+        "--group", action="append", default=[], metavar="PATH", help="group it may act in; may be repeated"
+    )
+    issue.add_argument(
+        "--expires", default="", metavar="TIME", help="valid for this long, such as 90d (default: for ever)"
+    )
+    verbs.add_parser("list", help="show tokens (the default)")
+    revoke = verbs.add_parser("revoke", help="make tokens useless")
+    revoke.add_argument("tokens", nargs="+", metavar="TOKEN", help="name, or the beginning of its hash")
+
+
+def whoami(parser: ArgumentParser) -> None:
+    """`gangline whoami`."""
+
+
+def version(parser: ArgumentParser) -> None:
+    """`gangline version`."""
+    parser.add_argument("--client", action="store_true", help="only this command's version; asks nobody")
+
+
+def context(parser: ArgumentParser) -> None:
+    """`gangline context`."""
+    verbs = parser.add_subparsers(dest="act", metavar="ACT")
+    verbs.add_parser("list", help="show contexts (the default)")
+    use = verbs.add_parser("use", help="choose the context commands use")
+    use.add_argument("name", metavar="NAME")
+    setting = verbs.add_parser("set", help="make or change a context")
+    setting.add_argument("name", metavar="NAME")
+    setting.add_argument("--url", default=None)
+    setting.add_argument("--token", default=None, help="- reads it from standard input")
+    setting.add_argument("--group", default=None, metavar="PATH")
+    setting.add_argument("--pool", default=None)
+    remove = verbs.add_parser("remove", help="forget a context")
+    remove.add_argument("name", metavar="NAME")
+
+
+def completion(parser: ArgumentParser) -> None:
+    """`gangline completion`."""
+    parser.epilog = (
+        "Put one of these into your shell's start-up file:\n"
+        '  bash   eval "$(gangline completion bash)"\n'
+        '  zsh    eval "$(gangline completion zsh)"\n'
+        "  fish   gangline completion fish | source"
+    )
+    parser.add_argument("shell", choices=SHELLS)
+
+
+def _changes(parser: ArgumentParser, *, least: str = "+") -> None:
+    parser.add_argument("changes", nargs=least, metavar="KEY=VALUE")
+    parser.add_argument("--dry-run", action="store_true", help="check the change and show it, without making it")
+    parser.add_argument("--why", default="", metavar="TEXT", help="reason to record")

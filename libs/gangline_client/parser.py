@@ -1,0 +1,113 @@
+"""How the words of a command line become arguments, and what `--help` says."""
+
+import argparse
+import textwrap
+from collections.abc import Sequence
+
+from gangline_client.verbs import CHAPTERS, HANDOVERS, VERBS, Verb
+
+TEXT_WIDTH = 100
+FORMATS = ("table", "wide", "json", "yaml", "name")
+
+INTRODUCTION = "Gangline schedules GPU jobs: submit them, see why they wait, follow them, divide the machines fairly."
+FIRST_STEPS = """\
+First steps:
+  gangline up                                   start the platform on this machine
+  gangline run --gpus 1 -- python train.py      run something, see its output, get its exit code
+  gangline queue                                who waits, and why
+
+`gangline VERB --help` has the flags of a verb. The platform is found by --url and --token, GANGLINE_URL and
+GANGLINE_TOKEN, the contexts file (`gangline context`), or by itself when it runs on this machine.
+"""
+
+
+class Formatter(argparse.RawDescriptionHelpFormatter):
+    """Keeps our line breaks, and gives flags enough room."""
+
+    def __init__(self, prog: str) -> None:
+        """As wide as the terminal, up to 110 columns."""
+        super().__init__(prog, max_help_position=32, width=min(110, _columns()))
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of all verbs."""
+    parser = argparse.ArgumentParser(
+        prog="gangline", usage="gangline VERB [ARGUMENTS]", add_help=False, formatter_class=Formatter
+    )
+    _add_common(parser)
+    parser.add_argument("--help", "-h", action="store_true", dest="help_wanted")
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB")
+    for verb in VERBS:
+        inner = verbs.add_parser(verb.name, prog=f"gangline {verb.name}", help=verb.summary, formatter_class=Formatter)
+        _add_verb(inner, verb)
+    return parser
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """The arguments; prints usage and leaves with 2 for what cannot be understood, as argparse does."""
+    parser = build_parser()
+    args = parser.parse_args(list(argv))
+    if args.verb is None and not args.help_wanted:
+        parser.error("which verb? See `gangline --help`.")
+    return args
+
+
+def overview() -> str:
+    """What `gangline --help` prints."""
+    lines = [INTRODUCTION, "", "Platform"]
+    lines += [f"  {each.name:<11}{each.summary}" for each in HANDOVERS]
+    for chapter in CHAPTERS:
+        lines += ["", chapter]
+        lines += [f"  {verb.name:<11}{verb.summary}" for verb in VERBS if verb.chapter == chapter]
+    return "\n".join([*lines, "", FIRST_STEPS]).rstrip()
+
+
+def _add_verb(parser: argparse.ArgumentParser, verb: Verb) -> None:
+    parser.description = verb.summary[0].upper() + verb.summary[1:] + "."
+    verb.flags(parser)
+    for inner in _inner(parser):
+        inner.formatter_class = Formatter
+        _add_common(inner, inherited=True, online=not verb.offline)
+        inner.usage = _usage(inner)
+    _add_common(parser, inherited=True, online=not verb.offline)
+    parser.description = textwrap.fill(parser.description, TEXT_WIDTH)
+    parser.usage = _usage(parser)
+
+
+def _usage(parser: argparse.ArgumentParser) -> str:
+    """The command in one line: its name, that it has flags, and what must follow."""
+    formatter = parser._get_formatter()
+    rest = formatter._format_actions_usage(parser._get_positional_actions(), [])
+    return f"{parser.prog} [FLAGS] {rest}".rstrip()
+
+
+def _inner(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
+    """The parsers of a verb's own acts, such as `quota set`."""
+    found: list[argparse.ArgumentParser] = []
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            found.extend(action.choices.values())
+    return found
+
+
+def _add_common(parser: argparse.ArgumentParser, *, inherited: bool = False, online: bool = True) -> None:
+    """Flags that may stand before or behind the verb; the inner ones do not reset what the outer ones said."""
+    group = parser.add_argument_group("everywhere")
+
+    def default(value: str) -> str:
+        return argparse.SUPPRESS if inherited else value
+
+    group.add_argument("--output", "-o", choices=FORMATS, default=default("table"), help="form of the answer")
+    if not online:
+        return
+    group.add_argument("--url", default=default(""), help="address of the platform")
+    group.add_argument(
+        "--token", default=default(""), help="access token; GANGLINE_TOKEN keeps it out of process lists"
+    )
+    group.add_argument("--context", default=default(""), metavar="NAME", help="context of the contexts file")
+
+
+def _columns() -> int:
+    import shutil
+
+    return shutil.get_terminal_size().columns
