@@ -34,11 +34,13 @@ def reading(store: str) -> tuple[str, ...]:
 FOLLOWING = (
     "$JS.API.STREAM.NAMES",
     "$JS.FC.>",
-    *(f"$JS.API.STREAM.{verb}.{store}" for verb in ("INFO", "CREATE", "UPDATE") for store in STORES),
+    *(f"$JS.API.STREAM.INFO.{store}" for store in STORES),
     *reading(LOG.name),
     *reading(f"OBJ_{SNAPSHOTS}"),
 )
-"""Every service makes what is missing and folds the log, from a snapshot on."""
+"""Everybody folds the log, from a snapshot on."""
+MAKING = tuple(f"$JS.API.STREAM.{verb}.{store}" for verb in ("CREATE", "UPDATE") for store in STORES)
+"""Services make streams that are missing; agents, which run on machines of others, find them."""
 LEADING = (f"$KV.{LEASES.name}.>", *reading(f"KV_{LEASES.name}"))
 """Those that write a lane lead it by a lease."""
 
@@ -89,4 +91,5 @@ OWN: dict[str, Rights] = {
 def rights(service: str) -> Rights:
     """All rights of a service's user, which is named like the service; its answers come to an inbox of its own."""
     own = OWN[service]
-    return Rights(publish=(*FOLLOWING, *own.publish), subscribe=(f"_INBOX.{service}.>", *own.subscribe))
+    making = () if service == "agent" else MAKING
+    return Rights(publish=(*FOLLOWING, *making, *own.publish), subscribe=(f"_INBOX.{service}.>", *own.subscribe))

@@ -8,9 +8,10 @@ import os
 import sys
 from pathlib import Path
 
+from gangline_embedded.nats_users import service_user
 from gangline_kit.ids import Ids, SystemIds
 from gangline_kit.nats_server import NatsUser, authorization
-from gangline_wire.rights import OWN, rights
+from gangline_wire.rights import OWN
 
 SECRET_BYTES = 24
 FILE_MODE = 0o600
@@ -25,12 +26,6 @@ def make_keys(folder: Path, ids: Ids) -> tuple[NatsUser, ...]:
     _write(draft, authorization(users))
     draft.replace(folder / "users.conf")
     return users
-
-
-def service_user(service: str, *, password: str) -> NatsUser:
-    """The NATS user of a service with exactly its rights."""
-    allowed = rights(service)
-    return NatsUser(name=service, password=password, publish=allowed.publish, subscribe=allowed.subscribe)
 
 
 def _password(path: Path, ids: Ids) -> str:

@@ -1,6 +1,5 @@
 """The Dockerfile builds from what is there, from the hash lock, and its result runs as nobody special."""
 
-import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
