@@ -10,7 +10,7 @@ import pytest_asyncio
 from gangline_embedded.keys import make_keys
 from gangline_kit.bus import Bus, BusConfig
 from gangline_kit.clock import SystemClock
-from gangline_kit.errors import TemporaryError
+from gangline_kit.errors import PermanentError
 from gangline_kit.ids import SystemIds
 from gangline_kit.nats_server import NatsServer
 from gangline_wire import subjects
@@ -88,7 +88,7 @@ async def test_only_agents_read_sealed_values(connect: Connect) -> None:
     assert await (await connect("agent")).kv(SECRETS.name).get("7") is not None
     for service in sorted(set(OWN) - {"agent"}):
         bus = await connect(service)
-        with pytest.raises(TemporaryError):
+        with pytest.raises(PermanentError):
             await bus.connection.request(
                 f"$JS.API.STREAM.MSG.GET.KV_{SECRETS.name}",
                 b'{"last_by_subj": "$KV.GANGLINE_SECRETS.7"}',
@@ -102,7 +102,7 @@ async def test_leaders_renew_leases_and_the_gateway_cannot(connect: Connect) -> 
     revision = await queue.kv(LEASES.name).create("queue.default", b"me")
     await queue.kv(LEASES.name).update("queue.default", b"me still", revision)
     gateway = await connect("gateway")
-    with pytest.raises(TemporaryError):
+    with pytest.raises(PermanentError):
         await gateway.append(f"$KV.{LEASES.name}.queue.default", b"mine", timeout_s=DENIED_S)
 
 

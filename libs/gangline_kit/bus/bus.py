@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 APPEND_TIMEOUT_S = 5.0
 REQUESTS_IN_FLIGHT_MAX = 4096
 """Requests one `serve` works on at a time; more are answered "busy"."""
-DRAIN_S_MAX = 5.0
+DRAIN_S_MAX = 2.0
 PROBLEM = "Gangline-Problem"
 """Header of an answer that is an error: "temporary" or "permanent"."""
 RETRY_AFTER = "Gangline-Retry-After"

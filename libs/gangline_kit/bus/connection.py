@@ -59,7 +59,8 @@ class Connection:
         self.failure: str = ""
         """Why the connection is closed for good; empty while it lives."""
         self._connected = asyncio.Event()
-        self._waiting: dict[str, asyncio.Future[Msg]] = {}
+        self._waiting: dict[str, tuple[asyncio.Future[Msg], str]] = {}
+        """Requests in flight: the answer to come and the subject, by token."""
         self._count = 0
         self._inbox = ""
         self._closing = False
@@ -156,6 +157,7 @@ class Connection:
         Raises:
             TemporaryError: not connected, or nobody listens: it was not carried out.
             OutcomeUnknownError: no answer in time, or the connection broke meanwhile.
+            PermanentError: the server says we may not use this subject.
         """
         self.check()
         if not self.is_connected:
@@ -164,8 +166,8 @@ class Connection:
         self._count += 1
         token = f"{self._count:x}"
         answer: asyncio.Future[Msg] = loop.create_future()
-        self._waiting[token] = answer
-        timer = loop.call_later(timeout_s, self._expire, token, subject)
+        self._waiting[token] = answer, subject
+        timer = loop.call_later(timeout_s, self._expire, token)
         try:
             await self._send(subject, data, f"{self._inbox}.{token}", headers)
             message = await answer
@@ -223,26 +225,35 @@ class Connection:
     # --- what the client tells us -------------------------------------------------------------------------
 
     async def _answer(self, message: Msg) -> None:
-        answer = self._waiting.get(message.subject.rpartition(".")[2])
-        if answer is not None and not answer.done():
-            answer.set_result(message)
+        waiting = self._waiting.get(message.subject.rpartition(".")[2])
+        if waiting is not None and not waiting[0].done():
+            waiting[0].set_result(message)
 
-    def _expire(self, token: str, subject: str) -> None:
-        answer = self._waiting.get(token)
-        if answer is not None and not answer.done():
+    def _expire(self, token: str) -> None:
+        answer, subject = self._waiting[token]
+        if not answer.done():
             answer.set_exception(OutcomeUnknownError(f"{subject}: no answer in time"))
 
     def _fail_waiting(self, why: str) -> None:
-        for answer in self._waiting.values():
+        for answer, _ in self._waiting.values():
             if not answer.done():
                 answer.set_exception(OutcomeUnknownError(why))
 
     async def _on_error(self, error: Exception) -> None:
         # The client reports every refused connection try here; only what we do not expect is worth a line.
-        if isinstance(error, (OSError, NatsError, TimeoutError)):
+        if "permissions violation" in str(error).lower():
+            self._deny(str(error))
+        elif isinstance(error, (OSError, NatsError, TimeoutError)):
             log.debug("bus: %r", error)
         else:
             log.error("bus: a callback failed", exc_info=error)
+
+    def _deny(self, text: str) -> None:
+        """The server answers what we may not do on the side, in lower case; the request itself would run into time."""
+        log.error("bus: %s", text)
+        for answer, subject in self._waiting.values():
+            if not answer.done() and f'"{subject.lower()}"' in text.lower():
+                answer.set_exception(PermanentError(f"{subject}: user {self.config.user!r} has no right to it"))
 
     async def _on_disconnected(self) -> None:
         self._connected.clear()
