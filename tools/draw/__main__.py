@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from draw import configuration, messages, metrics, reasons, states
+from draw import configuration, formula, messages, metrics, reasons, states
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -13,6 +13,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "messages.md": messages.page,
     "states.md": states.page,
     "reasons.md": reasons.page,
+    "formula.md": formula.page,
     "metrics.md": metrics.page,
     "configuration.md": configuration.page,
 }
