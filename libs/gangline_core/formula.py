@@ -9,13 +9,14 @@ parsed, every node is checked against a short list, and only then turned into ar
 import ast
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from functools import lru_cache, reduce
 
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from gangline_core.factors import probe_values
+from gangline_core.factors import FACTORS, probe_values
 
 Column = NDArray[np.float64]
 """One number per job."""
@@ -24,6 +25,7 @@ Columns = Callable[[str], Column]
 
 FORMULA_LENGTH_MAX = 1_000
 TERMS_MAX = 64
+DEPTH_MAX = 100
 MILLIONTHS = 1_000_000
 """Scores and their terms are integers in millionths."""
 TERM_MAX = 1e11
@@ -88,11 +90,24 @@ def _parse(text: str) -> ast.expr:
     if len(text) > FORMULA_LENGTH_MAX:
         raise FormulaError(f"the formula has {len(text)} characters; at most {FORMULA_LENGTH_MAX} are allowed")
     try:
-        return ast.parse(text.strip(), mode="eval").body
+        tree = ast.parse(text.strip(), mode="eval").body
     except SyntaxError as error:
         raise FormulaError(f"not an expression: {error.msg} at character {error.offset}") from None
     except (ValueError, RecursionError, MemoryError):
         raise FormulaError("not an expression that can be read") from None
+    if _depth(tree) > DEPTH_MAX:
+        raise FormulaError(f"the formula is nested more than {DEPTH_MAX} levels deep")
+    return tree
+
+
+def _depth(tree: ast.expr) -> int:
+    """How deep the tree is, found without recursion."""
+    level: list[ast.AST] = [tree]
+    depth = 0
+    while level:
+        depth += 1
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+    return depth
 
 
 def _summands(node: ast.expr, *, is_minus: bool = False) -> Iterator[tuple[ast.expr, bool]]:
@@ -130,10 +145,6 @@ def _check_names(tree: ast.expr) -> None:
 
 
 def _nearest(name: str) -> str:
-    from difflib import get_close_matches
-
-    from gangline_core.factors import FACTORS
-
     near = get_close_matches(name, FACTORS, n=1)
     return f"did you mean {near[0]}?" if near else ""
 
