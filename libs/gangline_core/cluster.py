@@ -59,6 +59,16 @@ class Node(Struct, frozen=True, omit_defaults=True):
         return not (self.drained or self.lost or self.problem)
 
 
+def model_of(node: Node, index: int) -> str:
+    """Model of the GPU with this index; empty when the node does not report it (indexes may have gaps)."""
+    return next((gpu.model for gpu in node.gpus if gpu.index == index), "")
+
+
+def gpu_span(node: Node) -> int:
+    """How long a list by GPU index must be to hold every GPU the node reports."""
+    return max((gpu.index for gpu in node.gpus), default=-1) + 1
+
+
 class Pool(Struct, frozen=True, omit_defaults=True):
     """A logical domain of nodes with its own queue and placement leader."""
 
@@ -112,7 +122,7 @@ class NodeUse:
         self.cpu_milli += sign * task.cpu_milli
         self.memory_mib += sign * task.memory_mib
         for share in task.gpus:
-            self._reach(share.index)
+            self.reach(share.index + 1)
             self.gpu_milli[share.index] += sign * share.milli
             self.gpu_memory_mib[share.index] += sign * share.memory_mib
         for device, count in task.devices.items():
@@ -122,9 +132,9 @@ class NodeUse:
         else:
             self.tasks.pop(task.id, None)
 
-    def _reach(self, index: int) -> None:
-        """Keep room in the lists for a GPU the node no longer reports but a task still holds."""
-        missing = index + 1 - len(self.gpu_milli)
+    def reach(self, gpu_count: int) -> None:
+        """Make the lists long enough; they never get shorter, since a task may hold a GPU no longer reported."""
+        missing = gpu_count - len(self.gpu_milli)
         if missing > 0:
             self.gpu_milli.extend([0] * missing)
             self.gpu_memory_mib.extend([0] * missing)

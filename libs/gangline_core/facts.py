@@ -236,6 +236,9 @@ class RoundDecided(FactBase, frozen=True, tag=True):
     reservations: tuple[Reservation, ...] = ()
     """All reservations that now hold; those not listed are gone."""
     unplaced: int = 0
+    """Candidates that did not start in this round."""
+    unseen: int = 0
+    """Those of them that were not looked at, because the round was full; the next round follows at once."""
     digest: str = ""
     """Digest of the state the decision was made on."""
 

@@ -22,18 +22,15 @@ from gangline_core.fold_jobs import (
     forget_ended,
     give_up,
     hold,
-    order_stop,
+    keep_claim,
     set_reason,
     shrink,
-    task_exited,
-    task_started,
-    tasks_empty,
-    tasks_lost,
 )
+from gangline_core.fold_tasks import gpu_failed, task_exited, task_started, tasks_empty, tasks_lost
 from gangline_core.groups import ancestors, user_key
 from gangline_core.ids import NodeId
-from gangline_core.job import IllegalMoveError, Outcome
-from gangline_core.reasons import Reason, ReasonCode
+from gangline_core.job import ENDS, IllegalMoveError, JobState
+from gangline_core.spec import is_elastic
 from gangline_core.state import SUBMITS_KEPT, OpenRound, PoolState, State, count
 from gangline_core.step import Step
 
@@ -85,7 +82,21 @@ def apply(state: State, message: Message, *, strict: bool = False) -> Step:
                 raise
             step.alarms.append(f"message {message.seq}, {type(fact).__name__}: {error}")
     forget_ended(state)
+    if _stirs(state, step):
+        kept.changed_seq = message.seq
     return step
+
+
+def _stirs(state: State, step: Step) -> bool:
+    """True when a round may come out differently after this than before."""
+    if step.freed or step.nodes or step.settings or step.voided:
+        return True
+    for moved in step.moves:
+        if moved.after == JobState.WAITING or moved.after in ENDS:
+            return True
+        if moved.after == JobState.RUNNING and is_elastic(state.kept.jobs[moved.job].spec):
+            return True
+    return False
 
 
 def _leadership_taken(state: State, fact: f.LeadershipTaken, step: Step) -> None:
@@ -174,6 +185,7 @@ def _token_revoked(state: State, fact: f.TokenRevoked, step: Step) -> None:
 def _round_opened(state: State, fact: f.RoundOpened, step: Step) -> None:
     pool = state.kept.pools[fact.pool]
     pool.rounds = fact.round
+    pool.opened_seq = step.seq
     pool.open_round = OpenRound(opened=fact, seq=step.seq, at=step.at)
     for kept_out in fact.kept_out:
         for job in kept_out.jobs:
@@ -186,6 +198,10 @@ def _round_opened(state: State, fact: f.RoundOpened, step: Step) -> None:
 
 def _round_decided(state: State, fact: f.RoundDecided, step: Step) -> None:
     pool = state.kept.pools[fact.pool]
+    opened = pool.open_round.opened if pool.open_round is not None else None
+    if opened is not None and opened.round != fact.round:
+        step.alarms.append(f"round {fact.round} of pool {fact.pool} was decided while {opened.round} is open")
+        return
     pool.open_round = None
     pool.decided_seq, pool.decided_at = step.seq, step.at
     pool.reservations = fact.reservations
@@ -199,21 +215,30 @@ def _round_decided(state: State, fact: f.RoundDecided, step: Step) -> None:
         add_placement(state, placement, step)
     for growth in fact.growths:
         add_growth(state, growth, step)
-    for eviction in fact.evictions:
-        evict(state, eviction, step)
-    for less in fact.shrinks:
-        shrink(state, less, step)
-    for claim in fact.claims:
-        state.put_claim(claim)
-        victims = len(claim.victims)
-        set_reason(state, claim.job, Reason(ReasonCode.WAITING_FOR_VICTIMS, {"victims": victims}), step)
+    _clear_room(state, fact, step)
     step.decided.append(fact.pool)
+    in_view = len(opened.candidates) - fact.unseen if opened is not None else 0
+    if opened is not None and fact.placements and opened.waiting > in_view:
+        # Those at the front have started, so the next ones come into view.
+        state.kept.changed_seq = step.seq
+
+
+def _clear_room(state: State, fact: f.RoundDecided, step: Step) -> None:
+    """Claims whose job could still start make their victims stop; the victims of the others are left alone."""
+    void = {claim.job for claim in fact.claims if not keep_claim(state, claim, step)}
+    for eviction in fact.evictions:
+        if eviction.beneficiary not in void:
+            evict(state, eviction, step)
+    for less in fact.shrinks:
+        if less.beneficiary not in void:
+            shrink(state, less, step)
 
 
 def _resize_proposed(state: State, fact: f.ResizeProposed, step: Step) -> None:
     pool = state.kept.pools.get(fact.pool)
     if pool is not None and fact.job in state.kept.jobs:
         pool.proposals[fact.job] = fact
+        pool.proposed_seq = step.seq
         step.touched = True
 
 
@@ -260,11 +285,7 @@ def _node_lost(state: State, fact: f.NodeLost, step: Step) -> None:
 
 def _gpu_failed(state: State, fact: f.GpuFailed, step: Step) -> None:
     _set_gpu(state, fact.node, fact.gpu, healthy=False, problem=fact.problem, step=step)
-    for task_id in list(state.node_tasks.get(fact.node, {})):
-        task = state.kept.tasks[task_id]
-        if any(share.index == fact.gpu for share in task.gpus):
-            reason = Reason(ReasonCode.GPU_FAILED, {"gpu": fact.gpu, "node": fact.node})
-            order_stop(state, task.job, Outcome.REQUEUED, reason, step)
+    gpu_failed(state, fact.node, fact.gpu, step)
 
 
 def _gpu_healthy(state: State, fact: f.GpuHealthy, step: Step) -> None:

@@ -1,10 +1,15 @@
 """Does a placement still hold? One pure check, used where a decision is applied and where a claim is honoured."""
 
-from gangline_core.facts import Growth, Placement, TaskPlacement
-from gangline_core.ids import NodeId
-from gangline_core.job import JobState
+from collections.abc import Iterable
+
+from gangline_core.cluster import Node, model_of
+from gangline_core.facts import Claim, Growth, Placement, TaskPlacement
+from gangline_core.ids import NodeId, TaskId
+from gangline_core.job import Job, JobState, Task
+from gangline_core.quota import JOBS, Ledger
+from gangline_core.reasons import sentence
 from gangline_core.spec import GPU_MILLI
-from gangline_core.state import State
+from gangline_core.state import State, count
 
 
 def placement_fault(state: State, placement: Placement | Growth) -> str | None:
@@ -12,54 +17,106 @@ def placement_fault(state: State, placement: Placement | Growth) -> str | None:
     job = state.job(placement.job)
     if job is None:
         return "job is gone"
-    if isinstance(placement, Growth):
-        if job.state not in (JobState.RUNNING, JobState.RESIZING) or job.attempt != placement.attempt:
-            return f"job is {job.state}"
-        taken = {(state.kept.tasks[task].role, state.kept.tasks[task].index) for task in job.tasks}
-        if any((task.role, task.index) in taken for task in placement.tasks):
-            return "member exists already"
-    elif job.state != JobState.WAITING or placement.attempt != job.attempt + 1:
+    fault = _growth_fault(job, placement) if isinstance(placement, Growth) else _start_fault(job, placement)
+    return fault or room_fault(state, placement.tasks) or limit_fault(state, job, placement)
+
+
+def claim_fault(state: State, claim: Claim) -> str | None:
+    """Why the claim's job could not start there even with the claim's victims gone; None when it could."""
+    job = state.job(claim.job)
+    if job is None:
+        return "job is gone"
+    return _start_fault(job, claim.placement) or room_fault(state, claim.placement.tasks, without=claim.victims)
+
+
+def _start_fault(job: Job, placement: Placement) -> str | None:
+    if job.state != JobState.WAITING or placement.attempt != job.attempt + 1:
         return f"job is {job.state}"
-    return room_fault(state, placement.tasks)
+    return None
 
 
-def room_fault(state: State, tasks: tuple[TaskPlacement, ...]) -> str | None:
-    """Which node cannot hold its part of these tasks beside what it already has; None when all can."""
+def _growth_fault(job: Job, growth: Growth) -> str | None:
+    if job.state not in (JobState.RUNNING, JobState.RESIZING) or job.attempt != growth.attempt:
+        return f"job is {job.state}"
+    if any(task.index < job.next_index.get(task.role, 0) for task in growth.tasks):
+        return "member exists already"
+    return None
+
+
+def limit_fault(state: State, job: Job, placement: Placement | Growth) -> str | None:
+    """The limit that booking this would break, because it was lowered or used up since the decision."""
+    amounts = placed_amounts(state, placement.tasks)
+    if isinstance(placement, Placement):
+        amounts[JOBS] = 1
+    reason = Ledger(state).fault(job, amounts)
+    return sentence(reason) if reason is not None else None
+
+
+def placed_amounts(state: State, tasks: Iterable[TaskPlacement]) -> dict[str, int]:
+    """What these tasks count against quotas once they stand there, by dimension, zeros left out."""
+    amounts: dict[str, int] = {}
+    for task in tasks:
+        milli = sum(share.milli for share in task.gpus)
+        count(amounts, "gpu_milli", milli)
+        count(amounts, "cpu_milli", task.cpu_milli)
+        count(amounts, "memory_mib", task.memory_mib)
+        if milli:
+            count(amounts, f"gpu_milli:{model_of(state.kept.nodes[task.node], task.gpus[0].index)}", milli)
+    return amounts
+
+
+def room_fault(state: State, tasks: tuple[TaskPlacement, ...], without: tuple[TaskId, ...] = ()) -> str | None:
+    """Which node cannot hold its part of these tasks beside what it has, less `without`; None when all can."""
     by_node: dict[NodeId, list[TaskPlacement]] = {}
     for task in tasks:
         by_node.setdefault(task.node, []).append(task)
+    leaving: dict[NodeId, list[Task]] = {}
+    for gone in (state.kept.tasks[name] for name in without if name in state.kept.tasks):
+        leaving.setdefault(gone.node, []).append(gone)
     for node_id, places in by_node.items():
-        fault = _node_fault(state, node_id, places)
+        node = state.kept.nodes.get(node_id)
+        if node is None or not node.takes_work:
+            return f"node {node_id} takes no work"
+        fault = _scalar_fault(state, node, places, leaving.get(node_id, []))
+        fault = fault or _gpu_fault(state, node, places, leaving.get(node_id, []))
         if fault is not None:
             return fault
     return None
 
 
-def _node_fault(state: State, node_id: NodeId, places: list[TaskPlacement]) -> str | None:
-    node = state.kept.nodes.get(node_id)
-    if node is None or not node.takes_work:
-        return f"node {node_id} takes no work"
-    use = state.use[node_id]
-    if use.cpu_milli + sum(place.cpu_milli for place in places) > node.cpu_milli:
-        return f"CPU of {node_id} is taken"
-    if use.memory_mib + sum(place.memory_mib for place in places) > node.memory_mib:
-        return f"memory of {node_id} is taken"
-    for device in {device for place in places for device in place.devices}:
+def _scalar_fault(state: State, node: Node, places: list[TaskPlacement], leaving: list[Task]) -> str | None:
+    use = state.use[node.id]
+    cpu_milli = use.cpu_milli + sum(p.cpu_milli for p in places) - sum(t.cpu_milli for t in leaving)
+    if cpu_milli > node.cpu_milli and any(place.cpu_milli for place in places):
+        return f"CPU of {node.id} is taken"
+    memory_mib = use.memory_mib + sum(p.memory_mib for p in places) - sum(t.memory_mib for t in leaving)
+    if memory_mib > node.memory_mib and any(place.memory_mib for place in places):
+        return f"memory of {node.id} is taken"
+    for device in sorted({device for place in places for device in place.devices}):
         wanted = sum(place.devices.get(device, 0) for place in places)
-        if use.devices.get(device, 0) + wanted > node.devices.get(device, 0):
-            return f"{device} of {node_id} is taken"
+        kept = use.devices.get(device, 0) - sum(task.devices.get(device, 0) for task in leaving)
+        if kept + wanted > node.devices.get(device, 0):
+            return f"{device} of {node.id} is taken"
+    return None
+
+
+def _gpu_fault(state: State, node: Node, places: list[TaskPlacement], leaving: list[Task]) -> str | None:
+    use = state.use[node.id]
     gpus = {gpu.index: gpu for gpu in node.gpus}
     milli: dict[int, int] = {}
     memory: dict[int, int] = {}
+    for share in (share for task in leaving for share in task.gpus):
+        milli[share.index] = milli.get(share.index, 0) - share.milli
+        memory[share.index] = memory.get(share.index, 0) - share.memory_mib
     for share in (share for place in places for share in place.gpus):
         gpu = gpus.get(share.index)
         if gpu is None or not gpu.healthy:
-            return f"GPU {share.index} of {node_id} is not usable"
+            return f"GPU {share.index} of {node.id} is not usable"
         milli[share.index] = milli.get(share.index, 0) + share.milli
         memory[share.index] = memory.get(share.index, 0) + share.memory_mib
         if (
             use.gpu_milli[share.index] + milli[share.index] > GPU_MILLI
             or use.gpu_memory_mib[share.index] + memory[share.index] > gpu.memory_mib
         ):
-            return f"GPU {share.index} of {node_id} is taken"
+            return f"GPU {share.index} of {node.id} is taken"
     return None

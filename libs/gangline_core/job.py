@@ -166,7 +166,7 @@ class Job(Struct, frozen=True, omit_defaults=True):
     state: JobState
     submitted_ms: int
     queued_ms: int
-    """Since when the job waits in its present turn; starts again only when the job itself was released from hold."""
+    """Since when the job waits in its present turn; what it waited in earlier turns is in `waited_ms`."""
     submitted_by: str = ""
     attempt: int = 0
     """How often the job has been placed; the first run is 1."""
@@ -174,6 +174,8 @@ class Job(Struct, frozen=True, omit_defaults=True):
     """Live tasks of the present attempt, which are also its allocations."""
     sizes: dict[str, int] = {}
     """Tasks per role that the job now has or is growing to; empty before the first placement."""
+    next_index: dict[str, int] = {}
+    """Per role the next task index of the present attempt; the index of a member that left is not used again."""
     reason: Reason | None = None
     """Why the job is not running, or why it ended."""
     outcome: Outcome | None = None

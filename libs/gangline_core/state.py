@@ -7,11 +7,13 @@ stands still while they run. `Kept` is the part a snapshot holds; everything els
 import msgspec
 from msgspec import Struct
 
-from gangline_core.cluster import Node, NodeUse, Policy, Pool
+from gangline_core.capacity import Room
+from gangline_core.cluster import Node, NodeUse, Policy, Pool, gpu_span
 from gangline_core.facts import Claim, Reservation, ResizeProposed, RoundOpened, UsageCharged
 from gangline_core.groups import ROOT, Group, Token, User, ancestors, user_key
 from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.job import ENDS, LIVE, Job, JobState, Task, TaskState
+from gangline_core.ports import Ports
 from gangline_core.spec import Resources
 
 ENDED_JOBS_KEPT = 20_000
@@ -36,6 +38,10 @@ class PoolState(Struct):
     rounds: int = 0
     """Number of the last opened round."""
     open_round: OpenRound | None = None
+    opened_seq: int = 0
+    """Log sequence of the last opened round."""
+    proposed_seq: int = 0
+    """Log sequence of the last proposed size."""
     decided_seq: int = 0
     decided_at: int = 0
     reservations: tuple[Reservation, ...] = ()
@@ -51,6 +57,8 @@ class Kept(Struct):
     """Head of the hash chain of all applied messages."""
     at: int = 0
     """Latest time seen in the log, in ms."""
+    changed_seq: int = 0
+    """Log sequence of the last message after which a round may come out differently."""
     next_job: int = 1
     jobs: dict[JobId, Job] = {}
     tasks: dict[TaskId, Task] = {}
@@ -93,19 +101,29 @@ class State:
         self.unfinished: dict[str, int] = {}
         """Unfinished jobs per group path (ancestors included) and user_key."""
         self.waiting: dict[str, dict[JobId, None]] = {}
-        """Jobs in state waiting, per pool, by id."""
+        """Jobs in state waiting, per pool."""
+        self.live: dict[str, dict[JobId, None]] = {}
+        """Jobs that may hold resources, per pool."""
+        self.running: dict[str, int] = {}
+        """Live jobs per group path (ancestors included) and user_key."""
+        self.ports = Ports()
+        """Ports on which live gangs meet, per address."""
         self.names: dict[tuple[str, str], JobId] = {}
         """Unfinished job by (user_key, name)."""
         self.shapes: dict[JobId, int] = {}
         """Shape number of every waiting job: equal numbers ask for exactly the same."""
-        self._shape_numbers: dict[bytes, int] = {}
+        self._shape_numbers: dict[bytes, list[int]] = {}
+        """Shape key -> its number and how many waiting jobs have it."""
+        self._shapes_seen = 0
+        self._rooms: dict[str, Room] = {}
+        self._touched: dict[NodeId, None] = {}
         self.stopping_tasks: dict[TaskId, None] = {}
         """Live tasks that were told to stop."""
         self._derive()
 
     def _derive(self) -> None:
         for node in self.kept.nodes.values():
-            self.use[node.id] = NodeUse(len(node.gpus))
+            self.use[node.id] = NodeUse(gpu_span(node))
             self.node_tasks.setdefault(node.id, {})
         for task in self.kept.tasks.values():
             self.index_task(task)
@@ -130,9 +148,25 @@ class State:
         """Nodes of the pool in id order."""
         return sorted((node for node in self.kept.nodes.values() if node.pool == pool), key=lambda node: node.id)
 
+    def room(self, pool: str) -> Room:
+        """What is free on the pool's nodes now; read it, and copy it before changing it."""
+        for node_id in self._touched:
+            node = self.kept.nodes.get(node_id)
+            for name, room in list(self._rooms.items()):
+                if not room.follows(node_id, node if node is not None and node.pool == name else None):
+                    del self._rooms[name]
+                elif node is not None and node.pool == name:
+                    room.refresh(node, self.use[node_id])
+        self._touched.clear()
+        if pool not in self._rooms:
+            room = self._rooms[pool] = Room.of(self.nodes_of(pool))
+            for node in room.nodes:
+                room.refresh(node, self.use[node.id])
+        return self._rooms[pool]
+
     def live_jobs(self) -> list[Job]:
         """Jobs that may hold resources, by id."""
-        return [job for _, job in sorted(self.kept.jobs.items()) if job.state in LIVE]
+        return [self.kept.jobs[job] for job in sorted(job for jobs in self.live.values() for job in jobs)]
 
     # --- indexes: called by the fold only ----------------------------------------------------------------
 
@@ -142,21 +176,27 @@ class State:
             return
         if job.state == JobState.WAITING:
             self.waiting.setdefault(job.spec.pool, {})[job.id] = None
-            self.shapes[job.id] = self._shape(job)
+            self.shapes[job.id] = self._enter_shape(job)
+        elif job.state in LIVE:
+            self.live.setdefault(job.spec.pool, {})[job.id] = None
         holder = user_key(job.spec.group, job.spec.user)
         self.names[holder, job.spec.name] = job.id
         for path in (*ancestors(job.spec.group), holder):
-            self.unfinished[path] = self.unfinished.get(path, 0) + 1
+            count(self.unfinished, path, 1)
+            count(self.running, path, 1 if job.state in LIVE else 0)
 
     def drop_job(self, job: Job) -> None:
         """Take a job out of the derived indexes (before it changes or ends)."""
         self.waiting.get(job.spec.pool, {}).pop(job.id, None)
-        self.shapes.pop(job.id, None)
+        self.live.get(job.spec.pool, {}).pop(job.id, None)
+        if self.shapes.pop(job.id, None) is not None:
+            self._leave_shape(job)
         holder = user_key(job.spec.group, job.spec.user)
         if self.names.get((holder, job.spec.name)) == job.id:
             del self.names[holder, job.spec.name]
         for path in (*ancestors(job.spec.group), holder):
             count(self.unfinished, path, -1)
+            count(self.running, path, -1 if job.state in LIVE else 0)
 
     def index_task(self, task: Task) -> None:
         """Book a task's room on its node and in its group's usage."""
@@ -167,23 +207,31 @@ class State:
         self.node_tasks.setdefault(task.node, {})[task.id] = None
         if task.stop:
             self.stopping_tasks[task.id] = None
+        if task.rank == 0:
+            self.ports.take(task.endpoint)
         if task.state != TaskState.LOST:
             self._charge(task, 1)
+        self._touched[task.node] = None
 
     def drop_task(self, task: Task) -> None:
         """Give a task's room back."""
         self.use[task.node].add(task, -1)
         self.node_tasks[task.node].pop(task.id, None)
         self.stopping_tasks.pop(task.id, None)
+        if task.rank == 0:
+            self.ports.give(task.endpoint)
         if task.state != TaskState.LOST:
             self._charge(task, -1)
+        self._touched[task.node] = None
 
     def put_node(self, node: Node) -> None:
         """Enter a node, new or changed."""
         if node.id not in self.use:
-            self.use[node.id] = NodeUse(len(node.gpus))
+            self.use[node.id] = NodeUse(0)
             self.node_tasks.setdefault(node.id, {})
+        self.use[node.id].reach(gpu_span(node))
         self.kept.nodes[node.id] = node
+        self._touched[node.id] = None
 
     def put_task(self, task: Task) -> None:
         """Enter a task, new or changed."""
@@ -227,10 +275,21 @@ class State:
             for dimension, amount in amounts.items():
                 count(usage, dimension, sign * amount)
 
-    def _shape(self, job: Job) -> int:
-        """Number of what the job asks for; equal asks share one."""
+    def _enter_shape(self, job: Job) -> int:
+        """Number of what the job asks for; equal asks share one while any of them waits."""
+        known = self._shape_numbers.get(key := shape_key(job))
+        if known is None:
+            self._shapes_seen += 1
+            known = self._shape_numbers[key] = [self._shapes_seen, 0]
+        known[1] += 1
+        return known[0]
+
+    def _leave_shape(self, job: Job) -> None:
         key = shape_key(job)
-        return self._shape_numbers.setdefault(key, len(self._shape_numbers))
+        known = self._shape_numbers[key]
+        known[1] -= 1
+        if not known[1]:
+            del self._shape_numbers[key]
 
 
 def count(counts: dict[str, int], key: str, by: int) -> None:
@@ -272,6 +331,7 @@ def shape_key(job: Job) -> bytes:
             spec.group,
             spec.user,
             spec.pool,
+            spec.level,
             spec.service_class,
             spec.priority,
             spec.preemptible,
@@ -294,8 +354,12 @@ def fresh() -> Kept:
 
 
 def encode_snapshot(state: State) -> bytes:
-    """The state as canonical bytes: equal states give equal bytes."""
-    return msgspec.json.encode(state.kept, order="deterministic")
+    """The state as bytes: states that folded the same log give equal bytes, restored on the way or not.
+
+    Dictionaries keep the order in which the fold filled them, because that order is part of what is remembered:
+    which ended job or submission is forgotten first.
+    """
+    return msgspec.json.encode(state.kept)
 
 
 def decode_snapshot(data: bytes) -> State:

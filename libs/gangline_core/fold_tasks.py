@@ -1,0 +1,141 @@
+"""What agents saw of single tasks, and what that means for their jobs."""
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from gangline_core.facts import ExitCause, TaskExited, TaskStarted, UsageCharged
+from gangline_core.fold_life import fail_or_retry, finish_if_empty, move_job, order_stop, requeue, settle, staying
+from gangline_core.ids import JobId, NodeId, TaskId
+from gangline_core.job import LIVE, Job, JobState, Move, Outcome, Task, TaskState
+from gangline_core.reasons import Reason, ReasonCode
+from gangline_core.state import State
+from gangline_core.step import Step
+
+
+def task_started(state: State, fact: TaskStarted, step: Step) -> None:
+    """A member runs; when all do, so does the job."""
+    task = state.kept.tasks.get(fact.task)
+    if task is None or task.state != TaskState.PLACED:
+        return
+    state.put_task(replace(task, state=TaskState.STARTED, started_ms=step.at))
+    step.tasks.append(task.id)
+    job = state.kept.jobs[task.job]
+    if job.state == JobState.STARTING and all(t.state != TaskState.PLACED for t in state.tasks_of(job)):
+        _all_started(state, job, step)
+    elif job.state == JobState.RESIZING:
+        settle(state, job.id, step)
+
+
+def task_exited(state: State, fact: TaskExited, step: Step) -> None:
+    """A member's process ended: judge what that means for its job."""
+    task = state.kept.tasks.get(fact.task)
+    if task is None or task.state in (TaskState.EXITED, TaskState.LOST):
+        return
+    ended = replace(task, state=TaskState.EXITED, exited_ms=step.at, exit_code=fact.exit_code)
+    state.put_task(ended)
+    step.tasks.append(task.id)
+    job = state.kept.jobs[task.job]
+    if task.stop and job.state != JobState.STOPPING:
+        return
+    if fact.cause == ExitCause.EXITED and fact.exit_code == 0:
+        _one_succeeded(state, job, step)
+    elif not (task.stop and fact.cause in (ExitCause.STOPPED, ExitCause.EXITED)):
+        _one_failed(state, job, ended, fact, step)
+
+
+def tasks_empty(state: State, tasks: Iterable[TaskId], step: Step) -> None:
+    """The agent saw nothing left of these tasks: their room is free. A repeat changes nothing."""
+    jobs: dict[JobId, bool] = {}
+    for name in tasks:
+        task = state.kept.tasks.get(name)
+        if task is None:
+            continue
+        state.remove_task(task)
+        state.kept.uncharged[task.id] = _charge(task, step.at)
+        step.tasks.append(task.id)
+        step.freed = True
+        job = state.kept.jobs.get(task.job)
+        if job is not None and task.id in job.tasks:
+            state.put_job(replace(job, tasks=tuple(t for t in job.tasks if t != task.id)))
+            vanished = not task.stop and task.state != TaskState.EXITED
+            jobs[job.id] = jobs.get(job.id, False) or vanished
+    for job_id, vanished in jobs.items():
+        if vanished:
+            # Gone without a word about its end: a gang never goes on with a member missing.
+            requeue(state, job_id, Reason(ReasonCode.PROCESS_LOST, {"task": "unknown"}), step)
+        finish_if_empty(state, job_id, step)
+        settle(state, job_id, step)
+
+
+def tasks_lost(state: State, node: NodeId, step: Step) -> None:
+    """A node is lost: its tasks keep its room but leave their jobs, which go back to the queue."""
+    reason = Reason(ReasonCode.NODE_LOST, {"node": node})
+    for name in sorted(state.node_tasks.get(node, {})):
+        task = state.kept.tasks[name]
+        if task.state == TaskState.LOST:
+            continue
+        job = state.kept.jobs[task.job]
+        # Marked lost before the job stops, so that its usage ends here and nobody waits for its agent.
+        state.put_task(replace(task, state=TaskState.LOST, stop=True, stop_ms=step.at))
+        step.tasks.append(name)
+        state.put_job(replace(job, tasks=tuple(t for t in job.tasks if t != name)))
+        if not task.stop:
+            requeue(state, job.id, reason, step)
+        finish_if_empty(state, job.id, step)
+        settle(state, job.id, step)
+
+
+def gpu_failed(state: State, node: NodeId, gpu: int, step: Step) -> None:
+    """Jobs that use a GPU that failed stop and go back to the queue."""
+    reason = Reason(ReasonCode.GPU_FAILED, {"gpu": gpu, "node": node})
+    for name in sorted(state.node_tasks.get(node, {})):
+        task = state.kept.tasks.get(name)
+        if task is None or task.stop or task.state not in (TaskState.PLACED, TaskState.STARTED):
+            continue
+        if any(share.index == gpu for share in task.gpus) and state.kept.jobs[task.job].state in LIVE:
+            requeue(state, task.job, reason, step)
+
+
+def _all_started(state: State, job: Job, step: Step) -> Job:
+    first = job.first_started_ms or step.at
+    return move_job(state, replace(job, started_ms=step.at, first_started_ms=first), Move.ALL_STARTED, step)
+
+
+def _one_succeeded(state: State, job: Job, step: Step) -> None:
+    left = staying(state.tasks_of(job))
+    if job.state == JobState.STARTING and all(t.state != TaskState.PLACED for t in left):
+        # A member can be over before another has started; the job ran all the same.
+        job = _all_started(state, job, step)
+    if job.state != JobState.STOPPING and all(t.state == TaskState.EXITED for t in left):
+        order_stop(state, job.id, Outcome.SUCCEEDED, Reason(ReasonCode.COMPLETED), step)
+
+
+def _one_failed(state: State, job: Job, task: Task, fact: TaskExited, step: Step) -> None:
+    code = fact.exit_code if fact.exit_code is not None else -1
+    match fact.cause:
+        case ExitCause.TIME_LIMIT:
+            reason = Reason(ReasonCode.TIME_LIMIT, {"limit_s": job.spec.time_limit_s})
+            order_stop(state, job.id, Outcome.TIMED_OUT, reason, step)
+        case ExitCause.PROCESS_LOST | ExitCause.BUS_LOST:
+            requeue(state, job.id, Reason(ReasonCode.PROCESS_LOST, {"task": task.id}), step)
+        case ExitCause.GPU_FAILED:
+            gpu = task.gpus[0].index if task.gpus else -1
+            requeue(state, job.id, Reason(ReasonCode.GPU_FAILED, {"gpu": gpu, "node": task.node}), step)
+        case ExitCause.START_FAILED:
+            reason = Reason(ReasonCode.START_FAILED, {"task": task.id, "error": fact.error})
+            fail_or_retry(state, job.id, code, reason, step)
+        case ExitCause.EXITED | ExitCause.STOPPED:
+            reason = Reason(ReasonCode.EXIT_CODE, {"task": task.id, "exit_code": code})
+            fail_or_retry(state, job.id, code, reason, step)
+
+
+def _charge(task: Task, at: int) -> UsageCharged:
+    return UsageCharged(
+        task=task.id,
+        job=task.job,
+        group=task.group,
+        user=task.user,
+        gpu_model=task.gpu_model,
+        gpu_milli_ms=task.gpu_milli * max(0, at - task.placed_ms),
+    )

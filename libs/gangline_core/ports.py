@@ -1,0 +1,104 @@
+"""Which ports gangs meet on: per address the ports that live gangs use, and the lowest one that is free."""
+
+from heapq import heappop, heappush
+
+FIRST_PORT = 29_500
+LAST_PORT = 65_535
+
+
+class Ports:
+    """Ports in use, by address; the lowest free one is found without a search."""
+
+    def __init__(self) -> None:
+        """No port is in use."""
+        self._books: dict[str, _Book] = {}
+
+    def take(self, endpoint: str) -> None:
+        """A gang meets on this "address:port"."""
+        address, port = _split(endpoint)
+        if port >= FIRST_PORT:
+            self._books.setdefault(address, _Book()).take(port)
+
+    def give(self, endpoint: str) -> None:
+        """A gang no longer meets there."""
+        address, port = _split(endpoint)
+        if port >= FIRST_PORT:
+            self._books[address].give(port)
+
+    def lowest_free(self, address: str) -> int:
+        """The lowest port that no gang meets on at this address."""
+        book = self._books.get(address)
+        return book.lowest() if book is not None else FIRST_PORT
+
+    def overlay(self) -> "PortsToGive":
+        """The same as a scratch book for one decision."""
+        return PortsToGive(self)
+
+    def copy_of(self, address: str) -> "_Book":
+        """A book of one address that may be changed freely."""
+        book = self._books.get(address)
+        return book.copy() if book is not None else _Book()
+
+
+class PortsToGive:
+    """Ports as one decision sees them: those in use and those it has given out itself."""
+
+    def __init__(self, ports: Ports) -> None:
+        """A decision that has given out nothing yet."""
+        self._ports = ports
+        self._books: dict[str, _Book] = {}
+
+    def next(self, address: str) -> int:
+        """The lowest free port of this address, given out from now on; the first one again when none is free."""
+        book = self._books.get(address)
+        if book is None:
+            book = self._books[address] = self._ports.copy_of(address)
+        port = book.lowest()
+        if port > LAST_PORT:
+            return FIRST_PORT
+        book.take(port)
+        return port
+
+
+class _Book:
+    """Ports of one address: how many gangs use each, and a heap that holds every free one below `fresh`."""
+
+    def __init__(self) -> None:
+        self.used: dict[int, int] = {}
+        self.heap: list[int] = []
+        """May still hold ports that were taken since; each port stands in it at most once."""
+        self.in_heap: set[int] = set()
+        self.fresh = FIRST_PORT
+        """No port from here on was ever used."""
+
+    def take(self, port: int) -> None:
+        while self.fresh <= port:
+            self._offer(self.fresh)
+            self.fresh += 1
+        self.used[port] = self.used.get(port, 0) + 1
+
+    def give(self, port: int) -> None:
+        self.used[port] -= 1
+        if not self.used[port]:
+            del self.used[port]
+            self._offer(port)
+
+    def lowest(self) -> int:
+        while self.heap and self.heap[0] in self.used:
+            self.in_heap.discard(heappop(self.heap))
+        return self.heap[0] if self.heap else self.fresh
+
+    def copy(self) -> "_Book":
+        twin = _Book()
+        twin.used, twin.heap, twin.in_heap, twin.fresh = dict(self.used), list(self.heap), set(self.in_heap), self.fresh
+        return twin
+
+    def _offer(self, port: int) -> None:
+        if port not in self.in_heap:
+            self.in_heap.add(port)
+            heappush(self.heap, port)
+
+
+def _split(endpoint: str) -> tuple[str, int]:
+    address, _, port = endpoint.rpartition(":")
+    return address, int(port) if port.isdigit() else 0
