@@ -4,431 +4,76 @@ Times are integer milliseconds since the Unix epoch (UTC), quantities integers i
 GPUs in thousandths. A field that is absent has its default; a client ignores fields it does not know.
 """
 
-from msgspec import Struct
-
-from gangline_core.cluster import Policy, Pool
-from gangline_core.groups import Group, User
-from gangline_core.spec import JobSpec
-from gangline_wire.requests import EventLine
-
-
-class View(Struct, frozen=True, omit_defaults=True):
-    """What all answers share."""
-
-
-# --- errors ------------------------------------------------------------------------------------------------
-
-
-class FieldErrorView(View, frozen=True):
-    """One wrong field of the request."""
-
-    path: str
-    """Where in the body or query, such as "roles[0].memory"."""
-    message: str
-
-
-class ReasonView(View, frozen=True):
-    """Why a job waits, was refused or ended: the closed code, its numbers, one sentence, and what to do."""
-
-    code: str
-    sentence: str
-    numbers: dict[str, int | str] = {}
-    hint: str = ""
-
-
-class RefusalView(View, frozen=True):
-    """Why one job of a submit was refused; `index` counts from 0."""
-
-    index: int
-    reason: ReasonView
-
-
-class ProblemView(View, frozen=True):
-    """Problem details as of RFC 9457, media type application/problem+json."""
-
-    type: str
-    """A relative address of the problem's documentation: "/problems#<code>"."""
-    title: str
-    status: int
-    code: str
-    """The same for machines; the codes are listed in the gateway's README."""
-    detail: str = ""
-    instance: str = ""
-    request_id: str = ""
-    errors: tuple[FieldErrorView, ...] = ()
-    refusals: tuple[RefusalView, ...] = ()
-    retry_after_s: float | None = None
-
-
-# --- jobs --------------------------------------------------------------------------------------------------
-
-
-class TaskView(View, frozen=True):
-    """One live member of a job."""
-
-    id: str
-    role: str
-    index: int
-    rank: int
-    node: str
-    state: str
-    gpus: tuple[int, ...] = ()
-    """Indices of its GPUs on the node."""
-    gpu_milli: int = 0
-    gpu_model: str = ""
-    cpu_milli: int = 0
-    memory_mib: int = 0
-    stop: bool = False
-    """It was told to stop and is not gone yet."""
-    started_ms: int = 0
-    exit_code: int | None = None
-
-
-class JobView(View, frozen=True):
-    """One job as it stands now."""
-
-    id: int
-    name: str
-    state: str
-    slurm: str
-    """The two letters users of Slurm read."""
-    group: str
-    user: str
-    pool: str
-    level: str = "normal"
-    priority: int = 0
-    service_class: str = "burstable"
-    gpu_milli: int = 0
-    """Thousandths of GPUs asked for at start, over all roles."""
-    size: int = 0
-    """Tasks asked for at start, over all roles."""
-    submitted_ms: int = 0
-    queued_ms: int = 0
-    """Since when it waits in its present turn."""
-    started_ms: int = 0
-    """When all tasks of the present attempt had started; 0 before."""
-    first_started_ms: int = 0
-    ended_ms: int = 0
-    exit_code: int | None = None
-    attempt: int = 0
-    retries_used: int = 0
-    preemptions: int = 0
-    losses: int = 0
-    waited_ms: int = 0
-    sizes: dict[str, int] = {}
-    """Tasks per role that it now has or is growing to."""
-    labels: dict[str, str] = {}
-    reason: ReasonView | None = None
-    """Why it does not run, or why it ended."""
-    tasks: tuple[TaskView, ...] = ()
-    """Live tasks in rank order; only in the answer to one job."""
-    spec: JobSpec | None = None
-    """As asked for, secrets sealed; only in the answer to one job."""
-
-
-class JobPage(View, frozen=True):
-    """Some jobs in id order; `next` is the cursor of the following page, empty at the end."""
-
-    jobs: tuple[JobView, ...]
-    next: str = ""
-
-
-class SubmittedView(View, frozen=True):
-    """One job of a batch that was admitted (id 0 in a dry run)."""
-
-    id: int
-    name: str
-    state: str
-
-
-class BatchView(View, frozen=True):
-    """All jobs of a batch, in the order they were given."""
-
-    jobs: tuple[SubmittedView, ...]
-    repeated: bool = False
-    """True when the same Idempotency-Key had been answered before."""
-
-
-class TermView(View, frozen=True):
-    """One term of a score, in millionths."""
-
-    name: str
-    value: int
-
-
-class ExplanationView(View, frozen=True):
-    """Why the job is where it is, and what is known about its start."""
-
-    job: int
-    state: str
-    slurm: str
-    sentence: str
-    code: str = ""
-    """Reason code; empty for a job that runs."""
-    numbers: dict[str, int | str] = {}
-    hint: str = ""
-    pool: str = ""
-    position: int = 0
-    """1 is next; 0 when it does not wait in a queue."""
-    waiting: int = 0
-    """Jobs waiting in the pool."""
-    score: int | None = None
-    """In millionths; None before the first round that looked at it."""
-    terms: tuple[TermView, ...] = ()
-    rejected: dict[str, int] = {}
-    """Nodes that cannot take it now, counted by cause."""
-    start_from_ms: int | None = None
-    start_to_ms: int | None = None
-    """Expected start as a range; None when nobody can honestly say."""
-    confidence: str = ""
-    start_note: str = ""
-    """What the estimate rests on, or why there is none."""
-    notes: tuple[str, ...] = ()
-    """Further facts a user can act on, such as earlier preemptions."""
-
-
-class QueueLineView(View, frozen=True):
-    """One waiting job in queue order. What belongs to others is shown without its owner's words."""
-
-    position: int
-    id: int
-    name: str
-    group: str
-    user: str
-    gpu_milli: int
-    size: int
-    level: str
-    priority: int
-    waited_ms: int
-    reason: ReasonView
-    score: int | None = None
-    start_from_ms: int | None = None
-    start_to_ms: int | None = None
-
-
-class QueueView(View, frozen=True):
-    """The queue of one pool: the caller's lines in order, and how many there are in all."""
-
-    pool: str
-    waiting: int
-    lines: tuple[QueueLineView, ...]
-
-
-class HistoryView(View, frozen=True):
-    """A job's story, oldest first."""
-
-    job: int
-    events: tuple[EventLine, ...]
-
-
-# --- machines ----------------------------------------------------------------------------------------------
-
-
-class GpuView(View, frozen=True):
-    """One GPU and what is taken of it."""
-
-    index: int
-    model: str
-    memory_mib: int
-    milli_used: int = 0
-    memory_mib_used: int = 0
-    healthy: bool = True
-    problem: str = ""
-    uuid: str = ""
-
-
-class NodeView(View, frozen=True):
-    """One machine: what it has and what is taken."""
-
-    id: str
-    pool: str
-    state: str
-    """"ready", "drained", "lost" or "sick"."""
-    agent: str
-    cpu_milli: int
-    cpu_milli_used: int
-    memory_mib: int
-    memory_mib_used: int
-    gpus: tuple[GpuView, ...] = ()
-    devices: dict[str, int] = {}
-    devices_used: dict[str, int] = {}
-    labels: dict[str, str] = {}
-    taints: tuple[str, ...] = ()
-    """As "key" or "key=value"."""
-    task_count: int = 0
-    why: str = ""
-    """Why it is drained or sick."""
-    utilisation_percent: int | None = None
-    """Mean of its GPUs in the last summary; None when nobody measured."""
-    seen_ms: int = 0
-
-
-class NodesView(View, frozen=True):
-    """Nodes in id order; `next` is the cursor of the following page, empty at the end."""
-
-    nodes: tuple[NodeView, ...]
-    next: str = ""
-
-
-class ModelCount(View, frozen=True):
-    """GPUs of one model."""
-
-    model: str
-    total: int
-    used_milli: int
-    sick: int = 0
-
-
-class ClusterView(View, frozen=True):
-    """Totals over everything."""
-
-    nodes: int
-    nodes_ready: int
-    gpus: tuple[ModelCount, ...]
-    gpus_total: int
-    gpus_used_milli: int
-    gpus_sick: int
-    jobs: dict[str, int]
-    """Jobs by state; ended ones as far as they are remembered."""
-    waiting: int
-    running: int
-    rounds: dict[str, int]
-    """Rounds decided or open so far, by pool."""
-    pools: tuple[Pool, ...] = ()
-    seq: int = 0
-    """Log sequence this answer stands on."""
-    at: int = 0
-    """Latest time in the log."""
-
-
-# --- groups, usage, policies ---------------------------------------------------------------------------------
-
-
-class GroupView(View, frozen=True):
-    """One group: its settings, and what it uses now."""
-
-    path: str
-    settings: Group
-    users: tuple[str, ...] = ()
-    usage: dict[str, int] = {}
-    """Held now, by dimension, everything below included."""
-    unfinished: int = 0
-    used_gpu_hours: float = 0.0
-    budget_exhausted: bool = False
-    version: int = 0
-    """Also the ETag."""
-
-
-class GroupsView(View, frozen=True):
-    """The groups the caller may see, parents before children; the root's path is empty."""
-
-    groups: tuple[GroupView, ...]
-
-
-class UserView(View, frozen=True):
-    """One user of a group and what they use now."""
-
-    group: str
-    user: str
-    settings: User
-    usage: dict[str, int] = {}
-    unfinished: int = 0
-    used_gpu_hours: float = 0.0
-    version: int = 0
-
-
-class UsageLine(View, frozen=True):
-    """What one group or user has used and holds."""
-
-    group: str
-    user: str = ""
-    """Empty for the group as a whole, everything below included."""
-    gpu_milli_ms: int = 0
-    """Charged so far plus running allocations until now: GPU thousandths times milliseconds."""
-    gpu_hours: float = 0.0
-    budget_gpu_hours: int = 0
-    budget_exhausted: bool = False
-    holds: dict[str, int] = {}
-    """Held now, by dimension."""
-    unfinished: int = 0
-
-
-class UsageView(View, frozen=True):
-    """Usage of the groups and users the caller may see, at one moment."""
-
-    at: int
-    lines: tuple[UsageLine, ...]
-
-
-class PolicyView(View, frozen=True):
-    """How one pool decides."""
-
-    pool: str
-    policy: Policy
-    version: int = 0
-    """Also the ETag."""
-
-
-class PoliciesView(View, frozen=True):
-    """Every pool's policy, and the names one may choose from."""
-
-    policies: tuple[PolicyView, ...]
-    orderings: tuple[str, ...] = ()
-    placements: tuple[str, ...] = ()
-    factors: dict[str, str] = {}
-    """Names a formula may use, with their meaning."""
-
-
-class DoneView(View, frozen=True):
-    """A change is in the log (or would be, in a dry run)."""
-
-    version: int = 0
-    seq: int = 0
-    dry_run: bool = False
-
-
-# --- access and service -------------------------------------------------------------------------------------
-
-
-class WhoamiView(View, frozen=True):
-    """What the caller's token says."""
-
-    user: str
-    role: str
-    name: str
-    groups: tuple[str, ...] = ()
-    """Empty for roles that see everything."""
-    expires_ms: int = 0
-
-
-class TokenView(View, frozen=True):
-    """One token, known by its hash."""
-
-    digest: str
-    name: str
-    role: str
-    user: str
-    groups: tuple[str, ...] = ()
-    expires_ms: int = 0
-    revoked: bool = False
-
-
-class TokensView(View, frozen=True):
-    """The tokens the caller may see."""
-
-    tokens: tuple[TokenView, ...]
-
-
-class IssuedTokenView(View, frozen=True):
-    """A new token; its text is shown this once."""
-
-    token: str
-    view: TokenView
-
-
-class VersionView(View, frozen=True):
-    """What runs here."""
-
-    version: str
-    api: str = "v1"
-    schema: int = 1
+from gangline_wire.views_jobs import (
+    BatchView,
+    ExplanationView,
+    FieldErrorView,
+    HistoryView,
+    JobPage,
+    JobView,
+    ProblemView,
+    QueueLineView,
+    QueueView,
+    ReasonView,
+    RefusalView,
+    SubmittedView,
+    TaskView,
+    TermView,
+    View,
+)
+from gangline_wire.views_platform import (
+    ClusterView,
+    DoneView,
+    GpuView,
+    GroupsView,
+    GroupView,
+    IssuedTokenView,
+    ModelCount,
+    NodesView,
+    NodeView,
+    PoliciesView,
+    PolicyView,
+    TokensView,
+    TokenView,
+    UsageLine,
+    UsageView,
+    UserView,
+    VersionView,
+    WhoamiView,
+)
+
+__all__ = [
+    "BatchView",
+    "ClusterView",
+    "DoneView",
+    "ExplanationView",
+    "FieldErrorView",
+    "GpuView",
+    "GroupView",
+    "GroupsView",
+    "HistoryView",
+    "IssuedTokenView",
+    "JobPage",
+    "JobView",
+    "ModelCount",
+    "NodeView",
+    "NodesView",
+    "PoliciesView",
+    "PolicyView",
+    "ProblemView",
+    "QueueLineView",
+    "QueueView",
+    "ReasonView",
+    "RefusalView",
+    "SubmittedView",
+    "TaskView",
+    "TermView",
+    "TokenView",
+    "TokensView",
+    "UsageLine",
+    "UsageView",
+    "UserView",
+    "VersionView",
+    "View",
+    "WhoamiView",
+]

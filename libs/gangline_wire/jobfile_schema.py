@@ -1,0 +1,246 @@
+"""The job file as JSON Schema (2020-12), for the API's documentation and for editors; tested against the parser."""
+
+from typing import Any
+
+from gangline_core.spec import ServiceClass
+from gangline_wire.jobfile_terms import JOB_ID_MOST, MS_MOST, SIGNALS
+from gangline_wire.limits import most
+from gangline_wire.names import DOTTED, ENV_KEY, TOKEN
+
+Schema = dict[str, Any]
+
+TASKS_EXAMPLE = 4
+
+
+def _text(limit: str, meaning: str, **more: Any) -> Schema:
+    return {"type": "string", "maxLength": most(limit), "description": meaning, **more}
+
+
+def _token(meaning: str, *examples: str) -> Schema:
+    pattern = f"^{TOKEN.pattern}$"
+    return _text(
+        "token_chars", meaning, pattern=pattern, minLength=1, **({"examples": list(examples)} if examples else {})
+    )
+
+
+def _whole(limit: str, meaning: str, *, least: int = 0) -> Schema:
+    return {"type": "integer", "minimum": least, "maximum": most(limit), "description": meaning}
+
+
+def _count(limit: str, meaning: str, *examples: Any) -> Schema:
+    text = {"type": "string", "pattern": r"^([0-9]{1,19}(\.[0-9]{1,3})?|[0-9]{1,19}m)$"}
+    number = {"type": "number", "minimum": 0, "maximum": most(limit)}
+    return {"anyOf": [number, text], "description": meaning, "examples": list(examples)}
+
+
+def _memory(meaning: str, *examples: str) -> Schema:
+    pattern = r"^[0-9]{1,19}(\.[0-9]{1,6})?(Ki|Mi|Gi|Ti|Pi|k|M|G|T|P)$"
+    text = {"type": "string", "pattern": pattern}
+    return {"anyOf": [text, {"const": 0}], "description": meaning, "examples": list(examples)}
+
+
+def _duration(meaning: str, *examples: Any, limit: str = "duration_s", least: int = 0) -> Schema:
+    part = r"[0-9]{1,12}(\.[0-9]{1,6})?"
+    pattern = rf"^([0-9]{{1,19}}|(?=.)({part}d)?({part}h)?({part}m)?({part}s)?)$"
+    text = {"type": "string", "pattern": pattern}
+    return {"anyOf": [_whole(limit, "seconds", least=least), text], "description": meaning, "examples": list(examples)}
+
+
+def _list(limit: str, items: Schema, meaning: str, **more: Any) -> Schema:
+    return {"type": "array", "items": items, "maxItems": most(limit), "description": meaning, **more}
+
+
+def _map(limit: str, values: Schema, meaning: str, **more: Any) -> Schema:
+    return {
+        "type": "object",
+        "additionalProperties": values,
+        "maxProperties": most(limit),
+        "description": meaning,
+        **more,
+    }
+
+
+_ENV = _map(
+    "env_entries",
+    {"type": "string"},
+    "Environment variables. Values whose name looks secret (TOKEN, SECRET, PASSWORD, KEY, ...) are sealed.",
+    propertyNames={"pattern": f"^{ENV_KEY.pattern}$", "maxLength": most("env_key_chars")},
+    examples=[{"MODE": "train", "OMP_NUM_THREADS": "8"}],
+)
+
+ROLE_PROPERTIES: dict[str, Schema] = {
+    "tasks": _whole("tasks", "Equal tasks wanted at start; all of them start together.", least=1),
+    "count": _whole("tasks", "The same as tasks.", least=1),
+    "min": _whole("tasks", "Least number of tasks the job can run with.", least=1),
+    "max": _whole("tasks", "Largest number of tasks; more than min makes the role elastic.", least=1),
+    "sizes": _list(
+        "sizes", _whole("tasks", "A size.", least=1), "Allowed numbers of tasks, ascending.", examples=[[1, 2, 4, 8]]
+    ),
+    "gpus": _count("gpus", "GPUs of each task: whole ones, or a share below one.", 2, 0.5, "500m"),
+    "gpu_memory": _memory("Memory on each GPU: the least it must have, or the share taken.", "16Gi"),
+    "gpu_models": {
+        "anyOf": [
+            {"type": "string", "minLength": 1},
+            _list("gpu_models", {"type": "string", "minLength": 1}, "Models, best first."),
+        ],
+        "description": "GPU models that will do, best first; any if left out.",
+        "examples": [["H100", "A100"]],
+    },
+    "cpus": _count("cpus", "CPUs of each task.", 4, "500m"),
+    "memory": _memory("Memory of each task.", "64Gi"),
+    "devices": _map("devices", _whole("device_count", "How many.", least=1), "Other devices of each task, by name."),
+    "command": {
+        "anyOf": [_list("command_args", {"type": "string"}, "Program and arguments."), {"type": "string"}],
+        "description": "What each task runs: a list, which no shell reads, or with shell: true one text for a shell.",
+        "examples": [["python", "train.py"]],
+    },
+    "shell": {"type": "boolean", "description": "True runs a command given as one text with /bin/sh -c."},
+    "env": _ENV,
+    "image": _text("image_chars", "Container image, where the platform runs containers."),
+}
+
+_LABELS = {"type": "string", "maxLength": most("label_chars")}
+
+JOB_PROPERTIES: dict[str, Schema] = {
+    "name": _text(
+        "name_chars", "A name for people; kept as written, in Unicode normal form NFC.", examples=["resnet-50"]
+    ),
+    "group": _text(
+        "group_chars", "Path in the group tree. Left out: the token's only group.", examples=["research/vision"]
+    ),
+    "user": _text("token_chars", "For whom, where the token may say so.", pattern=f"^{DOTTED.pattern}$", minLength=1),
+    "pool": _token("The pool of machines.", "default"),
+    "level": _token("The queue level inside the pool.", "high", "normal", "low"),
+    "priority": {
+        "type": "integer",
+        "minimum": -most("priority"),
+        "maximum": most("priority"),
+        "description": "More goes first, as far as the pool's policy says so.",
+    },
+    "service_class": {"enum": [kind.value for kind in ServiceClass], "description": "How safe it is from preemption."},
+    "labels": _map("labels", _LABELS, "Marks for people and programs."),
+    "attributes": _map(
+        "attributes",
+        {"type": ["string", "number", "boolean"]},
+        "What a policy's formula may use.",
+        propertyNames={"pattern": f"^{ENV_KEY.pattern}$"},
+        examples=[{"kind": "training", "parameters": 7000000000}],
+    ),
+    "topology": {
+        "type": "object",
+        "properties": {"required": _token("Level inside which all tasks must be."), "preferred": _token("Should be.")},
+        "additionalProperties": False,
+        "description": 'How close together: levels such as "nvlink", "node", "rack".',
+        "examples": [{"required": "rack", "preferred": "node"}],
+    },
+    "node_selector": _map("labels", _LABELS, "Node labels that must match."),
+    "tolerations": _list(
+        "tolerations",
+        {
+            "anyOf": [
+                {"type": "string"},
+                {
+                    "type": "object",
+                    "properties": {"key": {"type": "string"}, "value": {"type": "string"}},
+                    "required": ["key"],
+                    "additionalProperties": False,
+                },
+            ]
+        },
+        'Taints the job accepts: "key" or "key=value".',
+    ),
+    "time_limit": _duration("The job is stopped after this. Left out: no limit.", "2h", 5400, "1h30m", least=1),
+    "estimate": _duration("How long you think it runs.", "90m", least=1),
+    "protected": _duration("It is never preempted in the first time of a run.", "10m"),
+    "grace": _duration("Between the stop signal and the kill.", "30s", limit="grace_s"),
+    "stop_signal": {"enum": list(SIGNALS), "description": "How tasks are asked to stop."},
+    "retries": _whole("retries", "Further attempts after a failure of its own."),
+    "preemptible": {"type": "boolean", "description": "False keeps it from being preempted by priority."},
+    "after": {
+        "anyOf": [
+            {"type": "integer", "minimum": 1, "maximum": JOB_ID_MOST},
+            _list(
+                "after",
+                {
+                    "anyOf": [
+                        {"type": "integer", "minimum": 1, "maximum": JOB_ID_MOST},
+                        {
+                            "type": "object",
+                            "properties": {"job": {"type": "integer"}, "any_outcome": {"type": "boolean"}},
+                            "required": ["job"],
+                            "additionalProperties": False,
+                        },
+                    ]
+                },
+                "Jobs.",
+            ),
+        ],
+        "description": "Jobs that must have succeeded (or, with any_outcome, ended) first.",
+        "examples": [[12, {"job": 13, "any_outcome": True}]],
+    },
+    "not_before": {
+        "anyOf": [{"type": "string", "format": "date-time"}, {"type": "integer", "minimum": 0, "maximum": MS_MOST}],
+        "description": "It does not start earlier: RFC 3339 with offset, or ms since 1970.",
+        "examples": ["2026-07-01T02:00:00Z"],
+    },
+    "hold": {"type": "boolean", "description": "True admits it held, until it is released."},
+    "secrets": {
+        "anyOf": [
+            _map("secrets", {"type": "string"}, "Values by environment name."),
+            _list("secrets", {"type": "string"}, "Names in env."),
+        ],
+        "description": "Environment variables whose values are sealed, whatever they are called.",
+    },
+}
+
+_NAMED_ROLE: Schema = {
+    "type": "object",
+    "properties": {"name": _token("The role's name.", "worker"), **ROLE_PROPERTIES},
+    "required": ["name"],
+    "additionalProperties": False,
+}
+
+EXAMPLE: Schema = {
+    "name": "resnet-50",
+    "group": "research/vision",
+    "tasks": TASKS_EXAMPLE,
+    "gpus": 2,
+    "gpu_models": ["H100", "A100"],
+    "cpus": 8,
+    "memory": "64Gi",
+    "command": ["python", "train.py", "--epochs", "90"],
+    "env": {"MODE": "train"},
+    "time_limit": "12h",
+    "topology": {"preferred": "rack"},
+}
+ROLES_EXAMPLE: Schema = {
+    "name": "rl",
+    "roles": [
+        {"name": "learner", "gpus": 8, "cpus": 32, "memory": "256Gi", "command": ["python", "learner.py"]},
+        {
+            "name": "actor",
+            "tasks": 16,
+            "min": 8,
+            "max": 32,
+            "cpus": 4,
+            "memory": "8Gi",
+            "command": ["python", "actor.py"],
+        },
+    ],
+}
+
+JOB_FILE: Schema = {
+    "title": "JobFile",
+    "description": "One job: either `roles`, or the fields of its single role at the top.",
+    "type": "object",
+    "properties": {
+        **JOB_PROPERTIES,
+        **ROLE_PROPERTIES,
+        "roles": {
+            **_list("roles", _NAMED_ROLE, "Sets of equal tasks; all roles start together or none does."),
+            "minItems": 1,
+        },
+    },
+    "additionalProperties": False,
+    "examples": [EXAMPLE, ROLES_EXAMPLE],
+}

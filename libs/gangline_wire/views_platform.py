@@ -1,0 +1,217 @@
+"""What the HTTP API answers about machines, groups, usage, policies and access."""
+
+from gangline_core.cluster import Policy, Pool
+from gangline_core.groups import Group, User
+from gangline_wire.views_jobs import View
+
+# --- machines ----------------------------------------------------------------------------------------------
+
+
+class GpuView(View, frozen=True):
+    """One GPU and what is taken of it."""
+
+    index: int
+    model: str
+    memory_mib: int
+    milli_used: int = 0
+    memory_mib_used: int = 0
+    healthy: bool = True
+    problem: str = ""
+    uuid: str = ""
+
+
+class NodeView(View, frozen=True):
+    """One machine: what it has and what is taken."""
+
+    id: str
+    pool: str
+    state: str
+    """"ready", "drained", "lost" or "sick"."""
+    agent: str
+    cpu_milli: int
+    cpu_milli_used: int
+    memory_mib: int
+    memory_mib_used: int
+    gpus: tuple[GpuView, ...] = ()
+    devices: dict[str, int] = {}
+    devices_used: dict[str, int] = {}
+    labels: dict[str, str] = {}
+    taints: tuple[str, ...] = ()
+    """As "key" or "key=value"."""
+    task_count: int = 0
+    why: str = ""
+    """Why it is drained or sick."""
+    utilisation_percent: int | None = None
+    """Mean of its GPUs in the last summary; None when nobody measured."""
+    seen_ms: int = 0
+
+
+class NodesView(View, frozen=True):
+    """Nodes in id order; `next` is the cursor of the following page, empty at the end."""
+
+    nodes: tuple[NodeView, ...]
+    next: str = ""
+
+
+class ModelCount(View, frozen=True):
+    """GPUs of one model."""
+
+    model: str
+    total: int
+    used_milli: int
+    sick: int = 0
+
+
+class ClusterView(View, frozen=True):
+    """Totals over everything."""
+
+    nodes: int
+    nodes_ready: int
+    gpus: tuple[ModelCount, ...]
+    gpus_total: int
+    gpus_used_milli: int
+    gpus_sick: int
+    jobs: dict[str, int]
+    """Jobs by state; ended ones as far as they are remembered."""
+    waiting: int
+    running: int
+    rounds: dict[str, int]
+    """Rounds decided or open so far, by pool."""
+    pools: tuple[Pool, ...] = ()
+    seq: int = 0
+    """Log sequence this answer stands on."""
+    at: int = 0
+    """Latest time in the log."""
+
+
+# --- groups, usage, policies ---------------------------------------------------------------------------------
+
+
+class GroupView(View, frozen=True):
+    """One group: its settings, and what it uses now."""
+
+    path: str
+    settings: Group
+    users: tuple[str, ...] = ()
+    usage: dict[str, int] = {}
+    """Held now, by dimension, everything below included."""
+    unfinished: int = 0
+    used_gpu_hours: float = 0.0
+    budget_exhausted: bool = False
+    version: int = 0
+    """Also the ETag."""
+
+
+class GroupsView(View, frozen=True):
+    """The groups the caller may see, parents before children; the root's path is empty."""
+
+    groups: tuple[GroupView, ...]
+
+
+class UserView(View, frozen=True):
+    """One user of a group and what they use now."""
+
+    group: str
+    user: str
+    settings: User
+    usage: dict[str, int] = {}
+    unfinished: int = 0
+    used_gpu_hours: float = 0.0
+    version: int = 0
+
+
+class UsageLine(View, frozen=True):
+    """What one group or user has used and holds."""
+
+    group: str
+    user: str = ""
+    """Empty for the group as a whole, everything below included."""
+    gpu_milli_ms: int = 0
+    """Charged so far plus running allocations until now: GPU thousandths times milliseconds."""
+    gpu_hours: float = 0.0
+    budget_gpu_hours: int = 0
+    budget_exhausted: bool = False
+    holds: dict[str, int] = {}
+    """Held now, by dimension."""
+    unfinished: int = 0
+
+
+class UsageView(View, frozen=True):
+    """Usage of the groups and users the caller may see, at one moment."""
+
+    at: int
+    lines: tuple[UsageLine, ...]
+
+
+class PolicyView(View, frozen=True):
+    """How one pool decides."""
+
+    pool: str
+    policy: Policy
+    version: int = 0
+    """Also the ETag."""
+
+
+class PoliciesView(View, frozen=True):
+    """Every pool's policy, and the names one may choose from."""
+
+    policies: tuple[PolicyView, ...]
+    orderings: tuple[str, ...] = ()
+    placements: tuple[str, ...] = ()
+    factors: dict[str, str] = {}
+    """Names a formula may use, with their meaning."""
+
+
+class DoneView(View, frozen=True):
+    """A change is in the log (or would be, in a dry run)."""
+
+    version: int = 0
+    seq: int = 0
+    dry_run: bool = False
+
+
+# --- access and service -------------------------------------------------------------------------------------
+
+
+class WhoamiView(View, frozen=True):
+    """What the caller's token says."""
+
+    user: str
+    role: str
+    name: str
+    groups: tuple[str, ...] = ()
+    """Empty for roles that see everything."""
+    expires_ms: int = 0
+
+
+class TokenView(View, frozen=True):
+    """One token, known by its hash."""
+
+    digest: str
+    name: str
+    role: str
+    user: str
+    groups: tuple[str, ...] = ()
+    expires_ms: int = 0
+    revoked: bool = False
+
+
+class TokensView(View, frozen=True):
+    """The tokens the caller may see."""
+
+    tokens: tuple[TokenView, ...]
+
+
+class IssuedTokenView(View, frozen=True):
+    """A new token; its text is shown this once."""
+
+    token: str
+    view: TokenView
+
+
+class VersionView(View, frozen=True):
+    """What runs here."""
+
+    version: str
+    api: str = "v1"
+    schema: int = 1
