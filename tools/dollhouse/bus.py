@@ -1,0 +1,288 @@
+"""One process's connection to the dollhouse's server, with the words of `gangline_kit.bus.Bus`."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+from msgspec import Struct
+
+from dollhouse.server import Handler, Listener, MemoryServer, Subscription, matches
+from gangline_kit.bus.tail import LogMessage
+from gangline_kit.clock import Clock
+from gangline_kit.errors import PermanentError, TemporaryError
+from gangline_kit.tasks import Tasks
+
+HOP_S = 0.0004
+"""One way to the server and back."""
+WRITE_S = 0.0015
+"""A durable append."""
+BATCH_MAX = 500
+
+
+class MemoryConnection:
+    """Whether the process reaches the server now."""
+
+    def __init__(self) -> None:
+        """Connected."""
+        self.up = asyncio.Event()
+        self.up.set()
+        self.generation = 1
+
+    @property
+    def is_connected(self) -> bool:
+        """True while the server answers."""
+        return self.up.is_set()
+
+    def check(self) -> None:
+        """Memory never fails for good."""
+
+    async def wait_connected(self) -> None:
+        """Wait for the server."""
+        await self.up.wait()
+
+    def listen(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Nobody is called: the memory bus has no half-open connections."""
+        return lambda: None
+
+    def cut(self) -> None:
+        """Lose the connection."""
+        self.up.clear()
+
+    def heal(self) -> None:
+        """Get it back."""
+        self.generation += 1
+        self.up.set()
+
+
+class MemoryBus:
+    """See gangline_kit.bus.Bus."""
+
+    def __init__(self, server: MemoryServer, clock: Clock) -> None:
+        """A connection of one process."""
+        self.server = server
+        self.clock = clock
+        self.connection = MemoryConnection()
+        self.failure = ""
+        self.dropped = 0
+        self._tasks = Tasks()
+        self._own: list[Subscription] = []
+
+    @property
+    def is_connected(self) -> bool:
+        """True while the server answers."""
+        return self.connection.is_connected
+
+    async def _hop(self, seconds: float) -> None:
+        if not self.is_connected:
+            raise TemporaryError("the bus is away")
+        await self.clock.sleep(seconds)
+        if not self.is_connected:
+            raise TemporaryError("the bus went away")
+
+    async def close(self) -> None:
+        """Hear and answer no more."""
+        for subscription in self._own:
+            self._drop(subscription)
+        await self._tasks.close()
+
+    async def request(
+        self, subject: str, data: bytes, timeout_s: float = 5.0, headers: dict[str, str] | None = None
+    ) -> bytes:
+        """Ask a service."""
+        await self._hop(HOP_S)
+        handler = self.server.server_of(subject)
+        try:
+            async with asyncio.timeout(timeout_s):
+                answer = await handler(data, headers or {})
+        except TimeoutError:
+            raise TemporaryError(f"{subject}: no answer in time") from None
+        await self._hop(HOP_S)
+        return answer
+
+    async def serve(self, subject: str, handler: Handler, queue: str = "") -> "MemoryServing":
+        """Answer requests until stopped."""
+        subscription = Subscription(pattern=subject, handler=handler)
+        self._enter(subscription)
+        return MemoryServing(self, subscription)
+
+    async def publish(self, subject: str, data: bytes, headers: dict[str, str] | None = None) -> None:
+        """Tell whoever listens now."""
+        if not self.is_connected:
+            self.dropped += 1
+            return
+        for subscription in list(self.server.subscriptions):
+            if subscription.alive and subscription.listener and matches(subscription.pattern, subject):
+                await subscription.listener(subject, data, headers or {})
+
+    async def subscribe(self, subject: str, handler: Listener) -> Subscription:
+        """Hear what is published from now on."""
+        subscription = Subscription(pattern=subject, listener=handler)
+        self._enter(subscription)
+        return subscription
+
+    async def unsubscribe(self, subscription: Subscription) -> None:
+        """Hear no more."""
+        self._drop(subscription)
+
+    async def append(
+        self,
+        subject: str,
+        data: bytes,
+        expected_seq: int | None = None,
+        msg_id: str | None = None,
+        headers: dict[str, str] | None = None,
+        timeout_s: float = 5.0,
+    ) -> int:
+        """Store a message."""
+        await self._hop(WRITE_S / 2)
+        seq = self.server.stream_of(subject).append(subject, data, expected_seq=expected_seq, msg_id=msg_id)
+        await self._hop(WRITE_S / 2)
+        return seq
+
+    async def last_seq(self, stream: str) -> int:
+        """Sequence of the stream's last message."""
+        await self._hop(HOP_S)
+        return len(self.server.streams[stream].messages)
+
+    async def message_at(self, stream: str, seq: int) -> bytes | None:
+        """The stored bytes at a sequence."""
+        await self._hop(HOP_S)
+        messages = self.server.streams[stream].messages
+        return messages[seq - 1].data if 0 < seq <= len(messages) else None
+
+    async def read(self, stream: str, start_seq: int) -> AsyncIterator[LogMessage]:
+        """Every message from `start_seq` on, for ever."""
+        async for message in self.read_subject(stream, "", start_seq, follow=True):
+            yield message
+
+    async def read_subject(
+        self, stream: str, subject: str, start_seq: int = 1, follow: bool = True
+    ) -> AsyncIterator[LogMessage]:
+        """Messages of matching subjects."""
+        async for batch in self.tail(stream, start_seq, subject=subject, follow=follow).batches():
+            for message in batch:
+                yield message
+
+    def tail(self, stream: str, start_seq: int, *, subject: str = "", follow: bool = True) -> "MemoryTail":
+        """The same in batches."""
+        return MemoryTail(bus=self, stream=stream, position=start_seq - 1, subject=subject, follow=follow)
+
+    def kv(self, bucket: str) -> "MemoryKv":
+        """A key-value bucket."""
+        return MemoryKv(self, bucket)
+
+    def objects(self, name: str) -> "MemoryObjects":
+        """An object store."""
+        return MemoryObjects(self)
+
+    async def hop(self, seconds: float = HOP_S) -> None:
+        """One round trip, or TemporaryError."""
+        await self._hop(seconds)
+
+    def _enter(self, subscription: Subscription) -> None:
+        self._own.append(subscription)
+        self.server.subscriptions.append(subscription)
+
+    def _drop(self, subscription: Subscription) -> None:
+        subscription.alive = False
+        if subscription in self.server.subscriptions:
+            self.server.subscriptions.remove(subscription)
+
+
+class MemoryServing(Struct, frozen=True):
+    """See gangline_kit.bus.Serving."""
+
+    bus: MemoryBus
+    subscription: Subscription
+
+    async def stop(self) -> None:
+        """Answer no more."""
+        await self.bus.unsubscribe(self.subscription)
+
+
+class MemoryTail(Struct):
+    """See gangline_kit.bus.Tail."""
+
+    bus: MemoryBus
+    stream: str
+    position: int
+    subject: str
+    follow: bool
+
+    async def batches(self) -> AsyncIterator[list[LogMessage]]:
+        """Messages as they come."""
+        stored = self.bus.server.streams[self.stream]
+        end = len(stored.messages)
+        while True:
+            await self.bus.connection.wait_connected()
+            batch = stored.messages[self.position : self.position + BATCH_MAX]
+            if not batch:
+                if not self.follow and self.position >= end:
+                    return
+                await stored.grown.wait()
+                await self.bus.clock.sleep(HOP_S)
+                continue
+            self.position = batch[-1].seq
+            if self.position < 0:
+                raise PermanentError("a position cannot go back")
+            wanted = [m for m in batch if not self.subject or matches(self.subject, m.subject)]
+            if wanted:
+                yield wanted
+
+
+class MemoryKv(Struct):
+    """See gangline_kit.bus.Kv."""
+
+    bus: MemoryBus
+    bucket: str
+
+    async def create(self, key: str, value: bytes) -> int:
+        """Give a key its first value."""
+        await self.bus.hop()
+        return self.bus.server.buckets[self.bucket].create(key, value)
+
+    async def update(self, key: str, value: bytes, revision: int) -> int:
+        """Change a key of this revision."""
+        await self.bus.hop()
+        return self.bus.server.buckets[self.bucket].update(key, value, revision)
+
+    async def put(self, key: str, value: bytes) -> int:
+        """Set a key."""
+        await self.bus.hop()
+        return self.bus.server.buckets[self.bucket].put(key, value)
+
+    async def get(self, key: str) -> tuple[bytes, int] | None:
+        """Value and revision."""
+        await self.bus.hop()
+        entry = self.bus.server.buckets[self.bucket].get(key)
+        return None if entry is None else (entry.value, entry.revision)
+
+    async def delete(self, key: str, revision: int | None = None) -> None:
+        """Take a key away."""
+        await self.bus.hop()
+        self.bus.server.buckets[self.bucket].delete(key, revision)
+
+
+class MemoryObjects(Struct):
+    """See gangline_kit.bus.Objects."""
+
+    bus: MemoryBus
+
+    async def put(self, name: str, data: bytes) -> None:
+        """Keep an object."""
+        await self.bus.hop()
+        self.bus.server.objects[name] = data
+
+    async def get(self, name: str) -> bytes | None:
+        """The object."""
+        await self.bus.hop()
+        return self.bus.server.objects.get(name)
+
+    async def list(self) -> list[str]:
+        """Names, sorted."""
+        await self.bus.hop()
+        return sorted(self.bus.server.objects)
+
+    async def delete(self, name: str) -> None:
+        """Forget an object."""
+        await self.bus.hop()
+        self.bus.server.objects.pop(name, None)

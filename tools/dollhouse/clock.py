@@ -1,0 +1,26 @@
+"""Time of a dollhouse: the event loop's own, which a virtual loop lets run as fast as it can."""
+
+import asyncio
+
+EPOCH_MS = 1_700_000_000_000
+"""Wall time when the loop's clock shows zero."""
+
+
+class LoopClock:
+    """Wall and steady time read off the event loop."""
+
+    def __init__(self, offset_ms: int = 0) -> None:
+        """`offset_ms` lets one process's wall clock stand wrong."""
+        self.offset_ms = offset_ms
+
+    def now_ms(self) -> int:
+        """See gangline_kit.clock.Clock."""
+        return EPOCH_MS + self.offset_ms + int(asyncio.get_running_loop().time() * 1000)
+
+    def monotonic_s(self) -> float:
+        """See gangline_kit.clock.Clock."""
+        return asyncio.get_running_loop().time()
+
+    async def sleep(self, seconds: float) -> None:
+        """See gangline_kit.clock.Clock."""
+        await asyncio.sleep(seconds)

@@ -1,0 +1,157 @@
+"""A dollhouse: services as "processes" of one event loop, each with its own connection and fold; any may crash."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+from dollhouse.bus import MemoryBus
+from dollhouse.clock import LoopClock
+from dollhouse.server import MemoryServer
+from gangline_core.spec import JobSpec
+from gangline_core.state import State
+from gangline_kit.bus import Bus
+from gangline_kit.config import KitConfig
+from gangline_kit.errors import TemporaryError
+from gangline_kit.follower import Follower
+from gangline_kit.ids import CountedIds
+from gangline_kit.metrics import Metrics
+from gangline_kit.service import Site
+from gangline_kit.tasks import Tasks
+from gangline_kit.tracing import Tracing
+from gangline_wire import subjects
+from gangline_wire.codec import decode, encode
+from gangline_wire.requests import Admitted, Reply, Request, SubmitJobs
+from gangline_wire.streams import BUCKETS, STREAMS
+
+Run = Callable[[Site, Any], Awaitable[None]]
+
+STEP_S = 0.01
+ASK_RETRY_S = 0.3
+
+
+class Process:
+    """One running copy of a service."""
+
+    def __init__(self, name: str, run: Run, config: Any, *, world: "World", copy: int) -> None:
+        """Not started yet; `config` is the service's own settings type."""
+        self.name = name
+        self.run = run
+        self.config = config
+        clock = LoopClock()
+        self.bus = MemoryBus(world.server, clock)
+        # The memory bus has the words of the real one, which is a class and not a protocol.
+        bus = cast("Bus", self.bus)
+        self.tasks = Tasks(world.note_failure)
+        self.site = Site(
+            name=name,
+            instance=f"{name}-{copy}",
+            bus=bus,
+            follower=Follower(bus, clock),
+            clock=clock,
+            ids=CountedIds(f"{name}{copy}"),
+            metrics=Metrics(),
+            tracing=Tracing(name),
+            config=KitConfig(),
+            tasks=Tasks(world.note_failure),
+        )
+
+    def start(self) -> None:
+        """Begin to live."""
+        self.tasks.spawn(self._live(), name=self.name)
+
+    async def crash(self) -> None:
+        """Stop at whatever await it is in; nothing is said to anybody."""
+        self.bus.connection.cut()
+        await self.tasks.close()
+        await self.site.tasks.close()
+        await self.site.follower.stop()
+        await self.bus.close()
+
+    async def _live(self) -> None:
+        await self.site.follower.start()
+        await self.run(self.site, self.config)
+
+
+class World:
+    """All processes around one server."""
+
+    def __init__(self) -> None:
+        """Nobody lives here yet. Must be made inside the loop that runs it."""
+        self.clock = LoopClock()
+        self.server = MemoryServer(STREAMS, BUCKETS, self.clock.monotonic_s)
+        self.processes: dict[str, Process] = {}
+        self.failures: list[BaseException] = []
+        self._recipes: dict[str, tuple[Run, Any]] = {}
+        self._copies = 0
+        self._witness = Follower(cast("Bus", MemoryBus(self.server, self.clock)), self.clock)
+        self._client = MemoryBus(self.server, self.clock)
+
+    @property
+    def state(self) -> State:
+        """The fold of a witness who takes no part."""
+        return self._witness.state
+
+    async def __aenter__(self) -> "World":
+        """Open the house."""
+        await self._witness.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Everybody leaves."""
+        for process in list(self.processes.values()):
+            await process.crash()
+        await self._witness.stop()
+
+    def start(self, name: str, run: Run, config: Any) -> None:
+        """A process begins to live under this name."""
+        self._recipes[name] = (run, config)
+        self._copies += 1
+        process = Process(name, run, config, world=self, copy=self._copies)
+        self.processes[name] = process
+        process.start()
+
+    async def crash(self, name: str) -> None:
+        """A process dies without a word."""
+        await self.processes.pop(name).crash()
+
+    def restart(self, name: str) -> None:
+        """A new process takes the dead one's place."""
+        run, config = self._recipes[name]
+        self.start(name, run, config)
+
+    def note_failure(self, error: BaseException) -> None:
+        """A process ended by itself, which none may."""
+        self.failures.append(error)
+
+    async def ask(self, request: Request, within_s: float = 30.0) -> Reply:
+        """Ask admission as the gateway does: again, with the same request, while nobody answers."""
+        async with asyncio.timeout(within_s):
+            while True:
+                try:
+                    data = await self._client.request(subjects.API_ADMISSION, encode(request))
+                    return decode(data, Reply)  # type: ignore[arg-type]  # a union is a valid msgspec type
+                except TemporaryError:
+                    await self.clock.sleep(ASK_RETRY_S)
+
+    async def submit(self, *specs: JobSpec, submit_id: str = "") -> tuple[int, ...]:
+        """Submit jobs and give their numbers; refused ones fail the test that submits them."""
+        self._copies += 1
+        key = submit_id or f"submit-{self._copies}"
+        reply = await self.ask(SubmitJobs(jobs=specs, submit_id=key, by="tester"))
+        assert isinstance(reply, Admitted), f"refused: {reply}"
+        return reply.jobs
+
+    async def until(self, claim: Callable[[State], bool], within_s: float = 60.0) -> None:
+        """Let time pass until the witness sees the claim hold."""
+        try:
+            async with asyncio.timeout(within_s):
+                while not claim(self.state):
+                    self.check()
+                    await self.clock.sleep(STEP_S)
+        except TimeoutError:
+            raise AssertionError(f"not within {within_s} s; the log is at {self.state.kept.seq}") from None
+
+    def check(self) -> None:
+        """Nobody failed."""
+        if self.failures:
+            raise self.failures[0]
