@@ -8,11 +8,11 @@ from typing import Self, TypeVar
 import msgspec
 
 from gangline_client import paths
-from gangline_client.doors import new_key
+from gangline_client.doors import Sleep, new_key
 from gangline_client.errors import ProblemError, UnreachableError
 from gangline_client.follow import Patience, follow_events, follow_logs
 from gangline_client.retry import Retry
-from gangline_client.transport import Answer, Call, Sleep, Transport
+from gangline_client.transport import Answer, Call, Transport
 from gangline_core.cluster import Policy
 from gangline_core.groups import Group, User
 from gangline_core.job import ENDS
@@ -236,10 +236,14 @@ class Client:
         return await self._get(paths.TOKENS, v.TokensView)
 
     async def issue_token(
-        self, *, name: str, role: str, user: str = "", groups: Sequence[str] = (), expires_ms: int = 0
+        self, *, name: str, role: str, user: str = "", groups: Sequence[str] = (), expires_in: str = ""
     ) -> v.IssuedTokenView:
-        """A new token, shown once; not repeated by itself when the connection breaks."""
-        body = {"name": name, "role": role, "user": user, "groups": list(groups), "expires_ms": expires_ms}
+        """A new token, shown once, valid for `expires_in` (such as "90d") or for ever.
+
+        Not repeated by itself when the connection breaks.
+        """
+        body = {"name": name, "role": role, "user": user, "groups": list(groups)}
+        body |= {"expires_in": expires_in} if expires_in else {}
         call = Call("POST", paths.TOKENS, body=msgspec.json.encode(body), repeatable=False)
         return (await self.transport.call(call)).view(v.IssuedTokenView)
 

@@ -3,8 +3,13 @@
 The services have theirs in the kit, which the client may not see.
 """
 
+import asyncio
 import secrets  # noqa: TID251 - this is the door
 import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+Sleep = Callable[[float], Awaitable[None]]
 
 
 def now_ms() -> int:
@@ -15,3 +20,12 @@ def now_ms() -> int:
 def new_key() -> str:
     """A fresh idempotency key."""
     return secrets.token_hex(16)
+
+
+@dataclass(frozen=True)
+class Doors:
+    """The doors as a parameter, so that a test can bring its own time."""
+
+    now_ms: Callable[[], int] = now_ms
+    new_key: Callable[[], str] = new_key
+    sleep: Sleep = asyncio.sleep

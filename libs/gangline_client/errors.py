@@ -4,7 +4,8 @@ ClientError
 ├── SettingsError       no address or token, a broken contexts file
 ├── UnreachableError    nobody answers, after the retries
 ├── ProblemError        the platform answered with a problem (RFC 9457)
-└── InputError          what the user gave cannot be understood
+└── InputError          a file or name the user gave leads nowhere
+    └── UsageError      a flag or change that cannot be understood
 """
 
 from typing import TYPE_CHECKING
@@ -41,12 +42,16 @@ class SettingsError(ClientError):
 
 
 class InputError(ClientError):
-    """A file, flag or value that cannot be understood."""
+    """A file or name that leads nowhere."""
 
     def __init__(self, message: str, *, next_step: str = "") -> None:
         """The cause, and what to do."""
         super().__init__(message)
         self.next_step = next_step
+
+
+class UsageError(InputError):
+    """A flag or change that cannot be understood; the command ends with 2, as for any wrong usage."""
 
 
 class UnreachableError(ClientError):

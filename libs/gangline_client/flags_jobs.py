@@ -27,6 +27,7 @@ def run(parser: ArgumentParser) -> None:
         "Submits a command, shows why it waits, prints its output and returns its exit code "
         "(124 for a time limit, 130 when cancelled). Ctrl-C leaves the job alone and says how to follow or cancel it."
     )
+    parser.usage = "gangline run [FLAGS] -- COMMAND ..."
     _resources(parser)
     _terms(parser)
     parser.add_argument(

@@ -9,11 +9,13 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from gangline_client.console import Console
+    from gangline_client.doors import Doors
     from gangline_client.errors import ClientError
     from gangline_client.verbs import Handover, Verb
 
 SUCCESS = 0
 FAILURE = 1
+WRONG_USAGE = 2
 INTERRUPTED = 130
 COMPLETE = "__complete"
 """The verb that the completion scripts use."""
@@ -47,16 +49,18 @@ def _dispatch(words: list[str], environ: Mapping[str, str]) -> int:
     if args.verb is None:
         sys.stdout.write(overview() + "\n")
         return SUCCESS
-    verb = next(verb for verb in VERBS if verb.name == args.verb)
-    return run_verb(verb, args, environ)
-
-
-def run_verb(verb: "Verb", args: "Namespace", environ: Mapping[str, str], console: "Console | None" = None) -> int:
-    """Do one verb from start to end; the exit code."""
     from gangline_client.console import Format, console_of_process
+
+    verb = next(verb for verb in VERBS if verb.name == args.verb)
+    return run_verb(verb, args, environ, console=console_of_process(environ, form=Format(args.output)))
+
+
+def run_verb(
+    verb: "Verb", args: "Namespace", environ: Mapping[str, str], *, console: "Console", doors: "Doors | None" = None
+) -> int:
+    """Do one verb from start to end; the exit code."""
     from gangline_client.errors import ClientError
 
-    console = console or console_of_process(environ, form=Format(args.output))
     try:
         if verb.offline:
             from importlib import import_module
@@ -65,9 +69,10 @@ def run_verb(verb: "Verb", args: "Namespace", environ: Mapping[str, str], consol
             return int(getattr(home, verb.function)(console, args, environ))
         import asyncio
 
+        from gangline_client.doors import Doors
         from gangline_client.online import run_online
 
-        return asyncio.run(run_online(verb, args, environ=environ, console=console))
+        return asyncio.run(run_online(verb, args, environ=environ, console=console, doors=doors or Doors()))
     except ClientError as error:
         return _fail(console, error)
     except ExceptionGroup as group:
@@ -75,11 +80,12 @@ def run_verb(verb: "Verb", args: "Namespace", environ: Mapping[str, str], consol
 
 
 def _fail(console: "Console", error: "ClientError") -> int:
+    from gangline_client.errors import UsageError
     from gangline_client.problems import told
 
     for line in told(error):
         console.note(line)
-    return FAILURE
+    return WRONG_USAGE if isinstance(error, UsageError) else FAILURE
 
 
 def _first(group: BaseException) -> "ClientError":

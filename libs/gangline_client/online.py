@@ -8,7 +8,7 @@ from importlib import import_module
 
 from gangline_client.client import Client
 from gangline_client.console import Console
-from gangline_client.doors import now_ms
+from gangline_client.doors import Doors
 from gangline_client.errors import ClientError
 from gangline_client.paths import JobQuery
 from gangline_client.retry import Retry
@@ -20,21 +20,21 @@ COMPLETION_S_MAX = 1.5
 COMPLETION_NAMES_MAX = 100
 
 
-async def run_online(verb: Verb, args: Namespace, *, environ: Mapping[str, str], console: Console) -> int:
+async def run_online(verb: Verb, args: Namespace, *, environ: Mapping[str, str], console: Console, doors: Doors) -> int:
     """Do the verb; its exit code.
 
     Raises:
         ClientError: it cannot be done.
     """
     settings = _settings(verb, args, environ)
-    async with Client(settings.url, settings.token) as client:
+    async with Client(settings.url, settings.token, sleep=doors.sleep, make_key=doors.new_key) as client:
         session = Session(
             client=client,
             console=console,
             settings=settings,
             environ=environ,
-            now_ms=now_ms,
-            sleep=asyncio.sleep,
+            now_ms=doors.now_ms,
+            sleep=doors.sleep,
             folder=os.getcwd(),
         )
         home = import_module(f"gangline_client.commands.{verb.home}")

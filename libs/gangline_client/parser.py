@@ -71,7 +71,7 @@ def _add_verb(parser: argparse.ArgumentParser, verb: Verb) -> None:
         inner.usage = _usage(inner)
     _add_common(parser, inherited=True, online=not verb.offline)
     parser.description = textwrap.fill(parser.description, TEXT_WIDTH)
-    parser.usage = _usage(parser)
+    parser.usage = parser.usage or _usage(parser)
 
 
 def _usage(parser: argparse.ArgumentParser) -> str:

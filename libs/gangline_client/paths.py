@@ -18,6 +18,9 @@ WHOAMI = f"{V1}/whoami"
 CLUSTER = f"{V1}/cluster"
 VERSION = "/version"
 
+ROOT_NAME = "~"
+"""How the root of the group tree, whose path is empty, is written in addresses."""
+
 
 @dataclass(frozen=True)
 class JobQuery:
@@ -89,4 +92,4 @@ def segment(text: str) -> str:
 
 def path_segments(path: str) -> str:
     """A group path as parts of an address."""
-    return "/".join(segment(part) for part in path.split("/"))
+    return "/".join(segment(part) for part in path.split("/")) if path else ROOT_NAME

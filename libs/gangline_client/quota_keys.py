@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from gangline_client.durations import seconds
-from gangline_client.errors import InputError
+from gangline_client.errors import UsageError
 from gangline_client.words import amount, dimension_name
 from gangline_core.groups import Group, User
 from gangline_wire.problem import WrongValueError
@@ -29,7 +29,7 @@ def change_group(group: Group, changes: list[str]) -> Group:
     """The group with the changes made.
 
     Raises:
-        InputError: a key is unknown or a value cannot be read.
+        UsageError: a key is unknown or a value cannot be read.
     """
     for text in changes:
         key, value = _split(text)
@@ -41,7 +41,7 @@ def change_user(user: User, changes: list[str]) -> User:
     """The user with the changes made.
 
     Raises:
-        InputError: a key is unknown, does not belong to a user, or a value cannot be read.
+        UsageError: a key is unknown, does not belong to a user, or a value cannot be read.
     """
     for text in changes:
         key, value = _split(text)
@@ -113,25 +113,25 @@ def _read(key: str, kind: str, value: str) -> int:
     try:
         return readers[kind](value)
     except WrongValueError as error:
-        raise InputError(f"{key}: {error}") from error
+        raise UsageError(f"{key}: {error}") from error
 
 
 def _count(key: str, value: str) -> int:
     try:
         return int(value or "0")
     except ValueError:
-        raise InputError(f"{key}: {value!r} is no whole number") from None
+        raise UsageError(f"{key}: {value!r} is no whole number") from None
 
 
 def _split(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals:
-        raise InputError(f"{text!r} is not KEY=VALUE", next_step="For instance: gangline quota set research gpus=8.")
+        raise UsageError(f"{text!r} is not KEY=VALUE", next_step="For instance: gangline quota set research gpus=8.")
     return key.strip(), value.strip()
 
 
-def _unknown(key: str) -> InputError:
-    return InputError(f"{key!r} is no setting", next_step="See the keys with `gangline quota set --help`.")
+def _unknown(key: str) -> UsageError:
+    return UsageError(f"{key!r} is no setting", next_step="See the keys with `gangline quota set --help`.")
 
 
 def _limit_words(amounts: Mapping[str, int], prefix: str) -> dict[str, str]:

@@ -4,16 +4,17 @@ import asyncio
 import signal
 from argparse import Namespace
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import msgspec
 
 from gangline_client.client import Client
 from gangline_client.console import Console, Format
+from gangline_client.doors import Sleep
 from gangline_client.errors import InputError
 from gangline_client.paths import JobQuery
 from gangline_client.settings import Settings
-from gangline_client.transport import Sleep
 
 WATCH_S_LEAST = 0.2
 
@@ -27,7 +28,8 @@ class Interrupts:
 
     def arm(self) -> None:
         """From now on Ctrl-C is told here instead of ending the program."""
-        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self.press)
+        with suppress(NotImplementedError, RuntimeError, ValueError):  # outside the main thread it is not ours
+            asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self.press)
 
     def press(self) -> None:
         """The user pressed Ctrl-C."""

@@ -185,10 +185,10 @@ class SyncClient:
         return self._run(self._client.tokens())
 
     def issue_token(
-        self, *, name: str, role: str, user: str = "", groups: Sequence[str] = (), expires_ms: int = 0
+        self, *, name: str, role: str, user: str = "", groups: Sequence[str] = (), expires_in: str = ""
     ) -> v.IssuedTokenView:
         """A new token, shown once."""
-        coroutine = self._client.issue_token(name=name, role=role, user=user, groups=groups, expires_ms=expires_ms)
+        coroutine = self._client.issue_token(name=name, role=role, user=user, groups=groups, expires_in=expires_in)
         return self._run(coroutine)
 
     def revoke_token(self, digest: str) -> v.DoneView:

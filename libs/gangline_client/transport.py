@@ -1,7 +1,8 @@
 """How one HTTP call is made: with the token, a timeout, and again when that is safe and may help."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+import os
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -11,6 +12,7 @@ import aiohttp
 import msgspec
 from yarl import URL
 
+from gangline_client.doors import Sleep
 from gangline_client.errors import ProblemError, SettingsError, UnreachableError
 from gangline_client.retry import RETRYABLE_STATUSES, Retry, retry_after
 from gangline_wire.views import ProblemView
@@ -22,8 +24,6 @@ CALL_TIMEOUT_S = 60.0
 SILENCE_S_MAX = 60.0
 """A stream that says nothing for this long, not even a heartbeat, is taken for dead."""
 PROBLEM_DETAIL_CHARACTERS_MAX = 500
-
-Sleep = Callable[[float], Awaitable[None]]
 
 
 @dataclass(frozen=True)
@@ -178,8 +178,8 @@ def _never_sent(error: BaseException) -> bool:
 
 
 def _cause(error: BaseException) -> str:
-    if isinstance(error, aiohttp.ClientConnectorError) and error.os_error.strerror:
-        return error.os_error.strerror.lower()
+    if isinstance(error, aiohttp.ClientConnectorError) and error.os_error.errno:
+        return os.strerror(error.os_error.errno).lower()
     return str(error) or type(error).__name__
 
 

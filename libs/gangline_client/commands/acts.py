@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from gangline_client.commands.listing import has_filters, job_query
-from gangline_client.errors import ClientError, InputError
+from gangline_client.errors import ClientError, InputError, UsageError
 from gangline_client.problems import told
 from gangline_client.session import Session, find_job
 
@@ -53,11 +53,11 @@ async def _act(session: Session, jobs: list[int], act: Act, *, done: str) -> int
 
 async def _chosen(session: Session, args: Namespace, *, states: tuple[str, ...], verb: str) -> list[int]:
     if args.jobs and has_filters(args):
-        raise InputError("name jobs or give filters, not both")
+        raise UsageError("name jobs or give filters, not both")
     if args.jobs:
         return [await find_job(session.client, text) for text in args.jobs]
     if not has_filters(args):
-        raise InputError(f"which jobs? Name them, or give filters such as --mine: see `gangline {verb} --help`")
+        raise UsageError(f"which jobs? Name them, or give filters such as --mine: see `gangline {verb} --help`")
     query = await job_query(session, args, states=tuple(args.state) or states)
     jobs = [job.id async for job in session.client.jobs(query)]
     if not jobs:
@@ -70,7 +70,7 @@ async def _chosen(session: Session, args: Namespace, *, states: tuple[str, ...],
 def _confirm(session: Session, question: str) -> None:
     """Ask; without a terminal to ask on, the user must say --yes."""
     if not (sys.stdin.isatty() and session.console.err_is_terminal):
-        raise InputError(f"{question} Nobody is there to ask", next_step="Say it with --yes.")
+        raise UsageError(f"{question} Nobody is there to ask", next_step="Say it with --yes.")
     session.console.err.write(f"{question} [y/N] ")
     session.console.err.flush()
     if sys.stdin.readline().strip().lower() not in {"y", "yes"}:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gangline_client.console import Console
-from gangline_client.errors import InputError
+from gangline_client.errors import InputError, UsageError
 from gangline_client.settings import Context, ContextsFile, contexts_path, read_contexts, write_contexts
 from gangline_client.table import Column
 
@@ -42,7 +42,7 @@ def _with(file: ContextsFile, args: Namespace) -> ContextsFile:
     old = file.contexts.get(args.name, Context())
     new = replace(old, **{name: value for name, value in given.items() if value is not None})
     if not new.url:
-        raise InputError("a context needs an address", next_step="Add --url http://host:port.")
+        raise UsageError("a context needs an address", next_step="Add --url http://host:port.")
     return ContextsFile(current=file.current or args.name, contexts={**file.contexts, args.name: new})
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from gangline_client.errors import InputError
+from gangline_client.errors import InputError, UsageError
 
 FILE_BYTES_MAX = 16 * 1024 * 1024
 STANDARD_INPUT = "-"
@@ -48,11 +48,11 @@ def run_document(args: Namespace, *, environ: Mapping[str, str], folder: str) ->
     """The job that the flags of `gangline run` describe.
 
     Raises:
-        InputError: no command, or a flag that cannot be understood.
+        UsageError: no command, or a flag that cannot be understood.
     """
     command = args.command[1:] if args.command[:1] == ["--"] else args.command
     if not command:
-        raise InputError(
+        raise UsageError(
             "there is no command to run", next_step="Write it last: `gangline run --gpus 1 -- python train.py`."
         )
     attributes: Document = {"workdir": args.workdir or folder, **pairs(args.attribute, flag="--attribute")}
@@ -96,13 +96,13 @@ def pairs(texts: list[str], *, flag: str) -> dict[str, str]:
     """KEY=VALUE texts as a mapping.
 
     Raises:
-        InputError: a text has no key or no "=".
+        UsageError: a text has no key or no "=".
     """
     found: dict[str, str] = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not key or not equals:
-            raise InputError(f"{flag} {text!r} is not KEY=VALUE")
+            raise UsageError(f"{flag} {text!r} is not KEY=VALUE")
         found[key] = value
     return found
 
@@ -112,7 +112,7 @@ def _environment(args: Namespace, environ: Mapping[str, str]) -> dict[str, str]:
     for text in args.env:
         name, equals, value = text.partition("=")
         if not equals and name not in environ:
-            raise InputError(
+            raise UsageError(
                 f"--env {name}: you have no variable {name} to pass on", next_step="Write --env NAME=VALUE."
             )
         found[name] = value if equals else environ[name]
@@ -122,7 +122,7 @@ def _environment(args: Namespace, environ: Mapping[str, str]) -> dict[str, str]:
 def _secrets(args: Namespace, environ: Mapping[str, str]) -> dict[str, str]:
     for name in args.secret:
         if name not in environ:
-            raise InputError(f"--secret {name}: you have no variable {name} to pass on")
+            raise UsageError(f"--secret {name}: you have no variable {name} to pass on")
     return {name: environ[name] for name in args.secret}
 
 

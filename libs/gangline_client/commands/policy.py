@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from gangline_client.durations import seconds
-from gangline_client.errors import InputError
+from gangline_client.errors import InputError, UsageError
 from gangline_client.session import Session, emit
 from gangline_client.table import Column
 from gangline_core.cluster import Policy
@@ -92,7 +92,7 @@ def _change(policy: Policy, changes: list[str]) -> Policy:
     for text in changes:
         key, equals, value = text.partition("=")
         if not equals:
-            raise InputError(
+            raise UsageError(
                 f"{text!r} is not KEY=VALUE", next_step="For instance: gangline policy set default ordering=fifo."
             )
         policy = msgspec.structs.replace(policy, **_read(key.strip(), value.strip()))
@@ -104,15 +104,15 @@ def _read(key: str, value: str) -> dict[str, Any]:
         return {key: value}
     if key in SWITCHES:
         if value not in {"true", "false"}:
-            raise InputError(f"{key}: {value!r} is neither true nor false")
+            raise UsageError(f"{key}: {value!r} is neither true nor false")
         return {key: value == "true"}
     if key == "starvation":
         return {"starvation_s": seconds(value, flag=key)}
     if key in COUNTS:
         if not value.isdecimal():
-            raise InputError(f"{key}: {value!r} is no whole number")
+            raise UsageError(f"{key}: {value!r} is no whole number")
         return {key: int(value)}
-    raise InputError(f"{key!r} is no setting", next_step="See the keys with `gangline policy set --help`.")
+    raise UsageError(f"{key!r} is no setting", next_step="See the keys with `gangline policy set --help`.")
 
 
 def _words(policy: Policy) -> dict[str, str]:

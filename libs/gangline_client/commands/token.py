@@ -3,7 +3,6 @@
 from argparse import Namespace
 
 from gangline_client import quantities as q
-from gangline_client.durations import seconds
 from gangline_client.errors import InputError
 from gangline_client.session import Session, emit
 from gangline_client.table import Cell, Column, Paint, Row
@@ -35,10 +34,9 @@ async def token(session: Session, args: Namespace) -> int:
 
 
 async def _issue(session: Session, args: Namespace) -> int:
-    expires_ms = session.now_ms() + 1000 * seconds(args.expires, flag="--expires") if args.expires else 0
     user = args.user or (await session.client.whoami()).user
     issued = await session.client.issue_token(
-        name=args.name, role=args.role, user=user, groups=args.group, expires_ms=expires_ms
+        name=args.name, role=args.role, user=user, groups=args.group, expires_in=args.expires
     )
 
     def people() -> None:
