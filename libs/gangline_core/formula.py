@@ -16,13 +16,16 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from gangline_core.factors import FACTORS, probe_values
+from gangline_core import factors
+from gangline_core.factors import probe_values
 
 Column = NDArray[np.float64]
 """One number per job."""
 Columns = Callable[[str], Column]
 """How a formula gets the column of a factor."""
 
+FACTORS: dict[str, str] = {name: factor.doc for name, factor in factors.FACTORS.items()}
+"""Every named factor and what it is; `attr_<name>` besides is the job's attribute of that name."""
 FORMULA_LENGTH_MAX = 1_000
 TERMS_MAX = 64
 DEPTH_MAX = 100

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from msgspec import Struct
 
 from gangline_core.groups import Group, User, ancestors, user_key
-from gangline_core.ids import JobId
 from gangline_core.job import Job, Task, TaskState
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.spec import GPU_MILLI, JobSpec, Role, ServiceClass
@@ -44,7 +43,6 @@ class Ledger:
         self._class_changes: dict[tuple[str, ServiceClass], dict[str, int]] = {}
         self._group_rungs: dict[str, tuple[Rung, ...]] = {}
         self._guarantees: dict[str, dict[str, int]] = {}
-        self._running: dict[str, int] | None = None
         self._by_class: dict[tuple[str, ServiceClass], dict[str, int]] | None = None
 
     # --- limits -----------------------------------------------------------------------------------------
@@ -166,9 +164,7 @@ class Ledger:
 
     def _booked(self, holder: str, dimension: str) -> int:
         if dimension == JOBS:
-            if self._running is None:
-                self._running = running_jobs(self._state)
-            return self._running.get(holder, 0)
+            return self._state.running.get(holder, 0)
         return _amount(self._state.usage.get(holder, {}), dimension)
 
     def _of_class(self, holder: str, service_class: ServiceClass, dimension: str) -> int:
@@ -244,18 +240,6 @@ def recompute(state: State) -> dict[str, dict[str, int]]:
             for dimension, amount in task_amounts(task).items():
                 count(amounts, dimension, amount)
     return {holder: amounts for holder, amounts in usage.items() if amounts}
-
-
-def running_jobs(state: State) -> dict[str, int]:
-    """How many jobs each holder has on the machines: those with at least one task that holds room."""
-    running: dict[str, int] = {}
-    seen: set[JobId] = set()
-    for task in _counted(state):
-        if task.job not in seen:
-            seen.add(task.job)
-            for holder in holders(task.group, task.user):
-                count(running, holder, 1)
-    return running
 
 
 def shown(dimension: str, amount: int) -> tuple[str, int | str]:

@@ -87,12 +87,10 @@ def test_what_a_round_takes_counts_against_the_next_job_of_the_round():
 
 
 def test_a_limit_cut_below_use_stops_new_work_only():
-    world = World(node(), groups=[group("a", limit=gpu_amount(8))])
+    lowered = World(node(), groups=[group("a", limit=gpu_amount(8))])
     for gpus in (3, 3, 2):
-        world.submit_running(spec(gpus=gpus, group="a"), "n1")
-    world.tell("admission", *[])
-    lowered = World(node(), groups=[group("a", limit=gpu_amount(4))])
-    lowered.submit_running(spec(gpus=8, group="a"), "n1")
+        lowered.submit_running(spec(gpus=gpus, group="a"), "n1")
+    lowered.tell("admission", GroupSet(group=group("a", limit=gpu_amount(4)), by="admin"))
     assert fault(lowered, gpus=1, group="a").numbers == {
         "group": "a",
         "dimension": "GPUs",
