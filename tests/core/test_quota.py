@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.make import World, gpu_amount, group, job, node, role, spec
 
+from gangline_core.facts import GroupSet
 from gangline_core.groups import ROOT, User
 from gangline_core.quota import Ledger, job_amounts, minimum_sizes, recompute
 from gangline_core.reasons import ReasonCode
