@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from html import escape
+from math import floor, log10
 
 from msgspec import Struct
 
@@ -47,12 +48,9 @@ def nice_top(value: float) -> float:
     """A round number not below the value that TICKS steps divide evenly."""
     if value <= 0:
         return float(TICKS)
-    step, rough = 1.0, value / TICKS
-    while step * 10 < rough:
-        step *= 10
-    while step > rough * 10:
-        step /= 10
-    return next(step * k * TICKS for k in (1, 2, 2.5, 5, 10) if step * k >= rough)
+    rough = value / TICKS
+    step = 10.0 ** floor(log10(rough))
+    return next(step * k * TICKS for k in (1, 2, 2.5, 5, 10) if step * k >= rough * (1 - 1e-9))
 
 
 def _svg(height: int, body: Sequence[str]) -> str:

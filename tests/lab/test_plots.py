@@ -1,0 +1,39 @@
+"""Plots and words say the numbers they are given, and nothing a user wrote can break a page."""
+
+from xml.etree import ElementTree
+
+import pytest
+
+from gangline_lab.plots import Bars, Line, bars, nice_top, over_time
+from gangline_lab.progress import filled
+
+
+@pytest.mark.parametrize(
+    ("value", "top"), [(0, 5), (3, 5), (5, 5), (7, 10), (11, 12.5), (99, 100), (460, 500), (0.3, 0.5), (0.012, 0.0125)]
+)
+def test_an_axis_ends_at_a_round_number_not_below_the_values(value: float, top: float) -> None:
+    assert nice_top(value) == pytest.approx(top)
+
+
+def test_a_plot_over_time_is_well_formed_and_says_its_values_where_one_points() -> None:
+    line = Line(name="waiting <b>", style="waiting", values=(1.0, 4.0, 2.0), filled=True)
+    tree = ElementTree.fromstring(over_time([line], seconds=3.0, unit="jobs"))
+    titles = [title.text for title in tree.iter("title")]
+    assert titles == ["0.0 s: waiting <b> 1 jobs", "1.0 s: waiting <b> 4 jobs", "2.0 s: waiting <b> 2 jobs"]
+
+
+def test_a_plot_of_nothing_is_still_a_plot() -> None:
+    assert ElementTree.fromstring(over_time([], seconds=0.0, unit="jobs")).tag == "svg"
+    assert ElementTree.fromstring(bars([], unit="s")).tag == "svg"
+
+
+def test_bars_are_as_long_as_their_values() -> None:
+    tree = ElementTree.fromstring(bars([Bars(name="a&b", note="n", middle=1.0, high=2.0, most=4.0)], unit="s"))
+    widths = {rect.attrib["class"]: float(rect.attrib["width"]) for rect in tree.iter("rect")}
+    assert widths["most"] == pytest.approx(2 * widths["high"], abs=0.2)
+    assert widths["high"] == pytest.approx(2 * widths["middle"], abs=0.2)
+
+
+@pytest.mark.parametrize(("share", "text"), [(0.0, "...."), (0.5, "##.."), (7.0, "####"), (-1.0, "....")])
+def test_a_bar_is_as_full_as_its_share(share: float, text: str) -> None:
+    assert filled(share, 4) == text
