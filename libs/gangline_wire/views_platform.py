@@ -1,5 +1,7 @@
 """What the HTTP API answers about machines, groups, usage, policies and access."""
 
+from msgspec import field
+
 from gangline_core.cluster import Policy, Pool
 from gangline_core.groups import Group, User
 from gangline_wire.views_jobs import View
@@ -33,9 +35,9 @@ class NodeView(View, frozen=True):
     memory_mib: int
     memory_mib_used: int
     gpus: tuple[GpuView, ...] = ()
-    devices: dict[str, int] = {}
-    devices_used: dict[str, int] = {}
-    labels: dict[str, str] = {}
+    devices: dict[str, int] = field(default_factory=dict)
+    devices_used: dict[str, int] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
     taints: tuple[str, ...] = ()
     """As "key" or "key=value"."""
     task_count: int = 0
@@ -93,7 +95,7 @@ class GroupView(View, frozen=True):
     path: str
     settings: Group
     users: tuple[str, ...] = ()
-    usage: dict[str, int] = {}
+    usage: dict[str, int] = field(default_factory=dict)
     """Held now, by dimension, everything below included."""
     unfinished: int = 0
     used_gpu_hours: float = 0.0
@@ -114,7 +116,7 @@ class UserView(View, frozen=True):
     group: str
     user: str
     settings: User
-    usage: dict[str, int] = {}
+    usage: dict[str, int] = field(default_factory=dict)
     unfinished: int = 0
     used_gpu_hours: float = 0.0
     version: int = 0
@@ -131,7 +133,7 @@ class UsageLine(View, frozen=True):
     gpu_hours: float = 0.0
     budget_gpu_hours: int = 0
     budget_exhausted: bool = False
-    holds: dict[str, int] = {}
+    holds: dict[str, int] = field(default_factory=dict)
     """Held now, by dimension."""
     unfinished: int = 0
 
@@ -158,7 +160,7 @@ class PoliciesView(View, frozen=True):
     policies: tuple[PolicyView, ...]
     orderings: tuple[str, ...] = ()
     placements: tuple[str, ...] = ()
-    factors: dict[str, str] = {}
+    factors: dict[str, str] = field(default_factory=dict)
     """Names a formula may use, with their meaning."""
 
 
