@@ -35,7 +35,7 @@ svg{width:100%;height:auto;display:block}.tick{font-size:11px}.name{font-size:12
 td,th{padding:4px 8px;text-align:right;border-bottom:1px solid var(--line);font-weight:400}
 th{color:var(--dim)}td:first-child,th:first-child{text-align:left}.key span{margin-right:14px}
 .key i{display:inline-block;width:12px;height:10px;border-radius:2px;margin-right:5px}.bad{color:var(--orange)}
-.scroll{overflow-x:auto}td.left{text-align:left}
+.scroll{overflow-x:auto}.left{text-align:left}td.left,th.left{text-align:left}
 """
 
 
@@ -202,7 +202,7 @@ def _longest(summary: Summary) -> str:
         f"<td class=left>{escape(wait.reason)}</td></tr>"
         for wait in summary.longest
     )
-    head = "<tr><th></th><th>group</th><th>GPUs</th><th>waited</th><th>reason</th><th></th></tr>"
+    head = "<tr><th></th><th class=left>group</th><th>GPUs</th><th>waited</th><th class=left>reason</th><th></th></tr>"
     return f'<h2>Longest waits</h2><div class="scroll"><table>{head}{rows}</table></div>'
 
 
