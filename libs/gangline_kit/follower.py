@@ -49,6 +49,8 @@ class Follower:
         self.caught_up = False
         """True from the moment the log's end of the start was folded."""
         self.failure: BaseException | None = None
+        self.restored_seq = 0
+        """Sequence of the snapshot the fold began with; 0 when it began with nothing."""
         self.alarms = 0
         """Events that did not belong, since the start."""
         self._bus = bus
@@ -147,10 +149,10 @@ class Follower:
             except (SnapshotError, PermanentError, TemporaryError) as error:
                 log.warning("snapshot %s is skipped: %s", name, error)
                 continue
-            if head.seq > target or stored is None or _digest(stored) != head.message:
+            if head.seq > target or stored is None or digest(stored) != head.message:
                 log.warning("snapshot %s is skipped: it is not of this log", name)
                 continue
-            self.state, self._last_raw = state, stored
+            self.state, self._last_raw, self.restored_seq = state, stored, head.seq
             return
 
     async def _follow(self) -> None:
@@ -195,7 +197,7 @@ class SnapshotError(Exception):
 def encode(state: State, last_raw: bytes) -> tuple[int, bytes]:
     """Sequence and bytes of a snapshot of the state, whose last folded message was `last_raw`."""
     body = encode_snapshot(state)
-    head = SnapshotHead(v=SCHEMA_VERSION, seq=state.kept.seq, message=_digest(last_raw), body=_digest(body))
+    head = SnapshotHead(v=SCHEMA_VERSION, seq=state.kept.seq, message=digest(last_raw), body=digest(body))
     return state.kept.seq, msgspec.json.encode(head) + b"\n" + body
 
 
@@ -212,7 +214,7 @@ def decode(data: bytes) -> tuple[SnapshotHead, State]:
         raise SnapshotError(f"no snapshot: {error}") from error
     if head.v > SCHEMA_VERSION:
         raise SnapshotError(f"schema {head.v} is newer than ours ({SCHEMA_VERSION})")
-    if _digest(body) != head.body:
+    if digest(body) != head.body:
         raise SnapshotError("damaged: the digest does not fit")
     try:
         return head, decode_snapshot(body)
@@ -225,5 +227,6 @@ def snapshot_name(seq: int) -> str:
     return f"{seq:020d}"
 
 
-def _digest(data: bytes) -> str:
+def digest(data: bytes) -> str:
+    """What a snapshot remembers bytes by."""
     return sha256(data).hexdigest()[:32]

@@ -3,12 +3,14 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 
-from gangline_kit.bus import Bus
+from gangline_kit.bus import Bus, BusConfig
+from gangline_kit.clock import SystemClock
 from gangline_kit.errors import OutcomeUnknownError, PermanentError, TemporaryError
-from gangline_kit.nats_server import NatsServer
+from gangline_kit.nats_server import NatsServer, NatsUser
 
 
 async def echo(data: bytes, headers: dict[str, str]) -> bytes:
@@ -158,3 +160,20 @@ async def test_fire_and_forget_is_dropped_and_counted_while_the_bus_is_away(
     await bus.connection.wait_connected()
     await bus.publish("gangline.samples.n1", b"after")
     assert await heard.get() == b"after"
+
+
+async def test_a_missing_server_is_a_temporary_problem_that_names_its_address() -> None:
+    with pytest.raises(TemporaryError, match=r"no NATS server answers at nats://127.0.0.1:1"):
+        await Bus.connect(BusConfig(url="nats://127.0.0.1:1"), SystemClock(), timeout_s=0.3)
+
+
+async def test_a_wrong_password_is_a_permanent_problem(tmp_path: Path) -> None:
+    server = NatsServer(tmp_path / "nats", users=(NatsUser(name="queue", password="right"),))
+    await server.start()
+    try:
+        with pytest.raises(PermanentError, match="refused user 'queue'"):
+            await Bus.connect(BusConfig(url=server.url, user="queue", password="wrong"), SystemClock())
+        bus = await Bus.connect(BusConfig(url=server.url, user="queue", password="right"), SystemClock())
+        await bus.close()
+    finally:
+        await server.stop()

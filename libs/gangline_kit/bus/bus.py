@@ -8,7 +8,7 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from gangline_kit.bus import jetstream, setup
-from gangline_kit.bus.connection import BusConfig, Connection
+from gangline_kit.bus.connection import CONNECT_TIMEOUT_S, BusConfig, Connection
 from gangline_kit.bus.kv import Kv
 from gangline_kit.bus.objects import Objects
 from gangline_kit.bus.tail import LogMessage, Tail
@@ -44,7 +44,7 @@ class Bus:
         self._servings: list[Serving] = []
 
     @classmethod
-    async def connect(cls, config: BusConfig, clock: Clock) -> "Bus":
+    async def connect(cls, config: BusConfig, clock: Clock, timeout_s: float = CONNECT_TIMEOUT_S) -> "Bus":
         """Connect.
 
         Raises:
@@ -52,7 +52,7 @@ class Bus:
             PermanentError: it refuses us.
         """
         connection = Connection(config)
-        await connection.open()
+        await connection.open(timeout_s)
         return cls(connection, clock)
 
     @property

@@ -64,11 +64,13 @@ class Connection:
         self._count = 0
         self._inbox = ""
         self._closing = False
+        self._opening = asyncio.timeout(None)
+        self._is_refused = False
         self._listeners: list[Callable[[], None]] = []
 
     # --- life ---------------------------------------------------------------------------------------------
 
-    async def open(self) -> None:
+    async def open(self, timeout_s: float = CONNECT_TIMEOUT_S) -> None:
         """Connect.
 
         Raises:
@@ -78,11 +80,11 @@ class Connection:
         config = self.config
         prefix = f"_INBOX.{config.user or 'any'}"
         try:
-            await asyncio.wait_for(self._connect(prefix), CONNECT_TIMEOUT_S)
+            async with asyncio.timeout(timeout_s) as self._opening:
+                await self._connect(prefix)
         except (TimeoutError, NatsError, OSError) as error:
-            with suppress(NatsError, OSError):
-                await self.client.close()
-            if "authorization" in str(error).lower():
+            await self._abandon()
+            if self._is_refused:
                 raise PermanentError(f"the NATS server at {config.url} refused user {config.user!r}") from error
             raise TemporaryError(f"no NATS server answers at {config.url}: {error!r}") from error
         self._inbox = self.client.new_inbox()
@@ -111,6 +113,16 @@ class Connection:
             pending_size=PENDING_BYTES_MAX,
             inbox_prefix=inbox_prefix,
         )
+
+    async def _abandon(self) -> None:
+        """Close what a failed first connection left open; the client itself forgets the socket of its last try."""
+        with suppress(NatsError, OSError):
+            await self.client.close()
+        transport = self.client._transport
+        if transport is not None:
+            transport.close()  # type: ignore[no-untyped-call]  # not annotated there
+            with suppress(OSError):
+                await transport.wait_closed()  # type: ignore[no-untyped-call]  # likewise
 
     async def close(self) -> None:
         """Disconnect; everything in flight fails."""
@@ -243,10 +255,19 @@ class Connection:
         # The client reports every refused connection try here; only what we do not expect is worth a line.
         if "permissions violation" in str(error).lower():
             self._deny(str(error))
+        elif "authorization violation" in str(error).lower():
+            self._refuse()
         elif isinstance(error, (OSError, NatsError, TimeoutError)):
             log.debug("bus: %r", error)
         else:
             log.error("bus: a callback failed", exc_info=error)
+
+    def _refuse(self) -> None:
+        """A wrong password does not get right by trying again, so the first connection gives up at once."""
+        log.error("bus: the server refuses user %r", self.config.user)
+        if self.generation == 0:
+            self._is_refused = True
+            self._opening.reschedule(asyncio.get_running_loop().time())
 
     def _deny(self, text: str) -> None:
         """The server answers what we may not do on the side, in lower case; the request itself would run into time."""
