@@ -1,0 +1,116 @@
+"""What a pool's machines could hold if they were empty and well: equal machines are counted, not listed.
+
+Drained, lost and sick machines are counted too: they may come back, and a job that fits only them is not impossible.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import Struct
+
+from gangline_core.cluster import Node
+from gangline_core.reasons import Reason
+from gangline_core.spec import GPU_MILLI, Resources
+
+VERDICTS_MAX = 20_000
+"""Remembered answers to "can this ever fit?"; all are forgotten when there are more."""
+
+
+class GpuKind(Struct, frozen=True):
+    """One GPU of an empty machine, as far as a request can tell."""
+
+    model: str
+    """Lower case."""
+    memory_mib: int
+    socket: int
+    island: int
+
+
+class MachineKind(Struct, frozen=True):
+    """A machine as far as a request can tell, apart from its labels."""
+
+    gpus: tuple[GpuKind, ...]
+    cpu_milli: int
+    memory_mib: int
+    devices: tuple[tuple[str, int], ...]
+
+
+class Stock(Struct, frozen=True):
+    """So many equal machines with the same values of the labels asked about."""
+
+    kind: MachineKind
+    labels: tuple[str, ...]
+    count: int
+
+
+class Inventory:
+    """One pool's machines; answers are remembered until a machine changes."""
+
+    def __init__(self, nodes: Iterable[Node]) -> None:
+        """The inventory of these nodes."""
+        self.nodes = list(nodes)
+        self._kinds = [_kind(node) for node in self.nodes]
+        self._stocks: dict[tuple[str, ...], list[Stock]] = {}
+        self.verdicts: dict[bytes, tuple[Reason, str] | None] = {}
+        """Answers by what was asked, kept by `gangline_core.never_fits`."""
+
+    def stocks(self, labels: Sequence[str] = ()) -> list[Stock]:
+        """Machines counted by kind and by their values of these labels (empty where a machine has none)."""
+        key = tuple(labels)
+        found = self._stocks.get(key)
+        if found is None:
+            counts: dict[tuple[MachineKind, tuple[str, ...]], int] = {}
+            for node, kind in zip(self.nodes, self._kinds, strict=True):
+                entry = (kind, tuple(node.labels.get(label, "") for label in key))
+                counts[entry] = counts.get(entry, 0) + 1
+            found = self._stocks[key] = [Stock(kind=k, labels=v, count=n) for (k, v), n in counts.items()]
+        return found
+
+    def matching(self, selector: Mapping[str, str], label: str = "") -> list[Stock]:
+        """Machines with these labels; the value of `label` is the first of each stock's labels when it is asked for."""
+        names = sorted(selector)
+        wanted = tuple(selector[name] for name in names)
+        asked = ([label] if label else []) + names
+        return [stock for stock in self.stocks(asked) if stock.labels[len(asked) - len(names) :] == wanted]
+
+
+def suitable_gpus(kind: MachineKind, need: Resources) -> list[GpuKind]:
+    """GPUs of an acceptable model with enough memory."""
+    models = {model.lower() for model in need.gpu_models}
+    return [gpu for gpu in kind.gpus if (not models or gpu.model in models) and gpu.memory_mib >= need.gpu_memory_mib]
+
+
+def tasks_held(kind: MachineKind, need: Resources) -> int:
+    """How many such tasks one empty machine of the kind can hold at most; 10**9 for a task that needs nothing."""
+    counts = [10**9]
+    if need.cpu_milli:
+        counts.append(kind.cpu_milli // need.cpu_milli)
+    if need.memory_mib:
+        counts.append(kind.memory_mib // need.memory_mib)
+    if need.wants_gpu:
+        counts.append(_tasks_on_gpus(suitable_gpus(kind, need), need))
+    if need.devices:
+        devices = dict(kind.devices)
+        counts.extend(devices.get(name, 0) // count for name, count in need.devices.items() if count)
+    return min(counts)
+
+
+def _tasks_on_gpus(gpus: Sequence[GpuKind], need: Resources) -> int:
+    if need.whole_gpus:
+        by_model: dict[str, int] = {}
+        for gpu in gpus:
+            by_model[gpu.model] = by_model.get(gpu.model, 0) + 1
+        return sum(count // need.whole_gpus for count in by_model.values())
+    by_milli = GPU_MILLI // need.gpu_milli if need.gpu_milli else 10**9
+    return sum(min(by_milli, gpu.memory_mib // need.gpu_memory_mib if need.gpu_memory_mib else 10**9) for gpu in gpus)
+
+
+def _kind(node: Node) -> MachineKind:
+    return MachineKind(
+        gpus=tuple(
+            GpuKind(model=gpu.model.lower(), memory_mib=gpu.memory_mib, socket=gpu.socket, island=gpu.island)
+            for gpu in node.gpus
+        ),
+        cpu_milli=node.cpu_milli,
+        memory_mib=node.memory_mib,
+        devices=tuple(sorted(node.devices.items())),
+    )

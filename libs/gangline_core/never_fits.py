@@ -1,0 +1,237 @@
+"""Can the pool's machines ever hold this job, were they empty and well? If not, which number is too large?
+
+Only what is certain is refused: a job is judged at its smallest sizes, labels and taints may change, and a pool without
+machines may still get some. Whether today's free room suffices is the round's question, not this one's.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import msgspec
+
+from gangline_core.cluster import LEVELS_INSIDE_NODE, Pool
+from gangline_core.inventory import VERDICTS_MAX, GpuKind, Inventory, MachineKind, Stock, suitable_gpus, tasks_held
+from gangline_core.quota import shown, smallest_size
+from gangline_core.reasons import Reason, ReasonCode
+from gangline_core.spec import GPU_MILLI, JobSpec, Resources, Role
+
+Verdict = tuple[Reason, str] | None
+"""The reason and the path of the field whose number is too large; None when the job may fit some day."""
+
+
+def never_fits(inventory: Inventory, pool: Pool, spec: JobSpec) -> Verdict:
+    """Why the pool's machines can never hold the job; None when they may."""
+    if not inventory.nodes:
+        return None
+    roles = [(role.name, smallest_size(role), role.resources) for role in spec.roles]
+    key = msgspec.json.encode((roles, spec.node_selector, spec.topology.required, pool.topology), order="deterministic")
+    if key not in inventory.verdicts:
+        if len(inventory.verdicts) >= VERDICTS_MAX:
+            inventory.verdicts.clear()
+        inventory.verdicts[key] = _judge(inventory, pool, spec)
+    return inventory.verdicts[key]
+
+
+def _judge(inventory: Inventory, pool: Pool, spec: JobSpec) -> Verdict:
+    stocks = inventory.matching(spec.node_selector)
+    if not stocks:
+        return None
+    for index, role in enumerate(spec.roles):
+        verdict = _role_verdict(stocks, role, index)
+        if verdict is not None:
+            return verdict
+    return _sum_verdict(stocks, spec) or _topology_verdict(inventory, pool, spec)
+
+
+# --- one role -----------------------------------------------------------------------------------------------
+
+
+def _role_verdict(stocks: Sequence[Stock], role: Role, index: int) -> Verdict:
+    need, tasks = role.resources, smallest_size(role)
+    if tasks == 0:
+        return None
+    places = sum(stock.count * tasks_held(stock.kind, need) for stock in stocks)
+    if places >= tasks:
+        return None
+    at = f"roles[{index}]"
+    return _model_verdict(stocks, need, tasks, at) or _task_verdict(stocks, need, at) or _places(role, places, at)
+
+
+def _model_verdict(stocks: Sequence[Stock], need: Resources, tasks: int, at: str) -> Verdict:
+    """Too few GPUs of the models asked for, whatever else."""
+    if not need.gpu_models or not need.wants_gpu:
+        return None
+    models = Resources(gpu_models=need.gpu_models)
+    present = sum(stock.count * len(suitable_gpus(stock.kind, models)) for stock in stocks)
+    needed = tasks * need.gpu_milli
+    if present and needed <= present * GPU_MILLI:
+        return None
+    numbers: dict[str, int | str] = {
+        "needed": shown("gpu_milli", needed)[1] if needed else "some",
+        "model": " or ".join(need.gpu_models),
+        "largest": present,
+    }
+    return Reason(ReasonCode.NEVER_FITS_MODEL, numbers), f"{at}.gpu_models"
+
+
+def _task_verdict(stocks: Sequence[Stock], need: Resources, at: str) -> Verdict:
+    """One task alone is too large for every machine: which of its numbers is it?"""
+    if any(tasks_held(stock.kind, need) for stock in stocks):
+        return None
+    kinds = [stock.kind for stock in stocks]
+    for measure in _measures(need):
+        largest = max(measure.has(kind) for kind in kinds)
+        if measure.needed > largest:
+            return _too_large(
+                ReasonCode.NEVER_FITS_NODE, measure.dimension, measure.needed, largest
+            ), f"{at}.{measure.field}"
+    # Every number alone is found somewhere, but not all of them on one machine: narrow the machines down by each.
+    for measure in _measures(need):
+        largest = max(measure.has(kind) for kind in kinds)
+        if measure.needed > largest:
+            label, needed = shown(measure.dimension, measure.needed)
+            numbers: dict[str, int | str] = {
+                "needed": needed,
+                "dimension": f"{label} beside the rest of what it asks for",
+                "largest": shown(measure.dimension, largest)[1],
+            }
+            return Reason(ReasonCode.NEVER_FITS_NODE, numbers), f"{at}.{measure.field}"
+        kinds = [kind for kind in kinds if measure.has(kind) >= measure.needed]
+    return None
+
+
+class _Measure(NamedTuple):
+    """One number of a task, and how much of it a machine has."""
+
+    field: str
+    dimension: str
+    needed: int
+    has: Callable[[MachineKind], int]
+
+
+def _measures(need: Resources) -> Iterator[_Measure]:
+    of_models = Resources(gpu_models=need.gpu_models)
+    if need.wants_gpu:
+        yield _Measure(
+            "gpus",
+            "gpu_milli",
+            max(need.gpu_milli, 1),
+            lambda kind: _most_equal(suitable_gpus(kind, of_models)) * GPU_MILLI,
+        )
+        yield _Measure(
+            "gpu_memory",
+            "MiB of memory on one GPU",
+            need.gpu_memory_mib,
+            lambda kind: max((gpu.memory_mib for gpu in suitable_gpus(kind, of_models)), default=0),
+        )
+        yield _Measure(
+            "gpus", "GPUs with so much memory", need.whole_gpus, lambda kind: _most_equal(suitable_gpus(kind, need))
+        )
+    yield _Measure("memory", "memory_mib", need.memory_mib, lambda kind: kind.memory_mib)
+    for name, count in sorted(need.devices.items()):
+        yield _Measure(f"devices.{name}", name, count, partial(_devices, name))
+    yield _Measure("cpus", "cpu_milli", need.cpu_milli, lambda kind: kind.cpu_milli)
+
+
+def _devices(name: str, kind: MachineKind) -> int:
+    return dict(kind.devices).get(name, 0)
+
+
+def _most_equal(gpus: Sequence[GpuKind]) -> int:
+    """How many GPUs of one model there are at most: a task's GPUs are of one model."""
+    return max((sum(other.model == gpu.model for other in gpus) for gpu in gpus), default=0)
+
+
+def _places(role: Role, places: int, at: str) -> Verdict:
+    """Single tasks fit, but not so many at once."""
+    need = role.resources
+    what = f" of {shown('gpu_milli', need.gpu_milli)[1]} GPUs" if need.gpu_milli else ""
+    numbers: dict[str, int | str] = {
+        "needed": smallest_size(role),
+        "dimension": f"places for tasks{what} (role {role.name})",
+        "largest": places,
+    }
+    return Reason(ReasonCode.NEVER_FITS_CLUSTER, numbers), f"{at}.tasks"
+
+
+# --- the whole gang -----------------------------------------------------------------------------------------
+
+
+def _sum_verdict(stocks: Sequence[Stock], spec: JobSpec) -> Verdict:
+    """All roles together ask for more than all machines have."""
+    totals = {
+        "gpu_milli": sum(stock.count * len(stock.kind.gpus) for stock in stocks) * GPU_MILLI,
+        "cpu_milli": sum(stock.count * stock.kind.cpu_milli for stock in stocks),
+        "memory_mib": sum(stock.count * stock.kind.memory_mib for stock in stocks),
+    }
+    for dimension, needed in _gang_amounts(spec).items():
+        if needed > totals[dimension]:
+            return _too_large(ReasonCode.NEVER_FITS_CLUSTER, dimension, needed, totals[dimension]), "roles"
+    return None
+
+
+def _topology_verdict(inventory: Inventory, pool: Pool, spec: JobSpec) -> Verdict:
+    """The gang must stay inside one domain of a level, and no domain is large enough."""
+    level = spec.topology.required
+    if not level:
+        return None
+    if level not in LEVELS_INSIDE_NODE and level not in pool.topology:
+        return _topology_reason(spec, level, 0), "topology.required"
+    if level in LEVELS_INSIDE_NODE:
+        domains = [[stock] for stock in _inside_nodes(inventory.matching(spec.node_selector), level)]
+    else:
+        by_value: dict[str, list[Stock]] = {}
+        for stock in inventory.matching(spec.node_selector, pool.topology[level]):
+            if stock.labels[0]:
+                by_value.setdefault(stock.labels[0], []).append(stock)
+        domains = list(by_value.values())
+    if any(_holds_gang(domain, spec) for domain in domains):
+        return None
+    largest = max((_gpus_for(domain, spec) for domain in domains), default=0)
+    return _topology_reason(spec, level, largest), "topology.required"
+
+
+def _inside_nodes(stocks: Sequence[Stock], level: str) -> Iterator[Stock]:
+    """One machine of each kind, cut down to one of its islands or sockets where the level asks for that."""
+    for stock in stocks:
+        if level == "node":
+            yield Stock(kind=stock.kind, labels=(), count=1)
+            continue
+        parts: dict[int, list[GpuKind]] = {}
+        for gpu in stock.kind.gpus:
+            parts.setdefault(gpu.island if level == "nvlink" else gpu.socket, []).append(gpu)
+        for gpus in parts.values() or [[]]:
+            yield Stock(kind=msgspec.structs.replace(stock.kind, gpus=tuple(gpus)), labels=(), count=1)
+
+
+def _holds_gang(domain: Sequence[Stock], spec: JobSpec) -> bool:
+    return _sum_verdict(domain, spec) is None and all(
+        sum(stock.count * tasks_held(stock.kind, role.resources) for stock in domain) >= smallest_size(role)
+        for role in spec.roles
+    )
+
+
+def _gpus_for(domain: Sequence[Stock], spec: JobSpec) -> int:
+    """GPUs of the domain that some role of the job may use."""
+    needs = [role.resources for role in spec.roles if role.resources.wants_gpu]
+    return sum(stock.count * max((len(suitable_gpus(stock.kind, n)) for n in needs), default=0) for stock in domain)
+
+
+def _topology_reason(spec: JobSpec, level: str, largest: int) -> Reason:
+    needed = shown("gpu_milli", _gang_amounts(spec)["gpu_milli"])[1]
+    return Reason(ReasonCode.NEVER_FITS_TOPOLOGY, {"needed": needed, "level": level, "largest": largest})
+
+
+def _gang_amounts(spec: JobSpec) -> dict[str, int]:
+    sizes = [(smallest_size(role), role.resources) for role in spec.roles]
+    return {
+        "gpu_milli": sum(tasks * need.gpu_milli for tasks, need in sizes),
+        "cpu_milli": sum(tasks * need.cpu_milli for tasks, need in sizes),
+        "memory_mib": sum(tasks * need.memory_mib for tasks, need in sizes),
+    }
+
+
+def _too_large(code: ReasonCode, dimension: str, needed: int, largest: int) -> Reason:
+    label, needed_shown = shown(dimension, needed)
+    return Reason(code, {"needed": needed_shown, "dimension": label, "largest": shown(dimension, largest)[1]})
