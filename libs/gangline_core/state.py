@@ -12,6 +12,7 @@ from gangline_core.cluster import Node, NodeUse, Policy, Pool, gpu_span
 from gangline_core.facts import Claim, Reservation, ResizeProposed, RoundOpened, UsageCharged
 from gangline_core.groups import ROOT, Group, Token, User, ancestors, user_key
 from gangline_core.ids import JobId, NodeId, TaskId
+from gangline_core.inventory import Inventory
 from gangline_core.job import ENDS, LIVE, Job, JobState, Task, TaskState
 from gangline_core.ports import Ports
 from gangline_core.spec import Resources
@@ -116,6 +117,7 @@ class State:
         """Shape key -> its number and how many waiting jobs have it."""
         self._shapes_seen = 0
         self._rooms: dict[str, Room] = {}
+        self._inventories: dict[str, Inventory] = {}
         self._touched: dict[NodeId, None] = {}
         self.stopping_tasks: dict[TaskId, None] = {}
         """Live tasks that were told to stop."""
@@ -163,6 +165,12 @@ class State:
             for node in room.nodes:
                 room.refresh(node, self.use[node.id])
         return self._rooms[pool]
+
+    def inventory(self, pool: str) -> Inventory:
+        """What the pool's machines could hold if they were empty and well."""
+        if pool not in self._inventories:
+            self._inventories[pool] = Inventory(self.nodes_of(pool))
+        return self._inventories[pool]
 
     def live_jobs(self) -> list[Job]:
         """Jobs that may hold resources, by id."""
@@ -232,6 +240,7 @@ class State:
         self.use[node.id].reach(gpu_span(node))
         self.kept.nodes[node.id] = node
         self._touched[node.id] = None
+        self._inventories.clear()
 
     def put_task(self, task: Task) -> None:
         """Enter a task, new or changed."""
