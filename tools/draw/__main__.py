@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from draw import configuration, formula, messages, metrics, reasons, states
+from draw import configuration, formula, messages, metrics, reasons, requirements, states
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -16,6 +16,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "formula.md": formula.page,
     "metrics.md": metrics.page,
     "configuration.md": configuration.page,
+    "requirements.md": requirements.page,
 }
 
 

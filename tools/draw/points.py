@@ -1,0 +1,281 @@
+"""What Gangline was asked to be, point by point: where each one lives, which test shows it, and what is missing."""
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+
+class Standing(StrEnum):
+    """How far a point is."""
+
+    HERE = "here"
+    PARTLY = "partly"
+    NOT_YET = "not yet"
+
+
+class Point(Struct, frozen=True):
+    """One thing that was asked for; `lives` and `shown_by` are paths, and a test checks that they exist."""
+
+    id: str
+    asked: str
+    standing: Standing
+    lives: tuple[str, ...] = ()
+    shown_by: tuple[str, ...] = ()
+    missing: str = ""
+
+
+CORE = "libs/gangline_core"
+KIT = "libs/gangline_kit"
+WIRE = "libs/gangline_wire"
+SERVICES = "services/gangline_"
+HERE, PARTLY, NOT_YET = Standing.HERE, Standing.PARTLY, Standing.NOT_YET
+
+SCHEDULER = (
+    Point(
+        id="S1",
+        asked="One order for all submitted jobs, by a policy set beforehand, and each job sent where it runs",
+        standing=HERE,
+        lives=(f"{CORE}/cycle.py", f"{CORE}/ordering", f"{CORE}/placement", f"{SERVICES}queue", f"{SERVICES}placement"),
+        shown_by=("tests/core/test_ordering.py", "tests/core/test_cycle.py"),
+    ),
+    Point(
+        id="S2",
+        asked="Queues with different priorities, re-ordered live, together with Kubernetes",
+        standing=PARTLY,
+        lives=(f"{CORE}/cluster.py", f"{CORE}/ordering"),
+        shown_by=("tests/core/test_ordering.py",),
+        missing="Kubernetes. A queue level is fixed at submit.",
+    ),
+    Point(
+        id="S3",
+        asked="Policies the administrator chooses and changes, each with a formula that is computed anew all the time",
+        standing=HERE,
+        lives=(f"{CORE}/formula.py", f"{CORE}/settings.py", f"{SERVICES}gateway/policies.py"),
+        shown_by=("tests/core/test_formula.py",),
+    ),
+    Point(
+        id="S4",
+        asked="Named factors, weighted into one number: levels, size, estimates, attributes, occupancy, interference",
+        standing=PARTLY,
+        lives=(f"{CORE}/factors.py",),
+        shown_by=("tests/core/test_ordering.py",),
+        missing="Predictions by the system, and interference by neighbours.",
+    ),
+    Point(
+        id="S5",
+        asked="No starvation",
+        standing=HERE,
+        lives=(f"{CORE}/ageing.py", f"{CORE}/reserve.py"),
+        shown_by=("tests/core/test_ordering.py",),
+    ),
+    Point(
+        id="S6",
+        asked="What was stated is compared with what happened, and later decisions know",
+        standing=NOT_YET,
+        missing="Both stand in the log; nothing compares them yet.",
+    ),
+    Point(
+        id="S7",
+        asked="The user learns why a job stands where it stands, and when it is expected to run",
+        standing=HERE,
+        lives=(f"{CORE}/reasons.py", f"{CORE}/explain.py"),
+        shown_by=("tests/core/test_explain.py",),
+    ),
+    Point(id="S8", asked="A Kubernetes controller for the whole life of a job", standing=NOT_YET),
+)
+USERS = (
+    Point(
+        id="U1",
+        asked="Levels, totals and maxima of users and groups, set by the administrator",
+        standing=HERE,
+        lives=(f"{CORE}/groups.py", f"{CORE}/settings.py", f"{SERVICES}gateway/settings.py"),
+        shown_by=("tests/core/test_quota.py", "tests/core/test_settings.py"),
+    ),
+    Point(
+        id="U2",
+        asked="An independent judge at the door; the scheduler sees only legal jobs",
+        standing=HERE,
+        lives=(f"{CORE}/admission.py", f"{SERVICES}admission"),
+        shown_by=("tests/core/test_admission.py",),
+    ),
+    Point(
+        id="U3",
+        asked="Limits in two layers, group and user; the head assigns; the sum never passes the group's",
+        standing=HERE,
+        lives=(f"{CORE}/quota.py", f"{CORE}/settings.py"),
+        shown_by=("tests/core/test_quota.py",),
+    ),
+    Point(
+        id="U4",
+        asked="Independent billing that watches use and adjusts limits",
+        standing=PARTLY,
+        lives=(f"{CORE}/accounting.py", f"{SERVICES}accounting"),
+        shown_by=("tests/core/test_accounting.py",),
+        missing="Prices. An exhausted budget closes the door; it does not lower limits.",
+    ),
+    Point(
+        id="U5",
+        asked="Users see occupancy and their jobs' scheduling, stop them and run them again",
+        standing=HERE,
+        lives=("libs/gangline_client", f"{SERVICES}gateway"),
+        shown_by=("tests/client", "tests/services/gateway"),
+    ),
+    Point(
+        id="U6",
+        asked="What users do is logged as input to later scheduling",
+        standing=HERE,
+        lives=(f"{CORE}/facts.py", f"{SERVICES}recorder"),
+        shown_by=("tests/services/recorder",),
+    ),
+)
+RESOURCES = (
+    Point(
+        id="R1",
+        asked="Logical domains of machines; nodes join and leave while everything runs",
+        standing=PARTLY,
+        lives=(f"{CORE}/cluster.py", f"{SERVICES}agent"),
+        shown_by=("tests/end_to_end",),
+        missing="A node changes its pool only by a restart of its agent.",
+    ),
+    Point(
+        id="R2",
+        asked="Per node, live: CPU, GPUs, their memory and use, other devices",
+        standing=HERE,
+        lives=(f"{SERVICES}agent", f"{SERVICES}telemetry", f"{SERVICES}gateway/machines.py"),
+        shown_by=("tests/services/telemetry",),
+    ),
+    Point(
+        id="R3",
+        asked="Which job occupies what now; every allocation and change recorded",
+        standing=HERE,
+        lives=(f"{CORE}/state.py", f"{CORE}/facts.py"),
+        shown_by=("tests/services/recorder",),
+    ),
+    Point(
+        id="R4",
+        asked="Pooling: GPUs of several machines for one job, remote GPUs, shares of one GPU",
+        standing=PARTLY,
+        lives=(f"{CORE}/placement",),
+        shown_by=("tests/core/test_placement.py",),
+        missing="GPUs over the network. Shares are counted, not enforced by the device.",
+    ),
+    Point(
+        id="R5",
+        asked="CPU and GPU are separate dimensions",
+        standing=HERE,
+        lives=(f"{CORE}/spec.py", f"{CORE}/quota.py"),
+        shown_by=("tests/core/test_quota.py",),
+    ),
+)
+JOBS = (
+    Point(
+        id="J1",
+        asked="A job says what it is and wants; the system adds affinity and predictions",
+        standing=PARTLY,
+        lives=(f"{CORE}/spec.py", f"{WIRE}/jobfile.py"),
+        shown_by=("tests/wire",),
+        missing="Predictions and affinity by the system.",
+    ),
+    Point(
+        id="J2",
+        asked="Gangs: all or nothing, no deadlock, a large job does not block small ones",
+        standing=HERE,
+        lives=(f"{CORE}/placement", f"{CORE}/reserve.py"),
+        shown_by=("tests/core/test_cycle.py",),
+    ),
+    Point(
+        id="J3",
+        asked="Topology: neighbours first, required and preferred levels",
+        standing=PARTLY,
+        lives=(f"{CORE}/placement",),
+        shown_by=("tests/core/test_placement.py",),
+        missing="Link bandwidth; levels come from labels, sockets and NVLink islands.",
+    ),
+    Point(
+        id="J4",
+        asked="Elastic jobs: more or fewer GPUs by the state of the cluster, independent of the framework",
+        standing=PARTLY,
+        lives=(f"{CORE}/elasticity.py", f"{SERVICES}elastic"),
+        shown_by=("tests/core/test_elasticity.py",),
+        missing="Growing by measured benefit; growth takes what is idle.",
+    ),
+    Point(
+        id="J5",
+        asked="Training, inference and sessions with service classes; inference shares GPUs by time",
+        standing=PARTLY,
+        lives=(f"{CORE}/spec.py", f"{CORE}/preemption.py"),
+        shown_by=("tests/core/test_preemption.py",),
+        missing="Sharing by time.",
+    ),
+    Point(
+        id="J6",
+        asked="Job logs are kept: states, waits, real durations",
+        standing=HERE,
+        lives=(f"{SERVICES}recorder", "libs/gangline_lab/chronicle.py"),
+        shown_by=("tests/lab/test_chronicle.py", "tests/services/recorder"),
+    ),
+)
+LOG = (
+    Point(
+        id="L1",
+        asked="Process, inputs, basis and result of every decision, complete enough to replay offline",
+        standing=HERE,
+        lives=(f"{CORE}/redecide.py", "libs/gangline_lab/replay.py"),
+        shown_by=("tests/lab/test_replay.py",),
+    ),
+    Point(
+        id="L2",
+        asked="Analysis and policy change apart from scheduling; learning what affects performance",
+        standing=NOT_YET,
+        missing="The lab reads archives and replays them; it does not yet learn or suggest.",
+    ),
+    Point(
+        id="L3",
+        asked="Per job: configuration, duration, use, nodes, problems",
+        standing=PARTLY,
+        lives=(f"{SERVICES}recorder", "libs/gangline_lab/chronicle.py"),
+        shown_by=("tests/services/recorder", "tests/lab/test_chronicle.py"),
+        missing="Measured use per job; use is summed up per node.",
+    ),
+)
+FORM = (
+    Point(
+        id="F1",
+        asked="Asyncio services on NATS, replaced one by one; traces across a job's whole life",
+        standing=HERE,
+        lives=(f"{KIT}/service.py", f"{KIT}/leader.py", f"{KIT}/tracing.py", "services"),
+        shown_by=("tests/bus/test_leader.py",),
+    ),
+    Point(
+        id="F2",
+        asked="docker compose for development, a Helm chart for clusters, HTTP submit, NATS subscriptions",
+        standing=PARTLY,
+        lives=("docker-compose.yml", f"{SERVICES}gateway", "docs/messages.md"),
+        shown_by=("tests/house/test_compose.py",),
+        missing="The Helm chart. The composition is checked by structure; no engine runs it in the tests.",
+    ),
+    Point(
+        id="F3",
+        asked="aiohttp, nats-py, kubernetes-asyncio, pynvml, msgspec, opentelemetry-sdk, pytest-asyncio",
+        standing=PARTLY,
+        lives=("requirements/run.in", "requirements/dev.in"),
+        shown_by=("tests/house/test_locks.py",),
+        missing="kubernetes-asyncio, which comes with the Kubernetes service.",
+    ),
+    Point(
+        id="F4",
+        asked="docker-compose.yml, services, libs, helm, tests, tools and README at the top",
+        standing=PARTLY,
+        lives=("docker-compose.yml", "services", "libs", "tests", "tools", "README.md"),
+        missing="helm.",
+    ),
+)
+
+CHAPTERS: dict[str, tuple[Point, ...]] = {
+    "Scheduler": SCHEDULER,
+    "Users": USERS,
+    "Resources": RESOURCES,
+    "Jobs": JOBS,
+    "Log": LOG,
+    "Form": FORM,
+}
