@@ -1,0 +1,1 @@
+"""The HTTP door: submit, read, explain, watch; stateless, any number of replicas."""

@@ -1,0 +1,64 @@
+"""The shell of the gateway: an aiohttp server whose routes are the table's, until cancelled."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from aiohttp import web
+
+from gangline_gateway.call import Desk
+from gangline_gateway.config import Config
+from gangline_gateway.door import Door, never_called
+from gangline_gateway.openapi import document_bytes
+from gangline_gateway.routes import ROUTES
+from gangline_kit.service import Site
+from gangline_wire.limits import most
+
+log = logging.getLogger(__name__)
+
+HEADER_BYTES_MAX = 16 << 10
+KEEPALIVE_S = 75.0
+BACKLOG = 1024
+
+Ready = Callable[[str], None]
+"""Told the address once the gateway listens."""
+
+
+async def run(site: Site, config: Config, ready: Ready | None = None) -> None:
+    """Serve until cancelled."""
+    runner = web.AppRunner(
+        make_app(site, config),
+        access_log=None,
+        handle_signals=False,
+        shutdown_timeout=config.shutdown_s,
+        keepalive_timeout=KEEPALIVE_S,
+        max_line_size=HEADER_BYTES_MAX,
+        max_field_size=HEADER_BYTES_MAX,
+    )
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, config.host, config.port, backlog=BACKLOG).start()
+        address = url(config.host, runner.addresses[0][1])
+        log.info("the HTTP API listens on %s", address)
+        if ready is not None:
+            ready(address)
+        await asyncio.Event().wait()
+    finally:
+        await runner.cleanup()
+
+
+def make_app(site: Site, config: Config) -> web.Application:
+    """The application: every route of the table behind the one door."""
+    desk = Desk(site, config)
+    desk.document = document_bytes()
+    door = Door(desk)
+    app = web.Application(middlewares=[door.middleware], client_max_size=most("body_bytes"))
+    for route in ROUTES:
+        door.routes[app.router.add_route(route.method, route.template, never_called)] = route
+    return app
+
+
+def url(host: str, port: int) -> str:
+    """The address as clients write it."""
+    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
+    return f"http://{shown}:{port}"

@@ -1,0 +1,188 @@
+"""One HTTP call as the handlers see it: who asks, for what, with which body; and what they answer."""
+
+from collections.abc import Mapping
+
+import msgspec
+from aiohttp import web
+from msgspec import Struct
+
+from gangline_core.state import State
+from gangline_gateway.access import Caller
+from gangline_gateway.asking import Asker
+from gangline_gateway.config import Config
+from gangline_gateway.problems import ProblemError, invalid, wrong_query
+from gangline_kit.service import Site
+from gangline_wire.fields import mapping, unknown_field, visible_text
+from gangline_wire.limits import most
+from gangline_wire.problem import WrongValueError
+from gangline_wire.quantity import shown
+from gangline_wire.views import View
+
+JSON = "application/json"
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder()
+
+
+class Answer(Struct, frozen=True):
+    """A good answer: its body as a view (or ready bytes), status and further headers."""
+
+    view: View | bytes
+    status: int = 200
+    headers: Mapping[str, str] = {}
+    media_type: str = JSON
+
+
+Outcome = View | Answer | web.StreamResponse
+"""What a handler gives: a view is answered 200, an Answer as it says, a response is sent as it is."""
+
+
+class Desk:
+    """What all calls of one gateway share."""
+
+    def __init__(self, site: Site, config: Config) -> None:
+        """Reads go to the site's fold, changes through the asker."""
+        self.site = site
+        self.config = config
+        self.asker = Asker(site, answer_s_max=config.answer_s_max)
+        self.document = b""
+        """The OpenAPI document."""
+        self.streams_open = 0
+        """Event and log streams that are being sent."""
+
+    @property
+    def state(self) -> State:
+        """The fold; stands still until the next await."""
+        return self.site.follower.state
+
+
+class Call:
+    """One request of a known caller."""
+
+    __slots__ = ("_query", "caller", "desk", "request", "request_id")
+
+    def __init__(self, desk: Desk, request: web.Request, *, caller: Caller, request_id: str) -> None:
+        """The request is not read yet."""
+        self.desk = desk
+        self.request = request
+        self.caller = caller
+        self.request_id = request_id
+        self._query: Mapping[str, str] | None = None
+
+    @property
+    def state(self) -> State:
+        """The fold; stands still until the next await."""
+        return self.desk.site.follower.state
+
+    def part(self, name: str) -> str:
+        """A part of the address, decoded."""
+        return self.request.match_info[name]
+
+    def number(self, name: str) -> int:
+        """A part of the address that is a job's number; anything else names nothing and gives 0."""
+        text = self.request.match_info[name]
+        return int(text) if len(text) <= 16 and text.isascii() and text.isdecimal() else 0
+
+    # --- query -------------------------------------------------------------------------------------------
+
+    def check_query(self, known: tuple[str, ...]) -> None:
+        """Refuse parameters that the route does not know or that stand twice: a typo must not mean "no filter".
+
+        Raises:
+            ProblemError: one of them.
+        """
+        query = self.request.query
+        for name in query:
+            if name not in known:
+                message = f"is not known here; known are {', '.join(known)}" if known else "is not known here"
+                raise wrong_query(shown(name), message)
+        if len(query) != len(set(query)):
+            raise wrong_query(next(name for name in query if len(query.getall(name)) > 1), "stands twice")
+        self._query = query
+
+    def text(self, name: str, default: str = "") -> str:
+        """A query parameter."""
+        return self.request.query.get(name, default)
+
+    def flag(self, name: str) -> bool:
+        """A query parameter that is true or false.
+
+        Raises:
+            ProblemError: it is neither.
+        """
+        text = self.text(name)
+        if text in ("true", "1"):
+            return True
+        if text in ("", "false", "0"):
+            return False
+        raise wrong_query(name, 'must be "true" or "false"')
+
+    def count(self, name: str, default: int, *, least: int, limit: str) -> int:
+        """A query parameter that is a whole number from `least` to the named limit.
+
+        Raises:
+            ProblemError: it is not.
+        """
+        text = self.text(name)
+        if not text:
+            return default
+        if not (text.isascii() and text.isdecimal() and len(text) <= 12 and least <= int(text) <= most(limit)):
+            raise wrong_query(name, f"must be a whole number from {least} to {most(limit)}")
+        return int(text)
+
+    # --- body --------------------------------------------------------------------------------------------
+
+    async def document(self, *, may_be_empty: bool = False) -> object:
+        """The body, decoded from JSON; an empty one is {} where that is allowed.
+
+        Raises:
+            ProblemError: too large, not JSON, or not said to be JSON.
+        """
+        try:
+            body = await self.request.read()
+        except web.HTTPRequestEntityTooLarge:
+            raise ProblemError("body_too_large", f"The limit is {most('body_bytes')} bytes (body_bytes).") from None
+        if not body and may_be_empty:
+            return {}
+        media_type = self.request.headers.get("Content-Type", JSON).partition(";")[0].strip().lower()
+        if media_type != JSON and not (media_type.startswith("application/") and media_type.endswith("+json")):
+            raise ProblemError("unsupported_media_type", "Send the body with Content-Type: application/json.")
+        return parse_json(body)
+
+
+def parse_json(body: bytes) -> object:
+    """A JSON document.
+
+    Raises:
+        ProblemError: it is none, or nested too deeply.
+    """
+    try:
+        return _decoder.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise ProblemError("malformed_json", str(error)) from None
+    except RecursionError:
+        raise ProblemError("malformed_json", "The body is nested too deeply.") from None
+
+
+def encode_view(view: View) -> bytes:
+    """The body of an answer."""
+    return _encoder.encode(view)
+
+
+def read_why(document: object) -> str:
+    """The optional `why` of a small body {"why": "..."}.
+
+    Raises:
+        ProblemError: the body has something else.
+    """
+    try:
+        fields = mapping(document)
+    except WrongValueError as error:
+        raise invalid("", str(error)) from None
+    for key in fields:
+        if key != "why":
+            raise invalid(shown(str(key)), unknown_field(key, ("why",)))
+    try:
+        return str(visible_text("why_chars")(fields.get("why", "")))
+    except WrongValueError as error:
+        raise invalid("why", str(error)) from None

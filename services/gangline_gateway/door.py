@@ -1,0 +1,185 @@
+"""What happens to every request before and after its handler: host, identity, query, problems, metrics, request id."""
+
+import logging
+import re
+from collections.abc import Awaitable, Callable
+from urllib.parse import urlsplit
+
+from aiohttp import hdrs, web
+
+from gangline_gateway.access import Caller, Role
+from gangline_gateway.auth import authenticate
+from gangline_gateway.call import Answer, Call, Desk, Outcome, encode_view
+from gangline_gateway.config import ANY
+from gangline_gateway.problems import MEDIA_TYPE, ProblemError
+from gangline_gateway.table import Route
+from gangline_wire.limits import most
+
+log = logging.getLogger(__name__)
+audit = logging.getLogger("gangline.audit")
+
+REQUEST_ID = "X-Request-Id"
+UNROUTED = "unknown"
+"""Label of requests that no route serves, so that scanners cannot fill the metrics."""
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+SAFE_HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
+NOBODY = Caller(user="", role=Role.READONLY, name="", groups=("-",))
+"""Who calls a route that is open to all."""
+
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._:\-]{1,128}", re.ASCII)
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Door:
+    """The one way in, shared by all routes of a gateway."""
+
+    def __init__(self, desk: Desk) -> None:
+        """Hosts and origins come from the configuration."""
+        self._desk = desk
+        config = desk.config
+        names = {name.strip().lower() for name in config.hosts.split(",") if name.strip()}
+        self._hosts = frozenset(names | LOOPBACK | {config.host.lower()})
+        self._origins = frozenset(origin.strip().lower() for origin in config.origins.split(",") if origin.strip())
+        self.routes: dict[web.AbstractRoute, Route] = {}
+        """What to do for each route of the application."""
+        self.in_flight = 0
+
+    @web.middleware
+    async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Everything around one request."""
+        clock = self._desk.site.clock
+        begun_s = clock.monotonic_s()
+        request_id = self._request_id(request)
+        route = self.routes.get(request.match_info.route)
+        self.in_flight += 1
+        try:
+            try:
+                self._check_host(request)
+                response = await self._serve(request, handler, route, request_id)
+            except ProblemError as problem:
+                response = self._problem(request, problem, request_id)
+        finally:
+            self.in_flight -= 1
+        self._measure(request, route, response.status, clock.monotonic_s() - begun_s)
+        return response
+
+    async def _serve(
+        self, request: web.Request, handler: Handler, route: Route | None, request_id: str
+    ) -> web.StreamResponse:
+        if route is None:
+            return await self._unrouted(request, handler)
+        caller = NOBODY
+        if not route.is_open:
+            self._check_ready()
+            caller = authenticate(self._desk.state, request.headers.get(hdrs.AUTHORIZATION), self._desk.site.now_ms())
+        call = Call(self._desk, request, caller=caller, request_id=request_id)
+        call.check_query(route.query_names)
+        if route.changes:
+            return await self._change(call, route)
+        return self._response(await self._run(call, route), request_id)
+
+    async def _change(self, call: Call, route: Route) -> web.StreamResponse:
+        """A request that changes something leaves a line in the audit log, whatever comes of it."""
+        status = 500
+        try:
+            response = self._response(await self._run(call, route), call.request_id)
+            status = response.status
+            return response
+        except ProblemError as problem:
+            status = problem.status
+            raise
+        finally:
+            if audit.isEnabledFor(logging.INFO):
+                path = call.request.path if route.audits_path else route.template
+                audit.info(
+                    "%s %s by %s (%s): %d [%s]",
+                    route.method, path, call.caller.user, call.caller.role.value, status, call.request_id,
+                )  # fmt: skip
+
+    async def _run(self, call: Call, route: Route) -> Outcome:
+        try:
+            return await route.handler(call)
+        except (ProblemError, web.HTTPException, ConnectionResetError):
+            raise
+        except Exception:
+            # The client hears that the fault is ours; the log says what it was. One request must not end the service.
+            log.exception("%s %s failed [%s]", route.method, route.template, call.request_id)
+            raise ProblemError("internal", "Report it with the request id.") from None
+
+    async def _unrouted(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        try:
+            return await handler(request)
+        except web.HTTPNotFound:
+            raise ProblemError("not_found", "No route has this address; see /openapi.json.") from None
+        except web.HTTPMethodNotAllowed as error:
+            allowed = ", ".join(sorted(error.allowed_methods))
+            raise ProblemError("method_not_allowed", f"Allowed: {allowed}.", headers={"Allow": allowed}) from None
+        except web.HTTPRequestEntityTooLarge:
+            raise ProblemError("body_too_large", f"The limit is {most('body_bytes')} bytes.") from None
+        except web.HTTPException as error:
+            raise ProblemError("malformed_request", error.reason) from None
+
+    def _response(self, outcome: Outcome, request_id: str) -> web.StreamResponse:
+        if isinstance(outcome, web.StreamResponse):
+            return outcome
+        if not isinstance(outcome, Answer):
+            outcome = Answer(outcome)
+        body = outcome.view if isinstance(outcome.view, bytes) else encode_view(outcome.view)
+        headers = {
+            hdrs.CONTENT_TYPE: outcome.media_type,
+            REQUEST_ID: request_id,
+            **SAFE_HEADERS,
+            **outcome.headers,
+        }
+        return web.Response(body=body, status=outcome.status, headers=headers)
+
+    def _problem(self, request: web.Request, problem: ProblemError, request_id: str) -> web.Response:
+        headers = {hdrs.CONTENT_TYPE: MEDIA_TYPE, REQUEST_ID: request_id, **SAFE_HEADERS, **problem.headers}
+        if problem.retry_after_s is not None:
+            headers["Retry-After"] = str(max(1, round(problem.retry_after_s)))
+        if problem.status == 413:
+            # What is left of the body is not read, so the connection cannot be used again.
+            headers["Connection"] = "close"
+        view = problem.view(instance=request.path, request_id=request_id)
+        return web.Response(body=encode_view(view), status=problem.status, headers=headers)
+
+    def _request_id(self, request: web.Request) -> str:
+        given = request.headers.get(REQUEST_ID, "")
+        return given if _REQUEST_ID.fullmatch(given) else self._desk.site.ids.token(8)
+
+    def _check_ready(self) -> None:
+        if not self._desk.site.follower.caught_up:
+            raise ProblemError("unavailable", "The gateway is still reading the log.", retry_after_s=1.0)
+
+    def _check_host(self, request: web.Request) -> None:
+        """Guard against web pages that reach a local port by a name of their own (DNS rebinding) or across origins.
+
+        Raises:
+            ProblemError: a host name that is not ours, or a foreign origin.
+        """
+        host = request.headers.get(hdrs.HOST, "")
+        name = urlsplit(f"//{host}").hostname if _is_plain(host) else None
+        if ANY not in self._hosts and (name or "") not in self._hosts:
+            raise ProblemError("forbidden_host", "Add the name to GANGLINE_GATEWAY_HOSTS if it is yours.")
+        origin = request.headers.get(hdrs.ORIGIN)
+        if origin is None or origin.lower() in self._origins or urlsplit(origin).netloc.lower() == host.lower():
+            return
+        raise ProblemError("forbidden_host", "Pages of this origin may not call here.")
+
+    def _measure(self, request: web.Request, route: Route | None, status: int, seconds: float) -> None:
+        metrics = self._desk.site.metrics
+        template = route.template if route is not None else UNROUTED
+        method = route.method if route is not None else UNROUTED
+        metrics.count("gangline_http_requests_total", route=template, method=method, status=str(status))
+        if route is None or not route.is_stream:
+            metrics.observe("gangline_http_request_duration_seconds", seconds, route=template)
+
+
+async def never_called(request: web.Request) -> web.StreamResponse:
+    """What the router holds for a route; the door calls the route's own handler instead."""
+    raise web.HTTPNotImplemented
+
+
+def _is_plain(host: str) -> bool:
+    return bool(host) and not any(character in host for character in "/?#@\\ ")

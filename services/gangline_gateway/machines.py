@@ -1,0 +1,100 @@
+"""How machines are shown and drained, and the totals over everything."""
+
+from collections import Counter
+
+from gangline_core.cluster import Node
+from gangline_core.ids import NodeId
+from gangline_core.job import LIVE, JobState
+from gangline_core.state import State
+from gangline_gateway.asking import asked_job
+from gangline_gateway.call import Answer, Call, read_why
+from gangline_gateway.cursor import make_cursor, read_cursor
+from gangline_gateway.problems import ProblemError, not_found
+from gangline_gateway.show import node_view
+from gangline_wire.requests import SetDrain
+from gangline_wire.views import ClusterView, DoneView, ModelCount, NodesView, NodeView
+
+PAGE_DEFAULT = 500
+
+
+async def list_nodes(call: Call) -> NodesView:
+    """GET /v1/nodes: nodes in id order."""
+    pool = call.text("pool")
+    limit = call.count("limit", PAGE_DEFAULT, least=1, limit="page_jobs")
+    after = read_cursor(call.text("cursor"), caller=call.caller.digest, question=f"nodes&pool={pool}")
+    nodes = call.state.kept.nodes.values()
+    fitting = sorted((node for node in nodes if node.id > after and pool in ("", node.pool)), key=lambda node: node.id)
+    page = fitting[:limit]
+    following = ""
+    if len(fitting) > limit:
+        following = make_cursor(page[-1].id, caller=call.caller.digest, question=f"nodes&pool={pool}")
+    return NodesView(nodes=tuple(node_view(call.state, node) for node in page), next=following)
+
+
+async def get_node(call: Call) -> NodeView:
+    """GET /v1/nodes/{id}."""
+    return node_view(call.state, _node(call))
+
+
+async def drain_node(call: Call) -> Answer:
+    """POST /v1/nodes/{id}/drain: no new work; what runs goes on."""
+    return await _set_drain(call, drained=True)
+
+
+async def resume_node(call: Call) -> Answer:
+    """POST /v1/nodes/{id}/resume."""
+    return await _set_drain(call, drained=False)
+
+
+async def _set_drain(call: Call, *, drained: bool) -> Answer:
+    if not call.caller.is_admin:
+        raise ProblemError("forbidden", "Only administrators drain and resume nodes.")
+    node = _node(call)
+    why = read_why(await call.document(may_be_empty=True))
+    request = SetDrain(node=node.id, drained=drained, by=call.caller.user, why=why)
+    return Answer(DoneView(seq=asked_job(await call.desk.asker.ask(request)).seq))
+
+
+def _node(call: Call) -> Node:
+    node = call.state.kept.nodes.get(NodeId(call.part("id")))
+    if node is None:
+        raise not_found("such node")
+    return node
+
+
+async def get_cluster(call: Call) -> ClusterView:
+    """GET /v1/cluster: counts only, the same for every caller."""
+    state = call.state
+    kept = state.kept
+    models = _models(state)
+    jobs = Counter(job.state.value for job in kept.jobs.values())
+    return ClusterView(
+        nodes=len(kept.nodes),
+        nodes_ready=sum(node.takes_work for node in kept.nodes.values()),
+        gpus=models,
+        gpus_total=sum(count.total for count in models),
+        gpus_used_milli=sum(count.used_milli for count in models),
+        gpus_sick=sum(count.sick for count in models),
+        jobs=dict(sorted(jobs.items())),
+        waiting=sum(len(waiting) for waiting in state.waiting.values()),
+        running=sum(jobs.get(live.value, 0) for live in LIVE if live != JobState.STOPPING),
+        rounds={name: pool.rounds for name, pool in sorted(kept.pools.items())},
+        pools=tuple(pool.pool for _, pool in sorted(kept.pools.items())),
+        seq=kept.seq,
+        at=kept.at,
+    )
+
+
+def _models(state: State) -> tuple[ModelCount, ...]:
+    total: Counter[str] = Counter()
+    used: Counter[str] = Counter()
+    sick: Counter[str] = Counter()
+    for node in state.kept.nodes.values():
+        milli = state.use[node.id].gpu_milli
+        for gpu in node.gpus:
+            total[gpu.model] += 1
+            used[gpu.model] += milli[gpu.index] if gpu.index < len(milli) else 0
+            sick[gpu.model] += not gpu.healthy or node.lost
+    return tuple(
+        ModelCount(model=model, total=total[model], used_milli=used[model], sick=sick[model]) for model in sorted(total)
+    )

@@ -1,0 +1,121 @@
+"""What a job's tasks wrote, read from the stream of outputs in its order, and when that is all of it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+from gangline_core.fold import Message
+from gangline_core.ids import JobId, task_id
+from gangline_core.job import ENDS, Job
+from gangline_core.step import Step
+from gangline_kit.bus import LogMessage
+from gangline_kit.errors import PermanentError, TemporaryError
+from gangline_kit.service import Site
+from gangline_wire import output, subjects
+from gangline_wire.streams import OUTPUT
+
+PENDING_MAX = 64
+"""Messages read ahead of a slow client."""
+LATE_S_MAX = 5.0
+"""Output may arrive this long after its job's end; what is still missing then was lost with its node."""
+
+
+class OutputReader:
+    """A position in one job's output."""
+
+    def __init__(self, site: Site, job: Job, *, task: str) -> None:
+        """All tasks, or the named one."""
+        self._site = site
+        self._job = job.id
+        self._task = task
+        self._subject = subjects.output(job.id, task) if task else f"{subjects.OUTPUT}.{job.id}.*"
+        self._position = 0
+        self._begun: dict[str, bool] = {}
+        """Subjects seen so far, and whether their last message came."""
+
+    async def existing(self) -> AsyncIterator[bytes]:
+        """What is there now."""
+        async for message in self._site.bus.read_subject(OUTPUT.name, self._subject, 1, follow=False):
+            yield self._take(message)
+
+    async def rest(self) -> AsyncIterator[bytes]:
+        """What comes after `existing`, until the job (or the named task) has ended and all of it was given."""
+        if self._is_complete():
+            return
+        queue: asyncio.Queue[LogMessage | None] = asyncio.Queue(PENDING_MAX)
+
+        def wake(message: Message, step: Step) -> None:
+            if any(moved.job == self._job for moved in step.moves):
+                with suppress(asyncio.QueueFull):
+                    queue.put_nowait(None)
+
+        stop_listening = self._site.follower.listen(wake)
+        try:
+            async with asyncio.TaskGroup() as group:
+                pumping = group.create_task(self._pump(queue))
+                try:
+                    async for data in self._until_complete(queue, pumping):
+                        yield data
+                finally:
+                    pumping.cancel()
+        finally:
+            stop_listening()
+
+    async def _until_complete(
+        self, queue: asyncio.Queue[LogMessage | None], pumping: asyncio.Task[None]
+    ) -> AsyncIterator[bytes]:
+        while not self._is_complete():
+            try:
+                async with asyncio.timeout(LATE_S_MAX):
+                    message = await queue.get()
+            except TimeoutError:
+                if self._has_ended() or pumping.done():
+                    yield self._missing()
+                    return
+                continue
+            if message is not None:
+                yield self._take(message)
+
+    async def _pump(self, queue: asyncio.Queue[LogMessage | None]) -> None:
+        messages = self._site.bus.read_subject(OUTPUT.name, self._subject, self._position + 1, follow=True)
+        with suppress(PermanentError, TemporaryError):
+            async for message in messages:
+                await queue.put(message)
+
+    def _take(self, message: LogMessage) -> bytes:
+        self._position = message.seq
+        is_first = message.subject not in self._begun
+        self._begun[message.subject] = output.is_end(message.headers)
+        begins = int((message.headers or {}).get(output.OFFSET, "0") or 0)
+        if is_first and begins > 0:
+            return f"[gangline: the first {begins} bytes are no longer kept]\n".encode() + message.data
+        return message.data
+
+    def _has_ended(self) -> bool:
+        job = self._site.follower.state.job(self._job)
+        return job is None or job.state in ENDS
+
+    def _is_complete(self) -> bool:
+        if self._task:
+            return self._begun.get(self._subject, False) or (self._has_ended() and not self._expected())
+        return self._has_ended() and not self._unended()
+
+    def _unended(self) -> list[str]:
+        """Subjects whose last message has not come."""
+        expected = {subject: False for subject in self._expected()} | self._begun
+        return [subject for subject, has_ended in expected.items() if not has_ended]
+
+    def _expected(self) -> list[str]:
+        """Subjects that the last attempt of an ended job must have, whatever its size was."""
+        job = self._site.follower.state.job(self._job)
+        if job is None or not job.attempt:
+            return []
+        return [
+            subjects.output(job.id, task_id(JobId(job.id), attempt=job.attempt, role=role.name, index=index))
+            for role in job.spec.roles
+            for index in range(role.min_count)
+        ]
+
+    def _missing(self) -> bytes:
+        names = sorted(subject.rpartition(".")[2] for subject in self._unended())
+        return f"\n[gangline: the end of the output of {', '.join(names[:5])} did not arrive]\n".encode()

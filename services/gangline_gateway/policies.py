@@ -1,0 +1,55 @@
+"""How pools' policies are shown and changed."""
+
+from gangline_core.cluster import Policy
+from gangline_core.factors import FACTORS
+from gangline_core.ordering import ORDERINGS
+from gangline_core.placement import PLACERS
+from gangline_gateway.call import Answer, Call
+from gangline_gateway.problems import ProblemError, not_found
+from gangline_gateway.settings import etag, if_version, pool_of, read_settings, why_of
+from gangline_gateway.tree import settings_done
+from gangline_wire.requests import SetPolicy
+from gangline_wire.views import PoliciesView, PolicyView
+
+
+async def list_policies(call: Call) -> PoliciesView:
+    """GET /v1/policies: every pool's, and what one may choose from."""
+    pools = call.state.kept.pools
+    return PoliciesView(
+        policies=tuple(
+            PolicyView(pool=name, policy=pool.policy, version=pool.policy.version)
+            for name, pool in sorted(pools.items())
+        ),
+        orderings=tuple(sorted(ORDERINGS)),
+        placements=tuple(sorted(PLACERS)),
+        factors={name: factor.doc for name, factor in FACTORS.items()},
+    )
+
+
+async def get_policy(call: Call) -> Answer:
+    """GET /v1/policies/{pool}."""
+    pool = call.state.kept.pools.get(pool_of(call))
+    if pool is None:
+        raise not_found("such pool")
+    view = PolicyView(pool=pool.pool.name, policy=pool.policy, version=pool.policy.version)
+    return Answer(view, headers=etag(view.version))
+
+
+async def put_policy(call: Call) -> Answer:
+    """PUT /v1/policies/{pool}: the policy as a whole; it holds from the next round on."""
+    pool = pool_of(call)
+    if not call.caller.is_admin:
+        raise ProblemError("forbidden", "Only administrators change policies.")
+    if pool not in call.state.kept.pools:
+        raise not_found("such pool")
+    policy = read_settings(await call.document(), Policy)
+    version = if_version(call)
+    request = SetPolicy(
+        pool=pool,
+        policy=policy,
+        by=call.caller.user,
+        why=why_of(call),
+        if_version=version,
+        dry_run=call.flag("dry_run"),
+    )
+    return settings_done(call, await call.desk.asker.ask(request), version=version)

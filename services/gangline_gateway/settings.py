@@ -1,0 +1,156 @@
+"""How documents of settings are read: decoded strictly into their Struct, every wrong field with its path."""
+
+import re
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from gangline_core.groups import Group
+from gangline_gateway.call import Call
+from gangline_gateway.problems import ProblemError, invalid, wrong_query
+from gangline_wire.fields import join, unknown_field
+from gangline_wire.limits import most
+from gangline_wire.names import group_path, token, user_name, visible
+from gangline_wire.problem import WrongValueError
+from gangline_wire.quantity import kind_name, shown
+
+T = TypeVar("T", bound=Struct)
+
+ROOT_NAME = "~"
+"""How the root of the group tree, whose path is empty, is written in addresses."""
+INT64_MOST = (1 << 63) - 1
+AMOUNT_MOST = 10**15
+"""Largest number in any settings: far beyond any cluster, far below what arithmetic could overflow."""
+
+_AT = re.compile(r" - at `\$\.?([^`]*)`$")
+_KEY = re.compile(r"\[\.\.\.\]")
+
+
+def read_settings(document: object, kind: type[T]) -> T:
+    """The settings the document holds; absent fields have their defaults.
+
+    Raises:
+        ProblemError: unknown fields, wrong types, or numbers out of range.
+    """
+    if not isinstance(document, dict):
+        raise invalid("", f"must be a mapping, not {kind_name(document)}")
+    for key in document:
+        if key not in kind.__struct_fields__:
+            raise invalid(shown(str(key)), unknown_field(key, kind.__struct_fields__))
+    _check_values(document, "")
+    try:
+        return msgspec.convert(document, kind, strict=True)
+    except msgspec.ValidationError as error:
+        message = str(error)
+        found = _AT.search(message)
+        path = _KEY.sub("", found.group(1)) if found else ""
+        raise invalid(path, _AT.sub("", message)) from None
+
+
+def _check_values(value: object, path: str) -> None:
+    """No negative, huge or invisible values anywhere.
+
+    Raises:
+        ProblemError: one of them.
+    """
+    if isinstance(value, bool):
+        return
+    if isinstance(value, int) and not 0 <= value <= AMOUNT_MOST and not path.startswith("levels"):
+        raise invalid(path, f"must be from 0 to {AMOUNT_MOST}")
+    if isinstance(value, float):
+        raise invalid(path, "must be a whole number")
+    if isinstance(value, str):
+        try:
+            visible(value, most("attribute_chars"))
+        except WrongValueError as error:
+            raise invalid(path, str(error)) from None
+    if isinstance(value, dict):
+        for key, item in value.items():
+            _check_values(key, join(path, shown(str(key))))
+            _check_values(item, join(path, shown(str(key))))
+    if isinstance(value, list):
+        for index, item in enumerate(value[: most("group_users")]):
+            _check_values(item, join(path, f"[{index}]"))
+
+
+def group_of(call: Call) -> str:
+    """The group path of the address.
+
+    Raises:
+        ProblemError: no path at all.
+    """
+    text = call.part("path")
+    if text == ROOT_NAME:
+        return ""
+    try:
+        return group_path(text, most("group_chars"))
+    except WrongValueError as error:
+        raise ProblemError("not_found", f"No group can be called so: {error}") from None
+
+
+def user_of(call: Call) -> str:
+    """The user of the address.
+
+    Raises:
+        ProblemError: nobody can be called so.
+    """
+    try:
+        return user_name(call.part("user"), most("token_chars"))
+    except WrongValueError as error:
+        raise ProblemError("not_found", f"Nobody can be called so: {error}") from None
+
+
+def pool_of(call: Call) -> str:
+    """The pool of the address.
+
+    Raises:
+        ProblemError: no pool can be called so.
+    """
+    try:
+        return token(call.part("pool"), most("token_chars"))
+    except WrongValueError as error:
+        raise ProblemError("not_found", f"No pool can be called so: {error}") from None
+
+
+def if_version(call: Call) -> int:
+    """The version that must still hold, from If-Match; -1 when the caller does not care.
+
+    Raises:
+        ProblemError: the header is no ETag of ours.
+    """
+    header = call.request.headers.get("If-Match", "").strip()
+    if header in ("", "*"):
+        return -1
+    text = header.strip('"')
+    if header != f'"{text}"' or not (text.isascii() and text.isdecimal()) or len(text) > 15:
+        raise ProblemError("malformed_request", 'If-Match must be the ETag of the last answer, such as "3".')
+    return int(text)
+
+
+def etag(version: int) -> dict[str, str]:
+    """The header that tells a version."""
+    return {"ETag": f'"{version}"'}
+
+
+def why_of(call: Call) -> str:
+    """The reason given for a change, from the query.
+
+    Raises:
+        ProblemError: too long or invisible.
+    """
+    try:
+        return visible(call.text("why"), most("why_chars"))
+    except WrongValueError as error:
+        raise wrong_query("why", str(error)) from None
+
+
+def no_changes_but(before: Group, after: Group, allowed: frozenset[str]) -> None:
+    """Refuse changes of fields that the caller may not change.
+
+    Raises:
+        ProblemError: such a field differs.
+    """
+    for name in Group.__struct_fields__:
+        if name not in allowed and getattr(before, name) != getattr(after, name):
+            raise ProblemError("forbidden", f"A head may not change {name} of its own group.")

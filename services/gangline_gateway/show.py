@@ -1,0 +1,116 @@
+"""How folded values are shown: views of jobs, tasks, reasons and nodes. Pure."""
+
+from gangline_core.cluster import Node
+from gangline_core.job import SLURM_CODES, Job, Task
+from gangline_core.reasons import Reason, hint, sentence
+from gangline_core.spec import gpu_milli_wanted, task_count
+from gangline_core.state import State
+from gangline_wire.views import GpuView, JobView, NodeView, ReasonView, TaskView
+
+
+def reason_view(reason: Reason, *, job: int) -> ReasonView:
+    """A reason with its sentence and hint."""
+    return ReasonView(
+        code=reason.code.value, sentence=sentence(reason), numbers=reason.numbers, hint=hint(reason, job=job)
+    )
+
+
+def job_view(job: Job, tasks: tuple[Task, ...] | None = None) -> JobView:
+    """A job in a list; with `tasks` (which may be empty) also what only the answer to one job has."""
+    spec = job.spec
+    return JobView(
+        id=job.id,
+        name=spec.name,
+        state=job.state.value,
+        slurm=SLURM_CODES[job.state],
+        group=spec.group,
+        user=spec.user,
+        pool=spec.pool,
+        level=spec.level,
+        priority=spec.priority,
+        service_class=spec.service_class.value,
+        gpu_milli=gpu_milli_wanted(spec),
+        size=task_count(spec),
+        submitted_ms=job.submitted_ms,
+        queued_ms=job.queued_ms,
+        started_ms=job.started_ms,
+        first_started_ms=job.first_started_ms,
+        ended_ms=job.ended_ms,
+        exit_code=job.exit_code,
+        attempt=job.attempt,
+        retries_used=job.retries_used,
+        preemptions=job.preemptions,
+        losses=job.losses,
+        waited_ms=job.waited_ms,
+        sizes=job.sizes,
+        labels=spec.labels,
+        reason=None if job.reason is None else reason_view(job.reason, job=job.id),
+        tasks=() if tasks is None else tuple(task_view(task) for task in tasks),
+        spec=None if tasks is None else spec,
+    )
+
+
+def task_view(task: Task) -> TaskView:
+    """One live member of a job."""
+    return TaskView(
+        id=task.id,
+        role=task.role,
+        index=task.index,
+        rank=task.rank,
+        node=task.node,
+        state=task.state.value,
+        gpus=tuple(share.index for share in task.gpus),
+        gpu_milli=task.gpu_milli,
+        gpu_model=task.gpu_model,
+        cpu_milli=task.cpu_milli,
+        memory_mib=task.memory_mib,
+        stop=task.stop,
+        started_ms=task.started_ms,
+        exit_code=task.exit_code,
+    )
+
+
+def node_state(node: Node) -> str:
+    """One word for how a node is."""
+    if node.lost:
+        return "lost"
+    if node.problem:
+        return "sick"
+    return "drained" if node.drained else "ready"
+
+
+def node_view(state: State, node: Node) -> NodeView:
+    """A node and what is taken of it."""
+    use = state.use[node.id]
+    percent, _ = state.kept.utilisation.get(node.id, (-1, 0))
+    return NodeView(
+        id=node.id,
+        pool=node.pool,
+        state=node_state(node),
+        agent=node.agent,
+        cpu_milli=node.cpu_milli,
+        cpu_milli_used=use.cpu_milli,
+        memory_mib=node.memory_mib,
+        memory_mib_used=use.memory_mib,
+        gpus=tuple(
+            GpuView(
+                index=gpu.index,
+                model=gpu.model,
+                memory_mib=gpu.memory_mib,
+                milli_used=use.gpu_milli[gpu.index] if gpu.index < len(use.gpu_milli) else 0,
+                memory_mib_used=use.gpu_memory_mib[gpu.index] if gpu.index < len(use.gpu_memory_mib) else 0,
+                healthy=gpu.healthy,
+                problem=gpu.problem,
+                uuid=gpu.uuid,
+            )
+            for gpu in node.gpus
+        ),
+        devices=node.devices,
+        devices_used=dict(use.devices),
+        labels=node.labels,
+        taints=tuple(f"{taint.key}={taint.value}" if taint.value else taint.key for taint in node.taints),
+        task_count=len(use.tasks),
+        why=node.problem or node.drain_why,
+        utilisation_percent=None if percent < 0 else percent,
+        seen_ms=node.seen_ms,
+    )

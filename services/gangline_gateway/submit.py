@@ -1,0 +1,221 @@
+"""How jobs come in: read, checked against the token, sealed, and asked for in one message."""
+
+import asyncio
+from collections.abc import Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gangline_core.ids import JobId
+from gangline_core.job import Job, JobState
+from gangline_core.reasons import ReasonCode, sentence
+from gangline_core.spec import JobSpec
+from gangline_gateway.access import may_submit
+from gangline_gateway.asking import denied
+from gangline_gateway.call import Answer, Call
+from gangline_gateway.problems import ProblemError, invalid
+from gangline_gateway.show import job_view, reason_view
+from gangline_kit.tracing import HEADER, is_traceparent
+from gangline_wire.fields import join, unknown_field
+from gangline_wire.jobfile import JobFileError, parse_job
+from gangline_wire.limits import most
+from gangline_wire.problem import FieldError
+from gangline_wire.quantity import kind_name, shown
+from gangline_wire.requests import Admitted, Denied, Refused, SubmitJobs
+from gangline_wire.seal import seal
+from gangline_wire.views import BatchView, RefusalView, SubmittedView
+
+IDEMPOTENCY_KEY = "Idempotency-Key"
+REPLAYED = "Idempotent-Replayed"
+"""Header of an answer that repeats an earlier one."""
+TURN_JOBS = 50
+"""Jobs read before others may use the loop."""
+TOO_MANY = frozenset({ReasonCode.QUEUE_FULL, ReasonCode.SUBMIT_RATE})
+"""Refusals that pass by themselves: answered 429."""
+TOO_MANY_RETRY_S = 10.0
+
+
+class Asked(Struct, frozen=True):
+    """One job ready to be asked for: sealed, and its secrets."""
+
+    spec: JobSpec
+    secrets: dict[str, str]
+
+
+async def submit_one(call: Call) -> Answer:
+    """POST /v1/jobs: one job file; 202 when the log holds it."""
+    asked = [_read(call, await call.document(), path="")]
+    dry_run = call.flag("dry_run")
+    reply = await _ask(call, asked, dry_run=dry_run)
+    job = _job(call, asked[0].spec, 0 if dry_run else reply.jobs[0])
+    view = job_view(job, tuple(call.state.tasks_of(job)))
+    if dry_run:
+        return Answer(view)
+    return Answer(view, status=202, headers={"Location": f"/v1/jobs/{job.id}", **_replayed(reply)})
+
+
+async def submit_batch(call: Call) -> Answer:
+    """POST /v1/jobs:batch: all of the jobs, or none."""
+    asked: list[Asked] = []
+    errors: list[FieldError] = []
+    for index, document in enumerate(_documents(await call.document())):
+        try:
+            asked.append(_read(call, document, path=f"jobs[{index}]"))
+        except ProblemError as error:
+            errors.extend(error.errors)
+            if error.code != "invalid_fields" or len(errors) >= most("errors"):
+                break
+        if index % TURN_JOBS == TURN_JOBS - 1:
+            await asyncio.sleep(0)
+    if errors:
+        raise ProblemError("invalid_fields", f"{errors[0].path}: {errors[0].message}", errors=errors)
+    dry_run = call.flag("dry_run")
+    reply = await _ask(call, asked, dry_run=dry_run)
+    ids = [0] * len(asked) if dry_run else reply.jobs
+    jobs = [_job(call, one.spec, number) for one, number in zip(asked, ids, strict=True)]
+    lines = tuple(SubmittedView(id=job.id, name=job.spec.name, state=job.state.value) for job in jobs)
+    view = BatchView(jobs=lines, repeated=reply.repeated)
+    return Answer(view) if dry_run else Answer(view, status=202, headers=_replayed(reply))
+
+
+def _documents(body: object) -> list[object]:
+    """The job files of {"jobs": [...]}.
+
+    Raises:
+        ProblemError: something else.
+    """
+    if not isinstance(body, dict):
+        raise invalid("", f'must be a mapping {{"jobs": [...]}}, not {kind_name(body)}')
+    for key in body:
+        if key != "jobs":
+            raise invalid(shown(str(key)), unknown_field(key, ("jobs",)))
+    jobs = body.get("jobs")
+    if not isinstance(jobs, list) or not jobs:
+        raise invalid("jobs", "must be a list of at least one job")
+    if len(jobs) > most("batch_jobs"):
+        raise invalid("jobs", f"has {len(jobs)} entries; at most {most('batch_jobs')} are allowed (batch_jobs)")
+    return jobs
+
+
+def _read(call: Call, document: object, *, path: str) -> Asked:
+    """One job file as the caller may submit it.
+
+    Raises:
+        ProblemError: fields are wrong, or the token does not allow it.
+    """
+    try:
+        spec = parse_job(document)
+    except JobFileError as error:
+        errors = [FieldError(path=join(path, one.path), message=one.message) for one in error.errors]
+        raise ProblemError("invalid_fields", f"{errors[0].path}: {errors[0].message}", errors=errors) from None
+    spec = _owned(call, spec, path=path)
+    field, _, why = may_submit(call.state, call.caller, spec).partition(": ")
+    if why:
+        raise ProblemError("forbidden", why, errors=[FieldError(path=join(path, field), message=why)])
+    sealed, secrets = seal(spec)
+    return Asked(spec=sealed, secrets=secrets)
+
+
+def _owned(call: Call, spec: JobSpec, *, path: str) -> JobSpec:
+    """The job with the user and the group it is for: the caller's own, where the file does not say.
+
+    Raises:
+        ProblemError: the group is not clear.
+    """
+    user = spec.user or call.caller.user
+    group = spec.group
+    if not group:
+        own = call.caller.groups or tuple(one.group for one in call.state.kept.users.values() if one.name == user)
+        if len(own) != 1:
+            choice = f"; yours are {', '.join(sorted(own)[:10])}" if own else ""
+            raise invalid(join(path, "group"), f"is missing: say for which group the job runs{choice}")
+        group = own[0]
+    return replace(spec, user=user, group=group)
+
+
+async def _ask(call: Call, asked: list[Asked], *, dry_run: bool) -> Admitted:
+    """Ask admission for all of the jobs.
+
+    Raises:
+        ProblemError: refused, key used before for something else, or nobody answers.
+    """
+    key = _idempotency_key(call)
+    secrets = tuple(one.secrets for one in asked)
+    header = call.request.headers.get(HEADER, "")
+    parent = header if is_traceparent(header) else ""
+    with call.desk.site.tracing.span("submit", parent, jobs=len(asked)) as trace:
+        request = SubmitJobs(
+            jobs=tuple(one.spec for one in asked),
+            submit_id=f"{call.caller.user}:{key}" if key else call.desk.site.ids.token(),
+            by=call.caller.user,
+            secrets=secrets if any(secrets) else (),
+            trace=trace,
+            dry_run=dry_run,
+        )
+        reply = await call.desk.asker.ask(request)
+    match reply:
+        case Admitted():
+            if reply.repeated:
+                _check_same(call, asked, reply.jobs)
+            return reply
+        case Refused():
+            raise _refused(reply)
+        case Denied():
+            raise denied(reply)
+        case _:
+            raise ProblemError("internal", f"admission answered {type(reply).__name__}")
+
+
+def _idempotency_key(call: Call) -> str:
+    key = call.request.headers.get(IDEMPOTENCY_KEY, "")
+    if key and not (key.isascii() and key.isprintable() and len(key) <= most("idempotency_key_chars")):
+        raise ProblemError(
+            "malformed_request",
+            f"{IDEMPOTENCY_KEY} must be at most {most('idempotency_key_chars')} printable ASCII characters.",
+        )
+    return key
+
+
+def _check_same(call: Call, asked: list[Asked], jobs: tuple[int, ...]) -> None:
+    """A repeated key must come with the same jobs, as far as the fold still knows the first ones.
+
+    Raises:
+        ProblemError: it does not.
+    """
+    known = [call.state.kept.jobs.get(JobId(number)) for number in jobs]
+    same = len(known) == len(asked) and all(
+        job is None or replace(job.spec, name=one.spec.name or job.spec.name) == _named(one.spec, job.spec.name)
+        for one, job in zip(asked, known, strict=True)
+    )
+    if not same:
+        raise ProblemError("key_reused", f"It belongs to {'job' if len(jobs) == 1 else 'jobs'} {jobs[0]}.")
+
+
+def _named(spec: JobSpec, name: str) -> JobSpec:
+    return spec if spec.name else replace(spec, name=name)
+
+
+def _refused(reply: Refused) -> ProblemError:
+    views = [RefusalView(index=one.index, reason=reason_view(one.reason, job=0)) for one in reply.refusals]
+    errors = [FieldError(path=one.field, message=sentence(one.reason)) for one in reply.refusals if one.field]
+    codes = {one.reason.code for one in reply.refusals}
+    detail = views[0].reason.sentence if views else ""
+    if codes and codes <= TOO_MANY:
+        return ProblemError("too_many", detail, refusals=views, retry_after_s=TOO_MANY_RETRY_S)
+    code = "conflict" if codes == {ReasonCode.NAME_TAKEN} else "refused"
+    return ProblemError(code, detail, errors=errors, refusals=views)
+
+
+def _job(call: Call, spec: JobSpec, number: int) -> Job:
+    """The admitted job: as folded, or as it must be while the fold is behind."""
+    known = call.state.kept.jobs.get(JobId(number))
+    if known is not None:
+        return known
+    state = JobState.HELD if spec.hold else JobState.WAITING
+    now = call.desk.site.now_ms()
+    named = spec if spec.name else replace(spec, name=f"job-{number}" if number else "")
+    return Job(id=JobId(number), spec=named, state=state, submitted_ms=now, queued_ms=now)
+
+
+def _replayed(reply: Admitted) -> Mapping[str, str]:
+    return {REPLAYED: "true"} if reply.repeated else {}

@@ -1,0 +1,165 @@
+"""How groups, users and their use are shown and changed."""
+
+from gangline_core.groups import Group, User, user_key
+from gangline_core.state import State
+from gangline_gateway.access import is_head, leads_above, sees_group, sees_user
+from gangline_gateway.asking import denied
+from gangline_gateway.call import Answer, Call
+from gangline_gateway.problems import ProblemError, invalid, not_found
+from gangline_gateway.settings import etag, group_of, if_version, no_changes_but, read_settings, user_of, why_of
+from gangline_gateway.spent import gpu_hours, spent
+from gangline_wire.limits import most
+from gangline_wire.requests import Denied, Done, SetGroup, SetUser
+from gangline_wire.views import DoneView, GroupsView, GroupView, UsageLine, UsageView, UserView
+
+HEADS_OWN = frozenset({"user_limit", "version", "path"})
+"""What a head may change of the group it leads; the rest is set from above."""
+
+
+async def list_groups(call: Call) -> GroupsView:
+    """GET /v1/groups: parents before children."""
+    used = spent(call.state, call.desk.site.now_ms())
+    return GroupsView(groups=tuple(_group_view(call, path, used) for path in _groups(call)))
+
+
+async def get_group(call: Call) -> Answer:
+    """GET /v1/groups/{path}."""
+    path = group_of(call)
+    if path not in call.state.kept.groups or not sees_group(call.state, call.caller, path):
+        raise not_found("such group")
+    view = _group_view(call, path, spent(call.state, call.desk.site.now_ms()))
+    return Answer(view, headers=etag(view.version))
+
+
+async def put_group(call: Call) -> Answer:
+    """PUT /v1/groups/{path}: the settings as a whole."""
+    path = group_of(call)
+    state, caller = call.state, call.caller
+    known = state.kept.groups.get(path)
+    if not caller.is_admin:
+        if not sees_group(state, caller, path):
+            raise not_found("such group")
+        if not caller.may_change or not is_head(state, caller, path):
+            raise ProblemError("forbidden", "Only a head of the group or an administrator may do this.")
+    settings = read_settings(await call.document(), Group)
+    if settings.path != path:
+        raise invalid("path", "must be the group of the address")
+    if not caller.is_admin and not leads_above(state, caller, path):
+        no_changes_but(known or Group(path=path), settings, HEADS_OWN)
+    version = if_version(call)
+    request = SetGroup(
+        group=settings, by=caller.user, why=why_of(call), if_version=version, dry_run=call.flag("dry_run")
+    )
+    return _done(call, await call.desk.asker.ask(request), version=version)
+
+
+async def get_user(call: Call) -> Answer:
+    """GET /v1/groups/{path}/users/{user}."""
+    group, name = group_of(call), user_of(call)
+    state = call.state
+    key = user_key(group, name)
+    user = state.kept.users.get(key)
+    if user is None or not sees_user(state, call.caller, group=group, user=name):
+        raise not_found("such user")
+    view = UserView(
+        group=group,
+        user=name,
+        settings=user,
+        usage=dict(state.usage.get(key, {})),
+        unfinished=state.unfinished.get(key, 0),
+        used_gpu_hours=gpu_hours(spent(state, call.desk.site.now_ms()).get(key, 0)),
+        version=user.version,
+    )
+    return Answer(view, headers=etag(user.version))
+
+
+async def put_user(call: Call) -> Answer:
+    """PUT /v1/groups/{path}/users/{user}: makes the user a member, or changes its settings."""
+    group, name = group_of(call), user_of(call)
+    state, caller = call.state, call.caller
+    if group not in state.kept.groups or not sees_group(state, caller, group):
+        raise not_found("such group")
+    if not caller.is_admin and not (caller.may_change and is_head(state, caller, group)):
+        raise ProblemError("forbidden", "Only a head of the group or an administrator may do this.")
+    document = await call.document()
+    if isinstance(document, dict):
+        document = {"name": name, "group": group, **document}
+    settings = read_settings(document, User)
+    if settings.name != name or settings.group != group:
+        raise invalid("name" if settings.name != name else "group", "must be the one of the address")
+    version = if_version(call)
+    request = SetUser(user=settings, by=caller.user, why=why_of(call), if_version=version, dry_run=call.flag("dry_run"))
+    return _done(call, await call.desk.asker.ask(request), version=version)
+
+
+async def get_usage(call: Call) -> UsageView:
+    """GET /v1/usage: the groups and users the caller may see."""
+    state, caller = call.state, call.caller
+    now = call.desk.site.now_ms()
+    used = spent(state, now)
+    lines = [_line(state, used, group=path, user="") for path in _groups(call)]
+    users = sorted(state.kept.users.values(), key=lambda user: (user.group, user.name))
+    lines += [
+        _line(state, used, group=user.group, user=user.name)
+        for user in users
+        if sees_user(state, caller, group=user.group, user=user.name)
+    ]
+    return UsageView(at=now, lines=tuple(lines[: most("group_users")]))
+
+
+def _line(state: State, used: dict[str, int], *, group: str, user: str) -> UsageLine:
+    key = user_key(group, user) if user else group
+    amount = used.get(key, 0)
+    return UsageLine(
+        group=group,
+        user=user,
+        gpu_milli_ms=amount,
+        gpu_hours=gpu_hours(amount),
+        budget_gpu_hours=0 if user else state.kept.groups[group].budget_gpu_hours,
+        budget_exhausted=key in state.kept.exhausted,
+        holds=dict(state.usage.get(key, {})),
+        unfinished=state.unfinished.get(key, 0),
+    )
+
+
+def _groups(call: Call) -> list[str]:
+    state = call.state
+    paths = sorted(path for path in state.kept.groups if sees_group(state, call.caller, path))
+    return paths[: most("group_users")]
+
+
+def _group_view(call: Call, path: str, used: dict[str, int]) -> GroupView:
+    state, caller = call.state, call.caller
+    group = state.kept.groups[path]
+    users = sorted(
+        user.name
+        for user in state.kept.users.values()
+        if user.group == path and sees_user(state, caller, group=path, user=user.name)
+    )
+    return GroupView(
+        path=path,
+        settings=group,
+        users=tuple(users[: most("group_users")]),
+        usage=dict(state.usage.get(path, {})),
+        unfinished=state.unfinished.get(path, 0),
+        used_gpu_hours=gpu_hours(used.get(path, 0)),
+        budget_exhausted=path in state.kept.exhausted,
+        version=group.version,
+    )
+
+
+def _done(call: Call, reply: object, *, version: int) -> Answer:
+    """The answer to a change of settings.
+
+    Raises:
+        ProblemError: it was denied.
+    """
+    if isinstance(reply, Denied):
+        raise denied(reply, conflict="version_conflict" if version >= 0 else "conflict")
+    assert isinstance(reply, Done), "settings are done or denied"
+    dry_run = call.flag("dry_run")
+    view = DoneView(version=reply.version, seq=reply.seq, dry_run=dry_run)
+    return Answer(view, headers={} if dry_run else etag(reply.version))
+
+
+settings_done = _done
