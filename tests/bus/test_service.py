@@ -1,0 +1,216 @@
+"""A service process: it says how it is, ends quickly when asked, and ends loudly when it cannot go on."""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import aiohttp
+import pytest
+
+from gangline_kit.bus import Bus, jetstream
+from gangline_kit.nats_server import NatsServer
+from gangline_wire.streams import LOG
+
+PROGRAM = """
+import asyncio
+import gangline_kit.service as service
+
+async def calm(site):
+    await asyncio.Event().wait()
+
+async def failing(site):
+    raise ZeroDivisionError("a defect")
+
+async def stubborn(site):
+    while True:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            pass
+
+async def background(site):
+    async def fail():
+        raise ZeroDivisionError("behind the back")
+    site.tasks.spawn(fail(), name="fail")
+    await asyncio.Event().wait()
+
+async def traced(site):
+    while True:
+        for _ in range(100):
+            with site.tracing.span("busy"):
+                pass
+        site.metrics.set("gangline_tasks_running", site.tracing.dropped)
+        await asyncio.sleep(0.001)
+
+service.EXIT_S_MAX = {exit_s_max}
+service.run_service("test", {run})
+"""
+
+
+class Process:
+    """One service process and the lines it wrote."""
+
+    def __init__(self, process: asyncio.subprocess.Process, port: int) -> None:
+        self.process = process
+        self.url = f"http://127.0.0.1:{port}"
+
+    async def get(self, path: str) -> tuple[int, str]:
+        async with aiohttp.ClientSession() as session, session.get(self.url + path) as answer:
+            return answer.status, await answer.text()
+
+    async def until(self, path: str, status: int) -> str:
+        """Ask until it answers with this status."""
+        async with asyncio.timeout(20):
+            while True:
+                try:
+                    found, text = await self.get(path)
+                except aiohttp.ClientError:
+                    found, text = 0, ""
+                if found == status:
+                    return text
+                await asyncio.sleep(0.02)
+
+    async def end(self, how: signal.Signals | None = None) -> tuple[int, str, float]:
+        """Wait for the end; gives exit code, log, and how long it took."""
+        began = time.perf_counter()
+        if how is not None:
+            self.process.send_signal(how)
+        _, log = await asyncio.wait_for(self.process.communicate(), 20)
+        assert self.process.returncode is not None
+        return self.process.returncode, log.decode(), time.perf_counter() - began
+
+
+Start = Callable[..., Awaitable[Process]]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture
+async def start(server: NatsServer) -> AsyncIterator[Start]:
+    started: list[Process] = []
+
+    async def start(run: str, *, exit_s_max: float = 9.5, **settings: str) -> Process:
+        port = free_port()
+        environ = {key: value for key, value in os.environ.items() if not key.startswith("GANGLINE_")}
+        own = {"nats_url": server.url, "http_port": str(port), **settings}
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-c",
+            PROGRAM.format(run=f"service_run.{run}" if "." in run else run, exit_s_max=exit_s_max),
+            env=environ | {f"GANGLINE_{key.upper()}": value for key, value in own.items()},
+            stderr=asyncio.subprocess.PIPE,
+        )
+        started.append(Process(process, port))
+        return started[-1]
+
+    yield start
+    for one in started:
+        if one.process.returncode is None:
+            one.process.kill()
+            await one.process.communicate()
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+async def test_a_service_tells_that_it_is_ready_and_ends_cleanly_when_asked(start: Start, how: signal.Signals) -> None:
+    service = await start("calm")
+    assert await service.until("/readyz", 200) == "ok\n"
+    assert (await service.get("/livez"))[0] == 200
+    metrics = (await service.get("/metrics"))[1]
+    assert 'gangline_service_ready{service="test"} 1.0' in metrics
+    assert "gangline_bus_connected 1.0" in metrics
+    code, log, took_s = await service.end(how)
+    assert (code, "Traceback" in log) == (0, False), log
+    assert took_s < 3
+
+
+async def test_a_service_is_alive_but_not_ready_while_the_bus_is_away(start: Start, server: NatsServer) -> None:
+    service = await start("calm")
+    await service.until("/readyz", 200)
+    await server.kill()
+    assert await service.until("/readyz", 503) == "the message bus is away\n"
+    assert (await service.get("/livez"))[0] == 200
+    await server.start()
+    await service.until("/readyz", 200)
+
+
+async def test_a_service_waits_for_a_bus_that_comes_later(start: Start, server: NatsServer) -> None:
+    await server.kill()
+    service = await start("calm")
+    await asyncio.sleep(0.5)
+    await server.start()
+    await service.until("/readyz", 200)
+
+
+async def test_a_service_that_is_asked_to_end_while_the_bus_is_away_ends_quickly(
+    start: Start, server: NatsServer
+) -> None:
+    service = await start("calm")
+    await service.until("/readyz", 200)
+    await server.kill()
+    await service.until("/readyz", 503)
+    code, _, took_s = await service.end(signal.SIGTERM)
+    assert code == 0
+    assert took_s < 5
+
+
+@pytest.mark.parametrize(("run", "said"), [("failing", "a defect"), ("background", "behind the back")])
+async def test_a_service_with_a_defect_ends_loudly(start: Start, run: str, said: str) -> None:
+    code, log, _ = await (await start(run)).end()
+    assert code == 1
+    assert said in log
+
+
+async def test_a_service_that_will_not_end_is_ended(start: Start) -> None:
+    service = await start("stubborn", exit_s_max=1)
+    await service.until("/readyz", 200)
+    code, log, took_s = await service.end(signal.SIGTERM)
+    assert code == 1
+    assert "did not end within 1 s" in log
+    assert took_s < 3
+
+
+async def test_a_service_refuses_to_go_on_with_a_log_that_was_made_anew(start: Start, bus: Bus) -> None:
+    service = await start("calm")
+    await service.until("/readyz", 200)
+    await bus.append("gangline.log.admission", b'{"lane":"admission","epoch":1,"seq_seen":0,"at":1,"facts":[]}')
+    await jetstream.call(bus.connection, f"STREAM.DELETE.{LOG.name}")
+    await bus.ensure((LOG,))
+    code, log, _ = await service.end()
+    assert code == 1
+    assert "cannot be followed any more" in log
+
+
+async def test_an_unknown_setting_ends_the_start_and_names_the_nearest_known_one(start: Start) -> None:
+    code, log, _ = await (await start("calm", nats_ulr="x")).end()
+    assert code == 1
+    assert "unknown setting GANGLINE_NATS_ULR; did you mean GANGLINE_NATS_URL?" in log
+
+
+async def test_a_trace_collector_that_never_answers_neither_slows_the_service_nor_its_end(start: Start) -> None:
+    """Field case O10."""
+    with socket.socket() as hole:
+        hole.bind(("127.0.0.1", 0))
+        hole.listen(1)
+        service = await start("traced", otlp_endpoint=f"http://127.0.0.1:{hole.getsockname()[1]}")
+        await service.until("/readyz", 200)
+        slowest_s = 0.0
+        async with asyncio.timeout(20):
+            while "gangline_spans_dropped_total 0.0" in (text := (await service.get("/metrics"))[1]) or (
+                "gangline_spans_dropped_total" not in text
+            ):
+                began = time.perf_counter()
+                await service.get("/livez")
+                slowest_s = max(slowest_s, time.perf_counter() - began)
+                await asyncio.sleep(0.05)
+        assert slowest_s < 0.5
+        code, _, took_s = await service.end(signal.SIGTERM)
+    assert code == 0
+    assert took_s < 4
