@@ -11,7 +11,7 @@ from gangline_client.table import Column, Paint, Row, painted, render, tame
 
 CLEAR_SCREEN = "\x1b[H\x1b[J"
 CLEAR_LINE = "\r\x1b[K"
-LABEL_WIDTH = 11
+LABEL_WIDTH = 12
 
 
 class Format(StrEnum):

@@ -48,7 +48,9 @@ async def follow_events(
         headers = {"Accept": "text/event-stream", **({"Last-Event-ID": last} if last else {})}
         parser, error = EventParser(), None
         try:
-            async with transport.stream(Call("GET", paths.EVENTS, query=query, headers=headers)) as chunks:
+            async with transport.stream(
+                Call("GET", paths.EVENTS, query=query, headers=headers), has_heartbeat=True
+            ) as chunks:
                 async for chunk in chunks:
                     patience.heard()
                     for line in _lines(parser.feed(chunk)):
@@ -73,7 +75,9 @@ async def follow_logs(
         error, skip = None, 0 if tail is not None else seen
         query = paths.given({**parts, "tail": "0"} if tail is not None and seen else parts)
         try:
-            async with transport.stream(Call("GET", paths.job(job, "logs"), query=query)) as chunks:
+            async with transport.stream(
+                Call("GET", paths.job(job, "logs"), query=query), has_heartbeat=False
+            ) as chunks:
                 async for chunk in chunks:
                     patience.heard()
                     fresh, skip = chunk[skip:], max(0, skip - len(chunk))

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -22,7 +23,9 @@ T = TypeVar("T")
 CONNECT_TIMEOUT_S = 5.0
 CALL_TIMEOUT_S = 60.0
 SILENCE_S_MAX = 60.0
-"""A stream that says nothing for this long, not even a heartbeat, is taken for dead."""
+"""A stream with heartbeats that says nothing for this long is taken for dead."""
+KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
+"""Seconds and tries after which a peer that is gone without a word is noticed, by socket option."""
 PROBLEM_DETAIL_CHARACTERS_MAX = 500
 
 
@@ -113,14 +116,17 @@ class Transport:
             attempt += 1
 
     @asynccontextmanager
-    async def stream(self, call: Call) -> AsyncIterator[AsyncIterator[bytes]]:
+    async def stream(self, call: Call, *, has_heartbeat: bool) -> AsyncIterator[AsyncIterator[bytes]]:
         """The chunks of a long answer, tried once; the caller resumes where it stopped.
+
+        Without heartbeats it may be silent for hours: then only the network tells that the peer is gone.
 
         Raises:
             ProblemError: the platform refused.
             UnreachableError: nobody answered, or the connection broke on the way.
         """
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S, sock_read=SILENCE_S_MAX)
+        silence_s = SILENCE_S_MAX if has_heartbeat else None
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S, sock_read=silence_s)
         try:
             async with self._request(call, timeout=timeout) as response:
                 if response.status >= 300:
@@ -143,7 +149,8 @@ class Transport:
 
     def _request(self, call: Call, *, timeout: aiohttp.ClientTimeout) -> "aiohttp.client._RequestContextManager":
         if self._session is None:
-            self._session = aiohttp.ClientSession(trust_env=False, auto_decompress=True)
+            connector = aiohttp.TCPConnector(socket_factory=_watchful_socket)
+            self._session = aiohttp.ClientSession(connector=connector, trust_env=False)
         headers = {"Accept": "application/json, */*;q=0.5", **call.headers}
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
@@ -170,6 +177,17 @@ def _checked_url(url: str) -> URL:
     if parsed.scheme not in {"http", "https"} or not parsed.host:
         raise SettingsError(f"{url!r} is no address", next_step='Write it as "http://host:port" or "https://host".')
     return parsed.origin() if parsed.path in {"", "/"} else parsed
+
+
+def _watchful_socket(address: aiohttp.AddrInfoType) -> socket.socket:
+    """A socket on which a peer that vanished without a word is noticed."""
+    family, kind, protocol, _, _ = address
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in KEEPALIVE.items():
+        if hasattr(socket, name):
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    return made
 
 
 def _never_sent(error: BaseException) -> bool:

@@ -6,12 +6,13 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tests.client.fake_platform import TOKEN
+
 from gangline_client.console import Console, Format
 from gangline_client.doors import Doors
 from gangline_client.main import run_verb
 from gangline_client.parser import parse
 from gangline_client.verbs import VERBS
-from tests.client.fake_platform import TOKEN
 
 NOW_MS = 1_700_000_000_000
 
@@ -46,4 +47,4 @@ async def gangline(
     surroundings = {"GANGLINE_URL": url, "GANGLINE_TOKEN": TOKEN, **nowhere, **(environ or {})}
     code = await asyncio.to_thread(run_verb, verb, args, surroundings, console=console, doors=DOORS)
     out.flush()
-    return Result(code, out.buffer.getvalue().decode(), err.getvalue())  # type: ignore[attr-defined]  # a BytesIO
+    return Result(code, out.buffer.getvalue().decode(errors="backslashreplace"), err.getvalue())  # type: ignore[attr-defined]  # a BytesIO

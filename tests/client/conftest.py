@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator
 
 import pytest
-
 from tests.client.fake_platform import FakePlatform, running
 
 

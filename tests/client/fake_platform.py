@@ -1,5 +1,6 @@
 """A platform that answers what a test laid out, over real HTTP, and remembers what it was asked."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -44,6 +45,7 @@ class FakePlatform:
         self.asked: list[Asked] = []
         self._answers: dict[tuple[str, str], list[Reply]] = {}
         self._server: TestServer | None = None
+        self._news = asyncio.Event()
 
     @property
     def url(self) -> str:
@@ -58,6 +60,12 @@ class FakePlatform:
     def requests(self, method: str, path: str) -> list[Asked]:
         """What arrived there, in order."""
         return [asked for asked in self.asked if (asked.method, asked.path) == (method, path)]
+
+    async def arrived(self, method: str, path: str, *, times: int) -> None:
+        """Wait until this was asked so often."""
+        while len(self.requests(method, path)) < times:
+            self._news.clear()
+            await self._news.wait()
 
     async def serve(self) -> None:
         app = web.Application()
@@ -79,6 +87,7 @@ class FakePlatform:
             body=json.loads(body) if body else None,
         )
         self.asked.append(asked)
+        self._news.set()
         if asked.headers.get("Authorization") != f"Bearer {TOKEN}" and asked.path != "/version":
             return _whole(problem(401, "unauthorized", "A valid token is needed"))
         replies = self._answers.get((asked.method, asked.path))

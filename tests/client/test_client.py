@@ -2,6 +2,8 @@
 
 import msgspec
 import pytest
+from tests.client.command_line import no_wait
+from tests.client.fake_platform import TOKEN, FakePlatform, Reply, problem
 
 from gangline_client import Client, ProblemError, SettingsError, UnreachableError
 from gangline_client.paths import JobQuery
@@ -9,8 +11,6 @@ from gangline_client.retry import Retry
 from gangline_core.groups import Group
 from gangline_wire import views as v
 from gangline_wire.requests import EventLine
-from tests.client.command_line import no_wait
-from tests.client.fake_platform import TOKEN, FakePlatform, Reply, problem
 
 JOB = v.JobView(id=7, name="train", state="waiting", slurm="PD", group="g", user="ada", pool="default")
 BUSY = problem(503, "unavailable", "Nobody can answer this now", headers={"Retry-After": "1"})

@@ -3,10 +3,10 @@
 import asyncio
 
 import pytest
+from tests.client.fake_platform import TOKEN, FakePlatform, Reply
 
 from gangline_client import ProblemError, SyncClient
 from gangline_wire import views as v
-from tests.client.fake_platform import TOKEN, FakePlatform, Reply
 
 JOB = v.JobView(id=7, name="train", state="running", slurm="R", group="g", user="ada", pool="default")
 

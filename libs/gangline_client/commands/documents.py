@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
+import msgspec
+
 from gangline_client.errors import InputError, UsageError
 
 FILE_BYTES_MAX = 16 * 1024 * 1024
@@ -164,8 +166,17 @@ def _load(text: str, place: str, *, is_json: bool) -> list[Source]:
             where = f"{here}, job {index + 1}" if isinstance(document, list) else here
             if not isinstance(job, dict):
                 raise InputError(f"{where}: a job is a mapping of fields, not {type(job).__name__}")
+            _check_sendable(job, where)
             sources.append(Source(job, where))
     return sources
+
+
+def _check_sendable(job: Document, where: str) -> None:
+    """YAML can say things that JSON, in which jobs travel, cannot."""
+    try:
+        msgspec.json.encode(job)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"{where}: cannot be sent as JSON: {error}") from error
 
 
 def _load_json(text: str, place: str) -> list[Any]:

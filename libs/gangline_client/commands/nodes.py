@@ -38,7 +38,9 @@ async def nodes(session: Session, args: Namespace) -> int:
 
     async def draw() -> None:
         if args.nodes:
-            for name in args.nodes:
+            for position, name in enumerate(args.nodes):
+                if position and session.console.is_for_people:
+                    session.console.say()
                 _show_one(session, await session.client.node(name))
             return
         found = await session.client.nodes(args.pool or session.settings.pool)
@@ -94,7 +96,7 @@ def _row(node: v.NodeView) -> Row:
         f"{q.cpus(node.cpu_milli_used)}/{q.cpus(node.cpu_milli)}",
         f"{q.memory(node.memory_mib_used)}/{q.memory(node.memory_mib)}",
         str(node.task_count),
-        node.why or _sick_gpus(node),
+        "; ".join(filter(None, [node.why, _sick_gpus(node)])),
     ]
 
 

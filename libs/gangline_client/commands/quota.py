@@ -133,7 +133,6 @@ def _tell_group(session: Session, view: v.GroupView) -> None:
     console.fact(
         "GPU-hours", f"{spent} of {budget:,}{', used up' if view.budget_exhausted else ''}" if budget else spent
     )
-    console.fact("Heads", ", ".join(view.settings.heads))
     console.fact("Users", ", ".join(view.users))
     _tell_use(session, view.usage, view.settings.limit, view.settings.guaranteed)
 

@@ -39,7 +39,7 @@ def _wanted(line: v.UsageLine, *, group: str, users: bool) -> bool:
 
 def _row(line: v.UsageLine) -> Row:
     budget = line.budget_gpu_hours
-    spent = f"{100 * line.gpu_hours / budget:.0f}%" if budget else "-"
+    spent = f"{int(100 * line.gpu_hours / budget)}%" if budget else "-"
     return [
         line.group or "/",
         line.user or "-",
