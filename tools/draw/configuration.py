@@ -29,8 +29,9 @@ HEADER = ("Variable", "Type", "Default", "Meaning")
 
 
 def services() -> list[str]:
-    """Short names of the services that have settings."""
-    return sorted(path.parent.name.removeprefix("gangline_") for path in SERVICES.glob("gangline_*/config.py"))
+    """Short names of the services that read the environment; the embedded platform is told by flags instead."""
+    names = {path.parent.name.removeprefix("gangline_") for path in SERVICES.glob("gangline_*/config.py")}
+    return sorted(names - {"embedded"})
 
 
 def chapter(service: str) -> str:
