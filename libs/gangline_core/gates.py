@@ -17,7 +17,7 @@ from gangline_core.ids import JobId
 from gangline_core.job import ENDS, Job, JobState
 from gangline_core.quota import Ledger, holders, job_amounts, minimum_sizes, smallest_size, user_rung
 from gangline_core.reasons import Reason, ReasonCode
-from gangline_core.spec import JobSpec, is_elastic
+from gangline_core.spec import Dependency, is_elastic
 from gangline_core.state import State, count, request_amounts
 
 GPU_HOUR_MILLI_MS = 1000 * 3_600_000
@@ -95,7 +95,7 @@ class Gate:
 
     def reason(self, job: Job, now: int) -> Reason | None:
         """Why the job may not enter now; None when it may."""
-        if job.spec.after and (reason := dependency_reason(self._state, job.spec)) is not None:
+        if job.spec.after and (reason := dependency_reason(self._state, job.spec.after)) is not None:
             return reason
         if job.spec.not_before_ms > now:
             return Reason(ReasonCode.NOT_BEFORE, {"not_before": job.spec.not_before_ms})
@@ -160,10 +160,10 @@ class Gate:
         )
 
 
-def dependency_reason(state: State, spec: JobSpec) -> Reason | None:
+def dependency_reason(state: State, after: Iterable[Dependency]) -> Reason | None:
     """What the job still has to wait for, or why it can never run; a failure is told before anything that waits."""
     waits: Reason | None = None
-    for dependency in spec.after:
+    for dependency in after:
         other = state.job(JobId(dependency.job))
         if other is None:
             # Ended so long ago that only the archive knows how; a job that must have succeeded is not assumed to.

@@ -87,7 +87,7 @@ class Ledger:
         """The groups with limits from this one up to the root, nearest first."""
         found = self._group_rungs.get(group)
         if found is None:
-            found = self._group_rungs[group] = tuple(_group_rungs(self._state, group))
+            found = self._group_rungs[group] = tuple(group_rungs(self._state, group))
         return found
 
     def room(self, rungs: Iterable[Rung]) -> dict[str, int]:
@@ -194,6 +194,14 @@ def user_rung(state: State, *, group: str, user: str) -> Rung | None:
     return Rung(holder=holder, group=group, user=user, limit=_folded(own)) if own else None
 
 
+def group_rungs(state: State, group: str) -> Iterator[Rung]:
+    """The groups with limits from this one up to the root, nearest first."""
+    for path in ancestors(group):
+        known = state.kept.groups.get(path)
+        if known is not None and known.limit:
+            yield Rung(holder=path, group=path, user="", limit=_folded(known.limit))
+
+
 def user_limit(group: Group | None, user: User | None) -> dict[str, int]:
     """A user's limit: the user's own, and the group's limit for each user where the own one is silent."""
     if user is None or not user.limit:
@@ -231,6 +239,11 @@ def smallest_size(role: Role) -> int:
     return min((size for size in role.sizes if role.allows(size)), default=role.min_count)
 
 
+def largest_size(role: Role) -> int:
+    """The most tasks the role may have."""
+    return max((size for size in role.sizes if role.allows(size)), default=role.max_count)
+
+
 def recompute(state: State) -> dict[str, dict[str, int]]:
     """Usage from scratch, from live tasks alone; always equal to `state.usage`, empty holders left out."""
     usage: dict[str, dict[str, int]] = {}
@@ -252,13 +265,6 @@ def shown(dimension: str, amount: int) -> tuple[str, int | str]:
         label, unit = _LABELS.get(dimension, (dimension, 1))
     whole, rest = divmod(amount, unit)
     return label, whole if rest == 0 else f"{amount / unit:g}"
-
-
-def _group_rungs(state: State, group: str) -> Iterator[Rung]:
-    for path in ancestors(group):
-        known = state.kept.groups.get(path)
-        if known is not None and known.limit:
-            yield Rung(holder=path, group=path, user="", limit=_folded(known.limit))
 
 
 def _limit_reason(rung: Rung, dimension: str, *, used: int, needed: int) -> Reason:

@@ -1,0 +1,336 @@
+"""What administrators and heads may set: each change is checked as a whole against everything it touches.
+
+Amounts in a group form a tree that must add up: a group's guarantees cover those of its children together, a guarantee
+stays below every limit above it, and the users of a group together never have a larger limit than the group. Limits of
+child groups may add up to more than their parent's, because the parent's own limit holds for all of them anyway.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+from msgspec.structs import fields as struct_fields
+
+from gangline_core.admission import Draft
+from gangline_core.cluster import LEVELS_INSIDE_NODE, Policy, Pool
+from gangline_core.formula import FormulaError, compile_formula
+from gangline_core.groups import ROOT, Group, User, ancestors, user_key
+from gangline_core.ordering import ORDERINGS
+from gangline_core.quota import JOBS, MODEL_PREFIX, shown
+from gangline_core.state import State
+
+DIMENSIONS = ("gpu_milli", "cpu_milli", "memory_mib", JOBS)
+"""What can be limited, besides "gpu_milli:<MODEL>"."""
+AMOUNT_MAX = 10**15
+LEVEL_MAX = 1_000_000
+WEIGHT_MAX = 1_000_000
+DEPTH_MAX = 16
+HEADS_MAX = 64
+LEVELS_MAX = 64
+CANDIDATES_MAX = 100_000
+STARVATION_S_MAX = 366 * 86_400
+
+HEADS_OWN = ("user_limit", "job_limit")
+"""What a head may change of the very group they lead; how much that group gets is decided above it."""
+ADMINISTRATORS_OWN = ("level",)
+"""What only an administrator may change, because it moves jobs before those of other groups."""
+
+_SEGMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._@+-]*")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+
+
+class Problem(Struct, frozen=True):
+    """Why a change is refused: `kind` is "not_found", "conflict" or "invalid"; `field` is the path of what is wrong."""
+
+    kind: str
+    message: str
+    field: str = ""
+
+
+# --- groups and users ---------------------------------------------------------------------------------------
+
+
+def check_group(state: State, draft: Draft, group: Group) -> Problem | None:
+    """What is wrong with making or changing this group as a whole; None when nothing is."""
+    return (
+        _path_problem(state, group.path)
+        or _group_values_problem(group)
+        or _own_problem(group)
+        or _above_problem(state, group)
+        or _children_problem(state, group)
+        or _users_problem(state, group)
+    )
+
+
+def check_user(state: State, draft: Draft, user: User) -> Problem | None:
+    """What is wrong with making this user a member of the group, or with changing them; None when nothing is."""
+    group = state.kept.groups.get(user.group)
+    if group is None:
+        return Problem("not_found", f"there is no group {user.group or '(none)'}", "group")
+    if not _SEGMENT.fullmatch(user.name):
+        return Problem("invalid", f"{user.name!r} cannot be a user's name", "name")
+    problem = (
+        _amounts_problem("limit", user.limit)
+        or _range_problem("level", user.level, -LEVEL_MAX, LEVEL_MAX)
+        or _range_problem("queued_jobs_max", user.queued_jobs_max, 0, AMOUNT_MAX)
+        or _range_problem("submits_per_minute", user.submits_per_minute, 0, AMOUNT_MAX)
+    )
+    if problem is not None:
+        return problem
+    others = [one for one in _users_of(state, user.group) if one.name != user.name]
+    return _sum_problem(group.limit, [*others, user], group=group.path, field="limit")
+
+
+def _path_problem(state: State, path: str) -> Problem | None:
+    if path == ROOT:
+        return None
+    segments = path.split("/")
+    if not all(_SEGMENT.fullmatch(segment) for segment in segments):
+        return Problem("invalid", f"{path!r} is no group path such as research/vision", "path")
+    if len(segments) > DEPTH_MAX:
+        return Problem("invalid", f"{path} is {len(segments)} levels deep; at most {DEPTH_MAX} are allowed", "path")
+    parent = path.rpartition("/")[0]
+    if parent not in state.kept.groups:
+        return Problem("not_found", f"there is no group {parent} to hold {path}; make it first", "path")
+    return None
+
+
+def _group_values_problem(group: Group) -> Problem | None:
+    for field in ("guaranteed", "limit", "user_limit", "job_limit"):
+        problem = _amounts_problem(field, getattr(group, field))
+        if problem is not None:
+            return problem
+    if JOBS in group.guaranteed or JOBS in group.job_limit:
+        field = "guaranteed" if JOBS in group.guaranteed else "job_limit"
+        return Problem(
+            "invalid", "a number of jobs can be limited, but neither guaranteed nor asked for by a job", field
+        )
+    if len(group.heads) > HEADS_MAX or len(set(group.heads)) < len(group.heads):
+        return Problem("invalid", f"must be at most {HEADS_MAX} different users", "heads")
+    if not all(_SEGMENT.fullmatch(head) for head in group.heads):
+        return Problem("invalid", "must be names of users", "heads")
+    return (
+        _range_problem("weight", group.weight, 0, WEIGHT_MAX)
+        or _range_problem("level", group.level, -LEVEL_MAX, LEVEL_MAX)
+        or _range_problem("queued_jobs_max", group.queued_jobs_max, 0, AMOUNT_MAX)
+        or _range_problem("submits_per_minute", group.submits_per_minute, 0, AMOUNT_MAX)
+        or _range_problem("time_limit_s_max", group.time_limit_s_max, 0, AMOUNT_MAX)
+        or _range_problem("budget_gpu_hours", group.budget_gpu_hours, 0, AMOUNT_MAX)
+    )
+
+
+def _own_problem(group: Group) -> Problem | None:
+    """The group's own numbers contradict each other."""
+    limit, guaranteed = _folded(group.limit), _folded(group.guaranteed)
+    of_models = sum(amount for name, amount in guaranteed.items() if name.startswith(MODEL_PREFIX))
+    for field, amounts in (
+        ("guaranteed", guaranteed),
+        ("guaranteed", {"gpu_milli": of_models}),
+        ("user_limit", _folded(group.user_limit)),
+    ):
+        for dimension, amount in amounts.items():
+            if amount > limit.get(dimension, amount):
+                why = f"the group's own limit is {_said(dimension, limit[dimension])}"
+                return _too_much(field, dimension, amount, why)
+    return None
+
+
+def _above_problem(state: State, group: Group) -> Problem | None:
+    """A guarantee that the groups above cannot keep."""
+    if group.path == ROOT:
+        return None
+    for path in ancestors(group.path)[1:]:
+        above = state.kept.groups[path]
+        for dimension, amount in group.guaranteed.items():
+            most = above.limit.get(dimension)
+            if most is not None and amount > most:
+                return _too_much(
+                    "guaranteed", dimension, amount, f"the limit of {_named(path)} is {_said(dimension, most)}"
+                )
+    parent = state.kept.groups[group.path.rpartition("/")[0]]
+    family = [one for one in _children_of(state, parent.path) if one.path != group.path]
+    return _promised_problem(parent, [*family, group])
+
+
+def _children_problem(state: State, group: Group) -> Problem | None:
+    """What the group's children were promised is more than it now has."""
+    return _promised_problem(group, _children_of(state, group.path))
+
+
+def _promised_problem(parent: Group, children: Iterable[Group]) -> Problem | None:
+    """Children are together guaranteed more than their parent is, or may have.
+
+    The root needs no guarantee of its own: without one it stands for the whole cluster.
+    """
+    is_bounded = parent.path != ROOT or bool(parent.guaranteed)
+    limit, guaranteed = _folded(parent.limit), _folded(parent.guaranteed)
+    for dimension, amount in sorted(_sums(child.guaranteed for child in children).items()):
+        if amount > limit.get(dimension, amount):
+            why = f"the limit of {_named(parent.path)} is {_said(dimension, limit[dimension])}"
+            return _too_much("guaranteed", dimension, amount, f"all children counted; {why}")
+        if is_bounded and amount > (promised := guaranteed.get(dimension, 0)):
+            why = f"the guarantee of {_named(parent.path)}, which they share, is {_said(dimension, promised)}"
+            return _too_much("guaranteed", dimension, amount, f"all children counted; {why}")
+    return None
+
+
+def _users_problem(state: State, group: Group) -> Problem | None:
+    return _sum_problem(group.limit, _users_of(state, group.path), group=group.path, field="limit")
+
+
+def _sum_problem(limit: Mapping[str, int], users: Iterable[User], *, group: str, field: str) -> Problem | None:
+    """The users of a group together may use more than the group."""
+    for dimension, amount in sorted(_sums(user.limit for user in users).items()):
+        most = _folded(limit).get(dimension)
+        if most is not None and amount > most:
+            why = f"the limit of {_named(group)} is {_said(dimension, most)}"
+            return Problem("invalid", f"its users' limits come to {_said(dimension, amount)} together; {why}", field)
+    return None
+
+
+# --- pools and policies -------------------------------------------------------------------------------------
+
+
+def check_pool(state: State, pool: Pool) -> Problem | None:
+    """What is wrong with making or changing this pool; None when nothing is."""
+    if not _NAME.fullmatch(pool.name):
+        return Problem("invalid", f"{pool.name!r} cannot be a pool's name", "name")
+    if not 1 <= len(pool.levels) <= LEVELS_MAX:
+        return Problem("invalid", f"must be 1 to {LEVELS_MAX} queue levels", "levels")
+    for level, band in pool.levels.items():
+        if not _NAME.fullmatch(level):
+            return Problem("invalid", f"{level!r} cannot be a level's name", "levels")
+        problem = _range_problem(f"levels.{level}", band, -LEVEL_MAX, LEVEL_MAX)
+        if problem is not None:
+            return problem
+    for level, label in pool.topology.items():
+        if level in LEVELS_INSIDE_NODE or not _NAME.fullmatch(level):
+            return Problem("invalid", f"{level!r} cannot be a topology level above the node", "topology")
+        if not label:
+            return Problem("invalid", f"level {level} needs the node label that names its domains", f"topology.{level}")
+    for job in sorted(state.waiting.get(pool.name, {})):
+        level = state.kept.jobs[job].spec.level
+        if level not in pool.levels:
+            return Problem("conflict", f"job {job} waits in level {level}; it must stay until no job does", "levels")
+    return None
+
+
+def check_policy(state: State, policy: Policy) -> Problem | None:
+    """What is wrong with a policy; None when nothing is."""
+    # Placement looks at quotas and orderings too; imported here, so that both can be read on their own.
+    from gangline_core.placement import PLACERS
+
+    if policy.ordering not in ORDERINGS:
+        return Problem("invalid", f"{policy.ordering!r} is none of {', '.join(sorted(ORDERINGS))}", "ordering")
+    if policy.placement not in PLACERS:
+        return Problem("invalid", f"{policy.placement!r} is none of {', '.join(sorted(PLACERS))}", "placement")
+    try:
+        compile_formula(policy.formula)
+    except FormulaError as error:
+        return Problem("invalid", str(error), "formula")
+    return (
+        _range_problem("starvation_s", policy.starvation_s, 0, STARVATION_S_MAX)
+        or _range_problem("candidates_max", policy.candidates_max, 1, CANDIDATES_MAX)
+        or _range_problem("candidates_per_shape", policy.candidates_per_shape, 1, CANDIDATES_MAX)
+    )
+
+
+# --- rights -------------------------------------------------------------------------------------------------
+
+
+def may_edit_group(state: State, *, user: str, role: str, path: str, wanted: Group | None = None) -> bool:
+    """True when the editor may change this group, to `wanted` if it is given, in any way if it is not.
+
+    Administrators may everything. Heads of a group above may make and change the groups below it, except for what
+    moves jobs before those of others. The head of the group itself may change how it is divided, not how much it gets.
+    """
+    if role == "admin":
+        return True
+    if role == "readonly":
+        return False
+    known = state.kept.groups.get(path)
+    changed = None if wanted is None else changed_fields(known or Group(path=path), wanted)
+    if path and leads(state, user=user, path=path.rpartition("/")[0]):
+        return changed is not None and not changed & set(ADMINISTRATORS_OWN)
+    if known is not None and leads(state, user=user, path=path):
+        return changed is not None and changed <= set(HEADS_OWN)
+    return False
+
+
+def may_edit_user(state: State, *, user: str, role: str, wanted: User) -> bool:
+    """True when the editor may make or change this member: an administrator, or a head who leaves the level alone."""
+    if role == "admin":
+        return True
+    known = state.kept.users.get(user_key(wanted.group, wanted.name))
+    level = known.level if known else 0
+    return role != "readonly" and wanted.level == level and leads(state, user=user, path=wanted.group)
+
+
+def leads(state: State, *, user: str, path: str) -> bool:
+    """True when the user is a head of this group or of one above it."""
+    groups = state.kept.groups
+    return any(above in groups and user in groups[above].heads for above in ancestors(path))
+
+
+def changed_fields(known: Group, wanted: Group) -> set[str]:
+    """Names of what a change would change, the version apart."""
+    names = {field.name for field in struct_fields(Group)} - {"version", "path"}
+    return {name for name in names if getattr(known, name) != getattr(wanted, name)}
+
+
+# --- inside -------------------------------------------------------------------------------------------------
+
+
+def _amounts_problem(field: str, amounts: Mapping[str, int]) -> Problem | None:
+    for dimension, amount in amounts.items():
+        is_model = dimension.startswith(MODEL_PREFIX) and dimension != MODEL_PREFIX
+        if dimension not in DIMENSIONS and not is_model:
+            known = ", ".join((*DIMENSIONS, f"{MODEL_PREFIX}<MODEL>"))
+            return Problem("invalid", f"{dimension!r} is none of {known}", f"{field}.{dimension}")
+        problem = _range_problem(f"{field}.{dimension}", amount, 0, AMOUNT_MAX)
+        if problem is not None:
+            return problem
+    if len({dimension.lower() for dimension in amounts}) < len(amounts):
+        return Problem("invalid", "names one GPU model twice; upper and lower case are the same", field)
+    return None
+
+
+def _range_problem(field: str, value: int, least: int, most: int) -> Problem | None:
+    if least <= value <= most:
+        return None
+    return Problem("invalid", f"is {value}; it must be from {least} to {most}", field)
+
+
+def _too_much(field: str, dimension: str, amount: int, why: str) -> Problem:
+    return Problem("invalid", f"comes to {_said(dimension, amount)}; {why}", f"{field}.{dimension}")
+
+
+def _said(dimension: str, amount: int) -> str:
+    label, number = shown(dimension.lower(), amount)
+    return f"{number} {label}"
+
+
+def _sums(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    sums: dict[str, int] = {}
+    for one in amounts:
+        for dimension, amount in one.items():
+            sums[dimension.lower()] = sums.get(dimension.lower(), 0) + amount
+    return sums
+
+
+def _folded(amounts: Mapping[str, int]) -> dict[str, int]:
+    return _sums([amounts])
+
+
+def _children_of(state: State, path: str) -> list[Group]:
+    return [
+        group for name, group in sorted(state.kept.groups.items()) if name != ROOT and name.rpartition("/")[0] == path
+    ]
+
+
+def _users_of(state: State, path: str) -> list[User]:
+    return [user for _, user in sorted(state.kept.users.items()) if user.group == path]
+
+
+def _named(path: str) -> str:
+    return f"group {path}" if path else "the whole cluster"
