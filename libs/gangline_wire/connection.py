@@ -72,7 +72,7 @@ def read_connection(folder: Path) -> Connection | None:
     path = connection_file(folder)
     try:
         text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise ConnectionFileError(f"{path} cannot be read: {error.strerror}") from error

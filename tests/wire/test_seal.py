@@ -1,0 +1,159 @@
+"""Secrets: nowhere in what is written down, whole again in the job's own environment (case S05)."""
+
+import re
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gangline_core.spec import JobSpec
+from gangline_wire.codec import encode
+from gangline_wire.jobfile import parse_job
+from gangline_wire.seal import SecretMissingError, seal, unseal, unseal_text
+from gangline_wire.secret_signs import find_secrets, is_secret_name
+
+
+def job(**fields: Any) -> JobSpec:
+    return parse_job({"command": ["run"], **fields})
+
+
+def test_the_case_of_the_leaking_token() -> None:
+    spec = job(
+        command=["run", "--header", "Authorization: Bearer abc", "prints s3cr3t-123 and DELIVERY"],
+        env={"API_TOKEN": "s3cr3t-123", "MODE": "LIVE"},
+    )
+    sealed, values = seal(spec)
+    written = encode(sealed).decode()
+    assert "s3cr3t-123" not in written
+    assert not re.search(r"\babc\b", written)
+    assert "LIVE" in written
+    assert "DELIVERY" in written
+    assert set(values.values()) == {"s3cr3t-123", "abc"}
+    assert set(sealed.secrets) == set(values)
+    assert unseal(sealed, values).roles == spec.roles
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["curl", "-H", "Authorization: Basic aGk6aG8="],
+        ["curl", "-H", "X-Api-Key: zz9"],
+        ["login", "--password", "zz9"],
+        ["login", "--password=zz9"],
+        ["login", "--api-key", "zz9"],
+        ["docker", "run", "-e", "DB_PASSWORD=zz9", "x"],
+        ["docker", "run", "--env=DB_PASSWORD=zz9", "x"],
+        ["psql", "postgres://ada:zz9@db/x"],
+        ["sh", "-c", "export TOKEN='zz9'; run"],
+        ["x", "hf_abcdefghijklmnopqrstuv"],
+        ["x", "AKIAABCDEFGHIJKLMNOP"],
+        ["x", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhZGEifQ.abcdefgh"],
+        ["x", "-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----"],
+    ],
+)
+def test_secrets_in_arguments_are_sealed(command: list[str]) -> None:
+    spec = job(command=command)
+    sealed, values = seal(spec)
+    assert values
+    written = encode(sealed).decode()
+    assert not [value for value in values.values() if value in written]
+    assert unseal(sealed, values).roles == spec.roles
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["python", "train.py", "--epochs", "3", "--max-tokens", "512", "--tokenizer", "bert", "--keyboard", "us"],
+        ["echo", "the key to success: work", "a=b", "monkey=1", "https://host:8080/path"],
+        ["--resume", "--level=high"],
+    ],
+)
+def test_ordinary_arguments_are_left_alone(command: list[str]) -> None:
+    sealed, values = seal(job(command=command))
+    assert list(sealed.roles[0].command) == command or "key to success" in command[1]
+    assert not values or "key to success" in command[1]
+
+
+SECRET_NAMES = [
+    "API_TOKEN",
+    "apiToken",
+    "HF_TOKEN",
+    "WANDB_API_KEY",
+    "dbPassword",
+    "AWS_SECRET_ACCESS_KEY",
+    "SECRET",
+    "HTTP_AUTHORIZATION",
+    "X-Api-Key",
+    "GITHUB_PAT",
+    "hftoken",
+]
+ORDINARY_NAMES = [
+    "MODE",
+    "PATH",
+    "TOKENIZERS_PARALLELISM",
+    "MAX_TOKENS",
+    "KEYBOARD",
+    "MONKEY",
+    "PATTERN",
+    "AUTHOR",
+    "OMP_NUM_THREADS",
+    "NCCL_DEBUG",
+]
+
+
+@pytest.mark.parametrize("name", SECRET_NAMES)
+def test_secret_names_are_known(name: str) -> None:
+    assert is_secret_name(name)
+
+
+@pytest.mark.parametrize("name", ORDINARY_NAMES)
+def test_ordinary_names_are_not_taken_for_secret(name: str) -> None:
+    assert not is_secret_name(name)
+
+
+def test_a_declared_secret_is_sealed_whatever_it_is_called() -> None:
+    sealed, values = seal(job(secrets={"COLOUR": "blue-7"}, command=["paint", "blue-7"]))
+    assert "blue-7" not in encode(sealed).decode()
+    assert set(values.values()) == {"blue-7"}
+
+
+def test_a_short_value_is_not_looked_for_elsewhere() -> None:
+    sealed, _ = seal(job(env={"PIN_TOKEN": "on"}, command=["connection", "on"]))
+    assert sealed.roles[0].command == ("connection", "on")
+
+
+def test_a_job_without_secrets_is_unchanged() -> None:
+    spec = job(env={"MODE": "LIVE"})
+    assert seal(spec) == (spec, {})
+
+
+def test_a_missing_value_is_named_and_never_guessed() -> None:
+    with pytest.raises(SecretMissingError, match=r"worker\.env\.A"):
+        unseal_text("x {{secret:worker.env.A}}", {})
+
+
+_TEXTS = st.one_of(
+    st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40),
+    st.sampled_from(["--token", "Bearer abc", "KEY=x", "hf_abcdefghijklmnop", "a=b", "s3cr3t-123", "TOKEN='a b'"]),
+)
+
+
+@given(
+    st.lists(_TEXTS, max_size=6),
+    st.dictionaries(st.sampled_from(["A", "API_TOKEN", "MODE", "DB_URL"]), _TEXTS, max_size=4),
+)
+def test_unsealing_gives_back_exactly_what_was_sealed(command: list[str], env: dict[str, str]) -> None:
+    spec = job(command=["run", *command], env=env)
+    sealed, values = seal(spec)
+    assert unseal(sealed, values).roles == spec.roles
+    written = encode(sealed.roles).decode()
+    assert not [value for value in values.values() if len(value) >= 8 and value.isalnum() and value in written]
+
+
+@given(st.text())
+def test_found_secrets_are_in_order_and_apart(text: str) -> None:
+    spans = find_secrets(text)
+    assert all(start < end for start, end in spans)
+    assert all(before[1] <= after[0] for before, after in pairwise(spans))
