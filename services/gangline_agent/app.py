@@ -1,0 +1,179 @@
+"""The shell around an agent: the log wakes it, it decides what its nodes need, has it done, and reports.
+
+Whoever leads the lane agent.<name> acts; tasks run on while nobody does. Cut off from the bus for too long, the agent
+stops its tasks by itself, so that they can be started elsewhere without running twice.
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from gangline_agent.cgroups import Cgroups, own
+from gangline_agent.config import Config
+from gangline_agent.fleet import FleetError, read
+from gangline_agent.journal import Journal
+from gangline_agent.machine import own_address
+from gangline_agent.nodes import Fleet, Machine, Nodes
+from gangline_agent.output import Caps
+from gangline_agent.processes import ProcessRunner, Surroundings
+from gangline_agent.reporter import Reporter
+from gangline_agent.runner import Phase, Runner
+from gangline_agent.simulated import SimulatedRunner
+from gangline_core.facts import ExitCause
+from gangline_core.ids import JobId
+from gangline_kit.errors import PermanentError, TemporaryError
+from gangline_kit.leader import lead
+from gangline_kit.service import Site
+from gangline_wire.codec import decode
+from gangline_wire.streams import LOG, SECRETS
+from gangline_wire.subjects import token
+
+log = logging.getLogger(__name__)
+
+CONTACT_S = 1.0
+"""The agent makes sure this often that it has the bus."""
+CONTACT_TIMEOUT_S = 3.0
+KIB, MIB = 1 << 10, 1 << 20
+
+
+async def run(site: Site, config: Config) -> None:
+    """Carry the configured nodes until cancelled; tasks go on then, for the next agent of this name to find.
+
+    Raises:
+        PermanentError: the nodes file cannot be read, or another agent uses the data folder.
+    """
+    if config.simulate:
+        await _run_simulated(site, config)
+    else:
+        await _run_machine(site, config)
+
+
+async def _run_simulated(site: Site, config: Config) -> None:
+    try:
+        nodes = read(
+            Path(config.simulate),
+            agent=config.name,
+            pool=config.pool,
+            most=config.simulate_nodes_max,
+            rack_nodes=config.rack_nodes,
+            block_racks=config.block_racks,
+        )
+    except FleetError as error:
+        raise PermanentError(str(error)) from error
+    reporter = Reporter(site, config, Fleet(nodes))
+    runner = SimulatedRunner(site.clock, reporter.changed, speed=config.speed)
+    await _carry(site, config, reporter, runner, renew=lambda: None)
+
+
+async def _run_machine(site: Site, config: Config) -> None:
+    machine = Machine(
+        name=config.name,
+        pool=config.pool,
+        address=config.address or await asyncio.to_thread(own_address, site.config.nats_url),
+        labels=_labels(config.labels),
+    )
+    reporter = Reporter(site, config, machine)
+    with _only_agent(Path(config.data_dir)) as journal:
+        runner = _process_runner(site, config, machine, reporter, journal)
+        runner.renew_lease()
+        await _carry(site, config, reporter, runner, renew=runner.renew_lease)
+
+
+def _process_runner(site: Site, config: Config, nodes: Nodes, reporter: Reporter, journal: Journal) -> ProcessRunner:
+    secrets = site.bus.kv(SECRETS.name)
+
+    async def append(subject: str, data: bytes, name: str, headers: dict[str, str]) -> None:
+        await site.bus.append(subject, data, msg_id=name, headers=headers)
+        site.metrics.count("gangline_task_output_bytes_total", len(data))
+
+    async def secrets_of(job: JobId) -> Mapping[str, str]:
+        found = await secrets.get(str(job))
+        return decode(found[0], dict[str, str]) if found is not None else {}
+
+    around = Surroundings(
+        clock=site.clock,
+        append=append,
+        secrets=secrets_of,
+        changed=reporter.changed,
+        devices=nodes.devices,
+    )
+    caps = Caps(
+        head_bytes=config.output_head_mib * MIB,
+        tail_bytes=config.output_tail_mib * MIB,
+        bytes_per_s=config.output_kib_per_s * KIB,
+    )
+    return ProcessRunner(journal, Cgroups(config.name, home=own()), around, caps=caps, lease_s=config.orphan_s)
+
+
+async def _carry(site: Site, config: Config, reporter: Reporter, runner: Runner, renew: Callable[[], None]) -> None:
+    """The agent's three lives: its tasks, its lane, its watch over the bus."""
+    reporter.runner = runner
+    async with asyncio.TaskGroup() as group:
+        group.create_task(runner.run(), name="runner")
+        group.create_task(lead(site, f"agent.{token(config.name)}", reporter.work), name="lane")
+        group.create_task(_keep_contact(site, config, runner, renew), name="contact")
+
+
+async def _keep_contact(site: Site, config: Config, runner: Runner, renew: Callable[[], None]) -> None:
+    """Ask the bus for an answer every second; without one for too long, stop all tasks.
+
+    Measured on the steady clock from the last answer, and anew after each: short troubles do not add up.
+    """
+    contact_s = site.clock.monotonic_s()
+    while True:
+        asked_s = site.clock.monotonic_s()
+        try:
+            async with asyncio.timeout(CONTACT_TIMEOUT_S):
+                await site.bus.last_seq(LOG.name)
+        except (TemporaryError, TimeoutError):
+            if asked_s - contact_s > config.bus_lost_s:
+                _stop_all(runner, away_s=asked_s - contact_s)
+        else:
+            contact_s = asked_s
+            renew()
+        await site.clock.sleep(CONTACT_S)
+
+
+def _stop_all(runner: Runner, *, away_s: float) -> None:
+    living = [name for name, local in runner.known.items() if local.phase in (Phase.STARTING, Phase.RUNNING)]
+    if living:
+        log.error("the bus is away for %.0f s: stopping %d tasks", away_s, len(living))
+    for name in living:
+        runner.stop(name, ExitCause.BUS_LOST)
+
+
+@contextlib.contextmanager
+def _only_agent(folder: Path) -> Iterator[Journal]:
+    """The journal, for one process at a time.
+
+    Raises:
+        PermanentError: another process has it.
+    """
+    journal = Journal(folder.expanduser())
+    lock = os.open(journal.root / "lock", os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield journal
+    except BlockingIOError:
+        raise PermanentError(f"another agent uses {journal.root}") from None
+    finally:
+        os.close(lock)
+
+
+def _labels(text: str) -> dict[str, str]:
+    """Labels from "key=value,key=value".
+
+    Raises:
+        PermanentError: one of them is no pair.
+    """
+    found: dict[str, str] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        key, sign, value = part.partition("=")
+        if not sign or not key:
+            raise PermanentError(f"label {part!r} is not key=value")
+        found[key] = value
+    return found

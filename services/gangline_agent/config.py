@@ -1,0 +1,41 @@
+"""What an agent reads from its environment, once, at start."""
+
+import socket
+
+from msgspec import Struct, field
+
+
+class Config(Struct, frozen=True, kw_only=True):
+    """Settings of one agent (GANGLINE_AGENT_*). With `simulate` it carries simulated nodes instead of its machine."""
+
+    name: str = field(default_factory=lambda: socket.gethostname() or "localhost")
+    """Unique in the cluster; also the name of the machine's node."""
+    pool: str = "default"
+    data_dir: str = "gangline-agent"
+    """Folder for the journal and output of tasks; one per agent."""
+    address: str = ""
+    """Where other members of a gang reach this machine; empty finds out by the way to the message bus."""
+    labels: str = ""
+    """Labels of the node, such as "topology.gangline.dev/rack=r7,zone=b"."""
+    simulate: str = ""
+    """File with nodes to simulate: CSV with columns sn, cpu_milli, memory_mib, gpu, model, or the same as JSON."""
+    simulate_nodes_max: int = 0
+    """Take this many nodes of the file, spread over all of it; 0 takes all."""
+    rack_nodes: int = 16
+    """Simulated nodes per rack."""
+    block_racks: int = 8
+    """Simulated racks per block."""
+    speed: float = 1.0
+    """How much faster than real time simulated tasks run."""
+    bus_lost_s: float = 20.0
+    """Cut off from the bus for longer, the agent stops its tasks: before the node is declared lost."""
+    orphan_s: float = 0.0
+    """Without any agent for longer, supervisors stop their task themselves; 0 is never. Set it where nodes are many."""
+    gather_ms: int = 2
+    """While facts come fast, they are gathered this long into one message."""
+    output_head_mib: int = 16
+    """Of each task's output so much is always kept from its beginning,"""
+    output_tail_mib: int = 4
+    """and at least so much from its end."""
+    output_kib_per_s: int = 64
+    """Beyond the beginning a running task's output is shown at this rate at most; a faster task shows gaps."""

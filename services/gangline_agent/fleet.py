@@ -1,0 +1,97 @@
+"""Simulated nodes from a description: the public openb node list (CSV), or the same columns as JSON."""
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from gangline_core.cluster import Gpu, Node
+from gangline_core.ids import NodeId
+
+RACK_LABEL = "topology.gangline.dev/rack"
+BLOCK_LABEL = "topology.gangline.dev/block"
+
+GPU_MEMORY_MIB = {
+    "P4": 8_192,
+    "P100": 16_384,
+    "T4": 16_384,
+    "V100": 16_384,
+    "V100M16": 16_384,
+    "V100M32": 32_768,
+    "A10": 24_576,
+    "A100": 81_920,
+    "H100": 81_920,
+    "H200": 144_384,
+    "G1": 16_384,
+    "G2": 24_576,
+    "G3": 81_920,
+}
+"""Memory per GPU by model. G1 to G3 are names the publisher of the list made up for models it does not tell; they are
+taken for cards like T4, A10 and A100, which fits the CPUs and memory beside them."""
+GPU_MEMORY_MIB_UNKNOWN = 16_384
+
+
+class FleetError(Exception):
+    """The description cannot be read; the message says where."""
+
+
+def read(path: Path, *, agent: str, pool: str, most: int = 0, rack_nodes: int = 16, block_racks: int = 8) -> list[Node]:
+    """The nodes of a file; with `most`, so many of them, spread evenly over the whole file so that the mix stays.
+
+    Raises:
+        FleetError: no such file, or it does not describe nodes.
+    """
+    try:
+        text = path.read_text()
+        rows = _json_rows(text) if path.suffix == ".json" else list(csv.DictReader(io.StringIO(text)))
+    except (OSError, ValueError) as error:
+        raise FleetError(f"{path}: {error}") from error
+    if most and most < len(rows):
+        rows = [rows[k * len(rows) // most] for k in range(most)]
+    return list(_nodes(rows, path=path, agent=agent, pool=pool, rack_nodes=rack_nodes, block_racks=block_racks))
+
+
+def _json_rows(text: str) -> list[Mapping[str, Any]]:
+    rows = json.loads(text)
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise ValueError("a list of objects was expected")
+    return rows
+
+
+def _nodes(
+    rows: Iterable[Mapping[str, Any]], *, path: Path, agent: str, pool: str, rack_nodes: int, block_racks: int
+) -> Iterable[Node]:
+    for number, row in enumerate(rows):
+        try:
+            name, model = str(row["sn"]), str(row.get("model") or "").strip()
+            count, cpu, memory = (int(row.get(key) or 0) for key in ("gpu", "cpu_milli", "memory_mib"))
+        except (KeyError, TypeError, ValueError) as error:
+            raise FleetError(f"{path}: node {number + 1}: bad or missing {error}") from error
+        rack = number // max(1, rack_nodes)
+        yield Node(
+            id=NodeId(name),
+            agent=agent,
+            cpu_milli=cpu,
+            memory_mib=memory,
+            gpus=_gpus(name, model, count),
+            pool=pool,
+            labels={RACK_LABEL: f"rack-{rack + 1:03d}", BLOCK_LABEL: f"block-{rack // max(1, block_racks) + 1:02d}"},
+        )
+
+
+def _gpus(node: str, model: str, count: int) -> tuple[Gpu, ...]:
+    """Equal GPUs, the first half on the first socket; each socket is one island."""
+    half = (count + 1) // 2
+    return tuple(
+        Gpu(
+            index=k,
+            model=model,
+            memory_mib=GPU_MEMORY_MIB.get(model, GPU_MEMORY_MIB_UNKNOWN),
+            uuid=f"GPU-{node}-{k}",
+            socket=k // half,
+            island=k // half,
+        )
+        for k in range(count)
+    )

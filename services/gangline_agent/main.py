@@ -1,0 +1,70 @@
+"""Composition root of the agent, and the command `gangline agent` that joins a machine to a running platform."""
+
+import argparse
+import os
+from collections.abc import Sequence
+
+from msgspec import structs
+
+from gangline_agent.app import run
+from gangline_agent.config import Config
+from gangline_kit.config import KitConfig, load, load_kit
+from gangline_kit.service import Site, run_service
+
+USER = "agent"
+"""The user as which agents of other machines connect; its password is the token."""
+ORPHAN_S = 20.0
+"""On joined machines supervisors stop their task when no agent came back for so long: it may run elsewhere then."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run an agent until a signal comes."""
+    given = _parser().parse_args(arguments)
+
+    async def service(site: Site) -> None:
+        await run(site, _config(given))
+
+    # The streams are the platform's; an agent must not change them.
+    run_service("agent", service, _kit(given), ensure=False)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="gangline agent",
+        description="Join this machine to a running platform. Settings may also come from GANGLINE_AGENT_* variables.",
+    )
+    parser.add_argument("--server", metavar="URL", help="message bus of the platform, such as nats://head:4222")
+    parser.add_argument("--token", help="token of agents, or @FILE to read it from a file ($GANGLINE_NATS_PASSWORD)")
+    parser.add_argument("--name", help="name of this machine in the cluster (its host name)")
+    parser.add_argument("--pool", help='pool the machine belongs to ("default")')
+    parser.add_argument("--address", help="where other machines reach this one (found by the way to the server)")
+    parser.add_argument("--labels", help="labels of the node: key=value,key=value")
+    parser.add_argument("--data", dest="data_dir", metavar="FOLDER", help="folder for the tasks' files")
+    parser.add_argument("--simulate", metavar="FILE", help="carry simulated nodes from this file instead")
+    parser.add_argument("--speed", type=float, help="how much faster than real time simulated tasks run")
+    return parser
+
+
+def _config(given: argparse.Namespace) -> Config:
+    """Settings from the environment, then from the command line."""
+    config = load(Config, "agent")
+    names = [field.name for field in structs.fields(Config)]
+    changes = {name: value for name, value in vars(given).items() if name in names and value is not None}
+    if given.server is not None:
+        changes.setdefault("orphan_s", config.orphan_s or ORPHAN_S)
+    return structs.replace(config, **changes)
+
+
+def _kit(given: argparse.Namespace) -> KitConfig | None:
+    """The bus from the command line; None leaves it to the environment."""
+    if given.server is None:
+        return None
+    password = given.token or os.environ.get("GANGLINE_NATS_PASSWORD", "")
+    if password.startswith("@"):
+        with open(os.path.expanduser(password[1:])) as file:
+            password = file.read().strip()
+    return structs.replace(load_kit(), nats_url=given.server, nats_user=USER, nats_password=password)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,202 @@
+"""Acts for the agent's nodes while it leads their lane: starts, stops, reports, describes, samples."""
+
+import asyncio
+import logging
+
+from gangline_agent.config import Config
+from gangline_agent.nodes import Nodes
+from gangline_agent.orders import orders
+from gangline_agent.reconcile import decide
+from gangline_agent.runner import Order, Phase, Runner
+from gangline_core.cluster import Node
+from gangline_core.facts import ExitCause, Fact, NodeSeen, TaskExited, TaskStarted
+from gangline_core.fold import Message
+from gangline_core.ids import NodeId, TaskId
+from gangline_core.job import Job, TaskState
+from gangline_core.state import State
+from gangline_core.step import Step
+from gangline_kit.lane import Lane
+from gangline_kit.service import Site
+from gangline_wire import subjects
+from gangline_wire.codec import encode
+from gangline_wire.requests import Samples
+
+log = logging.getLogger(__name__)
+
+TASKS_MAX = 1_000
+"""Tasks that are looked at together, and so reported in one message."""
+NODES_MAX = 250
+"""Nodes described in one message."""
+BUSY_S = 0.02
+"""Facts come fast when the last message is younger than this; then they are gathered."""
+SAMPLE_S = 1.0
+SEEN_AGAIN_S = 5.0
+"""A node declared lost though its agent is here is reported again at most this often."""
+
+
+class Reporter:
+    """What the log and the runner show decides what is done; see reconcile.py."""
+
+    runner: Runner
+
+    def __init__(self, site: Site, config: Config, nodes: Nodes) -> None:
+        """`runner` must be set before `work`."""
+        self.site = site
+        self.config = config
+        self.nodes = nodes
+        self.look_at: dict[TaskId, None] = {}
+        self.placed: dict[TaskId, Order] = {}
+        """Orders as they stood when they were placed, while the whole gang is there."""
+        self.wake = asyncio.Event()
+        self.appended_s = 0.0
+        self.told: dict[NodeId, Node] = {}
+        """Descriptions as the log last heard them from this process."""
+        self.seen_s = 0.0
+
+    @property
+    def state(self) -> State:
+        """The fold."""
+        return self.site.follower.state
+
+    def changed(self, task: TaskId) -> None:
+        """The runner knows something new about a task."""
+        self.look_at[task] = None
+        self.wake.set()
+
+    def note(self, message: Message, step: Step) -> None:
+        """The log knows something new."""
+        tasks, known, mine = self.state.kept.tasks, self.runner.known, self.nodes.ids
+        placed: list[TaskId] = []
+        for name in step.tasks:
+            task = tasks.get(name)
+            if name in known or (task is not None and task.node in mine):
+                self.look_at[name] = None
+                if task is not None and task.state == TaskState.PLACED and name not in known:
+                    placed.append(name)
+        for order in orders(self.state, placed):
+            self.placed.setdefault(order.task.id, order)
+        if self.look_at:
+            self.wake.set()
+
+    async def work(self, lane: Lane) -> None:
+        """Act for as long as this process leads."""
+        with self.site.follower.listening(self.note):
+            await self._take_over(lane)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._report_for_ever(lane), name="report")
+                group.create_task(self._sample_for_ever(lane), name="sample")
+
+    async def _take_over(self, lane: Lane) -> None:
+        """Bring together what the log has on these nodes and what the runner finds; then say that they are here."""
+        mine = sorted(name for node in self.nodes.ids for name in self.state.node_tasks.get(node, ()))
+        await self.runner.recover(orders(self.state, mine))
+        self.look_at |= dict.fromkeys((*mine, *self.runner.known))
+        self.wake.set()
+        await self.nodes.refresh(self.state.kept.nodes)
+        self.told.clear()
+        await self._describe(lane, [node.id for node in self.nodes.described])
+
+    # --- tasks --------------------------------------------------------------------------------------------
+
+    async def _report_for_ever(self, lane: Lane) -> None:
+        while True:
+            await self.wake.wait()
+            if self.site.clock.monotonic_s() - self.appended_s < BUSY_S:
+                await self.site.clock.sleep(self.config.gather_ms / 1000)
+            self.wake.clear()
+            facts = self._decide()
+            if facts:
+                await lane.append(facts, at=self.site.now_ms(), trace=self._trace(facts))
+                self.appended_s = self.site.clock.monotonic_s()
+                self._count(facts)
+            if self.look_at:
+                self.wake.set()
+
+    def _decide(self) -> tuple[Fact, ...]:
+        """Have done what is to be done, then say what the log does not know yet."""
+        tasks, known = self.state.kept.tasks, self.runner.known
+        names = self._next()
+        decision = decide(tasks, known, names)
+        for name in decision.stop:
+            task, local = tasks.get(name), known[name]
+            if task is None or task.placed_ms != local.placed_ms:
+                log.warning("task %s is not in the log: it is stopped", name)
+            self.runner.stop(name, ExitCause.STOPPED)
+        for name in decision.forget:
+            self.runner.forget(name)
+        for order in self._orders(decision.start):
+            self.runner.start(order)
+        for name in names:
+            self.placed.pop(name, None)
+        # What just began or ended at once belongs into the same message.
+        return decide(tasks, known, dict.fromkeys((*names, *self._next()))).facts
+
+    def _next(self) -> list[TaskId]:
+        """The next tasks to look at, at most so many."""
+        names = list(self.look_at)[:TASKS_MAX]
+        for name in names:
+            del self.look_at[name]
+        return names
+
+    def _orders(self, names: tuple[TaskId, ...]) -> list[Order]:
+        captured = [self.placed.pop(name) for name in names if name in self.placed]
+        later = orders(self.state, [name for name in names if name not in {order.task.id for order in captured}])
+        return [*captured, *later]
+
+    def _trace(self, facts: tuple[Fact, ...]) -> str | None:
+        """The trace of the job the facts are about, when they are about one only."""
+        names = {fact.task for fact in facts if isinstance(fact, TaskStarted | TaskExited)}
+        traces = {job.trace for job in map(self._job, names) if job is not None}
+        return traces.pop() or None if len(traces) == 1 else None
+
+    def _job(self, name: TaskId) -> Job | None:
+        task = self.state.kept.tasks.get(name)
+        return None if task is None else self.state.job(task.job)
+
+    def _count(self, facts: tuple[Fact, ...]) -> None:
+        metrics = self.site.metrics
+        for fact in facts:
+            if isinstance(fact, TaskStarted):
+                metrics.count("gangline_tasks_started_total")
+            elif isinstance(fact, TaskExited):
+                metrics.count("gangline_tasks_ended_total", cause=fact.cause.value)
+
+    # --- nodes --------------------------------------------------------------------------------------------
+
+    async def _sample_for_ever(self, lane: Lane) -> None:
+        """Every second: look at the nodes, say what changed about them, and show that they live."""
+        subject = subjects.samples(self.config.name)
+        while True:
+            await self.nodes.refresh(self.state.kept.nodes)
+            await self._describe(lane, self._to_describe())
+            samples = Samples(agent=self.config.name, nodes=self.nodes.samples(self.state, self.site.now_ms()))
+            await self.site.bus.publish(subject, encode(samples))
+            running = sum(local.phase == Phase.RUNNING for local in self.runner.known.values())
+            self.site.metrics.set("gangline_tasks_running", running)
+            await self.site.clock.sleep(SAMPLE_S)
+
+    def _to_describe(self) -> list[NodeId]:
+        """Nodes that are not as the log has them: changed, or lost although this agent is here."""
+        described, nodes = self.nodes.described, self.state.kept.nodes
+        changed = [node.id for node in described if self.told.get(node.id) != node]
+        lost = [node.id for node in described if node.id in nodes and nodes[node.id].lost]
+        now_s = self.site.clock.monotonic_s()
+        if lost and now_s - self.seen_s < SEEN_AGAIN_S:
+            lost = []
+        return list(dict.fromkeys((*changed, *lost)))
+
+    async def _describe(self, lane: Lane, names: list[NodeId]) -> None:
+        """Say how these nodes are and which tasks live on them."""
+        nodes = {node.id: node for node in self.nodes.described}
+        for first in range(0, len(names), NODES_MAX):
+            part = names[first : first + NODES_MAX]
+            facts = tuple(NodeSeen(node=nodes[name], alive=self._alive(name)) for name in part)
+            await lane.append(facts, at=self.site.now_ms())
+            self.told |= {name: nodes[name] for name in part}
+            self.seen_s = self.site.clock.monotonic_s()
+
+    def _alive(self, node: NodeId) -> tuple[TaskId, ...]:
+        """The log's tasks of a node of which something is left here."""
+        known = self.runner.known
+        names = self.state.node_tasks.get(node, ())
+        return tuple(name for name in names if name in known and known[name].phase != Phase.EMPTY)
