@@ -90,8 +90,11 @@ class Site:
 Run = Callable[[Site], Awaitable[None]]
 
 
-def run_service(name: str, run: Run, config: KitConfig | None = None) -> None:
-    """The whole life of a service process; returns after a clean end, exits non-zero otherwise."""
+def run_service(name: str, run: Run, config: KitConfig | None = None, *, ensure: bool = True) -> None:
+    """The whole life of a service process; returns after a clean end, exits non-zero otherwise.
+
+    With `ensure` it makes streams that are missing; a guest on somebody else's bus does not.
+    """
     try:
         settings = config if config is not None else load_kit()
     except ConfigError as error:
@@ -100,7 +103,7 @@ def run_service(name: str, run: Run, config: KitConfig | None = None) -> None:
     code = 0
     with asyncio.Runner(loop_factory=uvloop.new_event_loop if uvloop is not None else None) as runner:
         try:
-            runner.run(serve(name, run, settings))
+            runner.run(serve(name, run, settings, ensure=ensure))
         except (PermanentError, TemporaryError) as error:
             log.critical("gangline-%s ends: %s", name, error)
             code = 1
@@ -113,7 +116,7 @@ def run_service(name: str, run: Run, config: KitConfig | None = None) -> None:
         os._exit(code)
 
 
-async def serve(name: str, run: Run, config: KitConfig) -> None:
+async def serve(name: str, run: Run, config: KitConfig, *, ensure: bool = True) -> None:
     """Open a site, run the service in it until a signal comes, and drain.
 
     Raises:
@@ -131,7 +134,7 @@ async def serve(name: str, run: Run, config: KitConfig) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
     try:
-        async with open_site(name, config) as site:
+        async with open_site(name, config, ensure=ensure) as site:
             await run_until(site, run, stopping)
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):
