@@ -19,6 +19,9 @@ from gangline_wire.quantity import kind_name, shown
 _AMOUNT = r"[0-9]{1,12}(?:\.[0-9]{1,6})?"
 _PARTS = re.compile(rf"(?:({_AMOUNT})d)?(?:({_AMOUNT})h)?(?:({_AMOUNT})m)?(?:({_AMOUNT})s)?", re.ASCII)
 _SECONDS = re.compile(r"[0-9]{1,19}", re.ASCII)
+EXACT_MOST = 2.0**53
+"""Larger floats are not exact any more."""
+
 _SIZES = (86_400, 3_600, 60, 1)
 
 HOW = 'write "90s", "15m", "1h30m", "2d" or a number of seconds'
@@ -34,7 +37,7 @@ def read_seconds(value: object) -> int:
         if value < 0:
             raise WrongValueError("must not be negative")
         return value
-    if type(value) is float and value >= 0 and value.is_integer():
+    if type(value) is float and 0 <= value < EXACT_MOST and value.is_integer():
         return int(value)
     if type(value) is not str:
         raise WrongValueError(f"must be a whole number of seconds or text: {HOW}; not {kind_name(value)}")

@@ -4,7 +4,7 @@ from datetime import datetime
 from math import isfinite
 
 from gangline_core.spec import Dependency, ServiceClass, Toleration, TopologyWish
-from gangline_wire.durations import read_seconds
+from gangline_wire.durations import read_seconds, show_seconds
 from gangline_wire.fields import (
     Reader,
     each,
@@ -46,7 +46,7 @@ def duration(limit: str, *, least: int = 0) -> Reader:
     def read(value: object) -> int:
         seconds = read_seconds(value)
         if seconds > top:
-            raise WrongValueError(f"is {seconds} s; at most {top} s are allowed ({limit})")
+            raise WrongValueError(f"is longer than {show_seconds(top)}, the most that is allowed ({limit})")
         if seconds < least:
             raise WrongValueError("must not be 0; leave the field out instead")
         return seconds
