@@ -90,11 +90,8 @@ class Site:
 Run = Callable[[Site], Awaitable[None]]
 
 
-def run_service(name: str, run: Run, config: KitConfig | None = None, *, ensure: bool = True) -> None:
-    """The whole life of a service process; returns after a clean end, exits non-zero otherwise.
-
-    With `ensure` it makes streams that are missing; a guest on somebody else's bus does not.
-    """
+def run_service(name: str, run: Run, config: KitConfig | None = None) -> None:
+    """The whole life of a service process; returns after a clean end, exits non-zero otherwise."""
     try:
         settings = config if config is not None else load_kit()
     except ConfigError as error:
@@ -103,7 +100,7 @@ def run_service(name: str, run: Run, config: KitConfig | None = None, *, ensure:
     code = 0
     with asyncio.Runner(loop_factory=uvloop.new_event_loop if uvloop is not None else None) as runner:
         try:
-            runner.run(serve(name, run, settings, ensure=ensure))
+            runner.run(serve(name, run, settings))
         except (PermanentError, TemporaryError) as error:
             log.critical("gangline-%s ends: %s", name, error)
             code = 1
@@ -116,7 +113,7 @@ def run_service(name: str, run: Run, config: KitConfig | None = None, *, ensure:
         os._exit(code)
 
 
-async def serve(name: str, run: Run, config: KitConfig, *, ensure: bool = True) -> None:
+async def serve(name: str, run: Run, config: KitConfig) -> None:
     """Open a site, run the service in it until a signal comes, and drain.
 
     Raises:
@@ -134,7 +131,7 @@ async def serve(name: str, run: Run, config: KitConfig, *, ensure: bool = True) 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
     try:
-        async with open_site(name, config, ensure=ensure) as site:
+        async with open_site(name, config) as site:
             await run_until(site, run, stopping)
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):

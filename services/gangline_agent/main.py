@@ -24,8 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     async def service(site: Site) -> None:
         await run(site, _config(given))
 
-    # The streams are the platform's; an agent must not change them.
-    run_service("agent", service, _kit(given), ensure=False)
+    run_service("agent", service, _kit(given))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -56,14 +55,14 @@ def _config(given: argparse.Namespace) -> Config:
 
 
 def _kit(given: argparse.Namespace) -> KitConfig | None:
-    """The bus from the command line; None leaves it to the environment."""
+    """The bus from the command line, whose streams are the platform's; None leaves all to the environment."""
     if given.server is None:
         return None
     password = given.token or os.environ.get("GANGLINE_NATS_PASSWORD", "")
     if password.startswith("@"):
         with open(os.path.expanduser(password[1:])) as file:
             password = file.read().strip()
-    return structs.replace(load_kit(), nats_url=given.server, nats_user=USER, nats_password=password)
+    return structs.replace(load_kit(), nats_url=given.server, nats_user=USER, nats_password=password, ensure=False)
 
 
 if __name__ == "__main__":
