@@ -36,9 +36,9 @@ class EventParser:
             StreamTooLongError: an event grew past BUFFER_BYTES_MAX.
         """
         *lines, self._rest = (self._rest + chunk).replace(b"\r\n", b"\n").split(b"\n")
+        found = [self._line(line.decode("utf-8", errors="replace")) for line in lines]
         if len(self._rest) + sum(map(len, self._data)) > BUFFER_BYTES_MAX:
             raise StreamTooLongError(f"an event of more than {BUFFER_BYTES_MAX} bytes")
-        found = [self._line(line.decode("utf-8", errors="replace")) for line in lines]
         return [event for event in found if event is not None]
 
     def _line(self, line: str) -> SentEvent | None:

@@ -44,4 +44,4 @@ async def test_an_iteration_can_be_left_early(platform: FakePlatform) -> None:
                 return chunk
         return b""
 
-    assert await asyncio.to_thread(work) == b"a"
+    assert (await asyncio.to_thread(work)).startswith(b"a")

@@ -1,0 +1,306 @@
+"""The other verbs: what they ask, what they print, what the shell gets back."""
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.client import samples as s
+from tests.client.command_line import gangline
+from tests.client.fake_platform import FakePlatform, Reply, problem
+
+from gangline_core.cluster import Policy
+from gangline_core.groups import Group, User
+from gangline_wire import views as v
+
+DONE = v.DoneView(version=4)
+TWO_DOCUMENTS = "command: [a]\n---\ncommand: [b]\nname: second\n"
+
+
+def batch(*ids: int, repeated: bool = False) -> Reply:
+    jobs = tuple(v.SubmittedView(id=number, name=f"job-{number}", state="waiting") for number in ids)
+    return Reply(view=v.BatchView(jobs=jobs, repeated=repeated), status=202)
+
+
+# --- submit and wait -----------------------------------------------------------------------------------------
+
+
+async def test_all_documents_of_all_files_are_submitted_in_one_call(platform: FakePlatform, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(TWO_DOCUMENTS)
+    (tmp_path / "b.json").write_text('[{"command": ["c"]}, {"command": ["d"], "group": "own"}]')
+    platform.answer("POST", "/v1/jobs:batch", batch(1, 2, 3, 4))
+    result = await gangline(platform.url, "submit", str(tmp_path / "a.yaml"), str(tmp_path / "b.json"), "--group", "g")
+    assert result.code == 0
+    assert result.out.splitlines()[1:] == [f"  {n}  job-{n}  waiting" for n in (1, 2, 3, 4)]
+    (asked,) = platform.asked
+    assert isinstance(asked.body, dict)
+    assert [job["command"] for job in asked.body["jobs"]] == [["a"], ["b"], ["c"], ["d"]]
+    assert [job["group"] for job in asked.body["jobs"]] == ["g", "g", "g", "own"]
+    assert asked.headers["Idempotency-Key"] == "key-1"
+
+
+async def test_a_wrong_field_is_told_with_file_document_and_path(platform: FakePlatform, tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(TWO_DOCUMENTS)
+    errors = (
+        v.FieldErrorView("jobs[1].roles[0].memory", 'needs a unit: write "16Gi"'),
+        v.FieldErrorView("jobs[0]", "is odd"),
+    )
+    refused = problem(422, "invalid_fields", "Some fields are wrong", errors=errors)
+    platform.answer("POST", "/v1/jobs:batch", refused)
+    result = await gangline(platform.url, "submit", str(file))
+    assert result.code == 1
+    assert result.err.splitlines() == [
+        "gangline: Some fields are wrong",
+        f'  {file}, document 2: roles[0].memory: needs a unit: write "16Gi"',
+        f"  {file}, document 1: is odd",
+    ]
+
+
+async def test_a_refused_job_is_told_with_the_number_that_is_too_large(platform: FakePlatform, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("command: [a]")
+    reason = v.ReasonView(
+        code="NeverFitsNode", sentence="One task needs 16 gpus; the largest node has 8.", hint="Split the role."
+    )
+    refusal = v.RefusalView(index=0, reason=reason)
+    platform.answer("POST", "/v1/jobs:batch", problem(422, "refused", "The job was refused", refusals=(refusal,)))
+    result = await gangline(platform.url, "submit", str(tmp_path / "a.yaml"))
+    assert result.code == 1
+    assert "a.yaml: NeverFitsNode: One task needs 16 gpus; the largest node has 8." in result.err
+    assert "Split the role." in result.err
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("a.yaml", "a: [", "line 2: did not find"),
+        ("a.json", "{", "is not JSON"),
+        ("a.yaml", "just text", "a job is a mapping of fields, not str"),
+        ("a.yaml", "# nothing\n", "holds no job"),
+        ("a.yaml", "? [1, 2]\n: x\n", "line 1"),
+        ("a.yaml", "x: !!python/object:os.system {}", "could not determine a constructor"),
+        ("a.yaml", "{null: 1}", "cannot be sent as JSON"),
+        ("a.yaml", None, "No such file"),
+    ],
+)
+async def test_a_file_that_holds_no_jobs_is_told_before_anything_is_sent(
+    platform: FakePlatform, tmp_path: Path, name: str, text: str | None, told: str
+) -> None:
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    result = await gangline(platform.url, "submit", str(tmp_path / name))
+    assert result.code == 1
+    assert told in result.err
+    assert platform.asked == []
+
+
+async def test_submit_and_wait_returns_the_first_bad_exit_code(platform: FakePlatform, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(TWO_DOCUMENTS)
+    platform.answer("POST", "/v1/jobs:batch", batch(3, 7))
+    platform.answer("GET", "/v1/jobs/3", s.FAILED)
+    platform.answer("GET", "/v1/jobs/7", s.RUNNING, msgspec.structs.replace(s.RUNNING, state="succeeded"))
+    result = await gangline(platform.url, "submit", "--hold", "--wait", str(tmp_path / "a.yaml"))
+    assert result.code == 3
+    assert "Job 3 (broken) failed with exit code 3: Task 3-1-worker-0 exited with code 3." in result.out
+    body = platform.requests("POST", "/v1/jobs:batch")[0].body
+    assert isinstance(body, dict)
+    assert all(job["hold"] for job in body["jobs"])
+
+
+async def test_a_repeated_key_says_that_nothing_was_done_again(platform: FakePlatform, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("command: [a]")
+    platform.answer("POST", "/v1/jobs:batch", batch(9, repeated=True))
+    result = await gangline(platform.url, "submit", "--key", "k", str(tmp_path / "a.yaml"), "-o", "name")
+    assert result.out == "9\n"
+    result = await gangline(platform.url, "submit", "--key", "k", str(tmp_path / "a.yaml"))
+    assert "nothing was done again" in result.err
+
+
+async def test_waiting_ends_where_it_was_told_to_or_when_the_time_is_over(platform: FakePlatform) -> None:
+    platform.answer("GET", "/v1/jobs/7", s.RUNNING)
+    assert (await gangline(platform.url, "wait", "7", "--for", "running")).code == 0
+    over = await gangline(platform.url, "wait", "7", "--timeout", "0")
+    assert (over.code, over.err) == (124, "gangline: not ended after 0; the jobs go on.\n")
+
+
+# --- acts ------------------------------------------------------------------------------------------------------
+
+
+async def test_acts_go_to_jobs_by_number_task_or_newest_of_a_name(platform: FakePlatform) -> None:
+    platform.answer("GET", "/v1/jobs", v.JobPage(jobs=(s.WAITING,)))
+    for job in (5, 6, 41):
+        platform.answer("POST", f"/v1/jobs/{job}/cancel", DONE)
+    result = await gangline(platform.url, "cancel", "5", "6-1-worker-0", "train-resnet", "--why", "old")
+    assert result.out.splitlines() == [f"Job {job} will be cancelled." for job in (5, 6, 41)]
+    assert platform.requests("GET", "/v1/jobs")[0].query == {"name": "train-resnet", "limit": "1", "order": "desc"}
+    assert platform.requests("POST", "/v1/jobs/5/cancel")[0].body == {"why": "old"}
+
+
+async def test_one_refused_act_does_not_keep_the_others_from_theirs(platform: FakePlatform) -> None:
+    platform.answer("POST", "/v1/jobs/6/release", DONE)
+    result = await gangline(platform.url, "release", "5", "6")
+    assert (result.code, result.out) == (1, "Job 6 is released.\n")
+    assert "There is no such thing (job 5)" in result.err
+
+
+async def test_acts_on_all_that_match_need_a_yes(platform: FakePlatform) -> None:
+    platform.answer("GET", "/v1/whoami", s.WHOAMI)
+    platform.answer("GET", "/v1/jobs", v.JobPage(jobs=(s.WAITING, s.RUNNING)))
+    platform.answer("POST", "/v1/jobs/41/hold", DONE)
+    platform.answer("POST", "/v1/jobs/7/hold", DONE)
+    refused = await gangline(platform.url, "hold", "--mine")
+    assert (refused.code, refused.out) == (2, "")
+    assert "--yes" in refused.err
+    done = await gangline(platform.url, "hold", "--mine", "--yes")
+    assert done.out == "Job 41 is held.\nJob 7 is held.\n"
+    query = platform.requests("GET", "/v1/jobs")[-1].query
+    assert (query["user"], query["state"]) == ("ada", "waiting,running,resizing")
+
+
+@pytest.mark.parametrize("words", [["cancel"], ["cancel", "5", "--mine"], ["show", "--label", "x"]])
+async def test_unclear_choices_are_wrong_usage(platform: FakePlatform, words: list[str]) -> None:
+    assert (await gangline(platform.url, *words)).code == 2
+
+
+async def test_nodes_are_drained_with_a_reason_and_resumed(platform: FakePlatform) -> None:
+    platform.answer("POST", "/v1/nodes/n%2F1/drain", DONE)
+    platform.answer("POST", "/v1/nodes/n1/resume", DONE)
+    assert (await gangline(platform.url, "drain", "n/1", "--why", "fans")).code == 0
+    assert (await gangline(platform.url, "resume", "n1")).out == "Node n1 takes work again.\n"
+    assert platform.asked[0].body == {"why": "fans"}
+
+
+# --- logs and events ---------------------------------------------------------------------------------------------
+
+
+async def test_logs_are_the_bytes_of_the_job_or_of_one_task(platform: FakePlatform) -> None:
+    platform.answer("GET", "/v1/jobs/7/logs", Reply(chunks=(b"a\n", b"b\n")))
+    assert (await gangline(platform.url, "logs", "7-2-worker-0", "--tail", "5")).out == "a\nb\n"
+    assert platform.asked[0].query == {"task": "7-2-worker-0", "tail": "5"}
+
+
+async def test_events_are_lines_for_people_and_objects_for_programs(platform: FakePlatform) -> None:
+    lines = b"".join(b"id: %b\ndata: %b\n\n" % (x.id.encode(), msgspec.json.encode(x)) for x in s.HISTORY.events)
+    platform.answer("GET", "/v1/events", Reply(chunks=(lines,)))
+    shown = await gangline(platform.url, "events", "--count", "2", "--group", "research")
+    first = "2023-11-14T21:58:20Z  Admitted     job 41 (train-resnet) ada@research/vision: Admitted; it waits in pool"
+    assert shown.out.splitlines()[0] == f"{first} default."
+    objects = await gangline(platform.url, "events", "--count", "2", "--after", "1-0", "-o", "json")
+    assert [json.loads(line)["id"] for line in objects.out.splitlines()] == ["12-0", "13-0"]
+    assert platform.asked[1].headers["Last-Event-ID"] == "1-0"
+
+
+# --- settings ------------------------------------------------------------------------------------------------------
+
+
+async def test_quota_changes_only_what_was_named_and_only_the_version_that_was_read(platform: FakePlatform) -> None:
+    platform.answer("GET", "/v1/groups/research", s.RESEARCH)
+    platform.answer("PUT", "/v1/groups/research", DONE)
+    words = ["gpus=16", "gpus:V100=", "guaranteed.cpus=1.5", "user.memory=8Gi", "job.gpus=500m", "heads=ada,eve"]
+    words += ["budget=0", "time_limit=1d", "queued_jobs=9"]
+    result = await gangline(platform.url, "quota", "set", "research", *words, "--dry-run")
+    (asked,) = platform.requests("PUT", "/v1/groups/research")
+    assert asked.headers["If-Match"] == '"3"'
+    assert asked.query == {"dry_run": "true"}
+    assert msgspec.convert(asked.body, Group) == msgspec.structs.replace(
+        s.RESEARCH.settings,
+        limit={"gpu_milli": 16000, "memory_mib": 65536},
+        guaranteed={"gpu_milli": 4000, "cpu_milli": 1500},
+        user_limit={"jobs": 3, "memory_mib": 8192},
+        job_limit={"gpu_milli": 500},
+        heads=("ada", "eve"),
+        budget_gpu_hours=0,
+        time_limit_s_max=86400,
+        queued_jobs_max=9,
+    )
+    assert result.out.splitlines()[:3] == ["Group research would be changed:", "  budget: 2000 -> -", "  gpus: 8 -> 16"]
+
+
+async def test_somebody_elses_change_meanwhile_is_not_overwritten(platform: FakePlatform) -> None:
+    platform.answer("GET", "/v1/groups/research", s.RESEARCH)
+    platform.answer(
+        "PUT", "/v1/groups/research", problem(412, "version_conflict", "Somebody else changed it meanwhile")
+    )
+    result = await gangline(platform.url, "quota", "set", "research", "gpus=1")
+    assert result.code == 1
+    assert "look at it again and repeat the change" in result.err
+
+
+async def test_nothing_is_written_when_nothing_changes(platform: FakePlatform) -> None:
+    platform.answer("GET", "/v1/groups/research", s.RESEARCH)
+    assert (await gangline(platform.url, "quota", "set", "research", "gpus=8")).out == "Nothing changes.\n"
+
+
+async def test_a_group_or_member_is_made_only_when_asked_to(platform: FakePlatform) -> None:
+    platform.answer("PUT", "/v1/groups/new", DONE)
+    platform.answer("PUT", "/v1/groups/new/users/ada", DONE)
+    refused = await gangline(platform.url, "quota", "set", "new", "gpus=8")
+    assert refused.code == 1
+    assert "--create" in refused.err
+    assert (await gangline(platform.url, "quota", "set", "new", "gpus=8", "--create")).code == 0
+    assert (await gangline(platform.url, "quota", "user", "new", "ada", "gpus=2", "--create")).code == 0
+    made = platform.requests("PUT", "/v1/groups/new/users/ada")[0].body
+    assert msgspec.convert(made, User) == User(name="ada", group="new", limit={"gpu_milli": 2000})
+
+
+@pytest.mark.parametrize("change", ["gpus", "gups=8", "gpus:=8", "jobs:x=1", "gpus=many", "memory=8", "budget=x", "=1"])
+async def test_a_change_that_cannot_be_read_is_wrong_usage(platform: FakePlatform, change: str) -> None:
+    platform.answer("GET", "/v1/groups/research", s.RESEARCH)
+    assert (await gangline(platform.url, "quota", "set", "research", change)).code == 2
+    assert platform.requests("PUT", "/v1/groups/research") == []
+
+
+async def test_a_policy_is_changed_as_a_whole_and_shown_as_a_difference(platform: FakePlatform) -> None:
+    platform.answer("GET", "/v1/policies/default", v.PolicyView(pool="default", policy=Policy(), version=2))
+    platform.answer("PUT", "/v1/policies/default", DONE)
+    changes = ["ordering=fifo", "backfill=false", "starvation=2h", "candidates_max=5"]
+    result = await gangline(platform.url, "policy", "set", "default", *changes, "--why", "test")
+    (asked,) = platform.requests("PUT", "/v1/policies/default")
+    assert asked.headers["If-Match"] == '"2"'
+    wanted = Policy(ordering="fifo", backfill=False, starvation_s=7200, candidates_max=5)
+    assert msgspec.convert(asked.body, Policy) == wanted
+    assert "  ordering: weighted -> fifo" in result.out
+
+
+async def test_linting_a_formula_changes_nothing(platform: FakePlatform) -> None:
+    platform.answer("GET", "/v1/policies/default", v.PolicyView(pool="default", policy=Policy(ordering="fifo")))
+    wrong = v.FieldErrorView("formula", 'unknown name "agee"; did you mean "age_hours"?')
+    refused = problem(422, "invalid_fields", "Some fields are wrong", errors=(wrong,))
+    platform.answer("PUT", "/v1/policies/default", refused, DONE)
+    bad = await gangline(platform.url, "policy", "lint", "agee * 2")
+    assert bad.code == 1
+    assert 'formula: unknown name "agee"; did you mean "age_hours"?' in bad.err
+    assert (await gangline(platform.url, "policy", "lint", "age_hours")).out == "The formula is fine.\n"
+    assert all(asked.query == {"dry_run": "true"} for asked in platform.requests("PUT", "/v1/policies/default"))
+
+
+async def test_a_token_is_shown_once_and_revoked_by_name_or_hash(platform: FakePlatform) -> None:
+    platform.answer("GET", "/v1/tokens", s.TOKENS)
+    platform.answer("GET", "/v1/whoami", s.WHOAMI)
+    issued = v.IssuedTokenView(token="gl_secret", view=s.TOKENS.tokens[0])
+    platform.answer("POST", "/v1/tokens", issued)
+    platform.answer("DELETE", f"/v1/tokens/{'a1' * 32}", DONE)
+    result = await gangline(platform.url, "token", "issue", "laptop", "--group", "research", "--expires", "90d")
+    assert result.out == "gl_secret\n"
+    wanted = {"name": "laptop", "role": "user", "user": "ada", "groups": ["research"], "expires_in": "90d"}
+    assert platform.requests("POST", "/v1/tokens")[0].body == wanted
+    assert (await gangline(platform.url, "token", "revoke", "laptop", "a1a1a1a1")).code == 0
+    assert (await gangline(platform.url, "token", "revoke", "a")).code == 1
+
+
+# --- service ------------------------------------------------------------------------------------------------------
+
+
+async def test_the_version_is_told_even_when_nobody_answers(platform: FakePlatform) -> None:
+    platform.answer("GET", "/version", v.VersionView(version="9.9"))
+    assert "platform 9.9 (API v1)" in (await gangline(platform.url, "version")).out
+    alone = await gangline("http://127.0.0.1:1", "version")
+    assert (alone.code, alone.err) == (0, "platform: no answer from http://127.0.0.1:1: connection refused\n")
+    assert (await gangline("http://127.0.0.1:1", "version", "--client")).err == ""
+
+
+async def test_a_missing_token_says_where_to_put_one(platform: FakePlatform) -> None:
+    result = await gangline(platform.url, "show", environ={"GANGLINE_TOKEN": ""})
+    assert result.code == 1
+    assert "gangline: A valid token is needed" in result.err
+    assert "GANGLINE_TOKEN" in result.err

@@ -1,0 +1,121 @@
+"""The command as a process: help, wrong usage, exit codes, handing over, a closed pipe, and a quick start."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import pytest
+
+from gangline_client import main as entry
+
+START_S_MAX = 0.25
+STARTS = 5
+
+
+def gangline(*words: str, **environ: str) -> "subprocess.CompletedProcess[str]":
+    surroundings = {**os.environ, "GANGLINE_CONFIG": os.devnull, "GANGLINE_DATA": os.devnull, **environ}
+    command = [sys.executable, "-m", "gangline_client", *words]
+    return subprocess.run(command, capture_output=True, text=True, env=surroundings, timeout=60, check=False)
+
+
+def test_help_names_every_verb_and_the_first_steps() -> None:
+    result = gangline("--help")
+    assert result.returncode == 0
+    for verb in [
+        "up",
+        "demo",
+        "submit",
+        "run",
+        "queue",
+        "show",
+        "why",
+        "logs",
+        "cancel",
+        "hold",
+        "release",
+        "nodes",
+        "drain",
+        "resume",
+        "quota",
+        "usage",
+    ]:
+        assert f"\n  {verb} " in result.stdout
+    for verb in ("policy", "token", "lab", "events", "wait", "version", "completion", "agent"):
+        assert f"\n  {verb} " in result.stdout
+
+
+@pytest.mark.parametrize("words", [[], ["nonsense"], ["show", "--nonsense"], ["submit"], ["show", "-o", "xml"]])
+def test_wrong_usage_ends_with_2_and_says_what_is_wrong(words: list[str]) -> None:
+    result = gangline(*words)
+    assert result.returncode == 2
+    assert "usage:" in result.stderr
+
+
+def test_no_platform_ends_with_1_and_says_what_to_do() -> None:
+    result = gangline("queue")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "gangline up" in result.stderr
+
+
+def test_every_verb_explains_itself() -> None:
+    from gangline_client.parser import build_parser
+
+    parser = build_parser()
+    actions = [action for action in parser._actions if action.dest == "verb"]
+    assert actions[0].choices is not None
+    for verb in dict(actions[0].choices):  # type: ignore[call-overload]  # choices is a mapping here
+        assert f"usage: gangline {verb}" in actions[0].choices[verb].format_help()  # type: ignore[index, call-overload]
+
+
+@pytest.mark.parametrize(
+    ("words", "module"),
+    [
+        (["up", "--simulate", "x"], ["gangline_embedded", "up", "--simulate", "x"]),
+        (["demo", "--help"], ["gangline_embedded", "demo", "--help"]),
+        (["agent", "-o", "x"], ["gangline_agent", "-o", "x"]),
+        (["lab", "replay", "x"], ["gangline_lab", "replay", "x"]),
+    ],
+)
+def test_other_programs_take_over_with_all_arguments(
+    monkeypatch: pytest.MonkeyPatch, words: list[str], module: list[str]
+) -> None:
+    class ReplacedError(Exception):
+        """The process would be another program now."""
+
+    def become(path: str, arguments: list[str]) -> None:
+        raise ReplacedError(path, arguments)
+
+    monkeypatch.setattr(os, "execv", become)
+    with pytest.raises(ReplacedError) as caught:
+        entry.main(words)
+    assert caught.value.args == (sys.executable, [sys.executable, "-m", *module])
+
+
+def test_a_reader_that_goes_away_is_no_traceback() -> None:
+    command = f"{sys.executable} -m gangline_client completion bash | true"
+    result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert result.stderr == ""
+
+
+def test_the_completion_script_works_in_bash() -> None:
+    script = gangline("completion", "bash").stdout
+    ask = f"""
+    gangline() {{ {sys.executable} -m gangline_client "$@"; }}
+    {script}
+    COMP_WORDS=(gangline quota se); COMP_CWORD=2; _gangline; echo "${{COMPREPLY[@]}}"
+    """
+    result = subprocess.run(["bash", "-c", ask], capture_output=True, text=True, timeout=60, check=False)
+    assert result.stdout == "set\n"
+
+
+def test_help_is_there_at_once() -> None:
+    """The best of a few starts, so that a busy machine does not fail it."""
+
+    def seconds(clock: Callable[[], float]) -> float:
+        begun = clock()
+        gangline("--help")
+        return clock() - begun
+
+    assert min(seconds(time.perf_counter) for _ in range(STARTS)) < START_S_MAX
