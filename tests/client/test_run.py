@@ -86,71 +86,17 @@ async def test_a_job_whose_output_is_not_to_be_had_still_ends_as_it_ended(platfo
     assert "the output is not to be had: The token does not allow this" in result.err
 
 
+FLAGS = """--gpus 2 --gpu-memory 16Gi --gpu-model V100,A100 --gpu-model T4 --cpus 4 --memory 8Gi --tasks 2
+--max-tasks 4 --name n --group research/vision --pool p --level high --priority 0 --retries 0
+--service-class guaranteed --time-limit 1h30m --estimate 1h --grace 10 --after 3 --hold --label a=b=c
+--attribute lr=0.5 --attribute kind=training --topology rack --topology-preferred node
+--node-selector zone=z --env A=1 --env HOME --secret WANDB --workdir /w"""
+
+
 async def test_the_flags_become_a_job_file_that_the_platform_reads(platform: FakePlatform) -> None:
     lay_out(platform, ended("succeeded", 0))
-    words = [
-        "--gpus",
-        "2",
-        "--gpu-memory",
-        "16Gi",
-        "--gpu-model",
-        "V100,A100",
-        "--gpu-model",
-        "T4",
-        "--cpus",
-        "4",
-        "--memory",
-        "8Gi",
-        "--tasks",
-        "2",
-        "--max-tasks",
-        "4",
-        "--name",
-        "n",
-        "--group",
-        "research/vision",
-        "--pool",
-        "p",
-        "--level",
-        "high",
-        "--priority",
-        "0",
-        "--retries",
-        "0",
-        "--service-class",
-        "guaranteed",
-        "--time-limit",
-        "1h30m",
-        "--estimate",
-        "1h",
-        "--grace",
-        "10",
-        "--after",
-        "3",
-        "--hold",
-        "--label",
-        "a=b=c",
-        "--attribute",
-        "lr=0.5",
-        "--attribute",
-        "kind=training",
-        "--topology",
-        "rack",
-        "--topology-preferred",
-        "node",
-        "--node-selector",
-        "zone=z",
-        "--env",
-        "A=1",
-        "--env",
-        "HOME",
-        "--secret",
-        "WANDB",
-        "--workdir",
-        "/w",
-    ]
     environ = {"HOME": "/h", "PATH": "/bin", "WANDB": "hush", "OTHER": "x"}
-    await gangline(platform.url, "run", *words, "--", "python", "-c", "--gpus", environ=environ)
+    await gangline(platform.url, "run", *FLAGS.split(), "--", "python", "-c", "--gpus", environ=environ)
     (asked,) = platform.requests("POST", "/v1/jobs")
     spec = parse_job(asked.body)
     (role,) = spec.roles
