@@ -5,11 +5,13 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from draw import configuration, formula, messages, metrics, reasons, requirements, states
+from draw import configuration, formula, http_api, job_file, messages, metrics, reasons, requirements, states
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 PAGES: dict[str, Callable[[], str]] = {
+    "http-api.md": http_api.page,
+    "job-file.md": job_file.page,
     "messages.md": messages.page,
     "states.md": states.page,
     "reasons.md": reasons.page,

@@ -1,0 +1,49 @@
+"""Draws docs/job-file.md: what a user may write to describe a job."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from draw.markdown import code, document, table
+from gangline_wire.jobfile_schema import EXAMPLE, JOB_PROPERTIES, ROLE_PROPERTIES, ROLES_EXAMPLE
+
+Properties = Mapping[str, Mapping[str, Any]]
+
+
+def page() -> str:
+    """The page."""
+    return document(
+        "Job files",
+        "YAML or JSON, submitted with `gangline submit FILE` or to `POST /v1/jobs`. A job is a gang: its tasks start "
+        "together or not at all. Unknown fields are refused, naming the nearest known one. Memory needs a unit "
+        "(`16Gi`, `500M`), counts may be fractions (`0.5`, `500m`), durations are seconds or text (`1h30m`).",
+        block(EXAMPLE),
+        "With several roles, each has its own tasks, command and resources:",
+        block(ROLES_EXAMPLE),
+        "## The job",
+        fields(JOB_PROPERTIES),
+        "## A role",
+        "In an entry of `roles`, together with its `name`; or at the top, when the job has only one.",
+        fields(ROLE_PROPERTIES),
+    )
+
+
+def block(example: Mapping[str, Any]) -> str:
+    """An example as YAML."""
+    return f"```yaml\n{yaml.safe_dump(dict(example), sort_keys=False, width=100)}```"
+
+
+def fields(properties: Properties) -> str:
+    """A table of fields."""
+    rows = ((code(name), field["description"], examples(field)) for name, field in properties.items())
+    return table(("Field", "Meaning", "For example"), rows)
+
+
+def examples(field: Mapping[str, Any]) -> str:
+    """A field's examples, as they would stand in YAML, or the values it may have."""
+    shown = field.get("examples") or field.get("enum") or []
+    return ", ".join(
+        code(yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=1000).split("\n")[0])
+        for value in shown
+    )
