@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from gangline_core.accounting import Spent, spent
 from gangline_core.facts import Fact, JobAdmitted, JobRejected
 from gangline_core.gates import budget_reason, dependency_reason
 from gangline_core.groups import ancestors, user_key
@@ -72,6 +73,7 @@ class Draft(Struct):
     rules: dict[tuple[str, str, str], Rules] = field(default_factory=dict)
     """By group, user and who submits."""
     members: Members | None = None
+    used: Spent | None = None
 
     def enter(self, job: JobId, spec: JobSpec) -> None:
         """Count a job as admitted."""
@@ -99,7 +101,7 @@ def judge_submit(
     refusals: list[tuple[int, Reason, str]] = []
     for index, asked in enumerate(specs):
         job = JobId(state.kept.next_job + draft.admitted)
-        spec = _completed(state, draft, asked, job=job, by=by)
+        spec = _completed(state, draft, asked, job=job, by=by, at=at)
         problem = _problem(state, draft, spec, by=by, at=at)
         if problem is not None:
             refusals.append((index, *problem))
@@ -119,9 +121,9 @@ def judge_submit(
     return Judgement(jobs=jobs, facts=tuple(entered))
 
 
-def _completed(state: State, draft: Draft, spec: JobSpec, *, job: JobId, by: str) -> JobSpec:
+def _completed(state: State, draft: Draft, spec: JobSpec, *, job: JobId, by: str, at: int) -> JobSpec:
     """The job with its name and its group's longest time limit where it says none."""
-    time_limit = _rules(state, draft, spec, by).time_limit
+    time_limit = _rules(state, draft, spec, by=by, at=at).time_limit
     if time_limit is not None and spec.time_limit_s == 0:
         spec = replace(spec, time_limit_s=time_limit[1])
     return spec if spec.name else replace(spec, name=_free_name(state, draft, spec, job))
@@ -137,7 +139,7 @@ def _free_name(state: State, draft: Draft, spec: JobSpec, job: JobId) -> str:
 
 def _problem(state: State, draft: Draft, spec: JobSpec, *, by: str, at: int) -> Problem | None:
     """The first thing that is wrong with a job, cheap and plain rules first."""
-    rules = _rules(state, draft, spec, by)
+    rules = _rules(state, draft, spec, by=by, at=at)
     return (
         rules.stranger
         or _pool_problem(state, spec)
@@ -247,20 +249,20 @@ def _budget_problem(rules: Rules, spec: JobSpec) -> Problem | None:
 # --- what holds for a user in a group ------------------------------------------------------------------------
 
 
-def _rules(state: State, draft: Draft, spec: JobSpec, by: str) -> Rules:
+def _rules(state: State, draft: Draft, spec: JobSpec, *, by: str, at: int) -> Rules:
     key = (spec.group, spec.user, by)
     found = draft.rules.get(key)
     if found is None:
-        if draft.members is None:
-            draft.members = Members(state)
-        found = draft.rules[key] = _make_rules(state, draft.members, group=spec.group, user=spec.user, by=by)
+        found = draft.rules[key] = _make_rules(state, draft, group=spec.group, user=spec.user, by=by, at=at)
     return found
 
 
-def _make_rules(state: State, members: Members, *, group: str, user: str, by: str) -> Rules:
+def _make_rules(state: State, draft: Draft, *, group: str, user: str, by: str, at: int) -> Rules:
     if group not in state.kept.groups:
         return Rules(stranger=(Reason(ReasonCode.UNKNOWN_GROUP, {"group": group or "(none)"}), "group"))
-    if not members.may_submit(group=group, user=user, by=by):
+    if draft.members is None:
+        draft.members = Members(state)
+    if not draft.members.may_submit(group=group, user=user, by=by):
         return Rules(stranger=(Reason(ReasonCode.UNKNOWN_USER, {"user": user, "group": group}), "user"))
     own = user_rung(state, group=group, user=user)
     limits = [(f"user {user}", own.limit)] if own else []
@@ -277,8 +279,16 @@ def _make_rules(state: State, members: Members, *, group: str, user: str, by: st
             for one in above
             if one.job_limit
         ),
-        spent=budget_reason(state, group),
+        spent=_spent_budget(state, draft, group, at),
     )
+
+
+def _spent_budget(state: State, draft: Draft, group: str, at: int) -> Reason | None:
+    if not any(path in state.kept.exhausted for path in ancestors(group)):
+        return None
+    if draft.used is None:
+        draft.used = spent(state, at)
+    return budget_reason(state, group, draft.used)
 
 
 def _caps(state: State, *, group: str, user: str) -> Iterator[tuple[str, str, int, int]]:

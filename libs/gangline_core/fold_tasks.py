@@ -131,11 +131,13 @@ def _one_failed(state: State, job: Job, task: Task, fact: TaskExited, step: Step
 
 
 def _charge(task: Task, at: int) -> UsageCharged:
+    # A lost node's tasks stopped being their group's when it was lost, however much later it is seen again.
+    end = task.stop_ms if task.state == TaskState.LOST else at
     return UsageCharged(
         task=task.id,
         job=task.job,
         group=task.group,
         user=task.user,
         gpu_model=task.gpu_model,
-        gpu_milli_ms=task.gpu_milli * max(0, at - task.placed_ms),
+        gpu_milli_ms=task.gpu_milli * max(0, end - task.placed_ms),
     )

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
+from gangline_core.accounting import GPU_HOUR, Spent, spent
 from gangline_core.facts import KeptOut
 from gangline_core.groups import ROOT, ancestors
 from gangline_core.ids import JobId
@@ -19,9 +20,6 @@ from gangline_core.quota import Ledger, holders, job_amounts, minimum_sizes, sma
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.spec import Dependency, is_elastic
 from gangline_core.state import State, count, request_amounts
-
-GPU_HOUR_MILLI_MS = 1000 * 3_600_000
-"""One GPU-hour in GPU thousandths times milliseconds."""
 
 _ENDED_HOW = {
     JobState.FAILED: "failed",
@@ -91,6 +89,7 @@ class Gate:
         self._limits: dict[int, Reason | None] = {}
         self._rooms: dict[str, dict[str, int]] = {}
         self._budgets: dict[str, Reason | None] = {}
+        self._spent: Spent | None = None
         self._surplus: dict[str, dict[str, int]] | None = None
 
     def reason(self, job: Job, now: int) -> Reason | None:
@@ -99,7 +98,7 @@ class Gate:
             return reason
         if job.spec.not_before_ms > now:
             return Reason(ReasonCode.NOT_BEFORE, {"not_before": job.spec.not_before_ms})
-        if self._state.kept.exhausted and (reason := self._budget_reason(job)) is not None:
+        if self._state.kept.exhausted and (reason := self._budget_reason(job, now)) is not None:
             return reason
         if job.id in self._state.kept.claims:
             # Room is already being cleared for it; its victims still count, but only until they are gone.
@@ -109,12 +108,14 @@ class Gate:
             self._limits[shape] = self._limit_reason(job)
         return self._limits[shape]
 
-    def _budget_reason(self, job: Job) -> Reason | None:
+    def _budget_reason(self, job: Job, now: int) -> Reason | None:
         if not any(role.resources.wants_gpu for role in job.spec.roles):
             return None
         group = job.spec.group
         if group not in self._budgets:
-            self._budgets[group] = budget_reason(self._state, group)
+            if self._spent is None:
+                self._spent = spent(self._state, now)
+            self._budgets[group] = budget_reason(self._state, group, self._spent)
         return self._budgets[group]
 
     def _limit_reason(self, job: Job) -> Reason | None:
@@ -177,14 +178,14 @@ def dependency_reason(state: State, after: Iterable[Dependency]) -> Reason | Non
     return waits
 
 
-def budget_reason(state: State, group: str) -> Reason | None:
+def budget_reason(state: State, group: str, used: Spent) -> Reason | None:
     """The nearest group above whose budget is used up, as a reason; None when none is."""
     for path in ancestors(group):
         if path in state.kept.exhausted:
             known = state.kept.groups.get(path)
             numbers: dict[str, int | str] = {
                 "group": path or "(all)",
-                "used": state.kept.charged.get(path, 0) // GPU_HOUR_MILLI_MS,
+                "used": used.total(path) // GPU_HOUR,
                 "budget": known.budget_gpu_hours if known else 0,
             }
             return Reason(ReasonCode.BUDGET_EXHAUSTED, numbers)
