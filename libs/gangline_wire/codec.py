@@ -1,5 +1,6 @@
 """Bytes to values and back: JSON, readable with any NATS client."""
 
+from functools import cache
 from typing import TypeVar
 
 import msgspec
@@ -29,9 +30,15 @@ def decode(data: bytes, kind: type[T]) -> T:
         CodecError: the bytes do not fit the type.
     """
     try:
-        return msgspec.json.decode(data, type=kind)
+        return _decoder(kind).decode(data)
     except msgspec.MsgspecError as error:
         raise CodecError(str(error)) from error
+
+
+@cache
+def _decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
+    """One decoder per type: making one costs more than using it."""
+    return msgspec.json.Decoder(kind)
 
 
 def decode_batch(data: bytes) -> Batch:

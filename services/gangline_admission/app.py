@@ -88,7 +88,7 @@ class Door:
     async def receive(self, data: bytes, headers: dict[str, str]) -> bytes:
         """One request in, its answer out; the answer waits for the append."""
         try:
-            request = decode(data, Request)  # type: ignore[arg-type]  # a union type is a valid msgspec type
+            request: Request = decode(data, Request)  # type: ignore[arg-type]  # a union is a valid msgspec type
         except CodecError as error:
             return encode(Denied(kind="invalid", message=str(error)))
         answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()

@@ -29,7 +29,7 @@ class Verdict(Struct, frozen=True):
 
     reply: r.Reply
     facts: tuple[Fact, ...] = ()
-    secrets: dict[int, dict[str, str]] = {}
+    secrets: dict[JobId, dict[str, str]] = {}
 
 
 def judge(state: State, draft: Draft, request: r.Request, at: int) -> Verdict:
