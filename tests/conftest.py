@@ -1,5 +1,6 @@
 """Settings of every test run."""
 
+import asyncio
 import os
 
 from hypothesis import settings
@@ -9,3 +10,7 @@ from hypothesis import settings
 settings.register_profile("here", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
+
+# A plugin that asks for the event loop outside a coroutine would make one and leave it unclosed; now it is told that
+# there is none.
+asyncio.set_event_loop(None)

@@ -1,0 +1,66 @@
+"""Background tasks with one owner."""
+
+import asyncio
+
+import pytest
+
+from gangline_kit.errors import PermanentError, flat
+from gangline_kit.tasks import Tasks
+
+
+async def test_closing_ends_every_task_and_waits_for_its_clean_up() -> None:
+    tasks = Tasks()
+    cleaned: list[int] = []
+
+    async def work(number: int) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            cleaned.append(number)
+
+    for number in range(3):
+        tasks.spawn(work(number), name=f"work {number}")
+    await asyncio.sleep(0)
+    await tasks.close()
+    assert sorted(cleaned) == [0, 1, 2]
+    assert len(tasks) == 0
+
+
+async def test_a_failed_task_is_reported_once_and_remembered() -> None:
+    reported: list[BaseException] = []
+    tasks = Tasks(reported.append)
+
+    async def fail() -> None:
+        raise ValueError("broken")
+
+    task = tasks.spawn(fail(), name="fail")
+    await asyncio.wait((task,))
+    await asyncio.sleep(0)
+    assert [str(error) for error in reported] == ["broken"]
+    with pytest.raises(PermanentError, match="broken"):
+        tasks.check()
+
+
+async def test_draining_lets_tasks_finish_but_not_for_ever() -> None:
+    tasks = Tasks()
+    finished: list[str] = []
+
+    async def quick() -> None:
+        await asyncio.sleep(0)
+        finished.append("quick")
+
+    async def endless() -> None:
+        await asyncio.Event().wait()
+
+    tasks.spawn(quick(), name="quick")
+    tasks.spawn(endless(), name="endless")
+    await tasks.drain(0.01)
+    assert finished == ["quick"]
+    await tasks.close()
+
+
+def test_errors_deep_inside_groups_are_found() -> None:
+    inner = ExceptionGroup("inner", [ValueError("a"), ExceptionGroup("innermost", [KeyError("b")])])
+    found = list(flat(ExceptionGroup("outer", [inner, TypeError("c")])))
+    assert [type(error) for error in found] == [ValueError, KeyError, TypeError]
