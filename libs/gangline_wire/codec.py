@@ -1,7 +1,6 @@
 """Bytes to values and back: JSON, readable with any NATS client."""
 
-from functools import cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -12,6 +11,7 @@ T = TypeVar("T")
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 _batch_decoder = msgspec.json.Decoder(Batch)
+_decoders: dict[type[Any], Any] = {}
 
 
 class CodecError(Exception):
@@ -35,10 +35,12 @@ def decode(data: bytes, kind: type[T]) -> T:
         raise CodecError(str(error)) from error
 
 
-@cache
 def _decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
     """One decoder per type: making one costs more than using it."""
-    return msgspec.json.Decoder(kind)
+    known: msgspec.json.Decoder[T] | None = _decoders.get(kind)
+    if known is None:
+        known = _decoders[kind] = msgspec.json.Decoder(kind)
+    return known
 
 
 def decode_batch(data: bytes) -> Batch:
