@@ -1,5 +1,7 @@
 """What is free on a pool's nodes, as arrays: one row per node in id order, one column per GPU index.
 
+Matrices lie in memory column by column, because nearly all work on them is over all nodes at once.
+
 `Layout` is what stands still while a decision is made (who the nodes are, which GPUs they have); `Room` is what is
 free. A what-if is a copy of the Room, or a few `take`s undone by `give`s. Quantities are exact integers and may be
 negative where a node shrank below what runs on it. A GPU counts as whole only when nothing at all is taken from it.
@@ -19,6 +21,8 @@ from gangline_core.spec import GPU_MILLI, Toleration
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
+Rows = dict[int, tuple[int, int, Ints, Ints, dict[str, int]]]
+"""Per row what is free: CPU, memory, thousandths and MiB per GPU, other devices."""
 NO_KIND = -1
 """Where there is no usable GPU."""
 
@@ -67,18 +71,22 @@ class Layout:
         self.kind_number = {kind: k for k, kind in enumerate(self.kinds)}
         self.device_names = sorted({name for node in self.nodes for name in node.devices})
         rows = len(self.nodes)
-        self.kind = np.full((rows, self.width), NO_KIND, dtype=np.int16)
+        self.kind = np.full((rows, self.width), NO_KIND, dtype=np.int16, order="F")
         """Kind of each usable GPU."""
-        self.memory = np.zeros((rows, self.width), dtype=np.int64)
+        self.memory = np.zeros((rows, self.width), dtype=np.int64, order="F")
         """MiB of each usable GPU."""
-        self.island = np.full((rows, self.width), -1, dtype=np.int16)
-        self.socket = np.full((rows, self.width), -1, dtype=np.int16)
+        self.island = np.full((rows, self.width), -1, dtype=np.int16, order="F")
+        self.socket = np.full((rows, self.width), -1, dtype=np.int16, order="F")
         self.island_size = np.zeros(rows, dtype=np.int64)
         """Usable GPUs of the node's largest NVLink island."""
         self.works = np.zeros(rows, dtype=np.bool_)
         self.has_gpus = np.zeros(rows, dtype=np.bool_)
         self.by_number: dict[str, int] = {}
         """How many GPUs of each model the nodes have, most first."""
+        self.stale = set(range(rows))
+        """Rows whose tenants changed since they were last read."""
+        self.tenants: dict[int, tuple[Ints, Ints]] = {}
+        """Per row the expected ends of what is on it and its lines (see `forecast`); read when first needed."""
         self._masks: dict[tuple[tuple[tuple[str, str], ...], tuple[Toleration, ...]], Flags] = {}
         self._domains: dict[str, tuple[Ints, list[str]]] = {}
         self._count_models()
@@ -93,6 +101,7 @@ class Layout:
     def put(self, node: Node) -> int:
         """Enter a node as it now is; its row."""
         row = self.row[node.id]
+        self.stale.add(row)
         before = self.nodes[row]
         self.nodes[row] = node
         self.works[row] = node.takes_work
@@ -158,8 +167,8 @@ class Room:
         self.cpu = np.zeros(rows, dtype=np.int64)
         self.memory = np.zeros(rows, dtype=np.int64)
         self.devices = {name: np.zeros(rows, dtype=np.int64) for name in layout.device_names}
-        self.milli = np.zeros((rows, layout.width), dtype=np.int64)
-        self.gpu_memory = np.zeros((rows, layout.width), dtype=np.int64)
+        self.milli = np.zeros((rows, layout.width), dtype=np.int64, order="F")
+        self.gpu_memory = np.zeros((rows, layout.width), dtype=np.int64, order="F")
         self.whole = np.zeros((max(1, len(layout.kinds)), rows), dtype=np.int64)
         """Whole free GPUs by kind and node."""
         self.free = np.zeros(rows, dtype=np.int64)
@@ -185,7 +194,7 @@ class Room:
         twin.layout = self.layout
         twin.cpu, twin.memory = self.cpu.copy(), self.memory.copy()
         twin.devices = {name: free.copy() for name, free in self.devices.items()}
-        twin.milli, twin.gpu_memory = self.milli.copy(), self.gpu_memory.copy()
+        twin.milli, twin.gpu_memory = self.milli.copy(order="K"), self.gpu_memory.copy(order="K")
         twin.whole, twin.free = self.whole.copy(), self.free.copy()
         twin.linked, twin.socketed = self.linked.copy(), self.socketed.copy()
         return twin
@@ -234,25 +243,38 @@ class Room:
                 self.gpu_memory[row, share.index] += sign * share.memory_mib
         self.count_whole(row)
 
-    def lower_to(self, other: "Room", rows: Iterable[int]) -> None:
-        """On these rows keep no more free than the other room has."""
-        for row in rows:
-            self.cpu[row] = min(self.cpu[row], other.cpu[row])
-            self.memory[row] = min(self.memory[row], other.memory[row])
-            for name, free in self.devices.items():
-                free[row] = min(free[row], other.devices[name][row])
-            np.minimum(self.milli[row], other.milli[row], out=self.milli[row])
-            np.minimum(self.gpu_memory[row], other.gpu_memory[row], out=self.gpu_memory[row])
+    def rows(self, rows: Iterable[int]) -> Rows:
+        """What is free on these rows now, to compare with later."""
+        return {
+            row: (
+                int(self.cpu[row]),
+                int(self.memory[row]),
+                self.milli[row].copy(),
+                self.gpu_memory[row].copy(),
+                {name: int(free[row]) for name, free in self.devices.items()},
+            )
+            for row in rows
+        }
+
+    def lower_to(self, limits: Rows) -> None:
+        """On these rows keep no more free than was free there then."""
+        for row, (cpu, memory, milli, gpu_memory, devices) in limits.items():
+            self.cpu[row] = min(int(self.cpu[row]), cpu)
+            self.memory[row] = min(int(self.memory[row]), memory)
+            self.milli[row] = np.minimum(self.milli[row], milli)
+            self.gpu_memory[row] = np.minimum(self.gpu_memory[row], gpu_memory)
+            for name, free in devices.items():
+                self.devices[name][row] = min(int(self.devices[name][row]), free)
             self.count_whole(row)
 
-    def copy_rows(self, other: "Room", rows: Iterable[int]) -> None:
-        """On these rows be as the other room is."""
-        for row in rows:
-            self.cpu[row], self.memory[row] = other.cpu[row], other.memory[row]
-            for name, free in self.devices.items():
-                free[row] = other.devices[name][row]
-            self.milli[row], self.gpu_memory[row] = other.milli[row], other.gpu_memory[row]
-            self.count_whole(row)
+    def close(self, rows: Flags) -> None:
+        """Leave nothing free on these rows."""
+        self.cpu[rows] = self.memory[rows] = 0
+        self.milli[rows] = self.gpu_memory[rows] = 0
+        for free in self.devices.values():
+            free[rows] = 0
+        self.whole[:, rows] = 0
+        self.free[rows] = self.linked[rows] = self.socketed[rows] = 0
 
     def count_whole(self, row: int) -> None:
         """Count a node's whole free GPUs anew."""

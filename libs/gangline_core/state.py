@@ -4,6 +4,9 @@
 stands still while they run. `Kept` is the part a snapshot holds; everything else is derived from it.
 """
 
+from collections.abc import Hashable
+from typing import TypeVar
+
 import msgspec
 from msgspec import Struct
 
@@ -15,6 +18,7 @@ from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.inventory import Inventory
 from gangline_core.job import ENDS, LIVE, Job, JobState, Task, TaskState
 from gangline_core.ports import Ports
+from gangline_core.shapes import Sort, shape_key, sort_of
 from gangline_core.spec import Resources
 
 ENDED_JOBS_KEPT = 20_000
@@ -105,6 +109,8 @@ class State:
         """Jobs in state waiting, per pool."""
         self.live: dict[str, dict[JobId, None]] = {}
         """Jobs that may hold resources, per pool."""
+        self.live_sorts: dict[str, dict[Sort, int]] = {}
+        """How many live jobs of each sort there are, per pool."""
         self.running: dict[str, int] = {}
         """Live jobs per group path (ancestors included) and user_key."""
         self.ports = Ports()
@@ -187,6 +193,7 @@ class State:
             self.shapes[job.id] = self._enter_shape(job)
         elif job.state in LIVE:
             self.live.setdefault(job.spec.pool, {})[job.id] = None
+            count(self.live_sorts.setdefault(job.spec.pool, {}), sort_of(job.spec), 1)
         holder = user_key(job.spec.group, job.spec.user)
         self.names[holder, job.spec.name] = job.id
         for path in (*ancestors(job.spec.group), holder):
@@ -196,7 +203,9 @@ class State:
     def drop_job(self, job: Job) -> None:
         """Take a job out of the derived indexes (before it changes or ends)."""
         self.waiting.get(job.spec.pool, {}).pop(job.id, None)
-        self.live.get(job.spec.pool, {}).pop(job.id, None)
+        if job.state in LIVE:
+            del self.live[job.spec.pool][job.id]
+            count(self.live_sorts[job.spec.pool], sort_of(job.spec), -1)
         if self.shapes.pop(job.id, None) is not None:
             self._leave_shape(job)
         holder = user_key(job.spec.group, job.spec.user)
@@ -286,7 +295,7 @@ class State:
 
     def _enter_shape(self, job: Job) -> int:
         """Number of what the job asks for; equal asks share one while any of them waits."""
-        known = self._shape_numbers.get(key := shape_key(job))
+        known = self._shape_numbers.get(key := shape_key(job.spec))
         if known is None:
             self._shapes_seen += 1
             known = self._shape_numbers[key] = [self._shapes_seen, 0]
@@ -294,14 +303,17 @@ class State:
         return known[0]
 
     def _leave_shape(self, job: Job) -> None:
-        key = shape_key(job)
+        key = shape_key(job.spec)
         known = self._shape_numbers[key]
         known[1] -= 1
         if not known[1]:
             del self._shape_numbers[key]
 
 
-def count(counts: dict[str, int], key: str, by: int) -> None:
+Key = TypeVar("Key", bound=Hashable)
+
+
+def count(counts: dict[Key, int], key: Key, by: int) -> None:
     """Add to a counter and drop it at zero, so that equal counts are equal dictionaries."""
     value = counts.get(key, 0) + by
     if value:
@@ -329,29 +341,6 @@ def request_amounts(resources: Resources) -> dict[str, int]:
         "memory_mib": resources.memory_mib,
     }
     return {dimension: amount for dimension, amount in amounts.items() if amount}
-
-
-def shape_key(job: Job) -> bytes:
-    """Bytes that are equal exactly for jobs that no placement, quota or order-free rule can tell apart."""
-    spec = job.spec
-    roles = [(r.name, r.count, r.min_count, r.max_count, r.sizes, r.resources) for r in spec.roles]
-    return msgspec.json.encode(
-        (
-            spec.group,
-            spec.user,
-            spec.pool,
-            spec.level,
-            spec.service_class,
-            spec.priority,
-            spec.preemptible,
-            spec.topology,
-            spec.node_selector,
-            spec.tolerations,
-            spec.time_limit_s,
-            roles,
-        ),
-        order="deterministic",
-    )
 
 
 def fresh() -> Kept:

@@ -1,0 +1,154 @@
+"""Which GPUs of one node a task takes: whole ones by links, shares by what is left on a card."""
+
+from collections.abc import Sequence
+
+from gangline_core.capacity import NO_KIND, Room
+from gangline_core.facts import TaskPlacement
+from gangline_core.job import GpuShare
+from gangline_core.placement.gang import Need
+from gangline_core.spec import GPU_MILLI
+
+
+class NodeView:
+    """What is free on one node, as plain numbers that seating may use up."""
+
+    def __init__(self, room: Room, row: int) -> None:
+        """The node of this row."""
+        layout = room.layout
+        self.node = layout.nodes[row]
+        self.cpu_milli = int(room.cpu[row])
+        self.memory_mib = int(room.memory[row])
+        self.devices = {name: int(free[row]) for name, free in room.devices.items()}
+        self.kind: list[int] = layout.kind[row].tolist()
+        self.total: list[int] = layout.memory[row].tolist()
+        self.island: list[int] = layout.island[row].tolist()
+        self.socket: list[int] = layout.socket[row].tolist()
+        self.milli: list[int] = room.milli[row].tolist()
+        self.gpu_memory: list[int] = room.gpu_memory[row].tolist()
+
+    def columns(self, part: Sequence[int], number: int) -> list[int]:
+        """GPU indexes whose island (or socket) has this number."""
+        return [k for k, own in enumerate(part) if own == number]
+
+    def whole_in(self, part: Sequence[int], number: int) -> int:
+        """Whole free GPUs of an island (or socket)."""
+        return sum(1 for k in self.columns(part, number) if self._is_whole(k))
+
+    def seat(
+        self,
+        need: Need,
+        kinds: Sequence[int],
+        index: int,
+        *,
+        within: Sequence[int] | None = None,
+        emptiest: bool = False,
+    ) -> TaskPlacement | None:
+        """Seat one task, on these GPU indexes only if given; None when it does not fit."""
+        if need.cpu_milli > max(0, self.cpu_milli) or need.memory_mib > max(0, self.memory_mib):
+            return None
+        if any(amount > self.devices.get(name, 0) for name, amount in need.devices.items()):
+            return None
+        columns = range(len(self.kind)) if within is None else within
+        gpus = self._gpus(need, kinds, columns, emptiest)
+        if gpus is None:
+            return None
+        self._use(need, gpus)
+        return TaskPlacement(
+            role=need.role,
+            index=index,
+            node=self.node.id,
+            gpus=gpus,
+            cpu_milli=need.cpu_milli,
+            memory_mib=need.memory_mib,
+            devices=need.devices,
+        )
+
+    def _gpus(
+        self, need: Need, kinds: Sequence[int], columns: Sequence[int], emptiest: bool
+    ) -> tuple[GpuShare, ...] | None:
+        if need.gpus:
+            free = [k for k in columns if self.kind[k] in kinds and self._is_whole(k)]
+            if len(free) < need.gpus:
+                return None
+            chosen = choose_whole(free, self.island, self.socket, need.gpus)
+            return tuple(GpuShare(index=k, milli=GPU_MILLI, memory_mib=self.total[k]) for k in chosen)
+        if need.is_share:
+            share = self._share(need, kinds, columns, emptiest)
+            return None if share is None else (share,)
+        return ()
+
+    def _share(self, need: Need, kinds: Sequence[int], columns: Sequence[int], emptiest: bool) -> GpuShare | None:
+        best: tuple[int, int, int] | None = None
+        found: GpuShare | None = None
+        for k in columns:
+            if self.kind[k] not in kinds:
+                continue
+            milli, memory = share_of(need, self.total[k])
+            if milli > self.milli[k] or memory > self.gpu_memory[k]:
+                continue
+            sign = -1 if emptiest else 1
+            left = (sign * (self.milli[k] - milli), sign * (self.gpu_memory[k] - memory), k)
+            if best is None or left < best:
+                best, found = left, GpuShare(index=k, milli=milli, memory_mib=memory)
+        return found
+
+    def _is_whole(self, k: int) -> bool:
+        return self.kind[k] != NO_KIND and self.milli[k] == GPU_MILLI and self.gpu_memory[k] == self.total[k]
+
+    def _use(self, need: Need, gpus: tuple[GpuShare, ...]) -> None:
+        self.cpu_milli -= need.cpu_milli
+        self.memory_mib -= need.memory_mib
+        for name, amount in need.devices.items():
+            self.devices[name] -= amount
+        for share in gpus:
+            self.milli[share.index] -= share.milli
+            self.gpu_memory[share.index] -= share.memory_mib
+
+
+def share_of(need: Need, card_mib: int) -> tuple[int, int]:
+    """Thousandths and MiB that a share takes of a card of this size; what was not asked for follows the other.
+
+    Rounded down, so that shares which fit a card exactly always do; the memory asked for is never rounded.
+    """
+    if need.milli and need.gpu_memory_mib:
+        return need.milli, need.gpu_memory_mib
+    if need.milli:
+        return need.milli, card_mib * need.milli // GPU_MILLI
+    return need.gpu_memory_mib * GPU_MILLI // card_mib, need.gpu_memory_mib
+
+
+def choose_whole(free: Sequence[int], island: Sequence[int], socket: Sequence[int], count: int) -> list[int]:
+    """`count` of these free GPUs: inside one island if any can, then one socket; always the tightest part that can.
+
+    Where no single island can, whole islands are used up first and the rest comes from the tightest one, so that
+    linked GPUs stay together for those who come later.
+    """
+    linked = _tightest(free, island, count)
+    if linked is not None:
+        return _fill(linked, socket, count)
+    return _fill(_tightest(free, socket, count) or list(free), island, count)
+
+
+def _tightest(free: Sequence[int], part: Sequence[int], count: int) -> list[int] | None:
+    """The free GPUs of the smallest part that has enough of them."""
+    able = [members for members in _grouped(free, part) if len(members) >= count]
+    return min(able, key=lambda members: (len(members), members[0])) if able else None
+
+
+def _fill(free: list[int], part: Sequence[int], count: int) -> list[int]:
+    """`count` GPUs: whole parts, largest first, and the rest from the tightest part that has it."""
+    chosen: list[int] = []
+    groups = _grouped(free, part)
+    while len(chosen) < count:
+        rest = _tightest([k for group in groups for k in group], part, count - len(chosen))
+        members = rest or max(groups, key=lambda group: (len(group), -group[0]))
+        groups = [group for group in groups if group[0] != members[0]]
+        chosen.extend(members[: count - len(chosen)])
+    return sorted(chosen)
+
+
+def _grouped(free: Sequence[int], part: Sequence[int]) -> list[list[int]]:
+    groups: dict[int, list[int]] = {}
+    for k in free:
+        groups.setdefault(part[k], []).append(k)
+    return list(groups.values())

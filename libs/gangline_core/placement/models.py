@@ -1,0 +1,46 @@
+"""Which GPU models a gang is tried on, and in which order."""
+
+from collections.abc import Iterator
+
+from gangline_core.capacity import Layout
+from gangline_core.placement.gang import Gang, Need
+
+Kinds = tuple[int, ...]
+"""Numbers of kinds of one model in a layout."""
+Choice = tuple[tuple[Kinds, ...], ...]
+"""Per need the models it may use in this try, best first; a task's GPUs are always of one model."""
+NO_GPU: tuple[Kinds, ...] = ((),)
+
+
+def choices(layout: Layout, gang: Gang) -> Iterator[Choice]:
+    """One model for the whole gang first, best first; then each task on the best model that has room for it."""
+    accepted = [acceptable(layout, need) if need.wants_gpu else {} for need in gang.needs]
+    on_gpus = [models for need, models in zip(gang.needs, accepted, strict=True) if need.wants_gpu]
+    if not on_gpus:
+        yield (NO_GPU,) * len(gang.needs)
+        return
+    if not all(on_gpus):
+        return
+    shared = [model for model in on_gpus[0] if all(model in models for models in on_gpus)]
+    for model in shared:
+        yield tuple((models[model],) if models else NO_GPU for models in accepted)
+    if gang.tasks > 1 and (not shared or any(len(models) > 1 for models in on_gpus)):
+        yield tuple(tuple(models.values()) if models else NO_GPU for models in accepted)
+
+
+def acceptable(layout: Layout, need: Need) -> dict[str, Kinds]:
+    """Models of the layout that a task may use, best first, each with its kinds that have enough memory.
+
+    Without a preference the most common model comes first, so that rare ones stay for those who ask for them.
+    """
+    order = need.models or tuple(layout.by_number)
+    found: dict[str, Kinds] = {}
+    for model in order:
+        kinds = tuple(
+            number
+            for number, kind in enumerate(layout.kinds)
+            if kind.model == model and kind.memory_mib >= need.gpu_memory_mib
+        )
+        if kinds:
+            found[model] = kinds
+    return found

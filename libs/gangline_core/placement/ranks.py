@@ -1,0 +1,50 @@
+"""In which order a gang's members count, and how close together they are: ranks follow topology."""
+
+from msgspec.structs import replace
+
+from gangline_core.capacity import Layout
+from gangline_core.cluster import LEVELS_INSIDE_NODE
+from gangline_core.facts import TaskPlacement
+from gangline_core.placement.gang import ANYWHERE, Gang, Seats
+
+
+def in_rank_order(layout: Layout, gang: Gang, tasks: list[TaskPlacement]) -> Seats:
+    """The tasks by role as asked for, and inside a role by place, largest domain first; indexes follow the ranks."""
+    codes = [layout.domains(label)[0] for _, label in reversed(gang.levels)] if len(tasks) > 1 else []
+
+    def place(task: TaskPlacement) -> tuple[int, ...]:
+        row = layout.row[task.node]
+        gpu = task.gpus[0].index if task.gpus else -1
+        part = (int(layout.socket[row, gpu]), int(layout.island[row, gpu]), gpu) if task.gpus else (-1, -1, -1)
+        return (*(int(domains[row]) for domains in codes), row, *part, task.index)
+
+    ordered: list[TaskPlacement] = []
+    for need in gang.needs:
+        members = sorted((task for task in tasks if task.role == need.role), key=place)
+        ordered.extend(
+            task if task.index == need.first_index + k else replace(task, index=need.first_index + k)
+            for k, task in enumerate(members)
+        )
+    return Seats(tasks=tuple(ordered), level=level_of(layout, gang.levels, tasks))
+
+
+def level_of(layout: Layout, levels: tuple[tuple[str, str], ...], tasks: list[TaskPlacement]) -> str:
+    """The smallest level that holds all of these tasks; empty when only the whole pool does."""
+    rows = sorted({layout.row[task.node] for task in tasks})
+    if len(rows) == 1:
+        return _level_inside(layout, rows[0], tasks)
+    for level, label in levels:
+        codes = layout.domains(label)[0]
+        if codes[rows[0]] >= 0 and all(codes[row] == codes[rows[0]] for row in rows):
+            return level
+    return ANYWHERE
+
+
+def _level_inside(layout: Layout, row: int, tasks: list[TaskPlacement]) -> str:
+    nvlink, socket, node = LEVELS_INSIDE_NODE
+    gpus = [share.index for task in tasks for share in task.gpus]
+    if gpus and all(layout.island[row, k] == layout.island[row, gpus[0]] for k in gpus):
+        return nvlink
+    if gpus and all(layout.socket[row, k] == layout.socket[row, gpus[0]] for k in gpus):
+        return socket
+    return node

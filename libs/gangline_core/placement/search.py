@@ -1,0 +1,282 @@
+"""How a whole gang finds its seats: which models, which topology domain, which nodes; the room is left as it was.
+
+A gang is tried on one model before models are mixed, and inside the smallest wanted domain before a larger one. Inside
+a domain it takes as few nodes as it can (or as many, when the placer spreads). Every tie ends at the node's id.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gangline_core.capacity import Flags, Ints, Room
+from gangline_core.cluster import LEVELS_INSIDE_NODE
+from gangline_core.facts import TaskPlacement
+from gangline_core.placement.devices import NodeView
+from gangline_core.placement.fit import KEY_MAX, SLOTS_MAX, slots
+from gangline_core.placement.gang import ANYWHERE, Gang, Need, Seats
+from gangline_core.placement.models import Choice, Kinds, choices
+from gangline_core.placement.ranks import in_rank_order
+
+Keys = Callable[[Room, Need, Sequence[int], Ints], Ints]
+DOMAINS_TRIED_MAX = 64
+"""Topology domains that look large enough but are tried in vain before the next larger level."""
+NODES_TRIED_MAX = 64
+"""The same for nodes, when the gang has to fit one."""
+
+
+class Manner(Struct, frozen=True):
+    """What makes one placer differ from another."""
+
+    keys: Keys
+    """How well each node suits a task, smaller is better."""
+    spreads: bool = False
+    """One task per node as far as that goes, on the emptiest GPUs."""
+    compact: bool = False
+    """Without a wish of its own the gang still takes the smallest domain that holds it."""
+
+
+def search(room: Room, gang: Gang, manner: Manner) -> Seats | None:
+    """Seats for the whole gang, or None."""
+    mask = room.layout.suits(gang.selector, gang.tolerations) & room.layout.works
+    if not mask.any():
+        return None
+    for choice in choices(room.layout, gang):
+        if not _is_enough(room, gang, choice, mask):
+            continue
+        for level in _levels(gang, manner):
+            tasks = _at_level(room, gang, choice, mask, level, manner)
+            if tasks is not None:
+                return in_rank_order(room.layout, gang, tasks)
+    return None
+
+
+def _is_enough(room: Room, gang: Gang, choice: Choice, mask: Flags) -> bool:
+    """A cheap look whether each role alone could fit anywhere, so that full pools are refused at once."""
+    for need, models in zip(gang.needs, choice, strict=True):
+        if need.gpus and sum(int(room.whole[list(kinds)].sum()) for kinds in models) < need.count * need.gpus:
+            return False
+    if len(gang.needs) == 1 and gang.required == gang.preferred == ANYWHERE:
+        return True
+    return all(
+        sum(int(slots(room, need, kinds, mask).sum()) for kinds in models) >= need.count
+        for need, models in zip(gang.needs, choice, strict=True)
+    )
+
+
+def _levels(gang: Gang, manner: Manner) -> Iterator[str]:
+    """Levels to try, smallest first: from the preferred one up to the required one, or up to anywhere."""
+    ladder = gang.ladder()
+    if gang.required and gang.required not in ladder:
+        return
+    last = ladder.index(gang.required)
+    first = ladder.index(gang.preferred) if gang.preferred in ladder else last
+    if not gang.preferred:
+        first = 0 if manner.compact and (gang.tasks > 1 or gang.whole_gpus > 1) else last
+    yield from ladder[min(first, last) : last + 1]
+
+
+def _at_level(
+    room: Room, gang: Gang, choice: Choice, mask: Flags, level: str, manner: Manner
+) -> list[TaskPlacement] | None:
+    if level == ANYWHERE:
+        return _seat_all(room, gang, choice, mask, manner)
+    if level in LEVELS_INSIDE_NODE:
+        return _in_one_node(room, gang, choice, mask, level, manner)
+    codes, names = room.layout.domains(dict(gang.levels)[level])
+    for code in _domains_by_fit(room, gang, choice, mask, codes, len(names)):
+        tasks = _seat_all(room, gang, choice, mask & (codes == code), manner)
+        if tasks is not None:
+            return tasks
+    return None
+
+
+def _domains_by_fit(room: Room, gang: Gang, choice: Choice, mask: Flags, codes: Ints, count: int) -> list[int]:
+    """Domains in which each role alone fits, the tightest first."""
+    labelled = codes >= 0
+    spare = np.zeros(count, dtype=np.int64)
+    able = np.ones(count, dtype=np.bool_)
+    for need, models in zip(gang.needs, choice, strict=True):
+        found = np.zeros(count, dtype=np.int64)
+        for kinds in models:
+            free = np.minimum(slots(room, need, kinds, mask & labelled), need.count)
+            found += np.bincount(codes[labelled], weights=free[labelled], minlength=count).astype(np.int64)
+        able &= found >= need.count
+        spare += found - need.count
+    numbers = np.flatnonzero(able)
+    first = np.argsort(spare[numbers], kind="stable")[:DOMAINS_TRIED_MAX]
+    return [int(number) for number in numbers[first]]
+
+
+# --- several nodes ------------------------------------------------------------------------------------------
+
+
+def _seat_all(room: Room, gang: Gang, choice: Choice, mask: Flags, manner: Manner) -> list[TaskPlacement] | None:
+    """Seats for all roles on the nodes of the mask, roles that are hardest to seat first."""
+    order = sorted(range(len(gang.needs)), key=lambda k: _size(gang.needs[k]))
+    done: list[TaskPlacement] = []
+    taken = 0
+    complete = True
+    for k in order:
+        for part in _seat_role(room, gang.needs[k], choice[k], mask, manner):
+            if part is None:
+                complete = False
+                break
+            done.extend(part)
+            if len(done) < gang.tasks:
+                for place in done[taken:]:
+                    room.take(place)
+                taken = len(done)
+        if not complete:
+            break
+    for place in done[:taken]:
+        room.give(place)
+    return done if complete else None
+
+
+def _size(need: Need) -> tuple[int, int, int, int, str]:
+    """Sorts large tasks before small ones."""
+    return (-need.gpus, -int(need.is_share), -need.cpu_milli, -need.memory_mib, need.role)
+
+
+def _seat_role(
+    room: Room, need: Need, models: tuple[Kinds, ...], mask: Flags, manner: Manner
+) -> Iterator[list[TaskPlacement] | None]:
+    """The tasks of one role, model by model; None when not all of them found a seat."""
+    left, index = need.count, need.first_index
+    for kinds in models:
+        free = slots(room, need, kinds, mask)
+        part: list[TaskPlacement] = []
+        for row, count in choose_nodes(room, need, kinds, free, left, manner):
+            view = NodeView(room, row)
+            for _ in range(count):
+                place = view.seat(need, kinds, index, emptiest=manner.spreads)
+                if place is None:
+                    break
+                part.append(place)
+                index += 1
+        left = need.count - (index - need.first_index)
+        yield part
+        if not left:
+            return
+    yield None
+
+
+def choose_nodes(
+    room: Room, need: Need, kinds: Sequence[int], free: Ints, count: int, manner: Manner
+) -> list[tuple[int, int]]:
+    """Nodes and how many tasks each gets, as many of `count` as have room; `free` says how many each can hold."""
+    rows = np.flatnonzero(free)
+    if not len(rows):
+        return []
+    keys = manner.keys(room, need, kinds, rows)
+    holds = np.minimum(free[rows], count)
+    if manner.spreads:
+        return _spread(rows, keys, holds, count)
+    enough = holds >= count
+    if enough.any():
+        best = int(np.argmin(np.where(enough, keys, KEY_MAX)))
+        return [(int(rows[best]), count)]
+    return _pack(rows, keys, holds, count)
+
+
+def _pack(rows: Ints, keys: Ints, holds: Ints, count: int) -> list[tuple[int, int]]:
+    """As few nodes as possible: those that hold most first, and the tightest that holds the rest last."""
+    chosen: list[tuple[int, int]] = []
+    for k in _first((SLOTS_MAX - holds) * KEY_MAX + keys, count).tolist():
+        if int(holds[k]) >= count:
+            break
+        chosen.append((int(rows[k]), int(holds[k])))
+        count -= int(holds[k])
+        if not count:
+            return chosen
+    enough = (holds >= count) & ~np.isin(rows, [row for row, _ in chosen])
+    if enough.any():
+        best = int(np.argmin(np.where(enough, keys, KEY_MAX)))
+        chosen.append((int(rows[best]), count))
+    return chosen
+
+
+def _first(order: Ints, count: int) -> Ints:
+    """Positions of the `count` smallest entries, in order; of equal ones the first come first."""
+    if len(order) > 4 * count:
+        # Partitioning does not say which of equal entries it keeps, so all that equal the last one are kept.
+        limit = np.partition(order, count)[count]
+        near = np.flatnonzero(order <= limit)
+        return near[np.argsort(order[near], kind="stable")][: count + 1]
+    return np.argsort(order, kind="stable")
+
+
+def _spread(rows: Ints, keys: Ints, holds: Ints, count: int) -> list[tuple[int, int]]:
+    """One task per node in order of the keys, round after round, until all have a seat."""
+    order = _first(keys, count) if len(rows) >= count else np.argsort(keys, kind="stable")
+    given = dict.fromkeys(order.tolist(), 0)
+    while count:
+        before = count
+        for k in given:
+            if count and given[k] < int(holds[k]):
+                given[k] += 1
+                count -= 1
+        if count == before:
+            break
+    return [(int(rows[k]), number) for k, number in given.items() if number]
+
+
+# --- one node -----------------------------------------------------------------------------------------------
+
+
+def _in_one_node(
+    room: Room, gang: Gang, choice: Choice, mask: Flags, level: str, manner: Manner
+) -> list[TaskPlacement] | None:
+    """Seats for the whole gang on one node, and for the smaller levels inside one island or socket of it."""
+    able = mask & (room.cpu >= sum(need.count * need.cpu_milli for need in gang.needs))
+    able &= room.memory >= sum(need.count * need.memory_mib for need in gang.needs)
+    for need, models in zip(gang.needs, choice, strict=True):
+        able &= sum(slots(room, need, kinds, mask) for kinds in models) >= need.count
+    wanted = gang.whole_gpus
+    if wanted:
+        able &= {"nvlink": room.linked, "socket": room.socketed, "node": room.free}[level] >= wanted
+    rows = np.flatnonzero(able)
+    if not len(rows):
+        return None
+    first = min(range(len(gang.needs)), key=lambda k: _size(gang.needs[k]))
+    kinds = tuple(number for model in choice[first] for number in model)
+    whole = replace(gang.needs[first], gpus=wanted) if wanted else gang.needs[first]
+    keys = manner.keys(room, whole, kinds, rows)
+    for k in np.argsort(keys, kind="stable")[:NODES_TRIED_MAX].tolist():
+        tasks = _in_parts(room, gang, choice, int(rows[k]), level, manner)
+        if tasks is not None:
+            return tasks
+    return None
+
+
+def _in_parts(
+    room: Room, gang: Gang, choice: Choice, row: int, level: str, manner: Manner
+) -> list[TaskPlacement] | None:
+    """Seats inside one part of the node: its tightest island or socket that holds the gang, or the node itself."""
+    if level == "node" or not any(need.wants_gpu for need in gang.needs):
+        return _on_columns(NodeView(room, row), gang, choice, None, manner)
+    view = NodeView(room, row)
+    part = view.island if level == "nvlink" else view.socket
+    numbers = sorted({number for number in part if number >= 0}, key=lambda n: (view.whole_in(part, n), n))
+    for number in numbers:
+        tasks = _on_columns(NodeView(room, row), gang, choice, view.columns(part, number), manner)
+        if tasks is not None:
+            return tasks
+    return None
+
+
+def _on_columns(
+    view: NodeView, gang: Gang, choice: Choice, within: list[int] | None, manner: Manner
+) -> list[TaskPlacement] | None:
+    tasks: list[TaskPlacement] = []
+    for k in sorted(range(len(gang.needs)), key=lambda k: _size(gang.needs[k])):
+        need = gang.needs[k]
+        for index in range(need.first_index, need.first_index + need.count):
+            places = (view.seat(need, kinds, index, within=within, emptiest=manner.spreads) for kinds in choice[k])
+            place = next((place for place in places if place is not None), None)
+            if place is None:
+                return None
+            tasks.append(place)
+    return tasks
