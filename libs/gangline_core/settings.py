@@ -16,6 +16,7 @@ from gangline_core.cluster import LEVELS_INSIDE_NODE, Policy, Pool
 from gangline_core.formula import FormulaError, compile_formula
 from gangline_core.groups import ROOT, Group, User, ancestors, user_key
 from gangline_core.ordering import ORDERINGS
+from gangline_core.placement import PLACERS
 from gangline_core.quota import JOBS, MODEL_PREFIX, shown
 from gangline_core.state import State
 
@@ -217,9 +218,6 @@ def check_pool(state: State, pool: Pool) -> Problem | None:
 
 def check_policy(state: State, policy: Policy) -> Problem | None:
     """What is wrong with a policy; None when nothing is."""
-    # Placement looks at quotas and orderings too; imported here, so that both can be read on their own.
-    from gangline_core.placement import PLACERS
-
     if policy.ordering not in ORDERINGS:
         return Problem("invalid", f"{policy.ordering!r} is none of {', '.join(sorted(ORDERINGS))}", "ordering")
     if policy.placement not in PLACERS:
