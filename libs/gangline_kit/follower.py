@@ -53,6 +53,8 @@ class Follower:
         """Sequence of the snapshot the fold began with; 0 when it began with nothing."""
         self.alarms = 0
         """Events that did not belong, since the start."""
+        self.resubscriptions = 0
+        """How often the reading of the log had to begin anew: after each loss of the bus, and when it fell silent."""
         self._bus = bus
         self._clock = clock
         self._use_snapshots = use_snapshots
@@ -158,6 +160,7 @@ class Follower:
     async def _follow(self) -> None:
         tail = self._bus.tail(LOG.name, self.state.kept.seq + 1)
         async for batch in tail.batches():
+            self.resubscriptions = tail.resubscribed
             until = self._clock.monotonic_s() + FOLD_S_MAX
             for message in batch:
                 self._fold(message.seq, message.data)

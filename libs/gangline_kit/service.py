@@ -282,6 +282,7 @@ def _refresh(site: Site) -> None:
     metrics.set("gangline_service_ready", 0 if site.why_not_ready() else 1, service=site.name)
     metrics.set("gangline_log_sequence", site.follower.state.kept.seq)
     metrics.raise_to("gangline_log_alarms_total", site.follower.alarms)
+    metrics.raise_to("gangline_log_resubscriptions_total", site.follower.resubscriptions)
     metrics.raise_to("gangline_bus_dropped_messages_total", site.bus.dropped)
     metrics.raise_to("gangline_spans_dropped_total", site.tracing.dropped)
 

@@ -95,3 +95,14 @@ async def test_a_server_that_cannot_start_says_why(tmp_path: Path) -> None:
             await second.start()
     finally:
         await first.stop()
+
+
+@pytest.mark.bus
+async def test_a_server_whose_owner_died_is_ended_before_the_next_one_opens_its_files(tmp_path: Path) -> None:
+    orphan = NatsServer(tmp_path / "nats")
+    await orphan.start()
+    heir = NatsServer(tmp_path / "nats")
+    await heir.start()
+    assert await orphan.wait() == 0, "it was asked to end, and did"
+    assert heir.is_running
+    await heir.stop()

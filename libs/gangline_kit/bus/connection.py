@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 import ssl
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -41,6 +42,11 @@ class BusConfig(Struct, frozen=True, kw_only=True):
     password: str = ""
     name: str = "gangline"
     ca_file: str = ""
+
+    @property
+    def address(self) -> str:
+        """The URL as it may be shown: without user and password."""
+        return re.sub(r"//[^/@]*@", "//", self.url)
 
 
 class Connection:
@@ -85,8 +91,8 @@ class Connection:
         except (TimeoutError, NatsError, OSError) as error:
             await self._abandon()
             if self._is_refused:
-                raise PermanentError(f"the NATS server at {config.url} refused user {config.user!r}") from error
-            raise TemporaryError(f"no NATS server answers at {config.url}: {error!r}") from error
+                raise PermanentError(f"the NATS server at {config.address} refused user {config.user!r}") from None
+            raise TemporaryError(f"no NATS server answers at {config.address}: {error!r}") from error
         self._inbox = self.client.new_inbox()
         await self.subscribe(f"{self._inbox}.*", self._answer)
         self.generation = 1

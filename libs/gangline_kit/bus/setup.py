@@ -25,13 +25,13 @@ async def ensure(connection: Connection, settings: Mapping[str, Any]) -> None:
     except jetstream.NotFoundError:
         await jetstream.call(connection, f"STREAM.CREATE.{name}", settings)
         return
-    if any(info.config.get(key, _EMPTY.get(key)) != value for key, value in settings.items()):
-        kept: dict[str, Any] = {
-            key: info.config[key] for key in ("storage", "retention", "persist_mode") if key in info.config
-        }
-        await jetstream.call(connection, f"STREAM.UPDATE.{name}", {**info.config, **settings, **kept})
+    changeable = {key: value for key, value in settings.items() if key not in _FIXED}
+    if any(info.config.get(key, _EMPTY.get(key)) != value for key, value in changeable.items()):
+        await jetstream.call(connection, f"STREAM.UPDATE.{name}", {**info.config, **changeable})
 
 
+_FIXED = ("storage", "retention", "persist_mode")
+"""Settings a live stream keeps (and old servers do not know)."""
 _EMPTY: dict[str, Any] = {"max_age": 0, "allow_direct": False, "allow_rollup_hdrs": False, "deny_delete": False}
 """Settings the server leaves out of its answer when they have these values."""
 
