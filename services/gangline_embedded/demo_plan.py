@@ -163,6 +163,8 @@ def _submission(
         "labels": {"trace": "philly", "cluster": job.cluster},
         "attributes": {"run_time_s": round(run_s, 3), "trace_run_s": job.run_s},
     }
+    if job.gpus > NODE_GPUS_MOST:
+        document["topology"] = {"preferred": "rack"}
     wish = WISHES[draw.below(len(WISHES), job.number, "model")]
     if draw.below(100, job.number, "wish") < PERCENT_WITH_MODEL and fits(job.gpus, cluster, wish):
         document["gpu_models"] = [model for model in wish if any(machine.model == model for machine in cluster)]

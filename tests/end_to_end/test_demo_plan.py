@@ -21,7 +21,7 @@ def test_the_usual_plan_has_hundreds_of_jobs_machines_and_several_groups() -> No
     usual = plan()
     assert len(usual.submissions) == 600
     assert len(usual.machines) == 200
-    assert {machine.model for machine in usual.machines} == set(openb.GPU_MEMORY_MIB)
+    assert {machine.model for machine in usual.machines} == openb.MODELS
     assert len(usual.groups) - 1 >= 8
     assert usual.left_out == 0
     assert usual.span_s < 60
