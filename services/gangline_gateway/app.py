@@ -19,6 +19,7 @@ log = logging.getLogger(__name__)
 HEADER_BYTES_MAX = 16 << 10
 KEEPALIVE_S = 75.0
 BACKLOG = 1024
+DOOR = web.AppKey("door", Door)
 
 Ready = Callable[[str], None]
 """Told the address once the gateway listens."""
@@ -53,6 +54,8 @@ def make_app(site: Site, config: Config) -> web.Application:
     desk.document = document_bytes()
     door = Door(desk)
     app = web.Application(middlewares=[door.middleware], client_max_size=most("body_bytes"))
+    app[DOOR] = door
+    site.metrics.before_render(lambda: site.metrics.set("gangline_http_requests_in_flight", door.in_flight))
     for route in ROUTES:
         door.routes[app.router.add_route(route.method, route.template, never_called)] = route
     return app

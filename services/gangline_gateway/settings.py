@@ -6,7 +6,6 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
-from gangline_core.groups import Group
 from gangline_gateway.call import Call
 from gangline_gateway.problems import ProblemError, invalid, wrong_query
 from gangline_wire.fields import join, unknown_field
@@ -18,8 +17,7 @@ from gangline_wire.quantity import kind_name, shown
 T = TypeVar("T", bound=Struct)
 
 ROOT_NAME = "~"
-"""How the root of the group tree, whose path is empty, is written in addresses."""
-INT64_MOST = (1 << 63) - 1
+"""How the root of the group tree is written in addresses; its path is empty, which is understood as well."""
 AMOUNT_MOST = 10**15
 """Largest number in any settings: far beyond any cluster, far below what arithmetic could overflow."""
 
@@ -49,15 +47,17 @@ def read_settings(document: object, kind: type[T]) -> T:
 
 
 def _check_values(value: object, path: str) -> None:
-    """No negative, huge or invisible values anywhere.
+    """No negative (but for levels), huge or invisible values anywhere.
 
     Raises:
         ProblemError: one of them.
     """
     if isinstance(value, bool):
         return
-    if isinstance(value, int) and not 0 <= value <= AMOUNT_MOST and not path.startswith("levels"):
-        raise invalid(path, f"must be from 0 to {AMOUNT_MOST}")
+    if isinstance(value, int):
+        least = -AMOUNT_MOST if path.startswith("level") else 0
+        if not least <= value <= AMOUNT_MOST:
+            raise invalid(path, f"must be from {least} to {AMOUNT_MOST}")
     if isinstance(value, float):
         raise invalid(path, "must be a whole number")
     if isinstance(value, str):
@@ -81,7 +81,7 @@ def group_of(call: Call) -> str:
         ProblemError: no path at all.
     """
     text = call.part("path")
-    if text == ROOT_NAME:
+    if text in ("", ROOT_NAME):
         return ""
     try:
         return group_path(text, most("group_chars"))
@@ -143,14 +143,3 @@ def why_of(call: Call) -> str:
         return visible(call.text("why"), most("why_chars"))
     except WrongValueError as error:
         raise wrong_query("why", str(error)) from None
-
-
-def no_changes_but(before: Group, after: Group, allowed: frozenset[str]) -> None:
-    """Refuse changes of fields that the caller may not change.
-
-    Raises:
-        ProblemError: such a field differs.
-    """
-    for name in Group.__struct_fields__:
-        if name not in allowed and getattr(before, name) != getattr(after, name):
-            raise ProblemError("forbidden", f"A head may not change {name} of its own group.")

@@ -1,19 +1,17 @@
 """How groups, users and their use are shown and changed."""
 
 from gangline_core.groups import Group, User, user_key
+from gangline_core.settings import ADMINISTRATORS_OWN, HEADS_OWN, changed_fields
 from gangline_core.state import State
 from gangline_gateway.access import is_head, leads_above, sees_group, sees_user
 from gangline_gateway.asking import denied
 from gangline_gateway.call import Answer, Call
 from gangline_gateway.problems import ProblemError, invalid, not_found
-from gangline_gateway.settings import etag, group_of, if_version, no_changes_but, read_settings, user_of, why_of
+from gangline_gateway.settings import etag, group_of, if_version, read_settings, user_of, why_of
 from gangline_gateway.spent import gpu_hours, spent
 from gangline_wire.limits import most
 from gangline_wire.requests import Denied, Done, SetGroup, SetUser
 from gangline_wire.views import DoneView, GroupsView, GroupView, UsageLine, UsageView, UserView
-
-HEADS_OWN = frozenset({"user_limit", "version", "path"})
-"""What a head may change of the group it leads; the rest is set from above."""
 
 
 async def list_groups(call: Call) -> GroupsView:
@@ -44,8 +42,8 @@ async def put_group(call: Call) -> Answer:
     settings = read_settings(await call.document(), Group)
     if settings.path != path:
         raise invalid("path", "must be the group of the address")
-    if not caller.is_admin and not leads_above(state, caller, path):
-        no_changes_but(known or Group(path=path), settings, HEADS_OWN)
+    if not caller.is_admin:
+        _check_head(call, known or Group(path=path), settings)
     version = if_version(call)
     request = SetGroup(
         group=settings, by=caller.user, why=why_of(call), if_version=version, dry_run=call.flag("dry_run")
@@ -87,6 +85,9 @@ async def put_user(call: Call) -> Answer:
     settings = read_settings(document, User)
     if settings.name != name or settings.group != group:
         raise invalid("name" if settings.name != name else "group", "must be the one of the address")
+    known = state.kept.users.get(user_key(group, name))
+    if not caller.is_admin and settings.level != (known.level if known else 0):
+        raise ProblemError("forbidden", "Only administrators set levels, which move jobs before those of others.")
     version = if_version(call)
     request = SetUser(user=settings, by=caller.user, why=why_of(call), if_version=version, dry_run=call.flag("dry_run"))
     return _done(call, await call.desk.asker.ask(request), version=version)
@@ -105,6 +106,21 @@ async def get_usage(call: Call) -> UsageView:
         if sees_user(state, caller, group=user.group, user=user.name)
     ]
     return UsageView(at=now, lines=tuple(lines[: most("group_users")]))
+
+
+def _check_head(call: Call, before: Group, after: Group) -> None:
+    """A head divides what its group has; how much that is, and who goes first, is decided above it.
+
+    Raises:
+        ProblemError: it changes more.
+    """
+    changed = changed_fields(before, after)
+    if leads_above(call.state, call.caller, after.path):
+        beyond = changed & set(ADMINISTRATORS_OWN)
+    else:
+        beyond = changed - set(HEADS_OWN)
+    if beyond:
+        raise ProblemError("forbidden", f"A head may not change {', '.join(sorted(beyond))} of this group.")
 
 
 def _line(state: State, used: dict[str, int], *, group: str, user: str) -> UsageLine:

@@ -4,14 +4,13 @@ To write the files of new messages: WRITE_GOLDEN=1 pytest tests/wire/test_golden
 unless its shape is meant to change; then the old file moves to golden/old.
 """
 
-import importlib.util
 import os
 from pathlib import Path
-from types import ModuleType
 from typing import Any, get_args
 
 import msgspec
 import pytest
+from tests.wire import samples
 
 from gangline_core import facts as f
 from gangline_core.fold import HANDLERS
@@ -22,18 +21,6 @@ from gangline_wire.lanes import LANES, PENS, kind_of, stray_facts
 
 HERE = Path(__file__).parent
 GOLDEN = HERE / "golden"
-
-
-def _load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, HERE / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-samples = _load("samples")
 
 
 def _batch(fact: f.Fact) -> Batch:

@@ -1,0 +1,233 @@
+"""Events and logs: in order, once, resumable, ending by themselves, whole to the last byte (cases Q01, Q02)."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+from aiohttp import ClientResponse
+from tests.make import spec
+from tests.services.gateway.conftest import Visitor
+
+from gangline_core.ids import JobId
+from gangline_gateway import output as gateway_output
+from gangline_gateway.logs import TAIL_BYTES_MAX, LastLines
+from gangline_wire import output, subjects
+from gangline_wire.requests import EventLine
+
+
+def put_event(visitor: Visitor, place: str, *, job: int = 1, group: str = "t1", user: str = "una") -> None:
+    line = EventLine(id=place, at=1, event="Running", job=job, group=group, user=user, name="j", message="")
+    visitor.setting.bus.put(
+        "GANGLINE_EVENTS", subjects.event(group, job=job, name="Running"), msgspec.json.encode(line)
+    )
+
+
+async def read_events(response: ClientResponse, count: int) -> list[str]:
+    """Ids of the next events."""
+    ids: list[str] = []
+    async with asyncio.timeout(5):
+        while len(ids) < count:
+            line = (await response.content.readline()).decode().strip()
+            if line.startswith("id: "):
+                ids.append(line.removeprefix("id: "))
+    return ids
+
+
+async def test_events_come_as_they_happen(visitor: Visitor) -> None:
+    put_event(visitor, "1-0")
+    response = await visitor.call("una", "GET", "/v1/events")
+    assert response.headers["Content-Type"].startswith("text/event-stream")
+    for k in range(2, 5):
+        put_event(visitor, f"{k}-0")
+    assert await read_events(response, 3) == ["2-0", "3-0", "4-0"]
+    response.close()
+
+
+async def test_a_stream_goes_on_after_the_last_seen_event(visitor: Visitor) -> None:
+    for k in range(1, 2000):
+        put_event(visitor, f"{k}-0")
+        put_event(visitor, f"{k}-1")
+    response = await visitor.call("una", "GET", "/v1/events", headers={"Last-Event-ID": "1500-0"})
+    assert await read_events(response, 3) == ["1500-1", "1501-0", "1501-1"]
+    response.close()
+    response = await visitor.call("una", "GET", "/v1/events", headers={"Last-Event-ID": "0-0"})
+    assert await read_events(response, 1) == ["1-0"]
+    response.close()
+
+
+async def test_events_of_others_are_not_sent(visitor: Visitor) -> None:
+    response = await visitor.call("una", "GET", "/v1/events", headers={"Last-Event-ID": "0-0"})
+    put_event(visitor, "1-0", group="t2", user="tom")
+    put_event(visitor, "2-0", group="t1", user="vic")
+    put_event(visitor, "3-0", group="t2", user="una")
+    put_event(visitor, "4-0")
+    assert await read_events(response, 1) == ["4-0"]
+    response.close()
+
+
+async def test_events_are_filtered_by_job_and_group(visitor: Visitor) -> None:
+    world = visitor.setting.world
+    job = world.submit(spec(group="t1/a", user="una"))
+    response = await visitor.call("hana", "GET", f"/v1/events?job={job}&group=t1", headers={"Last-Event-ID": "0-0"})
+    put_event(visitor, "1-0", job=7)
+    put_event(visitor, "2-0", job=job, group="t1/a")
+    assert await read_events(response, 1) == ["2-0"]
+    response.close()
+    await visitor.ask("tom", "GET", f"/v1/events?job={job}", status=404)
+    await visitor.ask("una", "GET", "/v1/events?job=x", status=400)
+    await visitor.ask("una", "GET", "/v1/events", status=400, headers={"Last-Event-ID": "yesterday"})
+
+
+# --- logs -----------------------------------------------------------------------------------------------------
+
+
+def write(visitor: Visitor, job: int, text: bytes, *, task: str = "worker-0", end: str = "", offset: int = 0) -> None:
+    subject = subjects.output(job, f"{job}-1-{task}")
+    visitor.setting.bus.put("GANGLINE_OUTPUT", subject, text, output.headers(offset, end=end))
+
+
+def running(visitor: Visitor, **fields: Any) -> JobId:
+    return visitor.setting.world.submit_running(spec(group="t1", user="una", **fields), "n1")
+
+
+def finish(visitor: Visitor, job: JobId) -> None:
+    """The job ends, and whoever follows hears of it."""
+    world = visitor.setting.world
+    names = [task.id for task in world.tasks(job)]
+    world.exit(*names)
+    from gangline_core.facts import GpusEmpty
+
+    visitor.setting.follower.tell("agent.sim", GpusEmpty(tasks=tuple(names)))
+
+
+async def text_of(visitor: Visitor, job: int, query: str = "") -> bytes:
+    response = await visitor.call("una", "GET", f"/v1/jobs/{job}/logs{query}")
+    assert response.status == 200
+    async with asyncio.timeout(20):
+        return await response.read()
+
+
+async def test_logs_after_the_end_are_every_byte(visitor: Visitor) -> None:
+    job = running(visitor)
+    parts = [
+        b"".join(b"%d\n" % k for k in range(1, 1001)),
+        b"\xff\xfe broken",
+        b"x" * 1_000_000,
+        b"no newline at the end",
+    ]
+    for part in parts:
+        write(visitor, job, part)
+    write(visitor, job, b"", end="0")
+    finish(visitor, job)
+    assert await text_of(visitor, job) == b"".join(parts)
+
+
+async def test_a_follower_gets_the_last_byte_and_then_the_end(visitor: Visitor) -> None:
+    job = running(visitor, tasks=2)
+    write(visitor, job, b"one\n")
+    response = await visitor.call("una", "GET", f"/v1/jobs/{job}/logs?follow=true")
+    assert await response.content.readline() == b"one\n"
+    write(visitor, job, b"two\n", end="0")
+    assert await response.content.readline() == b"two\n"
+    finish(visitor, job)
+    write(visitor, job, b"late\n", task="worker-1", end="0")
+    async with asyncio.timeout(5):
+        assert await response.read() == b"late\n"
+
+
+async def test_a_follower_of_one_task_ends_with_it(visitor: Visitor) -> None:
+    job = running(visitor, tasks=2)
+    response = await visitor.call("una", "GET", f"/v1/jobs/{job}/logs?follow=1&task=worker-1")
+    write(visitor, job, b"other\n")
+    write(visitor, job, b"mine\n", task="worker-1", end="3")
+    async with asyncio.timeout(5):
+        assert await response.read() == b"mine\n"
+
+
+async def test_logs_of_a_job_that_never_ran_are_empty(visitor: Visitor) -> None:
+    job = visitor.setting.world.submit(spec(group="t1", user="una"))
+    visitor.setting.world.cancel(job)
+    assert await text_of(visitor, job, "?follow=true") == b""
+
+
+async def test_a_running_job_without_follow_gives_what_is_there(visitor: Visitor) -> None:
+    job = running(visitor)
+    write(visitor, job, b"so far")
+    assert await text_of(visitor, job) == b"so far"
+
+
+async def test_output_that_was_lost_is_said_to_be_missing(visitor: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gateway_output, "LATE_S_MAX", 0.05)
+    job = running(visitor)
+    write(visitor, job, b"begun\n", offset=0)
+    finish(visitor, job)
+    text = await text_of(visitor, job)
+    assert text.startswith(b"begun\n")
+    assert b"did not arrive" in text
+
+
+async def test_what_is_no_longer_kept_at_the_beginning_is_said(visitor: Visitor) -> None:
+    job = running(visitor)
+    write(visitor, job, b"rest\n", offset=1234, end="0")
+    finish(visitor, job)
+    assert await text_of(visitor, job) == b"[gangline: the first 1234 bytes are no longer kept]\nrest\n"
+
+
+async def test_the_last_lines_hold_the_error(visitor: Visitor) -> None:
+    job = running(visitor)
+    for k in range(900):
+        write(visitor, job, b"x" * 2000 + b"%d\n" % k)
+    write(visitor, job, b"Error: it broke\n", end="1")
+    finish(visitor, job)
+    text = await text_of(visitor, job, "?tail=3")
+    assert text.splitlines()[-1] == b"Error: it broke"
+    assert len(text.splitlines()) == 3
+    assert await text_of(visitor, job, "?tail=0") == b""
+
+
+async def test_a_follower_with_tail_goes_on_from_there(visitor: Visitor) -> None:
+    job = running(visitor)
+    write(visitor, job, b"1\n2\n3\n")
+    response = await visitor.call("una", "GET", f"/v1/jobs/{job}/logs?tail=1&follow=true")
+    assert await response.content.readline() == b"3\n"
+    write(visitor, job, b"4\n", end="0")
+    finish(visitor, job)
+    async with asyncio.timeout(5):
+        assert await response.read() == b"4\n"
+
+
+@pytest.mark.parametrize("task", ["2-1-worker-0", "moon-0", "worker", "worker-x", "*", ">", "1-1-moon-0"])
+async def test_only_tasks_of_the_job_can_be_asked_for(visitor: Visitor, task: str) -> None:
+    job = running(visitor)
+    assert job == 1
+    problem = await visitor.ask("una", "GET", f"/v1/jobs/{job}/logs?task={task}", status=400)
+    assert problem["code"] == "invalid_query"
+
+
+@pytest.mark.parametrize(
+    ("chunks", "count", "expected"),
+    [
+        ([b"a\nb\nc\n"], 2, b"b\nc\n"),
+        ([b"a\nb\nc"], 2, b"b\nc"),
+        ([b"a", b"b\n", b"c"], 1, b"c"),
+        ([b"a\n", b"b\n"], 5, b"a\nb\n"),
+        ([b"a\n\n\n"], 2, b"\n\n"),
+        ([b""], 3, b""),
+        ([b"a\r\nb\r\n"], 1, b"b\r\n"),
+    ],
+)
+def test_last_lines_are_exact(chunks: list[bytes], count: int, expected: bytes) -> None:
+    lines = LastLines(count)
+    for chunk in chunks:
+        lines.add(chunk)
+    assert lines.text() == expected
+
+
+def test_an_endless_line_is_cut_at_its_front() -> None:
+    lines = LastLines(1)
+    for _ in range(3):
+        lines.add(b"x" * (TAIL_BYTES_MAX // 2))
+    lines.add(b"END\n")
+    assert lines.text().endswith(b"xEND\n")
+    assert lines.text().startswith(b"[gangline: only the last")
