@@ -167,7 +167,7 @@ async def watch(site: Site) -> None:
     """Notice what the service cannot go on without, how late the loop runs, and how full the log is; for ever.
 
     Raises:
-        PermanentError: the bus or the fold is beyond repair, or a background task failed.
+        PermanentError: bus or fold are beyond repair, a background task failed, or the parent process is gone.
     """
     looked_s = -FILL_LOOK_S
     while True:
@@ -175,6 +175,8 @@ async def watch(site: Site) -> None:
         await site.clock.sleep(WATCH_S)
         now_s = site.clock.monotonic_s()
         site.metrics.set("gangline_loop_lag_seconds", max(0.0, now_s - before_s - WATCH_S))
+        if site.config.parent_pid and os.getppid() != site.config.parent_pid:
+            raise PermanentError("the platform that started this service is gone")
         site.bus.connection.check()
         site.follower.check()
         site.tasks.check()

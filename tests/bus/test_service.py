@@ -104,7 +104,7 @@ async def start(server: NatsServer) -> AsyncIterator[Start]:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-c",
-            PROGRAM.format(run=f"service_run.{run}" if "." in run else run, exit_s_max=exit_s_max),
+            PROGRAM.format(run=run, exit_s_max=exit_s_max),
             env=environ | {f"GANGLINE_{key.upper()}": value for key, value in own.items()},
             stderr=asyncio.subprocess.PIPE,
         )
@@ -186,6 +186,12 @@ async def test_a_service_refuses_to_go_on_with_a_log_that_was_made_anew(start: S
     code, log, _ = await service.end()
     assert code == 1
     assert "cannot be followed any more" in log
+
+
+async def test_a_service_ends_when_the_platform_that_started_it_is_gone(start: Start) -> None:
+    code, log, _ = await (await start("calm", parent_pid="1")).end()
+    assert code == 1
+    assert "the platform that started this service is gone" in log
 
 
 async def test_an_unknown_setting_ends_the_start_and_names_the_nearest_known_one(start: Start) -> None:
