@@ -71,7 +71,7 @@ def finish_if_empty(state: State, job_id: JobId, step: Step) -> None:
         outcome=None,
         sizes={},
         ended_ms=0 if requeued else step.at,
-        queued_ms=step.at,
+        queued_ms=step.at if requeued else job.queued_ms,
         exit_code=0 if outcome == Outcome.SUCCEEDED else job.exit_code,
         preemptions=job.preemptions + (1 if preempted else 0),
     )
