@@ -23,7 +23,7 @@ from gangline_kit.config import KitConfig
 from gangline_kit.errors import PermanentError
 from gangline_kit.ids import SystemIds
 from gangline_kit.nats_server import NatsServer, NatsUser
-from gangline_kit.service import Site, connect, open_site
+from gangline_kit.service import Site, connect, open_site, watch
 from gangline_kit.tasks import Tasks
 from gangline_wire.connection import make_private_folder
 from gangline_wire.streams import BUCKETS, SNAPSHOTS, STREAMS
@@ -200,6 +200,7 @@ class Platform:
                 place = dataclasses.replace(place, bus=bus)
             self.sites.append(place)
             self._tasks.spawn(_run(room, place), name=room.name)
+        self._tasks.spawn(watch(site), name="watch")
         # Rooms end before their connections do.
         self._stack.push_async_callback(self._tasks.close)
 
