@@ -1,104 +1,207 @@
-"""When room is expected to come back: by time limits, else by estimates, else nobody knows."""
+"""When will waiting jobs start, if they go in today's order? A forward simulation of room that comes back.
 
-import numpy as np
+Room is counted per GPU model (and CPUs for jobs without GPUs), not per node: what fragmentation, topology and backfill
+do is not foreseen. It is simulated twice, with every job's soonest and with its latest end; the two starts are the
+range. A job behind one whose end nobody knows has no expected start.
+"""
 
-from gangline_core.capacity import Ints, Layout, Room
-from gangline_core.facts import TaskPlacement
-from gangline_core.holdings import as_lines, give_lines, lines_of, task_lines
-from gangline_core.ids import TaskId
-from gangline_core.job import Job, Task, TaskState
-from gangline_core.spec import JobSpec
-from gangline_core.state import State
+import heapq
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-UNKNOWN_MS = 1 << 62
-"""Stands for an end that nobody knows."""
+from msgspec import Struct
 
+from gangline_core.ids import JobId
+from gangline_core.job import Job
+from gangline_core.quota import JOBS, Ledger, holders, job_amounts, minimum_sizes, smallest_size
+from gangline_core.run_times import Basis, RunTimes, Span
+from gangline_core.spec import GPU_MILLI
+from gangline_core.state import State, count, task_amounts
 
-def run_ms(spec: JobSpec) -> int | None:
-    """How long a job may or is expected to run; None when nobody knows."""
-    seconds = spec.time_limit_s or spec.estimate_s
-    return seconds * 1000 if seconds else None
-
-
-def expected_end_ms(task: Task, job: Job) -> int:
-    """When a task is expected to give its room back."""
-    if task.state == TaskState.LOST:
-        return UNKNOWN_MS
-    if task.state == TaskState.EXITED:
-        return task.exited_ms
-    if task.stop:
-        return task.stop_ms + job.spec.grace_s * 1000
-    length = run_ms(job.spec)
-    return UNKNOWN_MS if length is None else (task.started_ms or task.placed_ms) + length
+CPU = "cpu"
+"""The class of room for jobs without GPUs."""
 
 
-class Forecast:
-    """The room of a pool at later times, as one round sees it."""
+class Start(Struct, frozen=True):
+    """When a job is expected to start: a range in ms, and the weakest thing it rests on."""
 
-    def __init__(self, state: State, settled: Room, *, leaving: set[TaskId]) -> None:
-        """`settled` is the room with all claims settled; tasks `leaving` are already counted as gone in it."""
-        self._settled = settled
-        layout = settled.layout
-        self._ends, self._lines = _tenants(state, layout)
-        if leaving:
-            self._drop(state, layout, leaving)
-        order = np.argsort(self._ends, kind="stable")
-        self._ends, self._lines = self._ends[order], self._lines[order]
-
-    def add(self, placed: list[tuple[TaskPlacement, int]]) -> None:
-        """Tasks placed in this round and when they are expected to end."""
-        layout = self._settled.layout
-        lines = [task_lines(layout, place) for place, _ in placed]
-        ends = [end for (_, end), own in zip(placed, lines, strict=True) for _ in own]
-        self._lines = np.concatenate([self._lines, as_lines(layout, [line for own in lines for line in own])])
-        self._ends = np.concatenate([self._ends, np.array(ends, dtype=np.int64)])
-        order = np.argsort(self._ends, kind="stable")
-        self._ends, self._lines = self._ends[order], self._lines[order]
-
-    def times(self) -> Ints:
-        """All times at which room comes back, ascending."""
-        return np.unique(self._ends)
-
-    def at(self, time: int) -> Room:
-        """The room when everything expected to end by then has ended."""
-        room = self._settled.copy()
-        give_lines(room, self._lines[: int(np.searchsorted(self._ends, time, side="right"))])
-        return room
-
-    def _drop(self, state: State, layout: Layout, leaving: set[TaskId]) -> None:
-        """Leave out tasks that are counted as gone already, by taking their lines out again."""
-        for task in sorted(leaving):
-            known = state.kept.tasks.get(task)
-            if known is None:
-                continue
-            end = expected_end_ms(known, state.kept.jobs[known.job])
-            lines = lines_of(layout, [known])
-            self._lines = np.concatenate([self._lines, -_only_amounts(lines)])
-            self._ends = np.concatenate([self._ends, np.full(len(lines), end, dtype=np.int64)])
+    soonest_ms: int
+    latest_ms: int
+    basis: Basis
 
 
-def _only_amounts(lines: Ints) -> Ints:
-    """Lines whose place stays positive when the whole is negated."""
-    turned = lines.copy()
-    turned[:, :2] *= -1
-    return turned
+class Ask(Struct, frozen=True):
+    """What a waiting job needs: one of these classes, so much of it, for so long."""
+
+    job: JobId
+    classes: tuple[str, ...]
+    amount: int
+    span: Span | None
 
 
-def _tenants(state: State, layout: Layout) -> tuple[Ints, Ints]:
-    """Expected ends and lines of all tasks on the layout's nodes; only nodes that changed are read again."""
-    for row in sorted(layout.stale):
-        node = layout.nodes[row].id
-        ends: list[int] = []
-        lines: list[list[int]] = []
-        for name in sorted(state.node_tasks.get(node, {})):
-            task = state.kept.tasks[name]
-            job = state.kept.jobs.get(task.job)
-            own = task_lines(layout, task)
-            lines.extend(own)
-            ends.extend([UNKNOWN_MS if job is None else expected_end_ms(task, job)] * len(own))
-        layout.tenants[row] = (np.array(ends, dtype=np.int64), as_lines(layout, lines))
-    layout.stale.clear()
-    if not layout.tenants:
-        return np.zeros(0, dtype=np.int64), as_lines(layout, [])
-    parts = [layout.tenants[row] for row in range(len(layout.nodes))]
-    return np.concatenate([ends for ends, _ in parts]), np.concatenate([lines for _, lines in parts])
+class Release(Struct, frozen=True):
+    """What a live job gives back when it ends."""
+
+    amounts: dict[str, int]
+    """By class."""
+    span: Span | None
+
+
+class Pile:
+    """Room of one class through time."""
+
+    def __init__(self, free: int, now: int) -> None:
+        """So much free now."""
+        self.free = free
+        self.now = now
+        self.returns: list[tuple[int, int]] = []
+        """(time, amount) of what comes back, soonest first."""
+
+    def give_back(self, at: int, amount: int) -> None:
+        """So much comes back then."""
+        heapq.heappush(self.returns, (at, amount))
+
+    def take(self, amount: int) -> int | None:
+        """When this much can be taken, which it then is; None when it never can."""
+        now, free = self.now, self.free
+        popped: list[tuple[int, int]] = []
+        while self.returns and (free < amount or self.returns[0][0] <= now):
+            at, returned = heapq.heappop(self.returns)
+            popped.append((at, returned))
+            now, free = max(now, at), free + returned
+        if free < amount:
+            # A job that can never have its room does not stand in the way of those that can.
+            for entry in popped:
+                heapq.heappush(self.returns, entry)
+            return None
+        self.now, self.free = now, free - amount
+        return now
+
+
+def pool_forecast(
+    state: State, pool: str, jobs: Sequence[Job], *, times: RunTimes, now: int
+) -> dict[JobId, Start | None]:
+    """Expected starts of the pool's waiting jobs that may go, given in their order."""
+    free = free_by_class(state, pool)
+    releases = [_release(state, state.kept.jobs[job], times, now) for job in sorted(state.live.get(pool, {}))]
+    largest_card = max((gpu.memory_mib for node in state.nodes_of(pool) for gpu in node.gpus), default=1)
+    asks = [_ask(job, times, largest_card) for job in jobs]
+    return simulate(free, releases, asks, now)
+
+
+def limit_forecast(state: State, jobs: Sequence[Job], *, times: RunTimes, now: int) -> dict[JobId, Start | None]:
+    """Expected starts of jobs that limits keep out, in their order: when what the holder uses comes back.
+
+    Only the nearest broken limit is looked at, so a start is a moment before which it will not be.
+    """
+    ledger = Ledger(state)
+    free: dict[str, int] = {}
+    watched: dict[str, dict[str, str]] = {}
+    asks: list[Ask] = []
+    for job in jobs:
+        amounts = job_amounts(job.spec, minimum_sizes(job.spec))
+        broken = next(ledger.broken(job, amounts), None)
+        if broken is not None:
+            rung, dimension, used, needed = broken
+            name = f"{rung.holder}|{dimension}"
+            free[name] = rung.limit[dimension] - used
+            watched.setdefault(rung.holder, {})[dimension] = name
+            asks.append(Ask(job=job.id, classes=(name,), amount=needed, span=times.whole(job.spec)))
+    releases = [_release_of_holders(state, job, watched, times, now) for job in state.live_jobs()] if asks else []
+    return simulate(free, releases, asks, now)
+
+
+def simulate(
+    free: Mapping[str, int], releases: Iterable[Release], asks: Sequence[Ask], now: int
+) -> dict[JobId, Start | None]:
+    """Starts by list scheduling: every job takes its room as soon as the jobs before it in its class have theirs."""
+    releases = list(releases)
+    known = [release.span.basis for release in releases if release.span is not None]
+    soonest = _run(free, releases, asks, now, lambda span: span.soonest_ms)
+    latest = _run(free, releases, asks, now, lambda span: span.latest_ms)
+    basis = min(known, default=Basis.LIMIT)
+    starts: dict[JobId, Start | None] = {}
+    for ask in asks:
+        early, late = soonest[ask.job], latest[ask.job]
+        starts[ask.job] = None if early is None or late is None else Start(min(early, late), late, basis)
+        basis = min(basis, ask.span.basis) if ask.span is not None else basis
+    return starts
+
+
+def free_by_class(state: State, pool: str) -> dict[str, int]:
+    """Free room of the pool's working nodes: thousandths by GPU model (lower case) and of CPUs."""
+    room = state.room(pool)
+    layout, works = room.layout, room.layout.works
+    free = {CPU: int(room.cpu[works].clip(min=0).sum())}
+    for number, kind in enumerate(layout.kinds):
+        milli = int(room.milli[(layout.kind == number) & works[:, None]].clip(min=0).sum())
+        free[kind.model] = free.get(kind.model, 0) + milli
+    return free
+
+
+def _run(
+    free: Mapping[str, int], releases: Sequence[Release], asks: Sequence[Ask], now: int, length: Callable[[Span], int]
+) -> dict[JobId, int | None]:
+    piles = {name: Pile(amount, now) for name, amount in free.items()}
+    for release in releases:
+        if release.span is not None:
+            for name, amount in release.amounts.items():
+                if name in piles:
+                    piles[name].give_back(now + length(release.span), amount)
+    starts: dict[JobId, int | None] = {}
+    for ask in asks:
+        pile = _best_pile(piles, ask)
+        start = starts[ask.job] = pile.take(ask.amount) if pile else None
+        if pile and start is not None and ask.span is not None:
+            pile.give_back(start + length(ask.span), ask.amount)
+    return starts
+
+
+def _best_pile(piles: Mapping[str, Pile], ask: Ask) -> Pile | None:
+    """The class in which the job gets its room first; among those where it must wait, the one with most free."""
+    open_to = [piles[name] for name in (ask.classes or tuple(piles)) if name in piles and (ask.classes or name != CPU)]
+    ready = [pile for pile in open_to if pile.free >= ask.amount]
+    if ready:
+        return min(ready, key=lambda pile: pile.now)
+    return max(open_to, key=lambda pile: pile.free + sum(amount for _, amount in pile.returns[:64]), default=None)
+
+
+def _ask(job: Job, times: RunTimes, largest_card: int) -> Ask:
+    span = times.whole(job.spec)
+    gpu_milli, models = 0, tuple[str, ...]()
+    for role in job.spec.roles:
+        need = role.resources
+        if need.wants_gpu:
+            milli = need.gpu_milli or -(-need.gpu_memory_mib * GPU_MILLI // largest_card)
+            gpu_milli += smallest_size(role) * milli
+            models = models or tuple(model.lower() for model in need.gpu_models)
+    if gpu_milli:
+        return Ask(job=job.id, classes=models, amount=gpu_milli, span=span)
+    cpu_milli = sum(smallest_size(role) * role.resources.cpu_milli for role in job.spec.roles)
+    return Ask(job=job.id, classes=(CPU,), amount=cpu_milli, span=span)
+
+
+def _release(state: State, job: Job, times: RunTimes, now: int) -> Release:
+    amounts: dict[str, int] = {CPU: 0}
+    for task in state.tasks_of(job):
+        amounts[CPU] += task.cpu_milli
+        if task.gpu_model:
+            model = task.gpu_model.lower()
+            amounts[model] = amounts.get(model, 0) + task.gpu_milli
+    return Release(amounts=amounts, span=times.remaining(job, now))
+
+
+def _release_of_holders(
+    state: State, job: Job, watched: Mapping[str, Mapping[str, str]], times: RunTimes, now: int
+) -> Release:
+    """What the job gives back to the limits watched: by holder and dimension, the name of their class."""
+    used: dict[str, int] = {JOBS: 1}
+    for task in state.tasks_of(job):
+        for dimension, amount in task_amounts(task).items():
+            count(used, dimension.lower(), amount)
+    amounts = {
+        name: used[dimension]
+        for holder in holders(job.spec.group, job.spec.user)
+        for dimension, name in watched.get(holder, {}).items()
+        if dimension in used
+    }
+    return Release(amounts=amounts, span=times.remaining(job, now))

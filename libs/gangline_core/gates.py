@@ -97,7 +97,7 @@ class Gate:
         if job.spec.after and (reason := dependency_reason(self._state, job.spec.after)) is not None:
             return reason
         if job.spec.not_before_ms > now:
-            return Reason(ReasonCode.NOT_BEFORE, {"not_before": job.spec.not_before_ms})
+            return Reason(ReasonCode.NOT_BEFORE, {"not_before_ms": job.spec.not_before_ms})
         if self._state.kept.exhausted and (reason := self._budget_reason(job, now)) is not None:
             return reason
         if job.id in self._state.kept.claims:

@@ -1,5 +1,7 @@
 """Why a job waits, was refused, or ended: a closed enumeration, each code with its numbers and one sentence."""
 
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from enum import StrEnum
 
 from msgspec import Struct
@@ -72,7 +74,7 @@ SENTENCES: dict[ReasonCode, str] = {
     ReasonCode.SUSPENDED: "Suspended by {by}.",
     ReasonCode.DEPENDENCY: "Waits for job {job} to end.",
     ReasonCode.DEPENDENCY_FAILED: "Job {job}, which had to succeed first, {state}.",
-    ReasonCode.NOT_BEFORE: "May not start before {not_before}.",
+    ReasonCode.NOT_BEFORE: "May not start before {not_before_ms}.",
     ReasonCode.GROUP_LIMIT: "Group {group} uses {used} of {limit} {dimension}; the job needs {needed} more.",
     ReasonCode.USER_LIMIT: "User {user} uses {used} of {limit} {dimension}; the job needs {needed} more.",
     ReasonCode.BUDGET_EXHAUSTED: "The budget of group {group} is used up: {used} of {budget} GPU-hours.",
@@ -131,7 +133,9 @@ HINTS: dict[ReasonCode, str] = {
     ReasonCode.DEPENDENCY_FAILED: "Submit it again without the dependency, or re-run that job first.",
     ReasonCode.GROUP_LIMIT: "Wait for the group's own jobs, ask for less, or ask the group's head for more quota.",
     ReasonCode.USER_LIMIT: "Wait for your own jobs, ask for less, or ask the group's head for more quota.",
+    ReasonCode.NOT_BEFORE: "Submit it again without a begin time to let it start earlier.",
     ReasonCode.BUDGET_EXHAUSTED: "Ask the administrator to raise the budget (`gangline quota set`).",
+    ReasonCode.NOT_YET_CONSIDERED: "See what goes before it with `gangline queue`.",
     ReasonCode.INSUFFICIENT_GPUS: "Ask for fewer GPUs, accept more models, or wait.",
     ReasonCode.FRAGMENTED_GPUS: "Split the role into smaller tasks, or wait for a node to empty.",
     ReasonCode.INSUFFICIENT_GPU_MEMORY: "Ask for less memory or a larger GPU model.",
@@ -141,10 +145,22 @@ HINTS: dict[ReasonCode, str] = {
     ReasonCode.TOPOLOGY: "Make the level preferred instead of required, or wait.",
     ReasonCode.NO_ELIGIBLE_NODE: "Check the node selector and tolerations, or see `gangline nodes`.",
     ReasonCode.RESERVED: "Give a shorter time limit so that it can be backfilled.",
+    ReasonCode.WAITING_FOR_VICTIMS: "It starts by itself as soon as they are gone.",
+    ReasonCode.PLACEMENT_VOIDED: "Nothing to do: the next round looks at it again.",
     ReasonCode.NEVER_FITS_NODE: "Split the role into more, smaller tasks.",
+    ReasonCode.NEVER_FITS_CLUSTER: "Ask for less, or use another pool.",
+    ReasonCode.NEVER_FITS_MODEL: "Accept more GPU models, or see what there is with `gangline nodes`.",
+    ReasonCode.NEVER_FITS_TOPOLOGY: "Make the level preferred instead of required, or ask for a wider one.",
     ReasonCode.NEVER_FITS_LIMIT: "Ask for less, or ask for a higher limit.",
     ReasonCode.UNKNOWN_GROUP: "See the groups with `gangline quota`.",
+    ReasonCode.UNKNOWN_USER: "Ask the group's head or an administrator to add the user.",
+    ReasonCode.UNKNOWN_POOL: "See the pools with `gangline policy`.",
+    ReasonCode.UNKNOWN_LEVEL: "See the levels with `gangline policy`.",
+    ReasonCode.UNKNOWN_DEPENDENCY: "Check the number with `gangline show {job}`.",
     ReasonCode.NAME_TAKEN: "Choose another name, or cancel the other job.",
+    ReasonCode.QUEUE_FULL: "Wait until some of these jobs have ended, or cancel some.",
+    ReasonCode.SUBMIT_RATE: "Wait a minute; jobs of one batch count one by one.",
+    ReasonCode.TIME_LIMIT_TOO_LONG: "Give a shorter time limit, and save checkpoints to go on from.",
 }
 """What the reader can do about it, where there is something to do."""
 
@@ -158,9 +174,25 @@ class _Blank(dict[str, int | str]):
 
 def sentence(reason: Reason) -> str:
     """The reason as one English sentence."""
-    return SENTENCES[reason.code].format_map(_Blank(reason.numbers))
+    return SENTENCES[reason.code].format_map(_Blank(_readable(reason.numbers)))
 
 
 def hint(reason: Reason, *, job: int) -> str:
     """What the user can do, or an empty string."""
     return HINTS.get(reason.code, "").format_map(_Blank({**reason.numbers, "id": job}))
+
+
+def utc(at_ms: int) -> str:
+    """A moment as people read it: "2026-03-01 09:30:00 UTC"."""
+    try:
+        return f"{datetime.fromtimestamp(at_ms // 1000, tz=UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except (ValueError, OverflowError, OSError):
+        return f"{at_ms} ms after 1970"
+
+
+def _readable(numbers: Mapping[str, int | str]) -> dict[str, int | str]:
+    """The numbers with moments (every name that ends in _ms) as dates."""
+    return {
+        name: utc(number) if name.endswith("_ms") and isinstance(number, int) else number
+        for name, number in numbers.items()
+    }

@@ -1,0 +1,85 @@
+"""Which nodes cannot take a task right now, counted by the first cause found on each."""
+
+from collections.abc import Mapping
+
+from gangline_core.capacity import matches, tolerates
+from gangline_core.cluster import Gpu, Node, NodeUse
+from gangline_core.spec import GPU_MILLI, JobSpec, Resources
+from gangline_core.state import State
+
+
+def rejected_nodes(state: State, spec: JobSpec, need: Resources) -> tuple[dict[str, int], int]:
+    """Nodes of the job's pool that cannot take one such task, by cause; and how many could take one."""
+    causes: dict[str, int] = {}
+    open_nodes = 0
+    models = {model.lower() for model in need.gpu_models}
+    for node in state.kept.nodes.values():
+        if node.pool == spec.pool:
+            cause = _node_cause(node, spec) or _room_cause(node, state.use[node.id], need, models)
+            if cause:
+                causes[cause] = causes.get(cause, 0) + 1
+            else:
+                open_nodes += 1
+    return dict(sorted(causes.items(), key=lambda entry: (-entry[1], entry[0]))), open_nodes
+
+
+def _node_cause(node: Node, spec: JobSpec) -> str:
+    """Why the node takes nothing of this job, whatever is free on it."""
+    if node.lost:
+        return "lost"
+    if node.drained:
+        return "drained"
+    if node.problem:
+        return "sick"
+    if not matches(node, spec.node_selector):
+        return "labels do not match"
+    if not tolerates(node, spec.tolerations):
+        return "taint not tolerated"
+    return ""
+
+
+def _room_cause(node: Node, use: NodeUse, need: Resources, models: set[str]) -> str:
+    """What is too little on the node for one task."""
+    if need.wants_gpu:
+        cause = _gpu_cause(node, use, need, models)
+        if cause:
+            return cause
+    if use.cpu_milli + need.cpu_milli > node.cpu_milli:
+        return "not enough CPUs free"
+    if use.memory_mib + need.memory_mib > node.memory_mib:
+        return "not enough memory free"
+    if not _has_devices(node.devices, use.devices, need.devices):
+        return "not enough devices free"
+    return ""
+
+
+def _gpu_cause(node: Node, use: NodeUse, need: Resources, models: set[str]) -> str:
+    if not node.gpus:
+        return "no GPUs"
+    right = [gpu for gpu in node.gpus if not models or gpu.model.lower() in models]
+    if not right:
+        return "other GPU model"
+    large = [gpu for gpu in right if gpu.memory_mib >= need.gpu_memory_mib]
+    if not large:
+        return "not enough GPU memory"
+    healthy = [gpu for gpu in large if gpu.healthy]
+    if need.whole_gpus:
+        if len(large) < need.whole_gpus:
+            return "not so many GPUs"
+        free = sum(use.gpu_milli[gpu.index] == 0 and use.gpu_memory_mib[gpu.index] == 0 for gpu in healthy)
+        if free >= need.whole_gpus:
+            return ""
+        return "not enough GPUs free" if len(healthy) >= need.whole_gpus else "GPUs failed"
+    if any(_has_share(gpu, use, need) for gpu in healthy):
+        return ""
+    return "not enough of one GPU free" if healthy else "GPUs failed"
+
+
+def _has_share(gpu: Gpu, use: NodeUse, need: Resources) -> bool:
+    milli = need.gpu_milli or need.gpu_memory_mib * GPU_MILLI // gpu.memory_mib
+    memory = need.gpu_memory_mib or gpu.memory_mib * need.gpu_milli // GPU_MILLI
+    return use.gpu_milli[gpu.index] + milli <= GPU_MILLI and use.gpu_memory_mib[gpu.index] + memory <= gpu.memory_mib
+
+
+def _has_devices(total: Mapping[str, int], used: Mapping[str, int], need: Mapping[str, int]) -> bool:
+    return all(used.get(name, 0) + amount <= total.get(name, 0) for name, amount in need.items())
