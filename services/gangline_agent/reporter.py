@@ -128,8 +128,8 @@ class Reporter:
             self.runner.start(order)
         for name in names:
             self.placed.pop(name, None)
-        # What just began or ended at once belongs into the same message.
-        return decide(tasks, known, dict.fromkeys((*names, *self._next()))).facts
+        # What just began, or ended at once, belongs into the same message.
+        return decide(tasks, known, names).facts
 
     def _next(self) -> list[TaskId]:
         """The next tasks to look at, at most so many."""
