@@ -10,9 +10,9 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from types import ModuleType
 from typing import TypeVar
 
+from gangline_kit import loop
 from gangline_kit.bus import Bus, BusConfig
 from gangline_kit.clock import Clock, SystemClock
 from gangline_kit.config import ConfigError, KitConfig, load_kit
@@ -39,12 +39,6 @@ FILL_ALARM = 0.8
 """From this share of its limit on the log is nearly full and says so."""
 
 T = TypeVar("T")
-
-uvloop: ModuleType | None
-try:
-    import uvloop
-except ImportError:  # not on every system
-    uvloop = None
 
 
 @dataclass(frozen=True)
@@ -98,15 +92,14 @@ def run_service(name: str, run: Run, config: KitConfig | None = None) -> None:
         sys.exit(f"gangline-{name}: {error}")
     setup_logging(settings.log_level)
     code = 0
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop if uvloop is not None else None) as runner:
-        try:
-            runner.run(serve(name, run, settings))
-        except (PermanentError, TemporaryError) as error:
-            log.critical("gangline-%s ends: %s", name, error)
-            code = 1
-        except BaseExceptionGroup as errors:
-            log.critical("gangline-%s ends", name, exc_info=errors)
-            code = 1
+    try:
+        loop.run(serve(name, run, settings))
+    except (PermanentError, TemporaryError) as error:
+        log.critical("gangline-%s ends: %s", name, error)
+        code = 1
+    except BaseExceptionGroup as errors:
+        log.critical("gangline-%s ends", name, exc_info=errors)
+        code = 1
     if code:
         # Threads of exporters and resolvers must not hold a failed process up.
         logging.shutdown()
@@ -121,21 +114,21 @@ async def serve(name: str, run: Run, config: KitConfig) -> None:
         PermanentError: the bus or the log cannot be used any more (perhaps in a group).
     """
     stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
+    running = asyncio.get_running_loop()
 
     def stop() -> None:
         if not stopping.is_set():
-            loop.call_later(EXIT_S_MAX, _give_up, name)
+            running.call_later(EXIT_S_MAX, _give_up, name)
         stopping.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop)
+        running.add_signal_handler(number, stop)
     try:
         async with open_site(name, config) as site:
             await run_until(site, run, stopping)
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(number)
+            running.remove_signal_handler(number)
 
 
 def _give_up(name: str) -> None:

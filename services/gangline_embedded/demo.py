@@ -25,6 +25,7 @@ from gangline_embedded.demo_report import notes, read_log, replay_log, tell_end,
 from gangline_embedded.demo_submit import PATIENCE, Answers, set_up, submit_all
 from gangline_embedded.demo_watch import Watch
 from gangline_embedded.platform import Platform
+from gangline_kit import loop
 from gangline_kit.clock import Clock, SystemClock
 from gangline_kit.errors import PermanentError, TemporaryError
 from gangline_kit.ids import SystemIds
@@ -48,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.jobs < 1 or options.nodes < 3 or options.speed <= 0:
         parser.error("--jobs must be at least 1, --nodes at least 3, --speed above 0")
     try:
-        return asyncio.run(_Demo(options).run())
+        return loop.run(_Demo(options).run())
     except (PermanentError, TemporaryError, ClientError) as error:
         sys.stderr.write(f"gangline demo: {error}\n")
         return 1

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from gangline_embedded.config import PlatformConfig
 from gangline_embedded.platform import Platform
+from gangline_kit import loop
 from gangline_kit.errors import PermanentError, TemporaryError
 from gangline_kit.service import setup_logging
 from gangline_wire.connection import Connection, data_folder, write_connection
@@ -28,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     setup_logging(options.log_level)
     try:
-        return asyncio.run(_up(options))
+        return loop.run(_up(options))
     except (PermanentError, TemporaryError) as error:
         print(f"gangline up: {error}", file=sys.stderr)  # noqa: T201 - the command's own words
         return 1
