@@ -92,6 +92,7 @@ class Transport:
         if self._session is not None:
             await self._session.close()
             self._session = None
+            await asyncio.sleep(0)  # sockets are let go in the loop's next turn, which may be its last
 
     async def call(self, call: Call) -> Answer:
         """The good answer to the call, after as many tries as allowed.

@@ -11,7 +11,7 @@ from gangline_client.session import Session, find_job
 from gangline_client.table import tame
 from gangline_wire.requests import EventLine
 
-ENDING_EVENTS = frozenset({"Finished", "Succeeded", "Failed", "Cancelled", "TimedOut", "Lost"})
+ENDING_EVENTS = frozenset({"Succeeded", "Failed", "Cancelled", "TimedOut", "Lost"})
 
 
 async def events(session: Session, args: Namespace) -> int:

@@ -5,6 +5,7 @@ from argparse import Namespace
 from gangline_client import quantities as q
 from gangline_client.client import ENDED_STATES
 from gangline_client.commands.documents import pairs
+from gangline_client.console import Format
 from gangline_client.paths import JobQuery
 from gangline_client.session import Session, emit
 from gangline_client.table import Cell, Column, Row
@@ -65,7 +66,7 @@ def _table(session: Session, jobs: list[v.JobView], *, every_state: bool) -> Non
             "No jobs." if every_state else "No unfinished jobs; `gangline show --all` lists ended ones too."
         )
         return
-    wide = session.console.format == "wide"
+    wide = session.console.format is Format.WIDE
     columns = (*COLUMNS[:-1], *WIDE, COLUMNS[-1]) if wide else COLUMNS
     session.console.table(columns, [_row(job, wide=wide, now_ms=session.now_ms()) for job in jobs])
 
