@@ -88,7 +88,7 @@ def _with_roles(document: Mapping[object, object], errors: list[FieldError]) -> 
 
 def _with_one_role(document: Mapping[object, object], errors: list[FieldError]) -> dict[str, Any]:
     kept = read_fields(document, SINGLE_FIELDS, errors)
-    role = {name: kept.pop(name) for name in _ROLE_KEPT & kept.keys()}
+    role = {name: kept.pop(name) for name in _ROLE_KEPT if name in kept}
     kept["roles"] = (build_role(SINGLE_ROLE, role, errors),)
     return kept
 

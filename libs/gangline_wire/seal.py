@@ -8,11 +8,12 @@ Placeholders read "{{secret:<where it was found>}}", so a reader of the log sees
 
 import re
 from collections.abc import Mapping
+from itertools import chain
 
 from msgspec.structs import replace
 
 from gangline_core.spec import JobSpec, Role
-from gangline_wire.secret_signs import find_secrets, is_secret_name, named_option
+from gangline_wire.secret_signs import find_secrets, is_secret_name, may_hold_secrets, named_option
 
 PLACEHOLDER = "{{secret:"
 """How a placeholder begins; users may not write one themselves."""
@@ -79,6 +80,8 @@ def placeholder(name: str) -> str:
 
 
 def _seal_role(role: Role, declared: frozenset[str], values: dict[str, str]) -> Role:
+    if not declared and not may_hold_secrets("\0".join((*role.command, *chain(*role.environment.items())))):
+        return role
     environment = role.environment
     if environment:
         environment = {

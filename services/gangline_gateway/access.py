@@ -94,12 +94,12 @@ def may_submit(state: State, caller: Caller, spec: JobSpec) -> str:
         return ""
     if not caller.may_change:
         return "group: a read-only token submits nothing"
-    leads = is_head(state, caller, spec.group)
-    if not leads and spec.group not in caller.groups:
+    is_own = spec.group in caller.groups
+    if (is_own and spec.user == caller.user) or is_head(state, caller, spec.group):
+        return ""
+    if not is_own:
         return f'group: your token does not open group "{spec.group}"'
-    if spec.user != caller.user and not leads:
-        return f'user: your token submits for user "{caller.user}" only'
-    return ""
+    return f'user: your token submits for user "{caller.user}" only'
 
 
 def sees_group(state: State, caller: Caller, group: str) -> bool:

@@ -6,6 +6,7 @@ import msgspec
 from aiohttp import web
 from msgspec import Struct
 
+from gangline_core.explain import Book
 from gangline_core.state import State
 from gangline_gateway.access import Caller
 from gangline_gateway.asking import Asker
@@ -47,6 +48,8 @@ class Desk:
         self.asker = Asker(site, answer_s_max=config.answer_s_max)
         self.document = b""
         """The OpenAPI document."""
+        self.books: dict[str, tuple[tuple[int, int], Book]] = {}
+        """Per pool, the last order and forecast that was made, and for which log sequence and second."""
         self.streams_open = 0
         """Event and log streams that are being sent."""
 

@@ -3,6 +3,7 @@
 import logging
 import re
 from collections.abc import Awaitable, Callable
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from aiohttp import hdrs, web
@@ -11,6 +12,7 @@ from gangline_gateway.access import Caller, Role
 from gangline_gateway.auth import authenticate
 from gangline_gateway.call import Answer, Call, Desk, Outcome, encode_view
 from gangline_gateway.config import ANY
+from gangline_gateway.meter import Meter
 from gangline_gateway.problems import MEDIA_TYPE, ProblemError
 from gangline_gateway.table import Route
 from gangline_wire.limits import most
@@ -19,8 +21,6 @@ log = logging.getLogger(__name__)
 audit = logging.getLogger("gangline.audit")
 
 REQUEST_ID = "X-Request-Id"
-UNROUTED = "unknown"
-"""Label of requests that no route serves, so that scanners cannot fill the metrics."""
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 SAFE_HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
 NOBODY = Caller(user="", role=Role.READONLY, name="", groups=("-",))
@@ -44,6 +44,7 @@ class Door:
         self.routes: dict[web.AbstractRoute, Route] = {}
         """What to do for each route of the application."""
         self.in_flight = 0
+        self._meter = Meter(desk.site.metrics)
 
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -61,7 +62,7 @@ class Door:
                 response = self._problem(request, problem, request_id)
         finally:
             self.in_flight -= 1
-        self._measure(request, route, response.status, clock.monotonic_s() - begun_s)
+        self._meter.note(route, response.status, clock.monotonic_s() - begun_s)
         return response
 
     async def _serve(
@@ -159,21 +160,12 @@ class Door:
             ProblemError: a host name that is not ours, or a foreign origin.
         """
         host = request.headers.get(hdrs.HOST, "")
-        name = urlsplit(f"//{host}").hostname if _is_plain(host) else None
-        if ANY not in self._hosts and (name or "") not in self._hosts:
+        if ANY not in self._hosts and _host_name(host) not in self._hosts:
             raise ProblemError("forbidden_host", "Add the name to GANGLINE_GATEWAY_HOSTS if it is yours.")
         origin = request.headers.get(hdrs.ORIGIN)
         if origin is None or origin.lower() in self._origins or urlsplit(origin).netloc.lower() == host.lower():
             return
         raise ProblemError("forbidden_host", "Pages of this origin may not call here.")
-
-    def _measure(self, request: web.Request, route: Route | None, status: int, seconds: float) -> None:
-        metrics = self._desk.site.metrics
-        template = route.template if route is not None else UNROUTED
-        method = route.method if route is not None else UNROUTED
-        metrics.count("gangline_http_requests_total", route=template, method=method, status=str(status))
-        if route is None or not route.is_stream:
-            metrics.observe("gangline_http_request_duration_seconds", seconds, route=template)
 
 
 async def never_called(request: web.Request) -> web.StreamResponse:
@@ -181,5 +173,12 @@ async def never_called(request: web.Request) -> web.StreamResponse:
     raise web.HTTPNotImplemented
 
 
-def _is_plain(host: str) -> bool:
-    return bool(host) and not any(character in host for character in "/?#@\\ ")
+@lru_cache(maxsize=256)
+def _host_name(host: str) -> str:
+    """The name in a Host header, in small letters; "" when it is none."""
+    if any(character in host for character in "/?#@\\ "):
+        return ""
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""

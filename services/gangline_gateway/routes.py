@@ -182,7 +182,7 @@ JOB_ROUTES = (
         waiting.show_queue,
         "The waiting jobs of a pool in order, each with its reason.",
         v.QueueView,
-        query=(Parameter("pool", "The pool; `default` if left out.", example="default"),),
+        query=(Parameter("pool", "The pool; `default` if left out.", example="default"), _LIMIT),
         problems=("not_found",),
     ),
 )

@@ -1,12 +1,83 @@
 """How the queue is shown, and why one job is where it is."""
 
+from gangline_core.explain import Book, QueueLine, explain, queue
+from gangline_core.spec import gpu_milli_wanted, task_count
+from gangline_gateway.access import sees_job
 from gangline_gateway.call import Call
-from gangline_wire.views import ExplanationView, QueueView
+from gangline_gateway.jobs import shown_job
+from gangline_gateway.problems import not_found
+from gangline_gateway.show import reason_view
+from gangline_wire.limits import most
+from gangline_wire.views import ExplanationView, QueueLineView, QueueView, TermView
+
+POOL_DEFAULT = "default"
 
 
 async def show_queue(call: Call) -> QueueView:
-    raise NotImplementedError
+    """GET /v1/queue: the caller's lines in the pool's order, with their true positions, and how many wait in all."""
+    pool = call.text("pool", POOL_DEFAULT)
+    if pool not in call.state.kept.pools:
+        raise not_found("such pool")
+    limit = call.count("limit", most("page_jobs"), least=1, limit="page_jobs")
+    now = call.desk.site.now_ms()
+    lines = queue(call.state, pool, now, book=_book(call, pool, now))
+    own = [line for line in lines if sees_job(call.state, call.caller, line.job.spec)]
+    return QueueView(pool=pool, waiting=len(lines), lines=tuple(_line(line, now) for line in own[:limit]))
 
 
 async def explain_job(call: Call) -> ExplanationView:
-    raise NotImplementedError
+    """GET /v1/jobs/{id}/explain."""
+    job = shown_job(call)
+    now = call.desk.site.now_ms()
+    told = explain(call.state, job.id, now, book=_book(call, job.spec.pool, now))
+    if told is None:
+        raise not_found("such job")
+    return ExplanationView(
+        job=told.job,
+        state=told.state.value,
+        slurm=told.slurm,
+        sentence=told.sentence,
+        code=told.code,
+        numbers=told.numbers,
+        hint=told.hint,
+        pool=told.pool,
+        position=told.position,
+        waiting=told.waiting,
+        score=told.score,
+        terms=tuple(TermView(name=name, value=value) for name, value in told.terms),
+        rejected=told.rejected,
+        start_from_ms=told.start_from_ms,
+        start_to_ms=told.start_to_ms,
+        confidence=told.confidence,
+        start_note=told.start_note,
+        notes=told.notes,
+    )
+
+
+def _book(call: Call, pool: str, now: int) -> Book:
+    """The pool's order and forecast, made once for all questions about the same state within a second."""
+    moment = (call.state.kept.seq, now // 1000)
+    known = call.desk.books.get(pool)
+    if known is None or known[0] != moment:
+        known = call.desk.books[pool] = (moment, Book(call.state, pool, now))
+    return known[1]
+
+
+def _line(line: QueueLine, now: int) -> QueueLineView:
+    job, spec = line.job, line.job.spec
+    return QueueLineView(
+        position=line.position,
+        id=job.id,
+        name=spec.name,
+        group=spec.group,
+        user=spec.user,
+        gpu_milli=gpu_milli_wanted(spec),
+        size=task_count(spec),
+        level=spec.level,
+        priority=spec.priority,
+        waited_ms=max(0, now - job.queued_ms),
+        reason=reason_view(line.reason, job=job.id),
+        score=line.score,
+        start_from_ms=line.start.from_ms,
+        start_to_ms=line.start.to_ms,
+    )

@@ -1,0 +1,64 @@
+"""Every wait has a reason, a position and an honest start; others' waits are only counted."""
+
+from typing import Any
+
+from tests.make import spec
+from tests.services.gateway.conftest import Visitor
+
+
+async def test_a_waiting_job_says_why_and_where_it_stands(visitor: Visitor) -> None:
+    world = visitor.setting.world
+    for k in range(2):
+        world.submit_running(spec(group="t2", user="tom", name=f"big{k}", gpus=8, time_limit_s=3600), f"n{k + 1}")
+    world.submit(spec(group="t2", user="tom", name="first", gpus=8))
+    job = world.submit(spec(group="t1", user="una", gpus=8))
+    view = await visitor.ask("una", "GET", f"/v1/jobs/{job}/explain")
+    assert (view["position"], view["waiting"], view["state"], view["slurm"]) == (2, 2, "waiting", "PD")
+    assert view["code"]
+    assert view["sentence"]
+    assert view["start_note"]
+    assert view["terms"]
+
+
+async def test_a_running_job_says_so(visitor: Visitor) -> None:
+    job = visitor.setting.world.submit_running(spec(group="t1", user="una"), "n1")
+    view = await visitor.ask("una", "GET", f"/v1/jobs/{job}/explain")
+    assert view["sentence"].startswith("Running since")
+    assert "position" not in view
+
+
+async def test_the_queue_shows_own_lines_at_their_true_positions(visitor: Visitor) -> None:
+    world = visitor.setting.world
+    for group, user in (("t2", "tom"), ("t1", "una"), ("t2", "tom"), ("t1", "vic"), ("t1", "una")):
+        world.submit(spec(group=group, user=user, gpus=1))
+
+    async def seen(who: str, query: str = "") -> tuple[int, list[tuple[int, int]]]:
+        view: Any = await visitor.ask(who, "GET", f"/v1/queue{query}")
+        return view["waiting"], [(line["position"], line["id"]) for line in view["lines"]]
+
+    assert await seen("una") == (5, [(2, 2), (5, 5)])
+    assert await seen("admin") == (5, [(k, k) for k in range(1, 6)])
+    assert await seen("admin", "?limit=2") == (5, [(1, 1), (2, 2)])
+    assert await seen("nobody") == (5, [])
+    answer = await visitor.call("una", "GET", "/v1/queue")
+    assert "tom" not in await answer.text()
+    await visitor.ask("una", "GET", "/v1/queue?pool=moon", status=404)
+
+
+async def test_every_line_of_the_queue_has_a_reason(visitor: Visitor) -> None:
+    world = visitor.setting.world
+    for k in range(5):
+        world.submit(spec(group="t1", user="una", name=f"j{k}"))
+    for line in (await visitor.ask("una", "GET", "/v1/queue"))["lines"]:
+        assert line["reason"]["code"]
+        assert line["reason"]["sentence"]
+
+
+async def test_an_explanation_follows_the_log(visitor: Visitor) -> None:
+    world = visitor.setting.world
+    first = world.submit(spec(group="t1", user="una", name="a"))
+    second = world.submit(spec(group="t1", user="una", name="b"))
+    assert (await visitor.ask("una", "GET", f"/v1/jobs/{second}/explain"))["position"] == 2
+    world.cancel(first)
+    assert (await visitor.ask("una", "GET", f"/v1/jobs/{second}/explain"))["position"] == 1
+    assert "Cancelled" in (await visitor.ask("una", "GET", f"/v1/jobs/{first}/explain"))["sentence"]
