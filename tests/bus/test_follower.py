@@ -217,3 +217,15 @@ async def test_a_long_catch_up_leaves_the_loop_to_others(bus: Bus, followers: Fo
         beating.cancel()
     assert follower.state.kept.seq == 2000
     assert turns > 10
+
+
+async def test_a_follower_without_a_snapshot_store_folds_from_the_beginning(bus: Bus, followers: Followers) -> None:
+    await write(bus, first=1, count=3)
+    await jetstream.call(bus.connection, f"STREAM.DELETE.OBJ_{SNAPSHOTS}")
+    assert (await followers.start()).state.kept.seq == 3
+
+
+async def test_a_follower_before_the_first_stream_is_a_temporary_problem(bus: Bus, followers: Followers) -> None:
+    await jetstream.call(bus.connection, f"STREAM.DELETE.{LOG.name}")
+    with pytest.raises(TemporaryError, match="stream not found"):
+        await followers.start()

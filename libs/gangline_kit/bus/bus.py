@@ -181,10 +181,7 @@ class Bus:
 
     async def stream_info(self, stream: str) -> jetstream.StreamInfo:
         """A stream's identity, settings and ends; errors as `last_seq`."""
-        try:
-            return await jetstream.stream_info(self.connection, stream)
-        except jetstream.NotFoundError as error:
-            raise TemporaryError(str(error)) from error
+        return await jetstream.stream_info(self.connection, stream)
 
     async def message_at(self, stream: str, seq: int) -> bytes | None:
         """The stored bytes at a sequence, or None."""

@@ -31,8 +31,8 @@ class ApiError(Struct, frozen=True):
     description: str = ""
 
 
-class NotFoundError(Exception):
-    """The stream, consumer or message does not exist."""
+class NotFoundError(TemporaryError):
+    """The stream, consumer or message does not exist; whoever makes it may still come."""
 
 
 class _Refused(Struct, frozen=True):
