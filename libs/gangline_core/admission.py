@@ -112,7 +112,7 @@ def judge_submit(
         for fact in reversed(entered):
             draft.leave(fact.spec)
         rejected = tuple(
-            JobRejected(spec=specs[index], submit_id=submit_id, by=by, reason=reason)
+            JobRejected(spec=specs[index], submit_id=submit_id, by=by, reason=reason, of=len(specs))
             for index, reason, _ in refusals[:REJECTIONS_MAX]
         )
         return Judgement(facts=rejected, refusals=refusals)

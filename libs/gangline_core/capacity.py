@@ -86,7 +86,7 @@ class Layout:
         self.stale = set(range(rows))
         """Rows whose tenants changed since they were last read."""
         self.tenants: dict[int, tuple[Ints, Ints]] = {}
-        """Per row the expected ends of what is on it and its lines (see `forecast`); read when first needed."""
+        """Per row the expected ends of what is on it and its lines (see `releases`); read when first needed."""
         self._masks: dict[tuple[tuple[tuple[str, str], ...], tuple[Toleration, ...]], Flags] = {}
         self._domains: dict[str, tuple[Ints, list[str]]] = {}
         self._count_models()
@@ -142,6 +142,10 @@ class Layout:
             allowed = (matches(node, selector) and tolerates(node, tolerations) for node in self.nodes)
             mask = self._masks[key] = np.fromiter(allowed, dtype=np.bool_, count=len(self.nodes))
         return mask
+
+    def has_kind(self, kinds: tuple[int, ...]) -> Flags:
+        """Which nodes have a usable GPU of one of these kinds."""
+        return np.asarray(np.isin(self.kind, kinds).any(axis=1))
 
     def domains(self, label: str) -> tuple[Ints, list[str]]:
         """Per row the number of its topology domain, -1 without the label; and the domains' names by number."""

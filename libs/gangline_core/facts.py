@@ -40,6 +40,8 @@ class JobRejected(FactBase, frozen=True, tag=True):
     submit_id: str
     by: str
     reason: Reason
+    of: int = 1
+    """Jobs in the request, which was refused as a whole; only the ones that were wrong are written."""
 
 
 class CancelRequested(FactBase, frozen=True, tag=True):

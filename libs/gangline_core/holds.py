@@ -17,6 +17,8 @@ def placement_fault(state: State, placement: Placement | Growth) -> str | None:
     job = state.job(placement.job)
     if job is None:
         return "job is gone"
+    if not placement.tasks:
+        return "nothing to place"
     fault = _growth_fault(job, placement) if isinstance(placement, Growth) else _start_fault(job, placement)
     return fault or room_fault(state, placement.tasks) or limit_fault(state, job, placement)
 

@@ -22,6 +22,7 @@ def shape_key(spec: JobSpec) -> bytes:
             spec.node_selector,
             spec.tolerations,
             spec.time_limit_s,
+            spec.protected_s,
             roles,
         ),
         order="deterministic",

@@ -18,7 +18,7 @@ KEY_MAX = 1 << 40
 def slots(room: Room, need: Need, kinds: Sequence[int], mask: Flags) -> Ints:
     """How many tasks of a role each node can hold, 0 outside of the mask."""
     if need.gpus:
-        free = _whole(room, kinds)
+        free = whole_free(room, kinds)
         found = free if need.gpus == 1 else free // need.gpus
     elif need.is_share:
         found = _share_slots(room, need, kinds)
@@ -34,7 +34,8 @@ def slots(room: Room, need: Need, kinds: Sequence[int], mask: Flags) -> Ints:
     return np.where(mask & (found > 0), found, 0)
 
 
-def _whole(room: Room, kinds: Sequence[int]) -> Ints:
+def whole_free(room: Room, kinds: Sequence[int]) -> Ints:
+    """Whole free GPUs of these kinds, by node."""
     free: Ints = room.whole[kinds[0]] if len(kinds) == 1 else room.whole[list(kinds)].sum(axis=0)
     return free
 

@@ -1,8 +1,10 @@
 """In which order a gang's members count, and how close together they are: ranks follow topology."""
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
-from gangline_core.capacity import Layout
+from gangline_core.capacity import Holding, Layout
 from gangline_core.cluster import LEVELS_INSIDE_NODE
 from gangline_core.facts import TaskPlacement
 from gangline_core.placement.gang import ANYWHERE, Gang, Seats
@@ -28,7 +30,7 @@ def in_rank_order(layout: Layout, gang: Gang, tasks: list[TaskPlacement]) -> Sea
     return Seats(tasks=tuple(ordered), level=level_of(layout, gang.levels, tasks))
 
 
-def level_of(layout: Layout, levels: tuple[tuple[str, str], ...], tasks: list[TaskPlacement]) -> str:
+def level_of(layout: Layout, levels: tuple[tuple[str, str], ...], tasks: Sequence[Holding]) -> str:
     """The smallest level that holds all of these tasks; empty when only the whole pool does."""
     rows = sorted({layout.row[task.node] for task in tasks})
     if len(rows) == 1:
@@ -40,7 +42,7 @@ def level_of(layout: Layout, levels: tuple[tuple[str, str], ...], tasks: list[Ta
     return ANYWHERE
 
 
-def _level_inside(layout: Layout, row: int, tasks: list[TaskPlacement]) -> str:
+def _level_inside(layout: Layout, row: int, tasks: Sequence[Holding]) -> str:
     nvlink, socket, node = LEVELS_INSIDE_NODE
     gpus = [share.index for task in tasks for share in task.gpus]
     if gpus and all(layout.island[row, k] == layout.island[row, gpus[0]] for k in gpus):

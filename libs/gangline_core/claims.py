@@ -1,0 +1,76 @@
+"""Room that is being cleared for a job: kept through its victims' whole slow shutdown, and honoured before all else.
+
+A claim ends in one of three ways. Its job starts as soon as the last victim is gone. It is dropped when its job or its
+nodes are gone. Or its victims did not die in time: then it is dropped too, and the job is planned anew elsewhere, since
+what still runs there is not handed out.
+"""
+
+from gangline_core.facts import Claim
+from gangline_core.holds import claim_fault, placed_amounts
+from gangline_core.ids import TaskId
+from gangline_core.job import Task
+from gangline_core.placement.gang import Seats
+from gangline_core.quota import JOBS
+from gangline_core.reasons import Reason, ReasonCode
+from gangline_core.state import State
+from gangline_core.table import Table
+
+MARGIN_MS = 60_000
+"""How long after its grace a victim may take to die before nobody waits for it any more."""
+
+
+def honour_claims(table: Table) -> None:
+    """Keep, start or drop every claim of the pool, oldest first."""
+    pool = table.pool.pool.name
+    kept = table.state.kept
+    ready: list[Claim] = []
+    for claim in sorted(kept.claims.values(), key=lambda claim: (claim.made_ms, claim.job)):
+        job = kept.jobs.get(claim.job)
+        if job is not None and job.spec.pool != pool:
+            continue
+        alive = alive_victims(table.state, claim)
+        if claim_fault(table.state, claim) is not None or (alive and table.now >= gives_up_ms(table.state, claim)):
+            table.claims_dropped.append(claim.job)
+        elif alive:
+            table.hold(claim, alive, _amounts(table, claim))
+        else:
+            ready.append(claim)
+    for claim in ready:
+        _start(table, claim)
+
+
+def alive_victims(state: State, claim: Claim) -> tuple[TaskId, ...]:
+    """The claim's victims that still hold their room."""
+    return tuple(task for task in claim.victims if task in state.kept.tasks)
+
+
+def gives_up_ms(state: State, claim: Claim) -> int:
+    """When the claim stops waiting for victims that do not die."""
+    graces = [state.kept.jobs[state.kept.tasks[task].job].spec.grace_s for task in alive_victims(state, claim)]
+    return claim.made_ms + max(graces, default=0) * 1000 + MARGIN_MS
+
+
+def is_overdue(state: State, task: Task, now: int) -> bool:
+    """True when a task was told to stop so long ago that nobody should count on its room."""
+    job = state.kept.jobs.get(task.job)
+    grace_s = job.spec.grace_s if job is not None else 0
+    return task.stop and now >= task.stop_ms + grace_s * 1000 + MARGIN_MS
+
+
+def waiting_reason(alive: tuple[TaskId, ...]) -> Reason:
+    """Why a job with a claim does not run yet."""
+    return Reason(ReasonCode.WAITING_FOR_VICTIMS, {"victims": len(alive)})
+
+
+def _start(table: Table, claim: Claim) -> None:
+    job = table.state.kept.jobs[claim.job]
+    amounts = _amounts(table, claim)
+    if table.ledger.fault(job, amounts) is not None:
+        table.claims_dropped.append(claim.job)
+        return
+    seats = Seats(tasks=claim.placement.tasks, level=claim.placement.level)
+    table.place(job, seats, amounts, guarded=False, backfilled=False)
+
+
+def _amounts(table: Table, claim: Claim) -> dict[str, int]:
+    return {**placed_amounts(table.state, claim.placement.tasks), JOBS: 1}

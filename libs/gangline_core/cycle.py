@@ -1,0 +1,130 @@
+"""One scheduling round, readable aloud.
+
+    1. Freeze      the state at the log sequence seen, and `now`
+    2. Who may     gates: dependencies, times, limits, budgets; each job kept out has its reason
+    3. Order       the pool's ordering, every term of the score kept
+    4. Place       whole gangs in that order: as things are, by shrinking, by evicting
+    5. Reserve     a date for the first that cannot start; later ones pass only if they are not in its way
+    6. Record      placements, refusals with one reason each, evictions, claims, reservations, the digest
+
+`open_round` is steps 1 to 3 and the queue service's, `decide_round` is steps 1 and 4 to 6 and the placement service's;
+two facts join them. Both are pure: the same state and the same `now` give the same bytes.
+"""
+
+from gangline_core import gates, ordering
+from gangline_core.claims import honour_claims, waiting_reason
+from gangline_core.elasticity import grow
+from gangline_core.facts import Candidate, RoundDecided, RoundOpened
+from gangline_core.ids import JobId
+from gangline_core.job import Job, JobState
+from gangline_core.passing import may_pass
+from gangline_core.placement.why_not import ROOM_CODES
+from gangline_core.preemption import Preemptor
+from gangline_core.reasons import Reason
+from gangline_core.refusals import Refuser
+from gangline_core.reserve import Reserver
+from gangline_core.seating import Found, find_seats
+from gangline_core.state import State
+from gangline_core.table import Table
+
+
+def round_due(state: State, pool: str) -> bool:
+    """True when something happened since the last round was opened that the next one could make use of."""
+    known = state.kept.pools[pool]
+    if known.open_round is not None:
+        return False
+    return state.kept.changed_seq > known.opened_seq or bool(known.proposals)
+
+
+def open_round(state: State, pool: str, now: int) -> RoundOpened | None:
+    """Who may be placed now and in which order; None when a round is open already or there is nothing to decide."""
+    known = state.kept.pools[pool]
+    if known.open_round is not None:
+        return None
+    gated = gates.sort_out(state, pool, now)
+    claimed = any(state.kept.jobs[claim.job].spec.pool == pool for claim in state.kept.claims.values())
+    if not (gated.may or gated.kept_out or gated.given_up or known.proposals or claimed):
+        return None
+    ordered = ordering.order(state, known, gated.may, now)
+    return RoundOpened(
+        pool=pool,
+        round=known.rounds + 1,
+        candidates=_in_view(state, ordered.candidates, pool),
+        terms=ordered.terms,
+        kept_out=tuple(gated.kept_out),
+        given_up=tuple(gated.given_up),
+        waiting=len(gated.may),
+        policy_version=known.policy.version,
+    )
+
+
+def decide_round(state: State, pool: str, now: int) -> RoundDecided:
+    """Decide the pool's open round; `now` is the time at which it was opened.
+
+    Raises:
+        ValueError: no round of the pool is open.
+    """
+    opened = state.kept.pools[pool].open_round
+    if opened is None:
+        raise ValueError(f"no round of pool {pool} is open")
+    table = Table(state, pool, now)
+    honour_claims(table)
+    place_all(table, opened.opened.candidates)
+    grow(table)
+    return table.record(opened)
+
+
+def place_all(table: Table, candidates: tuple[Candidate, ...]) -> None:
+    """Steps 4 and 5: each candidate in order starts, gets a claim, or is refused; the first refused gets a date."""
+    refuser = Refuser(table)
+    preemptor = Preemptor(table)
+    reserver = Reserver(table)
+    claimed = {held.claim.job: held.alive for held in table.held}
+    started = {placement.job for placement in table.placements}
+    for seen, candidate in enumerate(candidates):
+        job = table.state.job(candidate.job)
+        if job is None or job.state != JobState.WAITING or job.id in started:
+            continue
+        if table.is_full:
+            table.unseen = len(candidates) - seen
+            return
+        if job.id in claimed:
+            table.refuse(job, waiting_reason(claimed[job.id]))
+            continue
+        reason = refuser.known(job)
+        if reason is None:
+            reason = _start(table, job, refuser, preemptor)
+        if reason is None:
+            continue
+        table.refuse(job, reason)
+        if refuser.remember(job, reason) and reason.code in ROOM_CODES:
+            reserver.consider(job)
+
+
+def _start(table: Table, job: Job, refuser: Refuser, preemptor: Preemptor) -> Reason | None:
+    """The job starts or gets a claim (None), or the reason why neither is possible."""
+    passes = may_pass(table, job)
+    room = table.room if passes or table.guarded is None else table.guarded
+    found = None if refuser.has_no_room(job, room) else find_seats(table.seating, job, room)
+    if isinstance(found, Found):
+        guarded = room is table.guarded
+        table.place(job, found.seats, found.amounts, guarded=guarded, backfilled=bool(table.reservations))
+        return None
+    if preemptor.make_room(job):
+        return None
+    return found if isinstance(found, Reason) else refuser.reason(job, room)
+
+
+def _in_view(state: State, candidates: list[Candidate], pool: str) -> tuple[Candidate, ...]:
+    """The first candidates in order, and not too many of one shape: further equal jobs cannot fare better."""
+    policy = state.kept.pools[pool].policy
+    seen: dict[int, int] = {}
+    chosen: list[Candidate] = []
+    for candidate in candidates:
+        shape = state.shapes[JobId(candidate.job)]
+        seen[shape] = seen.get(shape, 0) + 1
+        if seen[shape] <= policy.candidates_per_shape or candidate.job in state.kept.claims:
+            chosen.append(candidate)
+            if len(chosen) >= policy.candidates_max:
+                break
+    return tuple(chosen)

@@ -1,0 +1,230 @@
+"""Making room for one job: as few and as cheap losses as possible, and none at all unless the job then fits.
+
+First everything that could go is taken away in thought. If the job fits then, as much as possible is put back, most
+valuable first, and what is left is the plan: take any one of it away and the job would not fit. Shrinking comes before
+evicting; tasks that stop anyway are counted first. The room goes to the job as a claim in the same decision.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from msgspec import Struct
+
+from gangline_core.capacity import Ints, Room
+from gangline_core.facts import Claim, Eviction, Placement, Shrink
+from gangline_core.holdings import give_lines, lines_of, take_lines
+from gangline_core.ids import JobId, TaskId
+from gangline_core.job import Job
+from gangline_core.quota import job_amounts, minimum_sizes
+from gangline_core.seating import Found, seat
+from gangline_core.spec import ServiceClass
+from gangline_core.table import Table
+from gangline_core.victims import (
+    EVICT,
+    SHRINK,
+    WAIT,
+    Loss,
+    Victims,
+    may_evict_somebody,
+    may_shrink_somebody,
+    sizes_below,
+)
+
+PLANS_MAX = 16
+"""Jobs of one round for which room-making is thought through."""
+
+
+class Plan(Struct, frozen=True):
+    """Where the job goes and what has to go first."""
+
+    found: Found
+    losses: list[Loss]
+
+
+class Preemptor:
+    """Makes room in one round."""
+
+    def __init__(self, table: Table) -> None:
+        """Nobody has to go yet."""
+        self._table = table
+        self._victims = Victims(table)
+        self._plans = 0
+
+    def make_room(self, job: Job) -> bool:
+        """Clear room for a job that found none, if that is allowed and then suffices; True when it has a claim now."""
+        plan = self._plan(job)
+        if plan is None:
+            return False
+        self._commit(job, plan)
+        return True
+
+    def _plan(self, job: Job) -> Plan | None:
+        table, policy = self._table, self._table.policy
+        if job.spec.service_class == ServiceClass.OPPORTUNISTIC or self._plans >= PLANS_MAX:
+            return None
+        is_owed = table.ledger.within_guarantee(job, job_amounts(job.spec, minimum_sizes(job.spec)))
+        may_shrink = policy.shrink and may_shrink_somebody(table)
+        may_evict = policy.preemption and may_evict_somebody(table, job, is_owed=is_owed)
+        if not (may_shrink or may_evict):
+            return None
+        self._plans += 1
+        waits = self._victims.waits()
+        shrinks = self._victims.shrinks(job) if may_shrink else []
+        plan = self._within_guarantees(job, waits, shrinks, is_owed=is_owed)
+        if plan is None and may_evict:
+            evictions = self._victims.evictions(job, is_owed=is_owed, beside=[*waits, *shrinks])
+            if evictions:
+                plan = self._within_guarantees(job, waits, [*shrinks, *evictions], is_owed=is_owed)
+        return plan
+
+    def _within_guarantees(self, job: Job, waits: list[Loss], losses: list[Loss], *, is_owed: bool) -> Plan | None:
+        """A plan with these losses; should it take too much from a group, one with only what may go together."""
+        plan = self._with(job, [*waits, *losses], is_owed=is_owed) if losses else None
+        if plan is None:
+            return None
+        chosen = [loss for loss in plan.losses if loss.kind != WAIT]
+        if len(self._victims.keep_guarantees(chosen, job)) == len(chosen):
+            return plan
+        together = self._victims.keep_guarantees(losses, job)
+        return self._with(job, [*waits, *together], is_owed=is_owed)
+
+    def _with(self, job: Job, losses: list[Loss], *, is_owed: bool) -> Plan | None:
+        room = self._table.room.copy()
+        if not is_owed and self._table.guarded is not None:
+            # Only who is owed its guarantee may take room that a reservation counts on.
+            room.close(self._table.reserved_rows())
+        return Trial(self._table, job, room, losses).run()
+
+    def _commit(self, job: Job, plan: Plan) -> None:
+        """Book the claim, and tell the victims to go."""
+        table = self._table
+        shrunk: dict[JobId, list[TaskId]] = {}
+        for loss in plan.losses:
+            names = [task.id for task in loss.tasks]
+            if loss.kind == EVICT:
+                self._victims.gone.add(loss.job.id)
+                table.evictions.append(
+                    Eviction(job=loss.job.id, beneficiary=job.id, rule=loss.rule, lost_ms=loss.lost_ms)
+                )
+            elif loss.kind == SHRINK:
+                self._victims.shrunk.update(names)
+                shrunk.setdefault(loss.job.id, []).extend(names)
+        for victim, names in sorted(shrunk.items()):
+            table.shrinks.append(Shrink(job=victim, tasks=tuple(sorted(names)), beneficiary=job.id))
+        nodes = {place.node for place in plan.found.seats.tasks}
+        going = [task for loss in plan.losses for task in (*loss.tasks, *loss.also)]
+        victims = sorted({task.id for task in going if task.node in nodes})
+        claim = Claim(
+            job=job.id,
+            placement=Placement(
+                job=job.id,
+                attempt=job.attempt + 1,
+                tasks=plan.found.seats.tasks,
+                port=table.port_for(plan.found.seats.tasks),
+                level=plan.found.seats.level,
+            ),
+            victims=tuple(victims),
+            made_ms=table.now,
+        )
+        table.claims.append(claim)
+        table.hold(claim, claim.victims, plan.found.amounts)
+
+
+class Trial:
+    """One job tried with losses that come and go; `losses` stand in the order in which they should go."""
+
+    def __init__(self, table: Table, job: Job, room: Room, losses: list[Loss]) -> None:
+        """A trial on this room, which it uses up."""
+        self._table = table
+        self._job = job
+        self._room = room
+        self._losses = losses
+        self._lines = [lines_of(room.layout, loss.tasks) for loss in losses]
+        self._out = [False] * len(losses)
+        """Which losses are taken away at the moment."""
+        self._sizes = minimum_sizes(job.spec)
+        self._found: Found | None = None
+
+    def run(self) -> Plan | None:
+        """The plan, or None when even all losses together do not help; the ledger is left as it was."""
+        everything = list(range(len(self._losses)))
+        self._take_out(everything)
+        plan = None
+        if self._fits():
+            self._put_back(everything[::-1])
+            chosen = self._whole_steps()
+            if self._found is not None and chosen:
+                plan = Plan(found=self._found, losses=[self._losses[k] for k in chosen])
+        self._restore([k for k in everything if self._out[k]])
+        return plan
+
+    def _put_back(self, valued: list[int]) -> None:
+        """Put back as much as possible, most valuable first."""
+        low, high = 0, len(valued)
+        while low < high:
+            middle = (low + high + 1) // 2
+            self._restore(valued[low:middle])
+            if self._fits():
+                low = middle
+            else:
+                self._take_out(valued[low:middle])
+                high = middle - 1
+        # Those above the border are back. Of the rest only losses where the job would go can matter.
+        nodes = {place.node for place in self._found.seats.tasks} if self._found is not None else set()
+        rest = valued[low:]
+        far = [k for k in rest if not any(task.node in nodes for task in self._losses[k].tasks)]
+        if far:
+            self._restore(far)
+            if not self._fits():
+                self._take_out(far)
+                far = []
+        for k in [k for k in rest if k not in set(far)]:
+            self._restore([k])
+            if not self._fits():
+                self._take_out([k])
+
+    def _whole_steps(self) -> list[int]:
+        """The losses left, rounded up so that every shrunk role keeps an allowed size; evicted jobs go whole."""
+        evicted = {self._losses[k].job.id for k in self._left(EVICT)}
+        by_role: dict[tuple[JobId, str], list[int]] = {}
+        for k, loss in enumerate(self._losses):
+            if loss.kind == SHRINK and loss.job.id not in evicted:
+                by_role.setdefault((loss.job.id, loss.tasks[0].role), []).append(k)
+        for (_, role_name), members in sorted(by_role.items()):
+            job = self._losses[members[0]].job
+            role = next(role for role in job.spec.roles if role.name == role_name)
+            leaving = sum(self._out[k] for k in members)
+            if not leaving:
+                continue
+            size = job.sizes.get(role_name, 0)
+            target = next(iter(sizes_below(role, size - leaving)), role.min_count)
+            for k in [k for k in members if not self._out[k]][: size - target - leaving]:
+                self._take_out([k])
+        going = [k for k in range(len(self._losses)) if self._out[k]]
+        return [k for k in going if self._losses[k].kind != SHRINK or self._losses[k].job.id not in evicted]
+
+    def _left(self, kind: str) -> list[int]:
+        return [k for k, loss in enumerate(self._losses) if self._out[k] and loss.kind == kind]
+
+    def _fits(self) -> bool:
+        found = seat(self._table.seating, self._job, self._room, self._sizes)
+        if isinstance(found, Found):
+            self._found = found
+            return True
+        return False
+
+    def _take_out(self, chosen: Sequence[int]) -> None:
+        give_lines(self._room, self._of(chosen))
+        for k in chosen:
+            self._out[k] = True
+            self._table.ledger.give(self._losses[k].job, self._losses[k].amounts)
+
+    def _restore(self, chosen: Sequence[int]) -> None:
+        take_lines(self._room, self._of(chosen))
+        for k in chosen:
+            self._out[k] = False
+            self._table.ledger.take(self._losses[k].job, self._losses[k].amounts)
+
+    def _of(self, chosen: Sequence[int]) -> Ints:
+        lines = [self._lines[k] for k in chosen]
+        return np.concatenate(lines) if lines else lines_of(self._room.layout, [])

@@ -1,0 +1,72 @@
+"""What this round refused already: equal asks are refused at once, and reasons are shared."""
+
+import msgspec
+
+from gangline_core.capacity import Room
+from gangline_core.ids import JobId
+from gangline_core.job import Job
+from gangline_core.placement.gang import Gang, gang_of
+from gangline_core.placement.why_not import why_not
+from gangline_core.quota import minimum_sizes
+from gangline_core.reasons import Reason
+from gangline_core.reserve import reserved_reason
+from gangline_core.table import Table
+
+
+class Refuser:
+    """Remembers refusals of one round. Room only gets less while a round goes on, so a refusal stays true."""
+
+    def __init__(self, table: Table) -> None:
+        """Nothing refused yet."""
+        self._table = table
+        self._by_shape: dict[int, Reason] = {}
+        self._no_room: dict[tuple[bytes, bool], Reason] = {}
+        """By what is asked of room alone (whoever asks), and whether it was asked beside reservations."""
+        self._asks: dict[int, bytes] = {}
+        self._shared: dict[tuple[object, ...], Reason] = {}
+
+    def known(self, job: Job) -> Reason | None:
+        """The reason for which an equal job was refused in this round."""
+        return self._by_shape.get(self._shape(job))
+
+    def remember(self, job: Job, reason: Reason) -> bool:
+        """Keep the reason for equal jobs; False when it was known already."""
+        shape = self._shape(job)
+        is_new = shape not in self._by_shape
+        self._by_shape[shape] = reason
+        return is_new
+
+    def has_no_room(self, job: Job, room: Room) -> bool:
+        """True when the same was asked of this room before, in vain."""
+        return (self._ask(job), room is self._table.guarded) in self._no_room
+
+    def reason(self, job: Job, room: Room) -> Reason:
+        """Why the job finds no room here."""
+        key = (self._ask(job), room is self._table.guarded)
+        reason = self._no_room.get(key)
+        if reason is None:
+            gang = gang_of(job.spec, minimum_sizes(job.spec), self._table.pool.pool)
+            reason = self._no_room[key] = self._share(self._why(gang, room))
+        return reason
+
+    def _why(self, gang: Gang, room: Room) -> Reason:
+        table = self._table
+        if room is table.guarded and table.seating.placer(table.room, gang) is not None:
+            return reserved_reason(table)
+        return why_not(table.room if room is table.guarded else room, gang)
+
+    def _share(self, reason: Reason) -> Reason:
+        return self._shared.setdefault((reason.code, *sorted(reason.numbers.items())), reason)
+
+    def _shape(self, job: Job) -> int:
+        return self._table.state.shapes[JobId(job.id)]
+
+    def _ask(self, job: Job) -> bytes:
+        shape = self._shape(job)
+        ask = self._asks.get(shape)
+        if ask is None:
+            spec = job.spec
+            roles = [(r.name, r.count, r.min_count, r.sizes, r.resources) for r in spec.roles]
+            asked = (roles, spec.topology, spec.node_selector, spec.tolerations)
+            ask = self._asks[shape] = msgspec.json.encode(asked, order="deterministic")
+        return ask

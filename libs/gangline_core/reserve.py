@@ -1,0 +1,110 @@
+"""Dated room for the first job in order that cannot start, and who may pass it.
+
+A job may pass (backfill) when its time limit ends before the reservation begins, when it leaves the reservation's room
+alone, or when the reserved job may push it away again: an opportunistic job, or one that runs on borrowed quota which
+the reserved job's group is owed. Where nobody knows when room comes back, a day from now stands for it, so that short
+jobs pass and endless ones do not; the date moves forward as soon as more is known.
+"""
+
+from gangline_core.capacity import Flags, Room
+from gangline_core.facts import Reservation
+from gangline_core.job import Job
+from gangline_core.placement.gang import Gang, Seats, gang_of
+from gangline_core.placement.models import acceptable
+from gangline_core.quota import minimum_sizes
+from gangline_core.reasons import Reason, ReasonCode
+from gangline_core.releases import UNKNOWN_MS, Releases
+from gangline_core.spec import ServiceClass
+from gangline_core.table import Table
+
+RESERVATIONS_MAX = 4
+"""Reservations of one round; each further one is for a job that no other reserved job competes with."""
+UNKNOWN_RUN_MS = 86_400_000
+"""A reservation that depends on ends nobody knows begins a day from now."""
+
+
+class Reserver:
+    """Makes the reservations of one round."""
+
+    def __init__(self, table: Table) -> None:
+        """No reservation yet."""
+        self._table = table
+        self._releases: Releases | None = None
+        self._taken: Flags | None = None
+        """Nodes that some reserved job could use."""
+        self._competing: set[tuple[object, ...]] = set()
+        """Kinds of nodes asked for by jobs that were considered already."""
+
+    def consider(self, job: Job) -> None:
+        """Reserve room for a refused job, unless it competes with a job that has a reservation already."""
+        table = self._table
+        if len(table.reservations) >= RESERVATIONS_MAX or job.spec.service_class == ServiceClass.OPPORTUNISTIC:
+            return
+        gang = gang_of(job.spec, minimum_sizes(job.spec), table.pool.pool)
+        models = frozenset((need.models, need.gpu_memory_mib, need.wants_gpu) for need in gang.needs)
+        asked = (tuple(sorted(gang.selector.items())), gang.tolerations, models)
+        if self._taken is not None and asked in self._competing:
+            return
+        self._competing.add(asked)
+        wanted = usable_nodes(table.room, gang)
+        if not wanted.any() or (self._taken is not None and bool((self._taken & wanted).any())):
+            return
+        if self._releases is None:
+            self._releases = table.releases()
+        planned = self._plan(job, gang)
+        if planned is None:
+            return
+        start_ms, seats, later = planned
+        table.reserve(Reservation(job=job.id, start_ms=start_ms, tasks=seats.tasks), later, wanted)
+        self._taken = wanted if self._taken is None else self._taken | wanted
+
+    def _plan(self, job: Job, gang: Gang) -> tuple[int, Seats, Room] | None:
+        """The earliest time at which the gang fits, its seats then, and the room then; None when it never does."""
+        releases = self._releases or self._table.releases()
+        times = releases.times().tolist()
+        before = next((known for known in self._table.pool.reservations if known.job == job.id), None)
+        low, high = 0, len(times) - 1
+        best: tuple[int, Seats, Room] | None = None
+        # The last round's date mostly still holds, and one look just before it proves that.
+        likely = high if before is None or before.start_ms not in times else times.index(before.start_ms)
+        probes = [likely, likely - 1]
+        while low <= high:
+            probe = probes.pop(0) if probes else (low + high) // 2
+            if not low <= probe <= high:
+                continue
+            later = releases.at(times[probe])
+            seats = self._table.seating.placer(later, gang)
+            if seats is None:
+                low = probe + 1
+            else:
+                best, high = (times[probe], seats, later), probe - 1
+        return None if best is None else (self._dated(best[0], before), best[1], best[2])
+
+    def _dated(self, time: int, before: Reservation | None) -> int:
+        now = self._table.now
+        if time < UNKNOWN_MS:
+            return max(time, now + 1)
+        known = before is not None and before.start_ms > now
+        return before.start_ms if known and before is not None else now + UNKNOWN_RUN_MS
+
+
+def usable_nodes(room: Room, gang: Gang) -> Flags:
+    """Nodes of which the gang could use anything."""
+    layout = room.layout
+    mask = layout.suits(gang.selector, gang.tolerations) & layout.works
+    if any(not need.wants_gpu for need in gang.needs):
+        return mask
+    kinds = {number for need in gang.needs for own in acceptable(layout, need).values() for number in own}
+    has = layout.has_kind(tuple(sorted(kinds)))
+    return mask & has
+
+
+def reserved_reason(table: Table) -> Reason:
+    """Why a job that would fit may not pass."""
+    first = min(table.reservations, key=lambda reservation: (reservation.start_ms, reservation.job))
+    numbers: dict[str, int | str] = {
+        "job": first.job,
+        "from_ms": first.start_ms,
+        "fits_s": max(0, first.start_ms - table.now) // 1000 if table.policy.backfill else 0,
+    }
+    return Reason(ReasonCode.RESERVED, numbers)

@@ -1,0 +1,115 @@
+"""How big a waiting job starts and where: the largest allowed size for which there is both quota and room."""
+
+from collections.abc import Callable, Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gangline_core.capacity import Room
+from gangline_core.cluster import Pool, model_of
+from gangline_core.holds import placed_amounts
+from gangline_core.job import Job
+from gangline_core.placement import Placer
+from gangline_core.placement.gang import Gang, Seats, gang_of
+from gangline_core.quota import JOBS, Ledger, job_amounts, minimum_sizes
+from gangline_core.reasons import Reason
+from gangline_core.spec import JobSpec, Role
+from gangline_core.state import State
+
+MODELS_TRIED_MAX = 8
+"""Models that are given up one after the other because their limits are used up."""
+
+
+class Found(Struct, frozen=True):
+    """Seats for a job, its sizes, and what it counts against quotas there."""
+
+    sizes: dict[str, int]
+    seats: Seats
+    amounts: dict[str, int]
+
+
+class Seating(Struct, frozen=True):
+    """What seating looks at; the room and the ledger are left as they were."""
+
+    state: State
+    pool: Pool
+    placer: Placer
+    ledger: Ledger
+
+
+def wanted_sizes(spec: JobSpec) -> dict[str, int]:
+    """The sizes the user wants at start."""
+    return {role.name: role.count for role in spec.roles}
+
+
+def find_seats(seating: Seating, job: Job, room: Room) -> Found | Reason | None:
+    """Seats for a job at the largest allowed size that works; else the limit that refuses it, or None for no room."""
+
+    def attempt(sizes: Mapping[str, int]) -> Found | Reason | None:
+        return seat(seating, job, room, sizes)
+
+    return largest(job.spec, attempt)
+
+
+def largest(spec: JobSpec, attempt: Callable[[Mapping[str, int]], Found | Reason | None]) -> Found | Reason | None:
+    """The wanted sizes if they work, else the largest allowed ones above the smallest, role by role."""
+    best = attempt(wanted_sizes(spec))
+    sizes = minimum_sizes(spec)
+    if isinstance(best, Found) or sizes == wanted_sizes(spec):
+        return best
+    best = attempt(sizes)
+    if not isinstance(best, Found):
+        return best
+    for role in spec.roles:
+        options = [size for size in allowed_sizes(role) if sizes[role.name] < size <= role.count]
+        low, high = 0, len(options)
+        while low < high:
+            middle = (low + high + 1) // 2
+            trial = attempt({**sizes, role.name: options[middle - 1]})
+            if isinstance(trial, Found):
+                best, low = trial, middle
+            else:
+                high = middle - 1
+        if low:
+            sizes = {**sizes, role.name: options[low - 1]}
+    return best
+
+
+def allowed_sizes(role: Role) -> list[int]:
+    """Every size the role may have, ascending."""
+    if role.sizes:
+        return sorted(size for size in role.sizes if role.allows(size))
+    return list(range(role.min_count, role.max_count + 1))
+
+
+def seat(seating: Seating, job: Job, room: Room, sizes: Mapping[str, int]) -> Found | Reason | None:
+    """Seats for a job of exactly these sizes; the limit that refuses it, or None for no room."""
+    reason = seating.ledger.fault(job, job_amounts(job.spec, sizes))
+    if reason is not None:
+        return reason
+    gang = gang_of(job.spec, sizes, seating.pool)
+    for _ in range(MODELS_TRIED_MAX):
+        seats = seating.placer(room, gang)
+        if seats is None:
+            return reason
+        amounts = {**placed_amounts(seating.state, seats.tasks), JOBS: 1}
+        reason = seating.ledger.fault(job, amounts)
+        if reason is None:
+            return Found(sizes=dict(sizes), seats=seats, amounts=amounts)
+        narrower = _without_used(seating.state, room, gang, seats)
+        if narrower is None:
+            return reason
+        gang = narrower
+    return reason
+
+
+def _without_used(state: State, room: Room, gang: Gang, seats: Seats) -> Gang | None:
+    """The gang without the models it was just seated on; None when a role has no other."""
+    used = {model_of(state.kept.nodes[t.node], t.gpus[0].index).lower() for t in seats.tasks if t.gpus}
+    needs = []
+    for need in gang.needs:
+        models = tuple(model for model in need.models or tuple(room.layout.by_number) if model not in used)
+        if need.wants_gpu and not models:
+            return None
+        needs.append(replace(need, models=models) if need.wants_gpu else need)
+    return replace(gang, needs=tuple(needs))

@@ -1,0 +1,241 @@
+"""The table of one round: what is free, what was decided so far, and what those decisions took.
+
+Three views of room: `room` is what may be taken now (claims keep theirs); `guarded` is the same less what reservations
+need, for jobs that would still be there when a reservation begins; a `Releases` is made only when a date is needed.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+from msgspec import Struct
+
+from gangline_core.capacity import Flags, Holding, Room
+from gangline_core.facts import (
+    Claim,
+    Eviction,
+    Growth,
+    Placement,
+    Refusal,
+    Reservation,
+    RoundDecided,
+    Shrink,
+    TaskPlacement,
+)
+from gangline_core.ids import JobId, TaskId
+from gangline_core.job import Job
+from gangline_core.placement import PLACERS
+from gangline_core.placement.gang import Seats
+from gangline_core.quota import Ledger
+from gangline_core.reasons import Reason
+from gangline_core.releases import UNKNOWN_MS, Releases, run_ms
+from gangline_core.seating import Seating
+from gangline_core.state import OpenRound, State
+
+ROUND_TASKS_MAX = 1_000
+"""Tasks placed in one round; the next round follows at once, so that no decision takes long or grows large."""
+MOVING_NUMBERS = frozenset({"free", "free_on_one_node", "fits_s", "victims"})
+"""Numbers that follow every start and end; while a round starts jobs, a change of them alone is not recorded."""
+
+
+class Held(Struct, frozen=True):
+    """A claim and the tasks it still waits for."""
+
+    claim: Claim
+    alive: tuple[TaskId, ...]
+
+
+class Table:
+    """Scratch memory of one decision; nothing here outlives the round."""
+
+    def __init__(self, state: State, pool: str, now: int) -> None:
+        """The frozen state of a pool at `now`."""
+        self.state = state
+        self.now = now
+        self.pool = state.kept.pools[pool]
+        self.policy = self.pool.policy
+        self.frozen = state.room(pool)
+        self.room = self.frozen.copy()
+        self.guarded: Room | None = None
+        self.ledger = Ledger(state)
+        self.ports = state.ports.overlay()
+        self.seating = Seating(
+            state=state, pool=self.pool.pool, placer=PLACERS[self.policy.placement], ledger=self.ledger
+        )
+        self.held: list[Held] = []
+        self.leaving: set[TaskId] = set()
+        """Tasks that some claim waits for; their room is spoken for."""
+        self.placed: list[tuple[TaskPlacement, int]] = []
+        """Tasks placed in this round, and when they are expected to end."""
+        self.placements: list[Placement] = []
+        self.growths: list[Growth] = []
+        self.refused: list[tuple[Job, Reason]] = []
+        self.evictions: list[Eviction] = []
+        self.shrinks: list[Shrink] = []
+        self.claims: list[Claim] = []
+        self.claims_dropped: list[JobId] = []
+        self.reservations: list[Reservation] = []
+        self.unseen = 0
+
+    # --- views ------------------------------------------------------------------------------------------
+
+    @property
+    def is_full(self) -> bool:
+        """True when this round has placed as much as one round may."""
+        return len(self.placed) >= ROUND_TASKS_MAX
+
+    @property
+    def first_reserved_ms(self) -> int:
+        """When the first reservation begins."""
+        return min(reservation.start_ms for reservation in self.reservations)
+
+    def reserved_rows(self) -> Flags:
+        """The nodes that reservations count on."""
+        rows = np.zeros(len(self.frozen.nodes), dtype=np.bool_)
+        for reservation in self.reservations:
+            rows[sorted(self._rows(reservation.tasks))] = True
+        return rows
+
+    def ends_before_reservations(self, job: Job) -> bool:
+        """True when the job's time limit ends before any reservation begins; never when nobody may pass."""
+        if not self.policy.backfill:
+            return False
+        limit_ms = job.spec.time_limit_s * 1000
+        return bool(limit_ms) and self.now + limit_ms <= self.first_reserved_ms
+
+    def releases(self) -> Releases:
+        """What comes back when, beside everything that this round decided already."""
+        settled = self.frozen.copy()
+        for held in self.held:
+            for task in held.alive:
+                settled.give(self.state.kept.tasks[task])
+            for place in held.claim.placement.tasks:
+                settled.take(place)
+        for place, _ in self.placed:
+            settled.take(place)
+        releases = Releases(self.state, settled, leaving=self.leaving)
+        if self.placed:
+            releases.add(self.placed)
+        return releases
+
+    # --- deciding ---------------------------------------------------------------------------------------
+
+    def place(self, job: Job, seats: Seats, amounts: dict[str, int], *, guarded: bool, backfilled: bool) -> None:
+        """The job starts on these seats; `guarded` when they were found beside what reservations need."""
+        tasks = seats.tasks
+        self._take(job, tasks, guarded=guarded)
+        self.ledger.take(job, amounts)
+        self.placements.append(
+            Placement(
+                job=job.id,
+                attempt=job.attempt + 1,
+                tasks=tasks,
+                port=self.port_for(tasks),
+                level=seats.level,
+                backfilled=backfilled,
+            )
+        )
+
+    def port_for(self, tasks: tuple[TaskPlacement, ...]) -> int:
+        """A port on which no other gang meets where rank 0 will be."""
+        return self.ports.next(self.state.kept.nodes[tasks[0].node].address)
+
+    def grow(self, job: Job, tasks: tuple[TaskPlacement, ...], amounts: dict[str, int]) -> None:
+        """A running elastic job gets these members more."""
+        self._take(job, tasks, guarded=True)
+        self.ledger.take(job, amounts)
+        self.growths.append(Growth(job=job.id, attempt=job.attempt, tasks=tasks))
+
+    def hold(self, claim: Claim, alive: tuple[TaskId, ...], amounts: dict[str, int]) -> None:
+        """Keep a claim's room: others get no more than is free both before and after its victims are gone."""
+        rows = self._rows(claim.placement.tasks) | self._rows(self.state.kept.tasks[task] for task in alive)
+        for room in (self.room, self.guarded):
+            if room is None:
+                continue
+            before = room.rows(sorted(rows))
+            for task in alive:
+                room.give(self.state.kept.tasks[task])
+            for place in claim.placement.tasks:
+                room.take(place)
+            room.lower_to(before)
+        self.held.append(Held(claim=claim, alive=alive))
+        self.leaving.update(alive)
+        self.ledger.take(self.state.kept.jobs[claim.job], amounts)
+
+    def reserve(self, reservation: Reservation, later: Room, wanted: Flags) -> None:
+        """Jobs that would be in the way of this reservation get no more than it leaves of the room at its beginning.
+
+        Without backfill nobody passes on any of the nodes that the job could use (`wanted`).
+        """
+        self.reservations.append(reservation)
+        for place in reservation.tasks:
+            later.take(place)
+        if self.guarded is None:
+            self.guarded = self.room.copy()
+        self.guarded.lower_to(later.rows(sorted(self._rows(reservation.tasks))))
+        if not self.policy.backfill:
+            self.guarded.close(wanted)
+
+    def refuse(self, job: Job, reason: Reason) -> None:
+        """The job waits on, for this reason."""
+        self.refused.append((job, reason))
+
+    def _take(self, job: Job, tasks: tuple[TaskPlacement, ...], *, guarded: bool) -> None:
+        length = run_ms(job.spec)
+        end = UNKNOWN_MS if length is None else self.now + length
+        for place in tasks:
+            self.room.take(place)
+            self.placed.append((place, end))
+            if self.guarded is not None and guarded:
+                self.guarded.take(place)
+        if self.guarded is not None and not guarded:
+            self.guarded.lower_to(self.room.rows(sorted(self._rows(tasks))))
+
+    def _rows(self, holdings: Iterable[Holding]) -> set[int]:
+        row = self.frozen.layout.row
+        return {row[holding.node] for holding in holdings if holding.node in row}
+
+    # --- recording --------------------------------------------------------------------------------------
+
+    def record(self, opened: OpenRound) -> RoundDecided:
+        """Step 6: everything decided, with the digest of the state it was decided on."""
+        return RoundDecided(
+            pool=self.pool.pool.name,
+            round=opened.opened.round,
+            placements=tuple(self.placements),
+            growths=tuple(self.growths),
+            refusals=self._refusals(),
+            evictions=tuple(self.evictions),
+            shrinks=tuple(self.shrinks),
+            claims=tuple(self.claims),
+            claims_dropped=tuple(self.claims_dropped),
+            reservations=tuple(self.reservations),
+            unplaced=len({candidate.job for candidate in opened.opened.candidates} - {p.job for p in self.placements}),
+            unseen=self.unseen,
+            digest=self.state.kept.digest,
+        )
+
+    def _refusals(self) -> tuple[Refusal, ...]:
+        """Refused jobs whose recorded reason is another one, those that share a reason together."""
+        is_busy = bool(self.placements)
+        jobs: dict[tuple[object, ...], list[JobId]] = {}
+        reasons: dict[tuple[object, ...], Reason] = {}
+        keys: dict[int, tuple[object, ...]] = {}
+        for job, reason in self.refused:
+            if job.reason == reason or (is_busy and _is_same_cause(job.reason, reason)):
+                continue
+            key = keys.get(id(reason))
+            if key is None:
+                key = keys[id(reason)] = (reason.code, *sorted(reason.numbers.items()))
+                reasons.setdefault(key, reason)
+            jobs.setdefault(key, []).append(job.id)
+        return tuple(Refusal(reason=reasons[key], jobs=tuple(own)) for key, own in jobs.items())
+
+
+def _is_same_cause(recorded: Reason | None, reason: Reason) -> bool:
+    if recorded is None or recorded.code != reason.code:
+        return False
+    return _steady(recorded) == _steady(reason)
+
+
+def _steady(reason: Reason) -> dict[str, int | str]:
+    return {name: number for name, number in reason.numbers.items() if name not in MOVING_NUMBERS}

@@ -1,0 +1,252 @@
+"""Who could make room for a waiting job, in the order in which they would: waits, shrinks, evictions.
+
+A wait costs nobody anything: the task is stopping already. A shrink takes members that an elastic job has beyond its
+smallest size. An eviction takes a whole job, and is allowed by one of three rules: the victim is opportunistic, its
+priority is lower, or its group gives back what it borrowed to a group within its guarantee.
+"""
+
+from collections.abc import Iterable
+from heapq import heapify, heappop, heappush
+
+from msgspec import Struct
+
+from gangline_core.claims import is_overdue
+from gangline_core.cluster import Pool
+from gangline_core.ids import JobId, TaskId
+from gangline_core.job import Job, JobState, Task, TaskState
+from gangline_core.quota import JOBS, smallest_size
+from gangline_core.seating import allowed_sizes
+from gangline_core.spec import JobSpec, Role, ServiceClass
+from gangline_core.state import count, task_amounts
+from gangline_core.table import Table
+
+WAIT, SHRINK, EVICT = "wait", "shrink", "evict"
+BY_CLASS, BY_PRIORITY, BY_GUARANTEE = "opportunistic", "priority", "reclaim"
+"""The rules that allow an eviction."""
+
+
+class Loss(Struct, frozen=True):
+    """Tasks that would go together, and what that gives back."""
+
+    kind: str
+    job: Job
+    tasks: tuple[Task, ...]
+    amounts: dict[str, int]
+    rule: str = ""
+    lost_ms: int = 0
+    """Run time thrown away."""
+    also: tuple[Task, ...] = ()
+    """Further tasks of an evicted job that other losses of the same list stand for."""
+
+
+class LiveJob(Struct, frozen=True):
+    """A job that could be evicted, and what it is worth."""
+
+    job: Job
+    tasks: tuple[Task, ...]
+    amounts: dict[str, int]
+    priority: int
+    lost_ms: int
+
+    @property
+    def cost(self) -> tuple[int, int, int, int, int]:
+        """Sorts those that should go first: class, priority, work lost, youngest, newest id."""
+        is_firm = self.job.spec.service_class != ServiceClass.OPPORTUNISTIC
+        work = self.lost_ms * max(1, self.amounts.get("gpu_milli", 0))
+        return (int(is_firm), self.priority, work, -self.job.started_ms, -self.job.id)
+
+
+def effective_priority(pool: Pool, spec: JobSpec) -> int:
+    """The job's priority on top of the band of its queue level."""
+    return pool.levels.get(spec.level, 0) + spec.priority
+
+
+def may_evict_somebody(table: Table, job: Job, *, is_owed: bool) -> bool:
+    """A cheap look whether any live job could be this job's victim at all."""
+    mine = effective_priority(table.pool.pool, job.spec)
+    for sort in table.state.live_sorts.get(table.pool.pool.name, {}):
+        if not sort.preemptible:
+            continue
+        theirs = table.pool.pool.levels.get(sort.level, 0) + sort.priority
+        if is_owed or theirs < mine or sort.service_class == ServiceClass.OPPORTUNISTIC:
+            return True
+    return False
+
+
+def may_shrink_somebody(table: Table) -> bool:
+    """A cheap look whether any live job is elastic."""
+    return any(sort.elastic for sort in table.state.live_sorts.get(table.pool.pool.name, {}))
+
+
+class Victims:
+    """Everybody who could make room in this round; read once, when first needed."""
+
+    def __init__(self, table: Table) -> None:
+        """Live jobs of the pool that nobody has spoken for."""
+        self._table = table
+        self._live: list[LiveJob] | None = None
+        self.gone: set[JobId] = set()
+        """Jobs that this round evicts."""
+        self.shrunk: set[TaskId] = set()
+        """Members that this round takes away."""
+
+    def waits(self) -> list[Loss]:
+        """Tasks that are stopping in time and that no claim waits for."""
+        table, kept = self._table, self._table.state.kept
+        found: list[Loss] = []
+        for name in sorted(table.state.stopping_tasks):
+            task = kept.tasks[name]
+            if task.state == TaskState.LOST or name in table.leaving or is_overdue(table.state, task, table.now):
+                continue
+            found.append(Loss(kind=WAIT, job=kept.jobs[task.job], tasks=(task,), amounts=task_amounts(task)))
+        return found
+
+    def shrinks(self, beneficiary: Job) -> list[Loss]:
+        """Members beyond the smallest size of running elastic jobs, in the order in which they go."""
+        found: list[Loss] = []
+        for job in self._elastic():
+            members = [task for task in self._table.state.tasks_of(job) if self._stays(task)]
+            for role in job.spec.roles:
+                own = [task for task in members if task.role == role.name]
+                for task in _spare(role, own):
+                    amounts = task_amounts(task)
+                    if self._keeps_guarantee(job, amounts, beneficiary):
+                        found.append(Loss(kind=SHRINK, job=job, tasks=(task,), amounts=amounts))
+        return found
+
+    def evictions(self, beneficiary: Job, *, is_owed: bool, beside: list[Loss]) -> list[Loss]:
+        """Whole jobs that may go for this one, in the order in which they go; tasks `beside` are not counted twice."""
+        mine = effective_priority(self._table.pool.pool, beneficiary.spec)
+        allowed: list[tuple[LiveJob, str]] = []
+        for victim in self._candidates():
+            rule = self._rule(victim, beneficiary, mine, is_owed=is_owed)
+            if rule and self._keeps_guarantee(victim.job, victim.amounts, beneficiary):
+                allowed.append((victim, rule))
+        counted = {task.id for loss in beside for task in loss.tasks}
+        return [_eviction(victim, rule, counted) for victim, rule in self._most_borrowed_first(allowed)]
+
+    def keep_guarantees(self, evictions: list[Loss], beneficiary: Job) -> list[Loss]:
+        """Those of these evictions, in order, that may happen together without taking what a group is owed."""
+        ledger = self._table.ledger
+        together: list[Loss] = []
+        for loss in evictions:
+            if ledger.over_guarantee(loss.job.spec.group, loss.amounts, beneficiary=beneficiary.spec.group):
+                ledger.give(loss.job, loss.amounts)
+                together.append(loss)
+        for loss in together:
+            ledger.take(loss.job, loss.amounts)
+        return together
+
+    # --- inside -----------------------------------------------------------------------------------------
+
+    def _candidates(self) -> list[LiveJob]:
+        if self._live is None:
+            kept, now = self._table.state.kept, self._table.now
+            self._live = []
+            for job_id in self._table.state.live.get(self._table.pool.pool.name, {}):
+                job = kept.jobs[job_id]
+                if job.state == JobState.STOPPING or not job.spec.preemptible or is_protected(job, now):
+                    continue
+                self._live.append(_live_job(self._table, job))
+            self._live.sort(key=lambda victim: victim.cost)
+        return [victim for victim in self._live if victim.job.id not in self.gone]
+
+    def _elastic(self) -> list[Job]:
+        kept = self._table.state.kept
+        live = (kept.jobs[job] for job in sorted(self._table.state.live.get(self._table.pool.pool.name, {})))
+        return [
+            job
+            for job in live
+            if job.state in (JobState.RUNNING, JobState.RESIZING)
+            and any(role.is_elastic for role in job.spec.roles)
+            and job.id not in self.gone
+        ]
+
+    def _rule(self, victim: LiveJob, beneficiary: Job, mine: int, *, is_owed: bool) -> str:
+        spec = victim.job.spec
+        if spec.service_class == ServiceClass.OPPORTUNISTIC:
+            return BY_CLASS
+        if self._table.ledger.is_sheltered(victim.job):
+            return ""
+        if victim.priority < mine:
+            return BY_PRIORITY
+        if is_owed and spec.group != beneficiary.spec.group:
+            return BY_GUARANTEE
+        return ""
+
+    def _keeps_guarantee(self, job: Job, amounts: dict[str, int], beneficiary: Job) -> bool:
+        return self._table.ledger.over_guarantee(job.spec.group, amounts, beneficiary=beneficiary.spec.group)
+
+    def _stays(self, task: Task) -> bool:
+        return not task.stop and task.id not in self.shrunk and task.state != TaskState.EXITED
+
+    def _most_borrowed_first(self, allowed: list[tuple[LiveJob, str]]) -> list[tuple[LiveJob, str]]:
+        """Reclaimed jobs from the group that borrowed most, step by step; the order of all others stays."""
+        ledger = self._table.ledger
+        ordered: list[tuple[LiveJob, str]] = []
+        queues: dict[str, list[tuple[LiveJob, str]]] = {}
+        for entry in allowed:
+            if entry[1] == BY_GUARANTEE:
+                queues.setdefault(entry[0].job.spec.group, []).append(entry)
+            else:
+                ordered.append(entry)
+        heap = [(-ledger.borrowed(group, "gpu_milli"), group, 0) for group in queues]
+        heapify(heap)
+        while heap:
+            over, group, k = heappop(heap)
+            victim, rule = queues[group][k]
+            ordered.append((victim, rule))
+            if k + 1 < len(queues[group]):
+                heappush(heap, (over + victim.amounts.get("gpu_milli", 0), group, k + 1))
+        return ordered
+
+
+def is_protected(job: Job, now: int) -> bool:
+    """True inside the first seconds of a run in which the job is never preempted."""
+    protected_ms = job.spec.protected_s * 1000
+    return protected_ms > 0 and (not job.started_ms or now - job.started_ms < protected_ms)
+
+
+def _eviction(victim: LiveJob, rule: str, counted: set[TaskId]) -> Loss:
+    tasks = tuple(task for task in victim.tasks if task.id not in counted)
+    return Loss(
+        kind=EVICT,
+        job=victim.job,
+        tasks=tasks,
+        amounts=victim.amounts if len(tasks) == len(victim.tasks) else _amounts(tasks),
+        rule=rule,
+        lost_ms=victim.lost_ms,
+        also=tuple(task for task in victim.tasks if task.id in counted),
+    )
+
+
+def _amounts(tasks: Iterable[Task]) -> dict[str, int]:
+    """What these tasks of one job count against quotas, the job itself included."""
+    amounts: dict[str, int] = {JOBS: 1}
+    for task in tasks:
+        for dimension, amount in task_amounts(task).items():
+            count(amounts, dimension, amount)
+    return amounts
+
+
+def _live_job(table: Table, job: Job) -> LiveJob:
+    tasks = tuple(table.state.tasks_of(job))
+    return LiveJob(
+        job=job,
+        tasks=tasks,
+        amounts=_amounts(tasks),
+        priority=effective_priority(table.pool.pool, job.spec),
+        lost_ms=table.now - job.started_ms if job.started_ms else 0,
+    )
+
+
+def _spare(role: Role, members: list[Task]) -> list[Task]:
+    """Members that may go: those still starting first, then the highest ranks; rank 0 and the smallest size stay."""
+    least = max(smallest_size(role), 0)
+    order = sorted(members, key=lambda task: (task.state != TaskState.PLACED, -task.rank))
+    return [task for task in order if task.rank != 0][: max(0, len(members) - least)]
+
+
+def sizes_below(role: Role, size: int) -> list[int]:
+    """Allowed sizes up to this one, descending."""
+    return [allowed for allowed in reversed(allowed_sizes(role)) if allowed <= size]
