@@ -6,6 +6,7 @@ import pytest
 from tests.make import spec
 from tests.services.gateway.conftest import Visitor
 
+from gangline_core.ids import JobId
 from gangline_gateway.problems import KINDS
 from gangline_wire import requests as r
 
@@ -25,7 +26,7 @@ async def test_every_job_is_seen_exactly_once_while_others_come_and_end(visitor:
         for k in range(7):
             world.submit(spec(group="t1", user="una", name=f"new-{pages}-{k}"))
         for k in range(3):
-            world.cancel(seen[k * 5])  # type: ignore[arg-type]
+            world.cancel(JobId(seen[k * 5]))
     assert seen[:300] == list(range(1, 301))
     assert len(seen) == len(set(seen))
 
