@@ -124,12 +124,22 @@ class Platform:
                 if self.failure is not None:
                     raise PermanentError(f"a service failed: {self.failure!r}")
                 with suppress(aiohttp.ClientError, TimeoutError):
-                    async with session.get(f"{self.url}/readyz") as answer:
-                        why = await answer.text()
-                        if answer.status == 200:
-                            return
+                    why = await self._why_not_ready(session)
+                    if not why:
+                        return
                 await self._clock.sleep(POLL_S)
         raise PermanentError(f"the platform did not get ready: {why.strip()}; see the logs in {self.data_dir / 'logs'}")
+
+    async def _why_not_ready(self, session: aiohttp.ClientSession) -> str:
+        """Why nobody can work with the API yet; "" when the owner can."""
+        async with session.get(f"{self.url}/readyz") as answer:
+            if answer.status != 200:
+                return await answer.text()
+        if not (self.data_dir / "admin.token").exists():
+            return "nobody has made the administrator's token yet"
+        # The first leader of admission writes the token's file just before the fact.
+        async with session.get(f"{self.url}/v1/whoami", headers={"Authorization": f"Bearer {self.token}"}) as answer:
+            return "" if answer.status == 200 else await answer.text()
 
     # --- starting -----------------------------------------------------------------------------------------
 
