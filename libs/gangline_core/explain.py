@@ -167,7 +167,8 @@ class Book:
 
     def _foreseen(self) -> dict[JobId, Start | None]:
         if self._starts is None:
-            jobs = [self.state.kept.jobs[candidate.job] for candidate in self.candidates]
+            known = [self.state.job(candidate.job) for candidate in self.candidates]
+            jobs = [job for job in known if job is not None and job.state == JobState.WAITING]
             codes = {job: reason.code for job, reason in self.kept_out.items()}
             free = [job for job in jobs if codes.get(job.id) in (None, ReasonCode.NOT_BEFORE)]
             limited = [job for job in jobs if codes.get(job.id) in LIMIT_CODES]
@@ -224,6 +225,25 @@ class Book:
         return "Nobody can tell: what runs now does not leave enough when it ends, or a job before it may never end."
 
 
+class Books:
+    """The newest book of each pool, for callers that are asked often: one is made at most every `age_ms_max`."""
+
+    def __init__(self, age_ms_max: int = 1_000) -> None:
+        """Books that are used for so long although the log went on."""
+        self._age_ms_max = age_ms_max
+        self._books: dict[str, tuple[int, Book]] = {}
+
+    def of(self, state: State, pool: str, now: int, *, job: JobId | None = None) -> Book:
+        """A book of the pool that is new enough and knows the job, if one is named."""
+        seq, book = self._books.get(pool, (-1, None))
+        is_new = book is not None and (seq == state.kept.seq or 0 <= now - book.now < self._age_ms_max)
+        if book is not None and is_new and (job is None or job in book.position):
+            return book
+        book = Book(state, pool, now)
+        self._books[pool] = (state.kept.seq, book)
+        return book
+
+
 def explain(state: State, job_id: JobId, now: int, *, book: Book | None = None) -> Explanation | None:
     """Why the job is where it is; None when it is not known. A `book` of its pool at `now` saves work."""
     job = state.job(job_id)
@@ -250,7 +270,9 @@ def queue(state: State, pool: str, now: int, *, book: Book | None = None) -> lis
     book = book or Book(state, pool, now)
     lines = []
     for position, candidate in enumerate(book.candidates, start=1):
-        job = state.kept.jobs[candidate.job]
+        job = state.job(candidate.job)
+        if job is None or job.state != JobState.WAITING:
+            continue  # it started since the book was made
         reason = book.reason(job)
         lines.append(
             QueueLine(

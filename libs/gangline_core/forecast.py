@@ -53,28 +53,33 @@ class Pile:
         """So much free now."""
         self.free = free
         self.now = now
+        self.coming = 0
+        """Sum of what comes back."""
         self.returns: list[tuple[int, int]] = []
         """(time, amount) of what comes back, soonest first."""
 
     def give_back(self, at: int, amount: int) -> None:
         """So much comes back then."""
         heapq.heappush(self.returns, (at, amount))
+        self.coming += amount
 
     def take(self, amount: int) -> int | None:
         """When this much can be taken, which it then is; None when it never can."""
-        now, free = self.now, self.free
-        popped: list[tuple[int, int]] = []
-        while self.returns and (free < amount or self.returns[0][0] <= now):
-            at, returned = heapq.heappop(self.returns)
-            popped.append((at, returned))
-            now, free = max(now, at), free + returned
-        if free < amount:
-            # A job that can never have its room does not stand in the way of those that can.
-            for entry in popped:
-                heapq.heappush(self.returns, entry)
+        while self.returns and self.returns[0][0] <= self.now:
+            self._receive()
+        # A job that can never have its room does not stand in the way of those that can.
+        if self.free + self.coming < amount:
             return None
-        self.now, self.free = now, free - amount
-        return now
+        while self.free < amount:
+            self._receive()
+        self.free -= amount
+        return self.now
+
+    def _receive(self) -> None:
+        at, amount = heapq.heappop(self.returns)
+        self.now = max(self.now, at)
+        self.free += amount
+        self.coming -= amount
 
 
 def pool_forecast(
@@ -84,7 +89,14 @@ def pool_forecast(
     free = free_by_class(state, pool)
     releases = [_release(state, state.kept.jobs[job], times, now) for job in sorted(state.live.get(pool, {}))]
     largest_card = max((gpu.memory_mib for node in state.nodes_of(pool) for gpu in node.gpus), default=1)
-    asks = [_ask(job, times, largest_card) for job in jobs]
+    known: dict[int, tuple[tuple[str, ...], int]] = {}
+    asks = []
+    for job in jobs:
+        shape = state.shapes[job.id]
+        if shape not in known:
+            known[shape] = _needs(job, tuple(model for model in free if model != CPU), largest_card)
+        classes, amount = known[shape]
+        asks.append(Ask(job.id, classes, amount, times.whole(job.spec)))
     return simulate(free, releases, asks, now)
 
 
@@ -158,15 +170,17 @@ def _run(
 
 def _best_pile(piles: Mapping[str, Pile], ask: Ask) -> Pile | None:
     """The class in which the job gets its room first; among those where it must wait, the one with most free."""
-    open_to = [piles[name] for name in (ask.classes or tuple(piles)) if name in piles and (ask.classes or name != CPU)]
+    if len(ask.classes) == 1:
+        return piles.get(ask.classes[0])
+    open_to = [piles[name] for name in ask.classes if name in piles]
     ready = [pile for pile in open_to if pile.free >= ask.amount]
     if ready:
         return min(ready, key=lambda pile: pile.now)
-    return max(open_to, key=lambda pile: pile.free + sum(amount for _, amount in pile.returns[:64]), default=None)
+    return max(open_to, key=lambda pile: pile.free + pile.coming, default=None)
 
 
-def _ask(job: Job, times: RunTimes, largest_card: int) -> Ask:
-    span = times.whole(job.spec)
+def _needs(job: Job, all_models: tuple[str, ...], largest_card: int) -> tuple[tuple[str, ...], int]:
+    """Which classes the job may use, and how much of one it needs."""
     gpu_milli, models = 0, tuple[str, ...]()
     for role in job.spec.roles:
         need = role.resources
@@ -175,9 +189,8 @@ def _ask(job: Job, times: RunTimes, largest_card: int) -> Ask:
             gpu_milli += smallest_size(role) * milli
             models = models or tuple(model.lower() for model in need.gpu_models)
     if gpu_milli:
-        return Ask(job=job.id, classes=models, amount=gpu_milli, span=span)
-    cpu_milli = sum(smallest_size(role) * role.resources.cpu_milli for role in job.spec.roles)
-    return Ask(job=job.id, classes=(CPU,), amount=cpu_milli, span=span)
+        return models or all_models, gpu_milli
+    return (CPU,), sum(smallest_size(role) * role.resources.cpu_milli for role in job.spec.roles)
 
 
 def _release(state: State, job: Job, times: RunTimes, now: int) -> Release:
