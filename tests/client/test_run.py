@@ -46,7 +46,7 @@ def lay_out(platform: FakePlatform, *states: v.JobView) -> None:
 
 
 async def test_a_good_job_shows_reason_place_and_output_and_ends_with_0(platform: FakePlatform) -> None:
-    lay_out(platform, WAITING, RUNNING, ended("succeeded", 0))
+    lay_out(platform, *[WAITING] * 3, RUNNING, ended("succeeded", 0))
     result = await gangline(platform.url, "run", "--gpus", "1", "--", "python", "train.py")
     assert result.code == 0
     assert result.out == "hello\n\\xffbytes\n"

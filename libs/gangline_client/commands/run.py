@@ -19,6 +19,8 @@ POLL_GROWTH = 1.5
 LAST_OUTPUT_S_MAX = 10.0
 """How long after a job's end its last output is waited for."""
 INTERRUPTED = 130
+LOOKS_BEFORE_WHY = 3
+"""A job that starts within the first few looks needs no explanation of its wait."""
 QUIET_STATES = frozenset({"held", "waiting", "suspended"})
 """States without output."""
 
@@ -84,16 +86,16 @@ class Companion:
         """Until the job has ended; its exit code."""
         async with asyncio.TaskGroup() as group:
             output: asyncio.Task[None] | None = None
-            pause_s, state = POLL_S_LEAST, ""
+            pause_s, state, looks = POLL_S_LEAST, "", 0
             while True:
                 view = await self.session.client.job_patiently(self.job)
                 if view.state in ENDED_STATES:
                     break
                 pause_s = min(POLL_S_MOST, pause_s * POLL_GROWTH) if view.state == state else POLL_S_LEAST
-                state = view.state
-                if state in QUIET_STATES:
+                state, looks = view.state, looks + 1
+                if state in QUIET_STATES and looks >= LOOKS_BEFORE_WHY:
                     await self._tell_why()
-                elif output is None:
+                elif state not in QUIET_STATES and output is None:
                     output = group.create_task(self._print_output())
                 self._tell_start(view)
                 await self._pause(pause_s, output)
