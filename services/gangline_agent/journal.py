@@ -106,7 +106,8 @@ class Folder(Struct, frozen=True):
 
     def make(self, intent: Intent) -> None:
         """Write the intent durably, in a folder only this user may enter. Done before anything is started."""
-        self.work.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.path.mkdir(mode=0o700, exist_ok=True)
+        self.work.mkdir(mode=0o700, exist_ok=True)
         self.write(intent)
         _sync_folder(self.path.parent)
 

@@ -21,7 +21,7 @@ RUN_TIME = "run_time_s"
 EXIT_CODE = "exit_code"
 RUN_TIME_S = 60.0
 STOPPED_CODE = 143
-NAP_S_MAX = 0.01
+NAP_S_MIN, NAP_S_MAX = 0.001, 0.01
 
 
 class Script(Struct, frozen=True):
@@ -113,7 +113,7 @@ class SimulatedRunner:
             self.end_due(self.clock.monotonic_s())
             # A short nap, because a task that ends sooner may be started meanwhile.
             next_s = self._heap[0].ends_s - self.clock.monotonic_s() if self._heap else NAP_S_MAX
-            await self.clock.sleep(min(NAP_S_MAX, max(0.0, next_s)))
+            await self.clock.sleep(min(NAP_S_MAX, max(NAP_S_MIN, next_s)))
 
     def end_due(self, now_s: float) -> None:
         """End every task whose time has come."""

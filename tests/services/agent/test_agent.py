@@ -14,9 +14,12 @@ from gangline_core import facts as f
 from gangline_core.ids import NodeId
 from gangline_core.job import JobState, TaskState
 from gangline_core.reasons import ReasonCode
+from gangline_kit.nats_server import NatsUser
 from gangline_wire import subjects
-from gangline_wire.codec import decode
+from gangline_wire.codec import decode, encode
 from gangline_wire.requests import Samples
+from gangline_wire.rights import rights
+from gangline_wire.streams import SECRETS
 
 pytestmark = pytest.mark.bus
 
@@ -112,17 +115,45 @@ async def test_an_agent_killed_between_placement_and_start_starts_once(tmp_path:
     starts = tmp_path / "starts"
     async with cluster(tmp_path) as made:
         agent = await agent_process(made.server.url, "one", tmp_path / "agents")
-        for k in range(6):
-            job = await made.start(asks("/bin/sh", "-c", f"echo {k} >> {starts}; sleep 0.2"), "one")
-            # Each time a little later on the way from order to running program.
-            await asyncio.sleep(0.015 * k)
+        for round_number in range(3):
+            program = f"echo {round_number} >> {starts}; sleep 0.2"
+            job = await made.start(asks("/bin/sh", "-c", program, tasks=8), "one")
+            # Each time a little later on the way from order to running program, with tasks at every stage of it.
+            await asyncio.sleep(0.03 * round_number)
             agent.kill()
             await agent.wait()
             agent = await agent_process(made.server.url, "one", tmp_path / "agents")
             assert await made.ended(job) == JobState.SUCCEEDED
         agent.terminate()
         await agent.wait()
-        assert starts.read_text().split() == [str(k) for k in range(6)]
+        assert sorted(starts.read_text().split()) == [str(k) for k in range(3) for _ in range(8)]
+        assert made.count(f.TaskStarted) == 24
+
+
+async def test_an_agent_elsewhere_needs_no_more_than_its_own_rights(tmp_path: Path) -> None:
+    allowed = rights("agent")
+    agent_user = NatsUser(name="agent", password="guest", publish=allowed.publish, subscribe=allowed.subscribe)
+    platform = NatsUser(name="platform", password="host")
+    async with cluster(tmp_path, users=(platform, agent_user)) as made:
+        agent = await agent_process(
+            made.server.url,
+            "far",
+            tmp_path / "agents",
+            GANGLINE_NATS_USER="agent",
+            GANGLINE_NATS_PASSWORD="guest",
+            GANGLINE_ENSURE="false",
+        )
+        secrets = made.site.bus.kv(SECRETS.name)
+        await secrets.put("1", encode({"API_TOKEN": "s3cr3t-123"}))
+        asked = asks(
+            "/bin/sh", "-c", "echo $API_TOKEN", env={"API_TOKEN": "{{secret:API_TOKEN}}"}, secrets=("API_TOKEN",)
+        )
+        job = await made.start(asked, "far")
+        assert await made.ended(job) == JobState.SUCCEEDED
+        assert await made.output(job, f"{job}-1-worker-0") == "s3cr3t-123\n"
+        agent.terminate()
+        assert await agent.wait() == 0
+    assert "s3cr3t" not in (tmp_path / "agents" / "far.log").read_text()
 
 
 async def test_cut_off_from_the_bus_an_agent_stops_its_tasks_and_says_so_later(tmp_path: Path) -> None:

@@ -1,0 +1,124 @@
+"""What a task finds in its environment, and what a user may not put there."""
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from tests.make import World, node, role, spec
+
+import gangline_agent
+from gangline_agent.environment import Environment, Place, build, role_of
+from gangline_agent.orders import orders
+from gangline_agent.runner import Order
+from gangline_core.ids import TaskId
+
+PLACE = Place(folder="/data/t", notice_file="/data/t/notice.json", devices=("5", "6"))
+AGENT = {"PATH": "/bin", "HOME": "/home/ada", "GANGLINE_TOKEN": "secret", "AWS_SECRET_ACCESS_KEY": "secret"}
+
+
+def gang(*, env: Mapping[str, str] | None = None, elastic: bool = False) -> list[Order]:
+    world = World(node("n1", address="10.0.0.1"), node("n2", address="10.0.0.2"), at=1_000_000)
+    worker = role(tasks=3, gpus=2, cpus=2, maximum=6 if elastic else None)
+    asked = spec(
+        "llm", roles=[replace(role("ps", tasks=1, gpus=0), environment={}), replace(worker, environment=env or {})]
+    )
+    job = world.submit(asked)
+    world.place(job, "n1", "n1", "n2", "n2")
+    return orders(world.state, [TaskId(name) for name in world.job(job).tasks])
+
+
+def built(order: Order, place: Place = PLACE) -> Environment:
+    return build(order, role_of(order), place, AGENT)
+
+
+def test_a_member_finds_its_gang_in_the_words_of_the_frameworks() -> None:
+    values = built(gang()[3]).values
+    assert {name: values[name] for name in ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE")} == {
+        "MASTER_ADDR": "10.0.0.1",
+        "MASTER_PORT": "29500",
+        "RANK": "3",
+        "WORLD_SIZE": "4",
+    }
+    assert (values["LOCAL_RANK"], values["LOCAL_WORLD_SIZE"], values["GROUP_RANK"]) == ("1", "2", "1")
+    assert (values["PET_NNODES"], values["PET_NPROC_PER_NODE"], values["PET_NODE_RANK"]) == ("4", "2", "3")
+    assert (values["JAX_COORDINATOR_ADDRESS"], values["JAX_NUM_PROCESSES"]) == ("10.0.0.1:29500", "4")
+    assert "PET_RDZV_BACKEND" not in values
+
+
+def test_an_elastic_job_meets_with_a_range_of_sizes() -> None:
+    values = built(gang(elastic=True)[1]).values
+    assert (values["PET_NNODES"], values["PET_RDZV_BACKEND"]) == ("4:7", "c10d")
+    assert values["PET_RDZV_ENDPOINT"] == "10.0.0.1:29500"
+
+
+def test_a_gang_of_tensorflow_roles_finds_its_cluster() -> None:
+    config = json.loads(built(gang()[2]).values["TF_CONFIG"])
+    assert config["task"] == {"type": "worker", "index": 1}
+    assert config["cluster"] == {
+        "ps": ["10.0.0.1:29500"],
+        "worker": ["10.0.0.1:29501", "10.0.0.2:29502", "10.0.0.2:29503"],
+    }
+
+
+def test_a_member_still_counts_those_that_ended_before_it_started() -> None:
+    order = gang()[3]
+    late = replace(order, gang=order.gang[2:])
+    assert built(late).values["WORLD_SIZE"] == "4"
+
+
+def test_gpus_are_named_as_the_driver_names_them_and_none_means_none() -> None:
+    assert built(gang()[1]).values["CUDA_VISIBLE_DEVICES"] == "5,6"
+    assert built(gang()[1]).values["NVIDIA_VISIBLE_DEVICES"] == "5,6"
+    without = built(gang()[0], replace(PLACE, devices=())).values
+    assert (without["CUDA_VISIBLE_DEVICES"], without["NVIDIA_VISIBLE_DEVICES"]) == ("", "void")
+
+
+def test_gangline_says_who_and_where_the_task_is() -> None:
+    values = built(gang()[2]).values
+    assert values["GANGLINE_JOB_NAME"] == "llm"
+    assert values["GANGLINE_TASK_ID"] == "1-1-worker-1"
+    assert (values["GANGLINE_ROLE_NAME"], values["GANGLINE_ROLE_INDEX"], values["GANGLINE_ROLE_SIZE"]) == (
+        "worker",
+        "1",
+        "3",
+    )
+    assert (values["GANGLINE_NODE"], values["GANGLINE_NODES"]) == ("n2", "n1,n2")
+    assert values["GANGLINE_NODE_ADDRESSES"] == "10.0.0.1,10.0.0.2"
+    assert values["GANGLINE_TASK_NOTICE_FILE"] == "/data/t/notice.json"
+
+
+def test_nothing_of_the_agents_own_environment_leaks_but_a_few_harmless_names() -> None:
+    values = built(gang()[1]).values
+    assert (values["PATH"], values["HOME"]) == ("/bin", "/home/ada")
+    assert "secret" not in values.values()
+
+
+def test_a_user_sets_what_is_the_users() -> None:
+    made = built(gang(env={"MODE": "LIVE", "PATH": "/opt/bin", "NCCL_DEBUG": "INFO"})[1])
+    assert (made.values["MODE"], made.values["PATH"], made.values["NCCL_DEBUG"]) == ("LIVE", "/opt/bin", "INFO")
+    assert made.notes == ()
+
+
+@pytest.mark.parametrize(
+    "name", ["CUDA_VISIBLE_DEVICES", "RANK", "GANGLINE_JOB_ID", "PET_NNODES", "NVIDIA_DRIVER_CAPABILITIES", "TF_CONFIG"]
+)
+def test_a_user_cannot_set_what_is_the_schedulers_and_is_told(name: str) -> None:
+    made = built(gang(env={name: "7"})[1])
+    assert made.values.get(name) != "7"
+    assert made.notes == (f"{name} of the job's environment was left out: the scheduler sets it",)
+
+
+@pytest.mark.parametrize("name", ["LD_PRELOAD", "A=1; touch /tmp/x #", "1A", "", "A B"])
+def test_what_would_load_code_or_is_no_name_is_left_out_with_a_note(name: str) -> None:
+    made = built(gang(env={name: "x"})[1])
+    assert name not in made.values
+    assert len(made.notes) == 1
+
+
+def test_the_readme_lists_exactly_the_names_that_are_set() -> None:
+    readme = (Path(gangline_agent.__file__).parent / "README.md").read_text()
+    own = {name for name in built(gang()[1]).values if name.startswith("GANGLINE_")}
+    assert own == set(re.findall(r"`(GANGLINE_(?:JOB|TASK|ROLE|NODE|GROUP|POOL)[A-Z_]*)`", readme))

@@ -1,0 +1,143 @@
+"""Simulated nodes come from a description and run tasks that only take time."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from tests.make import T0, World, node, spec
+
+from gangline_agent.fleet import FleetError, read
+from gangline_agent.nodes import Fleet
+from gangline_agent.orders import orders
+from gangline_agent.runner import Order, Phase
+from gangline_agent.simulated import SimulatedRunner
+from gangline_core.facts import ExitCause
+from gangline_core.ids import TaskId
+from gangline_core.job import TaskState
+from gangline_kit.clock import ManualClock
+
+LIST = "sn,cpu_milli,memory_mib,gpu,model\na,32000,262144,0,\nb,96000,524288,2,V100M32\nc,64000,262144,8,G3\n"
+
+
+def test_a_node_list_becomes_nodes_in_racks_and_blocks(tmp_path: Path) -> None:
+    (tmp_path / "list.csv").write_text(LIST)
+    a, b, c = read(tmp_path / "list.csv", agent="sim", pool="p", rack_nodes=1, block_racks=2)
+    assert (a.cpu_milli, a.memory_mib, a.gpus, a.pool, a.agent) == (32_000, 262_144, (), "p", "sim")
+    assert [(gpu.model, gpu.memory_mib) for gpu in b.gpus] == [("V100M32", 32_768)] * 2
+    assert [gpu.socket for gpu in c.gpus] == [0] * 4 + [1] * 4
+    racks = [one.labels["topology.gangline.dev/rack"] for one in (a, b, c)]
+    blocks = [one.labels["topology.gangline.dev/block"] for one in (a, b, c)]
+    assert (racks, blocks) == (["rack-001", "rack-002", "rack-003"], ["block-01", "block-01", "block-02"])
+
+
+def test_the_same_nodes_may_be_written_as_json(tmp_path: Path) -> None:
+    (tmp_path / "list.csv").write_text(LIST)
+    rows = '[{"sn": "a", "cpu_milli": 32000, "memory_mib": 262144}, {"sn": "b", "cpu_milli": 96000, '
+    (tmp_path / "list.json").write_text(rows + '"memory_mib": 524288, "gpu": 2, "model": "V100M32"}]')
+    assert read(tmp_path / "list.json", agent="s", pool="p") == read(tmp_path / "list.csv", agent="s", pool="p")[:2]
+
+
+def test_a_part_of_a_list_is_spread_over_all_of_it(tmp_path: Path) -> None:
+    (tmp_path / "list.csv").write_text("sn,cpu_milli,memory_mib\n" + "".join(f"n{k},1,1\n" for k in range(100)))
+    assert [one.id for one in read(tmp_path / "list.csv", agent="s", pool="p", most=4)] == ["n0", "n25", "n50", "n75"]
+
+
+@pytest.mark.parametrize("text", ["sn,cpu_milli\na,many\n", "cpu_milli\n1\n"])
+def test_a_list_that_cannot_be_read_says_where(tmp_path: Path, text: str) -> None:
+    (tmp_path / "list.csv").write_text(text)
+    with pytest.raises(FleetError, match="node 1"):
+        read(tmp_path / "list.csv", agent="s", pool="p")
+
+
+def test_a_missing_list_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FleetError, match=r"none\.csv"):
+        read(tmp_path / "none.csv", agent="s", pool="p")
+
+
+def test_a_busy_simulated_gpu_shows_use_and_a_free_one_shows_none() -> None:
+    machine = node("n1", gpus=2)
+    world = World(machine)
+    world.run(world.submit(spec(gpus=1)), "n1")
+    fleet = Fleet([machine])
+    shown = [sample for _ in range(10) for (sample,) in [fleet.samples(world.state, T0)] if sample.gpus]
+    (sample,) = shown
+    busy, free = sample.gpus
+    assert busy.utilisation_percent is not None
+    assert 50 <= busy.utilisation_percent <= 99
+    assert (free.utilisation_percent, free.memory_used_mib) == (0, 0)
+
+
+class Rig:
+    """A simulated runner under a clock that stands still."""
+
+    def __init__(self, speed: float = 1.0) -> None:
+        self.clock = ManualClock(T0)
+        self.told: list[TaskId] = []
+        self.runner = SimulatedRunner(self.clock, self.told.append, speed=speed)
+
+    def phase(self, order: Order) -> Phase:
+        return self.runner.known[order.task.id].phase
+
+
+def order(run_time_s: object = 60, *, code: int = 0, limit_s: int = 0, name: str = "1-1-worker-0") -> Order:
+    world = World(node("n1"))
+    attributes = {"exit_code": code} | ({} if run_time_s is None else {"run_time_s": run_time_s})
+    job = world.submit(spec("j", gpus=1, attributes=attributes, time_limit_s=limit_s))
+    world.place(job, "n1")
+    (made,) = orders(world.state, world.job(job).tasks)
+    return replace(made, task=replace(made.task, id=TaskId(name)))
+
+
+async def test_a_simulated_task_runs_for_its_time_at_the_speed_and_exits_with_its_code() -> None:
+    rig, asked = Rig(speed=10), order(60, code=3)
+    running = asyncio.ensure_future(rig.runner.run())
+    rig.runner.start(asked)
+    await rig.clock.advance(5.9)
+    assert rig.phase(asked) == Phase.RUNNING
+    await rig.clock.advance(0.2)
+    local = rig.runner.known[asked.task.id]
+    assert (local.phase, local.cause, local.exit_code) == (Phase.EMPTY, ExitCause.EXITED, 3)
+    running.cancel()
+
+
+@pytest.mark.parametrize(("asked", "ends_s"), [(None, 60), ("long", 60), (-5, 0), (0.5, 0.5)])
+async def test_a_run_time_that_is_none_means_a_minute_and_none_is_negative(asked: object, ends_s: float) -> None:
+    rig, one = Rig(), order(asked)
+    rig.runner.start(one)
+    rig.runner.end_due(T0 / 1000 + ends_s - 0.001)
+    assert rig.phase(one) == Phase.RUNNING
+    rig.runner.end_due(T0 / 1000 + ends_s)
+    assert rig.phase(one) == Phase.EMPTY
+
+
+async def test_a_simulated_task_is_stopped_by_its_limit_and_by_order() -> None:
+    rig, limited, stopped = Rig(), order(60, limit_s=10), order(60, name="2-1-worker-0")
+    rig.runner.start(limited)
+    rig.runner.start(stopped)
+    rig.runner.stop(stopped.task.id, ExitCause.STOPPED)
+    rig.runner.end_due(T0 / 1000 + 10)
+    assert rig.runner.known[limited.task.id].cause == ExitCause.TIME_LIMIT
+    assert rig.runner.known[stopped.task.id].cause == ExitCause.STOPPED
+    rig.runner.end_due(T0 / 1000 + 100)
+    assert rig.told == [limited.task.id, stopped.task.id, stopped.task.id, limited.task.id]
+
+
+async def test_tasks_that_end_together_end_in_the_order_they_were_started() -> None:
+    rig = Rig()
+    names = [f"{k}-1-worker-0" for k in (3, 1, 2)]
+    for name in names:
+        rig.runner.start(order(5, name=name))
+    rig.told.clear()
+    rig.runner.end_due(T0 / 1000 + 5)
+    assert rig.told == names
+
+
+async def test_a_restarted_fleet_takes_up_started_tasks_where_they_are() -> None:
+    rig, begun, placed = Rig(), order(60), order(60, name="2-1-worker-0")
+    begun = replace(begun, task=replace(begun.task, state=TaskState.STARTED, started_ms=T0 - 50_000))
+    await rig.runner.recover([begun, placed])
+    await rig.runner.recover([begun, placed])
+    assert list(rig.runner.known) == [begun.task.id]
+    rig.runner.end_due(T0 / 1000 + 10)
+    assert rig.phase(begun) == Phase.EMPTY

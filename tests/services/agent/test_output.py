@@ -1,0 +1,100 @@
+"""Output is told in order, each byte once, with what is missing said and an end."""
+
+from pathlib import Path
+
+import pytest
+
+from gangline_agent.journal import Folder
+from gangline_agent.output import Caps, allowed, piece
+from gangline_agent.teller import Telling, tell
+from gangline_core.ids import JobId, TaskId
+from gangline_kit.errors import TemporaryError
+from gangline_wire.output import END, OFFSET
+
+CAPS = Caps(head_bytes=10, tail_bytes=5, bytes_per_s=2, piece_bytes=4)
+
+
+class Heard:
+    """A bus that keeps each message id once, and may be away."""
+
+    def __init__(self) -> None:
+        self.messages: dict[str, tuple[bytes, dict[str, str]]] = {}
+        self.away_after = 1_000
+
+    async def append(self, subject: str, data: bytes, name: str, headers: dict[str, str]) -> None:
+        if len(self.messages) >= self.away_after:
+            raise TemporaryError("away")
+        assert subject == "gangline.output.1.1-1-w-0"
+        self.messages.setdefault(name, (data, headers))
+
+    @property
+    def text(self) -> bytes:
+        return b"".join(data for data, _ in self.messages.values())
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
+
+
+def write(folder: Folder, start: int, data: bytes) -> None:
+    (folder.path / f"output.{start:020d}").write_bytes(data)
+
+
+def telling(position: int = 0) -> Telling:
+    return Telling(job=JobId(1), task=TaskId("1-1-w-0"), placed_ms=5, position=position)
+
+
+async def test_all_is_told_in_pieces_with_their_offsets_and_the_last_one_is_the_end(folder: Folder) -> None:
+    write(folder, 0, b"0123456789")
+    heard = Heard()
+    await tell(telling(), folder, heard.append, caps=CAPS, running_s=0, end="3")
+    assert [(data, h.get(OFFSET), h.get(END)) for data, h in heard.messages.values()] == [
+        (b"0123", "0", None),
+        (b"4567", "4", None),
+        (b"89", "8", "3"),
+    ]
+
+
+async def test_a_task_that_wrote_nothing_has_an_end_all_the_same(folder: Folder) -> None:
+    write(folder, 0, b"")
+    heard = Heard()
+    await tell(telling(), folder, heard.append, caps=CAPS, running_s=0, end="0")
+    assert list(heard.messages.values()) == [(b"", {OFFSET: "0", END: "0"})]
+
+
+async def test_a_fast_task_is_shown_slowly_beyond_its_head_and_whole_at_its_end(folder: Folder) -> None:
+    write(folder, 0, b"0123456789")
+    write(folder, 10, b"abcde")
+    write(folder, 15, b"fghij")
+    heard, state = Heard(), telling()
+    await tell(state, folder, heard.append, caps=CAPS, running_s=1, end="")
+    assert heard.text == b"0123456789ab"
+    (folder.path / f"output.{10:020d}").unlink()
+    write(folder, 20, b"kl")
+    await tell(state, folder, heard.append, caps=CAPS, running_s=2, end="0")
+    assert heard.text == b"0123456789ab\n[gangline: 3 bytes left out here]\nfghijkl"
+    assert state.is_done
+
+
+async def test_telling_goes_on_where_it_stopped_when_the_bus_was_away(folder: Folder) -> None:
+    write(folder, 0, b"0123456789")
+    heard, state = Heard(), telling()
+    heard.away_after = 1
+    with pytest.raises(TemporaryError):
+        await tell(state, folder, heard.append, caps=CAPS, running_s=0, end="0")
+    heard.away_after = 1_000
+    await tell(telling(folder.told()), folder, heard.append, caps=CAPS, running_s=0, end="0")
+    assert heard.text == b"0123456789"
+
+
+def test_a_file_that_is_dropped_while_it_is_read_is_a_gap(tmp_path: Path) -> None:
+    (tmp_path / "output.00000000000000000010").write_bytes(b"later")
+    found = piece(tmp_path, 4, 100)
+    assert found is not None
+    assert (found.offset, found.next) == (4, 10)
+    assert b"6 bytes left out" in found.data
+
+
+def test_the_allowance_grows_with_time() -> None:
+    assert [allowed(CAPS, running_s=s) for s in (0, 1, 10)] == [10, 12, 30]
