@@ -1,9 +1,10 @@
 """How events are sent to clients as they happen (server-sent events), and taken up again after a broken connection."""
 
 import asyncio
+import logging
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 from aiohttp import web
 
@@ -20,6 +21,8 @@ from gangline_wire.names import group_path
 from gangline_wire.problem import WrongValueError
 from gangline_wire.requests import EventLine
 from gangline_wire.streams import EVENTS
+
+log = logging.getLogger(__name__)
 
 LAST_EVENT_ID = "Last-Event-ID"
 PENDING_MAX = 256
@@ -58,11 +61,27 @@ async def send_events(call: Call) -> web.StreamResponse:
         await response.write(f"retry: {RETRY_MS}\n\n".encode())
         messages = bus.read_subject(EVENTS.name, subject, start, follow=True)
         async with beaten(messages, call) as beats:
-            async for message in beats:
-                data = b": alive\n\n" if message is None else _event(call, message, last=last, group=group)
-                if data:
-                    await response.write(data)
+            with until_gone(call):
+                async for message in beats:
+                    data = b": alive\n\n" if message is None else _event(call, message, last=last, group=group)
+                    if data:
+                        await response.write(data)
     return response
+
+
+@contextmanager
+def until_gone(call: Call) -> Iterator[None]:
+    """Send a stream whose answer has begun: a client that hangs up ends it, and so does a defect, since no other answer
+    can follow any more; a broken connection tells the client that it was not the end.
+    """
+    try:
+        yield
+    except ConnectionError:
+        pass
+    except Exception:
+        log.exception("%s broke off [%s]", call.request.path, call.request_id)
+        if call.request.transport is not None:
+            call.request.transport.abort()
 
 
 @asynccontextmanager
@@ -70,9 +89,11 @@ async def stream_slot(call: Call) -> AsyncIterator[None]:
     """One of the gateway's open streams.
 
     Raises:
-        ProblemError: too many are open.
+        ProblemError: too many are open, or the bus is away.
     """
     desk = call.desk
+    if not desk.site.bus.is_connected:
+        raise ProblemError("unavailable", "The message bus is away.", retry_after_s=2.0)
     if desk.streams_open >= most("event_streams"):
         raise ProblemError("too_many", "Too many streams are open (event_streams).", retry_after_s=5.0)
     desk.streams_open += 1

@@ -1,14 +1,15 @@
 """How the output of a job is sent: all of it, its last lines, or as it is written."""
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
 from aiohttp import web
 
 from gangline_core.ids import task_id
 from gangline_core.job import ENDS, Job
 from gangline_gateway.call import Call
-from gangline_gateway.events import stream_slot
+from gangline_gateway.events import stream_slot, until_gone
 from gangline_gateway.jobs import shown_job
 from gangline_gateway.output import OutputReader
 from gangline_gateway.problems import wrong_query
@@ -39,16 +40,19 @@ async def send_logs(call: Call) -> web.StreamResponse:
         await response.prepare(call.request)
         # What ended a moment ago may still be arriving, so the end of an ended job is waited for as well.
         waits = follow or job.state in ENDS
-        async for data in _sent(reader, tail=tail, waits=waits, follow=follow):
-            if data:
-                await response.write(data)
+        async with aclosing(_sent(reader, tail=tail, waits=waits, follow=follow)) as sent:
+            with until_gone(call):
+                async for data in sent:
+                    if data:
+                        await response.write(data)
     return response
 
 
-async def _sent(reader: OutputReader, *, tail: int, waits: bool, follow: bool) -> AsyncIterator[bytes]:
+async def _sent(reader: OutputReader, *, tail: int, waits: bool, follow: bool) -> AsyncGenerator[bytes, None]:
     if tail == ALL:
-        async for data in reader.existing():
-            yield data
+        async with aclosing(reader.existing()) as existing:
+            async for data in existing:
+                yield data
     else:
         lines = LastLines(tail)
         async for data in reader.existing():
@@ -59,8 +63,9 @@ async def _sent(reader: OutputReader, *, tail: int, waits: bool, follow: bool) -
             waits = False
         yield lines.text()
     if waits:
-        async for data in reader.rest():
-            yield data
+        async with aclosing(reader.rest()) as rest:
+            async for data in rest:
+                yield data
 
 
 class LastLines:

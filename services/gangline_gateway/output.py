@@ -1,8 +1,8 @@
 """What a job's tasks wrote, read from the stream of outputs in its order, and when that is all of it."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import suppress
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
 
 from gangline_core.fold import Message
 from gangline_core.ids import JobId, task_id
@@ -33,12 +33,12 @@ class OutputReader:
         self._begun: dict[str, bool] = {}
         """Subjects seen so far, and whether their last message came."""
 
-    async def existing(self) -> AsyncIterator[bytes]:
+    async def existing(self) -> AsyncGenerator[bytes, None]:
         """What is there now."""
         async for message in self._site.bus.read_subject(OUTPUT.name, self._subject, 1, follow=False):
             yield self._take(message)
 
-    async def rest(self) -> AsyncIterator[bytes]:
+    async def rest(self) -> AsyncGenerator[bytes, None]:
         """What comes after `existing`, until the job (or the named task) has ended and all of it was given."""
         if self._is_complete():
             return
@@ -54,8 +54,9 @@ class OutputReader:
             async with asyncio.TaskGroup() as group:
                 pumping = group.create_task(self._pump(queue))
                 try:
-                    async for data in self._until_complete(queue, pumping):
-                        yield data
+                    async with aclosing(self._until_complete(queue, pumping)) as data:
+                        async for piece in data:
+                            yield piece
                 finally:
                     pumping.cancel()
         finally:
@@ -63,7 +64,7 @@ class OutputReader:
 
     async def _until_complete(
         self, queue: asyncio.Queue[LogMessage | None], pumping: asyncio.Task[None]
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         while not self._is_complete():
             try:
                 async with asyncio.timeout(LATE_S_MAX):
