@@ -4,7 +4,8 @@ Holds never reach the gates (a held job does not wait), and each job is judged a
 the same round take from each other is counted when they are placed. Equal asks (one shape) are judged once.
 
 A limit keeps a job out only when the round itself could not make room below it. So a job enters although its group is
-full when elastic jobs of that group can shrink, or when it is within its own guarantee and others borrowed from it.
+full when elastic jobs below that limit can shrink, when jobs of lower priority can be pushed away, or when it is within
+its own guarantee and others borrowed from it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,13 +14,14 @@ from msgspec import Struct
 
 from gangline_core.accounting import GPU_HOUR, Spent, spent
 from gangline_core.facts import KeptOut
-from gangline_core.groups import ROOT, ancestors
+from gangline_core.groups import ancestors
 from gangline_core.ids import JobId
 from gangline_core.job import ENDS, Job, JobState
-from gangline_core.quota import Ledger, holders, job_amounts, minimum_sizes, smallest_size, user_rung
+from gangline_core.quota import Ledger, job_amounts, minimum_sizes, user_rung
 from gangline_core.reasons import Reason, ReasonCode
-from gangline_core.spec import Dependency, is_elastic
-from gangline_core.state import State, count, request_amounts
+from gangline_core.spec import Dependency
+from gangline_core.state import State
+from gangline_core.winnable import Winnable
 
 _ENDED_HOW = {
     JobState.FAILED: "failed",
@@ -65,10 +67,10 @@ def judge(state: State, pool: str, now: int) -> Verdicts:
     may: list[Job] = []
     kept_out: dict[JobId, Reason] = {}
     given_up: dict[JobId, Reason] = {}
-    gate = Gate(state, pool)
+    gate = Gate(state, pool, now)
     for job_id in sorted(state.waiting.get(pool, {})):
         job = state.kept.jobs[job_id]
-        reason = gate.reason(job, now)
+        reason = gate.reason(job)
         if reason is None:
             may.append(job)
         elif reason.code == ReasonCode.DEPENDENCY_FAILED:
@@ -81,24 +83,24 @@ def judge(state: State, pool: str, now: int) -> Verdicts:
 class Gate:
     """One round's gates; remembers the verdict on each shape and group."""
 
-    def __init__(self, state: State, pool: str) -> None:
+    def __init__(self, state: State, pool: str, now: int) -> None:
         """Gates for jobs of this pool on the frozen state."""
         self._state = state
-        self._policy = state.kept.pools[pool].policy
+        self._now = now
         self._ledger = Ledger(state)
         self._limits: dict[int, Reason | None] = {}
         self._rooms: dict[str, dict[str, int]] = {}
         self._budgets: dict[str, Reason | None] = {}
         self._spent: Spent | None = None
-        self._surplus: dict[str, dict[str, int]] | None = None
+        self._winnable = Winnable(state, pool, self._ledger, now)
 
-    def reason(self, job: Job, now: int) -> Reason | None:
+    def reason(self, job: Job) -> Reason | None:
         """Why the job may not enter now; None when it may."""
         if job.spec.after and (reason := dependency_reason(self._state, job.spec.after)) is not None:
             return reason
-        if job.spec.not_before_ms > now:
+        if job.spec.not_before_ms > self._now:
             return Reason(ReasonCode.NOT_BEFORE, {"not_before_ms": job.spec.not_before_ms})
-        if self._state.kept.exhausted and (reason := self._budget_reason(job, now)) is not None:
+        if self._state.kept.exhausted and (reason := self._budget_reason(job)) is not None:
             return reason
         if job.id in self._state.kept.claims:
             # Room is already being cleared for it; its victims still count, but only until they are gone.
@@ -108,13 +110,13 @@ class Gate:
             self._limits[shape] = self._limit_reason(job)
         return self._limits[shape]
 
-    def _budget_reason(self, job: Job, now: int) -> Reason | None:
+    def _budget_reason(self, job: Job) -> Reason | None:
         if not any(role.resources.wants_gpu for role in job.spec.roles):
             return None
         group = job.spec.group
         if group not in self._budgets:
             if self._spent is None:
-                self._spent = spent(self._state, now)
+                self._spent = spent(self._state, self._now)
             self._budgets[group] = budget_reason(self._state, group, self._spent)
         return self._budgets[group]
 
@@ -126,7 +128,7 @@ class Gate:
         if all(amounts.get(dimension, 0) <= left for dimension, left in room.items()):
             return None
         for rung, dimension, used, needed in self._ledger.broken(job, amounts):
-            freed = self._can_be_freed(job, rung.holder, dimension, amounts)
+            freed = self._winnable.amount(job, rung.holder, dimension, amounts)
             if used + needed - freed > rung.limit[dimension]:
                 return self._ledger.fault(job, amounts)
         return None
@@ -139,26 +141,6 @@ class Gate:
             found = self._rooms[group] = self._ledger.room(self._ledger.group_rungs(group))
         own = user_rung(self._state, group=group, user=job.spec.user)
         return self._ledger.room((own, *self._ledger.group_rungs(group))) if own else found
-
-    def _can_be_freed(self, job: Job, holder: str, dimension: str, amounts: Mapping[str, int]) -> int:
-        """How much of a dimension this round could win back below the holder for this job."""
-        freed = 0
-        if self._policy.shrink:
-            if self._surplus is None:
-                self._surplus = elastic_surplus(self._state)
-            freed += self._surplus.get(holder, {}).get(dimension, 0)
-        if self._policy.preemption and self._ledger.within_guarantee(job, amounts):
-            freed += self._borrowed_beside(job, holder, dimension)
-        return freed
-
-    def _borrowed_beside(self, job: Job, holder: str, dimension: str) -> int:
-        """What groups below the holder, other than those above the job, use beyond their guarantees."""
-        own = ancestors(job.spec.group)
-        return sum(
-            self._ledger.borrowed(path, dimension)
-            for path in self._state.kept.groups
-            if path != ROOT and path not in own and path.rpartition("/")[0] == holder
-        )
 
 
 def dependency_reason(state: State, after: Iterable[Dependency]) -> Reason | None:
@@ -190,21 +172,6 @@ def budget_reason(state: State, group: str, used: Spent) -> Reason | None:
             }
             return Reason(ReasonCode.BUDGET_EXHAUSTED, numbers)
     return None
-
-
-def elastic_surplus(state: State) -> dict[str, dict[str, int]]:
-    """What running elastic jobs hold above their smallest sizes, per holder and dimension."""
-    surplus: dict[str, dict[str, int]] = {}
-    for job_id in sorted({task.job for task in state.kept.tasks.values()}):
-        job = state.kept.jobs.get(job_id)
-        if job is None or not is_elastic(job.spec) or job.state not in (JobState.RUNNING, JobState.RESIZING):
-            continue
-        for role in job.spec.roles:
-            spare = max(0, job.sizes.get(role.name, 0) - smallest_size(role))
-            for dimension, amount in request_amounts(role.resources).items():
-                for holder in holders(job.spec.group, job.spec.user):
-                    count(surplus.setdefault(holder, {}), dimension, spare * amount)
-    return surplus
 
 
 def is_same_cause(recorded: Reason | None, reason: Reason) -> bool:

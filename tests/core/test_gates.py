@@ -6,7 +6,7 @@ from tests.make import SECOND, World, gpu_amount, group, node, spec
 from gangline_core import facts as f
 from gangline_core.gates import sort_out
 from gangline_core.reasons import Reason, ReasonCode, sentence
-from gangline_core.spec import Dependency
+from gangline_core.spec import Dependency, ServiceClass
 
 
 def gated(world: World):
@@ -164,10 +164,23 @@ def test_a_job_enters_when_elastic_jobs_of_its_group_can_shrink_for_it():
     assert gated(world)[0] == []
 
 
+def test_a_job_enters_a_full_group_when_lower_priority_can_be_pushed_away():
+    world = World(node(), groups=[group("a", limit=gpu_amount(8))])
+    world.submit_running(spec(gpus=4, group="a", level="low"), "n1")
+    world.submit_running(spec(gpus=2, group="a", preemptible=False), "n1")
+    world.submit_running(spec(gpus=2, group="a", service_class=ServiceClass.OPPORTUNISTIC), "n1")
+    equal, more = world.submit(gpus=2, group="a", level="low"), world.submit(gpus=3, group="a", level="low")
+    high, too_large = world.submit(gpus=6, group="a"), world.submit(gpus=7, group="a")
+    assert gated(world)[0] == [equal, high], "opportunistic work makes way for all, low levels for high ones"
+    assert sorted(gated(world)[1]) == [more, too_large]
+    world.set_policy(preemption=False)
+    assert gated(world)[0] == []
+
+
 def test_a_job_whose_room_is_being_cleared_is_not_stopped_by_its_dying_victims():
     world = World(node(), groups=[group("a", limit=gpu_amount(8))])
     victim = world.submit_running(spec(gpus=8, group="a"), "n1")
-    urgent = world.submit(gpus=8, group="a", priority=9)
+    urgent = world.submit(gpus=8, group="a")
     assert gated(world)[0] == []
     placement = f.Placement(job=urgent, attempt=1, tasks=())
     claim = f.Claim(job=urgent, placement=placement, victims=world.job(victim).tasks, made_ms=world.at)

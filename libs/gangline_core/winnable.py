@@ -1,0 +1,103 @@
+"""How much a round could win back below a limit: the most that shrinking and evicting may free for one job.
+
+It is an upper bound by the rules of preemption, without looking at nodes. A job that a limit stops enters the round
+when this much would let it pass; whether it comes about, and without breaking a guarantee, the round decides.
+"""
+
+from bisect import bisect_left
+from collections.abc import Mapping
+
+from gangline_core.groups import ROOT, ancestors
+from gangline_core.job import Job, JobState
+from gangline_core.quota import JOBS, Ledger, holders, smallest_size
+from gangline_core.spec import ServiceClass, is_elastic
+from gangline_core.state import State, count, request_amounts, task_amounts
+from gangline_core.victims import effective_priority, is_protected
+
+_LOWEST = -(10**18)
+"""Priority of work that any other may push away."""
+
+
+class Winnable:
+    """What can be won back in one pool's round; computed when somebody asks, once."""
+
+    def __init__(self, state: State, pool: str, ledger: Ledger, now: int) -> None:
+        """On the frozen state."""
+        self._state = state
+        self._pool = state.kept.pools[pool]
+        self._ledger = ledger
+        self._now = now
+        self._surplus: dict[str, dict[str, int]] | None = None
+        self._below: dict[tuple[str, str], tuple[list[int], list[int]]] | None = None
+
+    def amount(self, job: Job, holder: str, dimension: str, amounts: Mapping[str, int]) -> int:
+        """The most of a dimension that could be freed below the holder for this job, which asks for `amounts`."""
+        if job.spec.service_class == ServiceClass.OPPORTUNISTIC:
+            return 0
+        freed = 0
+        if self._pool.policy.shrink:
+            if self._surplus is None:
+                self._surplus = elastic_surplus(self._state, self._pool.pool.name)
+            freed += self._surplus.get(holder, {}).get(dimension, 0)
+        if self._pool.policy.preemption:
+            freed += self._of_lower_priority(job, holder, dimension)
+            if self._ledger.within_guarantee(job, amounts):
+                freed += self._borrowed_beside(job, holder, dimension)
+        return freed
+
+    def _of_lower_priority(self, job: Job, holder: str, dimension: str) -> int:
+        """What preemptible jobs of lower priority below the holder use."""
+        if self._below is None:
+            self._below = self._by_priority()
+        priorities, sums = self._below.get((holder, dimension), ([], [0]))
+        return sums[bisect_left(priorities, effective_priority(self._pool.pool, job.spec))]
+
+    def _by_priority(self) -> dict[tuple[str, str], tuple[list[int], list[int]]]:
+        """Per holder and dimension: priorities of possible victims in order, and what all before each place use."""
+        entries: dict[tuple[str, str], list[tuple[int, int]]] = {}
+        for job_id in sorted(self._state.live.get(self._pool.pool.name, {})):
+            job = self._state.kept.jobs[job_id]
+            if job.state == JobState.STOPPING or not job.spec.preemptible or is_protected(job, self._now):
+                continue
+            is_loose = job.spec.service_class == ServiceClass.OPPORTUNISTIC
+            priority = _LOWEST if is_loose else effective_priority(self._pool.pool, job.spec)
+            used: dict[str, int] = {JOBS: 1}
+            for task in self._state.tasks_of(job):
+                for dimension, amount in task_amounts(task).items():
+                    count(used, dimension.lower(), amount)
+            for holder in holders(job.spec.group, job.spec.user):
+                for dimension, amount in used.items():
+                    entries.setdefault((holder, dimension), []).append((priority, amount))
+        return {key: _accumulated(sorted(found)) for key, found in entries.items()}
+
+    def _borrowed_beside(self, job: Job, holder: str, dimension: str) -> int:
+        """What groups below the holder, other than those above the job, use beyond their guarantees."""
+        own = ancestors(job.spec.group)
+        return sum(
+            self._ledger.borrowed(path, dimension)
+            for path in self._state.kept.groups
+            if path != ROOT and path not in own and path.rpartition("/")[0] == holder
+        )
+
+
+def elastic_surplus(state: State, pool: str) -> dict[str, dict[str, int]]:
+    """What running elastic jobs of the pool hold above their smallest sizes, per holder and dimension."""
+    surplus: dict[str, dict[str, int]] = {}
+    for job_id in sorted(state.live.get(pool, {})):
+        job = state.kept.jobs[job_id]
+        if not is_elastic(job.spec) or job.state not in (JobState.RUNNING, JobState.RESIZING):
+            continue
+        for role in job.spec.roles:
+            spare = max(0, job.sizes.get(role.name, 0) - smallest_size(role))
+            for dimension, amount in request_amounts(role.resources).items():
+                for holder in holders(job.spec.group, job.spec.user):
+                    count(surplus.setdefault(holder, {}), dimension, spare * amount)
+    return surplus
+
+
+def _accumulated(entries: list[tuple[int, int]]) -> tuple[list[int], list[int]]:
+    priorities, sums = [], [0]
+    for priority, amount in entries:
+        priorities.append(priority)
+        sums.append(sums[-1] + amount)
+    return priorities, sums
