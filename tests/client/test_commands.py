@@ -140,7 +140,7 @@ async def test_one_refused_act_does_not_keep_the_others_from_theirs(platform: Fa
     platform.answer("POST", "/v1/jobs/6/release", DONE)
     result = await gangline(platform.url, "release", "5", "6")
     assert (result.code, result.out) == (1, "Job 6 is released.\n")
-    assert "There is no such thing (job 5)" in result.err
+    assert "There is no such thing (job 5)." in result.err
 
 
 async def test_acts_on_all_that_match_need_a_yes(platform: FakePlatform) -> None:

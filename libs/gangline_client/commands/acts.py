@@ -45,7 +45,7 @@ async def _act(session: Session, jobs: list[int], act: Act, *, done: str) -> int
         except ClientError as error:
             failed = True
             first, *rest = told(error)
-            session.console.note(f"{first} (job {job})")
+            session.console.note(f"{first.removesuffix('.')} (job {job}).")
             for line in rest:
                 session.console.note(line)
     return 1 if failed else 0

@@ -23,8 +23,14 @@ def context(console: Console, args: Namespace, environ: Mapping[str, str]) -> in
             write_contexts(path, replace(file, current=args.name))
             console.say(f"Commands now use context {args.name}.")
         case "set":
-            write_contexts(path, _with(file, args))
-            console.say(f"Context {args.name} is written to {path}.")
+            changed = _with(file, args)
+            write_contexts(path, changed)
+            use = (
+                "commands use it"
+                if changed.current == args.name
+                else f"choose it with `gangline context use {args.name}`"
+            )
+            console.say(f"Context {args.name} is written to {path}; {use}.")
         case "remove":
             _known(file, args.name)
             rest = {name: each for name, each in file.contexts.items() if name != args.name}

@@ -40,4 +40,5 @@ def _line(form: Format, line: EventLine) -> str:
             return line.id
         case Format.TABLE | Format.WIDE:
             owner = f"{line.user}@{line.group or '/'}" if line.user else line.group
-            return tame(f"{q.moment(line.at)}  {line.event:<12} job {line.job} ({line.name}) {owner}: {line.message}")
+            what = f": {line.message}" if line.message else ""
+            return tame(f"{q.moment(line.at)}  {line.event:<12} job {line.job} ({line.name}) {owner}{what}")
