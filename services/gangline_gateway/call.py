@@ -62,7 +62,7 @@ class Desk:
 class Call:
     """One request of a known caller."""
 
-    __slots__ = ("_query", "caller", "desk", "request", "request_id")
+    __slots__ = ("caller", "desk", "request", "request_id")
 
     def __init__(self, desk: Desk, request: web.Request, *, caller: Caller, request_id: str) -> None:
         """The request is not read yet."""
@@ -70,7 +70,6 @@ class Call:
         self.request = request
         self.caller = caller
         self.request_id = request_id
-        self._query: Mapping[str, str] | None = None
 
     @property
     def state(self) -> State:
@@ -94,6 +93,8 @@ class Call:
         Raises:
             ProblemError: one of them.
         """
+        if not self.request.query_string:
+            return
         query = self.request.query
         for name in query:
             if name not in known:
@@ -101,7 +102,6 @@ class Call:
                 raise wrong_query(shown(name), message)
         if len(query) != len(set(query)):
             raise wrong_query(next(name for name in query if len(query.getall(name)) > 1), "stands twice")
-        self._query = query
 
     def text(self, name: str, default: str = "") -> str:
         """A query parameter."""

@@ -184,15 +184,15 @@ def _check_same(call: Call, asked: list[Asked], jobs: tuple[int, ...]) -> None:
     """
     known = [call.state.kept.jobs.get(JobId(number)) for number in jobs]
     same = len(known) == len(asked) and all(
-        job is None or replace(job.spec, name=one.spec.name or job.spec.name) == _named(one.spec, job.spec.name)
-        for one, job in zip(asked, known, strict=True)
+        job is None or _as_admitted(one.spec, job.spec) == job.spec for one, job in zip(asked, known, strict=True)
     )
     if not same:
         raise ProblemError("key_reused", f"It belongs to {'job' if len(jobs) == 1 else 'jobs'} {jobs[0]}.")
 
 
-def _named(spec: JobSpec, name: str) -> JobSpec:
-    return spec if spec.name else replace(spec, name=name)
+def _as_admitted(asked: JobSpec, admitted: JobSpec) -> JobSpec:
+    """What was asked for, with what admission fills in where the file says nothing."""
+    return replace(asked, name=asked.name or admitted.name, time_limit_s=asked.time_limit_s or admitted.time_limit_s)
 
 
 def _refused(reply: Refused) -> ProblemError:

@@ -111,6 +111,14 @@ async def test_a_key_used_for_another_job_is_refused(visitor: Visitor) -> None:
     assert len(jobs_of(visitor)) == 1
 
 
+async def test_what_admission_fills_in_does_not_make_a_repeat_another_job(visitor: Visitor) -> None:
+    await visitor.ask("admin", "PUT", "/v1/groups/t1", json={"path": "t1", "time_limit_s_max": 3600})
+    key = {"Idempotency-Key": "k-1"}
+    for _ in range(2):
+        view = await visitor.ask("una", "POST", "/v1/jobs", status=202, json={"command": ["true"]}, headers=key)
+        assert view["spec"]["time_limit_s"] == 3600
+
+
 async def test_two_users_may_use_the_same_key(visitor: Visitor) -> None:
     key = {"Idempotency-Key": "k-1"}
     for who in ("una", "tom"):
