@@ -31,7 +31,7 @@ from gangline_kit.errors import PermanentError, TemporaryError
 from gangline_kit.ids import SystemIds
 from gangline_lab import openb, philly
 
-JOBS, NODES = 600, 200
+JOBS, NODES = 800, 200
 OUT = Path("out/demo")
 MARK = ".gangline-demo"
 """File that says that a folder is the demo's own, and may be emptied by the next run."""

@@ -11,16 +11,16 @@ from gangline_core.spec import GPU_MILLI
 from gangline_lab.openb import Machine
 from gangline_lab.philly import TraceJob
 
-SPEED = 1800.0
-"""Arrivals are this much faster than in the trace: half an hour of it passes each second."""
-STRETCH = 10.0
+SPEED = 2400.0
+"""Arrivals are this much faster than in the trace: forty minutes of it pass each second."""
+STRETCH = 40.0
 """Run times are shortened this much less than the time between arrivals; at equal speed the cluster would be idle."""
 RUN_S_LEAST = 1.0
-RUN_S_MOST = 25.0
+RUN_S_MOST = 20.0
 """Bounds of a job's run time in the demo."""
-LIMIT_SHARE = 0.35
+LIMIT_SHARE = 0.25
 """Most of the cluster's GPUs that one group may hold."""
-EIGHTS_SHARE, FOURS_SHARE = 0.05, 0.06
+EIGHTS_SHARE, FOURS_SHARE = 0.1, 0.1
 """Machines with eight and with four GPUs, of all; the rest has one or two: the smaller the cluster, the more waits."""
 NODE_GPUS_MOST = 8
 GANG_TASK_GPUS = 2

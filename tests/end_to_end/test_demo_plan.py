@@ -11,7 +11,7 @@ from gangline_wire.jobfile import parse_job
 
 
 @cache
-def plan(*, jobs: int = 600, nodes: int = 200, seed: int = 1) -> DemoPlan:
+def plan(*, jobs: int = 800, nodes: int = 200, seed: int = 1) -> DemoPlan:
     """A plan at the demo's own speed."""
     machines = openb.read_machines()
     return make_plan(philly.read_jobs(), machines, jobs=jobs, nodes=nodes, speed=demo_plan.SPEED, seed=seed)
@@ -19,7 +19,7 @@ def plan(*, jobs: int = 600, nodes: int = 200, seed: int = 1) -> DemoPlan:
 
 def test_the_usual_plan_has_hundreds_of_jobs_machines_and_several_groups() -> None:
     usual = plan()
-    assert len(usual.submissions) == 600
+    assert len(usual.submissions) == 800
     assert len(usual.machines) == 200
     assert {machine.model for machine in usual.machines} == openb.MODELS
     assert len(usual.groups) - 1 >= 8
@@ -34,7 +34,7 @@ def test_equal_arguments_give_an_equal_plan_and_another_seed_another() -> None:
     assert plan(seed=2) != first
 
 
-@pytest.mark.parametrize(("jobs", "nodes"), [(600, 200), (1000, 400), (50, 12), (20, 3)])
+@pytest.mark.parametrize(("jobs", "nodes"), [(800, 200), (1000, 400), (50, 12), (20, 3)])
 def test_every_job_file_is_legal_and_fits_the_empty_cluster(jobs: int, nodes: int) -> None:
     made = plan(jobs=jobs, nodes=nodes)
     assert len(made.submissions) + made.left_out == jobs
