@@ -9,7 +9,7 @@ import msgspec
 
 from gangline_client import paths
 from gangline_client.doors import Sleep, new_key
-from gangline_client.errors import ProblemError, UnreachableError
+from gangline_client.errors import ClientError, ProblemError, UnreachableError
 from gangline_client.follow import Patience, follow_events, follow_logs
 from gangline_client.retry import Retry
 from gangline_client.transport import Answer, Call, Transport
@@ -128,13 +128,18 @@ class Client:
                 return view
             await self.transport.sleep(WAIT_POLL_S)
 
-    async def job_patiently(self, job: int) -> v.JobView:
-        """One job, asked for over minutes when need be: for those who stand by while the platform restarts."""
+    async def job_patiently(self, job: int, *, tell: Callable[[ClientError], None] | None = None) -> v.JobView:
+        """One job, asked for over minutes when need be: for those who stand by while the platform restarts.
+
+        `tell` hears of every error that may pass by itself.
+        """
         patience = Patience(self.transport)
         while True:
             try:
                 return await self.job(job)
             except (UnreachableError, ProblemError) as error:
+                if tell is not None:
+                    tell(error)
                 await patience.pause(error)
 
     def logs(

@@ -73,6 +73,14 @@ async def test_the_output_of_a_job_that_is_over_at_once_is_shown_too(platform: F
     assert (await gangline(platform.url, "run", "true")).out.startswith("hello\n")
 
 
+async def test_a_restart_of_the_platform_is_sat_out_and_told(platform: FakePlatform) -> None:
+    lay_out(platform, RUNNING, ended("succeeded", 0))
+    platform.answer("GET", "/v1/jobs/41", RUNNING, *[Reply(breaks=True)] * 40, ended("succeeded", 0))
+    result = await gangline(platform.url, "run", "true")
+    assert result.code == 0
+    assert "trying again, the job is not affected" in result.err
+
+
 async def test_quiet_prints_nothing_but_the_output(platform: FakePlatform) -> None:
     lay_out(platform, WAITING, RUNNING, ended("succeeded", 0))
     assert (await gangline(platform.url, "run", "-q", "--", "true")).err == ""

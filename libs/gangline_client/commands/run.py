@@ -88,7 +88,7 @@ class Companion:
             output: asyncio.Task[None] | None = None
             pause_s, state, looks = POLL_S_LEAST, "", 0
             while True:
-                view = await self.session.client.job_patiently(self.job)
+                view = await self.session.client.job_patiently(self.job, tell=self._tell_trouble)
                 if view.state in ENDED_STATES:
                     break
                 pause_s = min(POLL_S_MOST, pause_s * POLL_GROWTH) if view.state == state else POLL_S_LEAST
@@ -117,6 +117,10 @@ class Companion:
             f" {q.age(self._since_ms, now_ms=self.session.now_ms())}" if self.session.console.err_is_terminal else ""
         )
         self.session.console.status(f"{why.state}{waited}{place}: {why.sentence}")
+
+    def _tell_trouble(self, error: ClientError) -> None:
+        if not self._quiet:
+            self.session.console.status(f"{error}; trying again, the job is not affected")
 
     def _tell_start(self, view: v.JobView) -> None:
         if self._quiet or view.state != "running" or self._said_running:
