@@ -12,6 +12,8 @@ from gangline_client.table import Column, Paint, Row, painted, render, tame
 CLEAR_SCREEN = "\x1b[H\x1b[J"
 CLEAR_LINE = "\r\x1b[K"
 LABEL_WIDTH = 12
+COLUMNS_UNKNOWN = 80
+"""Width of a terminal that does not say how wide it is."""
 
 
 class Format(StrEnum):
@@ -88,7 +90,7 @@ class Console:
                 self.err.flush()
             self._status = text
             return
-        room = (self.width or 80) - 1
+        room = (self.width or COLUMNS_UNKNOWN) - 1
         self.err.write(CLEAR_LINE + text[:room])
         self.err.flush()
         self._status = text
@@ -129,6 +131,6 @@ def _columns(environ: Mapping[str, str]) -> int:
     if asked.isdecimal() and int(asked) > 0:
         return int(asked)
     try:
-        return os.get_terminal_size(sys.stdout.fileno()).columns
+        return os.get_terminal_size(sys.stdout.fileno()).columns or COLUMNS_UNKNOWN
     except OSError:
-        return 80
+        return COLUMNS_UNKNOWN

@@ -74,7 +74,8 @@ async def test_the_output_of_a_job_that_is_over_at_once_is_shown_too(platform: F
 
 
 async def test_a_restart_of_the_platform_is_sat_out_and_told(platform: FakePlatform) -> None:
-    lay_out(platform, RUNNING, ended("succeeded", 0))
+    lay_out(platform, RUNNING)
+    platform.answer("GET", "/v1/jobs/41/logs", problem(403, "forbidden", "The token does not allow this"))
     platform.answer("GET", "/v1/jobs/41", RUNNING, *[Reply(breaks=True)] * 40, ended("succeeded", 0))
     result = await gangline(platform.url, "run", "true")
     assert result.code == 0
