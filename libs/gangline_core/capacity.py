@@ -7,8 +7,8 @@ free. A what-if is a copy of the Room, or a few `take`s undone by `give`s. Quant
 negative where a node shrank below what runs on it. A GPU counts as whole only when nothing at all is taken from it.
 """
 
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from msgspec import Struct
@@ -19,10 +19,14 @@ from gangline_core.ids import NodeId
 from gangline_core.job import GpuShare
 from gangline_core.spec import GPU_MILLI, Toleration
 
+Answer = TypeVar("Answer")
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 Rows = dict[int, tuple[int, int, Ints, Ints, dict[str, int]]]
 """Per row what is free: CPU, memory, thousandths and MiB per GPU, other devices."""
+CORES_SHOWN = 1 << 12
+"""More free cores than this on one node are not told apart."""
+REMEMBERED_MAX = 2_048
 NO_KIND = -1
 """Where there is no usable GPU."""
 
@@ -88,7 +92,10 @@ class Layout:
         self.tenants: dict[int, tuple[Ints, Ints]] = {}
         """Per row the expected ends of what is on it and its lines (see `releases`); read when first needed."""
         self._masks: dict[tuple[tuple[tuple[str, str], ...], tuple[Toleration, ...]], Flags] = {}
+        self._eligible: dict[tuple[tuple[tuple[str, str], ...], tuple[Toleration, ...]], Flags] = {}
         self._domains: dict[str, tuple[Ints, list[str]]] = {}
+        self.remembered: dict[object, Any] = {}
+        """What placement worked out about these nodes, by what it was asked; forgotten when a node changes."""
         self._count_models()
 
     def _count_models(self) -> None:
@@ -105,6 +112,9 @@ class Layout:
         before = self.nodes[row]
         self.nodes[row] = node
         self.works[row] = node.takes_work
+        if node is not before:
+            self._eligible.clear()
+            self.remembered.clear()
         self.kind[row] = NO_KIND
         self.memory[row] = 0
         self.island[row] = self.socket[row] = -1
@@ -139,9 +149,27 @@ class Layout:
         key = (tuple(sorted(selector.items())), tolerations)
         mask = self._masks.get(key)
         if mask is None:
+            _forget_some(self._masks)
             allowed = (matches(node, selector) and tolerates(node, tolerations) for node in self.nodes)
             mask = self._masks[key] = np.fromiter(allowed, dtype=np.bool_, count=len(self.nodes))
         return mask
+
+    def eligible(self, selector: dict[str, str], tolerations: tuple[Toleration, ...]) -> Flags:
+        """Which nodes may take such a task now."""
+        key = (tuple(sorted(selector.items())), tolerations)
+        mask = self._eligible.get(key)
+        if mask is None:
+            _forget_some(self._eligible)
+            mask = self._eligible[key] = self.suits(selector, tolerations) & self.works
+        return mask
+
+    def remember(self, asked: Hashable, work_out: Callable[[], Answer]) -> Answer:
+        """The answer to a question about these nodes, worked out once."""
+        found: Answer | None = self.remembered.get(asked)
+        if found is None:
+            _forget_some(self.remembered)
+            found = self.remembered[asked] = work_out()
+        return found
 
     def has_kind(self, kinds: tuple[int, ...]) -> Flags:
         """Which nodes have a usable GPU of one of these kinds."""
@@ -162,7 +190,20 @@ class Layout:
 class Room:
     """What is free on each node of a layout."""
 
-    __slots__ = ("cpu", "devices", "free", "gpu_memory", "layout", "linked", "memory", "milli", "socketed", "whole")
+    __slots__ = (
+        "cpu",
+        "devices",
+        "free",
+        "fullness",
+        "gpu_memory",
+        "layout",
+        "linked",
+        "memory",
+        "milli",
+        "socketed",
+        "total",
+        "whole",
+    )
 
     def __init__(self, layout: Layout) -> None:
         """A room in which nothing is free yet."""
@@ -175,8 +216,12 @@ class Room:
         self.gpu_memory = np.zeros((rows, layout.width), dtype=np.int64, order="F")
         self.whole = np.zeros((max(1, len(layout.kinds)), rows), dtype=np.int64)
         """Whole free GPUs by kind and node."""
+        self.total = [0] * len(self.whole)
+        """Whole free GPUs by kind over all nodes."""
         self.free = np.zeros(rows, dtype=np.int64)
         """Whole free GPUs of all kinds by node."""
+        self.fullness = np.zeros(rows, dtype=np.int64)
+        """Sorts nodes by whole free GPUs, then by free cores, fewest first."""
         self.linked = np.zeros(rows, dtype=np.int64)
         """Most whole free GPUs inside one NVLink island, by node."""
         self.socketed = np.zeros(rows, dtype=np.int64)
@@ -199,7 +244,8 @@ class Room:
         twin.cpu, twin.memory = self.cpu.copy(), self.memory.copy()
         twin.devices = {name: free.copy() for name, free in self.devices.items()}
         twin.milli, twin.gpu_memory = self.milli.copy(order="K"), self.gpu_memory.copy(order="K")
-        twin.whole, twin.free = self.whole.copy(), self.free.copy()
+        twin.whole, twin.free, twin.total = self.whole.copy(), self.free.copy(), list(self.total)
+        twin.fullness = self.fullness.copy()
         twin.linked, twin.socketed = self.linked.copy(), self.socketed.copy()
         return twin
 
@@ -240,6 +286,7 @@ class Room:
             if name in self.devices:
                 self.devices[name][row] += sign * amount
         if not holding.gpus:
+            self._weigh(row)
             return
         for share in holding.gpus:
             if share.index < self.layout.width:
@@ -278,7 +325,8 @@ class Room:
         for free in self.devices.values():
             free[rows] = 0
         self.whole[:, rows] = 0
-        self.free[rows] = self.linked[rows] = self.socketed[rows] = 0
+        self.free[rows] = self.linked[rows] = self.socketed[rows] = self.fullness[rows] = 0
+        self.total = self.whole.sum(axis=1).tolist()
 
     def count_whole(self, row: int) -> None:
         """Count a node's whole free GPUs anew."""
@@ -299,10 +347,17 @@ class Room:
                 by_kind[kind] += 1
                 islands[island] = islands.get(island, 0) + 1
                 sockets[socket] = sockets.get(socket, 0) + 1
-        self.whole[:, row] = by_kind
+        for number, (before, after) in enumerate(zip(self.whole[:, row].tolist(), by_kind, strict=True)):
+            if before != after:
+                self.whole[number, row] = after
+                self.total[number] += after - before
         self.free[row] = sum(by_kind)
+        self._weigh(row)
         self.linked[row] = max(islands.values(), default=0)
         self.socketed[row] = max(sockets.values(), default=0)
+
+    def _weigh(self, row: int) -> None:
+        self.fullness[row] = self.free[row] * CORES_SHOWN + min(max(int(self.cpu[row]) // 1000, 0), CORES_SHOWN - 1)
 
     def count_all(self) -> None:
         """Count every node's whole free GPUs anew, after many changes at once."""
@@ -311,6 +366,8 @@ class Room:
         for kind in range(len(layout.kinds)):
             self.whole[kind] = (empty & (layout.kind == kind)).sum(axis=1)
         self.free = empty.sum(axis=1)
+        self.total = self.whole.sum(axis=1).tolist()
+        self.fullness = self.free * CORES_SHOWN + np.clip(self.cpu // 1000, 0, CORES_SHOWN - 1)
         self.linked = _most_in_one(empty, layout.island)
         self.socketed = _most_in_one(empty, layout.socket)
 
@@ -326,6 +383,12 @@ def tolerates(node: Node, tolerations: tuple[Toleration, ...]) -> bool:
         any(known.key == taint.key and known.value in ("", taint.value) for known in tolerations)
         for taint in node.taints
     )
+
+
+def _forget_some(known: dict[Any, Any]) -> None:
+    """Bound what users can make us remember by asking for ever new things."""
+    if len(known) >= REMEMBERED_MAX:
+        known.clear()
 
 
 def _most_in_one(empty: Flags, part: NDArray[np.int16]) -> Ints:

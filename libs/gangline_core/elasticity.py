@@ -17,10 +17,9 @@ from gangline_core.claims import honour_claims
 from gangline_core.facts import ResizeProposed, TaskPlacement
 from gangline_core.holds import placed_amounts
 from gangline_core.job import Job, JobState, Task
-from gangline_core.placement.gang import ANYWHERE, Gang, gang_of, need_of
+from gangline_core.placement.gang import ANYWHERE, Gang, need_of
 from gangline_core.placement.ranks import level_of
 from gangline_core.placement.why_not import ROOM_CODES
-from gangline_core.quota import minimum_sizes
 from gangline_core.reasons import ReasonCode
 from gangline_core.reserve import usable_nodes
 from gangline_core.seating import allowed_sizes
@@ -146,7 +145,7 @@ def _wanted(table: Table, jobs: Iterable[Job]) -> Flags:
         shape = table.state.shapes[job.id]
         if shape not in seen:
             seen.add(shape)
-            wanted |= usable_nodes(table.frozen, gang_of(job.spec, minimum_sizes(job.spec), table.pool.pool))
+            wanted |= usable_nodes(table.frozen, table.seating.least(job).gang)
             if wanted.all():
                 break
     return wanted

@@ -2,9 +2,7 @@
 
 from gangline_core.groups import ancestors
 from gangline_core.job import Job
-from gangline_core.quota import job_amounts, minimum_sizes
 from gangline_core.spec import ServiceClass
-from gangline_core.state import State
 from gangline_core.table import Table
 
 
@@ -19,14 +17,9 @@ def may_pass(table: Table, job: Job) -> bool:
     reserved = [table.state.kept.jobs[reservation.job] for reservation in table.reservations]
     if not table.policy.preemption:
         return False
-    if is_owed(table, job):
-        return not any(is_owed(table, other) for other in reserved)
+    if table.is_owed(job):
+        return not any(table.is_owed(other) for other in reserved)
     return all(may_push_away(table, other, job) for other in reserved)
-
-
-def is_owed(table: Table, job: Job) -> bool:
-    """True when the job, at its smallest, stays within what its group is guaranteed."""
-    return table.ledger.within_guarantee(job, job_amounts(job.spec, minimum_sizes(job.spec)))
 
 
 def may_push_away(table: Table, reserved: Job, job: Job) -> bool:
@@ -38,17 +31,18 @@ def may_push_away(table: Table, reserved: Job, job: Job) -> bool:
         return False
     if job.spec.service_class == ServiceClass.OPPORTUNISTIC:
         return reserved.spec.service_class != ServiceClass.OPPORTUNISTIC
-    return _is_promised(table.state, reserved) and job.spec.group != reserved.spec.group
+    return table.has_guarantees and job.spec.group != reserved.spec.group and _is_promised(table, reserved)
 
 
-def _is_promised(state: State, job: Job) -> bool:
+def _is_promised(table: Table, job: Job) -> bool:
     """True when the job alone fits every guarantee above it, and there is one."""
-    amounts = {dimension.lower(): amount for dimension, amount in job_amounts(job.spec, {}).items()}
+    groups = table.state.kept.groups
+    amounts = {dimension.lower(): amount for dimension, amount in table.seating.least(job).amounts.items()}
     promises = [
         (dimension.lower(), promised)
         for path in ancestors(job.spec.group)
-        if path in state.kept.groups
-        for dimension, promised in state.kept.groups[path].guaranteed.items()
+        if path in groups
+        for dimension, promised in groups[path].guaranteed.items()
         if amounts.get(dimension.lower())
     ]
     return bool(promises) and all(amounts[dimension] <= promised for dimension, promised in promises)

@@ -12,14 +12,15 @@ from msgspec import Struct
 
 from gangline_core.capacity import Ints, Room
 from gangline_core.facts import Claim, Eviction, Placement, Shrink
-from gangline_core.holdings import give_lines, lines_of, take_lines
+from gangline_core.holdings import as_lines, give_lines, take_lines, task_lines
 from gangline_core.ids import JobId, TaskId
 from gangline_core.job import Job
-from gangline_core.quota import job_amounts, minimum_sizes
+from gangline_core.quota import holders, minimum_sizes
 from gangline_core.seating import Found, seat
 from gangline_core.spec import ServiceClass
 from gangline_core.table import Table
 from gangline_core.victims import (
+    CONSIDERED_MAX,
     EVICT,
     SHRINK,
     WAIT,
@@ -62,7 +63,7 @@ class Preemptor:
         table, policy = self._table, self._table.policy
         if job.spec.service_class == ServiceClass.OPPORTUNISTIC or self._plans >= PLANS_MAX:
             return None
-        is_owed = table.ledger.within_guarantee(job, job_amounts(job.spec, minimum_sizes(job.spec)))
+        is_owed = table.is_owed(job)
         may_shrink = policy.shrink and may_shrink_somebody(table)
         may_evict = policy.preemption and may_evict_somebody(table, job, is_owed=is_owed)
         if not (may_shrink or may_evict):
@@ -71,10 +72,12 @@ class Preemptor:
         waits = self._victims.waits()
         shrinks = self._victims.shrinks(job) if may_shrink else []
         plan = self._within_guarantees(job, waits, shrinks, is_owed=is_owed)
-        if plan is None and may_evict:
-            evictions = self._victims.evictions(job, is_owed=is_owed, beside=[*waits, *shrinks])
+        for everybody in (False, True) if plan is None and may_evict else ():
+            evictions = self._victims.evictions(job, is_owed=is_owed, beside=[*waits, *shrinks], everybody=everybody)
             if evictions:
                 plan = self._within_guarantees(job, waits, [*shrinks, *evictions], is_owed=is_owed)
+            if plan is not None or len(evictions) < CONSIDERED_MAX:
+                break
         return plan
 
     def _within_guarantees(self, job: Job, waits: list[Loss], losses: list[Loss], *, is_owed: bool) -> Plan | None:
@@ -139,7 +142,9 @@ class Trial:
         self._job = job
         self._room = room
         self._losses = losses
-        self._lines = [lines_of(room.layout, loss.tasks) for loss in losses]
+        self._lines, self._spans = _all_lines(room, losses)
+        self._counts = [_counts_for(table, job, loss) for loss in losses]
+        """Which losses give back something that a limit above the job counts."""
         self._out = [False] * len(losses)
         """Which losses are taken away at the moment."""
         self._sizes = minimum_sizes(job.spec)
@@ -217,14 +222,37 @@ class Trial:
         give_lines(self._room, self._of(chosen))
         for k in chosen:
             self._out[k] = True
-            self._table.ledger.give(self._losses[k].job, self._losses[k].amounts)
+            if self._counts[k]:
+                self._table.ledger.give(self._losses[k].job, self._losses[k].amounts)
 
     def _restore(self, chosen: Sequence[int]) -> None:
         take_lines(self._room, self._of(chosen))
         for k in chosen:
             self._out[k] = False
-            self._table.ledger.take(self._losses[k].job, self._losses[k].amounts)
+            if self._counts[k]:
+                self._table.ledger.take(self._losses[k].job, self._losses[k].amounts)
 
     def _of(self, chosen: Sequence[int]) -> Ints:
-        lines = [self._lines[k] for k in chosen]
-        return np.concatenate(lines) if lines else lines_of(self._room.layout, [])
+        if not chosen:
+            return self._lines[:0]
+        first, last = min(chosen), max(chosen)
+        if last - first + 1 == len(chosen):
+            return self._lines[self._spans[first] : self._spans[last + 1]]
+        return np.concatenate([self._lines[self._spans[k] : self._spans[k + 1]] for k in chosen])
+
+
+def _all_lines(room: Room, losses: list[Loss]) -> tuple[Ints, list[int]]:
+    """The lines of all losses, and where each one's lines begin."""
+    found: list[list[int]] = []
+    spans = [0]
+    for loss in losses:
+        for task in loss.tasks:
+            found.extend(task_lines(room.layout, task))
+        spans.append(len(found))
+    return as_lines(room.layout, found), spans
+
+
+def _counts_for(table: Table, job: Job, loss: Loss) -> bool:
+    """True when giving the loss back could change whether a limit refuses the job."""
+    holders_of_loss = holders(loss.job.spec.group, loss.job.spec.user)
+    return any(rung.holder in holders_of_loss for rung in table.ledger.rungs(job))

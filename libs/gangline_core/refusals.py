@@ -5,9 +5,8 @@ import msgspec
 from gangline_core.capacity import Room
 from gangline_core.ids import JobId
 from gangline_core.job import Job
-from gangline_core.placement.gang import Gang, gang_of
+from gangline_core.placement.gang import Gang
 from gangline_core.placement.why_not import why_not
-from gangline_core.quota import minimum_sizes
 from gangline_core.reasons import Reason
 from gangline_core.reserve import reserved_reason
 from gangline_core.table import Table
@@ -45,7 +44,7 @@ class Refuser:
         key = (self._ask(job), room is self._table.guarded)
         reason = self._no_room.get(key)
         if reason is None:
-            gang = gang_of(job.spec, minimum_sizes(job.spec), self._table.pool.pool)
+            gang = self._table.seating.least(job).gang
             reason = self._no_room[key] = self._share(self._why(gang, room))
         return reason
 

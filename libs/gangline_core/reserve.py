@@ -9,9 +9,8 @@ jobs pass and endless ones do not; the date moves forward as soon as more is kno
 from gangline_core.capacity import Flags, Room
 from gangline_core.facts import Reservation
 from gangline_core.job import Job
-from gangline_core.placement.gang import Gang, Seats, gang_of
+from gangline_core.placement.gang import Gang, Seats
 from gangline_core.placement.models import acceptable
-from gangline_core.quota import minimum_sizes
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.releases import UNKNOWN_MS, Releases
 from gangline_core.spec import ServiceClass
@@ -40,7 +39,7 @@ class Reserver:
         table = self._table
         if len(table.reservations) >= RESERVATIONS_MAX or job.spec.service_class == ServiceClass.OPPORTUNISTIC:
             return
-        gang = gang_of(job.spec, minimum_sizes(job.spec), table.pool.pool)
+        gang = table.seating.least(job).gang
         models = frozenset((need.models, need.gpu_memory_mib, need.wants_gpu) for need in gang.needs)
         asked = (tuple(sorted(gang.selector.items())), gang.tolerations, models)
         if self._taken is not None and asked in self._competing:
@@ -91,7 +90,7 @@ class Reserver:
 def usable_nodes(room: Room, gang: Gang) -> Flags:
     """Nodes of which the gang could use anything."""
     layout = room.layout
-    mask = layout.suits(gang.selector, gang.tolerations) & layout.works
+    mask = layout.eligible(gang.selector, gang.tolerations)
     if any(not need.wants_gpu for need in gang.needs):
         return mask
     kinds = {number for need in gang.needs for own in acceptable(layout, need).values() for number in own}

@@ -28,13 +28,34 @@ class Found(Struct, frozen=True):
     amounts: dict[str, int]
 
 
-class Seating(Struct, frozen=True):
+class Seating(Struct):
     """What seating looks at; the room and the ledger are left as they were."""
 
     state: State
     pool: Pool
     placer: Placer
     ledger: Ledger
+    asks: dict[tuple[object, ...], "Ask"] = {}
+    """What equal jobs of equal sizes ask for, worked out once."""
+
+    def ask(self, job: Job, sizes: Mapping[str, int]) -> "Ask":
+        """What the job asks for at these sizes."""
+        key = (self.state.shapes.get(job.id, -job.id), *sizes.values())
+        found = self.asks.get(key)
+        if found is None:
+            found = self.asks[key] = Ask(gang=gang_of(job.spec, sizes, self.pool), amounts=job_amounts(job.spec, sizes))
+        return found
+
+    def least(self, job: Job) -> "Ask":
+        """What the job asks for at its smallest."""
+        return self.ask(job, minimum_sizes(job.spec))
+
+
+class Ask(Struct, frozen=True):
+    """A gang, and what it counts against quotas as far as known before it is placed."""
+
+    gang: Gang
+    amounts: dict[str, int]
 
 
 def wanted_sizes(spec: JobSpec) -> dict[str, int]:
@@ -84,10 +105,11 @@ def allowed_sizes(role: Role) -> list[int]:
 
 def seat(seating: Seating, job: Job, room: Room, sizes: Mapping[str, int]) -> Found | Reason | None:
     """Seats for a job of exactly these sizes; the limit that refuses it, or None for no room."""
-    reason = seating.ledger.fault(job, job_amounts(job.spec, sizes))
+    ask = seating.ask(job, sizes)
+    reason = seating.ledger.fault(job, ask.amounts)
     if reason is not None:
         return reason
-    gang = gang_of(job.spec, sizes, seating.pool)
+    gang = ask.gang
     for _ in range(MODELS_TRIED_MAX):
         seats = seating.placer(room, gang)
         if seats is None:

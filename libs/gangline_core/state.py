@@ -109,8 +109,8 @@ class State:
         """Jobs in state waiting, per pool."""
         self.live: dict[str, dict[JobId, None]] = {}
         """Jobs that may hold resources, per pool."""
-        self.live_sorts: dict[str, dict[Sort, int]] = {}
-        """How many live jobs of each sort there are, per pool."""
+        self.live_sorts: dict[str, dict[Sort, dict[JobId, None]]] = {}
+        """Live jobs by sort, per pool; no empty entries."""
         self.running: dict[str, int] = {}
         """Live jobs per group path (ancestors included) and user_key."""
         self.ports = Ports()
@@ -193,7 +193,7 @@ class State:
             self.shapes[job.id] = self._enter_shape(job)
         elif job.state in LIVE:
             self.live.setdefault(job.spec.pool, {})[job.id] = None
-            count(self.live_sorts.setdefault(job.spec.pool, {}), sort_of(job.spec), 1)
+            self.live_sorts.setdefault(job.spec.pool, {}).setdefault(sort_of(job.spec), {})[job.id] = None
         holder = user_key(job.spec.group, job.spec.user)
         self.names[holder, job.spec.name] = job.id
         for path in (*ancestors(job.spec.group), holder):
@@ -205,7 +205,11 @@ class State:
         self.waiting.get(job.spec.pool, {}).pop(job.id, None)
         if job.state in LIVE:
             del self.live[job.spec.pool][job.id]
-            count(self.live_sorts[job.spec.pool], sort_of(job.spec), -1)
+            sorts = self.live_sorts[job.spec.pool]
+            alike = sorts[sort_of(job.spec)]
+            del alike[job.id]
+            if not alike:
+                del sorts[sort_of(job.spec)]
         if self.shapes.pop(job.id, None) is not None:
             self._leave_shape(job)
         holder = user_key(job.spec.group, job.spec.user)

@@ -61,6 +61,7 @@ class Table:
         self.seating = Seating(
             state=state, pool=self.pool.pool, placer=PLACERS[self.policy.placement], ledger=self.ledger
         )
+        self.has_guarantees = any(group.guaranteed for group in state.kept.groups.values())
         self.held: list[Held] = []
         self.leaving: set[TaskId] = set()
         """Tasks that some claim waits for; their room is spoken for."""
@@ -82,6 +83,10 @@ class Table:
     def is_full(self) -> bool:
         """True when this round has placed as much as one round may."""
         return len(self.placed) >= ROUND_TASKS_MAX
+
+    def is_owed(self, job: Job) -> bool:
+        """True when the job, at its smallest, stays within what its group is guaranteed."""
+        return self.has_guarantees and self.ledger.within_guarantee(job, self.seating.least(job).amounts)
 
     @property
     def first_reserved_ms(self) -> int:

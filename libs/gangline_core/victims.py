@@ -5,7 +5,7 @@ smallest size. An eviction takes a whole job, and is allowed by one of three rul
 priority is lower, or its group gives back what it borrowed to a group within its guarantee.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
 
 from msgspec import Struct
@@ -20,6 +20,8 @@ from gangline_core.spec import JobSpec, Role, ServiceClass
 from gangline_core.state import count, task_amounts
 from gangline_core.table import Table
 
+CONSIDERED_MAX = 2_000
+"""Live jobs considered as victims at first: of the cheapest sorts, the newest. All others only if these do not do."""
 WAIT, SHRINK, EVICT = "wait", "shrink", "evict"
 BY_CLASS, BY_PRIORITY, BY_GUARANTEE = "opportunistic", "priority", "reclaim"
 """The rules that allow an eviction."""
@@ -84,7 +86,7 @@ class Victims:
     def __init__(self, table: Table) -> None:
         """Live jobs of the pool that nobody has spoken for."""
         self._table = table
-        self._live: list[LiveJob] | None = None
+        self._live: dict[JobId, LiveJob] = {}
         self.gone: set[JobId] = set()
         """Jobs that this round evicts."""
         self.shrunk: set[TaskId] = set()
@@ -114,14 +116,21 @@ class Victims:
                         found.append(Loss(kind=SHRINK, job=job, tasks=(task,), amounts=amounts))
         return found
 
-    def evictions(self, beneficiary: Job, *, is_owed: bool, beside: list[Loss]) -> list[Loss]:
-        """Whole jobs that may go for this one, in the order in which they go; tasks `beside` are not counted twice."""
-        mine = effective_priority(self._table.pool.pool, beneficiary.spec)
+    def evictions(self, beneficiary: Job, *, is_owed: bool, beside: list[Loss], everybody: bool) -> list[Loss]:
+        """Whole jobs that may go for this one, in the order in which they go; tasks `beside` are not counted twice.
+
+        Only the first CONSIDERED_MAX that are found, cheapest sorts and newest jobs first, unless `everybody`.
+        """
         allowed: list[tuple[LiveJob, str]] = []
-        for victim in self._candidates():
-            rule = self._rule(victim, beneficiary, mine, is_owed=is_owed)
-            if rule and self._keeps_guarantee(victim.job, victim.amounts, beneficiary):
-                allowed.append((victim, rule))
+        for job in self._by_sort():
+            rule = self._rule(job, beneficiary, is_owed=is_owed)
+            if rule:
+                victim = self._live_job(job)
+                if self._keeps_guarantee(job, victim.amounts, beneficiary):
+                    allowed.append((victim, rule))
+                    if len(allowed) >= CONSIDERED_MAX and not everybody:
+                        break
+        allowed.sort(key=lambda entry: entry[0].cost)
         counted = {task.id for loss in beside for task in loss.tasks}
         return [_eviction(victim, rule, counted) for victim, rule in self._most_borrowed_first(allowed)]
 
@@ -139,17 +148,32 @@ class Victims:
 
     # --- inside -----------------------------------------------------------------------------------------
 
-    def _candidates(self) -> list[LiveJob]:
-        if self._live is None:
-            kept, now = self._table.state.kept, self._table.now
-            self._live = []
-            for job_id in self._table.state.live.get(self._table.pool.pool.name, {}):
+    def _by_sort(self) -> Iterator[Job]:
+        """Live jobs that may be victims at all, cheapest sorts first and newest jobs first."""
+        table, kept = self._table, self._table.state.kept
+        bands = table.pool.pool.levels
+        sorts = table.state.live_sorts.get(table.pool.pool.name, {})
+        order = sorted(
+            (sort.service_class != ServiceClass.OPPORTUNISTIC, bands.get(sort.level, 0) + sort.priority, k)
+            for k, sort in enumerate(sorts)
+        )
+        listed = list(sorts.items())
+        cheapest: dict[tuple[bool, int], list[JobId]] = {}
+        for is_firm, priority, k in order:
+            sort, jobs = listed[k]
+            if sort.preemptible:
+                cheapest.setdefault((is_firm, priority), []).extend(jobs)
+        for alike in cheapest.values():
+            for job_id in sorted(alike, reverse=True):
                 job = kept.jobs[job_id]
-                if job.state == JobState.STOPPING or not job.spec.preemptible or is_protected(job, now):
-                    continue
-                self._live.append(_live_job(self._table, job))
-            self._live.sort(key=lambda victim: victim.cost)
-        return [victim for victim in self._live if victim.job.id not in self.gone]
+                if job.state != JobState.STOPPING and job_id not in self.gone and not is_protected(job, table.now):
+                    yield job
+
+    def _live_job(self, job: Job) -> LiveJob:
+        known = self._live.get(job.id)
+        if known is None:
+            known = self._live[job.id] = _live_job(self._table, job)
+        return known
 
     def _elastic(self) -> list[Job]:
         kept = self._table.state.kept
@@ -162,17 +186,17 @@ class Victims:
             and job.id not in self.gone
         ]
 
-    def _rule(self, victim: LiveJob, beneficiary: Job, mine: int, *, is_owed: bool) -> str:
-        spec = victim.job.spec
+    def _rule(self, job: Job, beneficiary: Job, *, is_owed: bool) -> str:
+        """Which rule lets this job be evicted for the beneficiary; empty when none does."""
+        spec, pool = job.spec, self._table.pool.pool
         if spec.service_class == ServiceClass.OPPORTUNISTIC:
             return BY_CLASS
-        if self._table.ledger.is_sheltered(victim.job):
+        is_lower = effective_priority(pool, spec) < effective_priority(pool, beneficiary.spec)
+        if not is_lower and not (is_owed and spec.group != beneficiary.spec.group):
             return ""
-        if victim.priority < mine:
-            return BY_PRIORITY
-        if is_owed and spec.group != beneficiary.spec.group:
-            return BY_GUARANTEE
-        return ""
+        if self._table.ledger.is_sheltered(job):
+            return ""
+        return BY_PRIORITY if is_lower else BY_GUARANTEE
 
     def _keeps_guarantee(self, job: Job, amounts: dict[str, int], beneficiary: Job) -> bool:
         return self._table.ledger.over_guarantee(job.spec.group, amounts, beneficiary=beneficiary.spec.group)

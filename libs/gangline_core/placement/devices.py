@@ -123,6 +123,8 @@ def choose_whole(free: Sequence[int], island: Sequence[int], socket: Sequence[in
     Where no single island can, whole islands are used up first and the rest comes from the tightest one, so that
     linked GPUs stay together for those who come later.
     """
+    if len(free) == count:
+        return list(free)
     linked = _tightest(free, island, count)
     if linked is not None:
         return _fill(linked, socket, count)
@@ -139,6 +141,8 @@ def _fill(free: list[int], part: Sequence[int], count: int) -> list[int]:
     """`count` GPUs: whole parts, largest first, and the rest from the tightest part that has it."""
     chosen: list[int] = []
     groups = _grouped(free, part)
+    if len(groups) == 1:
+        return free[:count]
     while len(chosen) < count:
         rest = _tightest([k for group in groups for k in group], part, count - len(chosen))
         members = rest or max(groups, key=lambda group: (len(group), -group[0]))

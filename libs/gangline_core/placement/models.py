@@ -12,8 +12,13 @@ Choice = tuple[tuple[Kinds, ...], ...]
 NO_GPU: tuple[Kinds, ...] = ((),)
 
 
-def choices(layout: Layout, gang: Gang) -> Iterator[Choice]:
+def choices(layout: Layout, gang: Gang) -> list[Choice]:
     """One model for the whole gang first, best first; then each task on the best model that has room for it."""
+    asked = ("choices", gang.tasks > 1, *((need.models, need.gpu_memory_mib, need.wants_gpu) for need in gang.needs))
+    return layout.remember(asked, lambda: list(_choices(layout, gang)))
+
+
+def _choices(layout: Layout, gang: Gang) -> Iterator[Choice]:
     accepted = [acceptable(layout, need) if need.wants_gpu else {} for need in gang.needs]
     on_gpus = [models for need, models in zip(gang.needs, accepted, strict=True) if need.wants_gpu]
     if not on_gpus:
@@ -33,6 +38,11 @@ def acceptable(layout: Layout, need: Need) -> dict[str, Kinds]:
 
     Without a preference the most common model comes first, so that rare ones stay for those who ask for them.
     """
+    asked = ("acceptable", need.models, need.gpu_memory_mib)
+    return layout.remember(asked, lambda: _acceptable(layout, need))
+
+
+def _acceptable(layout: Layout, need: Need) -> dict[str, Kinds]:
     order = need.models or tuple(layout.by_number)
     found: dict[str, Kinds] = {}
     for model in order:

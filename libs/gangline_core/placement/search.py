@@ -19,7 +19,7 @@ from gangline_core.placement.gang import ANYWHERE, Gang, Need, Seats
 from gangline_core.placement.models import Choice, Kinds, choices
 from gangline_core.placement.ranks import in_rank_order
 
-Keys = Callable[[Room, Need, Sequence[int], Ints], Ints]
+Keys = Callable[[Room, Need, Sequence[int]], Ints]
 DOMAINS_TRIED_MAX = 64
 """Topology domains that look large enough but are tried in vain before the next larger level."""
 NODES_TRIED_MAX = 64
@@ -39,7 +39,7 @@ class Manner(Struct, frozen=True):
 
 def search(room: Room, gang: Gang, manner: Manner) -> Seats | None:
     """Seats for the whole gang, or None."""
-    mask = room.layout.suits(gang.selector, gang.tolerations) & room.layout.works
+    mask = room.layout.eligible(gang.selector, gang.tolerations)
     if not mask.any():
         return None
     for choice in choices(room.layout, gang):
@@ -55,7 +55,7 @@ def search(room: Room, gang: Gang, manner: Manner) -> Seats | None:
 def _is_enough(room: Room, gang: Gang, choice: Choice, mask: Flags) -> bool:
     """A cheap look whether each role alone could fit anywhere, so that full pools are refused at once."""
     for need, models in zip(gang.needs, choice, strict=True):
-        if need.gpus and sum(int(room.whole[list(kinds)].sum()) for kinds in models) < need.count * need.gpus:
+        if need.gpus and sum(room.total[k] for kinds in models for k in kinds) < need.count * need.gpus:
             return False
     if len(gang.needs) == 1 and gang.required == gang.preferred == ANYWHERE:
         return True
@@ -167,18 +167,17 @@ def choose_nodes(
     room: Room, need: Need, kinds: Sequence[int], free: Ints, count: int, manner: Manner
 ) -> list[tuple[int, int]]:
     """Nodes and how many tasks each gets, as many of `count` as have room; `free` says how many each can hold."""
+    keys = manner.keys(room, need, kinds)
+    if count == 1 or not manner.spreads:
+        fitting = np.where(free >= count, keys, KEY_MAX)
+        best = int(fitting.argmin())
+        if fitting[best] < KEY_MAX:
+            return [(best, count)]
     rows = np.flatnonzero(free)
     if not len(rows):
         return []
-    keys = manner.keys(room, need, kinds, rows)
     holds = np.minimum(free[rows], count)
-    if manner.spreads:
-        return _spread(rows, keys, holds, count)
-    enough = holds >= count
-    if enough.any():
-        best = int(np.argmin(np.where(enough, keys, KEY_MAX)))
-        return [(int(rows[best]), count)]
-    return _pack(rows, keys, holds, count)
+    return _spread(rows, keys[rows], holds, count) if manner.spreads else _pack(rows, keys[rows], holds, count)
 
 
 def _pack(rows: Ints, keys: Ints, holds: Ints, count: int) -> list[tuple[int, int]]:
@@ -243,7 +242,7 @@ def _in_one_node(
     first = min(range(len(gang.needs)), key=lambda k: _size(gang.needs[k]))
     kinds = tuple(number for model in choice[first] for number in model)
     whole = replace(gang.needs[first], gpus=wanted) if wanted else gang.needs[first]
-    keys = manner.keys(room, whole, kinds, rows)
+    keys = manner.keys(room, whole, kinds)[rows]
     for k in np.argsort(keys, kind="stable")[:NODES_TRIED_MAX].tolist():
         tasks = _in_parts(room, gang, choice, int(rows[k]), level, manner)
         if tasks is not None:

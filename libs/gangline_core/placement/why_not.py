@@ -28,11 +28,11 @@ ROOM_CODES = frozenset(
 
 def why_not(room: Room, gang: Gang) -> Reason:
     """The first cause that holds: no node, one role alone, all roles together, topology."""
-    mask = room.layout.suits(gang.selector, gang.tolerations) & room.layout.works
+    mask = room.layout.eligible(gang.selector, gang.tolerations)
     if not mask.any():
         return _no_node(room.layout, gang)
     for need in gang.needs:
-        reason = _role_fault(room, need, mask)
+        reason = _role_fault(room, gang, need, mask)
         if reason is not None:
             return reason
     if gang.required:
@@ -54,24 +54,25 @@ def _no_node(layout: Layout, gang: Gang) -> Reason:
     return Reason(ReasonCode.NO_ELIGIBLE_NODE, dict(count))
 
 
-def _role_fault(room: Room, need: Need, mask: Flags) -> Reason | None:
+def _role_fault(room: Room, gang: Gang, need: Need, mask: Flags) -> Reason | None:
     """Why the role alone does not fit; None when it does."""
     kinds = tuple(number for kinds in acceptable(room.layout, need).values() for number in kinds)
     able = np.ones(len(mask), dtype=np.bool_)
     if need.wants_gpu:
-        reason = _gpu_fault(room, need, kinds, mask)
+        reason = _gpu_fault(room, gang, need, kinds, mask)
         if reason is not None:
             return reason
         able = slots(room, bare(need), kinds, mask) > 0
     return _rest_fault(room, need, kinds, mask, able)
 
 
-def _gpu_fault(room: Room, need: Need, kinds: tuple[int, ...], mask: Flags) -> Reason | None:
-    suitable = np.isin(room.layout.kind, kinds) & mask[:, None]
+def _gpu_fault(room: Room, gang: Gang, need: Need, kinds: tuple[int, ...], mask: Flags) -> Reason | None:
     if need.is_share:
-        return _share_fault(room, need, kinds, mask, suitable)
-    total = int(suitable.sum())
-    free = np.where(mask, whole_free(room, kinds), 0) if kinds else np.zeros(len(mask), dtype=np.int64)
+        return _share_fault(room, need, kinds, mask, np.isin(room.layout.kind, kinds) & mask[:, None])
+    total = _suitable_gpus(room.layout, gang, kinds)
+    if not any(room.total[number] for number in kinds):
+        return Reason(ReasonCode.INSUFFICIENT_GPUS, {"needed": need.count * need.gpus, "free": 0, "total": total})
+    free = np.where(mask, whole_free(room, kinds), 0)
     usable = int((free // need.gpus).sum()) * need.gpus
     wanted, free_in_all, free_on_one = need.count * need.gpus, int(free.sum()), int(free.max(initial=0))
     if usable >= wanted:
@@ -80,6 +81,13 @@ def _gpu_fault(room: Room, need: Need, kinds: tuple[int, ...], mask: Flags) -> R
         return _fragmented(need.gpus * GPU_MILLI, free_in_all * GPU_MILLI, free_on_one * GPU_MILLI)
     shown = usable if free_in_all >= wanted else free_in_all
     return Reason(ReasonCode.INSUFFICIENT_GPUS, {"needed": wanted, "free": shown, "total": total})
+
+
+def _suitable_gpus(layout: Layout, gang: Gang, kinds: tuple[int, ...]) -> int:
+    """Usable GPUs of these kinds on nodes that may take the gang, taken or not."""
+    mask = layout.eligible(gang.selector, gang.tolerations)
+    asked = ("suitable", tuple(sorted(gang.selector.items())), gang.tolerations, kinds)
+    return layout.remember(asked, lambda: int((np.isin(layout.kind, kinds) & mask[:, None]).sum()))
 
 
 def _share_fault(room: Room, need: Need, kinds: tuple[int, ...], mask: Flags, suitable: Flags) -> Reason | None:
