@@ -182,18 +182,13 @@ def weight_shares(state: State) -> dict[str, float]:
 
 def free_by_model(state: State, pool: str) -> tuple[dict[str, int], int]:
     """Free GPU thousandths by model (lower case) and free cpu_milli on the pool's nodes that take work."""
+    room = state.room(pool)
+    layout, works = room.layout, room.layout.works
     gpus: dict[str, int] = {}
-    cpu = 0
-    for node in state.kept.nodes.values():
-        if node.pool != pool or not node.takes_work:
-            continue
-        use = state.use[node.id]
-        cpu += max(0, node.cpu_milli - use.cpu_milli)
-        for gpu in node.gpus:
-            if gpu.healthy:
-                model = gpu.model.lower()
-                gpus[model] = gpus.get(model, 0) + GPU_MILLI - use.gpu_milli[gpu.index]
-    return gpus, cpu
+    for number, kind in enumerate(layout.kinds):
+        milli = int(room.milli[(layout.kind == number) & works[:, None]].clip(min=0).sum())
+        gpus[kind.model] = gpus.get(kind.model, 0) + milli
+    return gpus, int(room.cpu[works].clip(min=0).sum())
 
 
 def _sum_over_roles(amount: Callable[[Resources], int], unit: int) -> Callable[[Table], Column]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
+from gangline_core.factors import free_by_model
 from gangline_core.ids import JobId
 from gangline_core.job import Job
 from gangline_core.quota import JOBS, Ledger, holders, job_amounts, minimum_sizes, smallest_size
@@ -86,7 +87,8 @@ def pool_forecast(
     state: State, pool: str, jobs: Sequence[Job], *, times: RunTimes, now: int
 ) -> dict[JobId, Start | None]:
     """Expected starts of the pool's waiting jobs that may go, given in their order."""
-    free = free_by_class(state, pool)
+    gpus, cpu_milli = free_by_model(state, pool)
+    free = {**gpus, CPU: cpu_milli}
     releases = [_release(state, state.kept.jobs[job], times, now) for job in sorted(state.live.get(pool, {}))]
     largest_card = max((gpu.memory_mib for node in state.nodes_of(pool) for gpu in node.gpus), default=1)
     known: dict[int, tuple[tuple[str, ...], int]] = {}
@@ -137,17 +139,6 @@ def simulate(
         starts[ask.job] = None if early is None or late is None else Start(min(early, late), late, basis)
         basis = min(basis, ask.span.basis) if ask.span is not None else basis
     return starts
-
-
-def free_by_class(state: State, pool: str) -> dict[str, int]:
-    """Free room of the pool's working nodes: thousandths by GPU model (lower case) and of CPUs."""
-    room = state.room(pool)
-    layout, works = room.layout, room.layout.works
-    free = {CPU: int(room.cpu[works].clip(min=0).sum())}
-    for number, kind in enumerate(layout.kinds):
-        milli = int(room.milli[(layout.kind == number) & works[:, None]].clip(min=0).sum())
-        free[kind.model] = free.get(kind.model, 0) + milli
-    return free
 
 
 def _run(

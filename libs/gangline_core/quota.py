@@ -102,22 +102,24 @@ class Ledger:
     # --- guarantees -------------------------------------------------------------------------------------
 
     def within_guarantee(self, job: Job, amounts: Mapping[str, int]) -> bool:
-        """True when usage and request together fit the guarantee of every group above the job that has one.
+        """True when usage and request together fit what the job's group is guaranteed, in every dimension promised.
 
-        Only dimensions that a guarantee names are compared, at least one of them must be asked for, and
-        opportunistic work neither has a guarantee nor uses one up.
+        For each dimension the nearest group above that is guaranteed some of it decides. Those further up promised
+        their children no more than they have themselves, so what a sibling uses beyond its own part is borrowed and
+        takes nothing away. Only dimensions that a guarantee names are compared, at least one of them must be asked
+        for, and opportunistic work neither has a guarantee nor uses one up.
         """
         if job.spec.service_class == ServiceClass.OPPORTUNISTIC:
             return False
+        decided: set[str] = set()
         wanted = _folded(amounts)
-        is_promised = False
         for path in ancestors(job.spec.group):
             for dimension, promised in self._guarantee(path).items():
-                if wanted.get(dimension, 0) > 0:
-                    is_promised = True
+                if wanted.get(dimension, 0) > 0 and dimension not in decided:
+                    decided.add(dimension)
                     if self._firm(path, dimension) + wanted[dimension] > promised:
                         return False
-        return is_promised
+        return bool(decided)
 
     def over_guarantee(self, group: str, amounts_removed: Mapping[str, int], *, beneficiary: str | None = None) -> bool:
         """True when the group and those above it keep at least their guarantee after giving these amounts up.

@@ -114,13 +114,20 @@ def test_within_guarantee_is_judged_on_usage_and_request_together():
     assert not ledger.within_guarantee(w3, gpu_amount(2)), "no guarantee set is not an endless guarantee"
 
 
-def test_a_guarantee_holds_only_inside_the_guarantees_above():
+def test_what_a_sibling_borrowed_takes_nothing_from_a_groups_own_guarantee():
     world = World(
-        node(), groups=[group("a", guaranteed=gpu_amount(2)), group("a/b", guaranteed=gpu_amount(2)), group("a/c")]
+        node(), groups=[group("a", guaranteed=gpu_amount(4)), group("a/b", guaranteed=gpu_amount(2)), group("a/c")]
     )
-    world.submit_running(spec(gpus=1, group="a/c"), "n1")
-    assert Ledger(world.state).within_guarantee(job(9, gpus=1, group="a/b"), gpu_amount(1))
-    assert not Ledger(world.state).within_guarantee(job(9, gpus=2, group="a/b"), gpu_amount(2))
+    world.submit_running(spec(gpus=4, group="a/c"), "n1")
+    ledger = Ledger(world.state)
+    assert ledger.within_guarantee(job(9, gpus=2, group="a/b"), gpu_amount(2))
+    assert not ledger.within_guarantee(job(9, gpus=3, group="a/b"), gpu_amount(3))
+    assert not ledger.within_guarantee(job(9, gpus=1, group="a/c"), gpu_amount(1)), "the parent's part is used up"
+
+
+def test_a_group_without_own_guarantee_shares_that_of_the_group_above():
+    world = World(node(), groups=[group("a", guaranteed=gpu_amount(4)), group("a/b")])
+    assert Ledger(world.state).within_guarantee(job(9, gpus=4, group="a/b"), gpu_amount(4))
 
 
 def test_a_group_is_never_taken_below_its_guarantee():
