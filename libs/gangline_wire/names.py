@@ -19,6 +19,8 @@ TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*", re.ASCII)
 DOTTED = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._@+-]*", re.ASCII)
 """User names and the segments of a group path."""
 ENV_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+SHRINKS_MAX = 4
+"""No text gets shorter than a fourth of its characters by normalisation."""
 RESERVED_SEGMENT = "users"
 """No group may be called so: it stands between a group and its users in addresses."""
 
@@ -36,6 +38,9 @@ def visible(text: str, most: int) -> str:
         if not text.isprintable():
             raise WrongValueError(f'"{shown(text)}" contains a control character')
     else:
+        # Looked at before it is normalised, which takes long for a long text of nothing but accents.
+        if len(text) > most * SHRINKS_MAX:
+            raise WrongValueError(f"has {len(text)} characters; at most {most} are allowed")
         text = unicodedata.normalize("NFC", text)
         _check_visible(text)
     if len(text) > most:

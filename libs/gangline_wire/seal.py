@@ -20,6 +20,9 @@ PLACEHOLDER = "{{secret:"
 REPEATS_CHARS_LEAST = 6
 """A shorter value is not looked for elsewhere: "on" or "1" would match ordinary text."""
 
+REPEATS_MAX = 64
+"""So many values of one job are looked for elsewhere; environments come before arguments."""
+
 _PLACEHOLDERS = re.compile(r"\{\{secret:([A-Za-z0-9_.\-]+)\}\}", re.ASCII)
 
 
@@ -34,7 +37,8 @@ def seal(spec: JobSpec) -> tuple[JobSpec, dict[str, str]]:
     roles = tuple(_seal_role(role, declared, values) for role in spec.roles)
     if not values:
         return (replace(spec, secrets=()) if spec.secrets else spec), values
-    repeated = {value: name for name, value in values.items() if len(value) >= REPEATS_CHARS_LEAST}
+    long = [(name, value) for name, value in values.items() if len(value) >= REPEATS_CHARS_LEAST]
+    repeated = {value: name for name, value in long[:REPEATS_MAX]}
     if repeated:
         roles = tuple(_replace_repeats(role, repeated) for role in roles)
     return replace(spec, roles=roles, secrets=tuple(values)), values

@@ -1,4 +1,8 @@
-"""Which texts look like secrets: names of variables and options, and shapes of values."""
+"""Which texts look like secrets: names of variables and options, and shapes of values.
+
+Texts come from strangers, so every pattern takes time in proportion to the text: it begins at the beginning of a word
+only, or its length is bounded.
+"""
 
 import re
 from functools import lru_cache
@@ -31,9 +35,12 @@ ENDINGS = ("token", "secret", "password", "passwd", "apikey", "credential", "cre
 SHAPES = re.compile(
     r"""
     -----BEGIN\ [A-Z ]*PRIVATE\ KEY-----[\s\S]*
-    | \b(?:hf_|gh[opsu]_|github_pat_|glpat-|xox[abposr]-|sk-|npg_|dckr_pat_|pypi-)[A-Za-z0-9_\-]{10,}
-    | \bAKIA[0-9A-Z]{16}\b
-    | \beyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]*
+    | (?<![A-Za-z0-9_\-])
+      (?:
+        (?:hf_|gh[opsu]_|github_pat_|glpat-|xox[abposr]-|sk-|npg_|dckr_pat_|pypi-)[A-Za-z0-9_\-]{10,}
+        | AKIA[0-9A-Z]{16}(?![A-Za-z0-9])
+        | eyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]*
+      )
     """,
     re.VERBOSE,
 )
@@ -42,9 +49,13 @@ AFTER_SCHEME = re.compile(r"""\b(?:bearer|basic|token|apikey)\s+([^\s'"]+)""", r
 """What follows the name of an authentication scheme, as in "Authorization: Bearer abc"."""
 IN_URL = re.compile(r"://[^/\s:@]*:([^/\s@]+)@")
 """The password of an address such as postgres://user:password@host."""
-ASSIGNED = re.compile(r"""([A-Za-z][A-Za-z0-9_.\-]*)\s*[=:]\s*(?=("[^"]*"|'[^']*'|[^\s'"&;|]+))""")
-"""Something named and given in one text, as in "API_TOKEN=abc", "--api-key=abc" or "X-Api-Key: abc". The value is only
-looked ahead at, so that a name inside it is found as well: "--env=API_TOKEN=abc"."""
+NAME_CHARS_MAX = 128
+"""No name of a variable or option is longer."""
+NAMED = re.compile(r"(?<![A-Za-z0-9_.\-])([A-Za-z_][A-Za-z0-9_.\-]{0,127})[ \t]{0,8}[=:][ \t]{0,8}", re.ASCII)
+AFTER_OPTION = re.compile(r"(?<![A-Za-z0-9_.\-])--?([A-Za-z][A-Za-z0-9_.\-]{0,127})[ \t]{0,8}[= ][ \t]{0,8}", re.ASCII)
+"""The name before a value given in one text, as in "API_TOKEN=abc", "X-Api-Key: abc", "--api-key abc"."""
+VALUE = re.compile(r"""\"[^\"]*\"|'[^']*'|[^\s'\"&;|]+""")
+"""The value after such a name."""
 OPTION = re.compile(r"--?([A-Za-z][A-Za-z0-9_.\-]*)")
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
@@ -65,10 +76,23 @@ def find_secrets(text: str) -> list[tuple[int, int]]:
         return []
     spans = [match.span() for match in SHAPES.finditer(text)]
     spans += [match.span(1) for pattern in (AFTER_SCHEME, IN_URL) for match in pattern.finditer(text)]
-    for match in ASSIGNED.finditer(text):
-        if is_secret_name(match.group(1)) and match.group(2).lower() not in _SCHEMES:
-            spans.append(match.span(2))
+    for pattern in (NAMED, AFTER_OPTION):
+        spans += _named_values(text, pattern)
     return _merged(spans)
+
+
+def _named_values(text: str, pattern: re.Pattern[str]) -> list[tuple[int, int]]:
+    """Values whose name looks secret; the inside of a value that was found is not looked at again."""
+    spans: list[tuple[int, int]] = []
+    done = 0
+    for match in pattern.finditer(text):
+        if match.start() < done or not is_secret_name(match.group(1)):
+            continue
+        value = VALUE.match(text, match.end())
+        if value is not None and value.group().lower() not in _SCHEMES:
+            spans.append(value.span())
+            done = value.end()
+    return spans
 
 
 def may_hold_secrets(text: str) -> bool:
@@ -79,7 +103,9 @@ def may_hold_secrets(text: str) -> bool:
 
 def named_option(text: str) -> bool:
     """True for an option whose value is secret and comes in the next argument: "--api-key"."""
-    return text.startswith("-") and OPTION.fullmatch(text) is not None and is_secret_name(text.lstrip("-"))
+    if not text.startswith("-") or len(text) > NAME_CHARS_MAX:
+        return False
+    return OPTION.fullmatch(text) is not None and is_secret_name(text.lstrip("-"))
 
 
 _SCHEMES = frozenset({"bearer", "basic", "token", "apikey", "true", "false", "none", "null"})

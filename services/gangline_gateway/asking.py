@@ -10,7 +10,7 @@ from gangline_core.groups import user_key
 from gangline_gateway.problems import ProblemError
 from gangline_kit.errors import OutcomeUnknownError, PermanentError, TemporaryError
 from gangline_kit.service import Site
-from gangline_wire import subjects
+from gangline_wire import streams, subjects
 from gangline_wire.problem import FieldError
 from gangline_wire.requests import (
     Admitted,
@@ -24,6 +24,9 @@ from gangline_wire.requests import (
     SetUser,
     Unavailable,
 )
+
+MESSAGE_BYTES_MAX = streams.MESSAGE_BYTES_MAX // 2
+"""Largest request; its facts must fit a message of the log, beside those of others."""
 
 log = logging.getLogger(__name__)
 
@@ -56,9 +59,13 @@ class Asker:
         """The leader's answer; when it is a yes, our own fold has it, too.
 
         Raises:
-            ProblemError: nobody answered in time.
+            ProblemError: nobody answered in time, or it is too large.
         """
-        reply, was_unknown = await self._ask(_encoder.encode(request))
+        data = _encoder.encode(request)
+        if len(data) > MESSAGE_BYTES_MAX:
+            detail = f"The request takes {len(data)} bytes inside; at most {MESSAGE_BYTES_MAX} are allowed."
+            raise ProblemError("body_too_large", detail)
+        reply, was_unknown = await self._ask(data)
         if isinstance(reply, Denied) and reply.kind == "conflict" and was_unknown and is_done(self._site, request):
             # An earlier try had been carried out although its answer was lost.
             return Done()

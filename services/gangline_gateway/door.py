@@ -92,10 +92,9 @@ class Door:
             raise
         finally:
             if audit.isEnabledFor(logging.INFO):
-                path = call.request.path if route.audits_path else route.template
                 audit.info(
                     "%s %s by %s (%s): %d [%s]",
-                    route.method, path, call.caller.user, call.caller.role.value, status, call.request_id,
+                    route.method, call.request.path, call.caller.user, call.caller.role.value, status, call.request_id,
                 )  # fmt: skip
 
     async def _run(self, call: Call, route: Route) -> Outcome:

@@ -41,8 +41,6 @@ class Route(Struct, frozen=True):
     """True for routes that need no token."""
     changes: bool = False
     """True for routes that change something."""
-    audits_path: bool = True
-    """False when the address itself should not be written down."""
     is_stream: bool = False
     has_etag: bool = False
     is_idempotent_by_key: bool = False

@@ -47,6 +47,8 @@ def test_the_case_of_the_leaking_token() -> None:
         ["docker", "run", "--env=DB_PASSWORD=zz9", "x"],
         ["psql", "postgres://ada:zz9@db/x"],
         ["sh", "-c", "export TOKEN='zz9'; run"],
+        ["sh", "-c", "run --api-key zz9 && run"],
+        ["x", "A=B_TOKEN=zz9"],
         ["x", "hf_abcdefghijklmnopqrstuv"],
         ["x", "AKIAABCDEFGHIJKLMNOP"],
         ["x", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhZGEifQ.abcdefgh"],
@@ -122,6 +124,12 @@ def test_a_declared_secret_is_sealed_whatever_it_is_called() -> None:
 def test_a_short_value_is_not_looked_for_elsewhere() -> None:
     sealed, _ = seal(job(env={"PIN_TOKEN": "on"}, command=["connection", "on"]))
     assert sealed.roles[0].command == ("connection", "on")
+
+
+@pytest.mark.parametrize("piece", ["a=", "-eyJ", "TOKEN=", "://a:", "bearer ", "--token ", '="', "key: ", "\u0301"])
+def test_a_hostile_text_is_looked_through_in_no_time(piece: str) -> None:
+    sealed, values = seal(job(command=["run", "key " + piece * (60_000 // len(piece.encode()))]))
+    assert unseal(sealed, values).roles[0].command[0] == "run"
 
 
 def test_a_job_without_secrets_is_unchanged() -> None:
