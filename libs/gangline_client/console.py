@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import IO, TextIO
 
-from gangline_client.table import Column, Paint, Row, painted, render, tame
+from gangline_client.table import Column, Paint, Row, cut, painted, render, tame
 
 CLEAR_SCREEN = "\x1b[H\x1b[J"
 CLEAR_LINE = "\r\x1b[K"
@@ -91,7 +91,7 @@ class Console:
             self._status = text
             return
         room = (self.width or COLUMNS_UNKNOWN) - 1
-        self.err.write(CLEAR_LINE + text[:room])
+        self.err.write(CLEAR_LINE + cut(text, room))
         self.err.flush()
         self._status = text
 

@@ -78,10 +78,22 @@ def bar(used: int, total: int, *, cells: int = 8) -> str:
     return "█" * full + "▌" * half + "·" * (cells - full - half)
 
 
+def cut(text: str, width: int) -> str:
+    """The text in at most so many columns, with an ellipsis where something is left out."""
+    if _width(text) <= width:
+        return text
+    kept = ""
+    for character in text:
+        if _width(kept + character) > width - 1:
+            break
+        kept += character
+    return kept + ELLIPSIS
+
+
 def _line(columns: Sequence[Column], row: Sequence[Cell], *, widths: list[int], colour: bool) -> str:
     parts: list[str] = []
     for column, cell, width in zip(columns, row, widths, strict=True):
-        text = _cut(cell.text, width)
+        text = cut(cell.text, width)
         space = " " * (width - _width(text))
         shown = painted(text, cell.paint, colour=colour)
         parts.append(space + shown if column.right else shown + space)
@@ -93,17 +105,6 @@ def _give_way(columns: Sequence[Column], widths: list[int], width: int) -> None:
     for index, column in enumerate(columns):
         if width and excess > 0 and column.gives_way:
             widths[index] = max(len(column.head), 12, widths[index] - excess)
-
-
-def _cut(text: str, width: int) -> str:
-    if _width(text) <= width:
-        return text
-    kept = ""
-    for character in text:
-        if _width(kept + character) > width - 1:
-            break
-        kept += character
-    return kept + ELLIPSIS
 
 
 def _width(text: str) -> int:

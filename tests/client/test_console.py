@@ -22,7 +22,7 @@ def test_a_status_replaces_itself_on_a_terminal_and_never_wraps() -> None:
     console.status("two\nlines\x1b[2J")
     console.note("done")
     parts = err.getvalue().split(CLEAR_LINE)
-    assert parts == ["", "waiting: xxxxxxxxxx", "two lines?[2J", "done\n"]
+    assert parts == ["", "waiting: xxxxxxxxx…", "two lines?[2J", "done\n"]
 
 
 def test_a_status_is_written_once_where_nobody_redraws() -> None:
