@@ -2,7 +2,8 @@
 
 One folder per task. The agent writes `task.json` before anything runs; the supervisor appends to `life` (see
 supervise.py). Whoever makes `life` first decides: the supervisor by claiming the task, or a later agent by calling a
-start off that never happened.
+start off that never happened. `life`, which begins with a copy of the intent, is written through to disk before the
+program starts and after it ended; everything else only has to outlive processes, which files do.
 """
 
 import os
@@ -105,29 +106,27 @@ class Folder(Struct, frozen=True):
         return self.path / NOTICE
 
     def make(self, intent: Intent) -> None:
-        """Write the intent durably, in a folder only this user may enter. Done before anything is started."""
+        """Write the intent, in a folder only this user may enter. Done before anything is started."""
         self.path.mkdir(mode=0o700, exist_ok=True)
         self.work.mkdir(mode=0o700, exist_ok=True)
         self.write(intent)
-        _sync_folder(self.path.parent)
 
     def write(self, intent: Intent) -> None:
-        """Replace the intent durably."""
-        write_whole(self.path / INTENT, msgspec.json.encode(intent), durably=True)
+        """Replace the intent."""
+        write_whole(self.path / INTENT, msgspec.json.encode(intent))
 
     def intent(self) -> Intent | None:
-        """The intent, or None when the folder was never finished."""
-        try:
-            return msgspec.json.decode((self.path / INTENT).read_bytes(), type=Intent)
-        except (OSError, msgspec.MsgspecError):
-            return None
+        """The intent, or None when nothing whole was written; after a power cut only the copy in `life` is sure."""
+        for text in (_read(self.path / INTENT), _first_word(_read(self.path / LIFE), b"intent ")):
+            try:
+                return msgspec.json.decode(text, type=Intent)
+            except msgspec.MsgspecError:
+                continue
+        return None
 
     def life(self) -> Life:
         """What happened so far."""
-        try:
-            return parse_life((self.path / LIFE).read_bytes())
-        except FileNotFoundError:
-            return Life()
+        return parse_life(_read(self.path / LIFE))
 
     def call_off(self) -> bool:
         """Make sure that no supervisor claims the task from now on; False when one did."""
@@ -139,7 +138,7 @@ class Folder(Struct, frozen=True):
 
     def _claim(self, life: bytes) -> bool:
         mine = self.path / f"{LIFE}.agent"
-        write_whole(mine, life, durably=True)
+        write_whole(mine, life)
         try:
             os.link(mine, self.path / LIFE)
         except FileExistsError:
@@ -157,7 +156,7 @@ class Folder(Struct, frozen=True):
 
     def set_told(self, position: int) -> None:
         """Remember how far the output was told; losing this only repeats a message, which the bus notices."""
-        write_whole(self.path / TOLD, str(position).encode(), durably=False)
+        write_whole(self.path / TOLD, str(position).encode())
 
 
 class Journal:
@@ -186,7 +185,9 @@ class Journal:
     def archive(self, folder: Folder, placed_ms: int) -> None:
         """Put an ended task's files aside; its output stays readable until `clean`."""
         if folder.path.exists():
-            folder.path.rename(self.ended / f"{folder.path.name}.{placed_ms}")
+            place = self.ended / f"{folder.path.name}.{placed_ms}"
+            shutil.rmtree(place, ignore_errors=True)
+            folder.path.rename(place)
 
     def clean(self, *, older_than_ms: int, most: int) -> int:
         """Delete ended tasks' files that are too old or too many; gives how many."""
@@ -198,24 +199,24 @@ class Journal:
         return len(gone)
 
 
-def write_whole(path: Path, data: bytes, *, durably: bool) -> None:
+def write_whole(path: Path, data: bytes) -> None:
     """Replace a file so that readers see the old or the new one, whole; 0600."""
     temporary = path.with_name(f".{path.name}.new")
     fd = os.open(temporary, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
     try:
         os.write(fd, data)
-        if durably:
-            os.fsync(fd)
     finally:
         os.close(fd)
     temporary.replace(path)
-    if durably:
-        _sync_folder(path.parent)
 
 
-def _sync_folder(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+def _read(path: Path) -> bytes:
     try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
+
+
+def _first_word(data: bytes, word: bytes) -> bytes:
+    """What follows a word at the very beginning, up to the end of the line."""
+    return data[len(word) :].partition(b"\n")[0] if data.startswith(word) else b""

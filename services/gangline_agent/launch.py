@@ -2,10 +2,10 @@
 
 import os
 import signal
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 
 from gangline_agent import environment, supervise
@@ -31,7 +31,6 @@ class Settings(Struct, frozen=True):
     lease_file: Path
     lease_s: float
     """Supervisors stop their task when the lease is older; 0 is never."""
-    script: Path
     caps: Caps = Caps()
 
 
@@ -119,10 +118,11 @@ def resolve(program: str, *, path: str, cwd: Path) -> str:
     raise LaunchError(f"{program} was not found" + ("" if "/" in program else " in PATH"))
 
 
-def spawn(settings: Settings, launch: Launch, about: Intent, folder: Folder, cgroup: Mapping[str, str]) -> int:
-    """Start a supervisor in its own session; gives its pid. The order goes through memory, never through a file."""
+def order_bytes(settings: Settings, launch: Launch, about: Intent, folder: Folder, cgroup: Mapping[str, str]) -> bytes:
+    """The order as a supervisor reads it; see supervise.py."""
     fields = {
         "folder": str(folder.path),
+        "intent": msgspec.json.encode(about).decode(),
         "pipe": str(settings.pipe),
         "cgroup": cgroup.get("cgroup", ""),
         "cgroup_home": cgroup.get("cgroup_home", ""),
@@ -136,23 +136,6 @@ def spawn(settings: Settings, launch: Launch, about: Intent, folder: Folder, cgr
         "grace_s": str(about.grace_s),
         "argc": str(len(launch.argv)),
     }
-    environment_entries = [f"{name}={value}" for name, value in launch.environment.items()]
-    parts = [*(fields[name] for name in supervise.FIELDS), *launch.argv, *environment_entries]
-    order = os.memfd_create("gangline-order")
-    null = os.open(os.devnull, os.O_RDWR)
-    try:
-        os.write(order, "\0".join(parts).encode(errors="surrogateescape"))
-        os.lseek(order, 0, os.SEEK_SET)
-        return os.posix_spawn(
-            sys.executable,
-            [sys.executable, "-I", "-S", str(settings.script), "3"],
-            {},
-            file_actions=[
-                *((os.POSIX_SPAWN_DUP2, null, fd) for fd in (0, 1, 2)),
-                (os.POSIX_SPAWN_DUP2, order, 3),
-            ],
-            setsid=True,
-        )
-    finally:
-        os.close(order)
-        os.close(null)
+    entries = [f"{name}={value}" for name, value in launch.environment.items()]
+    parts = [*(fields[name] for name in supervise.FIELDS), *launch.argv, *entries]
+    return "\0".join(parts).encode(errors="surrogateescape")

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import os
-import py_compile
 import signal
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
@@ -14,6 +13,7 @@ from gangline_agent import environment, judge, launch, proc, supervise
 from gangline_agent.cgroups import Cgroups
 from gangline_agent.journal import Folder, Intent, Journal, Life, write_whole
 from gangline_agent.judge import Due, Found
+from gangline_agent.nursery import Nursery
 from gangline_agent.output import Caps
 from gangline_agent.runner import Local, Order, Phase
 from gangline_agent.teller import Append, Telling, tell
@@ -31,6 +31,8 @@ LAUNCHERS = 4
 TICK_S = 0.2
 DEEP_LOOK_S = 1.0
 """Every task's files and supervisor are looked at this often, woken or not."""
+CLAIM_S_MAX = 15.0
+"""A supervisor that has not claimed its task by then is not coming."""
 TELL_S = 0.1
 """New output is told this often."""
 TELL_LATE_S_MAX = 5.0
@@ -52,6 +54,8 @@ class Live(Struct):
     life: Life = Life()
     supervisor_lives: bool = False
     is_forgotten: bool = False
+    sent_s: float = 0
+    """When a supervisor was asked for."""
     over_s: float = 0
     """When it was first seen that nothing is left."""
 
@@ -82,16 +86,14 @@ class ProcessRunner:
             pipe=journal.root / "wake",
             lease_file=journal.root / "lease",
             lease_s=lease_s,
-            script=journal.root / "supervise.pyc",
             caps=caps,
         )
+        self.nursery = Nursery(journal.root / "supervisors.log")
         self.lives: dict[TaskId, Live] = {}
         self._known: dict[TaskId, Local] = {}
         self._by_folder: dict[str, TaskId] = {}
         self._launches: asyncio.Queue[Order] = asyncio.Queue()
         self._output_waits = asyncio.Event()
-        self._children: dict[int, TaskId] = {}
-        """Supervisors that are our own children, not those of an earlier agent."""
         self._is_recovered = False
         self._boot = supervise.boot_id().decode()
 
@@ -147,11 +149,11 @@ class ProcessRunner:
     def renew_lease(self) -> None:
         """The agent is there and has the bus: supervisors may go on."""
         now_s = self.around.clock.monotonic_s()
-        write_whole(self.settings.lease_file, str(now_s).encode(), durably=False)
+        write_whole(self.settings.lease_file, str(now_s).encode())
 
     async def run(self) -> None:
         """See Runner."""
-        py_compile.compile(supervise.__file__, str(self.settings.script), doraise=True)
+        await asyncio.to_thread(self.nursery.warm)
         wake = self._open_pipe()
         loop = asyncio.get_running_loop()
         loop.add_reader(wake, self._woken, wake)
@@ -164,6 +166,7 @@ class ProcessRunner:
         finally:
             loop.remove_reader(wake)
             os.close(wake)
+            self.nursery.close()
 
     # --- starting -----------------------------------------------------------------------------------------
 
@@ -197,8 +200,9 @@ class ProcessRunner:
         if live.intent.stop_cause is not None:
             raise launch.LaunchError("it was stopped before it was started")
         home = {"cgroup": str(cgroup), "cgroup_home": str(self.cgroups.home)} if cgroup else {}
-        pid = await asyncio.to_thread(launch.spawn, self.settings, ready, live.intent, live.folder, home)
-        self._children[pid] = order.task.id
+        data = launch.order_bytes(self.settings, ready, live.intent, live.folder, home)
+        live.sent_s = self.around.clock.monotonic_s()
+        await asyncio.to_thread(self.nursery.send, data)
 
     async def _secrets(self, job: JobId) -> Mapping[str, str]:
         """The job's sealed values; tried for a moment, as they are stored just before the job is."""
@@ -213,7 +217,7 @@ class ProcessRunner:
 
     def _fail(self, live: Live, error: str) -> None:
         live.folder.make(live.intent)
-        write_whole(live.folder.path / "output.0", f"[gangline: could not start: {error}]\n".encode(), durably=False)
+        write_whole(live.folder.path / "output.0", f"[gangline: could not start: {error}]\n".encode())
         live.folder.fail(error)
 
     # --- watching -----------------------------------------------------------------------------------------
@@ -240,7 +244,6 @@ class ProcessRunner:
         clean_at_s = 0.0
         while True:
             now_s = self.around.clock.monotonic_s()
-            self._reap()
             is_deep = now_s >= deep_at_s
             if is_deep:
                 deep_at_s = now_s + DEEP_LOOK_S
@@ -255,23 +258,12 @@ class ProcessRunner:
                 await asyncio.to_thread(self.journal.clean, older_than_ms=older_than_ms, most=ENDED_KEPT)
             await self.around.clock.sleep(TICK_S)
 
-    def _reap(self) -> None:
-        """Take in supervisors that were our children; one that ended before it claimed its task never started it."""
-        for pid, task in tuple(self._children.items()):
-            try:
-                ended, _ = os.waitpid(pid, os.WNOHANG)
-            except ChildProcessError:
-                ended = pid
-            if ended:
-                del self._children[pid]
-                live = self.lives.get(task)
-                if live is not None and live.folder.life().pid == 0:
-                    live.folder.fail("its supervisor did not start")
-                    self._look(live)
-
     def _look(self, live: Live) -> None:
         """Read what the supervisor wrote, see whether it lives, and do what is due."""
         live.life = live.folder.life()
+        if live.sent_s and not live.life.pid and self.around.clock.monotonic_s() - live.sent_s > CLAIM_S_MAX:
+            live.folder.fail("its supervisor did not start")
+            live.life = live.folder.life()
         same_boot = live.life.boot == self._boot
         live.supervisor_lives = same_boot and proc.is_alive(live.life.pid, live.life.start_ticks)
         self._act(live)
@@ -312,7 +304,7 @@ class ProcessRunner:
     def _signal(self, live: Live, number: int) -> None:
         if number != signal.SIGKILL:
             notice = {"cause": live.intent.stop_cause or "left over", "kill_at_s": live.intent.kill_at_s}
-            write_whole(live.folder.notice, encode(notice), durably=False)
+            write_whole(live.folder.notice, encode(notice))
         if live.supervisor_lives:
             everything = proc.everything()
             pids = proc.members(everything, live.life.pid)

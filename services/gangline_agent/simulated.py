@@ -16,12 +16,13 @@ from gangline_core.facts import ExitCause
 from gangline_core.ids import TaskId
 from gangline_core.job import Job, TaskState
 from gangline_kit.clock import Clock
+from gangline_kit.tasks import Tasks
 
 RUN_TIME = "run_time_s"
 EXIT_CODE = "exit_code"
 RUN_TIME_S = 60.0
 STOPPED_CODE = 143
-NAP_S_MIN, NAP_S_MAX = 0.001, 0.01
+NAP_S_MIN = 0.001
 
 
 class Script(Struct, frozen=True):
@@ -64,7 +65,8 @@ class SimulatedRunner:
         self._scripts: dict[TaskId, Script] = {}
         self._heap: list[Running] = []
         self._number = 0
-        self._begun = asyncio.Event()
+        self._woken = asyncio.Event()
+        """Set when the next end may have come, or another one comes first."""
 
     @property
     def known(self) -> Mapping[TaskId, Local]:
@@ -86,7 +88,8 @@ class SimulatedRunner:
         task, course = order.task, script(order.job, speed=self.speed)
         self._number += 1
         ends_s = self.clock.monotonic_s() + course.lasts_s - gone_s
-        self._begun.set()
+        if not self._heap or ends_s < self._heap[0].ends_s:
+            self._woken.set()
         heapq.heappush(self._heap, Running(ends_s=ends_s, number=self._number, task=task.id))
         self._scripts[task.id] = course
         self._known[task.id] = Local(
@@ -105,15 +108,22 @@ class SimulatedRunner:
 
     async def run(self) -> None:
         """See Runner."""
-        while True:
-            self._begun.clear()
-            if not self._heap:
-                await self._begun.wait()
-                continue
-            self.end_due(self.clock.monotonic_s())
-            # A short nap, because a task that ends sooner may be started meanwhile.
-            next_s = self._heap[0].ends_s - self.clock.monotonic_s() if self._heap else NAP_S_MAX
-            await self.clock.sleep(min(NAP_S_MAX, max(NAP_S_MIN, next_s)))
+        alarms = Tasks()
+        try:
+            while True:
+                self._woken.clear()
+                now_s = self.clock.monotonic_s()
+                self.end_due(now_s)
+                if self._heap:
+                    alarms.spawn(self._alarm(max(NAP_S_MIN, self._heap[0].ends_s - now_s)), name="next end")
+                await self._woken.wait()
+                await alarms.close()
+        finally:
+            await alarms.close()
+
+    async def _alarm(self, seconds: float) -> None:
+        await self.clock.sleep(seconds)
+        self._woken.set()
 
     def end_due(self, now_s: float) -> None:
         """End every task whose time has come."""

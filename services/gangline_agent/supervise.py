@@ -1,12 +1,13 @@
 """Stands beside one task's program: starts it, keeps what it writes, and writes down how it ended.
 
-Run as a script of its own (`python -I -S supervise.py FD`), in its own session, so that it outlives the agent. It
-decides nothing but one thing: when the agent's lease file has not been renewed in time, it stops the program as the
-agent would have. Only what is cheap is imported (and `ctypes`, for one system call), so that it starts fast.
+A supervisor lives in its own session, so that it outlives the agent. It decides nothing but one thing: when the agent's
+lease file has not been renewed in time, it stops the program as the agent would have.
 
-The parent passes everything on one file descriptor as NUL-separated fields (see FIELDS). The supervisor tells what
-happens by appending lines to the file `life` in the task's folder, and by a word into the agent's pipe:
+It is forked (see forking.py) with an order of NUL-separated fields (see FIELDS), which lives in memory only.
+The supervisor tells what happens by appending lines to the file `life` in the task's folder, and by a word into the
+agent's pipe:
 
+    intent JSON                the agent's intent, so that this one file tells all
     claimed PID START BOOT     nobody else may start this task; written before the program is started
     started PID START          the program runs (or ran)
     failed TEXT                the program could not be started
@@ -15,13 +16,18 @@ happens by appending lines to the file `life` in the task's folder, and by a wor
     empty                      nothing of it is left, and all it wrote is in the output files
 """
 
+import ctypes
 import os
 import select
-import sys
 import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 FIELDS = (
     "folder",
+    "intent",
     "pipe",
     "cgroup",
     "cgroup_home",
@@ -37,10 +43,6 @@ FIELDS = (
 )
 """Fields of the order, in this sequence; then `argc` arguments, then the environment as NAME=VALUE."""
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 READ_BYTES = 1 << 16
 POLL_MS = 1000
 LEFTOVER_POLL_MS = 20
@@ -50,20 +52,17 @@ UNBLOCKED_DEFAULTS = (1, 2, 3, SIGPIPE, 10, 12, 15, 17, SIGCONT, 25)
 """Signals the program finds in their default state, whatever the agent or Python did with them."""
 
 
-def main(fd: int) -> int:
-    """Supervise the task that is described on this file descriptor."""
-    with os.fdopen(fd, "rb") as order:
-        fields = order.read().split(b"\0")
+def supervise(order: bytes) -> None:
+    """Stand beside the task that the order describes."""
+    fields = order.split(b"\0")
     given = dict(zip(FIELDS, fields, strict=False))
     argc = int(given["argc"])
     argv = fields[len(FIELDS) : len(FIELDS) + argc]
     environment = dict(entry.split(b"=", 1) for entry in fields[len(FIELDS) + argc :] if entry)
     os.chdir(given["folder"])
     life = Life(given["pipe"])
-    if not life.claim():
-        return 0
-    Supervisor(given, life).run(argv, environment)
-    return 0
+    if life.claim(given["intent"]):
+        Supervisor(given, life).run(argv, environment)
 
 
 class Life:
@@ -74,25 +73,28 @@ class Life:
         self.pipe = pipe
         self.fd = -1
 
-    def claim(self) -> bool:
+    def claim(self, intent: bytes) -> bool:
         """Make this the one start of the task; False when the task was claimed or called off before."""
         pid = os.getpid()
         name = b"life.%d" % pid
         self.fd = os.open(name, os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_TRUNC, 0o600)
-        os.write(self.fd, b"claimed %d %s %s\n" % (pid, start_ticks(pid), boot_id()))
-        os.fsync(self.fd)
+        claim = b"claimed %d %s %s" % (pid, start_ticks(pid), boot_id())
+        os.write(self.fd, b"intent %s\n%s\n" % (intent, claim))
         try:
             os.link(name, b"life")
         except FileExistsError:
             return False
         finally:
             os.unlink(name)
+        # Synced after it has its name, so that the name is on disk too: one write-through per start.
+        os.fsync(self.fd)
         return True
 
-    def write(self, line: bytes) -> None:
-        """Add a line durably, then wake the agent."""
+    def write(self, line: bytes, *, durably: bool = False) -> None:
+        """Add a line, then wake the agent."""
         os.write(self.fd, line.replace(b"\n", b" ") + b"\n")
-        os.fsync(self.fd)
+        if durably:
+            os.fsync(self.fd)
         try:
             pipe = os.open(self.pipe, os.O_WRONLY | os.O_NONBLOCK)
         except OSError:
@@ -129,10 +131,9 @@ class Output:
             os.unlink(self.names.pop(1))
 
     def close(self) -> None:
-        """Have the file on disk."""
+        """Write no more to this file."""
         if self.fd >= 0:
             fd, self.fd = self.fd, -1
-            os.fsync(fd)
             os.close(fd)
 
     def write(self, data: bytes) -> None:
@@ -256,7 +257,7 @@ class Supervisor:
                 self.is_over = True
                 self.drain()
                 code = os.waitstatus_to_exitcode(status)
-                self.life.write(b"exited %d" % (code if code >= 0 else 128 - code))
+                self.life.write(b"exited %d" % (code if code >= 0 else 128 - code), durably=True)
 
     def mind_lease(self) -> None:
         """Stop the program when the agent has been away for too long."""
@@ -299,10 +300,8 @@ def send(how: "Callable[[int, int], None]", target: int, number: int) -> None:
 def become_subreaper() -> None:
     """Orphans among the program's descendants become our children, so that none is lost sight of."""
     try:
-        import ctypes
-
         ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
-    except (ImportError, OSError, AttributeError):
+    except (OSError, AttributeError):
         return  # Without it, only the process group and session are known.
 
 
@@ -354,7 +353,3 @@ def boot_id() -> bytes:
 def since_boot_s() -> float:
     """Seconds since boot, as the agent's clock counts them."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
-
-
-if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1])))

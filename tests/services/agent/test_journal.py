@@ -28,6 +28,14 @@ def test_a_folder_without_a_whole_intent_means_nothing_was_started(folder: Folde
     assert folder.intent() is None
 
 
+def test_after_a_power_cut_the_story_of_a_started_task_tells_the_intent_too(folder: Folder) -> None:
+    whole = (folder.path / "task.json").read_bytes()
+    (folder.path / "task.json").write_bytes(b"")
+    (folder.path / "life").write_bytes(b"intent " + whole + b"\nclaimed 7 8 boot\n")
+    assert folder.intent() == INTENT
+    assert folder.life().pid == 7
+
+
 def test_a_start_can_be_called_off_once_and_for_all(folder: Folder) -> None:
     assert folder.call_off()
     assert folder.call_off()
