@@ -111,7 +111,10 @@ class QueueLine(Struct, frozen=True):
 
 
 class Book:
-    """One pool's waiting jobs in order, with reasons and expected starts, at one moment."""
+    """One pool's waiting jobs in order, with reasons and expected starts, at one moment.
+
+    It is good for as long as the state stays at the sequence it was made at.
+    """
 
     def __init__(self, state: State, pool: str, now: int) -> None:
         """Look at the pool as the state has it now."""
@@ -167,8 +170,7 @@ class Book:
 
     def _foreseen(self) -> dict[JobId, Start | None]:
         if self._starts is None:
-            known = [self.state.job(candidate.job) for candidate in self.candidates]
-            jobs = [job for job in known if job is not None and job.state == JobState.WAITING]
+            jobs = [self.state.kept.jobs[candidate.job] for candidate in self.candidates]
             codes = {job: reason.code for job, reason in self.kept_out.items()}
             free = [job for job in jobs if codes.get(job.id) in (None, ReasonCode.NOT_BEFORE)]
             limited = [job for job in jobs if codes.get(job.id) in LIMIT_CODES]
@@ -225,25 +227,6 @@ class Book:
         return "Nobody can tell: what runs now does not leave enough when it ends, or a job before it may never end."
 
 
-class Books:
-    """The newest book of each pool, for callers that are asked often: one is made at most every `age_ms_max`."""
-
-    def __init__(self, age_ms_max: int = 1_000) -> None:
-        """Books that are used for so long although the log went on."""
-        self._age_ms_max = age_ms_max
-        self._books: dict[str, tuple[int, Book]] = {}
-
-    def of(self, state: State, pool: str, now: int, *, job: JobId | None = None) -> Book:
-        """A book of the pool that is new enough and knows the job, if one is named."""
-        seq, book = self._books.get(pool, (-1, None))
-        is_new = book is not None and (seq == state.kept.seq or 0 <= now - book.now < self._age_ms_max)
-        if book is not None and is_new and (job is None or job in book.position):
-            return book
-        book = Book(state, pool, now)
-        self._books[pool] = (state.kept.seq, book)
-        return book
-
-
 def explain(state: State, job_id: JobId, now: int, *, book: Book | None = None) -> Explanation | None:
     """Why the job is where it is; None when it is not known. A `book` of its pool at `now` saves work."""
     job = state.job(job_id)
@@ -270,9 +253,7 @@ def queue(state: State, pool: str, now: int, *, book: Book | None = None) -> lis
     book = book or Book(state, pool, now)
     lines = []
     for position, candidate in enumerate(book.candidates, start=1):
-        job = state.job(candidate.job)
-        if job is None or job.state != JobState.WAITING:
-            continue  # it started since the book was made
+        job = state.kept.jobs[candidate.job]
         reason = book.reason(job)
         lines.append(
             QueueLine(

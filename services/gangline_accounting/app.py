@@ -47,8 +47,7 @@ class Accountant:
 
     async def _charge(self, lane: Lane) -> None:
         now = self.site.now_ms()
-        facts = accounting.charge(self.site.follower.state, now)
-        if facts:
+        while facts := accounting.charge(self.site.follower.state, now):
             await lane.append(facts[:CHARGES_MAX], at=now)
             for fact in facts[:CHARGES_MAX]:
                 if isinstance(fact, UsageCharged):

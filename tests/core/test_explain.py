@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from tests.make import SECOND, T0, World, gpu_amount, group, node, spec
 
 from gangline_core import facts as f
-from gangline_core.explain import CONFIDENCE, GATE_CODES, Book, Books, explain, queue
+from gangline_core.explain import CONFIDENCE, GATE_CODES, Book, explain, queue
 from gangline_core.gates import sort_out
 from gangline_core.reasons import HINTS, Reason, ReasonCode, hint, sentence
 from gangline_core.run_times import Basis
@@ -257,19 +257,6 @@ def test_notes_tell_what_a_user_would_ask_next():
 
 
 # --- the whole queue ------------------------------------------------------------------------------------------
-
-
-def test_books_are_made_anew_only_when_they_are_old_or_lack_the_job():
-    world, books = World(node()), Books(age_ms_max=1000)
-    first = world.submit(gpus=1)
-    book = books.of(world.state, "default", world.at)
-    world.run(first, "n1")
-    second = world.submit(gpus=1)
-    assert books.of(world.state, "default", world.at) is book
-    assert queue(world.state, "default", world.at, book=book) == [], "the job that runs by now is not shown as waiting"
-    assert books.of(world.state, "default", world.at, job=second) is not book
-    world.submit(gpus=1)
-    assert len(books.of(world.state, "default", world.at + 1000).candidates) == 2
 
 
 def test_an_empty_queue_is_empty():
