@@ -48,6 +48,8 @@ class Entry(Struct, frozen=True):
     head: str
     """Head of the chain after it."""
     segment: Path
+    line: int
+    """Counts from 1."""
     offset: int
     """First byte of the line in its segment."""
 
@@ -144,7 +146,7 @@ class _ChainReader:
                 except (ValueError, CodecError) as error:
                     fault = Fault(segment=file.name, line=number, seq=self.seq + 1, problem=str(error))
                     raise ArchiveError(fault) from error
-                yield Entry(message=proven, head=line.hash, segment=file, offset=offset)
+                yield Entry(message=proven, head=line.hash, segment=file, line=number, offset=offset)
                 offset += len(text)
         if offset == 0:
             raise ArchiveError(Fault(segment=file.name, line=1, seq=self.seq + 1, problem="the segment is empty"))

@@ -4,7 +4,7 @@ A writer decided on the state at `seq_seen` with the time `at`, and both stand i
 log, stops at each such sequence, decides again with the code that runs in production, and compares.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from msgspec import Struct
@@ -68,12 +68,12 @@ def replay(path: Path, *, progress: Progress | None = None) -> ReplayReport:
     run = _Replay()
     try:
         pending = _index(read(path, progress=_part(progress, 0)))
+        run.decide_all(pending.pop(0, ()))
         for entry in read(path, progress=_part(progress, 1)):
-            run.fold(entry)
-            for place in pending.pop(entry.message.seq, ()):
-                run.decide(read_at(place.segment, place.offset))
             if run.difference is not None:
                 break
+            run.fold(entry)
+            run.decide_all(pending.pop(entry.message.seq, ()))
     except ArchiveError as error:
         run.fault = error.fault
     return run.report()
@@ -92,9 +92,16 @@ def _index(entries: Iterator[Entry]) -> dict[int, list[_Place]]:
     for entry in entries:
         if kind_of(entry.message.lane) in DECIDING:
             seen = decode_batch(entry.message.raw).seq_seen
+            if not 0 <= seen < entry.message.seq:
+                raise ArchiveError(_not_before(entry, seen))
             place = _Place(seq=entry.message.seq, segment=entry.segment, offset=entry.offset)
             pending.setdefault(seen, []).append(place)
     return pending
+
+
+def _not_before(entry: Entry, seen: int) -> Fault:
+    problem = f"it says it was decided on the state at {seen}, which is not before it"
+    return Fault(segment=entry.segment.name, line=entry.line, seq=entry.message.seq, problem=problem)
 
 
 class _Replay:
@@ -119,10 +126,13 @@ class _Replay:
         if kind not in DECIDING:
             self.inputs[kind] = self.inputs.get(kind, 0) + 1
 
-    def decide(self, written: Message) -> None:
-        """Decide again what this message decided, on the state that now stands."""
-        if self.difference is not None:
-            return
+    def decide_all(self, places: Iterable[_Place]) -> None:
+        """Decide again what was decided on the state that now stands, up to the first difference."""
+        for place in places:
+            if self.difference is None:
+                self._decide(read_at(place.segment, place.offset))
+
+    def _decide(self, written: Message) -> None:
         kind = kind_of(written.lane)
         try:
             decided = redecide(self.state, written.lane, written.facts, written.at)

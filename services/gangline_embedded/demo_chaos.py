@@ -16,8 +16,8 @@ from gangline_lab.chronicle import Chronicle, JobStory
 
 FIRST_S = 6.0
 """Time before anything is killed, so that jobs run everywhere."""
-BETWEEN_S = 1.5
-"""Rest between one service's recovery and the next one's end."""
+BETWEEN_S = 4.0
+"""Rest before the next service is killed: longer than a lease lives, so that a leader is back (ttl 3 s)."""
 BACK_S_MAX = 40.0
 """A killed service process must be running again within this time."""
 LOOK_S = 0.1
@@ -49,7 +49,7 @@ async def kill_services(platform: Platform, watch: Watch, clock: Clock) -> list[
             await clock.sleep(LOOK_S)
         await platform.wait_ready()
         killed.append(name)
-        watch.say(f"  kill -9 {name} (pid {pid}); ready again after {clock.monotonic_s() - began_s:.1f} s")
+        watch.say(f"  kill -9 {name} (pid {pid}); runs again after {clock.monotonic_s() - began_s:.1f} s")
         await clock.sleep(BETWEEN_S)
     return killed
 
