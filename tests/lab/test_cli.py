@@ -1,0 +1,112 @@
+"""The lab's commands say what they found, and their exit codes say whether it was good."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.lab.busy_cluster import BusyCluster
+
+from gangline_lab.archive import segments, verify
+from gangline_lab.cli import main
+from gangline_lab.progress import Bar
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An archive of a busy cluster."""
+    return BusyCluster(seed=3).live(60).write(tmp_path_factory.mktemp("archive"), segment_messages=40)
+
+
+@pytest.fixture
+def broken(written: Path, tmp_path: Path) -> Path:
+    """The same with one byte flipped in its second segment."""
+    for file in segments(written):
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    file = segments(tmp_path)[1]
+    data = bytearray(file.read_bytes())
+    data[200] ^= 1
+    file.write_bytes(data)
+    return tmp_path
+
+
+def test_replay_of_a_sound_log_ends_with_0_and_says_so(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["replay", str(written)]) == 0
+    said = capsys.readouterr().out
+    assert "Every decision came out byte for byte as it was written." in said
+    assert "Digest of the last state: " + verify(written).head in said
+
+
+def test_replay_after_one_flipped_byte_ends_with_1_and_says_where_the_chain_breaks(
+    broken: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["replay", str(broken)]) == 1
+    assert f"BREAKS at {segments(broken)[1].name}, line 1, message 41" in capsys.readouterr().out
+
+
+def test_verify_tells_a_sound_chain_from_a_broken_one(
+    written: Path, broken: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    head = verify(written).head
+    assert main(["verify", str(written), "--head", head]) == 0
+    assert f"Head {head}" in capsys.readouterr().out
+    assert main(["verify", str(written), "--head", "0" * 32]) == 1
+    assert main(["verify", str(broken)]) == 1
+    assert "line 1, message 41" in capsys.readouterr().out
+
+
+def test_every_command_gives_json_for_machines(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("replay", "verify", "report"):
+        assert main([command, str(written), "--json"]) == 0
+        assert isinstance(msgspec.json.decode(capsys.readouterr().out), dict)
+
+
+def test_a_report_prints_numbers_and_writes_a_page_that_needs_nothing_else(
+    written: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "deep" / "report.html"
+    assert main(["report", str(written), "-o", str(page)]) == 0
+    said = capsys.readouterr().out
+    assert "Longest waits" in said
+    assert str(page) in said
+    text = page.read_text()
+    assert text.count("<svg") >= 4
+    assert "http" not in text
+    assert "<script" not in text
+
+
+def test_wrong_use_ends_with_2(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["replay"])
+    assert ended.value.code == 2
+    capsys.readouterr()
+
+
+def test_a_folder_without_an_archive_ends_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(tmp_path)]) == 1
+    assert "no segment of an archive is here" in capsys.readouterr().err
+
+
+def test_a_bar_is_drawn_on_a_terminal_only() -> None:
+    class Screen:
+        """Remembers what is written, like a terminal or not."""
+
+        def __init__(self, *, terminal: bool) -> None:
+            self.terminal, self.text = terminal, ""
+
+        def isatty(self) -> bool:
+            return self.terminal
+
+        def write(self, text: str) -> int:
+            self.text += text
+            return len(text)
+
+        def flush(self) -> None:
+            """Nothing is held back."""
+
+    for terminal in (True, False):
+        screen = Screen(terminal=terminal)
+        bar = Bar(screen, "replay")  # type: ignore[arg-type]  # the part of TextIO that a bar uses
+        bar(1, 2)
+        bar(1, 2)
+        bar.close()
+        assert screen.text.count("50%") == (1 if terminal else 0)

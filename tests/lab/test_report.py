@@ -1,0 +1,50 @@
+"""The page about a log shows what happened, and text from users stays text."""
+
+import pytest
+from tests.lab.logged import LoggedWorld
+from tests.make import group, node, spec
+
+from gangline_core import facts as f
+from gangline_core.reasons import Reason, ReasonCode
+from gangline_lab.chronicle import Chronicle, chronicle
+from gangline_lab.replay import ReplayReport
+from gangline_lab.report import page
+from gangline_lab.summary import summarise
+
+EVIL = "<script>alert(1)</script>"
+
+
+@pytest.fixture
+def told() -> Chronicle:
+    """A job that waits for a reason with a nasty name in it."""
+    world = LoggedWorld(node("n1", gpus=2), groups=[group("a")])
+    world.submit_running(spec(group="a", gpus=2), "n1")
+    waits = world.submit(spec(EVIL, group="a", gpus=2))
+    reason = Reason(ReasonCode.GROUP_LIMIT, {"group": EVIL, "used": 2, "limit": 2, "dimension": "GPUs", "needed": 2})
+    refusal = f.Refusal(reason=reason, jobs=(waits,))
+    world.tell("placement.default", f.RoundDecided(pool="default", round=0, refusals=(refusal,)))
+    world.wait(30).see(node("n1", gpus=2))
+    return chronicle(world.log)
+
+
+def test_a_page_shows_plots_waits_and_reasons(told: Chronicle) -> None:
+    text = page(told, summarise(told), title="T", notes=["how it came about"])
+    for part in ("Pool default: GPUs in use", "Pool default: queue", "Waits by group", "Longest waits", "GroupLimit"):
+        assert part in text
+    assert "how it came about" in text
+
+
+def test_nothing_a_user_wrote_becomes_part_of_the_page_itself(told: Chronicle) -> None:
+    text = page(told, summarise(told), title=EVIL, notes=[EVIL])
+    assert "<script" not in text
+    assert "&lt;script&gt;" in text
+
+
+def test_a_page_tells_whether_the_replay_was_equal(told: Chronicle) -> None:
+    report = ReplayReport(messages=3, facts=4, compared={}, inputs={"agent": 3}, last_seq=3, head="ab")
+    assert "byte for byte" in page(told, summarise(told), title="T", replayed=report)
+
+
+def test_an_empty_log_has_a_page() -> None:
+    nothing = chronicle([])
+    assert "<h1>T</h1>" in page(nothing, summarise(nothing), title="T")
