@@ -70,14 +70,15 @@ async def _run_simulated(site: Site, config: Config) -> None:
 
 
 async def _run_machine(site: Site, config: Config) -> None:
-    machine = Machine(
-        name=config.name,
-        pool=config.pool,
-        address=config.address or await asyncio.to_thread(own_address, site.config.nats_url),
-        labels=_labels(config.labels),
-    )
-    reporter = Reporter(site, config, machine)
     with _only_agent(Path(config.data_dir)) as journal:
+        machine = Machine(
+            name=config.name,
+            pool=config.pool,
+            address=config.address or await asyncio.to_thread(own_address, site.config.nats_url),
+            labels=_labels(config.labels),
+            folder=str(journal.root),
+        )
+        reporter = Reporter(site, config, machine)
         runner = _process_runner(site, config, machine, reporter, journal)
         runner.renew_lease()
         await _carry(site, config, reporter, runner, renew=runner.renew_lease)

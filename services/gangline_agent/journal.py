@@ -8,6 +8,7 @@ program starts and after it ended; everything else only has to outlive processes
 
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -64,30 +65,38 @@ class Life(Struct, frozen=True):
 
 
 def parse_life(data: bytes) -> Life:
-    """The story in the file; a last line that was not written whole is not told yet."""
+    """The story in the file; a last line that was not written whole is not told yet, a garbled one never."""
     seen: dict[str, object] = {}
     for line in data[: data.rfind(b"\n") + 1].decode(errors="replace").splitlines():
         word, _, rest = line.partition(" ")
-        match word:
-            case "claimed":
-                pid, ticks, boot = rest.split(" ")
-                seen |= {"pid": int(pid), "start_ticks": int(ticks), "boot": boot}
-            case "started":
-                pid, ticks = rest.split(" ")
-                seen |= {"main": int(pid), "main_ticks": int(ticks)}
-            case "failed":
-                seen["failed"] = rest
-            case "stopping":
-                seen["bus_lost"] = True
-            case "exited":
-                seen["exit_code"] = int(rest)
-            case "empty":
-                seen["empty"] = True
-            case "called":
-                seen["called_off"] = True
-            case _:
-                continue
+        try:
+            seen |= _told_by(word, rest)
+        except ValueError:
+            continue
     return msgspec.convert(seen, Life)
+
+
+def _told_by(word: str, rest: str) -> dict[str, object]:
+    """What one line says; raises ValueError when it is garbled."""
+    match word:
+        case "claimed":
+            pid, ticks, boot = rest.split(" ")
+            return {"pid": int(pid), "start_ticks": int(ticks), "boot": boot}
+        case "started":
+            pid, ticks = rest.split(" ")
+            return {"main": int(pid), "main_ticks": int(ticks)}
+        case "failed":
+            return {"failed": rest}
+        case "stopping":
+            return {"bus_lost": True}
+        case "exited":
+            return {"exit_code": int(rest)}
+        case "empty":
+            return {"empty": True}
+        case "called":
+            return {"called_off": True}
+        case _:
+            return {}
 
 
 class Folder(Struct, frozen=True):
@@ -156,7 +165,8 @@ class Folder(Struct, frozen=True):
 
     def set_told(self, position: int) -> None:
         """Remember how far the output was told; losing this only repeats a message, which the bus notices."""
-        write_whole(self.path / TOLD, str(position).encode())
+        with suppress(OSError):
+            write_whole(self.path / TOLD, str(position).encode())
 
 
 class Journal:

@@ -1,6 +1,7 @@
 """This machine as a node: its CPUs and memory within cgroup limits, and its GPUs under names that stay."""
 
 import os
+import shutil
 import socket
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from gangline_wire.requests import GpuSample
 
 MIB = 1 << 20
 KIB_PER_MIB = 1024
+DISK_FREE_MIB_MIN = 64
 CGROUPS = Path("/sys/fs/cgroup")
 
 
@@ -100,6 +102,15 @@ def meminfo_mib(field: str) -> int | None:
     except (OSError, ValueError, IndexError):
         return None
     return None
+
+
+def disk_problem(folder: str) -> str:
+    """Why no task should come here for lack of disk; empty when there is room."""
+    try:
+        free_mib = shutil.disk_usage(folder).free // MIB
+    except OSError as error:
+        return f"{folder}: {error.strerror}"
+    return f"only {free_mib} MiB are free on the disk of {folder}" if free_mib < DISK_FREE_MIB_MIN else ""
 
 
 def cpu_ticks() -> tuple[int, int] | None:

@@ -41,8 +41,10 @@ class Nodes(Protocol):
 class Machine:
     """This machine as one node."""
 
-    def __init__(self, *, name: str, pool: str, address: str, labels: dict[str, str], nvml: Nvml | None = None) -> None:
-        """Nothing is looked at before `refresh`."""
+    def __init__(
+        self, *, name: str, pool: str, address: str, labels: dict[str, str], folder: str, nvml: Nvml | None = None
+    ) -> None:
+        """Nothing is looked at before `refresh`. `folder` is where tasks write, on a disk that must have room."""
         self.node = Node(
             id=NodeId(name),
             agent=name,
@@ -52,7 +54,9 @@ class Machine:
             address=address,
             labels=labels,
         )
+        self.folder = folder
         self.gpus = machine.Gpus()
+        self.disk_problem = ""
         self._nvml = nvml or Nvml()
         self._is_seen = False
         self._ticks = machine.cpu_ticks()
@@ -77,7 +81,7 @@ class Machine:
                 pool=node.pool,
                 labels=node.labels,
                 address=node.address,
-                problem=self.gpus.problem,
+                problem=self.gpus.problem or self.disk_problem,
             ),
         )
 
@@ -89,6 +93,7 @@ class Machine:
             before = machine.still_there(known[self.node.id].gpus, reading)
         self._is_seen = True
         self.gpus = machine.describe(before, reading)
+        self.disk_problem = machine.disk_problem(self.folder)
         ticks = machine.cpu_ticks()
         if ticks is not None and self._ticks is not None and ticks[1] > self._ticks[1]:
             self._cpu_percent = 100 * (ticks[0] - self._ticks[0]) // (ticks[1] - self._ticks[1])

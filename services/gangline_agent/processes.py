@@ -1,6 +1,7 @@
 """Runs tasks as real processes, each beside its own supervisor, and finds them again after a restart of the agent."""
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
@@ -148,8 +149,8 @@ class ProcessRunner:
 
     def renew_lease(self) -> None:
         """The agent is there and has the bus: supervisors may go on."""
-        now_s = self.around.clock.monotonic_s()
-        write_whole(self.settings.lease_file, str(now_s).encode())
+        with contextlib.suppress(OSError):
+            write_whole(self.settings.lease_file, str(self.around.clock.monotonic_s()).encode())
 
     async def run(self) -> None:
         """See Runner."""
@@ -187,6 +188,10 @@ class ProcessRunner:
                 await self._launch(order, live)
             except (launch.LaunchError, SecretMissingError, TemporaryError, OSError) as error:
                 await asyncio.to_thread(self._fail, live, str(error))
+            except Exception as error:
+                # One task's trouble must not take the node with it, again after each restart.
+                log.exception("task %s could not be launched", order.task.id)
+                await asyncio.to_thread(self._fail, live, f"{type(error).__name__} in the agent")
             self._look(live)
 
     async def _launch(self, order: Order, live: Live) -> None:
@@ -216,9 +221,12 @@ class ProcessRunner:
         raise AssertionError("unreachable")
 
     def _fail(self, live: Live, error: str) -> None:
-        live.folder.make(live.intent)
-        write_whole(live.folder.path / "output.0", f"[gangline: could not start: {error}]\n".encode())
-        live.folder.fail(error)
+        try:
+            live.folder.make(live.intent)
+            write_whole(live.folder.path / "output.0", f"[gangline: could not start: {error}]\n".encode())
+            live.folder.fail(error)
+        except OSError as fault:
+            live.life = Life(failed=f"{error} ({fault})", empty=True)
 
     # --- watching -----------------------------------------------------------------------------------------
 
@@ -260,13 +268,19 @@ class ProcessRunner:
 
     def _look(self, live: Live) -> None:
         """Read what the supervisor wrote, see whether it lives, and do what is due."""
-        live.life = live.folder.life()
+        live.life = self._story(live)
         if live.sent_s and not live.life.pid and self.around.clock.monotonic_s() - live.sent_s > CLAIM_S_MAX:
-            live.folder.fail("its supervisor did not start")
-            live.life = live.folder.life()
+            live.sent_s = 0
+            self._fail(live, "its supervisor did not start")
+            live.life = self._story(live)
         same_boot = live.life.boot == self._boot
         live.supervisor_lives = same_boot and proc.is_alive(live.life.pid, live.life.start_ticks)
         self._act(live)
+
+    def _story(self, live: Live) -> Life:
+        """What is written of the task, or what could not be written."""
+        found = live.folder.life()
+        return live.life if found == Life() else found
 
     def _act(self, live: Live) -> None:
         """Judge the task on what is known of it, tell what is new, and do what is due."""
@@ -295,16 +309,18 @@ class ProcessRunner:
 
     def _write(self, live: Live, intent: Intent) -> None:
         """Change the intent, on disk first once the task's folder is there."""
-        if live.folder.path.exists():
-            live.folder.write(intent)
         live.intent = intent
+        if live.folder.path.exists():
+            with contextlib.suppress(OSError):  # A full disk must not keep a task from being stopped.
+                live.folder.write(intent)
 
     # --- ending -------------------------------------------------------------------------------------------
 
     def _signal(self, live: Live, number: int) -> None:
         if number != signal.SIGKILL:
             notice = {"cause": live.intent.stop_cause or "left over", "kill_at_s": live.intent.kill_at_s}
-            write_whole(live.folder.notice, encode(notice))
+            with contextlib.suppress(OSError):
+                write_whole(live.folder.notice, encode(notice))
         if live.supervisor_lives:
             everything = proc.everything()
             pids = proc.members(everything, live.life.pid)

@@ -91,10 +91,11 @@ class Life:
         return True
 
     def write(self, line: bytes, *, durably: bool = False) -> None:
-        """Add a line, then wake the agent."""
-        os.write(self.fd, line.replace(b"\n", b" ") + b"\n")
-        if durably:
-            os.fsync(self.fd)
+        """Add a line, however long the disk is full, then wake the agent."""
+        data = line.replace(b"\n", b" ") + b"\n"
+        while not self._add(data, durably=durably):
+            select.select([], [], [], 1)
+            data = b"\n" + data.lstrip(b"\n")
         try:
             pipe = os.open(self.pipe, os.O_WRONLY | os.O_NONBLOCK)
         except OSError:
@@ -105,6 +106,15 @@ class Life:
             pass  # The pipe is full: the agent looks at every task now and then anyway.
         finally:
             os.close(pipe)
+
+    def _add(self, data: bytes, *, durably: bool) -> bool:
+        try:
+            is_whole = os.write(self.fd, data) == len(data)
+            if durably:
+                os.fsync(self.fd)
+        except OSError:
+            return False
+        return is_whole
 
 
 class Output:

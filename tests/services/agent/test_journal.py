@@ -56,6 +56,10 @@ def test_a_line_that_was_cut_off_by_a_crash_is_not_told_yet() -> None:
     assert parse_life(b"") == Life()
 
 
+def test_a_garbled_line_takes_no_other_with_it() -> None:
+    assert parse_life(b"claimed 7 8 boot\nexited\nstarted x y\n\nexited 3\n").exit_code == 3
+
+
 @pytest.mark.parametrize("name", ["../../etc", "a/b", "1-1-w-0.x", "-rf"])
 def test_no_name_leads_out_of_the_folder(tmp_path: Path, name: str) -> None:
     journal = Journal(tmp_path)

@@ -50,7 +50,7 @@ def test_a_new_card_comes_last_and_exchanged_ones_are_forgotten_at_the_next_star
 
 
 def a_machine(driver: Driver) -> Machine:
-    return Machine(name="n1", pool="default", address="127.0.0.1", labels={}, nvml=Nvml(driver))
+    return Machine(name="n1", pool="default", address="127.0.0.1", labels={}, folder="/", nvml=Nvml(driver))
 
 
 async def test_a_machine_without_gpus_is_a_node_of_cpus() -> None:
@@ -75,3 +75,11 @@ async def test_a_node_whose_driver_does_not_start_keeps_its_gpus_and_takes_no_wo
     driver.answers["DeviceGetUUID"] = lambda gpu: f"GPU-n1-{gpu}"
     await made.refresh(known)
     assert made.described[0].takes_work
+
+
+async def test_a_machine_without_room_on_its_disk_takes_no_work() -> None:
+    made = a_machine(Driver(Init=NoLibraryError("none")))
+    made.folder = "/no/such/folder"
+    await made.refresh({})
+    assert not made.described[0].takes_work
+    assert "/no/such/folder" in made.described[0].problem
