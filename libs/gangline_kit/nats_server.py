@@ -150,7 +150,8 @@ class NatsServer:
             return
         process.send_signal(how)
         try:
-            await asyncio.wait_for(process.wait(), STOP_S_MAX)
+            async with asyncio.timeout(STOP_S_MAX):
+                await process.wait()
         except TimeoutError:
             process.kill()
             await process.wait()

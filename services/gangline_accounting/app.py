@@ -36,7 +36,8 @@ class Accountant:
             while True:
                 await self._charge(lane)
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self.wake.wait(), self.config.budget_check_s)
+                    async with asyncio.timeout(self.config.budget_check_s):
+                        await self.wake.wait()
                 await self.site.clock.sleep(self.config.gather_ms / 1000)
                 self.wake.clear()
 

@@ -46,7 +46,8 @@ class Child:
         if process is not None and process.returncode is None:
             process.terminate()
             try:
-                await asyncio.wait_for(process.wait(), STOP_S_MAX)
+                async with asyncio.timeout(STOP_S_MAX):
+                    await process.wait()
             except TimeoutError:
                 process.kill()
                 await process.wait()

@@ -29,6 +29,9 @@ PERCENT_WITH_MODEL = 33
 """Jobs that accept only some GPU models. The trace names none; a third is the share in openb's gpuspec33 list."""
 PERCENT_HIGH = 5
 """Jobs on queue level "high"."""
+ELASTIC_GPUS = (2, 4)
+PERCENT_ELASTIC = 40
+"""Jobs of these sizes that may run with half and up to twice the GPUs; one GPU is one task then."""
 PARENT = "philly"
 USERS_PER_GROUP = 2
 CPUS_PER_GPU = 2
@@ -152,9 +155,7 @@ def _submission(
         "name": f"philly-{job.number:04d}",
         "group": group,
         "tasks": -(-job.gpus // per_task),
-        "gpus": per_task,
-        "cpus": CPUS_PER_GPU * per_task,
-        "memory": f"{MEMORY_GIB_PER_GPU * per_task}Gi",
+        **_needs(per_task),
         "command": ["python", "train.py"],
         # Users guess high: the limit is a round number well above the run time.
         "time_limit": f"{int(RUN_S_MOST * 2)}s",
@@ -163,6 +164,8 @@ def _submission(
         "labels": {"trace": "philly", "cluster": job.cluster},
         "attributes": {"run_time_s": round(run_s, 3), "trace_run_s": job.run_s},
     }
+    if job.gpus in ELASTIC_GPUS and draw.below(100, job.number, "elastic") < PERCENT_ELASTIC:
+        document |= {"tasks": job.gpus, "min": job.gpus // 2, "max": 2 * job.gpus, **_needs(1)}
     if job.gpus > NODE_GPUS_MOST:
         document["topology"] = {"preferred": "rack"}
     wish = WISHES[draw.below(len(WISHES), job.number, "model")]
@@ -171,6 +174,11 @@ def _submission(
     if draw.below(100, job.number, "level") < PERCENT_HIGH:
         document["level"] = "high"
     return Submission(number=job.number, after_s=job.arrival_s / speed, group=group, user=user, document=document)
+
+
+def _needs(gpus: int) -> dict[str, object]:
+    """What one task of so many GPUs asks for."""
+    return {"gpus": gpus, "cpus": CPUS_PER_GPU * gpus, "memory": f"{MEMORY_GIB_PER_GPU * gpus}Gi"}
 
 
 def _user(cluster: str, index: int) -> str:

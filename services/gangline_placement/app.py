@@ -38,7 +38,8 @@ class Decider:
                 if self.site.follower.state.kept.pools[self.pool].open_round is not None:
                     await self._decide(lane)
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self.wake.wait(), self.config.idle_check_s)
+                    async with asyncio.timeout(self.config.idle_check_s):
+                        await self.wake.wait()
                 self.wake.clear()
 
     def note(self, message: Message, step: Step) -> None:

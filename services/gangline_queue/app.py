@@ -59,7 +59,8 @@ class Opener:
 
     async def _sleep(self) -> None:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.wake.wait(), self.config.idle_check_s)
+            async with asyncio.timeout(self.config.idle_check_s):
+                await self.wake.wait()
         self.wake.clear()
 
     def _is_due(self) -> bool:

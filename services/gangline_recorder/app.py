@@ -88,7 +88,6 @@ class Recorder:
             self.archive.flush()
             for alarm in step.alarms:
                 log.error("an event did not belong", extra={"alarm": alarm})
-                self.site.metrics.count("gangline_log_alarms_total")
             for event in public_events(self.state, entry, step):
                 await self.feed.put(event)
             self.site.metrics.count("gangline_archive_messages_total")
@@ -116,7 +115,8 @@ class Recorder:
     async def _sync(self) -> None:
         while True:
             await self.site.clock.sleep(self.config.sync_s)
-            await asyncio.to_thread(self.archive.sync)
+            if self.archive.is_unsynced:
+                await asyncio.to_thread(self.archive.sync)
 
     async def _maybe_snapshot(self) -> None:
         self.since_snapshot += 1

@@ -32,6 +32,8 @@ class Archive:
         self.digest = ""
         self._file: BinaryIO | None = None
         self._size = 0
+        self.is_unsynced = False
+        """True while something appended may not survive a power loss."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._recover()
 
@@ -44,6 +46,7 @@ class Archive:
         line = encode_line(seq, at=at, data=data, head=self.digest)
         assert self._file is not None, "a segment is open while appending"
         self._file.write(line)
+        self.is_unsynced = True
         self._size += len(line)
 
     def flush(self) -> None:
@@ -53,7 +56,8 @@ class Archive:
 
     def sync(self) -> None:
         """Make everything appended so far survive a power loss."""
-        if self._file is not None:
+        if self._file is not None and self.is_unsynced:
+            self.is_unsynced = False
             self._file.flush()
             os.fsync(self._file.fileno())
 

@@ -59,7 +59,7 @@ def _of_move(state: State, moved: JobMoved, message: Message, index: int) -> Eve
         user=job.spec.user,
         name=job.spec.name,
         message=_text(state, job, moved.after, reason),
-        numbers=dict(reason.numbers) if reason is not None else {},
+        numbers=dict(reason.numbers) if reason is not None and moved.after != JobState.RUNNING else {},
     )
 
 
@@ -67,7 +67,7 @@ def _text(state: State, job: Job, after: JobState, reason: Reason | None) -> str
     if after == JobState.STARTING:
         nodes = sorted({task.node for task in state.tasks_of(job)})
         return f"Placed on {', '.join(nodes[:8])}{' ...' if len(nodes) > 8 else ''} (attempt {job.attempt})."
-    return sentence(reason) if reason is not None else ""
+    return sentence(reason) if reason is not None and after not in (JobState.RUNNING, JobState.RESIZING) else ""
 
 
 def _of_rejection(fact: Fact, message: Message, index: int) -> EventLine | None:

@@ -149,6 +149,13 @@ class MemoryBus:
         messages = self.server.streams[stream].messages
         return messages[seq - 1].data if 0 < seq <= len(messages) else None
 
+    async def last_message(self, stream: str, subject: str) -> tuple[bytes, int] | None:
+        """Bytes and sequence of the subject's last message."""
+        await self._hop(HOP_S)
+        stored = self.server.streams[stream]
+        seq = stored.last_seq(subject)
+        return (stored.messages[seq - 1].data, seq) if seq else None
+
     async def read(self, stream: str, start_seq: int) -> AsyncIterator[LogMessage]:
         """Every message from `start_seq` on, for ever."""
         async for message in self.read_subject(stream, "", start_seq, follow=True):
@@ -207,6 +214,7 @@ class MemoryTail(Struct):
     position: int
     subject: str
     follow: bool
+    resubscribed: int = 0
 
     async def batches(self) -> AsyncIterator[list[LogMessage]]:
         """Messages as they come."""

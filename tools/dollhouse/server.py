@@ -63,6 +63,10 @@ class StoredStream:
         grown.set()
         return seq
 
+    def last_seq(self, subject: str) -> int:
+        """Sequence of the subject's last message, 0 when it has none."""
+        return self._last.get(subject, 0)
+
 
 class Entry(Struct):
     """A key's value; `until_s` is when it expires, 0 never."""

@@ -25,7 +25,6 @@ from gangline_wire.streams import BUCKETS, STREAMS
 
 Run = Callable[[Site, Any], Awaitable[None]]
 
-STEP_S = 0.01
 ASK_RETRY_S = 0.3
 
 
@@ -144,12 +143,10 @@ class World:
     async def until(self, claim: Callable[[State], bool], within_s: float = 60.0) -> None:
         """Let time pass until the witness sees the claim hold."""
         try:
-            async with asyncio.timeout(within_s):
-                while not claim(self.state):
-                    self.check()
-                    await self.clock.sleep(STEP_S)
-        except TimeoutError:
-            raise AssertionError(f"not within {within_s} s; the log is at {self.state.kept.seq}") from None
+            await self._witness.wait_change(lambda: bool(self.failures) or claim(self.state), within_s)
+        except TemporaryError as error:
+            raise AssertionError(f"not within {within_s} s: {error}") from None
+        self.check()
 
     def check(self) -> None:
         """Nobody failed."""

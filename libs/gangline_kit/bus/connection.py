@@ -138,7 +138,8 @@ class Connection:
         if self.client.is_closed:
             return
         with suppress(NatsError, OSError, TimeoutError):
-            await asyncio.wait_for(self.client.close(), CLOSE_TIMEOUT_S)
+            async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                await self.client.close()
 
     @property
     def is_connected(self) -> bool:
@@ -234,7 +235,8 @@ class Connection:
     async def flush(self, timeout_s: float = CLOSE_TIMEOUT_S) -> None:
         """Wait until the server has read everything sent so far, at most this long."""
         with suppress(NatsError, OSError, TimeoutError):
-            await asyncio.wait_for(self.client.flush(), timeout_s)
+            async with asyncio.timeout(timeout_s):
+                await self.client.flush()
 
     def inbox(self) -> str:
         """A fresh subject only we listen on."""
