@@ -11,12 +11,13 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from gangline_core import cycle
 from gangline_core import facts as f
 from gangline_core.cluster import Gpu, Node, Policy, Pool, Taint
 from gangline_core.fold import Message, apply
 from gangline_core.groups import ROOT, Group, User
 from gangline_core.ids import JobId, NodeId, TaskId
-from gangline_core.job import GpuShare, Job, JobState, Task
+from gangline_core.job import GpuShare, Job, JobState, Task, TaskState
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.spec import GPU_MILLI, Dependency, JobSpec, Resources, Role, TopologyWish
 from gangline_core.state import State
@@ -284,11 +285,37 @@ class World:
         assert len(free) >= want, f"{name} has no room for this test's task"
         return free[:want]
 
+    def round(self, pool: str = "default") -> f.RoundDecided | None:
+        """Open and decide one round of the pool, now; None when there is nothing to decide."""
+        opened = cycle.open_round(self.state, pool, self.at)
+        if opened is None:
+            return None
+        self.tell(f"queue.{pool}", opened)
+        decided = cycle.decide_round(self.state, pool, self.at)
+        self.tell(f"placement.{pool}", decided)
+        return decided
+
+    def settle(self, pool: str = "default", *, starts: bool = True, stops: bool = True, rounds: int = 50) -> int:
+        """Hold rounds until nothing calls for another one, starting and stopping at once what was decided; how many."""
+        for number in range(rounds):
+            if stops:
+                self.stop_all()
+            if starts:
+                self.start(*self.in_state(JobState.STARTING), *self.in_state(JobState.RESIZING))
+            if not cycle.round_due(self.state, pool) or self.round(pool) is None:
+                return number
+        raise AssertionError(f"still not at rest after {rounds} rounds")
+
+    def in_state(self, state: JobState) -> list[JobId]:
+        """Jobs in this state, by id."""
+        return [job.id for _, job in sorted(self.state.kept.jobs.items()) if job.state == state]
+
     def start(self, *jobs: JobId) -> "World":
         """All tasks of these jobs start."""
         for one in jobs:
             for task in self.tasks(one):
-                self.tell(self._agent(task), f.TaskStarted(task=task.id))
+                if task.state == TaskState.PLACED:
+                    self.tell(self._agent(task), f.TaskStarted(task=task.id))
         return self
 
     def run(self, job: JobId, *where: str | tuple[str, Sequence[int]]) -> JobId:
@@ -318,8 +345,7 @@ class World:
         """All tasks of these jobs exit and are seen empty."""
         for one in jobs:
             names = [task.id for task in self.tasks(one)]
-            self.exit(*names, code=code)
-            self.empty(*names)
+            self.exit(*names, code=code).empty(*names)
         return self
 
     def stop_all(self) -> "World":
@@ -369,6 +395,6 @@ def state_with(
 ) -> State:
     """A state with these nodes, groups and users, and these jobs waiting."""
     world = World(*nodes, groups=groups, users=users, at=at)
-    for asked in jobs:
-        world.submit(asked)
+    if asked := tuple(jobs):
+        world.submit(*asked)
     return world.state
