@@ -1,0 +1,527 @@
+"""Where gangs go: whole or not at all, links kept whole, models in order, topology honoured."""
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from tests.make import node, role, spec, state_with
+
+from gangline_core.cluster import Gpu, Pool, Taint
+from gangline_core.facts import TaskPlacement
+from gangline_core.placement import PLACERS
+from gangline_core.placement.gang import Gang, Seats, gang_of
+from gangline_core.placement.why_not import why_not
+from gangline_core.quota import minimum_sizes
+from gangline_core.reasons import ReasonCode, sentence
+from gangline_core.spec import JobSpec, Toleration, TopologyWish
+
+RACK = "topology.gangline.dev/rack"
+BLOCK = "topology.gangline.dev/block"
+
+
+class Place:
+    """A room that fills up as gangs are seated in it."""
+
+    def __init__(self, *nodes, placer="best_fit"):
+        self.room = state_with(*nodes).room("default").copy()
+        self.placer = PLACERS[placer]
+
+    def gang(self, asked: JobSpec) -> Gang:
+        return gang_of(asked, {r.name: r.count for r in asked.roles}, Pool(name="default"))
+
+    def seat(self, asked: JobSpec | None = None, **fields) -> Seats | None:
+        seats = self.placer(self.room, self.gang(asked or spec(**fields)))
+        for task in seats.tasks if seats else ():
+            self.room.take(task)
+        return seats
+
+    def leave(self, *tasks: TaskPlacement) -> None:
+        for task in tasks:
+            self.room.give(task)
+
+    def why(self, asked: JobSpec | None = None, **fields):
+        return why_not(
+            self.room, gang_of(asked or spec(**fields), minimum_sizes(asked or spec(**fields)), Pool("default"))
+        )
+
+
+def where(seats: Seats | None) -> list[tuple[str, list[int]]]:
+    assert seats is not None
+    return [(task.node, [share.index for share in task.gpus]) for task in seats.tasks]
+
+
+def nodes_of(seats: Seats | None) -> list[str]:
+    return [name for name, _ in where(seats)]
+
+
+# --- whole GPUs and links -------------------------------------------------------------------------------------
+
+
+def test_linked_pairs_stay_together_even_when_they_are_not_neighbours():
+    islands = [0, 1, 0, 1, 2, 2, 3, 3]
+    place = Place(node("n1", islands=islands))
+    pairs = [place.seat(gpus=2) for _ in range(4)]
+    for seats in pairs:
+        [(_, gpus)] = where(seats)
+        assert islands[gpus[0]] == islands[gpus[1]]
+    second = pairs[1]
+    place.leave(*second.tasks)
+    assert where(place.seat(gpus=2)) == where(second)
+
+
+def test_singles_fill_broken_pairs_first():
+    place = Place(node("n1", islands=[0, 0, 1, 1, 2, 2, 3, 3]))
+    singles = [where(place.seat(gpus=1))[0][1][0] for _ in range(4)]
+    assert sorted(singles) == [0, 1, 2, 3]
+    doubles = [where(place.seat(gpus=2))[0][1] for _ in range(2)]
+    assert sorted(doubles) == [[4, 5], [6, 7]]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(0, 7), max_size=60))
+def test_after_singles_came_and_went_a_double_gets_a_whole_pair_if_there_is_one(steps):
+    islands = [0, 0, 1, 1, 2, 2, 3, 3]
+    place, held = Place(node("n1", islands=islands)), []
+    for step in steps:
+        if step < len(held) and step % 2:
+            place.leave(*held.pop(step).tasks)
+        elif (seats := place.seat(gpus=1)) is not None:
+            held.append(seats)
+    free = place.room.milli[0].tolist()
+    whole = [k for k in range(4) if free[2 * k] == free[2 * k + 1] == 1000]
+    seats = place.seat(gpus=2)
+    if whole:
+        [(_, gpus)] = where(seats)
+        assert islands[gpus[0]] == islands[gpus[1]]
+    elif sum(free) >= 2000:
+        assert seats is not None
+
+
+def test_only_arrivals_leave_as_many_whole_pairs_as_possible():
+    place = Place(node("n1", islands=[0, 0, 1, 1, 2, 2, 3, 3]))
+    for taken in range(1, 9):
+        place.seat(gpus=1)
+        free = place.room.milli[0].tolist()
+        whole = sum(free[2 * k] == free[2 * k + 1] == 1000 for k in range(4))
+        assert whole == (8 - taken) // 2
+
+
+def test_one_bad_gpu_per_pair_does_not_stop_two_singles():
+    gpus = tuple(Gpu(index=k, model="A100", memory_mib=40_960, island=k // 2, healthy=k % 2 == 0) for k in range(4))
+    place = Place(replace(node("n1", gpus=4), gpus=gpus))
+    wish = TopologyWish(preferred="nvlink")
+    assert sorted(gpus for _, gpus in where(place.seat(spec(gpus=1, tasks=2, topology=wish)))) == [[0], [2]]
+
+
+def test_a_required_pair_waits_until_its_gpu_is_repaired():
+    gpus = tuple(Gpu(index=k, model="A100", memory_mib=40_960, island=k // 2, healthy=k % 2 == 0) for k in range(4))
+    sick = replace(node("n1", gpus=4), gpus=gpus)
+    asked = spec(gpus=1, tasks=2, topology="nvlink")
+    place = Place(sick)
+    assert place.seat(asked) is None
+    assert place.why(asked).code == ReasonCode.TOPOLOGY
+    cured = replace(sick, gpus=tuple(replace(gpu, healthy=True) if gpu.index == 1 else gpu for gpu in gpus))
+    assert where(Place(cured).seat(asked)) == [("n1", [0]), ("n1", [1])]
+
+
+def test_four_of_eight_stay_on_one_socket_and_use_up_whole_islands():
+    place = Place(node("n1", islands=[0, 0, 1, 1, 2, 2, 3, 3], sockets=[0, 0, 0, 0, 1, 1, 1, 1]))
+    place.seat(gpus=1)
+    [(_, gpus)] = where(place.seat(gpus=4))
+    assert gpus == [4, 5, 6, 7]
+
+
+def test_a_single_goes_to_the_fullest_node():
+    place = Place(node("n1"), node("n2"), node("n3"))
+    place.seat(gpus=5)
+    assert nodes_of(place.seat(gpus=1)) == ["n1"]
+    assert nodes_of(place.seat(gpus=4)) == ["n2"]
+    assert nodes_of(place.seat(gpus=2)) == ["n1"]
+    assert nodes_of(place.seat(gpus=8)) == ["n3"]
+
+
+def test_a_node_with_linked_gpus_is_better_than_a_fuller_one_without():
+    place = Place(node("n1", gpus=4, islands=[0, 0, 1, 1]), node("n2", gpus=4, islands=[0, 0, 1, 1]))
+    place.seat(gpus=2)
+    first = place.seat(gpus=1)
+    assert nodes_of(first) == ["n1"]
+    place.leave(*first.tasks)
+    place.room.take(TaskPlacement(role="x", index=0, node="n1", gpus=first.tasks[0].gpus))
+    assert nodes_of(place.seat(gpus=2)) == ["n2"]
+
+
+# --- gangs ----------------------------------------------------------------------------------------------------
+
+
+def test_a_gang_is_placed_whole_or_not_at_all():
+    place = Place(node("n1"), node("n2"))
+    assert place.seat(gpus=8, tasks=3) is None
+    assert place.room.free.tolist() == [8, 8]
+    assert sorted(nodes_of(place.seat(gpus=8, tasks=2))) == ["n1", "n2"]
+
+
+def test_a_failed_search_leaves_the_room_as_it_was():
+    place = Place(node("n1", cpus=10), node("n2", cpus=10))
+    before = (place.room.cpu.tolist(), place.room.milli.tolist(), place.room.fullness.tolist(), list(place.room.total))
+    roles = [role("worker", tasks=2, gpus=4, cpus=5), role("server", tasks=3, gpus=0, cpus=5)]
+    assert place.seat(spec(roles=roles)) is None
+    after = (place.room.cpu.tolist(), place.room.milli.tolist(), place.room.fullness.tolist(), list(place.room.total))
+    assert before == after
+
+
+def test_a_gang_takes_as_few_nodes_as_it_can():
+    place = Place(node("n1"), node("n2"), node("n3"))
+    place.seat(gpus=6)
+    assert set(nodes_of(place.seat(gpus=1, tasks=8))) == {"n2"}
+    assert sorted(nodes_of(place.seat(gpus=1, tasks=10))) == ["n1", "n1", *["n3"] * 8]
+
+
+def test_several_roles_go_together():
+    place = Place(node("n1", cpus=16), node("n2", cpus=16))
+    roles = [
+        role("chief", tasks=1, gpus=1, cpus=4),
+        role("worker", tasks=2, gpus=7, cpus=8),
+        role("ps", gpus=0, cpus=4),
+    ]
+    seats = place.seat(spec(roles=roles))
+    assert [task.role for task in seats.tasks] == ["chief", "worker", "worker", "ps"]
+    assert place.room.cpu.min() >= 0
+    assert place.room.free.tolist() == [0, 1] or place.room.free.tolist() == [1, 0]
+
+
+def test_ranks_follow_topology_inside_a_role():
+    racks = {"n1": "b", "n2": "a", "n3": "b", "n4": "a"}
+    place = Place(*(node(name, labels={RACK: rack}) for name, rack in racks.items()))
+    seats = place.seat(gpus=8, tasks=4)
+    assert nodes_of(seats) == ["n2", "n4", "n1", "n3"]
+    assert [task.index for task in seats.tasks] == [0, 1, 2, 3]
+
+
+# --- models, labels, taints, other resources ------------------------------------------------------------------
+
+
+def test_models_are_tried_in_the_order_of_preference():
+    place = Place(node("n1", model="V100"), node("n2", model="A100"))
+    asked = spec(gpus=8, gpu_models=["A100", "V100"])
+    assert nodes_of(place.seat(asked)) == ["n2"]
+    assert nodes_of(place.seat(asked)) == ["n1"]
+    assert place.seat(asked) is None
+
+
+def test_a_gang_gets_one_model_when_any_single_one_has_room():
+    place = Place(node("n1", model="V100"), node("n2", model="A100"), node("n3", model="A100"))
+    asked = spec(gpus=8, tasks=2, gpu_models=["V100", "A100"])
+    assert sorted(nodes_of(place.seat(asked))) == ["n2", "n3"]
+
+
+def test_models_are_mixed_only_when_no_single_one_has_room():
+    place = Place(node("n1", model="h200"), node("n2", model="h200"), node("n3", model="h100"))
+    assert Place(*place.room.nodes).seat(gpus=8, tasks=2, gpu_models=["h100"]) is None
+    assert nodes_of(Place(*place.room.nodes).seat(gpus=8, tasks=2, gpu_models=["h200"])) == ["n1", "n2"]
+    assert nodes_of(place.seat(gpus=8, tasks=3)) == ["n1", "n2", "n3"]
+
+
+def test_models_match_exactly_but_in_any_case():
+    place = Place(node("n1", model="H100-NVL"))
+    assert place.seat(gpus=1, gpu_models=["h100"]) is None
+    assert nodes_of(place.seat(gpus=1, gpu_models=["h100-nvl"])) == ["n1"]
+
+
+def test_without_a_preference_the_common_model_goes_first():
+    place = Place(node("n1", model="rare"), node("n2", model="plenty"), node("n3", model="plenty"))
+    assert nodes_of(place.seat(gpus=1)) == ["n2"]
+
+
+def test_whole_gpus_can_ask_for_a_least_memory():
+    place = Place(node("n1", gpu_memory_mib=16_000), node("n2", gpu_memory_mib=80_000))
+    assert nodes_of(place.seat(gpus=2, gpu_memory_mib=20_000)) == ["n2"]
+
+
+def test_labels_and_taints_decide_who_may_take_it():
+    place = Place(
+        node("n1", drained=True),
+        node("n2", taints=["maintenance"]),
+        node("n3", problem="no driver"),
+        node("n4"),
+        node("n5", labels={"zone": "b"}),
+    )
+    assert nodes_of(place.seat(gpus=8)) == ["n4"]
+    assert nodes_of(place.seat(gpus=4, tolerations=(Toleration(key="maintenance"),), node_selector={})) == ["n2"]
+    assert nodes_of(place.seat(gpus=4, node_selector={"zone": "b"})) == ["n5"]
+    reason = place.why(gpus=1, node_selector={"zone": "c"})
+    assert reason.code == ReasonCode.NO_ELIGIBLE_NODE
+    assert reason.numbers["unmatched"] == 5
+
+
+def test_a_toleration_with_a_value_accepts_only_that_value():
+    tainted = node("n1")
+    place = Place(replace(tainted, taints=(Taint(key="team", value="a"),)))
+    assert place.seat(gpus=1, tolerations=(Toleration(key="team", value="b"),)) is None
+    assert place.seat(gpus=1, tolerations=(Toleration(key="team", value="a"),)) is not None
+
+
+def test_a_gpu_that_fits_is_not_enough_when_memory_is_missing():
+    place = Place(node("n1", memory_mib=2048), node("n3", gpus=1, memory_mib=100_000))
+    assert nodes_of(place.seat(gpus=1, memory_mib=4096)) == ["n3"]
+    assert nodes_of(place.seat(gpus=2, memory_mib=1024)) == ["n1"]
+
+
+def test_other_devices_are_counted():
+    place = Place(node("n1", devices={"rdma": 1}), node("n2", devices={"rdma": 2}))
+    assert nodes_of(place.seat(gpus=1, devices={"rdma": 2})) == ["n2"]
+    assert place.seat(gpus=1, devices={"rdma": 2}) is None
+    reason = place.why(gpus=1, devices={"rdma": 2})
+    assert reason.code == ReasonCode.INSUFFICIENT_DEVICES
+    assert reason.numbers == {"needed": 2, "device": "rdma", "free": 1}
+
+
+def test_cpu_jobs_leave_gpu_nodes_alone_while_others_have_room():
+    place = Place(node("n1", cpus=8), node("n2", gpus=0, cpus=8))
+    assert nodes_of(place.seat(gpus=0, cpus=8)) == ["n2"]
+    assert nodes_of(place.seat(gpus=0, cpus=8)) == ["n1"]
+
+
+# --- shares ---------------------------------------------------------------------------------------------------
+
+
+def test_twenty_three_shares_of_2000_mib_fit_a_card_of_46068_and_not_one_more():
+    place = Place(node("n1", gpus=1, gpu_memory_mib=46_068))
+    asked = spec(gpus=0, gpu_memory_mib=2_000, cpus=0)
+    placed = [place.seat(asked) for _ in range(24)]
+    assert [seats is not None for seats in placed] == [True] * 23 + [False]
+    assert place.seat(gpus=0, gpu_memory_mib=69, cpus=0) is None
+    assert place.seat(gpus=0, gpu_memory_mib=68, cpus=0) is not None
+
+
+def test_two_sizes_of_card_in_one_node_are_told_apart():
+    gpus = (Gpu(index=0, model="T4", memory_mib=10_240), Gpu(index=1, model="T4", memory_mib=20_480))
+    place = Place(replace(node("n1", gpus=2), gpus=gpus))
+    assert where(place.seat(gpus=0, gpu_memory_mib=15_360)) == [("n1", [1])]
+    assert place.seat(gpus=0, gpu_memory_mib=15_360) is None
+    assert where(place.seat(gpus=0, gpu_memory_mib=8_192)) == [("n1", [0])]
+    assert place.why(gpus=0, gpu_memory_mib=25_600).code == ReasonCode.INSUFFICIENT_GPU_MEMORY
+
+
+def test_whole_cards_and_shares_are_two_readings_of_one_ledger():
+    place = Place(node("n1"))
+    [(_, [shared])] = where(place.seat(gpus=0.2))
+    whole = [where(place.seat(gpus=1))[0][1][0] for _ in range(7)]
+    assert shared not in whole
+    assert place.seat(gpus=1) is None
+    assert where(place.seat(gpus=0.8)) == [("n1", [shared])]
+    assert place.seat(gpus=0.05) is None
+
+
+@pytest.mark.parametrize("parts", [[0.1, 0.9], [0.1] * 10, [0.33, 0.33, 0.34], [0.7, 0.2, 0.1]])
+def test_shares_that_add_up_to_one_card_fit_it(parts):
+    for order in set(itertools.permutations(parts)) if len(parts) < 5 else [parts]:
+        place = Place(node("n1", gpus=1))
+        seats = [place.seat(gpus=part, cpus=0, memory_mib=0) for part in order]
+        assert all(seats)
+        assert place.room.milli.tolist() == [[0]]
+        for one in seats:
+            place.leave(*one.tasks)
+        assert where(place.seat(gpus=1)) == [("n1", [0])]
+
+
+def test_a_gang_of_shares_finds_cards_of_one_node():
+    place = Place(node("n1", gpus=4, memory_mib=262_144))
+    roles = [role("a", gpus=0.1, memory_mib=123_904), role("b", tasks=2, gpus=0.9)]
+    assert place.seat(spec(roles=roles)) is not None
+
+
+def test_a_share_by_memory_is_charged_by_the_card_it_lands_on():
+    place = Place(node("n1", gpus=1, gpu_memory_mib=16_384), node("n2", gpus=1, gpu_memory_mib=81_920))
+    shares = [place.seat(gpus=0, gpu_memory_mib=20_480).tasks[0] for _ in range(3)]
+    assert {task.node for task in shares} == {"n2"}
+    assert [task.gpus[0].milli for task in shares] == [250] * 3
+    half = place.seat(gpus=0.5).tasks[0]
+    assert half.node == "n1"
+    assert half.gpus[0].memory_mib == 8_192
+
+
+def test_a_share_goes_to_the_fullest_card_that_still_fits():
+    place = Place(node("n1", gpus=2), node("n2", gpus=2))
+    place.seat(gpus=0.5)
+    assert where(place.seat(gpus=0.3)) == [("n1", [0])]
+    assert where(place.seat(gpus=0.3)) == [("n1", [1])]
+    assert where(place.seat(gpus=0.2)) == [("n1", [0])]
+
+
+# --- topology -------------------------------------------------------------------------------------------------
+
+
+def test_a_whole_rack_gang_never_mixes_racks():
+    racks = [node(f"{rack}-{k:02d}", gpus=4, labels={RACK: rack}) for rack in ("r1", "r2") for k in range(18)]
+    place = Place(*racks)
+    first = place.seat(gpus=4, tasks=16, topology="rack")
+    second = place.seat(gpus=4, tasks=16, topology="rack")
+    assert {name.split("-")[0] for name in nodes_of(first)} == {"r1"}
+    assert {name.split("-")[0] for name in nodes_of(second)} == {"r2"}
+    assert first.level == "rack"
+    assert place.seat(gpus=4, tasks=4, topology="rack") is None
+    assert place.seat(gpus=4, tasks=4) is not None
+
+
+def test_eighteen_of_eighteen_fit_and_nineteen_never_do():
+    place = Place(*(node(f"n{k:02d}", gpus=4, labels={RACK: "r1"}) for k in range(18)))
+    assert place.seat(gpus=4, tasks=19, topology="rack") is None
+    assert place.seat(gpus=4, tasks=18, topology="rack") is not None
+
+
+def test_the_tightest_domain_that_fits_is_taken():
+    sizes = {"a": 3, "b": 2, "c": 4}
+    place = Place(*(node(f"{r}{k}", labels={RACK: r}) for r, count in sizes.items() for k in range(count)))
+    assert {name[0] for name in nodes_of(place.seat(gpus=8, tasks=2, topology="rack"))} == {"b"}
+    assert {name[0] for name in nodes_of(place.seat(gpus=8, tasks=2, topology="rack"))} == {"a"}
+
+
+def test_a_preferred_level_is_left_only_when_it_cannot_hold_the_gang():
+    place = Place(*(node(f"{rack}{k}", gpus=4, labels={RACK: rack, BLOCK: "x"}) for rack in "ab" for k in range(2)))
+    wish = TopologyWish(required="block", preferred="rack")
+    near = place.seat(spec(gpus=4, tasks=2, topology=wish))
+    assert near.level == "rack"
+    place.leave(*near.tasks)
+    far = place.seat(spec(gpus=4, tasks=3, topology=wish))
+    assert far.level == "block"
+
+
+def test_nodes_without_the_label_are_in_no_domain():
+    place = Place(node("n1"), node("n2", labels={RACK: "r"}))
+    assert nodes_of(place.seat(gpus=8, topology="rack")) == ["n2"]
+    assert place.seat(gpus=8, topology="rack") is None
+    assert place.why(gpus=8, topology="rack").code == ReasonCode.TOPOLOGY
+
+
+def test_a_required_node_holds_every_role():
+    place = Place(node("n1", gpus=4), node("n2", gpus=8))
+    roles = [role("worker", tasks=3, gpus=2), role("chief", gpus=1)]
+    seats = place.seat(spec(roles=roles, topology="node"))
+    assert set(nodes_of(seats)) == {"n2"}
+    assert place.seat(spec(roles=roles, topology="node")) is None
+
+
+def test_a_required_island_holds_the_whole_gang():
+    place = Place(node("n1", islands=[0, 0, 1, 1, 1, 1, 2, 2]))
+    assert [gpus for _, gpus in where(place.seat(gpus=2, tasks=2, topology="nvlink"))] == [[2, 3], [4, 5]]
+    assert place.seat(gpus=2, tasks=2, topology="nvlink") is None
+    assert [gpus for _, gpus in where(place.seat(gpus=1, tasks=2, topology="nvlink"))] == [[0], [1]]
+
+
+def test_a_required_socket_holds_the_whole_gang():
+    place = Place(node("n1", islands=[0, 0, 1, 1, 2, 2, 3, 3], sockets=[0, 0, 0, 0, 1, 1, 1, 1]))
+    place.seat(gpus=1)
+    assert [gpus for _, gpus in where(place.seat(gpus=2, tasks=2, topology="socket"))] == [[4, 5], [6, 7]]
+
+
+def test_the_topology_placer_keeps_close_without_being_asked():
+    nodes = [node(f"{rack}{k}", gpus=4, labels={RACK: rack}) for rack in "abc" for k in range(2)]
+    place = Place(*nodes, placer="topology")
+    place.seat(gpus=4)
+    assert place.seat(gpus=4, tasks=2).level == "rack"
+    assert place.seat(gpus=2, tasks=2).level == "nvlink"
+
+
+def test_spread_uses_as_many_nodes_as_there_are_and_then_doubles_up():
+    place = Place(*(node(f"n{k}") for k in range(3)), placer="spread")
+    assert nodes_of(place.seat(gpus=1, tasks=3)) == ["n0", "n1", "n2"]
+    assert sorted(nodes_of(place.seat(gpus=1, tasks=5))) == ["n0", "n0", "n1", "n1", "n2"]
+
+
+# --- reasons --------------------------------------------------------------------------------------------------
+
+
+def test_four_free_on_three_nodes_is_said_to_be_fragmented():
+    place = Place(node("n1"), node("n2"), node("n3"))
+    for gpus in (7, 6, 7):
+        place.seat(gpus=gpus)
+    reason = place.why(gpus=4)
+    assert reason.code == ReasonCode.FRAGMENTED_GPUS
+    assert sentence(reason) == "Needs 4 GPUs on one node; 4 are free but at most 2 on one node."
+
+
+def test_too_few_gpus_are_counted():
+    place = Place(node("n1"), node("n2", model="V100"))
+    place.seat(gpus=6, gpu_models=["A100"])
+    reason = place.why(gpus=4, gpu_models=["A100"])
+    assert sentence(reason) == "Needs 4 GPUs; 2 of 8 suitable ones are free."
+
+
+def test_the_missing_dimension_is_named():
+    place = Place(node("n1", cpus=4, memory_mib=8192))
+    assert place.why(gpus=1, cpus=8).numbers == {"needed": 8000, "free": 4000}
+    assert place.why(gpus=1, cpus=8).code == ReasonCode.INSUFFICIENT_CPU
+    assert place.why(gpus=1, memory_mib=10_000).code == ReasonCode.INSUFFICIENT_MEMORY
+    assert place.why(gpus=0.5, gpu_memory_mib=50_000).code == ReasonCode.INSUFFICIENT_GPU_MEMORY
+
+
+def test_every_refusal_has_a_reason_and_no_fitting_gang_is_refused():
+    place = Place(node("n1", gpus=2), node("n2", gpus=2))
+    place.seat(gpus=0.6)
+    place.seat(gpus=1)
+    assert place.why(gpus=0.7, tasks=4).code in (ReasonCode.INSUFFICIENT_GPUS, ReasonCode.FRAGMENTED_GPUS)
+    assert place.why(spec(roles=[role("a", gpus=1, tasks=2), role("b", gpus=1)])).code == ReasonCode.INSUFFICIENT_GPUS
+
+
+# --- properties -----------------------------------------------------------------------------------------------
+
+_RESOURCES = st.fixed_dictionaries(
+    {
+        "gpus": st.sampled_from([0, 0.25, 0.5, 1, 2, 3, 4, 8]),
+        "tasks": st.integers(1, 5),
+        "cpus": st.integers(0, 20),
+        "memory_mib": st.sampled_from([0, 1000, 200_000]),
+    }
+)
+_LEVELS = st.sampled_from(["", "", "nvlink", "socket", "node", "rack", "block"])
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            _RESOURCES, _LEVELS, st.sampled_from(list(PLACERS)), st.sampled_from([(), ("A100",), ("V100", "A100")])
+        ),
+        min_size=1,
+        max_size=12,
+    ),
+    st.integers(0, 5),
+)
+def test_nothing_is_over_booked_and_required_levels_hold(asks, seed):
+    nodes = [
+        node(
+            f"n{k}",
+            gpus=[8, 4, 2, 0][(k + seed) % 4],
+            model=["A100", "V100"][k % 2],
+            cpus=32,
+            islands=[0, 0, 1, 1, 2, 2, 3, 3][: [8, 4, 2, 0][(k + seed) % 4]],
+            sockets=[0, 0, 0, 0, 1, 1, 1, 1][: [8, 4, 2, 0][(k + seed) % 4]],
+            labels={RACK: f"r{k // 2}", BLOCK: f"b{k // 4}"},
+        )
+        for k in range(6)
+    ]
+    place = Place(*nodes)
+    ladder = ("nvlink", "socket", "node", "rack", "block", "")
+    for fields, level, placer, models in asks:
+        asked = spec(**fields, gpu_models=models, topology=level)
+        seats = PLACERS[placer](place.room, place.gang(asked))
+        again = PLACERS[placer](place.room, place.gang(asked))
+        assert seats == again, "equal inputs must give equal seats"
+        if seats is None:
+            assert place.why(asked).code
+            continue
+        assert len(seats.tasks) == fields["tasks"]
+        if level and not (fields["gpus"] == 0 and level in ("nvlink", "socket")):
+            assert ladder.index(seats.level) <= ladder.index(level)
+        for task in seats.tasks:
+            place.room.take(task)
+        for array in (place.room.cpu, place.room.memory, place.room.milli, place.room.gpu_memory):
+            assert int(array.min()) >= 0
+        counted = place.room.copy()
+        counted.count_all()
+        assert counted.whole.tolist() == place.room.whole.tolist()
+        assert counted.total == place.room.total
+        assert counted.fullness.tolist() == place.room.fullness.tolist()
+        assert counted.linked.tolist() == place.room.linked.tolist()
