@@ -1,0 +1,612 @@
+"""What facts do to the state: jobs' lives, room, usage, and what a restart remembers."""
+
+from typing import get_args
+
+import pytest
+from msgspec.structs import replace
+from tests.make import HOUR, SECOND, T0, World, gpu_amount, group, node, role, spec
+
+from gangline_core import facts as f
+from gangline_core.fold import HANDLERS, Message, apply, chain
+from gangline_core.ids import JobId, NodeId, TaskId
+from gangline_core.job import MOVES, IllegalMoveError, JobState, Move, Outcome, TaskState
+from gangline_core.quota import recompute
+from gangline_core.reasons import Reason, ReasonCode
+from gangline_core.state import State, decode_snapshot, encode_snapshot
+
+
+def exits(world: World, job: JobId) -> list[TaskId]:
+    return [task.id for task in world.tasks(job)]
+
+
+def claim_for(world: World, job: JobId, *where: str, victims: tuple[TaskId, ...]) -> f.Claim:
+    attempt = world.job(job).attempt + 1
+    placement = f.Placement(job=job, attempt=attempt, tasks=world.task_places(job, *where), port=29_500)
+    return f.Claim(job=job, placement=placement, victims=victims, made_ms=world.at)
+
+
+def decide(world: World, **fields) -> object:
+    number = world.state.kept.pools["default"].rounds
+    return world.tell("placement.default", f.RoundDecided(pool="default", round=number, **fields))
+
+
+# --- the log --------------------------------------------------------------------------------------------------
+
+
+def test_every_fact_has_a_handler():
+    assert set(HANDLERS) == set(get_args(f.Fact))
+
+
+def test_a_message_is_never_applied_twice():
+    world = World(node())
+    with pytest.raises(ValueError, match="already applied"):
+        apply(world.state, world.log[-1])
+
+
+def test_an_old_leader_is_chained_but_changes_nothing():
+    world = World(node())
+    job = world.submit()
+    fact = f.CancelRequested(job=job, by="ada")
+    apply(world.state, Message(seq=50, lane="admission", epoch=7, at=T0, facts=(), raw=b"new"))
+    before = world.state.kept.digest
+    step = apply(world.state, Message(seq=51, lane="admission", epoch=6, at=T0, facts=(fact,), raw=b"old"))
+    assert world.job(job).state == JobState.WAITING
+    assert world.state.kept.digest == chain(before, b"old")
+    assert step.alarms
+    assert world.state.kept.lane_seqs["admission"] == 51
+
+
+def test_an_event_that_does_not_belong_is_parked_in_production_and_raised_in_tests(monkeypatch):
+    world = World(node())
+    job = world.submit()
+    monkeypatch.delitem(MOVES, (JobState.WAITING, Move.CANCEL_WAITING))
+    cancel = f.CancelRequested(job=job, by="ada")
+    message = Message(seq=90, lane="admission", epoch=1, at=T0, facts=(cancel,), raw=b"")
+    [alarm] = apply(world.state, message).alarms
+    assert "waiting cannot cancel_waiting" in alarm
+    assert world.job(job).state == JobState.WAITING
+    with pytest.raises(IllegalMoveError):
+        apply(world.state, replace(message, seq=91), strict=True)
+
+
+# --- a job's life ---------------------------------------------------------------------------------------------
+
+
+def test_a_job_runs_when_all_its_tasks_started_and_ends_when_the_last_is_gone():
+    world = World(node())
+    job = world.submit(gpus=2, tasks=2)
+    world.place(job, "n1")
+    assert world.job(job).state == JobState.STARTING
+    first, second = exits(world, job)
+    world.tell("agent.sim", f.TaskStarted(task=first))
+    assert world.job(job).state == JobState.STARTING
+    world.tell("agent.sim", f.TaskStarted(task=second))
+    assert world.job(job).state == JobState.RUNNING
+    world.exit(first)
+    assert world.job(job).state == JobState.RUNNING
+    world.exit(second)
+    assert world.job(job).state == JobState.STOPPING
+    world.empty(first)
+    assert world.job(job).state == JobState.STOPPING
+    assert world.state.use[NodeId("n1")].gpu_milli[:4] == [0, 0, 1000, 1000]
+    world.empty(second)
+    assert world.job(job).state == JobState.SUCCEEDED
+    assert world.job(job).exit_code == 0
+    assert not any(world.state.usage.values())
+
+
+def test_capacity_returns_only_when_the_gpus_were_seen_empty():
+    world = World(node("n1", gpus=1))
+    job = world.submit_running(spec(), "n1")
+    other = world.submit()
+    [task] = exits(world, job)
+    world.exit(task)
+    decide(world, placements=(f.Placement(job=other, attempt=1, tasks=_one()),))
+    assert world.job(other).state == JobState.WAITING
+    assert world.reason(other) == ReasonCode.PLACEMENT_VOIDED
+    world.empty(task)
+    world.place(other, "n1")
+    assert world.job(other).state == JobState.STARTING
+
+
+def _one() -> tuple[f.TaskPlacement, ...]:
+    share = f.GpuShare(index=0, milli=1000, memory_mib=40_960)
+    return (f.TaskPlacement(role="worker", index=0, node=NodeId("n1"), gpus=(share,), cpu_milli=1000, memory_mib=1024),)
+
+
+def test_a_second_release_of_the_same_task_changes_nothing():
+    world = World(node())
+    job = world.submit_running(spec(gpus=4), "n1")
+    world.finish(job)
+    before = encode_snapshot(world.state)
+    step = world.tell("agent.sim", f.GpusEmpty(tasks=(TaskId("1-1-worker-0"),)))
+    assert not step.freed
+    after = world.state.kept
+    assert encode_snapshot(decode_snapshot(before)) == before
+    assert after.uncharged.keys() == {TaskId("1-1-worker-0")}
+
+
+def test_one_failed_member_stops_the_whole_gang():
+    world = World(node())
+    job = world.submit_running(spec(gpus=1, tasks=4), "n1")
+    members = exits(world, job)
+    world.exit(members[1], code=3)
+    assert world.job(job).state == JobState.STOPPING
+    assert all(task.stop for task in world.tasks(job))
+    world.stop_all()
+    ended = world.job(job)
+    assert (ended.state, ended.exit_code, ended.reason.code) == (JobState.FAILED, 3, ReasonCode.EXIT_CODE)
+
+
+def test_a_retry_consumes_the_budget_and_keeps_what_was_waited():
+    world = World(node())
+    job = world.submit(gpus=1, retries=1)
+    world.wait(10).run(job, "n1")
+    world.wait(5).finish(job, code=9)
+    again = world.job(job)
+    assert (again.state, again.retries_used, again.reason.code) == (JobState.WAITING, 1, ReasonCode.RETRYING)
+    assert (again.waited_ms, again.queued_ms) == (10 * SECOND, world.at)
+    world.run(job, "n1")
+    assert world.tasks(job)[0].id == "1-2-worker-0"
+    world.finish(job, code=9)
+    assert world.job(job).state == JobState.FAILED
+
+
+def test_a_member_that_vanishes_without_a_word_takes_the_gang_with_it():
+    world = World(node())
+    job = world.submit_running(spec(gpus=1, tasks=3), "n1")
+    world.empty(exits(world, job)[2])
+    assert world.job(job).state == JobState.STOPPING
+    world.stop_all()
+    assert world.job(job).state == JobState.WAITING
+    assert world.job(job).losses == 1
+    assert world.job(job).retries_used == 0
+
+
+def test_members_that_end_well_one_by_one_make_a_success():
+    world = World(node())
+    job = world.submit_running(spec(gpus=1, tasks=3), "n1")
+    for member in exits(world, job):
+        world.exit(member)
+        world.empty(member)
+    assert world.job(job).state == JobState.SUCCEEDED
+
+
+def test_a_member_may_be_over_before_another_has_started():
+    world = World(node())
+    job = world.submit(gpus=1, tasks=2)
+    world.place(job, "n1")
+    first, second = exits(world, job)
+    world.tell("agent.sim", f.TaskStarted(task=first))
+    world.exit(first)
+    world.empty(first)
+    world.tell("agent.sim", f.TaskStarted(task=second))
+    assert world.job(job).state == JobState.RUNNING
+    world.exit(second)
+    world.empty(second)
+    assert world.job(job).state == JobState.SUCCEEDED
+
+
+@pytest.mark.parametrize(
+    ("cause", "state", "code"),
+    [
+        (f.ExitCause.TIME_LIMIT, JobState.TIMED_OUT, ReasonCode.TIME_LIMIT),
+        (f.ExitCause.START_FAILED, JobState.FAILED, ReasonCode.START_FAILED),
+        (f.ExitCause.PROCESS_LOST, JobState.WAITING, ReasonCode.PROCESS_LOST),
+        (f.ExitCause.BUS_LOST, JobState.WAITING, ReasonCode.PROCESS_LOST),
+        (f.ExitCause.GPU_FAILED, JobState.WAITING, ReasonCode.GPU_FAILED),
+    ],
+)
+def test_why_a_process_ended_decides_what_becomes_of_its_job(cause, state, code):
+    world = World(node())
+    job = world.submit_running(spec(gpus=1, tasks=2), "n1")
+    world.exit(exits(world, job)[0], code=1, cause=cause)
+    world.stop_all()
+    assert (world.job(job).state, world.reason(job)) == (state, code)
+
+
+def test_cancel_ends_a_waiting_job_at_once_and_a_running_one_when_it_is_gone():
+    world = World(node())
+    waiting, running = world.submit(), world.submit_running(spec(), "n1")
+    world.cancel(waiting)
+    assert world.job(waiting).state == JobState.CANCELLED
+    world.cancel(running)
+    assert world.job(running).state == JobState.STOPPING
+    world.exit(*exits(world, running), code=1)
+    world.stop_all()
+    assert world.job(running).state == JobState.CANCELLED
+    world.cancel(running)
+    assert world.job(running).state == JobState.CANCELLED
+
+
+def test_hold_suspends_and_release_queues_anew():
+    world = World(node())
+    job = world.submit_running(spec(), "n1")
+    world.tell("admission", f.HoldSet(job=job, held=True, by="ada"))
+    world.wait(5).stop_all()
+    assert world.job(job).state == JobState.SUSPENDED
+    world.wait(60).tell("admission", f.HoldSet(job=job, held=False, by="ada"))
+    assert world.job(job).state == JobState.WAITING
+    assert world.job(job).queued_ms == world.at
+    world.tell("admission", f.HoldSet(job=job, held=True, by="ada"))
+    assert world.job(job).state == JobState.HELD
+
+
+def test_a_released_hold_while_stopping_goes_back_to_the_queue():
+    world = World(node())
+    job = world.submit_running(spec(), "n1")
+    world.tell("admission", f.HoldSet(job=job, held=True, by="ada"))
+    world.tell("admission", f.HoldSet(job=job, held=False, by="ada"))
+    world.stop_all()
+    assert world.job(job).state == JobState.WAITING
+
+
+def test_a_wait_for_hold_is_not_counted():
+    world = World(node())
+    job = world.submit(hold=True)
+    world.wait(100).tell("admission", f.HoldSet(job=job, held=False, by="ada"))
+    world.wait(7).run(job, "n1")
+    assert world.job(job).waited_ms == 7 * SECOND
+
+
+# --- placing --------------------------------------------------------------------------------------------------
+
+
+def test_a_placement_on_a_node_that_was_lost_meanwhile_is_void():
+    world = World(node("n1"), node("n2"))
+    job = world.submit(gpus=8, tasks=2)
+    places = world.task_places(job, "n1", "n2")
+    world.tell("telemetry", f.NodeLost(node=NodeId("n2"), silent_ms=30_000))
+    step = decide(world, placements=(f.Placement(job=job, attempt=1, tasks=places),))
+    assert step.voided == [job]
+    assert world.job(job).state == JobState.WAITING
+    assert not world.state.kept.tasks
+    assert world.reason(job) == ReasonCode.PLACEMENT_VOIDED
+
+
+def test_a_placement_beyond_a_limit_that_was_lowered_meanwhile_is_void():
+    world = World(node(), groups=[group("a", limit=gpu_amount(8))])
+    job = world.submit(gpus=4, group="a")
+    places = world.task_places(job, "n1")
+    world.tell("admission", f.GroupSet(group=group("a", limit=gpu_amount(2)), by="admin"))
+    step = decide(world, placements=(f.Placement(job=job, attempt=1, tasks=places),))
+    assert step.voided == [job]
+
+
+def test_two_placements_of_the_same_gpu_never_both_hold():
+    world = World(node("n1", gpus=1))
+    first, second = world.submit(), world.submit()
+    places = world.task_places(first, "n1")
+    step = decide(
+        world,
+        placements=(
+            f.Placement(job=first, attempt=1, tasks=places),
+            f.Placement(job=second, attempt=1, tasks=places),
+        ),
+    )
+    assert step.voided == [second]
+    assert world.state.use[NodeId("n1")].gpu_milli == [1000]
+
+
+def test_a_decision_of_another_round_than_the_open_one_is_parked():
+    world = World(node())
+    job = world.submit()
+    world.tell("queue.default", f.RoundOpened(pool="default", round=5, candidates=()))
+    places = world.task_places(job, "n1")
+    late = f.RoundDecided(pool="default", round=4, placements=(f.Placement(job=job, attempt=1, tasks=places),))
+    step = world.tell("placement.default", late)
+    assert step.alarms
+    assert world.job(job).state == JobState.WAITING
+
+
+def test_gpus_are_found_by_index_even_when_the_node_reports_gaps():
+    whole = node("n1")
+    gappy = replace(whole, gpus=tuple(gpu for gpu in whole.gpus if gpu.index != 3))
+    world = World(gappy)
+    job = world.submit(gpus=1)
+    share = f.GpuShare(index=7, milli=1000, memory_mib=40_960)
+    place = f.TaskPlacement(role="worker", index=0, node=NodeId("n1"), gpus=(share,), cpu_milli=1000, memory_mib=1024)
+    step = decide(world, placements=(f.Placement(job=job, attempt=1, tasks=(place,)),))
+    assert not step.voided
+    assert world.tasks(job)[0].gpu_model == "A100"
+
+
+def test_a_node_that_blinks_keeps_its_tasks_and_what_they_hold():
+    machine = node("n1")
+    world = World(machine)
+    job = world.submit_running(spec(gpus=8), "n1")
+    world.see(replace(machine, gpus=()))
+    assert world.job(job).state == JobState.RUNNING
+    assert world.state.use[NodeId("n1")].gpu_milli == [1000] * 8
+    world.see(machine)
+    world.finish(job)
+    assert world.state.use[NodeId("n1")].gpu_milli == [0] * 8
+
+
+def test_a_node_may_come_back_with_more_gpus():
+    world = World(node("n1", gpus=2))
+    world.see(node("n1", gpus=4))
+    job = world.submit(gpus=4)
+    world.place(job, "n1")
+    assert world.job(job).state == JobState.STARTING
+
+
+# --- elastic --------------------------------------------------------------------------------------------------
+
+
+def elastic(world: World, *, size: int, **fields) -> JobId:
+    asked = spec(gpus=1, tasks=size, minimum=1, maximum=8, **fields)
+    return world.submit_running(asked, "n1")
+
+
+def test_growth_adds_members_and_shrinking_takes_them_away():
+    world = World(node())
+    job = elastic(world, size=2)
+    share = f.GpuShare(index=5, milli=1000, memory_mib=40_960)
+    place = f.TaskPlacement(role="worker", index=2, node=NodeId("n1"), gpus=(share,), cpu_milli=1000, memory_mib=1024)
+    decide(world, growths=(f.Growth(job=job, attempt=1, tasks=(place,)),))
+    assert (world.job(job).state, world.job(job).sizes) == (JobState.RESIZING, {"worker": 3})
+    assert [task.rank for task in world.tasks(job)] == [0, 1, 2]
+    world.start(job)
+    assert world.job(job).state == JobState.RUNNING
+    decide(world, shrinks=(f.Shrink(job=job, tasks=(TaskId("1-1-worker-2"),), beneficiary=JobId(9)),))
+    assert (world.job(job).state, world.job(job).sizes) == (JobState.RESIZING, {"worker": 2})
+    world.stop_all()
+    assert world.job(job).state == JobState.RUNNING
+    assert len(world.tasks(job)) == 2
+
+
+def test_the_name_of_a_member_that_left_is_never_used_again():
+    world = World(node())
+    job = elastic(world, size=3)
+    decide(world, shrinks=(f.Shrink(job=job, tasks=(TaskId("1-1-worker-2"),), beneficiary=JobId(9)),))
+    world.stop_all()
+    share = f.GpuShare(index=2, milli=1000, memory_mib=40_960)
+    place = f.TaskPlacement(role="worker", index=2, node=NodeId("n1"), gpus=(share,), cpu_milli=1000, memory_mib=1024)
+    step = decide(world, growths=(f.Growth(job=job, attempt=1, tasks=(place,)),))
+    assert step.voided == [job]
+    assert world.job(job).next_index == {"worker": 3}
+    step = decide(world, growths=(f.Growth(job=job, attempt=1, tasks=(replace(place, index=3),)),))
+    assert not step.voided
+
+
+def test_a_leaving_member_may_end_as_it_likes():
+    world = World(node())
+    job = elastic(world, size=3)
+    leaving = TaskId("1-1-worker-2")
+    decide(world, shrinks=(f.Shrink(job=job, tasks=(leaving,), beneficiary=JobId(9)),))
+    world.exit(leaving, code=137)
+    assert world.job(job).state == JobState.RESIZING
+    world.empty(leaving)
+    assert world.job(job).state == JobState.RUNNING
+
+
+def test_a_shrink_after_members_finished_still_lets_the_job_be_cancelled():
+    world = World(node())
+    job = elastic(world, size=6)
+    done = exits(world, job)[1:4]
+    world.exit(*done)
+    world.empty(*done)
+    decide(world, shrinks=(f.Shrink(job=job, tasks=(TaskId("1-1-worker-5"),), beneficiary=JobId(9)),))
+    world.cancel(job)
+    world.stop_all()
+    assert world.job(job).state == JobState.CANCELLED
+    assert recompute(world.state) == {}
+
+
+# --- preemption and claims ------------------------------------------------------------------------------------
+
+
+def test_an_evicted_job_goes_back_to_the_queue_and_keeps_what_it_waited():
+    world = World(node())
+    victim = world.submit(gpus=8)
+    world.wait(30).run(victim, "n1")
+    winner = world.submit(gpus=8, priority=5)
+    claim = claim_for(world, winner, ("n1", range(8)), victims=tuple(exits(world, victim)))
+    decide(world, evictions=(f.Eviction(job=victim, beneficiary=winner, rule="priority"),), claims=(claim,))
+    assert world.job(victim).state == JobState.STOPPING
+    assert world.reason(winner) == ReasonCode.WAITING_FOR_VICTIMS
+    world.stop_all()
+    back = world.job(victim)
+    assert (back.state, back.preemptions, back.retries_used) == (JobState.WAITING, 1, 0)
+    assert back.waited_ms == 30 * SECOND
+    assert back.reason == Reason(ReasonCode.PREEMPTED, {"job": winner, "rule": "priority"})
+
+
+def test_no_victim_stops_when_its_beneficiary_was_cancelled_before_the_decision_arrived():
+    world = World(node())
+    victim = world.submit_running(spec(gpus=8), "n1")
+    winner = world.submit(gpus=8)
+    claim = claim_for(world, winner, ("n1", range(8)), victims=tuple(exits(world, victim)))
+    world.cancel(winner)
+    decide(world, evictions=(f.Eviction(job=victim, beneficiary=winner, rule="priority"),), claims=(claim,))
+    assert world.job(victim).state == JobState.RUNNING
+    assert not world.state.kept.claims
+
+
+def test_no_victim_stops_when_the_room_would_not_do_any_more():
+    world = World(node("n1"), node("n2"))
+    victim = world.submit_running(spec(gpus=8), "n1")
+    winner = world.submit(gpus=8, tasks=2)
+    claim = claim_for(world, winner, ("n1", range(8)), ("n2", range(8)), victims=tuple(exits(world, victim)))
+    world.tell("telemetry", f.NodeLost(node=NodeId("n2"), silent_ms=30_000))
+    step = decide(world, evictions=(f.Eviction(job=victim, beneficiary=winner, rule="priority"),), claims=(claim,))
+    assert step.voided == [winner]
+    assert world.job(victim).state == JobState.RUNNING
+
+
+def test_a_claim_is_gone_when_its_job_is_cancelled_or_held():
+    for act in (f.CancelRequested(job=JobId(2), by="a"), f.HoldSet(job=JobId(2), held=True, by="a")):
+        world = World(node())
+        victim = world.submit_running(spec(gpus=8), "n1")
+        winner = world.submit(gpus=8)
+        claim = claim_for(world, winner, ("n1", range(8)), victims=tuple(exits(world, victim)))
+        decide(world, evictions=(f.Eviction(job=victim, beneficiary=winner, rule="priority"),), claims=(claim,))
+        assert world.state.kept.claims
+        world.tell("admission", act)
+        assert not world.state.kept.claims
+
+
+# --- machines -------------------------------------------------------------------------------------------------
+
+
+def test_a_lost_node_requeues_the_gang_but_keeps_its_room_until_it_reports():
+    world = World(node("n1"), node("n2"))
+    job = world.submit_running(spec(gpus=8, tasks=2), "n1", "n2")
+    world.tell("telemetry", f.NodeLost(node=NodeId("n1"), silent_ms=30_000))
+    assert world.job(job).state == JobState.STOPPING
+    world.empty(TaskId("1-1-worker-1"))
+    assert world.job(job).state == JobState.WAITING
+    assert (world.job(job).losses, world.job(job).retries_used) == (1, 0)
+    assert world.state.use[NodeId("n1")].gpu_milli == [1000] * 8
+    assert recompute(world.state) == {}
+    world.see(node("n1"))
+    assert world.state.use[NodeId("n1")].gpu_milli == [0] * 8
+    assert not world.state.kept.tasks
+
+
+def test_a_node_that_returns_with_a_live_process_frees_its_room_only_when_that_is_gone():
+    world = World(node("n1"))
+    job = world.submit_running(spec(gpus=8), "n1")
+    [task] = exits(world, job)
+    world.tell("telemetry", f.NodeLost(node=NodeId("n1"), silent_ms=30_000))
+    world.tell("agent.sim", f.NodeSeen(node=node("n1"), alive=(task,)))
+    assert world.state.use[NodeId("n1")].gpu_milli == [1000] * 8
+    assert world.job(job).state == JobState.WAITING
+    world.tell("agent.sim", f.TaskExited(task=task, cause=f.ExitCause.BUS_LOST))
+    world.tell("agent.sim", f.GpusEmpty(tasks=(task,)))
+    assert world.state.use[NodeId("n1")].gpu_milli == [0] * 8
+    assert world.job(job).losses == 1
+
+
+def test_a_failed_gpu_hits_only_the_jobs_that_use_it():
+    world = World(node("n1"))
+    hit = world.submit_running(spec(gpus=4), ("n1", [0, 1, 2, 3]))
+    spared = world.submit_running(spec(gpus=1), ("n1", [4]))
+    world.tell("telemetry", f.GpuFailed(node=NodeId("n1"), gpu=2, problem="xid 79"))
+    assert world.job(hit).state == JobState.STOPPING
+    assert world.job(spared).state == JobState.RUNNING
+    world.stop_all()
+    assert (world.job(hit).state, world.job(hit).losses) == (JobState.WAITING, 1)
+
+
+def test_a_gpu_that_fails_under_a_lost_attempt_does_not_stop_the_new_one():
+    world = World(node("n1"), node("n2"))
+    job = world.submit_running(spec(gpus=8), "n1")
+    world.tell("telemetry", f.NodeLost(node=NodeId("n1"), silent_ms=30_000))
+    world.run(job, "n2")
+    world.tell("telemetry", f.GpuFailed(node=NodeId("n1"), gpu=0, problem="xid 79"))
+    assert world.job(job).state == JobState.RUNNING
+
+
+def test_a_sick_gpu_stays_sick_when_its_agent_restarts():
+    world = World(node("n1"))
+    world.tell("telemetry", f.GpuFailed(node=NodeId("n1"), gpu=2, problem="xid 79"))
+    world.see(node("n1"))
+    assert not world.state.kept.nodes[NodeId("n1")].gpus[2].healthy
+    world.tell("telemetry", f.GpuHealthy(node=NodeId("n1"), gpu=2))
+    assert world.state.kept.nodes[NodeId("n1")].gpus[2].healthy
+
+
+def test_a_drained_node_stays_drained_when_its_agent_restarts():
+    world = World(node("n1"))
+    world.tell("admission", f.DrainSet(node=NodeId("n1"), drained=True, by="admin", why="fans"))
+    world.see(node("n1"))
+    assert world.state.kept.nodes[NodeId("n1")].drained
+
+
+# --- usage and memory -----------------------------------------------------------------------------------------
+
+
+def test_an_ended_task_is_charged_from_placed_to_seen_empty():
+    world = World(node(), groups=[group("a")])
+    job = world.submit(gpus=2, group="a")
+    world.run(job, "n1")
+    world.wait(3600).finish(job)
+    [charge] = world.state.kept.uncharged.values()
+    assert charge.gpu_milli_ms == 2000 * HOUR
+    world.tell("accounting", charge)
+    world.tell("accounting", charge)
+    assert world.state.kept.charged == {"a": 2000 * HOUR, "": 2000 * HOUR, "a:ada": 2000 * HOUR}
+
+
+def test_the_oldest_ended_jobs_are_forgotten_in_the_order_they_ended(monkeypatch):
+    monkeypatch.setattr("gangline_core.fold_jobs.ENDED_JOBS_KEPT", 2)
+    world = World(node())
+    first, second, third = world.submit(), world.submit(), world.submit()
+    world.cancel(third)
+    world.cancel(first)
+    restored = decode_snapshot(encode_snapshot(world.state))
+    message = Message(
+        seq=world.state.kept.seq + 1,
+        lane="admission",
+        epoch=1,
+        at=world.at,
+        facts=(f.CancelRequested(job=second, by="ada"),),
+        raw=b"x",
+    )
+    for state in (world.state, restored):
+        apply(state, message, strict=True)
+        assert list(state.kept.ended) == [first, second]
+        assert third not in state.kept.jobs
+    assert encode_snapshot(world.state) == encode_snapshot(restored)
+
+
+def test_equal_asks_share_a_shape_and_a_forgotten_shape_is_not_kept():
+    world = World(node())
+    a, b = world.submit(gpus=2), world.submit(gpus=2)
+    c = world.submit(gpus=2, level="high")
+    shapes = world.state.shapes
+    assert shapes[a] == shapes[b] != shapes[c]
+    for job in (a, b, c):
+        world.cancel(job)
+    assert not world.state.shapes
+    assert not world.state._shape_numbers
+
+
+def test_live_indexes_are_empty_when_everything_has_ended():
+    world = World(node(), groups=[group("a")])
+    world.submit_running(spec(gpus=1, group="a"), "n1")
+    world.finish(JobId(1))
+    state = world.state
+    assert not any(state.live.values())
+    assert not any(state.live_sorts.values())
+    assert state.running == {}
+    assert state.unfinished == {}
+    assert state.names == {}
+    assert state.ports.lowest_free("127.0.0.1") == 29_500
+
+
+def test_an_outcome_that_is_final_stays():
+    world = World(node())
+    job = world.submit_running(spec(gpus=1, tasks=2), "n1")
+    first, _ = exits(world, job)
+    world.exit(first, code=1)
+    assert world.job(job).outcome == Outcome.FAILED
+    world.cancel(job)
+    world.stop_all()
+    assert world.job(job).state == JobState.FAILED
+
+
+def test_a_new_state_knows_one_pool_and_one_group():
+    state = State()
+    assert list(state.kept.pools) == ["default"]
+    assert list(state.kept.groups) == [""]
+
+
+def test_a_task_that_was_told_to_stop_before_it_started_is_not_waited_for_to_start():
+    world = World(node())
+    job = world.submit(gpus=1, tasks=2)
+    world.place(job, "n1")
+    world.cancel(job)
+    assert {task.state for task in world.tasks(job)} == {TaskState.PLACED}
+    world.stop_all()
+    assert world.job(job).state == JobState.CANCELLED
+
+
+def test_several_roles_have_their_own_indexes():
+    world = World(node())
+    job = world.submit(roles=[role("chief", gpus=1), role("worker", tasks=2, gpus=1)])
+    world.place(job, "n1")
+    assert exits(world, job) == ["1-1-chief-0", "1-1-worker-0", "1-1-worker-1"]
+    assert world.job(job).next_index == {"chief": 1, "worker": 2}
