@@ -74,6 +74,10 @@ class Chronicle(Struct, frozen=True):
     decided: dict[int, int]
     """Verdicts on jobs per second (ms // 1000): admitted, refused, kept out, placed, evicted, resized."""
     rounds: int
+    grown: int
+    """How often a running elastic job was given further tasks."""
+    shrunk: int
+    """How often one gave some up."""
     starts: dict[TaskId, int]
     """How often each task was reported started; more than once means a process ran twice."""
 
@@ -104,7 +108,7 @@ class _Teller:
         self.messages = 0
         self.first_ms = 0
         self.rejected = 0
-        self.rounds = 0
+        self.rounds = self.grown = self.shrunk = 0
         self.ended: dict[JobId, Job] = {}
         self.reasons: dict[JobId, list[TimedReason]] = {}
         self.decided: dict[int, int] = {}
@@ -135,6 +139,8 @@ class _Teller:
                 self._count(step.at, sum(len(out.jobs) for out in (*fact.kept_out, *fact.given_up)))
             case f.RoundDecided():
                 self.rounds += 1
+                self.grown += len(fact.growths)
+                self.shrunk += len(fact.shrinks)
                 self._note_shared(fact.refusals, step.at)
                 self._note_shared(fact.claims, step.at)
                 self._count(step.at, _verdicts(fact))
@@ -175,6 +181,8 @@ class _Teller:
             nodes=self.use.nodes(),
             decided=self.decided,
             rounds=self.rounds,
+            grown=self.grown,
+            shrunk=self.shrunk,
             starts=self.starts,
         )
 

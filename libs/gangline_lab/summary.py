@@ -68,6 +68,8 @@ class Summary(Struct, frozen=True):
     verdicts_per_s_most: int
     """In the busiest second."""
     preemptions: int
+    grown: int
+    shrunk: int
 
 
 def summarise(chronicle: Chronicle) -> Summary:
@@ -94,6 +96,8 @@ def summarise(chronicle: Chronicle) -> Summary:
         verdicts_per_s=verdicts / max(1, len(chronicle.decided)),
         verdicts_per_s_most=max(chronicle.decided.values(), default=0),
         preemptions=sum(job.preemptions for job in jobs),
+        grown=chronicle.grown,
+        shrunk=chronicle.shrunk,
     )
 
 

@@ -51,7 +51,8 @@ def summary_lines(summary: Summary) -> list[str]:
         f"Jobs in {summary.jobs_in}, jobs out {summary.jobs_out}{unequal} ({ends}); {summary.rejected} refused",
         f"Utilisation {use or 'no GPUs'} (GPU-time held, first submission to last end)",
         f"Decisions {summary.verdicts} on jobs in {summary.rounds} rounds: {summary.verdicts_per_s:.1f} per second "
-        f"on average, {summary.verdicts_per_s_most} in the busiest second; {summary.preemptions} preemptions",
+        f"on average, {summary.verdicts_per_s_most} in the busiest second",
+        f"Changes to running jobs: {summary.preemptions} preempted, {summary.grown} grown, {summary.shrunk} shrunk",
     ]
     if summary.starts_at_once.jobs:
         at_once = summary.starts_at_once

@@ -6,6 +6,7 @@ import pytest
 from tests.lab.logged import LoggedWorld
 from tests.make import node, spec
 
+from gangline_core.facts import TaskStarted
 from gangline_embedded.demo_chaos import Check, check_promises
 from gangline_embedded.demo_submit import Answers
 from gangline_lab.chronicle import chronicle
@@ -56,7 +57,7 @@ def test_a_job_that_nobody_was_told_of_is_named(world: LoggedWorld, tmp_path: Pa
 
 
 def test_a_task_that_started_twice_is_named_by_whoever_saw_it(world: LoggedWorld, tmp_path: Path) -> None:
-    world.start(world.job(2).id)
+    world.tell("agent.sim", TaskStarted(task=world.tasks(world.job(2).id)[0].id))
     world.finish(world.job(2).id)
     (tmp_path / "starts").write_text("2-1-worker-0 77\n2-1-worker-0 78\n")
     life = tmp_path / "agent" / "ended" / "2-1-worker-0.5" / "life"

@@ -92,7 +92,7 @@ def test_a_task_that_was_started_twice_is_counted_twice() -> None:
     world = LoggedWorld(node("n1", gpus=1))
     job = world.submit(spec(gpus=1))
     world.run(job, "n1")
-    world.start(job)
+    world.tell("agent.sim", f.TaskStarted(task=world.tasks(job)[0].id))
     assert chronicle(world.log).starts == {"1-1-worker-0": 2}
 
 
