@@ -11,6 +11,8 @@ LEFT, RIGHT, TOP, BOTTOM = 56, 12, 12, 34
 NAME_WIDTH = 120
 ROW_HEIGHT = 26
 TICKS = 5
+STEPS = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
+"""Distances between ticks, times a power of ten."""
 
 
 class Line(Struct, frozen=True):
@@ -50,7 +52,7 @@ def nice_top(value: float) -> float:
         return float(TICKS)
     rough = value / TICKS
     step = 10.0 ** floor(log10(rough))
-    return next(step * k * TICKS for k in (1, 2, 2.5, 5, 10) if step * k >= rough * (1 - 1e-9))
+    return next(step * k * TICKS for k in STEPS if step * k >= rough * (1 - 1e-9))
 
 
 def _svg(height: int, body: Sequence[str]) -> str:

@@ -33,7 +33,7 @@ svg{width:100%;height:auto;display:block}.tick{font-size:11px}.name{font-size:12
 .pointer{fill:transparent}.pointer:hover{fill:var(--ink);fill-opacity:.08}.most{fill:var(--line)}.high{fill:var(--pale)}
 .middle{fill:var(--blue)}table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
 td,th{padding:4px 8px;text-align:right;border-bottom:1px solid var(--line);font-weight:400}
-th{color:var(--dim)}td:first-child,th:first-child{text-align:left}.key span{margin-right:14px}
+th{color:var(--dim)}td:first-child,th:first-child{text-align:left;white-space:nowrap}.key span{margin-right:14px}
 .key i{display:inline-block;width:12px;height:10px;border-radius:2px;margin-right:5px}.bad{color:var(--orange)}
 .scroll{overflow-x:auto}.left{text-align:left}td.left,th.left{text-align:left}
 """
