@@ -9,7 +9,7 @@ from gangline_lab.progress import filled
 
 
 @pytest.mark.parametrize(
-    ("value", "top"), [(0, 5), (3, 5), (5, 5), (7, 7.5), (11, 12.5), (99, 100), (536, 600), (0.3, 0.5), (0.012, 0.0125)]
+    ("value", "top"), [(0, 5), (3, 3), (5, 5), (7, 7.5), (11, 12.5), (99, 100), (536, 600), (0.3, 0.3), (0.012, 0.0125)]
 )
 def test_an_axis_ends_at_a_round_number_not_below_the_values(value: float, top: float) -> None:
     assert nice_top(value) == pytest.approx(top)
