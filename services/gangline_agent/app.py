@@ -29,6 +29,7 @@ from gangline_kit.errors import PermanentError, TemporaryError
 from gangline_kit.leader import lead
 from gangline_kit.service import Site
 from gangline_wire.codec import decode
+from gangline_wire.connection import data_folder
 from gangline_wire.streams import LOG, SECRETS
 from gangline_wire.subjects import token
 
@@ -70,7 +71,8 @@ async def _run_simulated(site: Site, config: Config) -> None:
 
 
 async def _run_machine(site: Site, config: Config) -> None:
-    with _only_agent(Path(config.data_dir)) as journal:
+    folder = Path(config.data_dir) if config.data_dir else data_folder() / "agent" / token(config.name)
+    with _only_agent(folder) as journal:
         machine = Machine(
             name=config.name,
             pool=config.pool,

@@ -11,8 +11,8 @@ class Config(Struct, frozen=True, kw_only=True):
     name: str = field(default_factory=lambda: socket.gethostname() or "localhost")
     """Unique in the cluster; also the name of the machine's node."""
     pool: str = "default"
-    data_dir: str = "gangline-agent"
-    """Folder for the journal and output of tasks; one per agent."""
+    data_dir: str = ""
+    """Folder for the journal and output of tasks, one per agent; empty is agent/<name> in the user's data folder."""
     address: str = ""
     """Where other members of a gang reach this machine; empty finds out by the way to the message bus."""
     labels: str = ""
