@@ -20,6 +20,7 @@ HEADER_BYTES_MAX = 16 << 10
 KEEPALIVE_S = 75.0
 BACKLOG = 1024
 DOOR = web.AppKey("door", Door)
+DESK = web.AppKey("desk", Desk)
 
 Ready = Callable[[str], None]
 """Told the address once the gateway listens."""
@@ -55,10 +56,18 @@ def make_app(site: Site, config: Config) -> web.Application:
     door = Door(desk)
     app = web.Application(middlewares=[door.middleware], client_max_size=most("body_bytes"))
     app[DOOR] = door
+    app.on_shutdown.append(_end_streams)
+    app[DESK] = desk
     site.metrics.before_render(lambda: site.metrics.set("gangline_http_requests_in_flight", door.in_flight))
     for route in ROUTES:
         door.routes[app.router.add_route(route.method, route.template, never_called)] = route
     return app
+
+
+async def _end_streams(app: web.Application) -> None:
+    """Streams that would never end by themselves must not hold the gateway's end up; clients take them up again."""
+    for task in tuple(app[DESK].streams):
+        task.cancel()
 
 
 def url(host: str, port: int) -> str:

@@ -1,5 +1,6 @@
 """One HTTP call as the handlers see it: who asks, for what, with which body; and what they answer."""
 
+import asyncio
 from collections.abc import Mapping
 
 import msgspec
@@ -50,8 +51,8 @@ class Desk:
         """The OpenAPI document."""
         self.books: dict[str, tuple[tuple[int, int], Book]] = {}
         """Per pool, the last order and forecast that was made, and for which log sequence and second."""
-        self.streams_open = 0
-        """Event and log streams that are being sent."""
+        self.streams: set[asyncio.Task[object]] = set()
+        """Handlers that send events or logs; they would go on for ever, so the gateway's end cancels them."""
 
     @property
     def state(self) -> State:

@@ -94,13 +94,15 @@ async def stream_slot(call: Call) -> AsyncIterator[None]:
     desk = call.desk
     if not desk.site.bus.is_connected:
         raise ProblemError("unavailable", "The message bus is away.", retry_after_s=2.0)
-    if desk.streams_open >= most("event_streams"):
+    if len(desk.streams) >= most("event_streams"):
         raise ProblemError("too_many", "Too many streams are open (event_streams).", retry_after_s=5.0)
-    desk.streams_open += 1
+    task = asyncio.current_task()
+    assert task is not None, "handlers run in tasks"
+    desk.streams.add(task)
     try:
         yield
     finally:
-        desk.streams_open -= 1
+        desk.streams.discard(task)
 
 
 @asynccontextmanager

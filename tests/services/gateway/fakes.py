@@ -154,9 +154,9 @@ def _matches(pattern: str, subject: str) -> bool:
 
 
 class Setting:
-    """A gateway with its world, its bus, and tokens for everybody."""
+    """A gateway with its world, its bus, and tokens for everybody; a real bus may take the fake's place."""
 
-    def __init__(self, *nodes: Node, config: Config | None = None) -> None:
+    def __init__(self, *nodes: Node, config: Config | None = None, bus: Bus | None = None) -> None:
         groups = [Group(path="t1", heads=("hana",)), Group(path="t1/a"), Group(path="t2")]
         users = [User(name="una", group="t1"), User(name="vic", group="t1"), User(name="tom", group="t2")]
         self.world = World(*nodes, groups=groups, users=users)
@@ -167,7 +167,7 @@ class Setting:
         self.site = Site(
             name="gateway",
             instance="gateway-1",
-            bus=cast("Bus", self.bus),
+            bus=bus or cast("Bus", self.bus),
             follower=cast("Follower", self.follower),
             clock=self.clock,
             ids=CountedIds(),

@@ -5,14 +5,16 @@ from typing import Any
 
 import msgspec
 import pytest
-from aiohttp import ClientResponse
+from aiohttp import ClientError, ClientResponse
 from tests.make import spec
 from tests.services.gateway.conftest import Visitor
 
 from gangline_core.ids import JobId
 from gangline_gateway import output as gateway_output
+from gangline_gateway.app import DESK
 from gangline_gateway.logs import TAIL_BYTES_MAX, LastLines
 from gangline_wire import output, subjects
+from gangline_wire.limits import LIMITS, Limit
 from gangline_wire.requests import EventLine
 
 
@@ -64,6 +66,28 @@ async def test_events_of_others_are_not_sent(visitor: Visitor) -> None:
     put_event(visitor, "4-0")
     assert await read_events(response, 1) == ["4-0"]
     response.close()
+
+
+async def test_open_streams_do_not_hold_up_the_gateways_end(visitor: Visitor) -> None:
+    response = await visitor.call("una", "GET", "/v1/events")
+    job = running(visitor)
+    logs = await visitor.call("una", "GET", f"/v1/jobs/{job}/logs?follow=true")
+    async with asyncio.timeout(2):
+        await visitor.setting.app.shutdown()
+        for stream in (response, logs):
+            with pytest.raises((ClientError, ConnectionError)):
+                await stream.content.read()
+    assert not visitor.setting.app[DESK].streams
+
+
+async def test_only_so_many_streams_are_open_at_once(visitor: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(LIMITS, "event_streams", Limit(2, "streams"))
+    open_streams = [await visitor.call("una", "GET", "/v1/events") for _ in range(2)]
+    response = await visitor.call("una", "GET", "/v1/events")
+    assert response.status == 429
+    assert response.headers["Retry-After"]
+    for stream in open_streams:
+        stream.close()
 
 
 async def test_events_are_filtered_by_job_and_group(visitor: Visitor) -> None:
