@@ -21,7 +21,7 @@ def redecide(state: State, lane: str, facts: tuple[Fact, ...], at: int) -> tuple
     if decide is None:
         return None
     # A new leader's first message carries no decision, and none may be mixed with it.
-    if all(isinstance(fact, LeadershipTaken) for fact in facts):
+    if facts and all(isinstance(fact, LeadershipTaken) for fact in facts):
         return facts
     return decide(state, pool, facts, at)
 
