@@ -38,7 +38,7 @@ HANDOVERS = (
     Handover("up", "start the platform on this machine; Ctrl-C stops it", "gangline_embedded", ("up",)),
     Handover("demo", "see the platform work on a simulated cluster, then stop", "gangline_embedded", ("demo",)),
     Handover("agent", "join this machine to a running platform", "gangline_agent"),
-    Handover("lab", "simulate, replay and compare policies on traces and archives", "gangline_lab"),
+    Handover("lab", "replay, verify and report on the log of a platform", "gangline_lab"),
 )
 
 VERBS = (
