@@ -110,7 +110,7 @@ KEPT_OUT = f.KeptOut(reason=REASON, jobs=(JOB,))
 FACTS: tuple[f.Fact, ...] = (
     f.LeadershipTaken(holder="admission-1"),
     f.JobAdmitted(job=JOB, spec=SPEC, submit_id="ada:k1", by="ada", trace="00-" + "1" * 32 + "-" + "2" * 16 + "-01"),
-    f.JobRejected(spec=SPEC, submit_id="ada:k1", by="ada", reason=REASON),
+    f.JobRejected(spec=SPEC, submit_id="ada:k1", by="ada", reason=REASON, of=3),
     f.CancelRequested(job=JOB, by="ada", why="wrong data"),
     f.HoldSet(job=JOB, held=True, by="ada"),
     f.GroupSet(group=GROUP, by="root", why="more"),
