@@ -100,13 +100,22 @@ class Recorder:
             window = [await self.feed.get()]
             while not self.feed.empty() and len(window) < WINDOW_MAX:
                 window.append(self.feed.get_nowait())
-            while True:
-                try:
-                    await asyncio.gather(*(self._publish_one(event) for event in window))
-                    self.site.metrics.count("gangline_events_published_total", len(window))
-                    break
-                except TemporaryError as error:
-                    await self.site.clock.sleep(error.retry_after_s)
+            while window:
+                window = await self._unpublished(window)
+
+    async def _unpublished(self, window: list[EventLine]) -> list[EventLine]:
+        """Publish a window at once; gives what the feed did not take, after the pause it asked for."""
+        # Outcomes are collected, because a gather that ends with an error would swallow a cancellation.
+        outcomes = await asyncio.gather(*(self._publish_one(event) for event in window), return_exceptions=True)
+        refused = [error for error in outcomes if isinstance(error, TemporaryError)]
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException) and not isinstance(outcome, TemporaryError):
+                raise outcome
+        self.site.metrics.count("gangline_events_published_total", len(window) - len(refused))
+        if not refused:
+            return []
+        await self.site.clock.sleep(refused[0].retry_after_s)
+        return [event for event, outcome in zip(window, outcomes, strict=True) if isinstance(outcome, TemporaryError)]
 
     async def _publish_one(self, event: EventLine) -> None:
         subject = subjects.event(event.group, job=event.job, name=event.event)
