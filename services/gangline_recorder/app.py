@@ -134,7 +134,10 @@ class Recorder:
         self.since_snapshot = 0
         data = encode_snapshot(self.state)
         await asyncio.to_thread(_write_whole, self.folder / SNAPSHOT_NAME, data)
-        await self.site.follower.snapshot()
+        try:
+            await self.site.follower.snapshot()
+        except TemporaryError as error:
+            log.warning("no snapshot for others this time: %s", error)
 
     async def answer(self, data: bytes, headers: dict[str, str]) -> bytes:
         """Tell a job's story from the public feed."""
