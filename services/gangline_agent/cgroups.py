@@ -25,7 +25,7 @@ class Cgroups:
         path = self._path(task)
         try:
             if path is not None:
-                path.mkdir(exist_ok=True)
+                path.mkdir(parents=True, exist_ok=True)
         except OSError:
             return None
         return path
@@ -46,6 +46,14 @@ class Cgroups:
                 path.rmdir()
         except OSError:
             return  # Not there, or something is in it: then it is looked at again.
+
+    def close(self) -> None:
+        """Leave nothing behind when no task is left."""
+        try:
+            if self.root is not None:
+                self.root.rmdir()
+        except OSError:
+            return  # Tasks run on in it, and the next agent of the name uses it.
 
     def _path(self, task: TaskId) -> Path | None:
         return None if self.root is None else self.root / token(task)

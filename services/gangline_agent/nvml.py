@@ -5,6 +5,7 @@ A value the driver does not give is absent, never zero. One GPU or one field tha
 
 import logging
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pynvml  # type: ignore[import-untyped]  # the binding has no type hints
@@ -16,6 +17,7 @@ from gangline_wire.requests import GpuSample
 log = logging.getLogger(__name__)
 
 MIB = 1 << 20
+PCI_DEVICES = Path("/sys/bus/pci/devices")
 
 
 class Reading(Struct, frozen=True):
@@ -31,9 +33,10 @@ class Reading(Struct, frozen=True):
 class Nvml:
     """Reads the library; starts it when it is not started, so that it recovers without a restart of ours."""
 
-    def __init__(self, library: Any = pynvml) -> None:  # the binding is untyped
+    def __init__(self, library: Any = pynvml, *, pci_devices: Path = PCI_DEVICES) -> None:  # the binding is untyped
         """`library` has the functions of pynvml."""
         self._nvml = library
+        self._pci_devices = pci_devices
         self._is_started = False
         self._warned: set[str] = set()
         self._descriptions: dict[str, Gpu] = {}
@@ -144,13 +147,17 @@ class Nvml:
         return bool(self._try("NVLink status", status, quiet=True) == nvml.NVML_P2P_STATUS_OK)
 
     def _socket(self, index: int) -> int:
-        nvml = self._nvml
-        node = self._try(
-            "NUMA node",
-            lambda: nvml.nvmlDeviceGetNumaNodeId(nvml.nvmlDeviceGetHandleByIndex(index)),
+        """CPU socket (NUMA node) by the kernel's list of devices; NVML itself tells only where GPU memory is."""
+        pci = self._try(
+            "PCI address",
+            lambda: self._nvml.nvmlDeviceGetPciInfo(self._nvml.nvmlDeviceGetHandleByIndex(index)),
             quiet=True,
         )
-        return node if isinstance(node, int) and node >= 0 else 0
+        try:
+            name = f"{pci.domain:04x}:{pci.bus:02x}:{pci.device:02x}.0"
+            return max(0, int((self._pci_devices / name / "numa_node").read_text()))
+        except (AttributeError, TypeError, ValueError, OSError):
+            return 0
 
     # --- values that may be absent ------------------------------------------------------------------------
 

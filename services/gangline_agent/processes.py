@@ -168,6 +168,7 @@ class ProcessRunner:
             loop.remove_reader(wake)
             os.close(wake)
             self.nursery.close()
+            self.cgroups.close()
 
     # --- starting -----------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from gangline_agent.runner import Order
 from gangline_core.ids import TaskId
 
 PLACE = Place(folder="/data/t", notice_file="/data/t/notice.json", devices=("5", "6"))
-AGENT = {"PATH": "/bin", "HOME": "/home/ada", "GANGLINE_TOKEN": "secret", "AWS_SECRET_ACCESS_KEY": "secret"}
+AGENT = {"PATH": "/bin", "HOME": "/u/ada", "GANGLINE_TOKEN": "secret", "AWS_SECRET_ACCESS_KEY": "secret"}
 
 
 def gang(*, env: Mapping[str, str] | None = None, elastic: bool = False) -> list[Order]:
@@ -92,7 +92,7 @@ def test_gangline_says_who_and_where_the_task_is() -> None:
 
 def test_nothing_of_the_agents_own_environment_leaks_but_a_few_harmless_names() -> None:
     values = built(gang()[1]).values
-    assert (values["PATH"], values["HOME"]) == ("/bin", "/home/ada")
+    assert (values["PATH"], values["HOME"]) == ("/bin", "/u/ada")
     assert "secret" not in values.values()
 
 

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -55,10 +56,9 @@ class Driver:
             "DeviceGetPowerUsage": 249_500,
             "DeviceGetUtilizationRates": Shape(gpu=55),
             "DeviceGetTemperature": 40,
-            "DeviceGetPciInfo": None,
+            "DeviceGetPciInfo": lambda gpu: Shape(domain=0, bus=0x3A + gpu, device=0),
             "DeviceGetMigMode": FakeError("Not Supported"),
             "DeviceGetP2PStatus": lambda first, second, cap: 0 if first // 4 == second // 4 else 5,
-            "DeviceGetNumaNodeId": lambda gpu: gpu // 4,
         } | answers
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
@@ -113,7 +113,7 @@ def test_a_missing_field_is_warned_of_once_not_every_second(caplog: pytest.LogCa
 
 
 def test_a_lost_gpu_is_a_problem_of_that_gpu_only() -> None:
-    reading = Nvml(Driver(DeviceGetPciInfo=on_third(LostError("GPU is lost"), None))).read()
+    reading = Nvml(Driver(DeviceGetPciInfo=on_third(LostError("GPU is lost"), Shape(domain=0, bus=1, device=0)))).read()
     assert [sample.problem for sample in reading.samples] == ["", "", "GPU is lost", "", "", "", "", ""]
 
 
@@ -140,10 +140,17 @@ def test_a_driver_that_cannot_start_is_a_problem_and_recovers_without_a_restart(
     assert nvml.read().problem == ""
 
 
-def test_links_and_sockets_are_read_off_the_driver() -> None:
-    gpus = Nvml(Driver()).read().gpus
+def test_links_and_sockets_are_read_off_the_machine(tmp_path: Path) -> None:
+    for gpu in range(8):
+        (tmp_path / f"0000:{0x3A + gpu:02x}:00.0").mkdir()
+        (tmp_path / f"0000:{0x3A + gpu:02x}:00.0" / "numa_node").write_text(f"{gpu // 4}\n")
+    gpus = Nvml(Driver(), pci_devices=tmp_path).read().gpus
     assert [gpu.island for gpu in gpus] == [0, 0, 0, 0, 1, 1, 1, 1]
     assert [gpu.socket for gpu in gpus] == [0, 0, 0, 0, 1, 1, 1, 1]
+
+
+def test_a_machine_that_does_not_tell_its_sockets_has_one(tmp_path: Path) -> None:
+    assert {gpu.socket for gpu in Nvml(Driver(), pci_devices=tmp_path).read().gpus} == {0}
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from tests.services.agent.rig import SMALL, an_order, rig
 
-from gangline_agent import launch, proc
+from gangline_agent import cgroups, launch, proc
 from gangline_agent.runner import Phase
 from gangline_core.facts import ExitCause
+from gangline_core.ids import TaskId
 
 
 def sh(script: str) -> tuple[str, ...]:
@@ -258,6 +259,32 @@ async def test_a_task_whose_supervisor_was_killed_is_lost_and_nothing_of_it_runs
         local = await made.phase(order, Phase.EMPTY)
         assert local.cause == ExitCause.PROCESS_LOST
         assert not set(members) & set(proc.everything())
+
+
+def a_cgroup(name: str) -> Path | None:
+    """A cgroup we may make others in, or None on this machine."""
+    home = cgroups.own()
+    made = cgroups.Cgroups(name, home=home)
+    return home if made.root is not None and made.make(TaskId("try")) is not None else None
+
+
+async def test_even_a_process_that_left_group_session_parent_and_environment_is_found_by_its_cgroup(
+    tmp_path: Path,
+) -> None:
+    home = a_cgroup("rig")
+    if home is None:
+        pytest.skip("no cgroup of version 2 may be made on this machine")
+    order = an_order(*sh("(setsid env -i sh -c 'echo stray $$; exec sleep 1000' &); sleep 0.3; echo ready; sleep 1000"))
+    async with rig(tmp_path, cgroup=home) as made:
+        made.runner.start(order)
+        await made.heard(order, "ready")
+        stray = int(made.output(order).split()[1])
+        assert stray in made.runner.cgroups.pids(order.task.id)
+        os.kill(made.runner.lives[order.task.id].life.pid, signal.SIGKILL)
+        await made.phase(order, Phase.EMPTY)
+        assert proc.read(stray) is None
+        made.runner.forget(order.task.id)
+        assert made.runner.cgroups.pids(order.task.id) == []
 
 
 async def test_a_stop_that_an_earlier_agent_began_is_not_begun_again(tmp_path: Path) -> None:
