@@ -109,9 +109,11 @@ class Door:
     async def _judge_for_ever(self, lane: Lane) -> None:
         while True:
             batch = await self._gather()
-            verdicts = self._judge(batch)
+            # The time written into the message is the time judged at: a replay judges with the one it reads.
+            now = self.site.now_ms()
+            verdicts = self._judge(batch, now)
             try:
-                seq = await self._store(lane, verdicts)
+                seq = await self._store(lane, verdicts, now)
             except (TemporaryError, StreamFullError) as error:
                 log.warning("could not append", extra={"error": str(error)})
                 for pending in batch:
@@ -136,17 +138,16 @@ class Door:
             size += pending.size
         return batch
 
-    def _judge(self, batch: Sequence[Pending]) -> list[Verdict]:
+    def _judge(self, batch: Sequence[Pending], now: int) -> list[Verdict]:
         """Later requests of a batch see what earlier ones changed, through the draft."""
         draft = Draft()
-        now = self.site.now_ms()
         return [judge(self.site.follower.state, draft, pending.request, now) for pending in batch]
 
-    async def _store(self, lane: Lane, verdicts: Sequence[Verdict]) -> int:
+    async def _store(self, lane: Lane, verdicts: Sequence[Verdict], now: int) -> int:
         facts: list[Fact] = [fact for verdict in verdicts for fact in verdict.facts]
         if not facts:
             return 0
-        seq_seen, now = self.site.follower.state.kept.seq, self.site.now_ms()
+        seq_seen = self.site.follower.state.kept.seq
         for verdict in verdicts:
             for job, values in verdict.secrets.items():
                 await self.secrets.put(str(job), encode(values))
