@@ -9,7 +9,7 @@ LEVELS_INSIDE_NODE = ("nvlink", "socket", "node")
 """Topology levels that end at the node, smallest first; levels above come from the pool."""
 
 
-class Gpu(Struct, frozen=True, omit_defaults=True):
+class Gpu(Struct, frozen=True, omit_defaults=True, gc=False):
     """One GPU of a node."""
 
     index: int
@@ -24,14 +24,14 @@ class Gpu(Struct, frozen=True, omit_defaults=True):
     problem: str = ""
 
 
-class Taint(Struct, frozen=True, omit_defaults=True):
+class Taint(Struct, frozen=True, omit_defaults=True, gc=False):
     """A mark that keeps jobs away which do not tolerate it."""
 
     key: str
     value: str = ""
 
 
-class Node(Struct, frozen=True, omit_defaults=True):
+class Node(Struct, frozen=True, omit_defaults=True, gc=False):
     """One machine as its agent described it, with what administrators and telemetry added."""
 
     id: NodeId
@@ -69,7 +69,7 @@ def gpu_span(node: Node) -> int:
     return max((gpu.index for gpu in node.gpus), default=-1) + 1
 
 
-class Pool(Struct, frozen=True, omit_defaults=True):
+class Pool(Struct, frozen=True, omit_defaults=True, gc=False):
     """A logical domain of nodes with its own queue and placement leader."""
 
     name: str
@@ -81,7 +81,7 @@ class Pool(Struct, frozen=True, omit_defaults=True):
     """Administrator-named topology levels above the node, smallest first: level -> node label that names the domain."""
 
 
-class Policy(Struct, frozen=True, omit_defaults=True):
+class Policy(Struct, frozen=True, omit_defaults=True, gc=False):
     """How one pool orders, places and preempts; everything here may be changed while jobs run."""
 
     ordering: str = "weighted"

@@ -12,7 +12,7 @@ from gangline_core.reasons import Reason
 from gangline_core.spec import JobSpec
 
 
-class FactBase(Struct, frozen=True, omit_defaults=True, tag_field="fact"):
+class FactBase(Struct, frozen=True, omit_defaults=True, tag_field="fact", gc=False):
     """What all facts share: they are values, and their type's name is written beside them."""
 
 
@@ -115,7 +115,7 @@ class TokenRevoked(FactBase, frozen=True, tag=True):
     by: str
 
 
-class Candidate(Struct, frozen=True, array_like=True):
+class Candidate(Struct, frozen=True, array_like=True, gc=False):
     """One job of a round, in order: its score and each term of it, in millionths."""
 
     job: JobId
@@ -123,7 +123,7 @@ class Candidate(Struct, frozen=True, array_like=True):
     terms: tuple[int, ...] = ()
 
 
-class KeptOut(Struct, frozen=True, omit_defaults=True):
+class KeptOut(Struct, frozen=True, omit_defaults=True, gc=False):
     """Jobs that did not enter the round, with the reason they share."""
 
     reason: Reason
@@ -146,7 +146,7 @@ class RoundOpened(FactBase, frozen=True, tag=True):
     policy_version: int = 0
 
 
-class TaskPlacement(Struct, frozen=True, omit_defaults=True):
+class TaskPlacement(Struct, frozen=True, omit_defaults=True, gc=False):
     """Where one member goes and what it holds there."""
 
     role: str
@@ -158,7 +158,7 @@ class TaskPlacement(Struct, frozen=True, omit_defaults=True):
     devices: dict[str, int] = {}
 
 
-class Placement(Struct, frozen=True, omit_defaults=True):
+class Placement(Struct, frozen=True, omit_defaults=True, gc=False):
     """A whole gang's places in rank order: member k of the tuple has rank k."""
 
     job: JobId
@@ -171,7 +171,7 @@ class Placement(Struct, frozen=True, omit_defaults=True):
     backfilled: bool = False
 
 
-class Growth(Struct, frozen=True, omit_defaults=True):
+class Growth(Struct, frozen=True, omit_defaults=True, gc=False):
     """Further members of a running elastic job; their ranks follow the existing ones."""
 
     job: JobId
@@ -179,14 +179,14 @@ class Growth(Struct, frozen=True, omit_defaults=True):
     tasks: tuple[TaskPlacement, ...]
 
 
-class Refusal(Struct, frozen=True, omit_defaults=True):
+class Refusal(Struct, frozen=True, omit_defaults=True, gc=False):
     """Candidates that could not be placed, with the reason they share."""
 
     reason: Reason
     jobs: tuple[JobId, ...]
 
 
-class Eviction(Struct, frozen=True, omit_defaults=True):
+class Eviction(Struct, frozen=True, omit_defaults=True, gc=False):
     """A whole victim, the job it makes room for, and the rule that allows it."""
 
     job: JobId
@@ -196,7 +196,7 @@ class Eviction(Struct, frozen=True, omit_defaults=True):
     """Run time thrown away, times nothing: the victim's age in this run."""
 
 
-class Shrink(Struct, frozen=True, omit_defaults=True):
+class Shrink(Struct, frozen=True, omit_defaults=True, gc=False):
     """Members an elastic job gives up, and the job they make room for."""
 
     job: JobId
@@ -204,7 +204,7 @@ class Shrink(Struct, frozen=True, omit_defaults=True):
     beneficiary: JobId
 
 
-class Claim(Struct, frozen=True, omit_defaults=True):
+class Claim(Struct, frozen=True, omit_defaults=True, gc=False):
     """Exact room kept for a job while its victims stop; nobody else may take it."""
 
     job: JobId
@@ -214,7 +214,7 @@ class Claim(Struct, frozen=True, omit_defaults=True):
     made_ms: int
 
 
-class Reservation(Struct, frozen=True, omit_defaults=True):
+class Reservation(Struct, frozen=True, omit_defaults=True, gc=False):
     """Dated room for the oldest job that cannot start: it fits on these nodes from `start_ms` on."""
 
     job: JobId

@@ -35,7 +35,7 @@ from gangline_core.state import SUBMITS_KEPT, OpenRound, PoolState, State, count
 from gangline_core.step import Step
 
 
-class Message(Struct, frozen=True):
+class Message(Struct, frozen=True, gc=False):
     """One message of the log as the fold sees it."""
 
     seq: int

@@ -10,7 +10,7 @@ ROOT = ""
 """Path of the tree's root, which holds everything."""
 
 
-class Group(Struct, frozen=True, omit_defaults=True):
+class Group(Struct, frozen=True, omit_defaults=True, gc=False):
     """One node of the tree; "research/vision" is a child of "research"."""
 
     path: str
@@ -33,7 +33,7 @@ class Group(Struct, frozen=True, omit_defaults=True):
     version: int = 0
 
 
-class User(Struct, frozen=True, omit_defaults=True):
+class User(Struct, frozen=True, omit_defaults=True, gc=False):
     """A leaf of the tree: one user in one group."""
 
     name: str
@@ -45,7 +45,7 @@ class User(Struct, frozen=True, omit_defaults=True):
     version: int = 0
 
 
-class Token(Struct, frozen=True, omit_defaults=True):
+class Token(Struct, frozen=True, omit_defaults=True, gc=False):
     """A bearer token, known only by its hash."""
 
     digest: str

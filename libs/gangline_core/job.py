@@ -158,7 +158,7 @@ def move(state: JobState, event: Move) -> JobState:
         raise IllegalMoveError(f"a job that is {state} cannot {event}") from None
 
 
-class Job(Struct, frozen=True, omit_defaults=True):
+class Job(Struct, frozen=True, omit_defaults=True, gc=False):
     """One job as the fold knows it."""
 
     id: JobId
@@ -202,7 +202,7 @@ class TaskState(StrEnum):
     """Its node was lost; it keeps the node's room until the node reports, but is no longer the job's."""
 
 
-class GpuShare(Struct, frozen=True, omit_defaults=True):
+class GpuShare(Struct, frozen=True, omit_defaults=True, gc=False):
     """A part of one GPU of a node: index, thousandths, and memory."""
 
     index: int
@@ -210,7 +210,7 @@ class GpuShare(Struct, frozen=True, omit_defaults=True):
     memory_mib: int
 
 
-class Task(Struct, frozen=True, omit_defaults=True):
+class Task(Struct, frozen=True, omit_defaults=True, gc=False):
     """One member of a gang on one node: an allocation. It holds its room until the agent saw it empty."""
 
     id: TaskId

@@ -62,7 +62,7 @@ class ReasonCode(StrEnum):
     RETRYING = "Retrying"
 
 
-class Reason(Struct, frozen=True, omit_defaults=True):
+class Reason(Struct, frozen=True, omit_defaults=True, gc=False):
     """A code and its numbers; `sentence` makes it readable."""
 
     code: ReasonCode

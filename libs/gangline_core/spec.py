@@ -23,7 +23,7 @@ class ServiceClass(StrEnum):
     """Runs on what nobody needs; first victim, never evicts anybody, ignored by guarantees."""
 
 
-class Resources(Struct, frozen=True, omit_defaults=True):
+class Resources(Struct, frozen=True, omit_defaults=True, gc=False):
     """What one task of a role needs on one node.
 
     `gpu_milli` is a multiple of 1000 (whole GPUs) or 1..999 (a share of one GPU). With `gpu_milli` 0 and
@@ -56,7 +56,7 @@ class Resources(Struct, frozen=True, omit_defaults=True):
         return self.gpu_milli > 0 or self.gpu_memory_mib > 0
 
 
-class Role(Struct, frozen=True, omit_defaults=True):
+class Role(Struct, frozen=True, omit_defaults=True, gc=False):
     """A set of equal tasks: `count` wanted at start, at least `min_count`, at most `max_count` when elastic."""
 
     name: str
@@ -80,28 +80,28 @@ class Role(Struct, frozen=True, omit_defaults=True):
         return self.min_count <= size <= self.max_count and (not self.sizes or size in self.sizes)
 
 
-class TopologyWish(Struct, frozen=True, omit_defaults=True):
+class TopologyWish(Struct, frozen=True, omit_defaults=True, gc=False):
     """How close together the gang must and should be: names of levels, such as "nvlink", "node" or "rack"."""
 
     required: str = ""
     preferred: str = ""
 
 
-class Toleration(Struct, frozen=True, omit_defaults=True):
+class Toleration(Struct, frozen=True, omit_defaults=True, gc=False):
     """A taint the job accepts: the same key, and the same value unless the value is empty."""
 
     key: str
     value: str = ""
 
 
-class Dependency(Struct, frozen=True, omit_defaults=True):
+class Dependency(Struct, frozen=True, omit_defaults=True, gc=False):
     """Another job that must have ended first; `any_outcome` also accepts failure."""
 
     job: int
     any_outcome: bool = False
 
 
-class JobSpec(Struct, frozen=True, omit_defaults=True):
+class JobSpec(Struct, frozen=True, omit_defaults=True, gc=False):
     """One job as asked for; all of its roles start together (a gang) or none does."""
 
     name: str

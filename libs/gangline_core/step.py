@@ -6,7 +6,7 @@ from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.job import JobState
 
 
-class JobMoved(Struct, frozen=True):
+class JobMoved(Struct, frozen=True, gc=False):
     """A job went from one state to another; `before` is None for a new job."""
 
     job: JobId
