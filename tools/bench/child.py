@@ -1,6 +1,7 @@
 """Runs a part of a benchmark in a process of its own, so that its work does not count as the client's."""
 
 import asyncio
+import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -40,7 +41,10 @@ def say_ready(facts: dict[str, str]) -> None:
 
 
 async def until_parent_leaves() -> None:
-    """Called by the child: wait until the parent closes our standard input."""
+    """Called by the child: wait until the parent closes our standard input, or somebody asks us to end."""
+    loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
-    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, reader.feed_eof)
     await reader.read()
