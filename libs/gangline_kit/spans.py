@@ -23,6 +23,7 @@ SEND_EVERY_S = 1.0
 EXPORT_S_MAX = 2.0
 CLOSE_S_MAX = 1.0
 """How long the exit waits for the last spans."""
+NANOS_PER_MS = 1_000_000
 COMPLAIN_EVERY = 60
 """Failed exports per line of the log."""
 
@@ -51,6 +52,12 @@ class Recorder:
         context = self._propagator.extract({"traceparent": parent}) if parent else None
         with self._tracer.start_as_current_span(name, context=context, attributes=attributes) as span:
             yield traceparent(span)
+
+    def phase(self, name: str, parent: str, *, start_ms: int, end_ms: int, attributes: dict[str, str | int]) -> None:
+        """See Tracing.phase."""
+        context = self._propagator.extract({"traceparent": parent})
+        span = self._tracer.start_span(name, context, attributes=attributes, start_time=start_ms * NANOS_PER_MS)
+        span.end(max(start_ms, end_ms) * NANOS_PER_MS)
 
 
 class SpanPump(SpanProcessor):

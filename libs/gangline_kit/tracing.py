@@ -44,6 +44,11 @@ class Tracing:
         with self._recorder.span(name, parent, attributes) as context:
             yield context
 
+    def phase(self, name: str, parent: str, *, start_ms: int, end_ms: int, **attributes: str | int) -> None:
+        """A span of something that is already over, such as a wait, in a job's own trace; nothing without `parent`."""
+        if self._recorder is not None and parent:
+            self._recorder.phase(name, parent, start_ms=start_ms, end_ms=end_ms, attributes=attributes)
+
     def close(self) -> None:
         """Send what is left, for a moment only: a dead collector cannot hold the exit up. Call it off the loop."""
         if self._recorder is not None:

@@ -119,9 +119,16 @@ class Door:
                 for pending in batch:
                     _answer(pending, Unavailable(retry_after_s=1.0, message=str(error)))
                 continue
+            self._trace(batch, now)
             for pending, verdict in zip(batch, verdicts, strict=True):
                 _answer(pending, _with_seq(verdict.reply, seq))
                 self._count(verdict)
+
+    def _trace(self, batch: Sequence[Pending], began_ms: int) -> None:
+        """Judging and storing, in the trace of each submit."""
+        for pending in batch:
+            if isinstance(pending.request, SubmitJobs):
+                self.site.tracing.phase("admit", pending.request.trace, start_ms=began_ms, end_ms=self.site.now_ms())
 
     async def _gather(self) -> list[Pending]:
         batch = [await self.pending.get()]

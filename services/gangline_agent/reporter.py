@@ -3,6 +3,7 @@
 import asyncio
 import logging
 
+from gangline_agent import traces
 from gangline_agent.config import Config
 from gangline_agent.nodes import Nodes
 from gangline_agent.orders import orders
@@ -106,9 +107,11 @@ class Reporter:
             self.wake.clear()
             facts = self._decide()
             if facts:
+                ended = traces.ending(self.state, facts) if self.site.tracing.is_on else []
                 await lane.append(facts, at=self.site.now_ms(), trace=self._trace(facts))
                 self.appended_s = self.site.clock.monotonic_s()
                 self._count(facts)
+                traces.tell(self.site.tracing, self.state, facts, ended, at=self.site.now_ms())
             if self.look_at:
                 self.wake.set()
 

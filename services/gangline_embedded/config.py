@@ -47,4 +47,6 @@ class PlatformConfig(Struct, frozen=True, kw_only=True):
     speed: float = 1.0
     """How much faster than real time simulated tasks run."""
     user: str = field(default_factory=_user)
+    otlp_endpoint: str = ""
+    """Base URL of an OTLP/HTTP collector for traces; empty sends none."""
     log_level: str = "warning"

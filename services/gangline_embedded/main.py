@@ -54,6 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--nats-host", default="127.0.0.1", help="address of the private server; agents elsewhere need it")
     up.add_argument("--nats-port", type=int, default=-1, help="port of the private server (default: a free one)")
     up.add_argument("--no-sync", action="store_true", help="faster, but a power loss may lose the last two minutes")
+    up.add_argument("--otlp", default="", metavar="URL", help="send traces to this OTLP/HTTP collector")
     up.add_argument("--log-level", default="warning", choices=["debug", "info", "warning", "error"])
     verbs.add_parser("demo", help="see the platform at work", add_help=False)
     return parser
@@ -98,6 +99,7 @@ def _config(options: argparse.Namespace) -> PlatformConfig:
         local_node=not options.simulate,
         simulate=options.simulate,
         speed=options.speed,
+        otlp_endpoint=options.otlp,
         log_level=options.log_level,
     )
     return replace(config, local_name=options.name) if options.name else config

@@ -193,6 +193,7 @@ class Platform:
             nats_password=self._password(PLATFORM_USER) if private else self.config.nats_password,
             instance=instance,
             parent_pid=os.getpid() if self.config.processes else 0,
+            otlp_endpoint=self.config.otlp_endpoint,
             log_level=self.config.log_level,
         )
 

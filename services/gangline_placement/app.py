@@ -57,6 +57,12 @@ class Decider:
         decided = cycle.decide_round(state, self.pool, opened.at)
         took_s = self.site.clock.monotonic_s() - began_s
         await lane.append((decided,), at=opened.at)
+        for placement in decided.placements:
+            job = state.job(placement.job)
+            trace = job.trace if job is not None else ""
+            self.site.tracing.phase(
+                "place", trace, start_ms=opened.at, end_ms=self.site.now_ms(), job=placement.job, level=placement.level
+            )
         metrics = self.site.metrics
         metrics.count("gangline_rounds_total", pool=self.pool)
         metrics.observe("gangline_decision_duration_seconds", took_s, pool=self.pool, step="place")

@@ -5,6 +5,7 @@ import contextlib
 
 from gangline_core import cycle
 from gangline_core.fold import Message
+from gangline_core.job import JobState
 from gangline_core.step import Step
 from gangline_core.wake import next_wake_ms
 from gangline_kit.lane import Lane
@@ -50,6 +51,10 @@ class Opener:
 
     def note(self, message: Message, step: Step) -> None:
         """Remember that a message may matter to the next round."""
+        for moved in step.moves:
+            job = self.site.follower.state.job(moved.job)
+            if moved.after == JobState.STARTING and job is not None and job.spec.pool == self.pool:
+                self.site.tracing.phase("wait", job.trace, start_ms=job.queued_ms, end_ms=step.at, job=job.id)
         if self.pool in step.decided:
             self.round_took_s = self.site.clock.monotonic_s() - self.opened_s
             self.wake.set()

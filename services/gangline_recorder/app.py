@@ -9,7 +9,9 @@ import logging
 from pathlib import Path
 
 from gangline_core.fold import apply
+from gangline_core.job import ENDS, JobState
 from gangline_core.state import State, decode_snapshot, encode_snapshot
+from gangline_core.step import Step
 from gangline_kit.errors import TemporaryError
 from gangline_kit.service import Site
 from gangline_recorder.archive import Archive, lines
@@ -88,11 +90,23 @@ class Recorder:
             self.archive.flush()
             for alarm in step.alarms:
                 log.error("an event did not belong", extra={"alarm": alarm})
+            self._trace(step)
             for event in public_events(self.state, entry, step):
                 await self.feed.put(event)
             self.site.metrics.count("gangline_archive_messages_total")
             self.site.metrics.count("gangline_archive_bytes_total", len(stored.data))
             await self._maybe_snapshot()
+
+    def _trace(self, step: Step) -> None:
+        """Phases of jobs that are over now, in each job's own trace."""
+        for moved in step.moves:
+            job = self.state.job(moved.job)
+            if job is None or not job.trace:
+                continue
+            if moved.after in ENDS:
+                self.site.tracing.phase("job", job.trace, start_ms=job.submitted_ms, end_ms=step.at, job=job.id)
+            if moved.after == JobState.STOPPING and job.started_ms:
+                self.site.tracing.phase("run", job.trace, start_ms=job.started_ms, end_ms=step.at, job=job.id)
 
     async def _publish(self) -> None:
         """Publish in windows, keyed by event id: a repeat inside the duplicate window is dropped by the stream."""
