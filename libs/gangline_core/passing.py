@@ -31,18 +31,24 @@ def may_push_away(table: Table, reserved: Job, job: Job) -> bool:
         return False
     if job.spec.service_class == ServiceClass.OPPORTUNISTIC:
         return reserved.spec.service_class != ServiceClass.OPPORTUNISTIC
-    return table.has_guarantees and job.spec.group != reserved.spec.group and _is_promised(table, reserved)
+    promised = promises(table, reserved)
+    asked = {dimension.lower(): amount for dimension, amount in table.seating.least(reserved).amounts.items()}
+    return (
+        bool(promised)
+        and all(asked[dimension] <= amount for dimension, (_, amount) in promised.items())
+        and not {path for path, _ in promised.values()} & set(ancestors(job.spec.group))
+    )
 
 
-def _is_promised(table: Table, job: Job) -> bool:
-    """True when the job alone fits every guarantee above it, and there is one."""
-    groups = table.state.kept.groups
-    amounts = {dimension.lower(): amount for dimension, amount in table.seating.least(job).amounts.items()}
-    promises = [
-        (dimension.lower(), promised)
-        for path in ancestors(job.spec.group)
-        if path in groups
-        for dimension, promised in groups[path].guaranteed.items()
-        if amounts.get(dimension.lower())
-    ]
-    return bool(promises) and all(amounts[dimension] <= promised for dimension, promised in promises)
+def promises(table: Table, job: Job) -> dict[str, tuple[str, int]]:
+    """Per dimension that the job asks for: the nearest group above it that is guaranteed any, and how much."""
+    found: dict[str, tuple[str, int]] = {}
+    if not table.has_guarantees:
+        return found
+    wanted = {dimension.lower() for dimension in table.seating.least(job).amounts}
+    for path in ancestors(job.spec.group):
+        group = table.state.kept.groups.get(path)
+        for dimension, promised in group.guaranteed.items() if group is not None else ():
+            if dimension.lower() in wanted:
+                found.setdefault(dimension.lower(), (path, promised))
+    return found

@@ -12,8 +12,10 @@ from msgspec import Struct
 
 from gangline_core.claims import is_overdue
 from gangline_core.cluster import Pool
+from gangline_core.groups import ancestors
 from gangline_core.ids import JobId, TaskId
 from gangline_core.job import Job, JobState, Task, TaskState
+from gangline_core.passing import promises
 from gangline_core.quota import JOBS, smallest_size
 from gangline_core.seating import allowed_sizes
 from gangline_core.spec import JobSpec, Role, ServiceClass
@@ -122,8 +124,10 @@ class Victims:
         Only the first CONSIDERED_MAX that are found, cheapest sorts and newest jobs first, unless `everybody`.
         """
         allowed: list[tuple[LiveJob, str]] = []
+        promised = promises(self._table, beneficiary) if is_owed else {}
+        promisers = {path for path, _ in promised.values()}
         for job in self._by_sort():
-            rule = self._rule(job, beneficiary, is_owed=is_owed)
+            rule = self._rule(job, beneficiary, promisers)
             if rule:
                 victim = self._live_job(job)
                 if self._keeps_guarantee(job, victim.amounts, beneficiary):
@@ -131,7 +135,8 @@ class Victims:
                     if len(allowed) >= CONSIDERED_MAX and not everybody:
                         break
         allowed.sort(key=lambda entry: entry[0].cost)
-        counted = {task.id for loss in beside for task in loss.tasks}
+        # Members that stop already are somebody's room, or stand beside: evicting their job frees only the others.
+        counted = self._table.leaving | {task.id for loss in beside for task in loss.tasks}
         return [_eviction(victim, rule, counted) for victim, rule in self._most_borrowed_first(allowed)]
 
     def keep_guarantees(self, evictions: list[Loss], beneficiary: Job) -> list[Loss]:
@@ -186,13 +191,16 @@ class Victims:
             and job.id not in self.gone
         ]
 
-    def _rule(self, job: Job, beneficiary: Job, *, is_owed: bool) -> str:
-        """Which rule lets this job be evicted for the beneficiary; empty when none does."""
+    def _rule(self, job: Job, beneficiary: Job, promisers: set[str]) -> str:
+        """Which rule lets this job be evicted for the beneficiary; empty when none does.
+
+        What runs below the group that promised is no debt of others, so it is not reclaimed but only outranked.
+        """
         spec, pool = job.spec, self._table.pool.pool
         if spec.service_class == ServiceClass.OPPORTUNISTIC:
             return BY_CLASS
         is_lower = effective_priority(pool, spec) < effective_priority(pool, beneficiary.spec)
-        if not is_lower and not (is_owed and spec.group != beneficiary.spec.group):
+        if not is_lower and (not promisers or not promisers.isdisjoint(ancestors(spec.group))):
             return ""
         if self._table.ledger.is_sheltered(job):
             return ""
