@@ -7,14 +7,17 @@ from numpy.typing import NDArray
 
 from gangline_core.cluster import Policy
 from gangline_core.ids import JobId
-from gangline_core.job import Job
+from gangline_core.job import ENDS, Job, JobState
 from gangline_core.state import State
 
 
 def ready_ms(state: State, job: Job) -> int:
-    """When the job could first have started in its present turn: not before its time and what it depends on."""
+    """When the job could first have started in its present turn: not before its time and what it depends on.
+
+    A job that lost its machines is repaired before younger ones start: it is as old as if it had never run.
+    """
     spec = job.spec
-    ready = max(job.queued_ms, spec.not_before_ms)
+    ready = max(job.submitted_ms if job.losses else job.queued_ms, spec.not_before_ms)
     for dependency in spec.after:
         other = state.job(JobId(dependency.job))
         if other is not None:
@@ -22,19 +25,32 @@ def ready_ms(state: State, job: Job) -> int:
     return ready
 
 
+def waited_ms(state: State, job: Job, at: int) -> int:
+    """All that a job has waited by `at` while it could have started; what it had to wait for itself is no wait.
+
+    A predecessor that has not ended, or a time that has not come, is nobody's queue.
+    """
+    if job.state != JobState.WAITING:
+        return job.waited_ms
+    others = (state.job(JobId(dependency.job)) for dependency in job.spec.after)
+    if any(other is not None and other.state not in ENDS for other in others):
+        return job.waited_ms
+    return job.waited_ms + max(0, at - ready_ms(state, job))
+
+
 def waiting_since_ms(state: State, jobs: Sequence[Job]) -> NDArray[np.int64]:
     """Per job the moment that makes its age: when it became ready, moved back by its earlier waits.
 
     A job that ran and had to wait again has not lost the time it had waited before.
     """
-    return np.fromiter(
-        (
-            (ready_ms(state, job) if job.spec.after or job.spec.not_before_ms else job.queued_ms) - job.waited_ms
-            for job in jobs
-        ),
-        dtype=np.int64,
-        count=len(jobs),
-    )
+    return np.fromiter((_since_ms(state, job) for job in jobs), dtype=np.int64, count=len(jobs))
+
+
+def _since_ms(state: State, job: Job) -> int:
+    if job.losses:
+        return ready_ms(state, job)
+    ready = ready_ms(state, job) if job.spec.after or job.spec.not_before_ms else job.queued_ms
+    return ready - job.waited_ms
 
 
 def starving(since_ms: NDArray[np.int64], *, policy: Policy, now: int) -> NDArray[np.bool_]:

@@ -15,7 +15,7 @@ from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.state import State
 from gangline_core.table import Table
 
-MARGIN_MS = 60_000
+MARGIN_MS = 30_000
 """How long after its grace a victim may take to die before nobody waits for it any more."""
 
 
@@ -52,9 +52,14 @@ def gives_up_ms(state: State, claim: Claim) -> int:
 
 def is_overdue(state: State, task: Task, now: int) -> bool:
     """True when a task was told to stop so long ago that nobody should count on its room."""
+    return task.stop and now >= overdue_ms(state, task)
+
+
+def overdue_ms(state: State, task: Task) -> int:
+    """When a task that was told to stop should have been gone for long."""
     job = state.kept.jobs.get(task.job)
     grace_s = job.spec.grace_s if job is not None else 0
-    return task.stop and now >= task.stop_ms + grace_s * 1000 + MARGIN_MS
+    return task.stop_ms + grace_s * 1000 + MARGIN_MS
 
 
 def waiting_reason(alive: tuple[TaskId, ...]) -> Reason:

@@ -17,6 +17,7 @@ from gangline_core.gates import judge
 from gangline_core.ids import JobId
 from gangline_core.job import KUBERNETES_CONDITIONS, LIVE, SLURM_CODES, Job, JobState, TaskState
 from gangline_core.ordering import order
+from gangline_core.placement.why_not import ROOM_CODES
 from gangline_core.reasons import Reason, ReasonCode, hint, sentence, utc
 from gangline_core.rejections import rejected_nodes
 from gangline_core.run_times import Basis, RunTimes
@@ -151,12 +152,17 @@ class Book:
             return Expectation(note="Never: the next round ends it.")
         if code == ReasonCode.DEPENDENCY:
             return self._after_dependency(job)
+        if code == ReasonCode.NO_ELIGIBLE_NODE:
+            return Expectation(note="Nobody can tell: it starts when a node that may take it comes back or joins.")
         foreseen = self._foreseen().get(job.id)
         reserved_ms = next((r.start_ms for r in self.pool.reservations if r.job == job.id), None)
         if reserved_ms is not None:
             return self._reserved(reserved_ms, foreseen)
         if foreseen is None:
-            return Expectation(note=self._unknown_note(code))
+            return Expectation(note=self._unknown_note())
+        if code in ROOM_CODES and foreseen.latest_ms <= self.now:
+            # The forecast knows sums only; the round looked at the nodes, and it is the one to believe.
+            return Expectation(note="Nobody can tell: there is enough in sum, but not where it could be used.")
         note = f"Rests on {_RESTS_ON[foreseen.basis]}, in today's order; it may be earlier when it fits into a gap."
         if code in LIMIT_CODES:
             note = f"Not before the limit has room again; rests on {_RESTS_ON[foreseen.basis]}."
@@ -172,7 +178,7 @@ class Book:
         if self._starts is None:
             jobs = [self.state.kept.jobs[candidate.job] for candidate in self.candidates]
             codes = {job: reason.code for job, reason in self.kept_out.items()}
-            free = [job for job in jobs if codes.get(job.id) in (None, ReasonCode.NOT_BEFORE)]
+            free = [job for job in jobs if codes.get(job.id) in (None, ReasonCode.NOT_BEFORE) and not _is_shut_out(job)]
             limited = [job for job in jobs if codes.get(job.id) in LIMIT_CODES]
             self._starts = {
                 **pool_forecast(self.state, self.pool.pool.name, free, times=self._times, now=self.now),
@@ -216,15 +222,18 @@ class Book:
         note = f"When the jobs it follows have ended, if there is room then; rests on {_RESTS_ON[basis]}."
         return Expectation(note=note, from_ms=from_ms, to_ms=to_ms, confidence=CONFIDENCE[Basis.HISTORY])
 
-    def _unknown_note(self, code: ReasonCode) -> str:
+    def _unknown_note(self) -> str:
         live = [self.state.kept.jobs[job] for job in sorted(self.state.live.get(self.pool.pool.name, {}))]
         endless = sum(self._times.remaining(job, self.now) is None for job in live)
         if endless:
             jobs = "a running job has" if endless == 1 else f"{endless} running jobs have"
             return f"Nobody can tell: {jobs} neither a time limit nor an estimate, and nothing like it has run before."
-        if code == ReasonCode.NO_ELIGIBLE_NODE:
-            return "Nobody can tell: it starts when a node that may take it comes back or joins."
         return "Nobody can tell: what runs now does not leave enough when it ends, or a job before it may never end."
+
+
+def _is_shut_out(job: Job) -> bool:
+    """True when no node takes it now, so that it stands in nobody's way."""
+    return job.reason is not None and job.reason.code == ReasonCode.NO_ELIGIBLE_NODE
 
 
 def explain(state: State, job_id: JobId, now: int, *, book: Book | None = None) -> Explanation | None:

@@ -293,6 +293,8 @@ class TaskExited(FactBase, frozen=True, tag=True):
     exit_code: int | None = None
     """As a shell would say it: 128 + signal for signals; None when it never ran or is unknown."""
     error: str = ""
+    silent: bool = False
+    """True when it can have written nothing, so that nobody waits for the end of its output."""
 
 
 class GpusEmpty(FactBase, frozen=True, tag=True):

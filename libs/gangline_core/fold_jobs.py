@@ -2,6 +2,7 @@
 
 from msgspec.structs import replace
 
+from gangline_core.ageing import waited_ms
 from gangline_core.cluster import model_of
 from gangline_core.facts import (
     CancelRequested,
@@ -66,7 +67,7 @@ def hold(state: State, fact: HoldSet, step: Step) -> None:
             order_stop(state, job.id, Outcome.SUSPENDED, reason, step)
         elif job.state == JobState.WAITING:
             reason = Reason(ReasonCode.HELD, {"by": fact.by})
-            waited = job.waited_ms + step.at - job.queued_ms
+            waited = waited_ms(state, job, step.at)
             move_job(state, replace(job, reason=reason, waited_ms=waited), Move.HOLD, step)
     elif job.state in (JobState.HELD, JobState.SUSPENDED):
         move_job(state, replace(job, reason=None, queued_ms=step.at), Move.RELEASE, step)
@@ -111,8 +112,9 @@ def add_placement(state: State, placement: Placement, step: Step) -> None:
         outcome=None,
         exit_code=None,
         started_ms=0,
+        silent=0,
         next_index=_next_index({}, tasks),
-        waited_ms=job.waited_ms + step.at - job.queued_ms,
+        waited_ms=waited_ms(state, job, step.at),
     )
     move_job(state, job, Move.PLACE, step)
 

@@ -36,6 +36,9 @@ def task_exited(state: State, fact: TaskExited, step: Step) -> None:
     state.put_task(ended)
     step.tasks.append(task.id)
     job = state.kept.jobs[task.job]
+    if fact.silent:
+        # No index depends on it, so the job is put back in place.
+        job = state.kept.jobs[job.id] = replace(job, silent=job.silent + 1)
     if task.stop and job.state != JobState.STOPPING:
         return
     if fact.cause == ExitCause.EXITED and fact.exit_code == 0:

@@ -187,8 +187,10 @@ class Job(Struct, frozen=True, omit_defaults=True, gc=False):
     retries_used: int = 0
     preemptions: int = 0
     losses: int = 0
+    silent: int = 0
+    """Tasks of the present attempt that ended without any output to wait for."""
     waited_ms: int = 0
-    """Sum of finished waits over all attempts."""
+    """Sum of finished waits over all attempts, without what the job had to wait for itself: its time, other jobs."""
     trace: str = ""
 
 

@@ -179,7 +179,11 @@ def sentence(reason: Reason) -> str:
 
 def hint(reason: Reason, *, job: int) -> str:
     """What the user can do, or an empty string."""
-    return HINTS.get(reason.code, "").format_map(_Blank({**reason.numbers, "id": job}))
+    text = HINTS.get(reason.code, "")
+    if reason.code == ReasonCode.NEVER_FITS_NODE and str(reason.numbers.get("largest")) == "0":
+        # Where there is none at all, no smaller task would fit either.
+        text = HINTS[ReasonCode.NEVER_FITS_CLUSTER]
+    return text.format_map(_Blank({**reason.numbers, "id": job}))
 
 
 def utc(at_ms: int) -> str:

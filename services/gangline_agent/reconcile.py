@@ -55,7 +55,8 @@ def _unknown_here(task: Task, start: list[TaskId], facts: list[Fact], empty: lis
         start.append(task.id)
         return
     if task.state == TaskState.PLACED:
-        facts.append(TaskExited(task=task.id, cause=ExitCause.STOPPED, error="stopped before it was started"))
+        error = "stopped before it was started"
+        facts.append(TaskExited(task=task.id, cause=ExitCause.STOPPED, error=error, silent=True))
     elif task.state == TaskState.STARTED:
         facts.append(TaskExited(task=task.id, cause=ExitCause.PROCESS_LOST, error="the agent did not find it again"))
     empty.append(task.id)
@@ -67,6 +68,8 @@ def _owed(task: Task, local: Local, facts: list[Fact], empty: list[TaskId]) -> N
         facts.append(TaskStarted(task=task.id, pid=local.pid))
     if local.phase in (Phase.EXITED, Phase.EMPTY) and task.state in (TaskState.PLACED, TaskState.STARTED):
         cause = local.cause or ExitCause.PROCESS_LOST
-        facts.append(TaskExited(task=task.id, cause=cause, exit_code=local.exit_code, error=local.error))
+        facts.append(
+            TaskExited(task=task.id, cause=cause, exit_code=local.exit_code, error=local.error, silent=local.silent)
+        )
     if local.phase == Phase.EMPTY:
         empty.append(task.id)

@@ -38,6 +38,8 @@ class Local(Struct, frozen=True):
     """Why it is no more; known from EXITED on."""
     exit_code: int | None = None
     error: str = ""
+    silent: bool = False
+    """True when it writes nothing, ever."""
 
 
 class Order(Struct, frozen=True):

@@ -93,7 +93,12 @@ class SimulatedRunner:
         heapq.heappush(self._heap, Running(ends_s=ends_s, number=self._number, task=task.id))
         self._scripts[task.id] = course
         self._known[task.id] = Local(
-            task=task.id, placed_ms=task.placed_ms, phase=Phase.RUNNING, pid=self._number, started=True
+            task=task.id,
+            placed_ms=task.placed_ms,
+            phase=Phase.RUNNING,
+            pid=self._number,
+            started=True,
+            silent=True,
         )
         self.changed(task.id)
 

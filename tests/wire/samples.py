@@ -148,7 +148,7 @@ FACTS: tuple[f.Fact, ...] = (
     f.ResizeProposed(pool="gpu-a", job=JOB, role="worker", size=4, why="idle GPUs"),
     f.NodeSeen(node=NODE, alive=(TASK,)),
     f.TaskStarted(task=TASK, pid=4242),
-    f.TaskExited(task=TASK, cause=f.ExitCause.EXITED, exit_code=3, error="no such file"),
+    f.TaskExited(task=TASK, cause=f.ExitCause.EXITED, exit_code=3, error="no such file", silent=True),
     f.GpusEmpty(tasks=(TASK,)),
     f.NodeLost(node=N1, silent_ms=30_000),
     f.GpuFailed(node=N1, gpu=0, problem="XID 79"),
