@@ -34,8 +34,6 @@ class Opener:
         self.config = config
         self.pool = pool
         self.wake = asyncio.Event()
-        self.dirty = True
-        """Something happened that a new round could use."""
         self.opened_s = 0.0
         self.round_took_s = 0.0
 
@@ -50,16 +48,14 @@ class Opener:
                 await self._open(lane)
 
     def note(self, message: Message, step: Step) -> None:
-        """Remember that a message may matter to the next round."""
+        """Wake up for what a round could come out differently by."""
         for moved in step.moves:
             job = self.site.follower.state.job(moved.job)
             if moved.after == JobState.STARTING and job is not None and job.spec.pool == self.pool:
                 self.site.tracing.phase("wait", job.trace, start_ms=job.queued_ms, end_ms=step.at, job=job.id)
         if self.pool in step.decided:
             self.round_took_s = self.site.clock.monotonic_s() - self.opened_s
-            self.wake.set()
-        if step.moves or step.freed or step.nodes or step.settings or step.voided or step.touched:
-            self.dirty = True
+        if cycle.round_due(self.site.follower.state, self.pool):
             self.wake.set()
 
     async def _sleep(self) -> None:
@@ -70,7 +66,7 @@ class Opener:
 
     def _is_due(self) -> bool:
         state = self.site.follower.state
-        if self.dirty:
+        if cycle.round_due(state, self.pool):
             return True
         due = next_wake_ms(state, self.pool, state.kept.pools[self.pool].decided_at)
         return due is not None and due <= self.site.now_ms()
@@ -81,7 +77,6 @@ class Opener:
         await self.site.clock.sleep(wait_s)
 
     async def _open(self, lane: Lane) -> None:
-        self.dirty = False
         now = self.site.now_ms()
         self.opened_s = self.site.clock.monotonic_s()
         opened = cycle.open_round(self.site.follower.state, self.pool, now)
