@@ -33,7 +33,7 @@ def order(state: State, pool: PoolState, jobs: list[Job], now: int) -> Ordered:
     """Order waiting jobs by the pool's policy.
 
     Whoever has waited longer than the policy's starvation time goes first, oldest first, whatever the score. Every
-    tie is broken by the time of queueing, then by id.
+    tie is broken by age, then by id.
     """
     scored = ORDERINGS[pool.policy.ordering](state, pool, jobs, now)
     if not jobs:
@@ -42,8 +42,7 @@ def order(state: State, pool: PoolState, jobs: list[Job], now: int) -> Ordered:
     is_starving = starving(since, policy=pool.policy, now=now)
     scores = scored.totals(len(jobs))
     ids = np.fromiter((job.id for job in jobs), dtype=np.int64, count=len(jobs))
-    queued = np.fromiter((job.queued_ms for job in jobs), dtype=np.int64, count=len(jobs))
-    sequence = np.lexsort((ids, queued, np.where(is_starving, since, -scores), ~is_starving))
+    sequence = np.lexsort((ids, since, np.where(is_starving, since, -scores), ~is_starving))
     columns = [column[sequence].tolist() for column in scored.columns]
     rows = zip(ids[sequence].tolist(), scores[sequence].tolist(), zip(*columns, strict=True), strict=True)
     return Ordered(terms=scored.names, candidates=[Candidate(job, score, terms) for job, score, terms in rows])

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from gangline_core.ageing import waiting_since_ms
 from gangline_core.factors import Table, uses_shares
 from gangline_core.formula import compile_formula
 from gangline_core.job import Job
@@ -22,7 +23,6 @@ def weighted(state: State, pool: PoolState, jobs: list[Job], now: int) -> Scored
     if uses_shares(formula.names):
         first = Scored(names=names, columns=columns).totals(len(jobs))
         ids = np.fromiter((job.id for job in jobs), dtype=np.int64, count=len(jobs))
-        queued = np.fromiter((job.queued_ms for job in jobs), dtype=np.int64, count=len(jobs))
-        table.count_ahead(np.lexsort((ids, queued, -first)))
+        table.count_ahead(np.lexsort((ids, waiting_since_ms(state, jobs), -first)))
         columns = formula.evaluate(table.column, len(jobs))
     return Scored(names=names, columns=columns)

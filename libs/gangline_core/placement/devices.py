@@ -108,13 +108,14 @@ class NodeView:
 def share_of(need: Need, card_mib: int) -> tuple[int, int]:
     """Thousandths and MiB that a share takes of a card of this size; what was not asked for follows the other.
 
-    Rounded down, so that shares which fit a card exactly always do; the memory asked for is never rounded.
+    Rounded down, so that shares which fit a card exactly do, but never to nothing, so that each counts against limits.
+    The memory asked for is never rounded.
     """
     if need.milli and need.gpu_memory_mib:
         return need.milli, need.gpu_memory_mib
     if need.milli:
         return need.milli, card_mib * need.milli // GPU_MILLI
-    return need.gpu_memory_mib * GPU_MILLI // card_mib, need.gpu_memory_mib
+    return max(1, need.gpu_memory_mib * GPU_MILLI // card_mib), need.gpu_memory_mib
 
 
 def choose_whole(free: Sequence[int], island: Sequence[int], socket: Sequence[int], count: int) -> list[int]:

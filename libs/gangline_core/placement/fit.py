@@ -85,7 +85,7 @@ def share_of_kind(room: Room, need: Need, kind: int) -> tuple[int, int]:
         return need.milli, need.gpu_memory_mib
     if need.milli:
         return need.milli, card_mib * need.milli // GPU_MILLI
-    return need.gpu_memory_mib * GPU_MILLI // card_mib, need.gpu_memory_mib
+    return max(1, need.gpu_memory_mib * GPU_MILLI // card_mib), need.gpu_memory_mib
 
 
 def fullest_first(room: Room, need: Need, kinds: Sequence[int]) -> Ints:
