@@ -29,8 +29,8 @@ class Config(Struct, frozen=True, kw_only=True):
     """How much faster than real time simulated tasks run."""
     bus_lost_s: float = 20.0
     """Cut off from the bus for longer, the agent stops its tasks: before the node is declared lost."""
-    orphan_s: float = 0.0
-    """Without any agent for longer, supervisors stop their task themselves; 0 is never. Set it where nodes are many."""
+    orphan_s: float = 18.0
+    """Without any agent for longer, supervisors stop their task themselves: it starts elsewhere soon. 0: never."""
     gather_ms: int = 2
     """While facts come fast, they are gathered this long into one message."""
     output_head_mib: int = 16

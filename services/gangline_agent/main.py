@@ -13,8 +13,6 @@ from gangline_kit.service import Site, run_service
 
 USER = "agent"
 """The user as which agents of other machines connect; its password is the token."""
-ORPHAN_S = 20.0
-"""On joined machines supervisors stop their task when no agent came back for so long: it may run elsewhere then."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -49,8 +47,6 @@ def _config(given: argparse.Namespace) -> Config:
     config = load(Config, "agent")
     names = [field.name for field in structs.fields(Config)]
     changes = {name: value for name, value in vars(given).items() if name in names and value is not None}
-    if given.server is not None:
-        changes.setdefault("orphan_s", config.orphan_s or ORPHAN_S)
     return structs.replace(config, **changes)
 
 

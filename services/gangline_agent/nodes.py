@@ -1,6 +1,7 @@
 """The nodes an agent carries: the machine it runs on, or many simulated ones. Both describe and sample them."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 from zlib import crc32
@@ -157,8 +158,8 @@ class Fleet:
 
 def _simulated(state: State, node: Node) -> tuple[GpuSample, ...]:
     """A GPU is as busy as its tasks make it: each task has its own fixed appetite between 50 and 99 percent."""
-    milli = [0] * len(node.gpus)
-    memory = [0] * len(node.gpus)
+    milli: Counter[int] = Counter()
+    memory: Counter[int] = Counter()
     for name in state.node_tasks.get(node.id, ()):
         task = state.kept.tasks[name]
         for share in task.gpus:
@@ -169,9 +170,9 @@ def _simulated(state: State, node: Node) -> tuple[GpuSample, ...]:
             index=gpu.index,
             uuid=gpu.uuid,
             model=gpu.model,
-            utilisation_percent=milli[k],
-            memory_used_mib=min(memory[k], gpu.memory_mib),
+            utilisation_percent=milli[gpu.index],
+            memory_used_mib=min(memory[gpu.index], gpu.memory_mib),
             memory_total_mib=gpu.memory_mib,
         )
-        for k, gpu in enumerate(node.gpus)
+        for gpu in node.gpus
     )

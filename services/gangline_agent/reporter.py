@@ -2,6 +2,9 @@
 
 import asyncio
 import logging
+from collections.abc import Sequence
+
+from msgspec.structs import replace
 
 from gangline_agent import traces
 from gangline_agent.config import Config
@@ -9,6 +12,7 @@ from gangline_agent.nodes import Nodes
 from gangline_agent.orders import orders
 from gangline_agent.reconcile import decide
 from gangline_agent.runner import Order, Phase, Runner
+from gangline_core.claims import is_overdue
 from gangline_core.cluster import Node
 from gangline_core.facts import ExitCause, Fact, NodeSeen, TaskExited, TaskStarted
 from gangline_core.fold import Message
@@ -31,6 +35,8 @@ NODES_MAX = 250
 BUSY_S = 0.02
 """Facts come fast when the last message is younger than this; then they are gathered."""
 SAMPLE_S = 1.0
+LOOK_S_MAX = 15.0
+"""Devices that do not answer for longer take no work."""
 SEEN_AGAIN_S = 5.0
 """A node declared lost though its agent is here is reported again at most this often."""
 
@@ -53,6 +59,8 @@ class Reporter:
         self.told: dict[NodeId, Node] = {}
         """Descriptions as the log last heard them from this process."""
         self.seen_s = 0.0
+        self.looked_s: float | None = None
+        """When the nodes were last looked at; None before the first time."""
 
     @property
     def state(self) -> State:
@@ -82,10 +90,13 @@ class Reporter:
     async def work(self, lane: Lane) -> None:
         """Act for as long as this process leads."""
         with self.site.follower.listening(self.note):
-            await self._take_over(lane)
             async with asyncio.TaskGroup() as group:
+                # First of all: finding devices may take long, and silence would lose the node with all its tasks.
+                group.create_task(self._beat_for_ever(), name="beat")
+                await self._take_over(lane)
+                group.create_task(self._look_for_ever(), name="look")
+                group.create_task(self._describe_for_ever(lane), name="describe")
                 group.create_task(self._report_for_ever(lane), name="report")
-                group.create_task(self._sample_for_ever(lane), name="sample")
 
     async def _take_over(self, lane: Lane) -> None:
         """Bring together what the log has on these nodes and what the runner finds; then say that they are here."""
@@ -93,7 +104,7 @@ class Reporter:
         await self.runner.recover(orders(self.state, mine))
         self.look_at |= dict.fromkeys((*mine, *self.runner.known))
         self.wake.set()
-        await self.nodes.refresh(self.state.kept.nodes)
+        await self._look()
         self.told.clear()
         await self._describe(lane, [node.id for node in self.nodes.described])
 
@@ -166,12 +177,26 @@ class Reporter:
 
     # --- nodes --------------------------------------------------------------------------------------------
 
-    async def _sample_for_ever(self, lane: Lane) -> None:
-        """Every second: look at the nodes, say what changed about them, and show that they live."""
+    async def _look_for_ever(self) -> None:
+        """Look at the nodes every second; a driver may take its time, or never answer."""
+        while True:
+            await self.site.clock.sleep(SAMPLE_S)
+            await self._look()
+
+    async def _look(self) -> None:
+        await self.nodes.refresh(self.state.kept.nodes)
+        self.looked_s = self.site.clock.monotonic_s()
+
+    async def _describe_for_ever(self, lane: Lane) -> None:
+        """Every second: say what changed about the nodes."""
+        while True:
+            await self.site.clock.sleep(SAMPLE_S)
+            await self._describe(lane, self._to_describe())
+
+    async def _beat_for_ever(self) -> None:
+        """Every second: show that the nodes live, whatever else takes long."""
         subject = subjects.samples(self.config.name)
         while True:
-            await self.nodes.refresh(self.state.kept.nodes)
-            await self._describe(lane, self._to_describe())
             samples = Samples(agent=self.config.name, nodes=self.nodes.samples(self.state, self.site.now_ms()))
             await self.site.bus.publish(subject, encode(samples))
             running = sum(local.phase == Phase.RUNNING for local in self.runner.known.values())
@@ -180,7 +205,7 @@ class Reporter:
 
     def _to_describe(self) -> list[NodeId]:
         """Nodes that are not as the log has them: changed, or lost although this agent is here."""
-        described, nodes = self.nodes.described, self.state.kept.nodes
+        described, nodes = self._described(), self.state.kept.nodes
         changed = [node.id for node in described if self.told.get(node.id) != node]
         lost = [node.id for node in described if node.id in nodes and nodes[node.id].lost]
         now_s = self.site.clock.monotonic_s()
@@ -188,9 +213,25 @@ class Reporter:
             lost = []
         return list(dict.fromkeys((*changed, *lost)))
 
+    def _described(self) -> Sequence[Node]:
+        """The nodes as they describe themselves, and what the agent has against giving them more work."""
+        problems = self._undead()
+        described = self.nodes.described
+        if self.looked_s is not None and self.site.clock.monotonic_s() - self.looked_s > LOOK_S_MAX:
+            problems |= dict.fromkeys(self.nodes.ids, "its devices do not answer")
+        if not problems:
+            return described
+        return [replace(node, problem=node.problem or problems.get(node.id, "")) for node in described]
+
+    def _undead(self) -> dict[NodeId, str]:
+        """Nodes with a task that should have been gone for long: something is wrong there."""
+        now, tasks = self.site.now_ms(), self.state.kept.tasks
+        late = (tasks[name] for name in self.state.stopping_tasks if is_overdue(self.state, tasks[name], now))
+        return {task.node: f"task {task.id} does not end" for task in late if task.node in self.nodes.ids}
+
     async def _describe(self, lane: Lane, names: list[NodeId]) -> None:
         """Say how these nodes are and which tasks live on them."""
-        nodes = {node.id: node for node in self.nodes.described}
+        nodes = {node.id: node for node in self._described()}
         for first in range(0, len(names), NODES_MAX):
             part = names[first : first + NODES_MAX]
             facts = tuple(NodeSeen(node=nodes[name], alive=self._alive(name)) for name in part)

@@ -1,6 +1,7 @@
 """Runs tasks that only take time: one heap of end times for any number of nodes, nothing per task.
 
-A task's run time comes from its job's attributes: `run_time_s` (60 when absent) and `exit_code` (0). All times of the
+A task's run time comes from its job's attributes: `run_time_s` (60 when absent) and `exit_code` (0); `stop_time_s` is
+how long it takes to stop (0; at most its grace; one with a negative time can not even be killed). All times of the
 job, its time limit too, pass `speed` times faster. Everything a restarted agent needs is in the log.
 """
 
@@ -20,6 +21,7 @@ from gangline_kit.tasks import Tasks
 
 RUN_TIME = "run_time_s"
 EXIT_CODE = "exit_code"
+STOP_TIME = "stop_time_s"
 RUN_TIME_S = 60.0
 STOPPED_CODE = 143
 NAP_S_MIN = 0.001
@@ -31,17 +33,25 @@ class Script(Struct, frozen=True):
     lasts_s: float
     cause: ExitCause
     exit_code: int
+    stops_s: float = 0.0
+    """How long it takes to stop when it is told to; never when negative."""
 
 
 def script(job: Job, *, speed: float) -> Script:
     """The run that the job's attributes describe."""
     wanted = job.spec.attributes.get(RUN_TIME, RUN_TIME_S)
     run_s = max(0.0, float(wanted)) if isinstance(wanted, int | float) else RUN_TIME_S
-    limit_s = job.spec.time_limit_s
+    limit_s, stops_s = job.spec.time_limit_s, _stops_s(job) / speed
     if limit_s and run_s > limit_s:
-        return Script(lasts_s=limit_s / speed, cause=ExitCause.TIME_LIMIT, exit_code=STOPPED_CODE)
+        return Script(limit_s / speed, ExitCause.TIME_LIMIT, STOPPED_CODE, stops_s)
     code = job.spec.attributes.get(EXIT_CODE, 0)
-    return Script(lasts_s=run_s / speed, cause=ExitCause.EXITED, exit_code=code if isinstance(code, int) else 0)
+    return Script(run_s / speed, ExitCause.EXITED, code if isinstance(code, int) else 0, stops_s)
+
+
+def _stops_s(job: Job) -> float:
+    """A task that dawdles is killed after its grace; one that cannot even be killed has a negative time."""
+    wanted = job.spec.attributes.get(STOP_TIME, 0)
+    return min(float(wanted), job.spec.grace_s) if isinstance(wanted, int | float) else 0.0
 
 
 class Running(Struct, frozen=True, order=True):
@@ -63,6 +73,7 @@ class SimulatedRunner:
         self.speed = speed
         self._known: dict[TaskId, Local] = {}
         self._scripts: dict[TaskId, Script] = {}
+        self._stopping: dict[TaskId, None] = {}
         self._heap: list[Running] = []
         self._number = 0
         self._woken = asyncio.Event()
@@ -87,10 +98,7 @@ class SimulatedRunner:
     def _begin(self, order: Order, *, gone_s: float) -> None:
         task, course = order.task, script(order.job, speed=self.speed)
         self._number += 1
-        ends_s = self.clock.monotonic_s() + course.lasts_s - gone_s
-        if not self._heap or ends_s < self._heap[0].ends_s:
-            self._woken.set()
-        heapq.heappush(self._heap, Running(ends_s=ends_s, number=self._number, task=task.id))
+        self._end_at(task.id, self.clock.monotonic_s() + course.lasts_s - gone_s)
         self._scripts[task.id] = course
         self._known[task.id] = Local(
             task=task.id,
@@ -102,10 +110,26 @@ class SimulatedRunner:
         )
         self.changed(task.id)
 
+    def _end_at(self, task: TaskId, ends_s: float) -> None:
+        if not self._heap or ends_s < self._heap[0].ends_s:
+            self._woken.set()
+        heapq.heappush(self._heap, Running(ends_s=ends_s, number=self._number, task=task))
+
     def stop(self, task: TaskId, cause: ExitCause) -> None:
-        """Simulated tasks stop at once; see Runner."""
-        if task in self._scripts:
+        """Stop it, at once or as its script says; see Runner."""
+        course = self._scripts.get(task)
+        if course is None or task in self._stopping:
+            return
+        if course.stops_s == 0:
             self._end(task, cause, STOPPED_CODE)
+            return
+        self._stopping[task] = None
+        self._scripts[task] = replace(course, cause=cause, exit_code=STOPPED_CODE)
+        # A new number, so that the end it was to have does not come any more.
+        self._number += 1
+        self._known[task] = replace(self._known[task], pid=self._number)
+        if course.stops_s > 0:
+            self._end_at(task, self.clock.monotonic_s() + course.stops_s)
 
     def forget(self, task: TaskId) -> None:
         """See Runner."""
@@ -141,5 +165,6 @@ class SimulatedRunner:
 
     def _end(self, task: TaskId, cause: ExitCause, exit_code: int) -> None:
         del self._scripts[task]
+        self._stopping.pop(task, None)
         self._known[task] = replace(self._known[task], phase=Phase.EMPTY, cause=cause, exit_code=exit_code)
         self.changed(task)

@@ -46,6 +46,8 @@ FIELDS = (
 READ_BYTES = 1 << 16
 POLL_MS = 1000
 LEFTOVER_POLL_MS = 20
+ORPHAN_GRACE_S_MAX = 8.0
+"""Without an agent, a task must be gone before its node is declared lost and it is started elsewhere."""
 SUBREAPER = 36
 SIGKILL, SIGCONT, SIGPIPE = 9, 18, 13
 UNBLOCKED_DEFAULTS = (1, 2, 3, SIGPIPE, 10, 12, 15, 17, SIGCONT, 25)
@@ -279,7 +281,7 @@ class Supervisor:
             if now_s >= self.kill_at_s:
                 self.signal(SIGKILL)
         elif now_s - self.renewed_s() > self.lease_s:
-            self.kill_at_s = now_s + self.grace_s
+            self.kill_at_s = now_s + min(self.grace_s, ORPHAN_GRACE_S_MAX)
             self.life.write(b"stopping bus_lost")
             self.signal(SIGCONT)
             self.signal(self.stop_signal)

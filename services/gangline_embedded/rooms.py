@@ -95,7 +95,11 @@ def _agents(config: PlatformConfig, data_dir: Path) -> list[Room]:
     found = []
     if config.local_node:
         local = gangline_agent.config.Config(
-            name=config.local_name, pool=config.local_pool, data_dir=str(data_dir / "agent" / config.local_name)
+            name=config.local_name,
+            pool=config.local_pool,
+            data_dir=str(data_dir / "agent" / config.local_name),
+            # The whole platform rests when we do: local tasks run on, and nobody starts them elsewhere meanwhile.
+            orphan_s=0,
         )
         found.append(Room(name="agent", kind="agent", run=gangline_agent.app.run, config=local, own_bus=True))
     if config.simulate:
