@@ -12,6 +12,7 @@ from gangline_core.fold import apply
 from gangline_core.job import ENDS, JobState
 from gangline_core.state import State, decode_snapshot, encode_snapshot
 from gangline_core.step import Step
+from gangline_kit.bus import Record
 from gangline_kit.errors import TemporaryError
 from gangline_kit.service import Site
 from gangline_recorder.archive import Archive, lines
@@ -114,26 +115,19 @@ class Recorder:
             window = [await self.feed.get()]
             while not self.feed.empty() and len(window) < WINDOW_MAX:
                 window.append(self.feed.get_nowait())
-            while window:
-                window = await self._unpublished(window)
+            await self._store(window)
 
-    async def _unpublished(self, window: list[EventLine]) -> list[EventLine]:
-        """Publish a window at once; gives what the feed did not take, after the pause it asked for."""
-        # Outcomes are collected, because a gather that ends with an error would swallow a cancellation.
-        outcomes = await asyncio.gather(*(self._publish_one(event) for event in window), return_exceptions=True)
-        refused = [error for error in outcomes if isinstance(error, TemporaryError)]
-        for outcome in outcomes:
-            if isinstance(outcome, BaseException) and not isinstance(outcome, TemporaryError):
-                raise outcome
-        self.site.metrics.count("gangline_events_published_total", len(window) - len(refused))
-        if not refused:
-            return []
-        await self.site.clock.sleep(refused[0].retry_after_s)
-        return [event for event, outcome in zip(window, outcomes, strict=True) if isinstance(outcome, TemporaryError)]
-
-    async def _publish_one(self, event: EventLine) -> None:
-        subject = subjects.event(event.group, job=event.job, name=event.event)
-        await self.site.bus.append(subject, encode(event), msg_id=event.id)
+    async def _store(self, window: list[EventLine]) -> None:
+        """Repeat a window until the feed has it, with the pauses it asks for."""
+        records = [Record(subject=_subject(event), data=encode(event), msg_id=event.id) for event in window]
+        while True:
+            try:
+                await self.site.bus.append_all(records)
+            except TemporaryError as error:
+                await self.site.clock.sleep(error.retry_after_s)
+            else:
+                break
+        self.site.metrics.count("gangline_events_published_total", len(window))
 
     async def _sync(self) -> None:
         while True:
@@ -166,6 +160,10 @@ class Recorder:
             if len(events) >= HISTORY_EVENTS_MAX:
                 break
         return encode(History(events=tuple(events)))
+
+
+def _subject(event: EventLine) -> str:
+    return subjects.event(event.group, job=event.job, name=event.event)
 
 
 def _write_whole(path: Path, data: bytes) -> None:

@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from gangline_kit.bus import Bus
+from gangline_kit.bus import Bus, Record
 from gangline_kit.errors import LaneConflictError, OutcomeUnknownError, PermanentError, StreamFullError, TemporaryError
 from gangline_kit.nats_server import NatsServer
-from gangline_wire.streams import LOG, OUTPUT, Stream
+from gangline_wire.streams import EVENTS, LOG, OUTPUT, Stream
 
 Cut = Callable[[Bus], Awaitable[None]]
 
@@ -134,3 +134,46 @@ async def test_ensure_twice_changes_nothing(bus: Bus) -> None:
     await bus.ensure((LOG, OUTPUT))
     info = await bus.stream_info(LOG.name)
     assert (info.created, info.state.messages) == (created, 1)
+
+
+def events(first: int, last: int, group: str = "ml") -> list[Record]:
+    return [
+        Record(subject=f"gangline.events.{group}.{n}.Queued", data=b"%d" % n, msg_id=f"{n}-0")
+        for n in range(first, last + 1)
+    ]
+
+
+async def stored(bus: Bus) -> list[bytes]:
+    return [message.data async for message in bus.read_subject(EVENTS.name, "", 1, follow=False)]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 300])
+async def test_records_appended_together_are_stored_in_order(bus: Bus, count: int) -> None:
+    await bus.append_all(events(1, count))
+    assert await stored(bus) == [b"%d" % n for n in range(1, count + 1)]
+
+
+async def test_records_appended_together_again_are_stored_once(bus: Bus) -> None:
+    await bus.append_all(events(1, 5))
+    await bus.append_all(events(1, 5))
+    await bus.append_all(events(3, 9))
+    assert await stored(bus) == [b"%d" % n for n in range(1, 10)]
+
+
+async def test_records_that_did_not_come_between_the_first_and_the_last_are_sent_again(bus: Bus) -> None:
+    await bus.append_all([events(1, 1)[0], events(4, 4)[0]])
+    # The stream has the first and the last already, next to each other: what lies between cannot be there.
+    await bus.append_all(events(1, 4))
+    assert sorted(await stored(bus)) == [b"1", b"2", b"3", b"4"]
+
+
+async def test_records_appended_together_while_the_server_is_away_fail_as_temporary_and_may_be_repeated(
+    bus: Bus, cut: Cut, server: NatsServer
+) -> None:
+    await cut(bus)
+    with pytest.raises(TemporaryError):
+        await bus.append_all(events(1, 5))
+    await server.start()
+    await bus.connection.wait_connected()
+    await bus.append_all(events(1, 5))
+    assert await stored(bus) == [b"%d" % n for n in range(1, 6)]

@@ -17,12 +17,21 @@ async def echo(data: bytes, headers: dict[str, str]) -> bytes:
     return data + headers.get("traceparent", "").encode()
 
 
-async def test_an_answer_carries_data_and_the_request_carries_headers(bus: Bus) -> None:
+Connect = Callable[[], Awaitable[Bus]]
+
+
+@pytest.fixture(params=["the same bus", "another bus"])
+async def asker(request: pytest.FixtureRequest, bus: Bus, connect: Connect) -> Bus:
+    """Who asks what `bus` serves: a bus that serves the subject itself must not behave differently."""
+    return bus if request.param == "the same bus" else await connect()
+
+
+async def test_an_answer_carries_data_and_the_request_carries_headers(bus: Bus, asker: Bus) -> None:
     await bus.serve("gangline.api.echo", echo)
-    assert await bus.request("gangline.api.echo", b"hello ", headers={"traceparent": "00-1"}) == b"hello 00-1"
+    assert await asker.request("gangline.api.echo", b"hello ", headers={"traceparent": "00-1"}) == b"hello 00-1"
 
 
-async def test_hundreds_of_requests_are_in_flight_at_once_and_each_gets_its_own_answer(bus: Bus) -> None:
+async def test_hundreds_of_requests_are_in_flight_at_once_and_each_gets_its_own_answer(bus: Bus, asker: Bus) -> None:
     everybody_is_here = asyncio.Event()
     present = 0
 
@@ -35,27 +44,27 @@ async def test_hundreds_of_requests_are_in_flight_at_once_and_each_gets_its_own_
         return data
 
     await bus.serve("gangline.api.together", together)
-    answers = await asyncio.gather(*(bus.request("gangline.api.together", b"%d" % n) for n in range(300)))
+    answers = await asyncio.gather(*(asker.request("gangline.api.together", b"%d" % n) for n in range(300)))
     assert answers == [b"%d" % n for n in range(300)]
 
 
-async def test_a_request_nobody_answers_fails_at_once_as_temporary(bus: Bus) -> None:
+async def test_a_request_nobody_answers_fails_at_once_as_temporary(bus: Bus, asker: Bus) -> None:
     began = time.perf_counter()
     with pytest.raises(TemporaryError, match="nobody answers") as caught:
-        await bus.request("gangline.api.nobody", b"", timeout_s=10)
+        await asker.request("gangline.api.nobody", b"", timeout_s=10)
     assert time.perf_counter() - began < 1
     assert not isinstance(caught.value, OutcomeUnknownError)
     assert caught.value.retry_after_s > 0
 
 
-async def test_a_request_without_answer_in_time_says_that_the_outcome_is_unknown(bus: Bus) -> None:
+async def test_a_request_without_answer_in_time_says_that_the_outcome_is_unknown(bus: Bus, asker: Bus) -> None:
     async def asleep(data: bytes, headers: dict[str, str]) -> bytes:
         await asyncio.Event().wait()
         return b""
 
     await bus.serve("gangline.api.asleep", asleep)
     with pytest.raises(OutcomeUnknownError):
-        await bus.request("gangline.api.asleep", b"", timeout_s=0.05)
+        await asker.request("gangline.api.asleep", b"", timeout_s=0.05)
 
 
 @pytest.mark.parametrize(
@@ -67,30 +76,30 @@ async def test_a_request_without_answer_in_time_says_that_the_outcome_is_unknown
     ],
 )
 async def test_what_a_handler_raises_reaches_the_asker_in_our_words(
-    bus: Bus, raised: Exception, expected: type[Exception]
+    bus: Bus, asker: Bus, raised: Exception, expected: type[Exception]
 ) -> None:
     async def failing(data: bytes, headers: dict[str, str]) -> bytes:
         raise raised
 
     await bus.serve("gangline.api.failing", failing)
     with pytest.raises(expected) as caught:
-        await bus.request("gangline.api.failing", b"")
+        await asker.request("gangline.api.failing", b"")
     if isinstance(caught.value, TemporaryError):
         assert caught.value.retry_after_s == 7
     assert "defect" not in str(caught.value), "inner details of a defect are for the log only"
 
 
-async def test_a_poisonous_request_does_not_stop_the_server(bus: Bus) -> None:
+async def test_a_poisonous_request_does_not_stop_the_server(bus: Bus, asker: Bus) -> None:
     async def picky(data: bytes, headers: dict[str, str]) -> bytes:
         return b"%d" % (1 // len(data))
 
     await bus.serve("gangline.api.picky", picky)
     with pytest.raises(PermanentError):
-        await bus.request("gangline.api.picky", b"")
-    assert await bus.request("gangline.api.picky", b"x") == b"1"
+        await asker.request("gangline.api.picky", b"")
+    assert await asker.request("gangline.api.picky", b"x") == b"1"
 
 
-async def test_a_stopped_server_answers_what_it_took_and_nothing_else(bus: Bus) -> None:
+async def test_a_stopped_server_answers_what_it_took_and_nothing_else(bus: Bus, asker: Bus) -> None:
     may_answer = asyncio.Event()
     taken = asyncio.Event()
 
@@ -101,17 +110,17 @@ async def test_a_stopped_server_answers_what_it_took_and_nothing_else(bus: Bus) 
 
     serving = await bus.serve("gangline.api.slow", slow)
     async with asyncio.TaskGroup() as group:
-        asked = group.create_task(bus.request("gangline.api.slow", b""))
+        asked = group.create_task(asker.request("gangline.api.slow", b""))
         await taken.wait()
         await serving.stop()
         with pytest.raises(TemporaryError, match="nobody answers"):
-            await bus.request("gangline.api.slow", b"")
+            await asker.request("gangline.api.slow", b"")
         may_answer.set()
     assert asked.result() == b"done"
 
 
 async def test_requests_in_flight_fail_at_once_when_the_server_dies_and_work_again_when_it_is_back(
-    bus: Bus, server: NatsServer
+    bus: Bus, connect: Connect, server: NatsServer
 ) -> None:
     taken = asyncio.Event()
 
@@ -121,17 +130,19 @@ async def test_requests_in_flight_fail_at_once_when_the_server_dies_and_work_aga
             await asyncio.Event().wait()
         return data
 
+    asker = await connect()
     await bus.serve("gangline.api.slow", slow)
     async with asyncio.TaskGroup() as group:
-        asked = group.create_task(_problem(bus.request("gangline.api.slow", b"wait", timeout_s=60)))
+        asked = group.create_task(_problem(asker.request("gangline.api.slow", b"wait", timeout_s=60)))
         await taken.wait()
         await server.kill()
     assert isinstance(asked.result(), OutcomeUnknownError)
     with pytest.raises(TemporaryError, match="away"):
-        await bus.request("gangline.api.slow", b"now")
+        await asker.request("gangline.api.slow", b"now")
     await server.start()
     await bus.connection.wait_connected()
-    assert await bus.request("gangline.api.slow", b"now") == b"now"
+    await asker.connection.wait_connected()
+    assert await asker.request("gangline.api.slow", b"now") == b"now"
 
 
 async def _problem(asking: Awaitable[bytes]) -> Exception | None:

@@ -1,11 +1,12 @@
 """One process's connection to the dollhouse's server, with the words of `gangline_kit.bus.Bus`."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from msgspec import Struct
 
 from dollhouse.server import Handler, Listener, MemoryServer, Subscription, matches
+from gangline_kit.bus import Record
 from gangline_kit.bus.tail import LogMessage
 from gangline_kit.clock import Clock
 from gangline_kit.errors import PermanentError, TemporaryError
@@ -137,6 +138,14 @@ class MemoryBus:
         seq = self.server.stream_of(subject).append(subject, data, expected_seq=expected_seq, msg_id=msg_id)
         await self._hop(WRITE_S / 2)
         return seq
+
+    async def append_all(self, records: Sequence[Record], timeout_s: float = 5.0) -> None:
+        """Store messages with ids."""
+        await self._hop(WRITE_S / 2)
+        for record in records:
+            stream = self.server.stream_of(record.subject)
+            stream.append(record.subject, record.data, expected_seq=None, msg_id=record.msg_id)
+        await self._hop(WRITE_S / 2)
 
     async def last_seq(self, stream: str) -> int:
         """Sequence of the stream's last message."""

@@ -1,9 +1,8 @@
 """Everything a service may do with the message bus."""
 
-import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
+from msgspec import Struct
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
@@ -11,24 +10,25 @@ from gangline_kit.bus import jetstream, setup
 from gangline_kit.bus.connection import CONNECT_TIMEOUT_S, BusConfig, Connection
 from gangline_kit.bus.kv import Kv
 from gangline_kit.bus.objects import Objects
+from gangline_kit.bus.serving import PROBLEM, RETRY_AFTER, Handler, Serving
 from gangline_kit.bus.tail import LogMessage, Tail
 from gangline_kit.clock import Clock
 from gangline_kit.errors import LaneConflictError, PermanentError, TemporaryError
 from gangline_kit.tasks import Tasks
 from gangline_wire.streams import Bucket, Stream
 
-log = logging.getLogger(__name__)
-
 APPEND_TIMEOUT_S = 5.0
-REQUESTS_IN_FLIGHT_MAX = 4096
-"""Requests one `serve` works on at a time; more are answered "busy"."""
 DRAIN_S_MAX = 2.0
-PROBLEM = "Gangline-Problem"
-"""Header of an answer that is an error: "temporary" or "permanent"."""
-RETRY_AFTER = "Gangline-Retry-After"
 
-Handler = Callable[[bytes, dict[str, str]], Awaitable[bytes]]
 Listener = Callable[[str, bytes, dict[str, str]], Awaitable[None]]
+
+
+class Record(Struct, frozen=True):
+    """A message to store once, however often it is sent."""
+
+    subject: str
+    data: bytes
+    msg_id: str
 
 
 class Bus:
@@ -41,7 +41,8 @@ class Bus:
         self.dropped = 0
         """Fire-and-forget messages that were thrown away because the buffers were full."""
         self._tasks = Tasks()
-        self._servings: list[Serving] = []
+        self._servings: dict[str, Serving] = {}
+        """By subject."""
 
     @classmethod
     async def connect(cls, config: BusConfig, clock: Clock, timeout_s: float = CONNECT_TIMEOUT_S) -> "Bus":
@@ -67,7 +68,7 @@ class Bus:
 
     async def close(self) -> None:
         """Finish what is being answered, then disconnect."""
-        for serving in tuple(self._servings):
+        for serving in tuple(self._servings.values()):
             await serving.stop()
         await self._tasks.drain(DRAIN_S_MAX)
         await self._tasks.close()
@@ -80,12 +81,15 @@ class Bus:
     async def request(
         self, subject: str, data: bytes, timeout_s: float = 5.0, headers: dict[str, str] | None = None
     ) -> bytes:
-        """Ask a service.
+        """Ask a service; one that this very bus serves answers without the detour over the server.
 
         Raises:
             TemporaryError: nobody listens, the bus is away, or the service says so; OutcomeUnknownError: no answer.
             PermanentError: the service could not handle the request.
         """
+        own = self._servings.get(subject)
+        if own is not None and self.is_connected:
+            return await own.ask(data, headers or {}, timeout_s)
         answer = await self.connection.request(subject, data, timeout_s=timeout_s, headers=headers)
         if answer.headers is not None and PROBLEM in answer.headers:
             text = answer.data.decode(errors="replace")
@@ -94,17 +98,19 @@ class Bus:
             raise PermanentError(text)
         return answer.data
 
-    async def serve(self, subject: str, handler: Handler, queue: str = "") -> "Serving":
-        """Answer requests, many at a time, until stopped; each request meets one server of the `queue`."""
-        serving = Serving(self, subject, handler)
+    async def serve(self, subject: str, handler: Handler, queue: str = "") -> Serving:
+        """Answer requests, many at a time, until stopped; each request meets one server of the `queue`.
+
+        A bus serves a subject once at a time.
+        """
+        assert subject not in self._servings, f"{subject} is served here already"
+        serving = Serving(self.connection, self._tasks, subject=subject, handler=handler, stopped=self._forget)
         await serving.start(queue or subject)
-        self._servings.append(serving)
+        self._servings[subject] = serving
         return serving
 
-    def forget(self, serving: "Serving") -> None:
-        """The serving stopped."""
-        with suppress(ValueError):
-            self._servings.remove(serving)
+    def _forget(self, subject: str) -> None:
+        self._servings.pop(subject, None)
 
     # --- fire and forget ----------------------------------------------------------------------------------
 
@@ -164,6 +170,28 @@ class Bus:
             if stored is None:
                 raise
             return stored
+
+    async def append_all(self, records: Sequence[Record], timeout_s: float = APPEND_TIMEOUT_S) -> None:
+        """Store records in order, waiting only for the answers to the first and the last of them.
+
+        A stream stores in order what one connection sends, so the distance between the two answers tells whether all
+        that lies between is there; if in doubt, each is sent again with an answer of its own. What is there already
+        (within the stream's duplicate window) is not stored again.
+
+        Raises:
+            StreamFullError, TemporaryError, PermanentError: as `append`; perhaps some were stored. Repeat them all.
+        """
+        generation = self.connection.generation
+        first = records[0]
+        begin = end = await self.append(first.subject, first.data, msg_id=first.msg_id, timeout_s=timeout_s)
+        for record in records[1:-1]:
+            headers = {jetstream.MESSAGE_ID: record.msg_id}
+            await self.connection.publish(record.subject, record.data, headers=headers)
+        for record in records[1:][-1:]:
+            end = await self.append(record.subject, record.data, msg_id=record.msg_id, timeout_s=timeout_s)
+        if end - begin < len(records) - 1 or self.connection.generation != generation:
+            for record in records:
+                await self.append(record.subject, record.data, msg_id=record.msg_id, timeout_s=timeout_s)
 
     async def _own_message(self, subject: str, data: bytes, after: int) -> int | None:
         """Sequence of the subject's last message if it is ours: an earlier try whose answer was lost."""
@@ -236,59 +264,3 @@ class Bus:
             await setup.ensure(self.connection, setup.bucket_settings(bucket, replicas=replicas))
         for name in objects:
             await setup.ensure(self.connection, setup.objects_settings(name, replicas=replicas))
-
-    def spawn(self, serving: "Serving", message: Msg) -> None:
-        """Answer one request in the background; the bus waits for it when it closes."""
-        self._tasks.spawn(serving.answer(message), name=f"answer {serving.subject}")
-
-
-class Serving:
-    """Answers to the requests on one subject."""
-
-    def __init__(self, bus: Bus, subject: str, handler: Handler) -> None:
-        """Use `Bus.serve`."""
-        self.subject = subject
-        self._bus = bus
-        self._handler = handler
-        self._in_flight = 0
-        self._subscription: Subscription | None = None
-
-    async def start(self, queue: str) -> None:
-        """Begin to listen."""
-        self._subscription = await self._bus.connection.subscribe(self.subject, self._heard, queue=queue)
-
-    async def stop(self) -> None:
-        """Take no more requests; those in flight are still answered."""
-        subscription, self._subscription = self._subscription, None
-        if subscription is not None:
-            await self._bus.connection.unsubscribe(subscription)
-            self._bus.forget(self)
-
-    async def _heard(self, message: Msg) -> None:
-        if self._in_flight >= REQUESTS_IN_FLIGHT_MAX:
-            await self._problem(message, "temporary", f"{self.subject}: busy", retry_after_s=1.0)
-            return
-        self._in_flight += 1
-        self._bus.spawn(self, message)
-
-    async def answer(self, message: Msg) -> None:
-        """Handle one request and send the answer, whatever it is."""
-        try:
-            data = await self._handler(message.data, message.headers or {})
-            with suppress(TemporaryError):
-                await self._bus.connection.publish(message.reply, data)
-        except TemporaryError as error:
-            await self._problem(message, "temporary", str(error), retry_after_s=error.retry_after_s)
-        except PermanentError as error:
-            await self._problem(message, "permanent", str(error))
-        except Exception:
-            # One poisonous request must not take the leader down again and again: its sender hears of it, and so do we.
-            log.exception("request on %s failed", self.subject)
-            await self._problem(message, "permanent", f"{self.subject}: internal error")
-        finally:
-            self._in_flight -= 1
-
-    async def _problem(self, message: Msg, kind: str, text: str, *, retry_after_s: float = 1.0) -> None:
-        headers = {PROBLEM: kind, RETRY_AFTER: f"{retry_after_s:g}"}
-        with suppress(TemporaryError, PermanentError):
-            await self._bus.connection.publish(message.reply, text.encode(), headers=headers)
