@@ -33,7 +33,8 @@ def round_due(state: State, pool: str) -> bool:
     known = state.kept.pools[pool]
     if known.open_round is not None:
         return False
-    return state.kept.changed_seq > known.opened_seq or bool(known.proposals)
+    is_stirred = state.kept.changed_seq > known.opened_seq and bool(state.waiting.get(pool))
+    return is_stirred or bool(known.proposals)
 
 
 def open_round(state: State, pool: str, now: int) -> RoundOpened | None:
@@ -42,8 +43,7 @@ def open_round(state: State, pool: str, now: int) -> RoundOpened | None:
     if known.open_round is not None:
         return None
     gated = gates.sort_out(state, pool, now)
-    claimed = any(state.kept.jobs[claim.job].spec.pool == pool for claim in state.kept.claims.values())
-    if not (gated.may or gated.kept_out or gated.given_up or known.proposals or claimed):
+    if not (gated.may or gated.kept_out or gated.given_up or known.proposals):
         return None
     ordered = ordering.order(state, known, gated.may, now)
     return RoundOpened(
