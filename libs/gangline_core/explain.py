@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gangline_core.ageing import starving, waiting_since_ms
+from gangline_core.dues import dues_note
 from gangline_core.facts import Candidate
 from gangline_core.forecast import Start, limit_forecast, pool_forecast
 from gangline_core.gates import judge
@@ -331,6 +332,9 @@ def _notes(state: State, job: Job, now: int) -> Iterable[str]:
         policy = state.pool_of(job).policy
         if starving(waiting_since_ms(state, [job]), policy=policy, now=now)[0]:
             yield f"It has waited longer than {policy.starvation_s} s, so it goes before everything younger."
+        dues = dues_note(state, job) if job.reason is not None and job.reason.code in ROOM_CODES else None
+        if dues:
+            yield dues
     if job.preemptions:
         yield f"Preempted {job.preemptions} {_plural('time', job.preemptions)}; earlier waits count towards its age."
     if job.losses:

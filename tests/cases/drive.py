@@ -1,7 +1,7 @@
 """Plays a scenario on the production core: virtual time, whole rounds, agents that behave as told, and the oracles.
 
 Jobs arrive at given seconds and pass the door; what the rounds decide is carried out: tasks start after `start`, run
-for `run` seconds, and are gone `stop` seconds after they were told to stop. After every instant the oracles are checked.
+for `run` seconds, and are gone `stop` seconds after they were told to stop. The oracles are checked after every instant.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -138,7 +138,7 @@ class Drive(World):
     def finish_all(self, seconds: float = 1_000_000) -> "Drive":
         """Let time pass until nothing more happens; everything that could end has ended, and the log replays."""
         self.until(seconds)
-        assert not self._events, "something still happens"
+        assert all(act is look_again for _, _, act in self._events), "something still happens"
         self.prove_evictions()
         self.replay()
         return self
@@ -185,6 +185,12 @@ class Drive(World):
         told = explain.explain(self.state, ask.id, self.at)
         assert told is not None
         return told.sentence
+
+    def notes(self, ask: Ask) -> str:
+        """What a user is told besides."""
+        told = explain.explain(self.state, ask.id, self.at)
+        assert told is not None
+        return " ".join(told.notes)
 
     def code(self, ask: Ask) -> ReasonCode:
         """The code of the reason that a user is told."""
@@ -334,7 +340,7 @@ class Drive(World):
         for pool in self.state.kept.pools:
             wake = next_wake_ms(self.state, pool, self.at)
             if wake is not None and ("wake", TaskId(f"{pool}-{wake}")) not in self._known:
-                self._once("wake", TaskId(f"{pool}-{wake}"), (wake - self.at) / 1000, lambda: None)
+                self._once("wake", TaskId(f"{pool}-{wake}"), (wake - self.at) / 1000, look_again)
         self.check()
 
     def _hold_round(self, pool: str) -> bool:
@@ -350,6 +356,10 @@ class Drive(World):
 
     def _is(self, ask: Ask, *states: JobState) -> bool:
         return ask.id in self.state.kept.jobs and self.job(ask.id).state in states
+
+
+def look_again() -> None:
+    """Time alone may have changed what a round decides."""
 
 
 def check_node(state: State, machine: Node) -> None:

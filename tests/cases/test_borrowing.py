@@ -1,0 +1,186 @@
+"""Lending and taking back: a guarantee is owed, nothing else is, and nobody goes for nothing."""
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.cases.drive import Drive
+from tests.make import gpu_amount, group, node
+
+from gangline_core.reasons import ReasonCode
+
+
+def owed(path: str, gpus: float, **fields):
+    return group(path, guaranteed=gpu_amount(gpus), **fields)
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(("q1", "q2", "q3"), 2)))
+def test_two_borrowers_of_one_instant_never_share_the_same_room(order):
+    # kubernetes-sigs/kueue#804
+    drive = Drive(node(gpus=6), groups=[owed(path, 2) for path in ("q1", "q2", "q3")])
+    for path in order:
+        drive.ask(0, gpus=2, group=path)
+    both = [drive.ask(1, gpus=2, group=path) for path in order]
+    drive.until(2)
+    assert sorted(drive.is_running(*both)) == [False, True]
+    drive.finish_all()
+
+
+@settings(max_examples=25)
+@given(st.lists(st.tuples(st.sampled_from(["q1", "q2", "q3"]), st.integers(1, 3)), max_size=8))
+def test_whoever_borrows_the_pool_is_never_over_committed(asks):
+    drive = Drive(node("n1", gpus=3), node("n2", gpus=3), groups=[owed(path, 2) for path in ("q1", "q2", "q3")])
+    for path, gpus in asks:
+        drive.ask(0, gpus=gpus, group=path, run=10)
+    drive.finish_all()
+
+
+def test_within_a_guarantee_is_judged_by_what_is_used_and_asked_together():
+    # kubernetes-sigs/kueue#3405
+    drive = Drive(node(), groups=[owed("q1", 4), owed("q2", 4), group("q3")])
+    drive.ask(0, gpus=4, group="q1")
+    lent = drive.asks_of(2, 0, gpus=2, group="q3")
+    beyond = drive.ask(10, gpus=2, group="q1")
+    within = drive.ask(20, gpus=2, group="q2")
+    drive.until(21)
+    assert drive.is_running(beyond, within) == [False, True]
+    assert len(drive.evicted) == 1
+    assert sum(drive.is_running(*lent)) == 1
+    drive.finish_all()
+
+
+@pytest.mark.parametrize("needed", [4, 5, 100])
+def test_a_job_that_can_never_fit_is_refused_with_the_number_and_costs_nobody_anything(needed):
+    # kubernetes-sigs/kueue#6947
+    drive = Drive(node(gpus=3), groups=[owed("a", 3), group("b")])
+    lent = drive.ask(0, gpus=1, group="b")
+    never = drive.ask(1, tasks=needed, gpus=1, group="a")
+    fits = drive.ask(2, tasks=3, gpus=1, group="a")
+    drive.finish_all()
+    assert never.refused.numbers["needed"] == needed
+    assert str(needed) in drive.why(never)
+    assert (drive.is_running(fits), len(drive.evicted), drive.is_waiting(lent)) == ([True], 1, [True])
+
+
+def test_a_job_that_no_longer_can_fit_does_not_block_or_evict():
+    drive = Drive(node("n1", gpus=3), node("n2", gpus=1), groups=[owed("a", 3), group("b")])
+    lent = drive.ask(0, gpus=1, group="b")
+    filler = drive.ask(0, gpus=3, group="a", run=10)
+    large = drive.ask(1, tasks=4, gpus=1, group="a")
+    drive.later(2, lambda: drive.drain("n2"))
+    fits = drive.ask(3, tasks=3, gpus=1, group="a")
+    drive.finish_all()
+    assert filler.ended == 10
+    assert drive.is_waiting(large) == [True]
+    assert drive.is_running(fits) == [True]
+    assert drive.is_running(lent) == [True], "n2 is drained, not emptied"
+
+
+@pytest.mark.parametrize("parent_limit", [None, 10])
+def test_a_group_within_its_guarantee_gets_into_a_parent_that_a_sibling_filled(parent_limit):
+    # volcano-sh/volcano#4825
+    limit = {} if parent_limit is None else gpu_amount(parent_limit)
+    drive = Drive(
+        node(gpus=10),
+        groups=[group("p", guaranteed=gpu_amount(10), limit=limit), owed("p/one", 6), owed("p/two", 4)],
+    )
+    drive.asks_of(10, 0, gpus=1, group="p/one")
+    late = drive.ask(10, gpus=4, group="p/two")
+    drive.finish_all()
+    assert (len(drive.evicted), drive.is_running(late)) == (4, [True])
+    assert (drive.used("p/one"), drive.used("p/two")) == (6, 4)
+
+
+def test_a_head_of_queue_that_cannot_run_yet_does_not_stop_lending():
+    # kubernetes-sigs/kueue#4809
+    drive = Drive(node(gpus=2), groups=[owed("g", 2), group("e")])
+    first = drive.ask(0, gpus=1, group="g", run=100)
+    head = drive.ask(1, tasks=2, gpus=1, group="g", run=50)
+    lent = drive.ask(2, gpus=1, group="e")
+    drive.until(3)
+    assert drive.is_running(first, lent) == [True, True]
+    drive.until(100)
+    assert drive.is_running(head, lent) == [True, False]
+    assert len(drive.evicted) == 1
+    drive.finish_all()
+    assert lent.starts == [2, 150]
+
+
+def test_lending_also_holds_when_the_head_is_on_many_nodes():
+    drive = Drive(*[node(f"n{k}", gpus=1) for k in range(4)], groups=[owed("g", 4), group("e")])
+    drive.ask(0, gpus=1, group="g", run=100)
+    head = drive.ask(1, tasks=4, gpus=1, group="g")
+    lent = drive.asks_of(3, 2, gpus=1, group="e")
+    drive.until(3)
+    assert all(drive.is_running(*lent))
+    drive.until(100)
+    assert drive.is_running(head) == [True]
+
+
+def test_a_group_without_a_guarantee_never_takes_by_force_and_is_not_touched_without_need():
+    # apache/yunikorn-core#636
+    limit = {"memory_mib": 200_000, "jobs": 50}
+    drive = Drive(
+        node(gpus=0, memory_mib=200_000),
+        groups=[group("q1", limit=limit), group("q2", guaranteed={"memory_mib": 100_000})],
+    )
+    first = drive.ask(0, gpus=0, memory_mib=100_000, group="q1")
+    second = drive.ask(1, gpus=0, memory_mib=100_000, group="q2")
+    drive.until(2)
+    assert drive.is_running(first, second) == [True, True]
+    more = drive.ask(3, gpus=0, memory_mib=50_000, group="q1")
+    drive.finish_all()
+    assert (drive.is_running(more), drive.evicted) == ([False], [])
+
+
+def test_a_group_with_only_a_limit_gives_way_to_a_guarantee():
+    drive = Drive(
+        node(gpus=0, memory_mib=100_000),
+        groups=[group("q1", limit={"memory_mib": 200_000}), group("q2", guaranteed={"memory_mib": 100_000})],
+    )
+    first = drive.ask(0, gpus=0, memory_mib=100_000, group="q1")
+    second = drive.ask(1, gpus=0, memory_mib=100_000, group="q2")
+    drive.finish_all()
+    assert drive.is_running(first, second) == [False, True]
+    assert [eviction.rule for eviction in drive.evicted] == ["reclaim"]
+
+
+def test_a_side_dimension_without_any_promise_makes_nobody_a_victim():
+    drive = Drive(node(cpus=64), groups=[group("q1", guaranteed={**gpu_amount(4)}), owed("q2", 4)])
+    first = drive.ask(0, gpus=4, cpus=60, group="q1")
+    second = drive.ask(1, gpus=4, cpus=8, group="q2")
+    drive.finish_all()
+    assert drive.is_running(first, second) == [True, False]
+    assert (drive.code(second), drive.evicted) == (ReasonCode.INSUFFICIENT_CPU, [])
+
+
+@pytest.mark.parametrize("gpus", [7, 8, 10, 11])
+def test_equal_groups_share_what_does_not_divide_evenly_by_a_fixed_rule(gpus):
+    drive = Drive(
+        node(gpus=gpus), groups=[group(path) for path in "abc"], policy={"formula": "-10 * share_over_weight"}
+    )
+    for _ in range(10):
+        for path in "abc":
+            drive.ask(0, gpus=1, group=path)
+    drive.until(1)
+    shares = [drive.used(path) for path in "abc"]
+    drive.restart()
+    drive.set_group("d")
+    drive.finish_all()
+    assert sum(shares) == gpus
+    assert max(shares) - min(shares) == (1 if gpus % 3 else 0)
+    assert [drive.used(path) for path in "abc"] == shares
+    assert not drive.evicted
+
+
+def test_a_fair_share_beyond_the_guarantee_is_not_taken_by_force_and_the_reason_says_so():
+    # kai-scheduler/KAI-Scheduler#1934: the written policy is that only guarantees are reclaimed
+    drive = Drive(node(), groups=[owed("a", 1), owed("b", 1)])
+    drive.asks_of(8, 0, gpus=1, group="a")
+    late = drive.asks_of(8, 1, gpus=1, group="b")
+    drive.finish_all()
+    assert (drive.used("a"), drive.used("b"), len(drive.evicted)) == (7, 1, 1)
+    waiting = [ask for ask in late if drive.is_waiting(ask) == [True]]
+    told = "Group b uses 1 of the 1 GPUs it is guaranteed; what goes beyond a guarantee is only lent"
+    assert all(told in drive.notes(ask) for ask in waiting)
