@@ -1,4 +1,4 @@
-"""What a waiting job is owed by its group's guarantee, in words: whether room is taken back for it or only lent to it."""
+"""What a waiting job is owed by its group's guarantee, in words: is room taken back for it, or only lent to it?"""
 
 from gangline_core.groups import ancestors
 from gangline_core.job import Job

@@ -1,7 +1,7 @@
 """Plays a scenario on the production core: virtual time, whole rounds, agents that behave as told, and the oracles.
 
 Jobs arrive at given seconds and pass the door; what the rounds decide is carried out: tasks start after `start`, run
-for `run` seconds, and are gone `stop` seconds after they were told to stop. The oracles are checked after every instant.
+for `run` seconds, and are gone `stop` seconds after they were told to stop. The oracles hold after every instant.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
