@@ -1,10 +1,11 @@
 """One process's connection to the dollhouse's server, with the words of `gangline_kit.bus.Bus`."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 
 from msgspec import Struct
 
+from dollhouse.connection import Gate, MemoryConnection
 from dollhouse.server import Handler, Listener, MemoryServer, Subscription, matches
 from gangline_kit.bus import Record
 from gangline_kit.bus.tail import LogMessage
@@ -19,49 +20,14 @@ WRITE_S = 0.0015
 BATCH_MAX = 500
 
 
-class MemoryConnection:
-    """Whether the process reaches the server now."""
-
-    def __init__(self) -> None:
-        """Connected."""
-        self.up = asyncio.Event()
-        self.up.set()
-        self.generation = 1
-
-    @property
-    def is_connected(self) -> bool:
-        """True while the server answers."""
-        return self.up.is_set()
-
-    def check(self) -> None:
-        """Memory never fails for good."""
-
-    async def wait_connected(self) -> None:
-        """Wait for the server."""
-        await self.up.wait()
-
-    def listen(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Nobody is called: the memory bus has no half-open connections."""
-        return lambda: None
-
-    def cut(self) -> None:
-        """Lose the connection."""
-        self.up.clear()
-
-    def heal(self) -> None:
-        """Get it back."""
-        self.generation += 1
-        self.up.set()
-
-
 class MemoryBus:
     """See gangline_kit.bus.Bus."""
 
-    def __init__(self, server: MemoryServer, clock: Clock) -> None:
-        """A connection of one process."""
+    def __init__(self, server: MemoryServer, clock: Clock, gate: Gate | None = None) -> None:
+        """A connection of one process; `gate` is the process's own."""
         self.server = server
         self.clock = clock
-        self.connection = MemoryConnection()
+        self.connection = MemoryConnection(gate)
         self.failure = ""
         self.dropped = 0
         self._tasks = Tasks()
@@ -73,11 +39,7 @@ class MemoryBus:
         return self.connection.is_connected
 
     async def _hop(self, seconds: float) -> None:
-        if not self.is_connected:
-            raise TemporaryError("the bus is away")
-        await self.clock.sleep(seconds)
-        if not self.is_connected:
-            raise TemporaryError("the bus went away")
+        await self.connection.way(seconds)
 
     async def close(self) -> None:
         """Hear and answer no more."""
@@ -101,22 +63,27 @@ class MemoryBus:
 
     async def serve(self, subject: str, handler: Handler, queue: str = "") -> "MemoryServing":
         """Answer requests until stopped."""
-        subscription = Subscription(pattern=subject, handler=handler)
+
+        async def handled(data: bytes, headers: dict[str, str]) -> bytes:
+            await self._hop(0)
+            return await handler(data, headers)
+
+        subscription = Subscription(pattern=subject, handler=handled, connection=self.connection)
         self._enter(subscription)
         return MemoryServing(self, subscription)
 
     async def publish(self, subject: str, data: bytes, headers: dict[str, str] | None = None) -> None:
         """Tell whoever listens now."""
-        if not self.is_connected:
+        if not self.connection.is_reached:
             self.dropped += 1
             return
         for subscription in list(self.server.subscriptions):
-            if subscription.alive and subscription.listener and matches(subscription.pattern, subject):
+            if subscription.hears(subject) and subscription.listener is not None:
                 await subscription.listener(subject, data, headers or {})
 
     async def subscribe(self, subject: str, handler: Listener) -> Subscription:
         """Hear what is published from now on."""
-        subscription = Subscription(pattern=subject, listener=handler)
+        subscription = Subscription(pattern=subject, listener=handler, connection=self.connection)
         self._enter(subscription)
         return subscription
 
@@ -236,8 +203,10 @@ class MemoryTail(Struct):
                 if not self.follow and self.position >= end:
                     return
                 await stored.grown.wait()
-                await self.bus.clock.sleep(HOP_S)
+                await asyncio.sleep(HOP_S + self.bus.connection.delay_s)
                 continue
+            await self.bus.connection.flowing.wait()
+            await self.bus.connection.gate.passed()
             self.position = batch[-1].seq
             if self.position < 0:
                 raise PermanentError("a position cannot go back")

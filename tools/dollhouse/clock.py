@@ -2,6 +2,8 @@
 
 import asyncio
 
+from dollhouse.connection import Gate
+
 EPOCH_MS = 1_700_000_000_000
 """Wall time when the loop's clock shows zero."""
 
@@ -9,9 +11,11 @@ EPOCH_MS = 1_700_000_000_000
 class LoopClock:
     """Wall and steady time read off the event loop."""
 
-    def __init__(self, offset_ms: int = 0) -> None:
-        """`offset_ms` lets one process's wall clock stand wrong."""
-        self.offset_ms = offset_ms
+    def __init__(self, gate: Gate | None = None) -> None:
+        """A clock that is right; `gate` is that of the process whose clock it is."""
+        self.offset_ms = 0
+        """How wrong the wall clock stands; somebody may set it at any time."""
+        self._gate = gate
 
     def now_ms(self) -> int:
         """See gangline_kit.clock.Clock."""
@@ -24,3 +28,5 @@ class LoopClock:
     async def sleep(self, seconds: float) -> None:
         """See gangline_kit.clock.Clock."""
         await asyncio.sleep(seconds)
+        if self._gate is not None:
+            await self._gate.passed()

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 
+from dollhouse.connection import MemoryConnection
 from gangline_kit.bus.tail import LogMessage
 from gangline_kit.errors import KeyExistsError, LaneConflictError, StaleRevisionError, StreamFullError, TemporaryError
 from gangline_wire.streams import Bucket, Stream
@@ -24,6 +25,12 @@ class Subscription(Struct, eq=False):
     listener: Listener | None = None
     handler: Handler | None = None
     alive: bool = True
+    connection: MemoryConnection | None = None
+
+    def hears(self, subject: str) -> bool:
+        """True when a message on this subject reaches the process now; a frozen one lost it (its buffer ran over)."""
+        reached = self.connection is None or (self.connection.is_reached and self.connection.gate.is_open)
+        return self.alive and reached and matches(self.pattern, subject)
 
 
 class StoredStream:
@@ -139,7 +146,8 @@ class MemoryServer:
     def server_of(self, subject: str) -> Handler:
         """Whoever answers requests on the subject."""
         for subscription in self.subscriptions:
-            if subscription.alive and subscription.handler is not None and matches(subscription.pattern, subject):
+            is_there = subscription.connection is None or subscription.connection.is_connected
+            if subscription.alive and is_there and subscription.handler and matches(subscription.pattern, subject):
                 return subscription.handler
         raise TemporaryError(f"nobody answers on {subject}", retry_after_s=0.5)
 

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from dollhouse.bus import MemoryBus
 from dollhouse.clock import LoopClock
+from dollhouse.connection import Gate
 from dollhouse.server import MemoryServer
 from gangline_core.spec import JobSpec
 from gangline_core.state import State
@@ -36,8 +37,9 @@ class Process:
         self.name = name
         self.run = run
         self.config = config
-        clock = LoopClock()
-        self.bus = MemoryBus(world.server, clock)
+        self.gate = Gate()
+        clock = self.clock = LoopClock(self.gate)
+        self.bus = MemoryBus(world.server, clock, self.gate)
         # The memory bus has the words of the real one, which is a class and not a protocol.
         bus = cast("Bus", self.bus)
         self.tasks = Tasks(world.note_failure)
@@ -61,6 +63,7 @@ class Process:
     async def crash(self) -> None:
         """Stop at whatever await it is in; nothing is said to anybody."""
         self.bus.connection.cut()
+        self.gate.thaw()
         await self.tasks.close()
         await self.site.tasks.close()
         await self.site.follower.stop()
@@ -112,6 +115,31 @@ class World:
     async def crash(self, name: str) -> None:
         """A process dies without a word."""
         await self.processes.pop(name).crash()
+
+    def cut(self, name: str, *, quietly: bool = False) -> None:
+        """A process loses the bus; `quietly`, without being told: what it sends is swallowed."""
+        connection = self.processes[name].bus.connection
+        (connection.swallow if quietly else connection.cut)()
+
+    def heal(self, name: str) -> None:
+        """It has the bus again."""
+        self.processes[name].bus.connection.heal()
+
+    def delay(self, name: str, seconds: float) -> None:
+        """From now on everything takes so much longer between this process and the bus."""
+        self.processes[name].bus.connection.delay_s = seconds
+
+    def freeze(self, name: str) -> None:
+        """A process stands still at its next wait, as by SIGSTOP."""
+        self.processes[name].gate.freeze()
+
+    def thaw(self, name: str) -> None:
+        """It goes on."""
+        self.processes[name].gate.thaw()
+
+    def set_clock(self, name: str, offset_s: float) -> None:
+        """Somebody sets the wall clock of a process's machine, so far from the right time."""
+        self.processes[name].clock.offset_ms = round(offset_s * 1000)
 
     def restart(self, name: str) -> None:
         """A new process takes the dead one's place."""
