@@ -27,6 +27,8 @@ LEVEL_MAX = 1_000_000
 WEIGHT_MAX = 1_000_000
 DEPTH_MAX = 16
 HEADS_MAX = 64
+DIMENSIONS_MAX = 64
+DIMENSION_CHARS_MAX = 128
 LEVELS_MAX = 64
 CANDIDATES_MAX = 100_000
 STARVATION_S_MAX = 366 * 86_400
@@ -280,7 +282,11 @@ def changed_fields(known: Group, wanted: Group) -> set[str]:
 
 
 def _amounts_problem(field: str, amounts: Mapping[str, int]) -> Problem | None:
+    if len(amounts) > DIMENSIONS_MAX:
+        return Problem("invalid", f"has {len(amounts)} entries; at most {DIMENSIONS_MAX} are allowed", field)
     for dimension, amount in amounts.items():
+        if len(dimension) > DIMENSION_CHARS_MAX:
+            return Problem("invalid", f"must be at most {DIMENSION_CHARS_MAX} characters", f"{field}.{dimension[:40]}")
         is_model = dimension.startswith(MODEL_PREFIX) and dimension != MODEL_PREFIX
         if dimension not in DIMENSIONS and not is_model:
             known = ", ".join((*DIMENSIONS, f"{MODEL_PREFIX}<MODEL>"))

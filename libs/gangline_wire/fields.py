@@ -54,8 +54,8 @@ def join(path: str, below: str) -> str:
 
 
 def str_key(key: object) -> str:
-    """A mapping's key as it may stand in a path."""
-    return shown(key) if isinstance(key, str) else shown(str(key))
+    """A mapping's key as it may stand in a path; an empty one is still to be seen there."""
+    return shown(key if isinstance(key, str) else str(key)) or '""'
 
 
 def unknown_field(key: object, known: Iterable[str]) -> str:

@@ -43,7 +43,7 @@ def parse_job(document: object) -> JobSpec:
     errors: list[FieldError] = []
     kept = _with_roles(document, errors) if "roles" in document else _with_one_role(document, errors)
     if not errors:
-        secrets: dict[str, str | None] = kept.get("secrets", {})
+        secrets: dict[str, str | None] = kept.pop("secrets", {})
         if secrets:
             kept["secrets"] = tuple(secrets)
             kept["roles"] = _with_secrets(kept["roles"], secrets, errors)
@@ -110,11 +110,10 @@ def _check_whole(roles: tuple[Role, ...], errors: list[FieldError]) -> None:
     if tasks > _TASKS_MOST:
         field = "roles" if len(roles) > 1 else "tasks"
         note(errors, FieldError(path=field, message=f"come to {tasks} tasks; at most {_TASKS_MOST} are allowed"))
-    characters = 0
-    for role in roles:
-        characters += sum(map(len, role.command))
-        for key, value in role.environment.items():
-            characters += len(key) + len(value)
-    if characters > _JOB_CHARS_MOST:
-        message = f"commands and environments have {characters} characters; at most {_JOB_CHARS_MOST} are allowed"
-        note(errors, FieldError(path="", message=message))
+    commands = sum(sum(map(len, role.command)) for role in roles)
+    environments = sum(len(key) + len(value) for role in roles for key, value in role.environment.items())
+    if commands + environments > _JOB_CHARS_MOST:
+        counted = f"{commands + environments} characters"
+        message = f"commands and environments have {counted}; at most {_JOB_CHARS_MOST} are allowed (job_chars)"
+        field = "roles" if len(roles) > 1 else ("command" if commands > environments else "env")
+        note(errors, FieldError(path=field, message=message))

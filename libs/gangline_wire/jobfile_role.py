@@ -12,6 +12,8 @@ from gangline_wire.quantity import kind_name, read_mebibytes, read_milli, show_m
 from gangline_wire.seal import PLACEHOLDER
 
 SHELL = "/bin/sh"
+CPU_MILLI_DEFAULT = 1000
+"""What a task takes that asks for neither CPUs nor a device: else any number of tasks would fit a machine at once."""
 
 _GPUS_MILLI = most("gpus") * GPU_MILLI
 _CPUS_MILLI = most("cpus") * 1000
@@ -211,11 +213,12 @@ def read_role(value: object) -> Role:
 def build_role(name: str, kept: Mapping[str, Any], errors: list[FieldError]) -> Role:
     """The role of the kept fields; what does not fit together goes to `errors`."""
     count, least, largest = _counts(kept, errors)
+    wants_other = any(kept.get(name) for name in ("gpu_milli", "gpu_memory_mib", "devices"))
     resources = Resources(
         gpu_milli=kept.get("gpu_milli", 0),
         gpu_memory_mib=kept.get("gpu_memory_mib", 0),
         gpu_models=kept.get("gpu_models", ()),
-        cpu_milli=kept.get("cpu_milli", 0),
+        cpu_milli=kept.get("cpu_milli", 0 if wants_other else CPU_MILLI_DEFAULT),
         memory_mib=kept.get("memory_mib", 0),
         devices=kept.get("devices", {}),
     )

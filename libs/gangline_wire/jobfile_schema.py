@@ -86,7 +86,7 @@ ROLE_PROPERTIES: dict[str, Schema] = {
         "description": "GPU models that will do, best first; any if left out.",
         "examples": [["H100", "A100"]],
     },
-    "cpus": _count("cpus", "CPUs of each task.", 4, "500m"),
+    "cpus": _count("cpus", "CPUs of each task. Left out: 1 for a task without GPUs and devices, else none.", 4, "500m"),
     "memory": _memory("Memory of each task.", "64Gi"),
     "devices": _map("devices", _whole("device_count", "How many.", least=1), "Other devices of each task, by name."),
     "command": {

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from gangline_gateway.call import Desk
 from gangline_gateway.config import Config
@@ -22,12 +23,24 @@ BACKLOG = 1024
 DOOR = web.AppKey("door", Door)
 DESK = web.AppKey("desk", Desk)
 
+
+class OnlyOurFaults(logging.Filter):
+    """Keeps what is no HTTP out of the log: the sender was answered 400, and anybody could fill the log with it."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """False for a fault of the sender."""
+        return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+
+
+ONLY_OUR_FAULTS = OnlyOurFaults()
+
 Ready = Callable[[str], None]
 """Told the address once the gateway listens."""
 
 
 async def run(site: Site, config: Config, ready: Ready | None = None) -> None:
     """Serve until cancelled."""
+    logging.getLogger("aiohttp.server").addFilter(ONLY_OUR_FAULTS)
     runner = web.AppRunner(
         make_app(site, config),
         access_log=None,

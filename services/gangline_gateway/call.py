@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 import msgspec
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 from msgspec import Struct
 
 from gangline_core.explain import Book
@@ -14,7 +15,7 @@ from gangline_gateway.asking import Asker
 from gangline_gateway.config import Config
 from gangline_gateway.problems import ProblemError, invalid, wrong_query
 from gangline_kit.service import Site
-from gangline_wire.fields import mapping, unknown_field, visible_text
+from gangline_wire.fields import mapping, str_key, unknown_field, visible_text
 from gangline_wire.limits import most
 from gangline_wire.problem import WrongValueError
 from gangline_wire.quantity import shown
@@ -146,6 +147,10 @@ class Call:
             body = await self.request.read()
         except web.HTTPRequestEntityTooLarge:
             raise ProblemError("body_too_large", f"The limit is {most('body_bytes')} bytes (body_bytes).") from None
+        except (web.RequestPayloadError, HttpProcessingError):
+            raise ProblemError(
+                "malformed_request", "The body is not what Content-Encoding, Transfer-Encoding or Content-Length say."
+            ) from None
         if not body and may_be_empty:
             return {}
         media_type = self.request.headers.get("Content-Type", JSON).partition(";")[0].strip().lower()
@@ -185,7 +190,7 @@ def read_why(document: object) -> str:
         raise invalid("", str(error)) from None
     for key in fields:
         if key != "why":
-            raise invalid(shown(str(key)), unknown_field(key, ("why",)))
+            raise invalid(str_key(key), unknown_field(key, ("why",)))
     try:
         return str(visible_text("why_chars")(fields.get("why", "")))
     except WrongValueError as error:

@@ -162,7 +162,7 @@ class Door:
         if ANY not in self._hosts and _host_name(host) not in self._hosts:
             raise ProblemError("forbidden_host", "Add the name to GANGLINE_GATEWAY_HOSTS if it is yours.")
         origin = request.headers.get(hdrs.ORIGIN)
-        if origin is None or origin.lower() in self._origins or urlsplit(origin).netloc.lower() == host.lower():
+        if origin is None or origin.lower() in self._origins or _netloc(origin) == host.lower():
             return
         raise ProblemError("forbidden_host", "Pages of this origin may not call here.")
 
@@ -170,6 +170,14 @@ class Door:
 async def never_called(request: web.Request) -> web.StreamResponse:
     """What the router holds for a route; the door calls the route's own handler instead."""
     raise web.HTTPNotImplemented
+
+
+def _netloc(origin: str) -> str:
+    """Host and port of an Origin header, in small letters; "" when it is none."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return ""
 
 
 @lru_cache(maxsize=256)

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from gangline_gateway.call import Call
 from gangline_gateway.problems import ProblemError, invalid, wrong_query
-from gangline_wire.fields import join, unknown_field
+from gangline_wire.fields import join, str_key, unknown_field
 from gangline_wire.limits import most
 from gangline_wire.names import group_path, token, user_name, visible
 from gangline_wire.problem import WrongValueError
@@ -23,6 +23,7 @@ AMOUNT_MOST = 10**15
 
 _AT = re.compile(r" - at `\$\.?([^`]*)`$")
 _KEY = re.compile(r"\[\.\.\.\]")
+_MISSING = re.compile(r"Object missing required field `([^`]*)`")
 
 
 def read_settings(document: object, kind: type[T]) -> T:
@@ -35,15 +36,21 @@ def read_settings(document: object, kind: type[T]) -> T:
         raise invalid("", f"must be a mapping, not {kind_name(document)}")
     for key in document:
         if key not in kind.__struct_fields__:
-            raise invalid(shown(str(key)), unknown_field(key, kind.__struct_fields__))
+            raise invalid(str_key(key), unknown_field(key, kind.__struct_fields__))
     _check_values(document, "")
     try:
         return msgspec.convert(document, kind, strict=True)
     except msgspec.ValidationError as error:
-        message = str(error)
-        found = _AT.search(message)
-        path = _KEY.sub("", found.group(1)) if found else ""
-        raise invalid(path, _AT.sub("", message)) from None
+        raise _wrong(str(error)) from None
+
+
+def _wrong(message: str) -> ProblemError:
+    """What a decoder's message says, about the field it is about."""
+    found = _AT.search(message)
+    path = _KEY.sub("", found.group(1)) if found else ""
+    text = _AT.sub("", message)
+    missing = _MISSING.fullmatch(text)
+    return invalid(join(path, missing.group(1)), "is missing") if missing else invalid(path, text)
 
 
 def _check_values(value: object, path: str) -> None:

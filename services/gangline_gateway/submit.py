@@ -16,11 +16,11 @@ from gangline_gateway.call import Answer, Call
 from gangline_gateway.problems import ProblemError, invalid
 from gangline_gateway.show import job_view, reason_view
 from gangline_kit.tracing import HEADER, is_traceparent
-from gangline_wire.fields import join, unknown_field
+from gangline_wire.fields import join, str_key, unknown_field
 from gangline_wire.jobfile import JobFileError, parse_job
 from gangline_wire.limits import most
 from gangline_wire.problem import FieldError
-from gangline_wire.quantity import kind_name, shown
+from gangline_wire.quantity import kind_name
 from gangline_wire.requests import Admitted, Denied, Refused, SubmitJobs
 from gangline_wire.seal import seal
 from gangline_wire.views import BatchView, RefusalView, SubmittedView
@@ -88,7 +88,7 @@ def _documents(body: object) -> list[object]:
         raise invalid("", f'must be a mapping {{"jobs": [...]}}, not {kind_name(body)}')
     for key in body:
         if key != "jobs":
-            raise invalid(shown(str(key)), unknown_field(key, ("jobs",)))
+            raise invalid(str_key(key), unknown_field(key, ("jobs",)))
     jobs = body.get("jobs")
     if not isinstance(jobs, list) or not jobs:
         raise invalid("jobs", "must be a list of at least one job")

@@ -229,7 +229,7 @@ def test_arguments_reach_the_program_exactly_as_written(text: str) -> None:
 
 def test_an_environment_name_is_letters_digits_and_underscores() -> None:
     assert set(wrong(job(env={"A=1; touch /tmp/x #": "y", "1A": "y", "A-B": "y", "": "y"}))) == {
-        "env.A=1; touch /tmp/x #", "env.1A", "env.A-B", "env",
+        "env.A=1; touch /tmp/x #", "env.1A", "env.A-B", 'env.""',
     }  # fmt: skip
     assert parse_job(job(env={"_a1": "y"})).roles[0].environment == {"_a1": "y"}
 
@@ -254,6 +254,16 @@ def test_declared_secrets_are_in_every_environment_and_listed() -> None:
     assert spec.roles[0].environment == {"HF": "abc", "OTHER": "x"}
     assert parse_job(job(secrets=["OTHER"], env={"OTHER": "x"})).secrets == ("OTHER",)
     assert set(wrong(job(secrets=["OTHER"]))) == {"secrets.OTHER"}
+    assert parse_job(job(secrets=[])).secrets == parse_job(job(secrets={})).secrets == ()
+
+
+def test_a_task_that_asks_for_no_device_takes_a_cpu_unless_it_says_otherwise() -> None:
+    def cpus(**fields: Any) -> int:
+        return parse_job(job(**fields)).roles[0].resources.cpu_milli
+
+    assert cpus() == cpus(memory="1Gi") == cpus(gpus=0) == 1000
+    assert cpus(gpus=1) == cpus(gpus="500m") == cpus(gpu_memory="1Gi") == cpus(devices={"fpga": 1}) == 0
+    assert (cpus(cpus=0), cpus(cpus="250m"), cpus(gpus=1, cpus=4)) == (0, 250, 4000)
 
 
 def test_a_document_that_is_no_mapping_is_refused() -> None:
@@ -264,7 +274,8 @@ def test_a_document_that_is_no_mapping_is_refused() -> None:
 def test_too_much_in_one_job_is_refused() -> None:
     assert "command" in wrong({"command": ["x"] * (most("command_args") + 1)})
     assert "command[1]" in wrong({"command": ["x", "y" * (most("arg_bytes") + 1)]})
-    assert "" in wrong({"command": ["x", *["y" * 60_000] * 8]})
+    assert "command" in wrong({"command": ["x", *["y" * 60_000] * 8]})
+    assert "env" in wrong(job(env={f"A{k}": "y" * 60_000 for k in range(5)}))
     assert "env" in wrong(job(env={f"A{k}": "" for k in range(most("env_entries") + 1)}))
 
 

@@ -125,7 +125,10 @@ async def test_usage_counts_what_runs_until_now(visitor: Visitor) -> None:
         ({"path": "t1", "heads": [1]}, "heads[0]"),
         ({"path": "t1", "heads": ["a\u202eb"]}, "heads[0]"),
         ({"path": "t2"}, "path"),
-        ({"weight": 2}, ""),
+        ({"path": "t1", "": 1}, '""'),
+        ({"path": "t1", "limit": {f"gpu_milli:M{k}": 1 for k in range(65)}}, "limit"),
+        ({"path": "t1", "limit": {"gpu_milli:" + "M" * 200: 1}}, "limit.gpu_milli:" + "M" * 30),
+        ({"weight": 2}, "path"),
         ([], ""),
     ],
 )

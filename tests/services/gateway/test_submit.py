@@ -242,6 +242,13 @@ async def test_a_body_that_is_not_said_to_be_json_is_refused(visitor: Visitor) -
         assert response.status == 415
 
 
+async def test_a_body_that_is_not_coded_as_said_is_the_senders_fault(visitor: Visitor) -> None:
+    headers = {"Content-Type": JSON, "Content-Encoding": "gzip"}
+    problem = await visitor.ask("una", "POST", "/v1/jobs", status=400, data=b"{}", headers=headers)
+    assert problem["code"] == "malformed_request"
+    assert not jobs_of(visitor)
+
+
 async def test_a_batch_must_be_a_list_of_jobs_within_its_limit(visitor: Visitor) -> None:
     for body in ({}, {"jobs": []}, {"jobs": {}}, {"job": []}, [], {"jobs": [{"command": ["true"]}] * 1001}):
         await visitor.ask("una", "POST", "/v1/jobs:batch", status=422, json=body)
