@@ -1,6 +1,7 @@
 """The shell around the door: gathers requests, has the core judge them, appends the facts, answers after the append."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Sequence
 
@@ -67,6 +68,8 @@ class Door:
         self.config = config
         self.secrets = site.bus.kv(streams.SECRETS.name)
         self.pending: asyncio.Queue[Pending] = asyncio.Queue(PENDING_MAX)
+        self.crowd = 1
+        """How many requests were judged together last time."""
         self.ended_with_secrets: asyncio.Queue[JobId] = asyncio.Queue()
 
     async def work(self, lane: Lane) -> None:
@@ -131,18 +134,24 @@ class Door:
                 self.site.tracing.phase("admit", pending.request.trace, start_ms=began_ms, end_ms=self.site.now_ms())
 
     async def _gather(self) -> list[Pending]:
+        """What is judged together: all that waits, and for a few milliseconds as many as came together last time.
+
+        Clients that wait for their answers come back together, so a crowd shares one append, and one client alone
+        waits for nobody.
+        """
         batch = [await self.pending.get()]
-        if not self.pending.empty():
-            await self.site.clock.sleep(self.config.gather_ms / 1000)
         jobs, size = _jobs(batch[0].request), batch[0].size
-        # An edit of settings ends its batch: whatever comes after it is judged on a state that holds it.
-        while isinstance(batch[-1].request, JOB_REQUESTS) and not self.pending.empty():
-            if jobs >= JOBS_MAX or size >= BYTES_MAX:
-                break
-            pending = self.pending.get_nowait()
-            batch.append(pending)
-            jobs += _jobs(pending.request)
-            size += pending.size
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.config.gather_ms / 1000):
+                while len(batch) < self.crowd or not self.pending.empty():
+                    # An edit of settings ends its batch: whatever comes after it is judged on a state that holds it.
+                    if not isinstance(batch[-1].request, JOB_REQUESTS) or jobs >= JOBS_MAX or size >= BYTES_MAX:
+                        break
+                    pending = await self.pending.get()
+                    batch.append(pending)
+                    jobs += _jobs(pending.request)
+                    size += pending.size
+        self.crowd = len(batch)
         return batch
 
     def _judge(self, batch: Sequence[Pending], now: int) -> list[Verdict]:

@@ -6,8 +6,8 @@ from msgspec import Struct
 class Config(Struct, frozen=True):
     """Settings of the admission service (GANGLINE_ADMISSION_*)."""
 
-    gather_ms: int = 1
-    """How long requests are gathered into one append when others are already waiting."""
+    gather_ms: int = 3
+    """How long an append waits for further requests, while several come at a time."""
     admin_token_file: str = ""
     """File of the first administrator's token: read if it exists, else made (0600) when no administrator exists."""
     first_group: str = "default"

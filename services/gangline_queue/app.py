@@ -34,8 +34,10 @@ class Opener:
         self.config = config
         self.pool = pool
         self.wake = asyncio.Event()
-        self.opened_s = 0.0
+        self.opened_s = self.decided_s = 0.0
         self.round_took_s = 0.0
+        self.has_started = True
+        """Whether the last round started anything."""
 
     async def work(self, lane: Lane) -> None:
         """Open rounds for as long as this process leads."""
@@ -54,7 +56,9 @@ class Opener:
             if moved.after == JobState.STARTING and job is not None and job.spec.pool == self.pool:
                 self.site.tracing.phase("wait", job.trace, start_ms=job.queued_ms, end_ms=step.at, job=job.id)
         if self.pool in step.decided:
-            self.round_took_s = self.site.clock.monotonic_s() - self.opened_s
+            self.decided_s = self.site.clock.monotonic_s()
+            self.round_took_s = self.decided_s - self.opened_s
+            self.has_started = any(moved.after == JobState.STARTING for moved in step.moves)
         if cycle.round_due(self.site.follower.state, self.pool):
             self.wake.set()
 
@@ -72,9 +76,17 @@ class Opener:
         return due is not None and due <= self.site.now_ms()
 
     async def _gather(self) -> None:
-        """Let a burst come together: longer when rounds take longer, so that rounds never fill the loop."""
-        wait_s = max(self.config.gather_ms / 1000, min(self.round_took_s / 2, self.config.gather_ms_max / 1000))
-        await self.site.clock.sleep(wait_s)
+        """Let a burst come together: longer when rounds take longer, so that rounds never fill the loop.
+
+        The wait counts from the last round's end, so a job that comes into a quiet pool meets none. While rounds start
+        nothing, the cluster is full and looking again soon helps nobody, so most of the time goes to those who submit
+        and ask.
+        """
+        part = 0.5 if self.has_started else 4.0
+        wait_s = max(self.config.gather_ms / 1000, min(self.round_took_s * part, self.config.gather_ms_max / 1000))
+        left_s = self.decided_s + wait_s - self.site.clock.monotonic_s()
+        if left_s > 0:
+            await self.site.clock.sleep(left_s)
 
     async def _open(self, lane: Lane) -> None:
         now = self.site.now_ms()

@@ -7,7 +7,7 @@ class Config(Struct, frozen=True):
     """Settings of the queue service (GANGLINE_QUEUE_*)."""
 
     gather_ms: int = 2
-    """How long events are gathered before a round opens."""
+    """Shortest time between a round's end and the next one, in which events are gathered."""
     gather_ms_max: int = 250
     """Upper bound of the gathering, which grows with the time the last round took."""
     idle_check_s: float = 1.0
