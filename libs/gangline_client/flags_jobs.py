@@ -25,7 +25,8 @@ def run(parser: ArgumentParser) -> None:
     """`gangline run`."""
     parser.description = (
         "Submits a command, shows why it waits, prints its output and returns its exit code "
-        "(124 for a time limit, 130 when cancelled). Ctrl-C leaves the job alone and says how to follow or cancel it."
+        "(124 for a time limit, 127 for a command that is not found, 130 when cancelled). "
+        "Ctrl-C leaves the job alone and says how to follow or cancel it."
     )
     parser.usage = "gangline run [FLAGS] -- COMMAND ..."
     _resources(parser)

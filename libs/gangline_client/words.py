@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from gangline_client import quantities as q
 from gangline_client.table import Cell, Paint
+from gangline_core.reasons import ReasonCode
 from gangline_core.spec import JobSpec, Role
 from gangline_wire import views as v
 
@@ -28,6 +29,9 @@ STATE_PAINT = {
 EXIT_BY_STATE = {"succeeded": 0, "failed": 1, "cancelled": 130, "timed_out": 124, "lost": 1}
 """Exit code for a job that has none of its own: 124 is what `timeout` says, 130 what a shell says after Ctrl-C."""
 
+NOT_STARTED = 127
+"""What a shell says of a command that it does not find."""
+
 
 def state_cell(state: str) -> Cell:
     """A job's or node's state in its colour."""
@@ -39,10 +43,17 @@ def reason_text(reason: v.ReasonView | None) -> str:
     return f"{reason.code}: {reason.sentence}" if reason is not None else ""
 
 
+def not_started(job: v.JobView) -> bool:
+    """True when the job failed because its command could not be started; its exit code means nothing then."""
+    return job.state == "failed" and job.reason is not None and job.reason.code == ReasonCode.START_FAILED
+
+
 def exit_code(job: v.JobView) -> int:
     """The code that stands for how the job ended; its own where it has one that says failure."""
     if job.state == "succeeded":
         return 0
+    if not_started(job):
+        return NOT_STARTED
     if job.state == "failed" and job.exit_code:
         return job.exit_code
     return EXIT_BY_STATE.get(job.state, 1)

@@ -27,9 +27,10 @@ RUNNING = v.JobView(
     pool="default",
     started_ms=NOW_MS,
     first_started_ms=NOW_MS,
+    attempt=1,
     tasks=(v.TaskView(id="41-1-worker-0", role="worker", index=0, rank=0, node="n1", state="started"),),
 )
-WAITING = msgspec.structs.replace(RUNNING, state="waiting", started_ms=0, first_started_ms=0, tasks=())
+WAITING = msgspec.structs.replace(RUNNING, state="waiting", started_ms=0, first_started_ms=0, attempt=0, tasks=())
 OUTPUT = (b"hello\n", b"\xffbytes\n")
 
 
@@ -71,6 +72,16 @@ async def test_the_exit_code_tells_how_the_job_ended(
 async def test_the_output_of_a_job_that_is_over_at_once_is_shown_too(platform: FakePlatform) -> None:
     lay_out(platform, ended("succeeded", 0))
     assert (await gangline(platform.url, "run", "true")).out.startswith("hello\n")
+
+
+async def test_a_command_that_is_not_found_ends_as_in_a_shell_and_shows_what_was_said(platform: FakePlatform) -> None:
+    reason = v.ReasonView(code="StartFailed", sentence="Task 41-1-worker-0 could not be started: x was not found.")
+    failed = msgspec.structs.replace(ended("failed", -1), first_started_ms=0, started_ms=0, reason=reason)
+    lay_out(platform, failed)
+    result = await gangline(platform.url, "run", "x")
+    assert result.code == 127
+    assert result.out.startswith("hello\n")
+    assert "Job 41 (job-41) failed: Task 41-1-worker-0 could not be started: x was not found." in result.err
 
 
 async def test_a_restart_of_the_platform_is_sat_out_and_told(platform: FakePlatform) -> None:

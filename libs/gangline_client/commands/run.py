@@ -99,7 +99,7 @@ class Companion:
                     output = group.create_task(self._print_output())
                 self._tell_start(view)
                 await self._pause(pause_s, output)
-            if output is None and view.first_started_ms:
+            if output is None and view.attempt:  # also what a task that could not be started says of itself
                 output = group.create_task(self._print_output())
             await self._drain(output)
         self._tell_end(view)

@@ -5,7 +5,7 @@ from argparse import Namespace
 
 from gangline_client.durations import seconds
 from gangline_client.session import Session, emit, find_job
-from gangline_client.words import exit_code
+from gangline_client.words import exit_code, not_started
 from gangline_wire import views as v
 
 TARGETS: dict[str, frozenset[str]] = {
@@ -46,7 +46,7 @@ def outcome(view: v.JobView) -> str:
     """How the job came out, in one line."""
     words = {"timed_out": "ran into its time limit", "lost": "was lost", "cancelled": "was cancelled"}
     text = f"Job {view.id} ({view.name}) {words.get(view.state, view.state if view.ended_ms else 'is ' + view.state)}"
-    if view.state == "failed" and view.exit_code:
+    if view.state == "failed" and view.exit_code and not not_started(view):
         text += f" with exit code {view.exit_code}"
     reason = view.reason
     return f"{text}: {reason.sentence}" if reason is not None and view.state != "succeeded" else f"{text}."
