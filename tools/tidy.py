@@ -12,6 +12,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 FUNCTION_LINES_MAX = 60
 FILE_LINES_MAX = 400
+TEST_FILE_LINES_MAX = 700
+"""Promises about one thing are read one by one, so a list of them may be longer than code that must be held in mind."""
 
 OVERSIZED: dict[str, str] = {}
 """Functions ("path:name") or files ("path") that may pass their limit, with the reason. The list may only shrink."""
@@ -99,10 +101,11 @@ def docstring_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 
 def files_stay_short(source: Source) -> Iterator[Problem]:
-    """No module passes 400 lines."""
+    """No module passes 400 lines, no file of tests 700."""
     size = len(source.lines)
-    if size > FILE_LINES_MAX and source.path not in OVERSIZED:
-        yield Problem(source.path, size, f"{size} lines; the limit is {FILE_LINES_MAX}")
+    limit = TEST_FILE_LINES_MAX if Path(source.path).name.startswith("test_") else FILE_LINES_MAX
+    if size > limit and source.path not in OVERSIZED:
+        yield Problem(source.path, size, f"{size} lines; the limit is {limit}")
 
 
 def modules_have_a_noun(source: Source) -> Iterator[Problem]:
