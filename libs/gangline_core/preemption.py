@@ -105,13 +105,12 @@ class Preemptor:
         for loss in plan.losses:
             names = [task.id for task in loss.tasks]
             if loss.kind == EVICT:
-                self._victims.gone.add(loss.job.id)
                 table.evictions.append(
                     Eviction(job=loss.job.id, beneficiary=job.id, rule=loss.rule, lost_ms=loss.lost_ms)
                 )
             elif loss.kind == SHRINK:
-                self._victims.shrunk.update(names)
                 shrunk.setdefault(loss.job.id, []).extend(names)
+        self._victims.go(plan.losses)
         for victim, names in sorted(shrunk.items()):
             table.shrinks.append(Shrink(job=victim, tasks=tuple(sorted(names)), beneficiary=job.id))
         nodes = {place.node for place in plan.found.seats.tasks}

@@ -18,6 +18,8 @@ from gangline_core.table import Table
 
 RESERVATIONS_MAX = 4
 """Reservations of one round; each further one is for a job that no other reserved job competes with."""
+OVERDUE_MS = 60_000
+"""What should have ended already is given so long to do so."""
 UNKNOWN_RUN_MS = 86_400_000
 """A reservation that depends on ends nobody knows begins a day from now."""
 
@@ -81,10 +83,11 @@ class Reserver:
 
     def _dated(self, time: int, before: Reservation | None) -> int:
         now = self._table.now
-        if time < UNKNOWN_MS:
-            return max(time, now + 1)
-        known = before is not None and before.start_ms > now
-        return before.start_ms if known and before is not None else now + UNKNOWN_RUN_MS
+        if now < time < UNKNOWN_MS:
+            return time
+        if before is not None and before.start_ms > now:
+            return before.start_ms
+        return now + (UNKNOWN_RUN_MS if time == UNKNOWN_MS else OVERDUE_MS)
 
 
 def usable_nodes(room: Room, gang: Gang) -> Flags:

@@ -22,14 +22,14 @@ from gangline_core.facts import (
     TaskPlacement,
 )
 from gangline_core.ids import JobId, TaskId
-from gangline_core.job import Job
+from gangline_core.job import Job, TaskState
 from gangline_core.placement import PLACERS
 from gangline_core.placement.gang import Seats
 from gangline_core.quota import Ledger
 from gangline_core.reasons import Reason
 from gangline_core.releases import UNKNOWN_MS, Releases, run_ms
 from gangline_core.seating import Seating
-from gangline_core.state import OpenRound, State
+from gangline_core.state import OpenRound, State, task_amounts
 
 ROUND_TASKS_MAX = 1_000
 """Tasks placed in one round; the next round follows at once, so that no decision takes long or grows large."""
@@ -57,6 +57,8 @@ class Table:
         self.room = self.frozen.copy()
         self.guarded: Room | None = None
         self.ledger = Ledger(state)
+        self._taken: list[tuple[Job, dict[str, int]]] = []
+        self._after: Ledger | None = None
         self.ports = state.ports.overlay()
         self.seating = Seating(
             state=state, pool=self.pool.pool, placer=PLACERS[self.policy.placement], ledger=self.ledger
@@ -107,6 +109,19 @@ class Table:
         limit_ms = job.spec.time_limit_s * 1000
         return bool(limit_ms) and self.now + limit_ms <= self.first_reserved_ms
 
+    @property
+    def after(self) -> Ledger:
+        """Usage as it will be: with everything this round gave, and without what is stopping or has to go."""
+        if self._after is None:
+            self._after = Ledger(self.state)
+            for job, amounts in self._taken:
+                self._after.take(job, amounts)
+            for name in sorted(self.state.stopping_tasks):
+                task = self.state.kept.tasks[name]
+                if task.state != TaskState.LOST:
+                    self._after.give(self.state.kept.jobs[task.job], task_amounts(task))
+        return self._after
+
     def releases(self) -> Releases:
         """What comes back when, beside everything that this round decided already."""
         settled = self.frozen.copy()
@@ -128,7 +143,7 @@ class Table:
         """The job starts on these seats; `guarded` when they were found beside what reservations need."""
         tasks = seats.tasks
         self._take(job, tasks, guarded=guarded)
-        self.ledger.take(job, amounts)
+        self._count(job, amounts)
         self.placements.append(
             Placement(
                 job=job.id,
@@ -147,7 +162,7 @@ class Table:
     def grow(self, job: Job, tasks: tuple[TaskPlacement, ...], amounts: dict[str, int]) -> None:
         """A running elastic job gets these members more."""
         self._take(job, tasks, guarded=True)
-        self.ledger.take(job, amounts)
+        self._count(job, amounts)
         self.growths.append(Growth(job=job.id, attempt=job.attempt, tasks=tasks))
 
     def hold(self, claim: Claim, alive: tuple[TaskId, ...], amounts: dict[str, int]) -> None:
@@ -164,7 +179,7 @@ class Table:
             room.lower_to(before)
         self.held.append(Held(claim=claim, alive=alive))
         self.leaving.update(alive)
-        self.ledger.take(self.state.kept.jobs[claim.job], amounts)
+        self._count(self.state.kept.jobs[claim.job], amounts)
 
     def reserve(self, reservation: Reservation, later: Room, wanted: Flags) -> None:
         """Jobs that would be in the way of this reservation get no more than it leaves of the room at its beginning.
@@ -183,6 +198,12 @@ class Table:
     def refuse(self, job: Job, reason: Reason) -> None:
         """The job waits on, for this reason."""
         self.refused.append((job, reason))
+
+    def _count(self, job: Job, amounts: dict[str, int]) -> None:
+        self.ledger.take(job, amounts)
+        self._taken.append((job, amounts))
+        if self._after is not None:
+            self._after.take(job, amounts)
 
     def _take(self, job: Job, tasks: tuple[TaskPlacement, ...], *, guarded: bool) -> None:
         length = run_ms(job.spec)

@@ -141,15 +141,27 @@ class Victims:
 
     def keep_guarantees(self, evictions: list[Loss], beneficiary: Job) -> list[Loss]:
         """Those of these evictions, in order, that may happen together without taking what a group is owed."""
-        ledger = self._table.ledger
+        if not self._table.has_guarantees:
+            return evictions
+        after = self._table.after
         together: list[Loss] = []
         for loss in evictions:
-            if ledger.over_guarantee(loss.job.spec.group, loss.amounts, beneficiary=beneficiary.spec.group):
-                ledger.give(loss.job, loss.amounts)
+            if after.over_guarantee(loss.job.spec.group, loss.amounts, beneficiary=beneficiary.spec.group):
+                after.give(loss.job, loss.amounts)
                 together.append(loss)
         for loss in together:
-            ledger.take(loss.job, loss.amounts)
+            after.take(loss.job, loss.amounts)
         return together
+
+    def go(self, losses: list[Loss]) -> None:
+        """These losses are decided."""
+        for loss in losses:
+            if loss.kind == EVICT:
+                self.gone.add(loss.job.id)
+            elif loss.kind == SHRINK:
+                self.shrunk.update(task.id for task in loss.tasks)
+            if loss.kind != WAIT and self._table.has_guarantees:
+                self._table.after.give(loss.job, loss.amounts)
 
     # --- inside -----------------------------------------------------------------------------------------
 
@@ -207,14 +219,16 @@ class Victims:
         return BY_PRIORITY if is_lower else BY_GUARANTEE
 
     def _keeps_guarantee(self, job: Job, amounts: dict[str, int], beneficiary: Job) -> bool:
-        return self._table.ledger.over_guarantee(job.spec.group, amounts, beneficiary=beneficiary.spec.group)
+        if not self._table.has_guarantees:
+            return True
+        return self._table.after.over_guarantee(job.spec.group, amounts, beneficiary=beneficiary.spec.group)
 
     def _stays(self, task: Task) -> bool:
         return not task.stop and task.id not in self.shrunk and task.state != TaskState.EXITED
 
     def _most_borrowed_first(self, allowed: list[tuple[LiveJob, str]]) -> list[tuple[LiveJob, str]]:
         """Reclaimed jobs from the group that borrowed most, step by step; the order of all others stays."""
-        ledger = self._table.ledger
+        ledger = self._table.after if self._table.has_guarantees else self._table.ledger
         ordered: list[tuple[LiveJob, str]] = []
         queues: dict[str, list[tuple[LiveJob, str]]] = {}
         for entry in allowed:

@@ -1,8 +1,10 @@
 """When must a pool be looked at again although nothing happens? Only for things that time alone changes."""
 
+from collections.abc import Iterator
+
 from gangline_core.ageing import waiting_since_ms
 from gangline_core.claims import gives_up_ms, overdue_ms
-from gangline_core.job import JobState
+from gangline_core.job import Job, JobState
 from gangline_core.state import State
 
 
@@ -21,5 +23,15 @@ def next_wake_ms(state: State, pool_name: str, now: int) -> int | None:
     if waiting:
         # From then on a task that does not die is no longer counted on, and its node takes no work.
         times += [overdue_ms(state, state.kept.tasks[task]) for task in state.stopping_tasks]
+        if pool.policy.preemption:
+            times += [job.started_ms + job.spec.protected_s * 1000 for job in _protected(state, pool_name)]
     later = [time for time in times if time > now]
     return min(later) if later else None
+
+
+def _protected(state: State, pool_name: str) -> Iterator[Job]:
+    """Running jobs that nobody may evict in the first seconds of their run."""
+    for job_id in state.live.get(pool_name, {}):
+        job = state.kept.jobs[job_id]
+        if job.spec.protected_s and job.started_ms:
+            yield job
