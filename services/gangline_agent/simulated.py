@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gangline_agent.judge import BUS_LOST_GRACE_S_MAX
 from gangline_agent.runner import Local, Order, Phase
 from gangline_core.facts import ExitCause
 from gangline_core.ids import TaskId
@@ -129,7 +130,8 @@ class SimulatedRunner:
         self._number += 1
         self._known[task] = replace(self._known[task], pid=self._number)
         if course.stops_s > 0:
-            self._end_at(task, self.clock.monotonic_s() + course.stops_s)
+            most_s = BUS_LOST_GRACE_S_MAX if cause == ExitCause.BUS_LOST else course.stops_s
+            self._end_at(task, self.clock.monotonic_s() + min(course.stops_s, most_s))
 
     def forget(self, task: TaskId) -> None:
         """See Runner."""
