@@ -103,7 +103,7 @@ USERS = (
         asked="Limits in two layers, group and user; the head assigns; the sum never passes the group's",
         standing=HERE,
         lives=(f"{CORE}/quota.py", f"{CORE}/settings.py"),
-        shown_by=("tests/core/test_quota.py",),
+        shown_by=("tests/core/test_quota.py", "tests/core/test_settings.py", "tests/cases/test_borrowing.py"),
     ),
     Point(
         id="U4",
@@ -116,9 +116,10 @@ USERS = (
     Point(
         id="U5",
         asked="Users see occupancy and their jobs' scheduling, stop them and run them again",
-        standing=HERE,
+        standing=PARTLY,
         lives=("libs/gangline_client", f"{SERVICES}gateway"),
         shown_by=("tests/client", "tests/services/gateway"),
+        missing="Running an ended job again by its number; it is submitted anew.",
     ),
     Point(
         id="U6",
@@ -134,7 +135,7 @@ RESOURCES = (
         asked="Logical domains of machines; nodes join and leave while everything runs",
         standing=PARTLY,
         lives=(f"{CORE}/cluster.py", f"{SERVICES}agent"),
-        shown_by=("tests/end_to_end",),
+        shown_by=("tests/end_to_end/test_agent_join.py",),
         missing="A node changes its pool only by a restart of its agent.",
     ),
     Point(
@@ -181,7 +182,7 @@ JOBS = (
         asked="Gangs: all or nothing, no deadlock, a large job does not block small ones",
         standing=HERE,
         lives=(f"{CORE}/placement", f"{CORE}/reserve.py"),
-        shown_by=("tests/core/test_cycle.py",),
+        shown_by=("tests/core/test_cycle.py", "tests/cases/test_gang.py", "tests/cases/test_backfill.py"),
     ),
     Point(
         id="J3",
@@ -204,7 +205,7 @@ JOBS = (
         asked="Training, inference and sessions with service classes; inference shares GPUs by time",
         standing=PARTLY,
         lives=(f"{CORE}/spec.py", f"{CORE}/preemption.py"),
-        shown_by=("tests/core/test_preemption.py",),
+        shown_by=("tests/core/test_preemption.py", "tests/cases/test_preemption.py"),
         missing="Sharing by time.",
     ),
     Point(
