@@ -11,7 +11,7 @@ from gangline_wire.requests import EventLine
 
 
 def events_of(world: World, step: Step, *facts: object) -> list[EventLine]:
-    message = Message(seq=step.seq, lane="any", epoch=1, at=step.at, facts=facts, raw=b"")  # type: ignore[arg-type]
+    message = Message(seq=step.seq, lane="any", epoch=1, at=step.at, facts=facts, raw=b"")  # type: ignore[arg-type]  # any facts will do here
     return public_events(world.state, message, step)
 
 
