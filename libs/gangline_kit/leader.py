@@ -9,6 +9,7 @@ from gangline_kit.bus import Kv
 from gangline_kit.errors import KeyExistsError, LaneConflictError, StaleRevisionError, TemporaryError, flat
 from gangline_kit.lane import Lane
 from gangline_kit.service import Site
+from gangline_kit.tasks import heed_cancellation
 from gangline_wire.streams import LEASE_RENEW_S, LEASE_TTL_S, LEASES, LOG
 
 log = logging.getLogger(__name__)
@@ -50,6 +51,7 @@ async def lead(site: Site, lane_name: str, work: Work) -> None:
         finally:
             site.metrics.set_leading(lane_name, leads=False)
             await lease.release()
+        heed_cancellation()
         if not is_done:
             await site.clock.sleep(POLL_S * (1 + site.ids.fraction()))
 

@@ -9,6 +9,23 @@ from gangline_kit.errors import PermanentError
 
 log = logging.getLogger(__name__)
 
+AGAIN_S = 3.0
+"""Whoever has not ended by then may have missed that it was cancelled."""
+
+
+def heed_cancellation() -> None:
+    """End the running task if it was cancelled and has not noticed.
+
+    On Python 3.11 a TaskGroup that is ending because of an error raises that error and forgets a cancellation that came
+    meanwhile; whoever catches the error and goes on asks here.
+
+    Raises:
+        CancelledError: it was.
+    """
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
+
 
 class Tasks:
     """Background tasks with one owner; `close` ends them all and waits for them."""
@@ -55,9 +72,9 @@ class Tasks:
             await asyncio.wait(set(self._running), timeout=timeout_s)
 
     async def close(self) -> None:
-        """Cancel what runs and wait until it is gone."""
+        """Cancel what runs and wait until it is gone; whoever misses it is cancelled again."""
         while self._running:
             running = set(self._running)
             for task in running:
                 task.cancel()
-            await asyncio.wait(running)
+            await asyncio.wait(running, timeout=AGAIN_S)

@@ -52,10 +52,12 @@ class MemoryBus:
     ) -> bytes:
         """Ask a service."""
         await self._hop(HOP_S)
-        handler = self.server.server_of(subject)
+        first: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        for handler in self.server.servers_of(subject):
+            self._tasks.spawn(_answer(handler, data, headers or {}, first), name=f"answer {subject}")
         try:
             async with asyncio.timeout(timeout_s):
-                answer = await handler(data, headers or {})
+                answer = await first
         except TimeoutError:
             raise TemporaryError(f"{subject}: no answer in time") from None
         await self._hop(HOP_S)
@@ -169,6 +171,18 @@ class MemoryBus:
         subscription.alive = False
         if subscription in self.server.subscriptions:
             self.server.subscriptions.remove(subscription)
+
+
+async def _answer(handler: Handler, data: bytes, headers: dict[str, str], first: "asyncio.Future[bytes]") -> None:
+    """One of those who serve a subject answers; whoever asked takes the first answer."""
+    try:
+        answer = await handler(data, headers)
+    except (TemporaryError, PermanentError) as error:
+        if not first.done():
+            first.set_exception(error)
+    else:
+        if not first.done():
+            first.set_result(answer)
 
 
 class MemoryServing(Struct, frozen=True):

@@ -32,6 +32,11 @@ class Subscription(Struct, eq=False):
         reached = self.connection is None or (self.connection.is_reached and self.connection.gate.is_open)
         return self.alive and reached and matches(self.pattern, subject)
 
+    def serves(self, subject: str) -> bool:
+        """True when a request on this subject is sent to the process."""
+        is_there = self.connection is None or self.connection.is_connected
+        return self.alive and is_there and matches(self.pattern, subject)
+
 
 class StoredStream:
     """One stream in memory."""
@@ -143,13 +148,12 @@ class MemoryServer:
                 return stream
         raise TemporaryError(f"no stream takes {subject}")
 
-    def server_of(self, subject: str) -> Handler:
-        """Whoever answers requests on the subject."""
-        for subscription in self.subscriptions:
-            is_there = subscription.connection is None or subscription.connection.is_connected
-            if subscription.alive and is_there and subscription.handler and matches(subscription.pattern, subject):
-                return subscription.handler
-        raise TemporaryError(f"nobody answers on {subject}", retry_after_s=0.5)
+    def servers_of(self, subject: str) -> list[Handler]:
+        """Whoever answers requests on the subject; one that is cut off is not among them, a frozen one is."""
+        found = [each.handler for each in self.subscriptions if each.handler is not None and each.serves(subject)]
+        if not found:
+            raise TemporaryError(f"nobody answers on {subject}", retry_after_s=0.5)
+        return found
 
 
 def matches(pattern: str, subject: str) -> bool:
