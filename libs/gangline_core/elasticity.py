@@ -157,24 +157,25 @@ def _more(
     """Seats for so many members more, near those there are: on their nodes, else anywhere their topology allows."""
     members = table.state.tasks_of(job)
     need = need_of(role, count, first_index=job.next_index.get(role.name, 0) + after)
-    model = next((task.gpu_model.lower() for task in members if task.role == role.name and task.gpu_model), "")
-    models = [(model,), need.models] if model else [need.models]
+    # A gang on one model stays on it: a slower member would only hold up the others.
+    models = {task.gpu_model.lower() for task in members if task.gpu_model}
+    if need.wants_gpu and len(models) == 1:
+        need = replace(need, models=tuple(models))
     rows = sorted({table.frozen.layout.row[task.node] for task in members if task.node in table.frozen.layout.row})
-    for accepted in models:
-        gang = Gang(
-            needs=(replace(need, models=accepted),),
-            selector=job.spec.node_selector,
-            tolerations=job.spec.tolerations,
-            required=ANYWHERE,
-            preferred=ANYWHERE,
-            levels=tuple(table.pool.pool.topology.items()),
-        )
-        for near in (_only(len(table.frozen.nodes), rows), _domain(table, job, gang, rows)):
-            inside = room.copy()
-            inside.close(~near)
-            seats = table.seating.placer(inside, gang)
-            if seats is not None and _holds(table, job, gang, members, seats.tasks):
-                return seats.tasks
+    gang = Gang(
+        needs=(need,),
+        selector=job.spec.node_selector,
+        tolerations=job.spec.tolerations,
+        required=ANYWHERE,
+        preferred=ANYWHERE,
+        levels=tuple(table.pool.pool.topology.items()),
+    )
+    for near in (_only(len(table.frozen.nodes), rows), _domain(table, job, gang, rows)):
+        inside = room.copy()
+        inside.close(~near)
+        seats = table.seating.placer(inside, gang)
+        if seats is not None and _holds(table, job, gang, members, seats.tasks):
+            return seats.tasks
     return None
 
 
