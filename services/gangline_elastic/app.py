@@ -42,8 +42,8 @@ class Sizer:
                     await self._propose(lane)
 
     def note(self, message: Message, step: Step) -> None:
-        """Wake up when jobs, room or settings changed; our own proposals are no reason to propose again."""
-        if step.moves or step.freed or step.nodes or step.settings:
+        """Wake up when jobs, room or settings changed, and when a round has said what waiting jobs could use."""
+        if step.moves or step.freed or step.nodes or step.settings or self.pool in step.decided:
             self.wake.set()
 
     async def _propose(self, lane: Lane) -> None:
