@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import fcntl
+import logging
 import os
 import socket
 from contextlib import AsyncExitStack, suppress
@@ -30,6 +31,10 @@ from gangline_wire.streams import BUCKETS, SNAPSHOTS, STREAMS
 
 READY_S_MAX = 60.0
 POLL_S = 0.05
+NATS_RESTART_S = 0.5
+"""Pause before a private server that died is started again."""
+
+log = logging.getLogger(__name__)
 
 
 class Platform:
@@ -50,6 +55,8 @@ class Platform:
         self._stack = AsyncExitStack()
         self._children: dict[str, Child] = {}
         self._tasks = Tasks(self._on_failure)
+        self._keeping = Tasks(self._on_failure)
+        self._nats_is_wanted = True
 
     async def __aenter__(self) -> "Platform":
         """Start everything and wait until the API is ready.
@@ -104,12 +111,15 @@ class Platform:
     async def kill_nats(self) -> None:
         """kill -9 the private server."""
         assert self.nats is not None, "only a private server may be killed"
+        self._nats_is_wanted = False
         await self.nats.kill()
 
     async def restart_nats(self) -> None:
         """Start the private server again on the same files and port."""
         assert self.nats is not None, "only a private server can be restarted"
         await self.nats.start()
+        self._nats_is_wanted = True
+        self._keeping.spawn(self._keep_nats(self.nats), name="keep nats-server")
 
     async def wait_ready(self) -> None:
         """Wait until the API answers and says it is ready.
@@ -173,8 +183,19 @@ class Platform:
             sync_always=config.sync_always,
             users=users,
         )
-        await self.nats.start()
         self._stack.push_async_callback(self.nats.stop)
+        self._stack.push_async_callback(self._keeping.close)
+        await self.restart_nats()
+
+    async def _keep_nats(self, server: NatsServer) -> None:
+        """Start the private server again when it dies by itself: all that was answered is on its disk."""
+        while True:
+            code = await server.wait()
+            if not self._nats_is_wanted:
+                return
+            log.warning("nats-server ended with code %d; it is started again on the same files", code)
+            await self._clock.sleep(NATS_RESTART_S)
+            await server.start()
 
     def _password(self, user: str) -> str:
         """A secret of this data folder, made at its first use."""

@@ -11,6 +11,7 @@ from gangline_core.step import Step
 from gangline_kit.bus import LogMessage
 from gangline_kit.errors import PermanentError, TemporaryError
 from gangline_kit.service import Site
+from gangline_kit.tasks import Tasks
 from gangline_wire import output, subjects
 from gangline_wire.streams import OUTPUT
 
@@ -50,17 +51,16 @@ class OutputReader:
                     queue.put_nowait(None)
 
         stop_listening = self._site.follower.listen(wake)
+        # Not a TaskGroup: it would turn the end of this generator, when the client leaves, into an error.
+        tasks = Tasks()
+        pumping = tasks.spawn(self._pump(queue), name=f"output of job {self._job}")
         try:
-            async with asyncio.TaskGroup() as group:
-                pumping = group.create_task(self._pump(queue))
-                try:
-                    async with aclosing(self._until_complete(queue, pumping)) as data:
-                        async for piece in data:
-                            yield piece
-                finally:
-                    pumping.cancel()
+            async with aclosing(self._until_complete(queue, pumping)) as data:
+                async for piece in data:
+                    yield piece
         finally:
             stop_listening()
+            await tasks.close()
 
     async def _until_complete(
         self, queue: asyncio.Queue[LogMessage | None], pumping: asyncio.Task[None]

@@ -169,6 +169,18 @@ async def test_a_follower_of_one_task_ends_with_it(visitor: Visitor) -> None:
         assert await response.read() == b"mine\n"
 
 
+async def test_a_client_that_leaves_ends_the_reading_quietly(visitor: Visitor) -> None:
+    job = running(visitor)
+    found = visitor.setting.world.state.job(JobId(job))
+    assert found is not None
+    rest = gateway_output.OutputReader(visitor.setting.site, found, task="").rest()
+    write(visitor, job, b"one\n")
+    before = asyncio.all_tasks()
+    assert await anext(rest) == b"one\n"
+    await rest.aclose()
+    assert asyncio.all_tasks() <= before
+
+
 async def test_logs_of_a_job_that_never_ran_are_empty(visitor: Visitor) -> None:
     job = visitor.setting.world.submit(spec(group="t1", user="una"))
     visitor.setting.world.cancel(job)
