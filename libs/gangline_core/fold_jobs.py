@@ -23,6 +23,9 @@ from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.state import ENDED_JOBS_KEPT, State
 from gangline_core.step import JobMoved, Step
 
+YIELDED_KEPT = 16
+"""Beneficiaries that an evicted job remembers."""
+
 
 def admit(state: State, fact: JobAdmitted, step: Step) -> None:
     """A new job enters, waiting or held."""
@@ -157,6 +160,10 @@ def shrink(state: State, less: Shrink, step: Step) -> None:
 
 def evict(state: State, eviction: Eviction, step: Step) -> None:
     """A victim stops; it goes back to the queue and does not lose its turn."""
+    job = state.job(eviction.job)
+    if job is not None and job.outcome is None:
+        yielded_to = (*(other for other in job.yielded_to if other != eviction.beneficiary), eviction.beneficiary)
+        state.put_job(replace(job, yielded_to=yielded_to[-YIELDED_KEPT:]))
     numbers: dict[str, int | str] = {"job": eviction.beneficiary, "rule": eviction.rule}
     order_stop(state, eviction.job, Outcome.REQUEUED, Reason(ReasonCode.PREEMPTED, numbers), step)
 

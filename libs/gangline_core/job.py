@@ -186,6 +186,8 @@ class Job(Struct, frozen=True, omit_defaults=True, gc=False):
     exit_code: int | None = None
     retries_used: int = 0
     preemptions: int = 0
+    yielded_to: tuple[JobId, ...] = ()
+    """Jobs that this one was evicted for, the last few; it will not have them evicted in turn."""
     losses: int = 0
     silent: int = 0
     """Tasks of the present attempt that ended without any output to wait for."""

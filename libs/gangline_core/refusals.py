@@ -18,7 +18,8 @@ class Refuser:
     def __init__(self, table: Table) -> None:
         """Nothing refused yet."""
         self._table = table
-        self._by_shape: dict[int, Reason] = {}
+        self._by_shape: dict[tuple[int, tuple[JobId, ...]], Reason] = {}
+        """By what is asked, and by whom the job may not have evicted."""
         self._no_room: dict[tuple[bytes, bool], Reason] = {}
         """By what is asked of room alone (whoever asks), and whether it was asked beside reservations."""
         self._asks: dict[int, bytes] = {}
@@ -26,11 +27,11 @@ class Refuser:
 
     def known(self, job: Job) -> Reason | None:
         """The reason for which an equal job was refused in this round."""
-        return self._by_shape.get(self._shape(job))
+        return self._by_shape.get((self._shape(job), job.yielded_to))
 
     def remember(self, job: Job, reason: Reason) -> bool:
         """Keep the reason for equal jobs; False when it was known already."""
-        shape = self._shape(job)
+        shape = (self._shape(job), job.yielded_to)
         is_new = shape not in self._by_shape
         self._by_shape[shape] = reason
         return is_new

@@ -206,8 +206,11 @@ class Victims:
     def _rule(self, job: Job, beneficiary: Job, promisers: set[str]) -> str:
         """Which rule lets this job be evicted for the beneficiary; empty when none does.
 
-        What runs below the group that promised is no debt of others, so it is not reclaimed but only outranked.
+        What runs below the group that promised is no debt of others, so it is not reclaimed but only outranked. And who
+        had the beneficiary evicted once is never evicted for it: priority and guarantee may point both ways, in turn.
         """
+        if job.id in beneficiary.yielded_to:
+            return ""
         spec, pool = job.spec, self._table.pool.pool
         if spec.service_class == ServiceClass.OPPORTUNISTIC:
             return BY_CLASS

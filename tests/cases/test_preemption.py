@@ -1,0 +1,291 @@
+"""Making room by force: as few as possible, for somebody who then starts, and never in a circle."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.cases.drive import Drive
+from tests.make import gpu_amount, group, node, role
+
+from gangline_core import facts as f
+from gangline_core.job import JobState
+from gangline_core.reasons import ReasonCode
+
+
+def owed(path: str, gpus: float):
+    return group(path, guaranteed=gpu_amount(gpus))
+
+
+def victims(drive: Drive) -> list[int]:
+    return [eviction.victim for eviction in drive.evicted]
+
+
+@pytest.mark.parametrize("ordering", ["fifo", "priority", "weighted"])
+@pytest.mark.parametrize("stop", [0, 20])
+def test_an_evicted_older_job_does_not_come_straight_back(ordering, stop):
+    # kubernetes-sigs/kueue#2821
+    drive = Drive(node(gpus=4), groups=[group("a"), group("b"), owed("c", 4)], policy={"ordering": ordering})
+    old = drive.ask(0, tasks=4, gpus=1, group="a", stop=stop)
+    high = drive.ask(10, tasks=4, gpus=1, group="b", priority=100, run=100)
+    drive.until(10 + stop)
+    assert drive.is_running(old, high) == [False, True]
+    drive.finish_all()
+    assert victims(drive) == [old.id]
+    assert old.starts == [0, 110 + stop]
+
+
+def test_a_job_evicted_after_hours_does_not_come_straight_back_either():
+    drive = Drive(node(gpus=4), policy={"ordering": "fifo"})
+    filler = drive.ask(0, gpus=4, run=5000)
+    old = drive.ask(1, tasks=4, gpus=1)
+    high = drive.ask(10_000, tasks=4, gpus=1, priority=100, run=5000, stop=5)
+    second = drive.ask(10_001, tasks=4, gpus=1, priority=100, run=100)
+    drive.finish_all()
+    assert (filler.ended, high.starts) == (5000, [10_000])
+    assert victims(drive).count(old.id) <= 2
+    assert second.starts
+
+
+@pytest.mark.parametrize("small_limit", [0, 5])
+def test_room_that_is_cleared_is_not_taken_by_others(small_limit):
+    # kubernetes/kubernetes#54501
+    drive = Drive(node())
+    drive.asks_of(8, 0, gpus=1, stop=30)
+    high = drive.ask(10, gpus=8, priority=100, run=100)
+    small = [drive.ask(12 + 2 * k, gpus=1, run=3, limit=small_limit) for k in range(20)]
+    drive.finish_all()
+    assert high.starts == [40]
+    assert all(not 10 <= start < 140 for ask in small for start in ask.starts)
+    assert len(drive.evicted) == 8
+
+
+def test_victims_that_die_at_different_times_leave_their_room_to_the_one_it_is_for():
+    drive = Drive(node())
+    for k in range(8):
+        drive.ask(0, gpus=1, stop=4 * k)
+    high = drive.ask(10, tasks=4, gpus=2, priority=100, run=100)
+    small = [drive.ask(12 + 2 * k, gpus=1, run=3) for k in range(10)]
+    drive.finish_all()
+    assert high.starts == [38]
+    assert min(ask.starts[0] for ask in small) >= 138
+
+
+def test_a_claim_ends_with_the_job_it_is_for():
+    drive = Drive(node())
+    for k in range(8):
+        drive.ask(0, gpus=1, stop=25 + k)
+    high = drive.ask(10, gpus=8, priority=100)
+    small = [drive.ask(12 + 2 * k, gpus=1, run=30, limit=30) for k in range(4)]
+    drive.later(20, lambda: drive.drop(high))
+    drive.finish_all()
+    assert not drive.state.kept.claims
+    assert [ask.starts[0] for ask in small] == [35, 36, 37, 38]
+
+
+def test_a_claim_on_a_node_that_is_lost_is_planned_anew():
+    drive = Drive(node("n1", gpus=4), node("n2", gpus=4))
+    drive.ask(0, gpus=4, stop=20)
+    drive.ask(0, gpus=4, stop=20)
+    high = drive.ask(10, gpus=4, priority=100)
+    drive.until(15)
+    [claim] = drive.state.kept.claims.values()
+    target = claim.placement.tasks[0].node
+    drive.later(16, lambda: drive.lose(target))
+    drive.finish_all()
+    assert drive.is_running(high) == [True]
+    assert drive.where(high) != [target]
+
+
+@pytest.mark.parametrize("grace", [5, 30])
+def test_a_victim_that_never_dies_is_given_up_and_another_place_is_found(grace):
+    # kubernetes/kubernetes#95752
+    drive = Drive(node("n1", gpus=4), node("n2", gpus=4))
+    stuck = drive.ask(0, gpus=4, stop=10_000_000, grace_s=grace)
+    other = drive.ask(0.1, gpus=4, grace_s=grace, priority=1)
+    high = drive.ask(10, gpus=4, priority=100)
+    drive.until(10 + 2 * grace + 70)
+    assert victims(drive) == [stuck.id, other.id]
+    assert drive.is_running(high) == [True]
+    assert high.starts[0] <= 10 + grace + 60
+    assert drive.where(high) == ["n2"]
+    late = drive.ask(200, gpus=4)
+    drive.until(400)
+    assert not late.starts, "what still runs there is not handed out"
+    drive.restart()
+    drive.until(500)
+    assert not late.starts
+
+
+def test_one_plan_is_kept_until_the_job_starts():
+    # SchedMD/slurm#203: partitions are GPU models here
+    drive = Drive(*[node(f"x{k}", model="X") for k in range(4)], *[node(f"y{k}", model="Y") for k in range(4)])
+    on_x = drive.asks_of(4, 0, gpus=8, gpu_models=["X"], stop=60)
+    drive.asks_of(4, 0, gpus=8, gpu_models=["Y"], stop=60)
+    high = drive.ask(
+        10,
+        roles=[role("x", tasks=2, gpus=8, gpu_models=["X"]), role("y", tasks=2, gpus=8, gpu_models=["Y"])],
+        priority=100,
+    )
+    drive.until(11)
+    [claim] = drive.state.kept.claims.values()
+    gone = [ask for ask in on_x if ask.id in victims(drive)]
+    drive.later(20, lambda: drive.fail(gone[0], code=0))
+    low = [drive.ask(25, gpus=8, gpu_models=[model], priority=-1) for model in "XY"]
+    drive.until(69)
+    assert list(drive.state.kept.claims.values()) == [claim]
+    drive.finish_all()
+    assert high.starts == [70]
+    assert len(drive.evicted) == 4
+    assert not any(ask.starts for ask in low)
+
+
+@pytest.mark.parametrize("sizes", [(4, 2, 2), (2, 4, 2), (2, 2, 4)])
+def test_what_is_evicted_is_what_was_planned_and_no_more(sizes):
+    # apache/yunikorn-core#909
+    drive = Drive(node())
+    asks = [drive.ask(k, gpus=size) for k, size in enumerate(sizes)]
+    high = drive.ask(10, gpus=4, priority=100)
+    drive.finish_all()
+    freed = [ask.spec.roles[0].resources.whole_gpus for ask in asks if ask.id in victims(drive)]
+    assert sum(freed) == 4
+    [decided] = [decided for decided in drive.decided if decided.evictions]
+    stopped = {task.partition("-")[0] for claim in decided.claims for task in claim.victims}
+    assert stopped == {str(victim) for victim in victims(drive)}
+    still = [ask for ask in asks if ask.id not in victims(drive)]
+    assert all(drive.is_running(high, *still))
+
+
+def test_the_two_small_ones_go_when_the_large_one_is_protected():
+    drive = Drive(node())
+    large = drive.ask(0, gpus=4, protected_s=1000)
+    small = drive.asks_of(2, 0, gpus=2)
+    drive.ask(10, gpus=4, priority=100)
+    drive.until(50)
+    assert victims(drive) == sorted((ask.id for ask in small), reverse=True)
+    assert drive.is_running(large) == [True]
+
+
+@pytest.mark.parametrize("gpus", range(1, 9))
+def test_never_more_than_needed(gpus):
+    drive = Drive(node())
+    drive.asks_of(8, 0, gpus=1)
+    drive.ask(10, gpus=gpus, priority=100)
+    drive.finish_all()
+    assert len(drive.evicted) == gpus
+
+
+def test_a_job_that_cannot_be_helped_by_evictions_costs_nobody_anything():
+    drive = Drive(node("n1", gpus=4), node("n2", gpus=4))
+    drive.ask(0, gpus=2, priority=100)
+    drive.ask(0, gpus=2, priority=100)
+    low = drive.asks_of(2, 1, gpus=2)
+    drive.until(2)
+    stuck = drive.ask(5, tasks=2, gpus=4, priority=50)
+    drive.finish_all()
+    assert not drive.evicted
+    assert drive.is_waiting(stuck) == [True]
+    assert all(drive.is_running(*low))
+
+
+def test_a_victim_that_is_still_starting_is_evicted_once():
+    # kubernetes/kubernetes#134217
+    drive = Drive(node(gpus=1))
+    low = drive.ask(0, gpus=1, start=60, stop=2)
+    high = drive.ask(5, gpus=1, priority=100)
+    drive.until(6)
+    assert drive.job(low.id).state == JobState.STOPPING
+    drive.finish_all()
+    assert (victims(drive), high.starts, low.starts) == ([low.id], [7], [])
+
+
+def test_who_borrows_most_gives_first_the_youngest_first_and_nobody_at_its_share():
+    # armadaproject/armada#5071
+    drive = Drive(
+        *[node(f"n{k}", gpus=4) for k in range(8)],
+        groups=[owed("q1", 8), owed("q2", 8), owed("q3", 10), owed("q4", 6)],
+    )
+    one = [drive.ask(k, gpus=1, group="q1") for k in range(12)]
+    two = [drive.ask(20 + k, gpus=1, group="q2") for k in range(10)]
+    three = [drive.ask(40 + k, gpus=1, group="q3") for k in range(10)]
+    late = drive.asks_of(6, 100, gpus=1, group="q4")
+    drive.finish_all()
+    gone = victims(drive)
+    assert all(drive.is_running(*late))
+    assert (drive.used("q1"), drive.used("q2"), drive.used("q3")) == (8, 8, 10)
+    assert set(gone) == {ask.id for ask in (*one[-4:], *two[-2:])}
+    assert not {ask.id for ask in three} & set(gone)
+    assert gone[0] == one[-1].id
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_changes_end_and_nobody_evicts_each_other(data):
+    # kubernetes-sigs/kueue#14543
+    paths = ["a", "b", "c", "d"][: data.draw(st.integers(2, 4))]
+    nodes = data.draw(st.lists(st.sampled_from([2, 4, 8]), min_size=1, max_size=3))
+    total = sum(nodes)
+    shares = [data.draw(st.integers(0, total // len(paths))) for _ in paths]
+    groups = [owed(path, share) if share else group(path) for path, share in zip(paths, shares, strict=True)]
+    drive = Drive(
+        *[node(f"n{k}", gpus=gpus) for k, gpus in enumerate(nodes)],
+        groups=groups,
+        policy={"ordering": data.draw(st.sampled_from(["fifo", "priority", "weighted"]))},
+    )
+    for _ in range(data.draw(st.integers(3, 10))):
+        drive.ask(
+            data.draw(st.sampled_from([0, 0, 5, 10])),
+            tasks=data.draw(st.integers(1, 4)),
+            minimum=data.draw(st.sampled_from([None, 1])),
+            gpus=data.draw(st.sampled_from([1, 1, 2, 4])),
+            group=data.draw(st.sampled_from(paths)),
+            priority=data.draw(st.integers(0, 2)),
+            stop=data.draw(st.sampled_from([0, 3])),
+            run=data.draw(st.sampled_from([None, 20])),
+            limit=data.draw(st.sampled_from([0, 30])),
+        )
+    drive.finish_all()
+    pairs = {(eviction.victim, eviction.beneficiary) for eviction in drive.evicted}
+    assert not {(beneficiary, victim) for victim, beneficiary in pairs} & pairs
+
+
+@settings(max_examples=25)
+@given(st.data())
+def test_what_is_taken_back_comes_from_borrowers_only(data):
+    over = data.draw(st.permutations([4, 2, 0]))
+    drive = Drive(
+        *[node(f"n{k}", gpus=4) for k in range(8)],
+        groups=[*(owed(f"q{k}", 26 // 3 - 1) for k in range(3)), owed("new", 6)],
+    )
+    for k, extra in enumerate(over):
+        for _ in range(26 // 3 - 1 + extra):
+            drive.ask(data.draw(st.integers(0, 50)), gpus=1, group=f"q{k}")
+    filler = 32 - 3 * (26 // 3 - 1) - 6
+    drive.asks_of(filler, 60, gpus=1)
+    drive.until(90)
+    wanted = data.draw(st.lists(st.integers(1, 3), max_size=4))
+    drive.later(100, lambda: None)
+    for gpus in wanted:
+        drive.ask(100, gpus=gpus, group="new")
+    drive.finish_all()
+    at_share = f"q{over.index(0)}"
+    assert all(drive.job(eviction.victim).spec.group != at_share for eviction in drive.evicted)
+
+
+def test_the_reason_of_an_evicted_job_names_who_it_went_for():
+    drive = Drive(node(gpus=1))
+    low = drive.ask(0, gpus=1, stop=5)
+    high = drive.ask(10, gpus=1, priority=1)
+    drive.until(11)
+    assert drive.code(low) == ReasonCode.PREEMPTED
+    assert f"job {high.id}" in drive.why(low)
+    assert drive.code(high) == ReasonCode.WAITING_FOR_VICTIMS
+
+
+def test_a_cancelled_victim_still_gives_its_room_to_the_job_it_was_evicted_for():
+    drive = Drive(node(gpus=1))
+    low = drive.ask(0, gpus=1, stop=30)
+    high = drive.ask(10, gpus=1, priority=1)
+    drive.later(15, lambda: drive.tell("admission", f.CancelRequested(job=low.id, by="ada")))
+    thief = drive.ask(16, gpus=1, priority=0, run=1, limit=1)
+    drive.finish_all()
+    assert (high.starts, thief.starts) == ([40], [])
+    assert drive.job(low.id).state == JobState.CANCELLED
