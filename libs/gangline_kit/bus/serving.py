@@ -39,8 +39,9 @@ class Serving:
         self._subscription: Subscription | None = None
 
     async def start(self, queue: str) -> None:
-        """Begin to listen."""
+        """Begin to listen; when it returns, the server sends requests here."""
         self._subscription = await self._connection.subscribe(self.subject, self._heard, queue=queue)
+        await self._connection.flush()
 
     async def stop(self) -> None:
         """Take no more requests; those in flight are still answered."""
