@@ -3,6 +3,7 @@
 import asyncio
 import os
 import select
+import signal
 import time
 from pathlib import Path
 
@@ -201,7 +202,8 @@ async def test_of_two_agents_with_one_name_only_one_acts(tmp_path: Path) -> None
         assert starts.read_text() == "x\n" * 3
         for agent in (first, second):
             agent.terminate()
-            assert await agent.wait() == 0
+            # The one that never led may still be on its way up, where it does not listen to signals yet.
+            assert await agent.wait() in (0, -signal.SIGTERM)
 
 
 async def test_heartbeats_come_every_second_with_what_is_known(tmp_path: Path) -> None:
