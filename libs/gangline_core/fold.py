@@ -45,6 +45,8 @@ class Message(Struct, frozen=True, gc=False):
     facts: tuple[f.Fact, ...]
     raw: bytes
     """The bytes as stored, for the hash chain."""
+    seen: int = -1
+    """Log sequence its writer had folded when deciding; -1 is everything before it."""
 
 
 def chain(digest: str, raw: bytes) -> str:
@@ -68,7 +70,7 @@ def apply(state: State, message: Message, *, strict: bool = False) -> Step:
     kept.digest = chain(kept.digest, message.raw)
     kept.seq = message.seq
     kept.lane_seqs[message.lane] = message.seq
-    step = Step(seq=message.seq, at=message.at)
+    step = Step(seq=message.seq, at=message.at, seen=message.seq - 1 if message.seen < 0 else message.seen)
     if message.epoch < kept.epochs.get(message.lane, 0):
         step.alarms.append(f"message {message.seq} of lane {message.lane} is of old epoch {message.epoch}")
         return step
@@ -185,7 +187,7 @@ def _token_revoked(state: State, fact: f.TokenRevoked, step: Step) -> None:
 def _round_opened(state: State, fact: f.RoundOpened, step: Step) -> None:
     pool = state.kept.pools[fact.pool]
     pool.rounds = fact.round
-    pool.opened_seq = step.seq
+    pool.opened_seq = step.seen
     pool.open_round = OpenRound(opened=fact, seq=step.seq, at=step.at)
     for kept_out in fact.kept_out:
         for job in kept_out.jobs:
@@ -238,7 +240,7 @@ def _resize_proposed(state: State, fact: f.ResizeProposed, step: Step) -> None:
     pool = state.kept.pools.get(fact.pool)
     if pool is not None and fact.job in state.kept.jobs:
         pool.proposals[fact.job] = fact
-        pool.proposed_seq = step.seq
+        pool.proposed_seq = step.seen
         step.touched = True
 
 

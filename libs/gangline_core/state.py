@@ -44,9 +44,9 @@ class PoolState(Struct):
     """Number of the last opened round."""
     open_round: OpenRound | None = None
     opened_seq: int = 0
-    """Log sequence of the last opened round."""
+    """What the last opened round was decided on: its opener had folded the log up to here, and no further."""
     proposed_seq: int = 0
-    """Log sequence of the last proposed size."""
+    """The same of the last proposed size."""
     decided_seq: int = 0
     decided_at: int = 0
     reservations: tuple[Reservation, ...] = ()

@@ -19,6 +19,8 @@ class Step(Struct):
 
     seq: int
     at: int
+    seen: int = 0
+    """What the writer had folded when it decided; what came between was not taken into account."""
     moves: list[JobMoved] = []
     tasks: list[TaskId] = []
     """Tasks that were placed, changed, told to stop, or are gone."""

@@ -65,4 +65,12 @@ def message(seq: int, data: bytes) -> Message:
         CodecError: as `decode_batch`.
     """
     batch = decode_batch(data)
-    return Message(seq=seq, lane=batch.lane, epoch=batch.epoch, at=batch.at, facts=batch.facts, raw=data)
+    return Message(
+        seq=seq,
+        lane=batch.lane,
+        epoch=batch.epoch,
+        at=batch.at,
+        facts=batch.facts,
+        raw=data,
+        seen=batch.seq_seen,
+    )
