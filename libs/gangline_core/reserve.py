@@ -13,7 +13,7 @@ from gangline_core.placement.gang import Gang, Seats
 from gangline_core.placement.models import acceptable
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.releases import UNKNOWN_MS, Releases
-from gangline_core.spec import ServiceClass
+from gangline_core.spec import GPU_MILLI, ServiceClass
 from gangline_core.table import Table
 
 RESERVATIONS_MAX = 4
@@ -79,7 +79,21 @@ class Reserver:
                 low = probe + 1
             else:
                 best, high = (times[probe], seats, later), probe - 1
-        return None if best is None else (self._dated(best[0], before), best[1], best[2])
+        if best is None:
+            return None
+        time, seats, later = best
+        return self._dated(time, before), self._apart_from_shares(later, gang) or seats, later
+
+    def _apart_from_shares(self, later: Room, gang: Gang) -> Seats | None:
+        """Seats at the same time that leave cards which are shared now to further shares; None when there are none."""
+        milli = self._table.room.milli
+        shared = (milli > 0) & (milli < GPU_MILLI)
+        if not shared.any() or any(need.is_share for need in gang.needs):
+            return None
+        apart = later.copy()
+        apart.milli[shared] = 0
+        apart.count_all()
+        return self._table.seating.placer(apart, gang)
 
     def _dated(self, time: int, before: Reservation | None) -> int:
         now = self._table.now

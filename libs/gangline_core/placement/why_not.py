@@ -111,11 +111,15 @@ def _share_fault(room: Room, need: Need, kinds: tuple[int, ...], mask: Flags, su
 def _rest_fault(room: Room, need: Need, kinds: tuple[int, ...], mask: Flags, able: Flags) -> Reason | None:
     """What besides GPUs is missing on the nodes that have GPUs for it."""
     on = mask & able
-    without_memory = bare(need, cpu=True)
-    if need.cpu_milli and int(slots(room, without_memory, kinds, mask).sum()) < need.count:
+    with_cpu = slots(room, bare(need, cpu=True), kinds, mask)
+    if need.cpu_milli and int(with_cpu.sum()) < need.count:
         return Reason(ReasonCode.INSUFFICIENT_CPU, {"needed": need.cpu_milli, "free": _most(room.cpu, on)})
-    if need.memory_mib and int(slots(room, bare(need, cpu=True, memory=True), kinds, mask).sum()) < need.count:
+    # What is missing next is told of nodes on which all before is there.
+    on &= with_cpu > 0
+    with_memory = slots(room, bare(need, cpu=True, memory=True), kinds, mask)
+    if need.memory_mib and int(with_memory.sum()) < need.count:
         return Reason(ReasonCode.INSUFFICIENT_MEMORY, {"needed": need.memory_mib, "free": _most(room.memory, on)})
+    on &= with_memory > 0
     if int(slots(room, need, kinds, mask).sum()) < need.count:
         name, amount = max(need.devices.items(), key=lambda item: (_missing(room, on, item), item[0]))
         free = _most(room.devices[name], on) if name in room.devices else 0
