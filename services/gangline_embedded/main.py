@@ -67,6 +67,7 @@ async def _up(options: argparse.Namespace) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopping.set)
     token_is_new = not (config.data_dir / "admin.token").exists()
+    _say("Gangline is starting ..." + (" (a process for each service takes some time)" if config.processes else ""))
     async with Platform(config) as platform:
         write_connection(platform.data_dir, Connection(url=platform.url, token=platform.token))
         _greet(platform, token_is_new=token_is_new)
@@ -111,7 +112,7 @@ def _greet(platform: Platform, *, token_is_new: bool) -> None:
     if token_is_new:
         _say(f"  token   {platform.token}   (shown once; the command line finds it by itself)")
     if platform.nats is not None:
-        _say(f"  agents  gangline agent --server {platform.nats_url} --token <{platform.data_dir}/nats-agent.secret>")
+        _say(f"  agents  gangline agent --server {platform.nats_url} --token @{platform.data_dir}/nats-agent.secret")
     _say("Submit from another terminal:  gangline run --gpus 1 -- python train.py")
     _say("Stop with Ctrl-C.")
 
