@@ -86,15 +86,19 @@ def _begin(values: list[str], begun: str) -> list[str]:
     return [value for value in values if value.startswith(begun) or value == FILES]
 
 
+# Names come from strangers: bash would carry out what `compgen -W` reads and what stands unquoted on the line.
 BASH = """\
 _gangline() {
-    local word=${COMP_WORDS[COMP_CWORD]} answer
+    local word=${COMP_WORDS[COMP_CWORD]} answer option
     answer=$(gangline __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+    COMPREPLY=()
     if [[ $answer == ":files" ]]; then
-        COMPREPLY=($(compgen -f -- "$word"))
-    else
-        COMPREPLY=($(compgen -W "$answer" -- "$word"))
+        mapfile -t COMPREPLY < <(compgen -f -- "$word")
+        return
     fi
+    while IFS= read -r option; do
+        [[ -n $option && $option == "$word"* ]] && COMPREPLY+=("$(printf %q "$option")")
+    done <<< "$answer"
 }
 complete -F _gangline gangline
 """

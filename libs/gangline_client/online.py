@@ -45,13 +45,14 @@ def look_up_names(kind: str, environ: Mapping[str, str]) -> list[str]:
     """Jobs or nodes to complete a word with; nothing when the platform does not answer at once."""
     try:
         settings = find_settings(environ)
-        return asyncio.run(asyncio.wait_for(_names(kind, settings), COMPLETION_S_MAX))
+        return asyncio.run(_names(kind, settings))
     except (ClientError, TimeoutError):
         return []
 
 
 async def _names(kind: str, settings: Settings) -> list[str]:
-    async with Client(settings.url, settings.token, retry=Retry(attempts=1)) as client:
+    client = Client(settings.url, settings.token, retry=Retry(attempts=1))
+    async with asyncio.timeout(COMPLETION_S_MAX), client:
         if kind == "nodes":
             return [node.id for node in await client.nodes()]
         query = JobQuery(newest_first=True)

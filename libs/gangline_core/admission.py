@@ -91,9 +91,20 @@ class Draft(Struct):
 
 
 def judge_submit(
-    state: State, draft: Draft, *, specs: Sequence[JobSpec], submit_id: str, by: str, trace: str, at: int
+    state: State,
+    draft: Draft,
+    *,
+    specs: Sequence[JobSpec],
+    submit_id: str,
+    by: str,
+    trace: str,
+    at: int,
+    hidden: Sequence[int] = (),
 ) -> Judgement:
-    """Judge the jobs of one request, all or nothing; the draft remembers them when they are admitted."""
+    """Judge the jobs of one request, all or nothing; the draft remembers them when they are admitted.
+
+    `hidden` are numbers of jobs of which the sender may not know that they exist.
+    """
     answered = draft.submits.get(submit_id) or state.kept.submits.get(submit_id)
     if submit_id and answered:
         return Judgement(jobs=answered, repeated=True)
@@ -102,7 +113,7 @@ def judge_submit(
     for index, asked in enumerate(specs):
         job = JobId(state.kept.next_job + draft.admitted)
         spec = _completed(state, draft, asked, job=job, by=by, at=at)
-        problem = _problem(state, draft, spec, by=by, at=at)
+        problem = _problem(state, draft, spec, by=by, at=at, hidden=hidden)
         if problem is not None:
             refusals.append((index, *problem))
         else:
@@ -137,14 +148,14 @@ def _free_name(state: State, draft: Draft, spec: JobSpec, job: JobId) -> str:
     return name
 
 
-def _problem(state: State, draft: Draft, spec: JobSpec, *, by: str, at: int) -> Problem | None:
+def _problem(state: State, draft: Draft, spec: JobSpec, *, by: str, at: int, hidden: Sequence[int]) -> Problem | None:
     """The first thing that is wrong with a job, cheap and plain rules first."""
     rules = _rules(state, draft, spec, by=by, at=at)
     return (
         rules.stranger
         or _pool_problem(state, spec)
         or _name_problem(state, draft, spec)
-        or _dependency_problem(state, draft, spec)
+        or _dependency_problem(state, draft, spec, hidden)
         or _cap_problem(state, draft, rules, at)
         or _time_problem(rules, spec)
         or _limit_problem(rules, spec)
@@ -170,13 +181,14 @@ def _name_problem(state: State, draft: Draft, spec: JobSpec) -> Problem | None:
     return Reason(ReasonCode.NAME_TAKEN, {"user": spec.user, "name": spec.name, "job": other}), "name"
 
 
-def _dependency_problem(state: State, draft: Draft, spec: JobSpec) -> Problem | None:
+def _dependency_problem(state: State, draft: Draft, spec: JobSpec, hidden: Sequence[int]) -> Problem | None:
     if not spec.after:
         return None
     # Jobs admitted a moment ago have not ended, so only the state's jobs can have failed.
     drafted = range(state.kept.next_job, state.kept.next_job + draft.admitted)
     for index, dependency in enumerate(spec.after):
-        if dependency.job not in drafted and state.job(JobId(dependency.job)) is None:
+        is_known = dependency.job in drafted or state.job(JobId(dependency.job)) is not None
+        if not is_known or dependency.job in hidden:
             return Reason(ReasonCode.UNKNOWN_DEPENDENCY, {"job": dependency.job}), f"after[{index}]"
     reason = dependency_reason(state, (d for d in spec.after if d.job not in drafted))
     if reason is not None and reason.code == ReasonCode.DEPENDENCY_FAILED:

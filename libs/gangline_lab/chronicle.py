@@ -6,6 +6,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from gangline_core import facts as f
+from gangline_core.ageing import waited_ms
 from gangline_core.fold import Message, apply
 from gangline_core.ids import JobId, TaskId
 from gangline_core.job import ENDS, Job, JobState
@@ -187,7 +188,6 @@ class _Teller:
         )
 
     def _story(self, job: Job) -> JobStory:
-        waits_still = self.state.kept.at - job.queued_ms if job.state == JobState.WAITING else 0
         reasons = tuple(self.reasons.get(job.id, ()))
         return JobStory(
             job=job.id,
@@ -199,7 +199,7 @@ class _Teller:
             tasks=task_count(job.spec),
             state=job.state,
             submitted_ms=job.submitted_ms,
-            waited_ms=job.waited_ms + waits_still,
+            waited_ms=waited_ms(self.state, job, self.state.kept.at),
             first_started_ms=job.first_started_ms,
             ended_ms=job.ended_ms if job.state in ENDS else 0,
             attempts=job.attempt,

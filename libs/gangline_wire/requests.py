@@ -22,6 +22,8 @@ class SubmitJobs(RequestBase, frozen=True, tag=True):
     """Per job: sealed values by name; kept apart from the log."""
     trace: str = ""
     dry_run: bool = False
+    hidden: tuple[int, ...] = ()
+    """Jobs that these ones follow, and of which the sender may not know that they exist."""
 
 
 class CancelJob(RequestBase, frozen=True, tag=True):

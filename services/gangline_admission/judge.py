@@ -69,6 +69,7 @@ def _submit(state: State, draft: Draft, request: r.SubmitJobs, at: int) -> Verdi
         by=request.by,
         trace=request.trace,
         at=at,
+        hidden=request.hidden,
     )
     if judgement.refusals:
         refusals = tuple(r.Refusal(index=i, reason=reason, field=field) for i, reason, field in judgement.refusals)

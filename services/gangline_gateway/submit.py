@@ -10,7 +10,7 @@ from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
 from gangline_core.reasons import ReasonCode, sentence
 from gangline_core.spec import JobSpec
-from gangline_gateway.access import may_submit
+from gangline_gateway.access import may_submit, sees_job
 from gangline_gateway.asking import denied
 from gangline_gateway.call import Answer, Call
 from gangline_gateway.problems import ProblemError, invalid
@@ -151,6 +151,7 @@ async def _ask(call: Call, asked: list[Asked], *, dry_run: bool) -> Admitted:
             secrets=secrets if any(secrets) else (),
             trace=trace,
             dry_run=dry_run,
+            hidden=_hidden(call, asked),
         )
         reply = await call.desk.asker.ask(request)
     match reply:
@@ -164,6 +165,13 @@ async def _ask(call: Call, asked: list[Asked], *, dry_run: bool) -> Admitted:
             raise denied(reply)
         case _:
             raise ProblemError("internal", f"admission answered {type(reply).__name__}")
+
+
+def _hidden(call: Call, asked: list[Asked]) -> tuple[int, ...]:
+    """Jobs to follow that exist, but not for this caller."""
+    followed = sorted({dependency.job for one in asked for dependency in one.spec.after})
+    known = (call.state.kept.jobs.get(JobId(number)) for number in followed)
+    return tuple(job.id for job in known if job is not None and not sees_job(call.state, call.caller, job.spec))
 
 
 def _idempotency_key(call: Call) -> str:

@@ -1,5 +1,6 @@
 """How the queue is shown, and why one job is where it is."""
 
+from gangline_core.ageing import waited_ms
 from gangline_core.explain import Book, QueueLine, explain, queue
 from gangline_core.spec import gpu_milli_wanted, task_count
 from gangline_gateway.access import sees_job
@@ -22,7 +23,8 @@ async def show_queue(call: Call) -> QueueView:
     now = call.desk.site.now_ms()
     lines = queue(call.state, pool, now, book=_book(call, pool, now))
     own = [line for line in lines if sees_job(call.state, call.caller, line.job.spec)]
-    return QueueView(pool=pool, waiting=len(lines), lines=tuple(_line(line, now) for line in own[:limit]))
+    shown = tuple(_line(line, waited_ms=waited_ms(call.state, line.job, now)) for line in own[:limit])
+    return QueueView(pool=pool, waiting=len(lines), lines=shown)
 
 
 async def explain_job(call: Call) -> ExplanationView:
@@ -63,7 +65,7 @@ def _book(call: Call, pool: str, now: int) -> Book:
     return known[1]
 
 
-def _line(line: QueueLine, now: int) -> QueueLineView:
+def _line(line: QueueLine, *, waited_ms: int) -> QueueLineView:
     job, spec = line.job, line.job.spec
     return QueueLineView(
         position=line.position,
@@ -75,7 +77,7 @@ def _line(line: QueueLine, now: int) -> QueueLineView:
         size=task_count(spec),
         level=spec.level,
         priority=spec.priority,
-        waited_ms=max(0, now - job.queued_ms),
+        waited_ms=waited_ms,
         reason=reason_view(line.reason, job=job.id),
         score=line.score,
         start_from_ms=line.start.from_ms,

@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from gangline_core.ageing import ready_ms
 from gangline_core.fold import Message
 from gangline_core.job import ENDS, JobState
 from gangline_core.spec import GPU_MILLI
@@ -23,7 +24,8 @@ def observe(site: Site, message: Message, step: Step) -> None:
             continue
         pool = job.spec.pool
         if moved.before == JobState.STARTING and moved.after == JobState.RUNNING:
-            site.metrics.observe("gangline_job_wait_seconds", (step.at - job.queued_ms) / 1000, pool=pool)
+            wait_s = max(0, step.at - ready_ms(site.follower.state, job)) / 1000
+            site.metrics.observe("gangline_job_wait_seconds", wait_s, pool=pool)
         elif moved.after in ENDS:
             site.metrics.count("gangline_jobs_ended_total", pool=pool, state=moved.after.value)
 

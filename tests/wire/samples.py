@@ -162,7 +162,13 @@ FACTS: tuple[f.Fact, ...] = (
 
 REQUESTS: tuple[r.Request, ...] = (
     r.SubmitJobs(
-        jobs=(SPEC,), submit_id="ada:k1", by="ada", secrets=({"worker.arg.3": "x"},), trace="00-1-2-01", dry_run=True
+        jobs=(SPEC,),
+        submit_id="ada:k1",
+        by="ada",
+        secrets=({"worker.arg.3": "x"},),
+        trace="00-1-2-01",
+        dry_run=True,
+        hidden=(7,),
     ),
     r.CancelJob(job=42, by="ada", why="wrong data"),
     r.SetHold(job=42, held=True, by="ada"),
