@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 CONNECT_TIMEOUT_S = 10.0
 """How long the first connection may take."""
 RECONNECT_WAIT_S = 0.1
+BUFFER_CHECK_S = 0.0005
 PING_S = 2.0
 PINGS_OUTSTANDING_MAX = 2
 PENDING_BYTES_MAX = 16 << 20
@@ -233,9 +234,12 @@ class Connection:
             await subscription.unsubscribe()
 
     async def flush(self, timeout_s: float = CLOSE_TIMEOUT_S) -> None:
-        """Wait until the server has read everything sent so far, at most this long."""
+        """Wait until the server has handled everything sent so far, at most this long."""
         with suppress(NatsError, OSError, TimeoutError):
             async with asyncio.timeout(timeout_s):
+                # The library's ping goes out ahead of what still waits in its buffer, so that goes first.
+                while self.client.pending_data_size > 0:  # noqa: ASYNC110 - the buffer tells nobody when it is empty
+                    await asyncio.sleep(BUFFER_CHECK_S)
                 await self.client.flush()
 
     def inbox(self) -> str:
