@@ -5,7 +5,7 @@ from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from gangline_wire.limits import most
-from gangline_wire.names import visible
+from gangline_wire.names import bare_name, visible
 from gangline_wire.problem import FieldError, FieldErrorsError, WrongValueError
 from gangline_wire.quantity import kind_name, shown
 
@@ -55,7 +55,7 @@ def join(path: str, below: str) -> str:
 
 def str_key(key: object) -> str:
     """A mapping's key as it may stand in a path; an empty one is still to be seen there."""
-    return shown(key if isinstance(key, str) else str(key)) or '""'
+    return shown(bare_name(key if isinstance(key, str) else str(key))) or '""'
 
 
 def unknown_field(key: object, known: Iterable[str]) -> str:

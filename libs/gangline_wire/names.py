@@ -103,8 +103,14 @@ def env_key(text: str, most: int) -> str:
     if len(text) <= most and ENV_KEY.fullmatch(text):
         return text
     raise WrongValueError(
-        f'"{shown(text)}" must be letters, digits and "_", not beginning with a digit, at most {most}'
+        f'"{shown(bare_name(text))}" must be letters, digits and "_", not beginning with a digit, at most {most}'
     )
+
+
+def bare_name(text: str) -> str:
+    """A name as it may be repeated: what somebody wrote behind "=" was meant as a value, perhaps a secret one."""
+    name, equals, _ = text.partition("=")
+    return f"{name}=..." if equals else name
 
 
 def _check_visible(text: str) -> None:

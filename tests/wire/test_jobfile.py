@@ -229,7 +229,7 @@ def test_arguments_reach_the_program_exactly_as_written(text: str) -> None:
 
 def test_an_environment_name_is_letters_digits_and_underscores() -> None:
     assert set(wrong(job(env={"A=1; touch /tmp/x #": "y", "1A": "y", "A-B": "y", "": "y"}))) == {
-        "env.A=1; touch /tmp/x #", "env.1A", "env.A-B", 'env.""',
+        "env.A=...", "env.1A", "env.A-B", 'env.""',
     }  # fmt: skip
     assert parse_job(job(env={"_a1": "y"})).roles[0].environment == {"_a1": "y"}
 
