@@ -1,6 +1,5 @@
 """Why a job waits, was refused, or ended: a closed enumeration, each code with its numbers and one sentence."""
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 
@@ -86,8 +85,8 @@ SENTENCES: dict[ReasonCode, str] = {
     ReasonCode.INSUFFICIENT_GPU_MEMORY: (
         "Needs {needed} MiB on one GPU; the suitable GPU with most free memory has {free} MiB."
     ),
-    ReasonCode.INSUFFICIENT_CPU: "Needs {needed} CPU-milli per task; at most {free} are free beside its GPUs.",
-    ReasonCode.INSUFFICIENT_MEMORY: "Needs {needed} MiB memory per task; at most {free} are free beside its GPUs.",
+    ReasonCode.INSUFFICIENT_CPU: "Needs {needed} CPUs per task; at most {free} are free where it could run.",
+    ReasonCode.INSUFFICIENT_MEMORY: "Needs {needed} MiB memory per task; at most {free} are free where it could run.",
     ReasonCode.INSUFFICIENT_DEVICES: "Needs {needed} of device {device} on one node; at most {free} are free there.",
     ReasonCode.TOPOLOGY: "Needs {needed} GPUs inside one {level}; at most {free} are free in one.",
     ReasonCode.NO_ELIGIBLE_NODE: (
@@ -174,7 +173,7 @@ class _Blank(dict[str, int | str]):
 
 def sentence(reason: Reason) -> str:
     """The reason as one English sentence."""
-    return SENTENCES[reason.code].format_map(_Blank(_readable(reason.numbers)))
+    return SENTENCES[reason.code].format_map(_Blank(_readable(reason)))
 
 
 def hint(reason: Reason, *, job: int) -> str:
@@ -194,9 +193,15 @@ def utc(at_ms: int) -> str:
         return f"{at_ms} ms after 1970"
 
 
-def _readable(numbers: Mapping[str, int | str]) -> dict[str, int | str]:
-    """The numbers with moments (every name that ends in _ms) as dates."""
-    return {
-        name: utc(number) if name.endswith("_ms") and isinstance(number, int) else number
-        for name, number in numbers.items()
-    }
+def _readable(reason: Reason) -> dict[str, int | str]:
+    """The numbers as people read them: moments (every name that ends in _ms) as dates, thousandths of CPUs as CPUs."""
+    is_cpu = reason.code == ReasonCode.INSUFFICIENT_CPU
+    return {name: _shown(name, number, is_cpu=is_cpu) for name, number in reason.numbers.items()}
+
+
+def _shown(name: str, number: int | str, *, is_cpu: bool) -> int | str:
+    if not isinstance(number, int):
+        return number
+    if is_cpu:
+        return f"{number / 1000:g}"
+    return utc(number) if name.endswith("_ms") else number

@@ -304,3 +304,8 @@ def test_every_waiting_job_has_one_line_a_true_reason_and_a_sensible_range(data)
             assert line.start.confidence in CONFIDENCE.values()
     assert set(CONFIDENCE) == set(Basis)
     assert Book(world.state, "default", world.at).position == {line.job.id: line.position for line in lines}
+
+
+def test_processors_are_told_as_they_are_asked_for():
+    reason = Reason(ReasonCode.INSUFFICIENT_CPU, {"needed": 2000, "free": 1900})
+    assert sentence(reason) == "Needs 2 CPUs per task; at most 1.9 are free where it could run."
