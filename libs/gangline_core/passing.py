@@ -32,12 +32,12 @@ def may_push_away(table: Table, reserved: Job, job: Job) -> bool:
     if job.spec.service_class == ServiceClass.OPPORTUNISTIC:
         return reserved.spec.service_class != ServiceClass.OPPORTUNISTIC
     promised = promises(table, reserved)
+    if not promised:
+        return False
     asked = {dimension.lower(): amount for dimension, amount in table.seating.least(reserved).amounts.items()}
-    return (
-        bool(promised)
-        and all(asked[dimension] <= amount for dimension, (_, amount) in promised.items())
-        and not {path for path, _ in promised.values()} & set(ancestors(job.spec.group))
-    )
+    return all(asked[dimension] <= amount for dimension, (_, amount) in promised.items()) and not {
+        path for path, _ in promised.values()
+    } & set(ancestors(job.spec.group))
 
 
 def promises(table: Table, job: Job) -> dict[str, tuple[str, int]]:

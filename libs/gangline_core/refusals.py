@@ -1,7 +1,5 @@
 """What this round refused already: equal asks are refused at once, and reasons are shared."""
 
-import msgspec
-
 from gangline_core.capacity import Room
 from gangline_core.ids import JobId
 from gangline_core.job import Job
@@ -20,9 +18,8 @@ class Refuser:
         self._table = table
         self._by_shape: dict[tuple[int, tuple[JobId, ...]], Reason] = {}
         """By what is asked, and by whom the job may not have evicted."""
-        self._no_room: dict[tuple[bytes, bool], Reason] = {}
+        self._no_room: dict[tuple[int, bool], Reason] = {}
         """By what is asked of room alone (whoever asks), and whether it was asked beside reservations."""
-        self._asks: dict[int, bytes] = {}
         self._shared: dict[tuple[object, ...], Reason] = {}
 
     def known(self, job: Job) -> Reason | None:
@@ -38,11 +35,11 @@ class Refuser:
 
     def has_no_room(self, job: Job, room: Room) -> bool:
         """True when the same was asked of this room before, in vain."""
-        return (self._ask(job), room is self._table.guarded) in self._no_room
+        return (self._table.state.asks[job.id], room is self._table.guarded) in self._no_room
 
     def reason(self, job: Job, room: Room) -> Reason:
         """Why the job finds no room here."""
-        key = (self._ask(job), room is self._table.guarded)
+        key = (self._table.state.asks[job.id], room is self._table.guarded)
         reason = self._no_room.get(key)
         if reason is None:
             gang = self._table.seating.least(job).gang
@@ -59,14 +56,4 @@ class Refuser:
         return self._shared.setdefault((reason.code, *sorted(reason.numbers.items())), reason)
 
     def _shape(self, job: Job) -> int:
-        return self._table.state.shapes[JobId(job.id)]
-
-    def _ask(self, job: Job) -> bytes:
-        shape = self._shape(job)
-        ask = self._asks.get(shape)
-        if ask is None:
-            spec = job.spec
-            roles = [(r.name, r.count, r.min_count, r.sizes, r.resources) for r in spec.roles]
-            asked = (roles, spec.topology, spec.node_selector, spec.tolerations)
-            ask = self._asks[shape] = msgspec.json.encode(asked, order="deterministic")
-        return ask
+        return self._table.state.shapes[job.id]

@@ -6,7 +6,7 @@ the reserved job's group is owed. Where nobody knows when room comes back, a day
 jobs pass and endless ones do not; the date moves forward as soon as more is known.
 """
 
-from gangline_core.capacity import Flags, Room
+from gangline_core.capacity import Flags, Layout, Room
 from gangline_core.facts import Reservation
 from gangline_core.job import Job
 from gangline_core.placement.gang import Gang, Seats
@@ -33,8 +33,6 @@ class Reserver:
         self._releases: Releases | None = None
         self._taken: Flags | None = None
         """Nodes that some reserved job could use."""
-        self._competing: set[tuple[object, ...]] = set()
-        """Kinds of nodes asked for by jobs that were considered already."""
 
     def consider(self, job: Job) -> None:
         """Reserve room for a refused job, unless it competes with a job that has a reservation already."""
@@ -42,11 +40,6 @@ class Reserver:
         if len(table.reservations) >= RESERVATIONS_MAX or job.spec.service_class == ServiceClass.OPPORTUNISTIC:
             return
         gang = table.seating.least(job).gang
-        models = frozenset((need.models, need.gpu_memory_mib, need.wants_gpu) for need in gang.needs)
-        asked = (tuple(sorted(gang.selector.items())), gang.tolerations, models)
-        if self._taken is not None and asked in self._competing:
-            return
-        self._competing.add(asked)
         wanted = usable_nodes(table.room, gang)
         if not wanted.any() or (self._taken is not None and bool((self._taken & wanted).any())):
             return
@@ -107,12 +100,17 @@ class Reserver:
 def usable_nodes(room: Room, gang: Gang) -> Flags:
     """Nodes of which the gang could use anything."""
     layout = room.layout
+    models = tuple((need.models, need.gpu_memory_mib, need.wants_gpu) for need in gang.needs)
+    asked = ("usable", tuple(sorted(gang.selector.items())), gang.tolerations, models)
+    return layout.remember(asked, lambda: _usable_nodes(layout, gang))
+
+
+def _usable_nodes(layout: Layout, gang: Gang) -> Flags:
     mask = layout.eligible(gang.selector, gang.tolerations)
     if any(not need.wants_gpu for need in gang.needs):
         return mask
     kinds = {number for need in gang.needs for own in acceptable(layout, need).values() for number in own}
-    has = layout.has_kind(tuple(sorted(kinds)))
-    return mask & has
+    return mask & layout.has_kind(tuple(sorted(kinds)))
 
 
 def reserved_reason(table: Table) -> Reason:

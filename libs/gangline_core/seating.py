@@ -40,7 +40,7 @@ class Seating(Struct):
 
     def ask(self, job: Job, sizes: Mapping[str, int]) -> "Ask":
         """What the job asks for at these sizes."""
-        key = (self.state.shapes.get(job.id, -job.id), *sizes.values())
+        key = (self.state.asks.get(job.id, -job.id), *sizes.values())
         found = self.asks.get(key)
         if found is None:
             found = self.asks[key] = Ask(gang=gang_of(job.spec, sizes, self.pool), amounts=job_amounts(job.spec, sizes))

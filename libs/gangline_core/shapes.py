@@ -1,32 +1,63 @@
 """Which jobs are alike: equal in what they ask for, or in whether they could make room for others."""
 
+from collections.abc import Hashable
+
 import msgspec
 from msgspec import Struct
 
 from gangline_core.spec import JobSpec, ServiceClass, is_elastic
 
 
-def shape_key(spec: JobSpec) -> bytes:
-    """Bytes that are equal exactly for jobs that no placement, quota or order-free rule can tell apart."""
+def ask_key(spec: JobSpec) -> bytes:
+    """Bytes that are equal exactly for jobs that ask the same of room, whoever asks and however long."""
     roles = [(r.name, r.count, r.min_count, r.max_count, r.sizes, r.resources) for r in spec.roles]
-    return msgspec.json.encode(
-        (
-            spec.group,
-            spec.user,
-            spec.pool,
-            spec.level,
-            spec.service_class,
-            spec.priority,
-            spec.preemptible,
-            spec.topology,
-            spec.node_selector,
-            spec.tolerations,
-            spec.time_limit_s,
-            spec.protected_s,
-            roles,
-        ),
-        order="deterministic",
+    return msgspec.json.encode((roles, spec.topology, spec.node_selector, spec.tolerations), order="deterministic")
+
+
+def shape_key(spec: JobSpec, ask: int) -> tuple[object, ...]:
+    """Equal exactly for jobs with equal asks that no placement, quota or order-free rule can tell apart."""
+    return (
+        ask,
+        spec.group,
+        spec.user,
+        spec.pool,
+        spec.level,
+        spec.service_class,
+        spec.priority,
+        spec.preemptible,
+        spec.time_limit_s,
+        spec.protected_s,
     )
+
+
+class Numbers:
+    """Small numbers for equal things, for as long as somebody has them."""
+
+    def __init__(self) -> None:
+        """Nobody has any."""
+        self._known: dict[Hashable, list[int]] = {}
+        self._given = 0
+
+    def enter(self, key: Hashable) -> int:
+        """The number of this thing, which one more has from now on."""
+        known = self._known.get(key)
+        if known is None:
+            self._given += 1
+            known = self._known[key] = [self._given, 0]
+        known[1] += 1
+        return known[0]
+
+    def leave(self, key: Hashable) -> int:
+        """One fewer has this thing; its number."""
+        known = self._known[key]
+        known[1] -= 1
+        if not known[1]:
+            del self._known[key]
+        return known[0]
+
+    def __len__(self) -> int:
+        """How many different things there are."""
+        return len(self._known)
 
 
 class Sort(Struct, frozen=True):

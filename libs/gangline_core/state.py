@@ -18,7 +18,7 @@ from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.inventory import Inventory
 from gangline_core.job import ENDS, LIVE, Job, JobState, Task, TaskState
 from gangline_core.ports import Ports
-from gangline_core.shapes import Sort, shape_key, sort_of
+from gangline_core.shapes import Numbers, Sort, ask_key, shape_key, sort_of
 from gangline_core.spec import Resources
 
 ENDED_JOBS_KEPT = 20_000
@@ -119,9 +119,10 @@ class State:
         """Unfinished job by (user_key, name)."""
         self.shapes: dict[JobId, int] = {}
         """Shape number of every waiting job: equal numbers ask for exactly the same."""
-        self._shape_numbers: dict[bytes, list[int]] = {}
-        """Shape key -> its number and how many waiting jobs have it."""
-        self._shapes_seen = 0
+        self.asks: dict[JobId, int] = {}
+        """The same for what every waiting job asks of room alone."""
+        self._shape_numbers = Numbers()
+        self._ask_numbers = Numbers()
         self._rooms: dict[str, Room] = {}
         self._inventories: dict[str, Inventory] = {}
         self._touched: dict[NodeId, None] = {}
@@ -190,7 +191,8 @@ class State:
             return
         if job.state == JobState.WAITING:
             self.waiting.setdefault(job.spec.pool, {})[job.id] = None
-            self.shapes[job.id] = self._enter_shape(job)
+            ask = self.asks[job.id] = self._ask_numbers.enter(ask_key(job.spec))
+            self.shapes[job.id] = self._shape_numbers.enter(shape_key(job.spec, ask))
         elif job.state in LIVE:
             self.live.setdefault(job.spec.pool, {})[job.id] = None
             self.live_sorts.setdefault(job.spec.pool, {}).setdefault(sort_of(job.spec), {})[job.id] = None
@@ -211,7 +213,9 @@ class State:
             if not alike:
                 del sorts[sort_of(job.spec)]
         if self.shapes.pop(job.id, None) is not None:
-            self._leave_shape(job)
+            ask = self._ask_numbers.leave(ask_key(job.spec))
+            self._shape_numbers.leave(shape_key(job.spec, ask))
+            del self.asks[job.id]
         holder = user_key(job.spec.group, job.spec.user)
         if self.names.get((holder, job.spec.name)) == job.id:
             del self.names[holder, job.spec.name]
@@ -296,22 +300,6 @@ class State:
             usage = self.usage.setdefault(path, {})
             for dimension, amount in amounts.items():
                 count(usage, dimension, sign * amount)
-
-    def _enter_shape(self, job: Job) -> int:
-        """Number of what the job asks for; equal asks share one while any of them waits."""
-        known = self._shape_numbers.get(key := shape_key(job.spec))
-        if known is None:
-            self._shapes_seen += 1
-            known = self._shape_numbers[key] = [self._shapes_seen, 0]
-        known[1] += 1
-        return known[0]
-
-    def _leave_shape(self, job: Job) -> None:
-        key = shape_key(job.spec)
-        known = self._shape_numbers[key]
-        known[1] -= 1
-        if not known[1]:
-            del self._shape_numbers[key]
 
 
 Key = TypeVar("Key", bound=Hashable)

@@ -34,7 +34,9 @@ from gangline_core.state import OpenRound, State, task_amounts
 ROUND_TASKS_MAX = 1_000
 """Tasks placed in one round; the next round follows at once, so that no decision takes long or grows large."""
 MOVING_NUMBERS = frozenset({"free", "free_on_one_node", "fits_s", "victims"})
-"""Numbers that follow every start and end; while a round starts jobs, a change of them alone is not recorded."""
+"""Numbers that follow every start and end; of a crowd, a change of them alone waits for a round that starts nobody."""
+EXACT_MAX = 64
+"""Refused jobs of a round that are no crowd: their numbers are always recorded as they are."""
 
 
 class Held(Struct, frozen=True):
@@ -242,7 +244,7 @@ class Table:
 
     def _refusals(self) -> tuple[Refusal, ...]:
         """Refused jobs whose recorded reason is another one, those that share a reason together."""
-        is_busy = bool(self.placements)
+        is_busy = bool(self.placements) and len(self.refused) > EXACT_MAX
         jobs: dict[tuple[object, ...], list[JobId]] = {}
         reasons: dict[tuple[object, ...], Reason] = {}
         keys: dict[int, tuple[object, ...]] = {}

@@ -561,7 +561,8 @@ def test_equal_asks_share_a_shape_and_a_forgotten_shape_is_not_kept():
     for job in (a, b, c):
         world.cancel(job)
     assert not world.state.shapes
-    assert not world.state._shape_numbers
+    assert len(world.state._shape_numbers) == len(world.state._ask_numbers) == 0
+    assert not world.state.asks
 
 
 def test_live_indexes_are_empty_when_everything_has_ended():
