@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from gangline_admission.config import Config
@@ -18,8 +19,7 @@ def first_facts(state: State, config: Config, ids: Ids) -> tuple[Fact, ...]:
     """Facts that are missing; empty on every start but the first."""
     facts: list[Fact] = []
     if config.admin_token_file:
-        token = _token(Path(config.admin_token_file), ids)
-        digest = hashlib.sha256(token.encode()).hexdigest()
+        digest = _digest_of_file(state, Path(config.admin_token_file), ids)
         if digest not in state.kept.tokens:
             admin = Token(digest=digest, name="first administrator", role="admin", user=config.first_user or "admin")
             facts.append(TokenIssued(token=admin, by=SYSTEM))
@@ -30,14 +30,31 @@ def first_facts(state: State, config: Config, ids: Ids) -> tuple[Fact, ...]:
     return tuple(facts)
 
 
-def _token(path: Path, ids: Ids) -> str:
-    """The token in the file, which is made when it is not there."""
+def _digest_of_file(state: State, path: Path, ids: Ids) -> str:
+    """The digest of the token in the file, which is made when it is not there.
+
+    A revoked one is replaced: whoever may write the file owns the platform, and must not be locked out of it for ever.
+    """
     try:
-        return path.read_text().strip()
+        digest = _digest(path.read_text().strip())
     except FileNotFoundError:
-        token = ids.token(32)
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(token + "\n")
-        return token
+        return _digest(_new_token(path, ids))
+    known = state.kept.tokens.get(digest)
+    if known is not None and known.revoked:
+        with suppress(OSError):  # a secret that is mounted read-only stays as it is
+            path.unlink()
+            return _digest(_new_token(path, ids))
+    return digest
+
+
+def _new_token(path: Path, ids: Ids) -> str:
+    token = ids.token(32)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(token + "\n")
+    return token
+
+
+def _digest(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()

@@ -66,11 +66,12 @@ async def _up(options: argparse.Namespace) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopping.set)
-    token_is_new = not (config.data_dir / "admin.token").exists()
+    known = config.data_dir / "admin.token"
+    token_before = known.read_text().strip() if known.exists() else ""
     _say("Gangline is starting ..." + (" (a process for each service takes some time)" if config.processes else ""))
     async with Platform(config) as platform:
         write_connection(platform.data_dir, Connection(url=platform.url, token=platform.token))
-        _greet(platform, token_is_new=token_is_new)
+        _greet(platform, token_is_new=platform.token != token_before)
         async with asyncio.TaskGroup() as group:
             stop = group.create_task(stopping.wait())
             fail = group.create_task(platform.failed.wait())
