@@ -36,6 +36,10 @@ class NatsUser(Struct, frozen=True, kw_only=True):
     publish: tuple[str, ...] = ()
     subscribe: tuple[str, ...] = ()
 
+GOMAXPROCS = "1"
+"""With one running thread one thread after the other syncs, and the file system need not wait for others to join in:
+appends of several writers are stored up to twice as fast, with less work. Set the variable to have it otherwise."""
+
 
 class NatsServer:
     """A nats-server with JetStream whose files lie in `directory`; start it again on them and nothing is lost."""
@@ -95,6 +99,7 @@ class NatsServer:
                 stdin=subprocess.DEVNULL,
                 stdout=log_file,
                 stderr=log_file,
+                env={"GOMAXPROCS": GOMAXPROCS, **os.environ},
                 # Its own session: Ctrl-C on our terminal must reach us only, and we stop the server last.
                 start_new_session=True,
                 # The server keeps the lock as long as it lives, even when we do not.

@@ -199,6 +199,7 @@ async def open_site(
         TemporaryError: the bus never came up.
         PermanentError: it refuses us, or the log cannot be read.
     """
+    loop.calm_collector()
     clock, ids = clock or SystemClock(), ids or SystemIds()
     instance = config.instance or f"{name}-{ids.token(4)}"
     metrics = Metrics()
