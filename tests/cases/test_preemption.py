@@ -216,7 +216,7 @@ def test_who_borrows_most_gives_first_the_youngest_first_and_nobody_at_its_share
     assert gone[0] == one[-1].id
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(st.data())
 def test_changes_end_and_nobody_evicts_each_other(data):
     # kubernetes-sigs/kueue#14543
@@ -247,7 +247,7 @@ def test_changes_end_and_nobody_evicts_each_other(data):
     assert not {(beneficiary, victim) for victim, beneficiary in pairs} & pairs
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(st.data())
 def test_what_is_taken_back_comes_from_borrowers_only(data):
     over = data.draw(st.permutations([4, 2, 0]))
