@@ -1,19 +1,23 @@
-"""The shell around the decision log: follows the log with a fold of its own, archives, publishes, answers.
+"""The shell around the decision log: goes along with the fold, archives, publishes, answers.
 
-The recorder keeps its own state, in step with its archive and not with the process's shared fold, because it must say
-what each message changed even for messages that came while it was away.
+What each message changed is told for messages, too, that came while the recorder was away: from the archive's end it
+folds on by itself until it meets the process's fold, and goes along with that one from there.
 """
 
 import asyncio
+import contextlib
 import logging
+from collections import deque
 from pathlib import Path
 
-from gangline_core.fold import apply
-from gangline_core.job import ENDS, JobState
+from msgspec import Struct
+
+from gangline_core.fold import Message, apply
+from gangline_core.job import ENDS, Job, JobState
 from gangline_core.state import State, decode_snapshot, encode_snapshot
 from gangline_core.step import Step
 from gangline_kit.bus import Record
-from gangline_kit.errors import TemporaryError
+from gangline_kit.errors import PermanentError, TemporaryError
 from gangline_kit.service import Site
 from gangline_recorder.archive import Archive, lines
 from gangline_recorder.config import Config
@@ -27,7 +31,9 @@ log = logging.getLogger(__name__)
 HISTORY_EVENTS_MAX = 2_000
 """Most events one history answer holds."""
 UNPUBLISHED_MAX = 10_000
-"""Events waiting for the feed; when it is full the recorder stops reading the log until the feed takes more."""
+"""Events waiting for the feed; when it is full the recorder writes no more until the feed takes some."""
+BACKLOG_MAX = 20_000
+"""Messages waiting to be written; beyond these the recorder lets go of the fold and reads them again later."""
 WINDOW_MAX = 256
 """Events in flight to the feed at once."""
 SNAPSHOT_NAME = "state.json"
@@ -36,6 +42,14 @@ SNAPSHOT_NAME = "state.json"
 async def run(site: Site, config: Config) -> None:
     """Record until cancelled. Two recorders never share an archive folder; the feed drops what both publish."""
     await Recorder(site, config).run()
+
+
+class Entry(Struct, frozen=True):
+    """One folded message and what it did."""
+
+    message: Message
+    alarms: tuple[str, ...]
+    events: tuple[EventLine, ...]
 
 
 class Recorder:
@@ -47,13 +61,16 @@ class Recorder:
         self.config = config
         self.folder = Path(config.archive_dir)
         self.archive = Archive(self.folder, segment_bytes=config.segment_bytes)
-        self.state = State()
+        self.backlog: deque[Entry] = deque()
+        """What the process's fold has shown and the archive does not have yet."""
+        self.grown = asyncio.Event()
+        self.is_behind = False
+        """Something was not taken into the backlog."""
         self.feed: asyncio.Queue[EventLine] = asyncio.Queue(UNPUBLISHED_MAX)
         self.since_snapshot = 0
 
     async def run(self) -> None:
         """Catch up from the archive, then follow the log."""
-        await asyncio.to_thread(self._refold)
         serving = await self.site.bus.serve(subjects.API_HISTORY, self.answer)
         try:
             async with asyncio.TaskGroup() as group:
@@ -64,13 +81,30 @@ class Recorder:
             await serving.stop()
             self.archive.close()
 
-    def _refold(self) -> None:
-        """Bring the state to the archive's end: newest local snapshot, then the lines after it."""
-        self.state = self._local_snapshot() or State()
-        for line in lines(self.folder, after=self.state.kept.seq):
-            apply(self.state, message(line.seq, line.data.encode()))
-        if self.state.kept.digest != self.archive.digest:
+    # --- the log ------------------------------------------------------------------------------------------
+
+    async def _follow(self) -> None:
+        """Record for ever; when the disk or the feed falls too far behind, as after a restart."""
+        follower = self.site.follower
+        while True:
+            state = await asyncio.to_thread(self._refold)
+            await self._wait_for_the_fold()
+            self.backlog.clear()
+            self.is_behind = False
+            meeting = follower.state.kept.seq, follower.state.kept.digest
+            with follower.listening(self.note):
+                await self._catch_up(state, *meeting)
+                del state
+                await self._go_along()
+
+    def _refold(self) -> State:
+        """The state at the archive's end: newest local snapshot, then the lines after it."""
+        state = self._local_snapshot() or State()
+        for line in lines(self.folder, after=state.kept.seq):
+            apply(state, message(line.seq, line.data.encode()))
+        if state.kept.digest != self.archive.digest:
             raise CodecError(f"the archive's hash chain ends in {self.archive.digest}, its fold in another")
+        return state
 
     def _local_snapshot(self) -> State | None:
         path = self.folder / SNAPSHOT_NAME
@@ -83,31 +117,83 @@ class Recorder:
             return None
         return state if state.kept.seq <= self.archive.seq else None
 
-    async def _follow(self) -> None:
-        async for stored in self.site.bus.read(streams.LOG.name, self.archive.seq + 1):
-            entry = message(stored.seq, stored.data)
-            step = apply(self.state, entry)
-            self.archive.append(stored.seq, at=entry.at, data=stored.data)
-            self.archive.flush()
-            for alarm in step.alarms:
-                log.error("an event did not belong", extra={"alarm": alarm})
-            self._trace(step)
-            for event in public_events(self.state, entry, step):
-                await self.feed.put(event)
-            self.site.metrics.count("gangline_archive_messages_total")
-            self.site.metrics.count("gangline_archive_bytes_total", len(stored.data))
-            await self._maybe_snapshot()
+    async def _wait_for_the_fold(self) -> None:
+        """The process's fold may have begun with a snapshot from before the archive's end.
 
-    def _trace(self, step: Step) -> None:
-        """Phases of jobs that are over now, in each job's own trace."""
+        Raises:
+            PermanentError: the log ends before the archive does.
+        """
+        while self.site.follower.state.kept.seq < self.archive.seq:
+            try:
+                await self.site.follower.reached(self.archive.seq)
+            except TemporaryError as error:
+                log.warning("waiting for the fold: %s", error)
+                with contextlib.suppress(TemporaryError):
+                    last = await self.site.bus.last_seq(streams.LOG.name)
+                    if last < self.archive.seq:
+                        text = f"the log ends at {last} but the archive at {self.archive.seq}: the log lost data"
+                        raise PermanentError(text) from None
+
+    async def _catch_up(self, state: State, until: int, digest: str) -> None:
+        """Fold and record what the archive lacks of the log that the process has folded already.
+
+        Raises:
+            PermanentError: the archive is of another log.
+        """
+        if state.kept.seq < until:
+            async for stored in self.site.bus.read_subject(streams.LOG.name, "", state.kept.seq + 1, follow=False):
+                if stored.seq <= until:
+                    entry = message(stored.seq, stored.data)
+                    await self._record(self._seen(state, entry, apply(state, entry)), state)
+        if state.kept.digest != digest:
+            raise PermanentError(f"the archive in {self.folder} is of another log: their chains differ at {until}")
+
+    def note(self, entry: Message, step: Step) -> None:
+        """The process's fold went on."""
+        if self.is_behind or len(self.backlog) >= BACKLOG_MAX:
+            self.is_behind = True
+            return
+        self.backlog.append(self._seen(self.site.follower.state, entry, step))
+        self.grown.set()
+
+    def _seen(self, state: State, entry: Message, step: Step) -> Entry:
+        """What is to be written of a message, from the state right after it."""
         for moved in step.moves:
-            job = self.state.job(moved.job)
-            if job is None or not job.trace:
-                continue
-            if moved.after in ENDS:
-                self.site.tracing.phase("job", job.trace, start_ms=job.submitted_ms, end_ms=step.at, job=job.id)
-            if moved.after == JobState.STOPPING and job.started_ms:
-                self.site.tracing.phase("run", job.trace, start_ms=job.started_ms, end_ms=step.at, job=job.id)
+            self._trace(state.job(moved.job), moved.after, at=step.at)
+        return Entry(entry, tuple(step.alarms), tuple(public_events(state, entry, step)))
+
+    def _trace(self, job: Job | None, after: JobState, *, at: int) -> None:
+        """Phases of a job that are over now, in the job's own trace."""
+        if job is None or not job.trace:
+            return
+        if after in ENDS:
+            self.site.tracing.phase("job", job.trace, start_ms=job.submitted_ms, end_ms=at, job=job.id)
+        if after == JobState.STOPPING and job.started_ms:
+            self.site.tracing.phase("run", job.trace, start_ms=job.started_ms, end_ms=at, job=job.id)
+
+    async def _go_along(self) -> None:
+        """Record what the fold shows, until it shows too much."""
+        while self.backlog or not self.is_behind:
+            await self.grown.wait()
+            self.grown.clear()
+            while self.backlog:
+                await self._record(self.backlog.popleft(), self.site.follower.state)
+        log.warning("recording fell behind at log sequence %d", self.archive.seq)
+
+    async def _record(self, entry: Entry, state: State) -> None:
+        data = entry.message.raw
+        self.archive.append(entry.message.seq, at=entry.message.at, data=data)
+        if not self.backlog:
+            self.archive.flush()
+        for alarm in entry.alarms:
+            log.error("an event did not belong", extra={"alarm": alarm})
+        for event in entry.events:
+            await self.feed.put(event)
+        self.site.metrics.count("gangline_archive_messages_total")
+        self.site.metrics.count("gangline_archive_bytes_total", len(data))
+        await self._maybe_snapshot(state)
+
+    # --- what becomes of it -------------------------------------------------------------------------------
 
     async def _publish(self) -> None:
         """Publish in windows, keyed by event id: a repeat inside the duplicate window is dropped by the stream."""
@@ -135,12 +221,13 @@ class Recorder:
             if self.archive.is_unsynced:
                 await asyncio.to_thread(self.archive.sync)
 
-    async def _maybe_snapshot(self) -> None:
+    async def _maybe_snapshot(self, state: State) -> None:
         self.since_snapshot += 1
-        if self.since_snapshot < self.config.snapshot_messages:
+        # A snapshot belongs to the archive's end, so it waits until nothing else does.
+        if self.since_snapshot < self.config.snapshot_messages or state.kept.seq != self.archive.seq:
             return
         self.since_snapshot = 0
-        data = encode_snapshot(self.state)
+        data = encode_snapshot(state)
         await asyncio.to_thread(_write_whole, self.folder / SNAPSHOT_NAME, data)
         try:
             await self.site.follower.snapshot()
