@@ -98,7 +98,7 @@ class Policy(Struct, frozen=True, omit_defaults=True, gc=False):
     """After this wait a job goes before everything younger, whatever the formula says."""
     candidates_max: int = 1000
     """Most jobs one round looks at."""
-    candidates_per_shape: int = 64
+    candidates_per_shape: int = 256
     """Most jobs of one shape in one round; further equal jobs cannot fare better."""
     version: int = 0
 
