@@ -46,7 +46,7 @@ class House(World):
     def nodes_of(self, job: int) -> list[str]:
         """Where a job's tasks are."""
         kept = self.state.kept
-        return [kept.tasks[task].node for task in kept.jobs[job].tasks]  # type: ignore[index]
+        return [kept.tasks[task].node for task in kept.jobs[job].tasks]  # type: ignore[index]  # plain numbers and names will do in a story
 
     def prove_books(self) -> None:
         """Usage is the sum over what lives, and nothing is over its capacity."""

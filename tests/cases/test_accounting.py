@@ -164,7 +164,7 @@ def test_the_queue_wakes_when_victims_do_not_die() -> None:
 def test_nobody_promises_a_start_when_no_node_takes_the_job(gpus: int) -> None:
     world = World(node("n1"), node("n2"))
     for name in ("n1", "n2"):
-        world.tell("admission", f.DrainSet(node=world.state.kept.nodes[name].id, drained=True, by="root"))  # type: ignore[index]
+        world.tell("admission", f.DrainSet(node=world.state.kept.nodes[name].id, drained=True, by="root"))  # type: ignore[index]  # a plain name will do here
     job = world.submit(gpus=gpus)
     for _ in range(2):
         told = explain(world.state, job, world.at)

@@ -153,7 +153,7 @@ async def test_pages_show_every_job_that_was_there_all_the_time_exactly_once(vis
         # Some have been run several times, all at one instant.
         for _ in range(job % 3):
             world.run(job, "n1")
-            world.exit(*[task.id for task in world.tasks(job)], code=1, cause="process_lost")  # type: ignore[arg-type]
+            world.exit(*[task.id for task in world.tasks(job)], code=1, cause="process_lost")  # type: ignore[arg-type]  # the cause by its word
             world.empty(*[task.id for task in world.tasks(job)])
     seen: list[int] = []
     cursor, gone = "", set[int]()
