@@ -1,6 +1,6 @@
 """How folded values are shown: views of jobs, tasks, reasons and nodes. Pure."""
 
-from gangline_core.cluster import Node
+from gangline_core.cluster import Node, NodeUse
 from gangline_core.job import SLURM_CODES, Job, Task
 from gangline_core.reasons import Reason, hint, sentence
 from gangline_core.spec import gpu_milli_wanted, task_count
@@ -79,6 +79,13 @@ def node_state(node: Node) -> str:
     return "drained" if node.drained else "ready"
 
 
+def _missing(node: Node, use: NodeUse) -> str:
+    """GPUs that tasks hold although the node does not report them any more; empty when there are none."""
+    reported = {gpu.index for gpu in node.gpus}
+    held = [index for index, milli in enumerate(use.gpu_milli) if milli and index not in reported]
+    return f"GPUs {', '.join(map(str, held))} are in use but not reported" if held else ""
+
+
 def node_view(state: State, node: Node) -> NodeView:
     """A node and what is taken of it."""
     use = state.use[node.id]
@@ -110,7 +117,7 @@ def node_view(state: State, node: Node) -> NodeView:
         labels=node.labels,
         taints=tuple(f"{taint.key}={taint.value}" if taint.value else taint.key for taint in node.taints),
         task_count=len(use.tasks),
-        why=node.problem or node.drain_why,
+        why=node.problem or node.drain_why or _missing(node, use),
         utilisation_percent=None if percent < 0 else percent,
         seen_ms=node.seen_ms,
     )

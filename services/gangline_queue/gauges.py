@@ -44,6 +44,10 @@ def refresh(site: Site) -> None:
         state = "lost" if node.lost else "drained" if node.drained else "ill" if node.problem else "ready"
         nodes[node.pool, state] += 1
         use = site.follower.state.use[node.id]
+        # Held, but no longer reported: nothing is placed there, and somebody should look.
+        missing = sum(milli for index, milli in enumerate(use.gpu_milli) if index not in {g.index for g in node.gpus})
+        if missing:
+            gpus[node.pool, "unknown", "missing"] += missing
         for gpu in node.gpus:
             used = use.gpu_milli[gpu.index] if gpu.index < len(use.gpu_milli) else 0
             gpus[node.pool, gpu.model, "used"] += used

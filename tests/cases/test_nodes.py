@@ -21,6 +21,7 @@ from gangline_core.cluster import Gpu, Node
 from gangline_core.ids import NodeId
 from gangline_core.job import JobState
 from gangline_core.reasons import ReasonCode
+from gangline_gateway.show import node_view
 from gangline_kit.service import Site
 
 FLEETS = {"one": {"n1": 4}, "two": {"n2": 4}}
@@ -263,6 +264,8 @@ def test_a_node_that_reports_no_gpus_for_a_moment_loses_no_job_and_gets_none() -
 def test_fewer_gpus_than_are_held_are_no_room_and_no_reason_to_kill(left: int) -> None:
     world, (holder,) = blinking((8,))
     world.see(node("n1", gpus=left))
+    told = node_view(world.state, world.state.kept.nodes[NodeId("n1")]).why
+    assert told.startswith(f"GPUs {left}")
     more = [world.submit(gpus=size) for size in (0.5, 1, 6)]
     world.round()
     world.see(node("n1", gpus=left, labels={"zone": "b"}))
