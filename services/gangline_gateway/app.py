@@ -25,11 +25,11 @@ DESK = web.AppKey("desk", Desk)
 
 
 class OnlyOurFaults(logging.Filter):
-    """Keeps what is no HTTP out of the log: the sender was answered 400, and anybody could fill the log with it."""
+    """Keeps what is no HTTP, and who hangs up, out of the log: anybody could fill it with that."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """False for a fault of the sender."""
-        return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+        return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError | ConnectionError))
 
 
 ONLY_OUR_FAULTS = OnlyOurFaults()

@@ -22,6 +22,8 @@ from gangline_wire.quantity import shown
 from gangline_wire.views import View
 
 JSON = "application/json"
+BODY_S_MAX = 30.0
+"""A body takes at most so long to arrive: nobody holds a connection by sending it slowly."""
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder()
@@ -144,7 +146,10 @@ class Call:
             ProblemError: too large, not JSON, or not said to be JSON.
         """
         try:
-            body = await self.request.read()
+            async with asyncio.timeout(BODY_S_MAX):
+                body = await self.request.read()
+        except TimeoutError:
+            raise ProblemError("malformed_request", f"The body did not arrive within {BODY_S_MAX:g} s.") from None
         except web.HTTPRequestEntityTooLarge:
             raise ProblemError("body_too_large", f"The limit is {most('body_bytes')} bytes (body_bytes).") from None
         except (web.RequestPayloadError, HttpProcessingError):

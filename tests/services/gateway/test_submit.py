@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from io import BytesIO
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from tests.services.gateway.conftest import Visitor
 
 from gangline_core.facts import JobAdmitted
+from gangline_gateway import call as gateway_call
 from gangline_kit.errors import OutcomeUnknownError, TemporaryError
 from gangline_wire import requests as r
 
@@ -247,6 +249,20 @@ async def test_a_body_that_is_not_coded_as_said_is_the_senders_fault(visitor: Vi
     problem = await visitor.ask("una", "POST", "/v1/jobs", status=400, data=b"{}", headers=headers)
     assert problem["code"] == "malformed_request"
     assert not jobs_of(visitor)
+
+
+async def test_a_body_that_does_not_come_holds_nobody(visitor: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gateway_call, "BODY_S_MAX", 0.05)
+    for_ever = asyncio.Event()
+
+    async def body() -> AsyncIterator[bytes]:
+        yield b"{"
+        await for_ever.wait()
+
+    asking = visitor.call("una", "POST", "/v1/jobs", data=body(), headers={"Content-Type": JSON})
+    async with asyncio.timeout(5):
+        assert (await asking).status == 400
+    for_ever.set()
 
 
 async def test_a_batch_must_be_a_list_of_jobs_within_its_limit(visitor: Visitor) -> None:
