@@ -17,6 +17,9 @@ from gangline_wire.requests import GpuSample
 log = logging.getLogger(__name__)
 
 MIB = 1 << 20
+NUMBER_MAX = 1 << 62
+FAULTS = (AttributeError, OSError, TypeError, ValueError)
+"""What the binding raises beside its own errors when library and driver do not fit together."""
 PCI_DEVICES = Path("/sys/bus/pci/devices")
 
 
@@ -72,7 +75,7 @@ class Nvml:
         try:
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
             uuid = _text(nvml.nvmlDeviceGetUUID(handle))
-        except nvml.NVMLError as error:
+        except (nvml.NVMLError, *FAULTS) as error:
             self._warn(f"GPU {index}: {error}")
             return Gpu(index=index, model="", memory_mib=0), GpuSample(index=index, problem=str(error))
         memory = self._try("memory", lambda: nvml.nvmlDeviceGetMemoryInfo(handle))
@@ -101,7 +104,7 @@ class Nvml:
             nvml.nvmlDeviceGetPciInfo(handle)
         except nvml.NVMLError_GpuIsLost as error:
             return str(error)
-        except nvml.NVMLError:
+        except (nvml.NVMLError, *FAULTS):
             pass
         mode = self._try("MIG mode", lambda: nvml.nvmlDeviceGetMigMode(handle), quiet=True)
         return "MIG is on; slices are not scheduled" if mode and mode[0] == 1 else ""
@@ -163,13 +166,13 @@ class Nvml:
 
     def _number(self, what: str, ask: Callable[[], Any]) -> int | None:
         value = self._try(what, ask)
-        return value if isinstance(value, int) and not isinstance(value, bool) else None
+        return value if _is_plausible(value) else None
 
     def _try(self, what: str, ask: Callable[[], Any], *, quiet: bool = False) -> Any:
         """The answer, or None when the driver does not give one."""
         try:
             return ask()
-        except self._nvml.NVMLError as error:
+        except (self._nvml.NVMLError, *FAULTS) as error:
             if not quiet:
                 self._warn(f"{what} is not available: {error}")
             return None
@@ -192,4 +195,9 @@ def _text(value: Any) -> str:
 
 
 def _mib(value: Any) -> int | None:
-    return value // MIB if isinstance(value, int) else None
+    return value // MIB if _is_plausible(value) else None
+
+
+def _is_plausible(value: Any) -> bool:
+    """True for a number that can be one: "[N/A]", minus one and all bits set are ways to say that there is none."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < NUMBER_MAX
