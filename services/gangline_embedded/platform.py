@@ -157,9 +157,9 @@ class Platform:
         make_private_folder(self.data_dir)
         make_private_folder(self.data_dir / "logs")
         self._stack.enter_context(_Lock(self.data_dir / "lock"))
+        port = usable_port(self.config.http_host, self.config.http_port)
         if not self.config.nats_url:
             await self._start_nats()
-        port = self.config.http_port or free_port(self.config.http_host)
         self.url = f"http://{self.config.http_host}:{port}"
         found = rooms(self.config, data_dir=self.data_dir, http_port=port)
         if self.config.processes:
@@ -292,10 +292,20 @@ def _text(value: Any) -> str:  # settings are of any plain type
     return msgspec.json.encode(value).decode()
 
 
-def free_port(host: str) -> int:
-    """A port nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind((host, 0))
+def usable_port(host: str, wanted: int) -> int:
+    """The wanted port, or a free one for 0.
+
+    Raises:
+        PermanentError: somebody else listens there.
+    """
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, wanted))
+        except OSError as error:
+            raise PermanentError(
+                f"{host} port {wanted} cannot be used ({error.strerror}); choose another with --port, or 0 for a free one"
+            ) from error
         port: int = probe.getsockname()[1]
         return port
 
