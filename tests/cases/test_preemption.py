@@ -4,10 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.cases.drive import Drive
-from tests.make import gpu_amount, group, node, role
+from tests.make import gpu_amount, group, node, role, spec
 
 from gangline_core import facts as f
+from gangline_core.cluster import Pool
 from gangline_core.job import JobState
+from gangline_core.placement.best_fit import best_fit
+from gangline_core.placement.gang import gang_of
 from gangline_core.reasons import ReasonCode
 
 
@@ -289,3 +292,28 @@ def test_a_cancelled_victim_still_gives_its_room_to_the_job_it_was_evicted_for()
     drive.finish_all()
     assert (high.starts, thief.starts) == ([40], [])
     assert drive.job(low.id).state == JobState.CANCELLED
+
+
+@settings(max_examples=25)
+@given(
+    st.lists(st.tuples(st.integers(1, 3), st.integers(1, 4), st.integers(0, 2)), min_size=1, max_size=14),
+    st.tuples(st.integers(1, 4), st.integers(1, 8)),
+)
+def test_without_any_one_of_those_who_go_the_job_would_not_fit(running, wanted):
+    # apache/yunikorn-core#937
+    drive = Drive(node("n1"), node("n2"), node("n3", gpus=4))
+    for tasks, gpus, priority in running:
+        drive.ask(0, tasks=tasks, gpus=gpus, priority=priority, stop=1000)
+    drive.until(1)
+    asked = spec(tasks=wanted[0], gpus=wanted[1], priority=2)
+    high = drive.ask(2, tasks=wanted[0], gpus=wanted[1], priority=2)
+    drive.until(3)
+    gone = victims(drive)
+    assert len(gone) == len(set(gone))
+    room = drive.state.room("default")
+    gang = gang_of(asked, {"worker": wanted[0]}, Pool("default"))
+    for kept in gone if high.id in drive.state.kept.claims else ():
+        without = room.copy()
+        for task in (task for other in gone if other != kept for task in drive.tasks(other)):
+            without.give(task)
+        assert best_fit(without, gang) is None, f"job {kept} went for nothing"

@@ -50,6 +50,19 @@ def test_singles_that_come_and_go_leave_pairs_whole():
         drive.until(start + 20)
 
 
+def test_a_single_takes_the_gpu_without_a_partner_wherever_it_is():
+    pairs = [0, 0, 1, 1, 2, 2, 3, 3]
+    drive = Drive(*[node(name, islands=pairs, labels={"name": name}) for name in ("n1", "n2")])
+    for name, gpus in (("n1", 2), ("n1", 2), ("n1", 2), ("n2", 2), ("n2", 2), ("n2", 1)):
+        drive.ask(0, gpus=gpus, node_selector={"name": name})
+    drive.until(1)
+    lone = drive.ask(2, gpus=1)
+    doubles = [drive.ask(3 + k, gpus=2) for k in range(2)]
+    drive.until(10)
+    assert drive.where(lone) == ["n2"]
+    assert all(one // 2 == two // 2 for [(_, (one, two))] in map(drive.gpus, doubles))
+
+
 @pytest.mark.parametrize("sick", [(1, 3), (0, 2), (1, 2)])
 def test_one_sick_gpu_per_pair_does_not_stop_two_singles(sick):
     # microsoft/hivedscheduler#25

@@ -91,11 +91,12 @@ def share_of_kind(room: Room, need: Need, kind: int) -> tuple[int, int]:
 def fullest_first(room: Room, need: Need, kinds: Sequence[int]) -> Ints:
     """A key per node, smaller is better: leave as little as possible behind, and do not break links.
 
-    GPU tasks: nodes that can link the task's GPUs, then fewest free GPUs, then fewest free cores. Shares: the node with
-    the fullest GPU that still fits. CPU tasks: nodes without GPUs, then with fewest free GPUs, then fewest free cores.
+    GPU tasks: nodes that can link the task's GPUs, then fewest free GPUs, then fewest free cores. Single GPUs: first
+    nodes with one whose partners are taken. Shares: the node with the fullest GPU that still fits. CPU tasks: nodes
+    without GPUs, then with fewest free GPUs, then fewest free cores.
     """
     if need.gpus == 1:
-        return room.fullness
+        return _lone_first(room)
     if need.gpus:
         first = (room.linked < np.minimum(need.gpus, room.layout.island_size)).astype(np.int64)
     elif need.is_share:
@@ -103,6 +104,20 @@ def fullest_first(room: Room, need: Need, kinds: Sequence[int]) -> Ints:
     else:
         first = room.layout.has_gpus.astype(np.int64)
     keys: Ints = first * (CORES_SHOWN * CORES_SHOWN) + room.fullness
+    return keys
+
+
+def _lone_first(room: Room) -> Ints:
+    """Fullness, but nodes whose free GPUs do not make up whole islands go first, by number: singles are packed."""
+    layout = room.layout
+
+    def has_parts() -> bool:
+        return bool(((layout.island_size > 0) & (layout.island_size < (layout.kind >= 0).sum(axis=1))).any())
+
+    if not layout.remember(("parts",), has_parts):
+        return room.fullness
+    is_whole = (room.free % np.maximum(layout.island_size, 1) == 0).astype(np.int64)
+    keys: Ints = is_whole * (CORES_SHOWN * CORES_SHOWN) + room.fullness
     return keys
 
 
