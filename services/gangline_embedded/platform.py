@@ -304,7 +304,7 @@ def usable_port(host: str, wanted: int) -> int:
             probe.bind((host, wanted))
         except OSError as error:
             raise PermanentError(
-                f"{host} port {wanted} cannot be used ({error.strerror}); choose another with --port, or 0 for a free one"
+                f"{host} port {wanted} cannot be used ({error.strerror}); choose another with --port, or --port 0"
             ) from error
         port: int = probe.getsockname()[1]
         return port
