@@ -1,0 +1,127 @@
+"""Every request at the door has one answer, and only a granted one leaves facts."""
+
+from tests.make import T0, World, group, node, spec
+
+from gangline_admission.judge import Verdict, judge
+from gangline_core import facts as f
+from gangline_core.admission import Draft
+from gangline_core.cluster import Policy
+from gangline_core.groups import Group, Token, User
+from gangline_core.reasons import ReasonCode
+from gangline_wire import requests as r
+
+
+def world() -> World:
+    return World(
+        node("n1", gpus=4), groups=[group("lab", limit={"gpu_milli": 4000})], users=[User(name="ann", group="lab")]
+    )
+
+
+def asked(place: World, request: r.Request) -> Verdict:
+    return judge(place.state, Draft(), request, T0 + 1)
+
+
+def submit(*, gpus: int, dry_run: bool = False, submit_id: str = "s") -> r.SubmitJobs:
+    wanted = spec(group="lab", user="ann", gpus=gpus)
+    return r.SubmitJobs(jobs=(wanted,), submit_id=submit_id, by="ann", secrets=({"KEY": "v"},), dry_run=dry_run)
+
+
+def test_an_admitted_job_has_a_number_a_fact_and_its_sealed_values() -> None:
+    verdict = asked(world(), submit(gpus=1))
+    assert verdict.reply == r.Admitted(jobs=(1,))
+    assert [type(fact) for fact in verdict.facts] == [f.JobAdmitted]
+    assert verdict.secrets == {1: {"KEY": "v"}}
+
+
+def test_a_refused_submit_names_the_job_and_the_number_that_is_too_large() -> None:
+    verdict = asked(world(), submit(gpus=5))
+    assert isinstance(verdict.reply, r.Refused)
+    (refusal,) = verdict.reply.refusals
+    assert (refusal.index, refusal.reason.numbers["needed"]) == (0, 5)
+    assert [type(fact) for fact in verdict.facts] == [f.JobRejected]
+    assert not verdict.secrets
+
+
+def test_a_dry_run_answers_the_same_and_leaves_nothing() -> None:
+    place = world()
+    for gpus in (1, 5):
+        real, dry = asked(place, submit(gpus=gpus)), asked(place, submit(gpus=gpus, dry_run=True))
+        assert type(dry.reply) is type(real.reply)
+        assert dry.facts == ()
+        assert not dry.secrets
+
+
+def test_the_same_key_again_gives_the_first_answer_and_admits_nothing() -> None:
+    place = world()
+    first = asked(place, submit(gpus=1))
+    place.tell("admission", *first.facts)
+    again = asked(place, submit(gpus=1))
+    assert again.reply == r.Admitted(jobs=(1,), repeated=True)
+    assert again.facts == ()
+
+
+def test_an_ended_or_unknown_job_is_neither_cancelled_nor_held() -> None:
+    place = world()
+    job = place.submit(spec(group="lab", user="ann"))
+    assert asked(place, r.CancelJob(job=job, by="ann")).facts == (f.CancelRequested(job=job, by="ann"),)
+    place.cancel(job)
+    for request in (r.CancelJob(job=job, by="ann"), r.SetHold(job=job, held=True, by="ann")):
+        reply = asked(place, request).reply
+        assert isinstance(reply, r.Denied)
+        assert reply.kind == "conflict"
+    for request in (r.CancelJob(job=99, by="ann"), r.SetHold(job=99, held=True, by="ann")):
+        reply = asked(place, request).reply
+        assert isinstance(reply, r.Denied)
+        assert reply.kind == "not_found"
+
+
+def test_holding_what_is_held_changes_nothing() -> None:
+    place = world()
+    job = place.submit(spec(group="lab", user="ann"))
+    held = asked(place, r.SetHold(job=job, held=True, by="ann"))
+    assert held.facts == (f.HoldSet(job=job, held=True, by="ann"),)
+    place.tell("admission", *held.facts)
+    assert asked(place, r.SetHold(job=job, held=True, by="ann")) == Verdict(reply=r.Done())
+
+
+def test_whoever_edits_an_old_version_is_told_the_present_one() -> None:
+    place = world()
+    edited = asked(place, r.SetGroup(group=Group(path="lab", weight=2), by="root", if_version=0))
+    assert edited.reply == r.Done(version=1)
+    place.tell("admission", *edited.facts)
+    late = asked(place, r.SetGroup(group=Group(path="lab", weight=3), by="root", if_version=0))
+    assert isinstance(late.reply, r.Denied)
+    assert (late.reply.kind, late.facts) == ("conflict", ())
+    assert "version is 1" in late.reply.message
+
+
+def test_a_policy_that_names_nothing_known_is_refused_whole() -> None:
+    bad = asked(world(), r.SetPolicy(pool="default", policy=Policy(formula="nonsense + 1"), by="root"))
+    assert isinstance(bad.reply, r.Denied)
+    assert "nonsense" in bad.reply.message
+    assert bad.facts == ()
+    assert isinstance(asked(world(), r.SetPolicy(pool="nowhere", policy=Policy(), by="root")).reply, r.Denied)
+
+
+def test_draining_a_drained_node_is_done_already_and_an_unknown_one_is_not_found() -> None:
+    place = world()
+    drained = asked(place, r.SetDrain(node="n1", drained=True, by="root", why="fan"))
+    assert drained.facts == (f.DrainSet(node="n1", drained=True, by="root", why="fan"),)
+    place.tell("admission", *drained.facts)
+    assert asked(place, r.SetDrain(node="n1", drained=True, by="root")) == Verdict(reply=r.Done())
+    assert isinstance(asked(place, r.SetDrain(node="n9", drained=True, by="root")).reply, r.Denied)
+
+
+def test_only_a_known_token_can_be_revoked() -> None:
+    place = world()
+    token = Token(digest="ab" * 32, name="ci", role="user", user="ann")
+    place.tell("admission", *asked(place, r.IssueToken(token=token, by="root")).facts)
+    assert asked(place, r.RevokeToken(digest=token.digest, by="root")).facts
+    assert isinstance(asked(place, r.RevokeToken(digest="cd" * 32, by="root")).reply, r.Denied)
+
+
+def test_a_refusal_of_a_user_says_which_user_of_which_group() -> None:
+    request = r.SubmitJobs(jobs=(spec(group="lab", user="bob"),), submit_id="s", by="bob")
+    reply = asked(world(), request).reply
+    assert isinstance(reply, r.Refused)
+    assert reply.refusals[0].reason.code == ReasonCode.UNKNOWN_USER
