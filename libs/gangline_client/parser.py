@@ -8,6 +8,8 @@ from gangline_client.verbs import CHAPTERS, HANDOVERS, VERBS, Verb
 
 TEXT_WIDTH = 100
 FORMATS = ("table", "wide", "json", "yaml", "name")
+ACTS_ON_NODES = ("drain", "resume")
+"""`gangline nodes drain n1` is what some hands type for `gangline drain n1`."""
 
 INTRODUCTION = "Gangline schedules GPU jobs: submit them, see why they wait, follow them, divide the machines fairly."
 FIRST_STEPS = """\
@@ -46,7 +48,10 @@ def build_parser() -> argparse.ArgumentParser:
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """The arguments; prints usage and leaves with 2 for what cannot be understood, as argparse does."""
     parser = build_parser()
-    args = parser.parse_args(list(argv))
+    words = list(argv)
+    if words[:1] == ["nodes"] and words[1:2] and words[1] in ACTS_ON_NODES:
+        del words[0]
+    args = parser.parse_args(words)
     if args.verb is None and not args.help_wanted:
         parser.error("which verb? See `gangline --help`.")
     return args

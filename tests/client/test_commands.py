@@ -162,10 +162,11 @@ async def test_unclear_choices_are_wrong_usage(platform: FakePlatform, words: li
     assert (await gangline(platform.url, *words)).code == 2
 
 
-async def test_nodes_are_drained_with_a_reason_and_resumed(platform: FakePlatform) -> None:
+@pytest.mark.parametrize("typed", [("drain",), ("nodes", "drain")], ids=" ".join)
+async def test_nodes_are_drained_with_a_reason_and_resumed(platform: FakePlatform, typed: tuple[str, ...]) -> None:
     platform.answer("POST", "/v1/nodes/n%2F1/drain", DONE)
     platform.answer("POST", "/v1/nodes/n1/resume", DONE)
-    assert (await gangline(platform.url, "drain", "n/1", "--why", "fans")).code == 0
+    assert (await gangline(platform.url, *typed, "n/1", "--why", "fans")).code == 0
     assert (await gangline(platform.url, "resume", "n1")).out == "Node n1 takes work again.\n"
     assert platform.asked[0].body == {"why": "fans"}
 

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from gangline_kit.errors import PermanentError, flat
-from gangline_kit.tasks import Tasks
+from gangline_kit.errors import PermanentError, TemporaryError, flat
+from gangline_kit.tasks import Tasks, heed_cancellation
 
 
 async def test_closing_ends_every_task_and_waits_for_its_clean_up() -> None:
@@ -64,3 +64,31 @@ def test_errors_deep_inside_groups_are_found() -> None:
     inner = ExceptionGroup("inner", [ValueError("a"), ExceptionGroup("innermost", [KeyError("b")])])
     found = list(flat(ExceptionGroup("outer", [inner, TypeError("c")])))
     assert [type(error) for error in found] == [ValueError, KeyError, TypeError]
+
+
+async def test_a_cancellation_that_meets_an_error_is_heeded_afterwards() -> None:
+    went_on: list[str] = []
+
+    async def fails() -> None:
+        raise TemporaryError("lost")
+
+    async def work() -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(fails())
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    # Told to end while the group ends because of the error.
+                    task = asyncio.current_task()
+                    assert task is not None
+                    task.cancel()
+        except* TemporaryError:
+            pass
+        heed_cancellation()
+        went_on.append("on")
+
+    task = asyncio.create_task(work())
+    await asyncio.wait((task,))
+    assert task.cancelled()
+    assert not went_on
