@@ -64,13 +64,12 @@ class Preemptor:
         if job.spec.service_class == ServiceClass.OPPORTUNISTIC or self._plans >= PLANS_MAX:
             return None
         is_owed = table.is_owed(job)
-        may_shrink = policy.shrink and may_shrink_somebody(table)
         may_evict = policy.preemption and may_evict_somebody(table, job, is_owed=is_owed)
-        if not (may_shrink or may_evict):
+        shrinks = self._victims.shrinks(job) if policy.shrink and may_shrink_somebody(table) else []
+        if not may_evict and not self._could_do(job, shrinks):
             return None
         self._plans += 1
         waits = self._victims.waits()
-        shrinks = self._victims.shrinks(job) if may_shrink else []
         plan = self._within_guarantees(job, waits, shrinks, is_owed=is_owed)
         for everybody in (False, True) if plan is None and may_evict else ():
             evictions = self._victims.evictions(job, is_owed=is_owed, beside=[*waits, *shrinks], everybody=everybody)
@@ -79,6 +78,12 @@ class Preemptor:
             if plan is not None or len(evictions) < CONSIDERED_MAX:
                 break
         return plan
+
+    def _could_do(self, job: Job, shrinks: list[Loss]) -> bool:
+        """A cheap look whether shrinking could give as many GPUs as the job needs at its smallest."""
+        freed = sum(loss.amounts.get("gpu_milli", 0) for loss in shrinks)
+        wanted = self._table.seating.least(job).amounts.get("gpu_milli", 0)
+        return bool(shrinks) and freed + int(self._table.room.milli.clip(0).sum()) >= wanted
 
     def _within_guarantees(self, job: Job, waits: list[Loss], losses: list[Loss], *, is_owed: bool) -> Plan | None:
         """A plan with these losses; should it take too much from a group, one with only what may go together."""

@@ -89,6 +89,7 @@ class Victims:
         """Live jobs of the pool that nobody has spoken for."""
         self._table = table
         self._live: dict[JobId, LiveJob] = {}
+        self._spare: list[tuple[tuple[bool, int, JobId, int], Loss]] | None = None
         self.gone: set[JobId] = set()
         """Jobs that this round evicts."""
         self.shrunk: set[TaskId] = set()
@@ -106,17 +107,19 @@ class Victims:
         return found
 
     def shrinks(self, beneficiary: Job) -> list[Loss]:
-        """Members beyond the smallest size of running elastic jobs, in the order in which they go."""
-        found: list[Loss] = []
-        for job in self._elastic():
-            members = [task for task in self._table.state.tasks_of(job) if self._stays(task)]
-            for role in job.spec.roles:
-                own = [task for task in members if task.role == role.name]
-                for task in _spare(role, own):
-                    amounts = task_amounts(task)
-                    if self._keeps_guarantee(job, amounts, beneficiary):
-                        found.append(Loss(kind=SHRINK, job=job, tasks=(task,), amounts=amounts))
-        return found
+        """Members beyond the smallest sizes of running elastic jobs, in the order in which they go.
+
+        Those that have not started go first, then from whoever is furthest beyond what it wanted, highest ranks first.
+        """
+        if self._spare is None:
+            self._spare = sorted(self._spares(), key=lambda entry: entry[0])
+        return [
+            loss
+            for _, loss in self._spare
+            if loss.job.id not in self.gone
+            and loss.tasks[0].id not in self.shrunk
+            and self._keeps_guarantee(loss.job, loss.amounts, beneficiary)
+        ]
 
     def evictions(self, beneficiary: Job, *, is_owed: bool, beside: list[Loss], everybody: bool) -> list[Loss]:
         """Whole jobs that may go for this one, in the order in which they go; tasks `beside` are not counted twice.
@@ -192,16 +195,21 @@ class Victims:
             known = self._live[job.id] = _live_job(self._table, job)
         return known
 
-    def _elastic(self) -> list[Job]:
-        kept = self._table.state.kept
-        live = (kept.jobs[job] for job in sorted(self._table.state.live.get(self._table.pool.pool.name, {})))
-        return [
-            job
-            for job in live
-            if job.state in (JobState.RUNNING, JobState.RESIZING)
-            and any(role.is_elastic for role in job.spec.roles)
-            and job.id not in self.gone
-        ]
+    def _spares(self) -> Iterator[tuple[tuple[bool, int, JobId, int], Loss]]:
+        """Every member that may go, with what sorts it."""
+        table, kept = self._table, self._table.state.kept
+        sorts = table.state.live_sorts.get(table.pool.pool.name, {})
+        for job_id in sorted(job for sort, alike in sorts.items() if sort.elastic for job in alike):
+            job = kept.jobs[job_id]
+            if job.state not in (JobState.RUNNING, JobState.RESIZING):
+                continue
+            members = [task for task in table.state.tasks_of(job) if not task.stop and task.state != TaskState.EXITED]
+            for role in job.spec.roles:
+                own = [task for task in members if task.role == role.name]
+                for gone, task in enumerate(_spare(role, own)):
+                    beyond = (len(own) - gone - role.count) * max(1, role.resources.gpu_milli)
+                    loss = Loss(kind=SHRINK, job=job, tasks=(task,), amounts=task_amounts(task))
+                    yield (task.state != TaskState.PLACED, -beyond, job.id, gone), loss
 
     def _rule(self, job: Job, beneficiary: Job, promisers: set[str]) -> str:
         """Which rule lets this job be evicted for the beneficiary; empty when none does.
@@ -225,9 +233,6 @@ class Victims:
         if not self._table.has_guarantees:
             return True
         return self._table.after.over_guarantee(job.spec.group, amounts, beneficiary=beneficiary.spec.group)
-
-    def _stays(self, task: Task) -> bool:
-        return not task.stop and task.id not in self.shrunk and task.state != TaskState.EXITED
 
     def _most_borrowed_first(self, allowed: list[tuple[LiveJob, str]]) -> list[tuple[LiveJob, str]]:
         """Reclaimed jobs from the group that borrowed most, step by step; the order of all others stays."""
