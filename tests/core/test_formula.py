@@ -106,7 +106,7 @@ def test_each_summand_is_a_term_with_the_administrators_words():
 
 
 def test_the_default_policys_formula_is_legal():
-    assert len(compile_formula(Policy().formula).terms) == 3
+    assert len(compile_formula(Policy().formula).terms) == 4
 
 
 def test_every_factor_can_be_used_and_says_what_it_is():
