@@ -9,7 +9,7 @@ from gangline_kit.bus import Kv
 from gangline_kit.errors import KeyExistsError, LaneConflictError, StaleRevisionError, TemporaryError, flat
 from gangline_kit.lane import Lane
 from gangline_kit.service import Site
-from gangline_kit.tasks import heed_cancellation
+from gangline_kit.tasks import alone, heed_cancellation
 from gangline_wire.streams import LEASE_RENEW_S, LEASE_TTL_S, LEASES, LOG
 
 log = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ async def lead(site: Site, lane_name: str, work: Work) -> None:
     while not is_done:
         await lease.acquire()
         try:
-            await _reign(site, lane_name, lease, work)
+            await alone(_reign(site, lane_name, lease, work), name=f"reign {lane_name}")
             is_done = True
         except* (LeaseLostError, LaneConflictError, TemporaryError) as group:
             for error in flat(group):

@@ -27,6 +27,15 @@ def heed_cancellation() -> None:
         raise asyncio.CancelledError
 
 
+async def alone(work: Coroutine[Any, Any, None], *, name: str) -> None:
+    """Run the coroutine in a task of its own, which is cancelled when we are, and wait for it.
+
+    On Python 3.11 a task whose TaskGroup failed while it was ending counts as cancelled ever after. Whoever goes on
+    after errors of others, and wants to know whether it was cancelled itself, has them happen elsewhere.
+    """
+    await asyncio.get_running_loop().create_task(work, name=name)
+
+
 class Tasks:
     """Background tasks with one owner; `close` ends them all and waits for them."""
 

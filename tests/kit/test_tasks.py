@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from gangline_kit.errors import PermanentError, TemporaryError, flat
-from gangline_kit.tasks import Tasks, heed_cancellation
+from gangline_kit.tasks import Tasks, alone, heed_cancellation
 
 
 async def test_closing_ends_every_task_and_waits_for_its_clean_up() -> None:
@@ -92,3 +92,36 @@ async def test_a_cancellation_that_meets_an_error_is_heeded_afterwards() -> None
     await asyncio.wait((task,))
     assert task.cancelled()
     assert not went_on
+
+
+async def test_a_group_that_failed_while_ending_does_not_look_like_our_own_cancellation() -> None:
+    async def fails() -> None:
+        raise TemporaryError("lost")
+
+    async def group_of_one() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(fails())
+
+    try:
+        await alone(group_of_one(), name="group")
+    except* TemporaryError:
+        pass
+    heed_cancellation()
+
+
+async def test_work_done_alone_is_cancelled_with_whoever_waits_for_it() -> None:
+    ended = asyncio.Event()
+
+    async def works() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    waiting = asyncio.create_task(alone(works(), name="work"))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.wait((waiting,))
+    assert waiting.cancelled()
+    assert ended.is_set()
