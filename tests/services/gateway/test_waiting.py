@@ -10,7 +10,7 @@ async def test_a_waiting_job_says_why_and_where_it_stands(visitor: Visitor) -> N
     world = visitor.setting.world
     for k in range(2):
         world.submit_running(spec(group="t2", user="tom", name=f"big{k}", gpus=8, time_limit_s=3600), f"n{k + 1}")
-    world.submit(spec(group="t2", user="tom", name="first", gpus=8))
+    world.submit(spec(group="t2", user="tom", name="first", gpus=8, priority=1))
     job = world.submit(spec(group="t1", user="una", gpus=8))
     view = await visitor.ask("una", "GET", f"/v1/jobs/{job}/explain")
     assert (view["position"], view["waiting"], view["state"], view["slurm"]) == (2, 2, "waiting", "PD")
