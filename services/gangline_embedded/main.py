@@ -2,9 +2,11 @@
 
 import argparse
 import asyncio
+import os
 import signal
 import sys
 from collections.abc import Sequence
+from math import inf
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -30,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     setup_logging(options.log_level)
     try:
         return loop.run(_up(options))
-    except (PermanentError, TemporaryError) as error:
+    except (PermanentError, TemporaryError, OSError) as error:
         print(f"gangline up: {error}", file=sys.stderr)  # noqa: T201 - the command's own words
         return 1
 
@@ -41,11 +43,13 @@ def _parser() -> argparse.ArgumentParser:
     up = verbs.add_parser("up", help="run the platform until Ctrl-C; data is kept for the next time")
     up.add_argument("--data", type=Path, default=None, help="data folder (default: your user data folder)")
     up.add_argument("--host", default="127.0.0.1", help="address of the HTTP API (default: loopback only)")
-    up.add_argument("--port", type=int, default=DEFAULT_PORT, help="port of the HTTP API; 0 takes a free one")
+    up.add_argument("--port", type=_port, default=DEFAULT_PORT, help="port of the HTTP API; 0 takes a free one")
     up.add_argument("--processes", action="store_true", help="one process per service")
     up.add_argument("--replicas", type=int, default=1, help="with --processes: processes per deciding service")
-    up.add_argument("--simulate", default="", metavar="FILE", help="simulate the nodes of this file instead")
-    up.add_argument("--speed", type=float, default=1.0, help="how much faster simulated tasks run")
+    up.add_argument(
+        "--simulate", type=_readable, default="", metavar="FILE", help="simulate the nodes of this file instead"
+    )
+    up.add_argument("--speed", type=_speed, default=1.0, help="how much faster simulated tasks run")
     up.add_argument("--name", default="", help="name of this machine's node (default: host name)")
     up.add_argument("--nats-url", default="", help="use this NATS server instead of a private one")
     up.add_argument("--nats-user", default="")
@@ -58,6 +62,28 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--log-level", default="warning", choices=["debug", "info", "warning", "error"])
     verbs.add_parser("demo", help="see the platform at work", add_help=False)
     return parser
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and int(text) < 1 << 16):
+        raise argparse.ArgumentTypeError(f"{text} is no port; give 0 to 65535")
+    return int(text)
+
+
+def _speed(text: str) -> float:
+    try:
+        speed = float(text)
+    except ValueError:
+        speed = 0.0
+    if not 0 < speed < inf:
+        raise argparse.ArgumentTypeError(f"{text} is no speed; give a number above 0")
+    return speed
+
+
+def _readable(text: str) -> str:
+    if text and not (Path(text).is_file() and os.access(text, os.R_OK)):
+        raise argparse.ArgumentTypeError(f"{text} is no file that can be read")
+    return text
 
 
 async def _up(options: argparse.Namespace) -> int:
@@ -79,7 +105,7 @@ async def _up(options: argparse.Namespace) -> int:
             stop.cancel()
             fail.cancel()
         if platform.failure is not None:
-            raise PermanentError(f"a service failed: {platform.failure!r}")
+            raise platform.failed_error()
         _say("\nStopping. Waiting jobs wait; local jobs run on and are found again by the next `gangline up`.")
     return 0
 

@@ -121,6 +121,12 @@ class Platform:
         self._nats_is_wanted = True
         self._keeping.spawn(self._keep_nats(self.nats), name="keep nats-server")
 
+    def failed_error(self) -> PermanentError:
+        """What ended the service that failed, in its own words where those are for people."""
+        if isinstance(self.failure, PermanentError | OSError):
+            return PermanentError(str(self.failure))
+        return PermanentError(f"a service failed: {self.failure!r}")
+
     async def wait_ready(self) -> None:
         """Wait until the API answers and says it is ready.
 
@@ -132,7 +138,7 @@ class Platform:
         async with aiohttp.ClientSession() as session:
             while self._clock.monotonic_s() < deadline_s:
                 if self.failure is not None:
-                    raise PermanentError(f"a service failed: {self.failure!r}")
+                    raise self.failed_error()
                 with suppress(aiohttp.ClientError, TimeoutError):
                     why = await self._why_not_ready(session)
                     if not why:

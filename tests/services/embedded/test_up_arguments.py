@@ -1,0 +1,27 @@
+"""`gangline up` says what is wrong with its arguments at once, before anything runs."""
+
+import pytest
+
+from gangline_embedded.main import main
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--port", "99999"], "99999 is no port"),
+        (["--port", "-1"], "-1 is no port"),
+        (["--speed", "0"], "0 is no speed"),
+        (["--speed", "nan"], "nan is no speed"),
+        (["--simulate", "/nowhere/nodes.csv"], "/nowhere/nodes.csv is no file that can be read"),
+    ],
+)
+def test_a_wrong_argument_is_named(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["up", *arguments])
+    assert caught.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_data_folder_that_cannot_be_made_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["up", "--data", "/proc/nowhere"]) == 1
+    assert "/proc/nowhere" in capsys.readouterr().err
