@@ -113,6 +113,7 @@ async def test_a_stopped_server_answers_what_it_took_and_nothing_else(bus: Bus, 
         asked = group.create_task(asker.request("gangline.api.slow", b""))
         await taken.wait()
         await serving.stop()
+        await bus.connection.flush()
         with pytest.raises(TemporaryError, match="nobody answers"):
             await asker.request("gangline.api.slow", b"")
         may_answer.set()
