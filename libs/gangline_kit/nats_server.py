@@ -36,6 +36,7 @@ class NatsUser(Struct, frozen=True, kw_only=True):
     publish: tuple[str, ...] = ()
     subscribe: tuple[str, ...] = ()
 
+
 GOMAXPROCS = "1"
 """With one running thread one thread after the other syncs, and the file system need not wait for others to join in:
 appends of several writers are stored up to twice as fast, with less work. Set the variable to have it otherwise."""
