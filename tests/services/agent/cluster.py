@@ -174,6 +174,8 @@ async def agent_process(url: str, name: str, folder: Path, **environ: str) -> as
             env={
                 **{key: value for key, value in os.environ.items() if not key.startswith("GANGLINE_")},
                 "GANGLINE_NATS_URL": url,
+                # A test that fails leaves no agent behind.
+                "GANGLINE_PARENT_PID": str(os.getpid()),
                 "GANGLINE_AGENT_NAME": name,
                 "GANGLINE_AGENT_DATA_DIR": str(folder / name),
                 **environ,
