@@ -30,6 +30,8 @@ STARTED = 3_000
 STARTED_TIMEOUT_S = 120.0
 
 JOB = {"gpus": 1, "cpus": 4, "memory": "32Gi", "command": ["python", "train.py"], "attributes": {"run_time_s": 3600}}
+HELD = {**JOB, "hold": True}
+"""What accepting costs by itself: the peers' figures were taken with held jobs too."""
 BRIEF = {**JOB, "attributes": {"run_time_s": 0}}
 
 Stage = dict[str, str]
@@ -38,7 +40,7 @@ Stage = dict[str, str]
 async def measure() -> AsyncIterator[Measured]:
     """All rows."""
     echo = {connections: await floors.http_echo(connections) for connections in (1, 8, 64)}
-    body = batch_body(JOB)
+    body = batch_body(HELD)
     echo_batches = {connections: await floors.http_echo(connections, body=body) for connections in (1, 8)}
     append_1, append_ms = await floors.durable_appends(1)
     append_64, _ = await floors.durable_appends(64)
@@ -48,7 +50,9 @@ async def measure() -> AsyncIterator[Measured]:
     yield Measured(name="floor.durable_append.64", value=append_64, unit="appends/s")
     for connections, rate in echo.items():
         floor = Baseline(name=f"floor.http_echo.{connections}", value=rate)
-        yield await submits(connections, floor=floor)
+        yield await submits(connections, job=HELD, name="submit.single", floor=floor)
+    floor = Baseline(name="floor.http_echo.8", value=echo[8])
+    yield await submits(8, job=JOB, name="submit.while_placing", floor=floor)
     for connections, rate in echo_batches.items():
         floor = Baseline(name=f"plain echo of the same bodies, {connections}", value=rate * BATCH_SIZE)
         yield await batches(connections, floor=floor)
@@ -65,19 +69,19 @@ def batch_body(job: object) -> bytes:
     return msgspec.json.encode({"jobs": [job] * BATCH_SIZE})
 
 
-async def submits(connections: int, *, floor: Baseline) -> Measured:
+async def submits(connections: int, *, job: object, name: str, floor: Baseline) -> Measured:
     """Single durable submits per second."""
     async with child("bench.stage", "--nodes", str(NODES_IDLE)) as stage:
-        request = post(stage["url"], JOBS, body=msgspec.json.encode(JOB), token=stage["token"])
+        request = post(stage["url"], JOBS, body=msgspec.json.encode(job), token=stage["token"])
         load = await drive(stage["url"], lambda _: request, connections=connections, seconds=SECONDS, count_max=20_000)
     assert load.failed == 0, f"{load.failed} of {load.count} submits were refused"
-    return Measured(name=f"submit.single.{connections}", value=load.per_second, unit="jobs/s", baseline=floor)
+    return Measured(name=f"{name}.{connections}", value=load.per_second, unit="jobs/s", baseline=floor)
 
 
 async def batches(connections: int, *, floor: Baseline) -> Measured:
     """Jobs per second in durable submits of a hundred."""
     async with child("bench.stage", "--nodes", str(NODES_IDLE)) as stage:
-        request = post(stage["url"], BATCH, body=batch_body(JOB), token=stage["token"])
+        request = post(stage["url"], BATCH, body=batch_body(HELD), token=stage["token"])
         load = await drive(stage["url"], lambda _: request, connections=connections, seconds=SECONDS, count_max=400)
     assert load.failed == 0, f"{load.failed} of {load.count} batches were refused"
     return Measured(
