@@ -52,7 +52,11 @@ class Objects:
         chunks = [data[at : at + CHUNK_BYTES] for at in range(0, len(data), CHUNK_BYTES)]
         subject = self._chunk_subject(nuid)
         for at in range(0, len(chunks), CHUNKS_IN_FLIGHT_MAX):
-            await asyncio.gather(*(self._append(subject, c) for c in chunks[at : at + CHUNKS_IN_FLIGHT_MAX]))
+            sent = (self._append(subject, chunk) for chunk in chunks[at : at + CHUNKS_IN_FLIGHT_MAX])
+            # Outcomes are collected, because a gather that ends with an error would swallow a cancellation.
+            for outcome in await asyncio.gather(*sent, return_exceptions=True):
+                if isinstance(outcome, BaseException):
+                    raise outcome
         digest = _digest(data)
         info = ObjectInfo(name, self._bucket, nuid, len(data), len(chunks), digest, options=_Options())
         await self._append(self._meta_subject(name), msgspec.json.encode(info), ROLLUP)
