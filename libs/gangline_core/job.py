@@ -142,6 +142,38 @@ OUTCOME_RANK = {
 """A stronger wish replaces a weaker one while the job stops; the first final one stays."""
 
 
+class ResizeStage(StrEnum):
+    """How far one change of size has come; `gangline_core.resizing` has the table of legal moves."""
+
+    NOTICED = "noticed"
+    """Granted; leaving members were told and may still save their work."""
+    APPLYING = "applying"
+    """Members are starting or stopping."""
+    CONFIRMING = "confirming"
+    """All are where they should be; the gang has not yet confirmed that it met at the new size."""
+    SETTLED = "settled"
+    FAILED = "failed"
+    """It took too long; what had begun was taken back, or the gang started anew."""
+    OVERTAKEN = "overtaken"
+    """Something stronger came: the job ended, was evicted, or lost a member."""
+
+
+class Resize(Struct, frozen=True, omit_defaults=True, gc=False):
+    """One change of a job's size, the present one or the last one."""
+
+    number: int
+    """Counts the changes of this job from 1."""
+    before: dict[str, int]
+    after: dict[str, int]
+    stage: ResizeStage
+    began_ms: int
+    stage_ms: int
+    """Since when it is in this stage."""
+    why: str = ""
+    safe: tuple[TaskId, ...] = ()
+    """Leaving members that said that they have saved what they must."""
+
+
 class IllegalMoveError(Exception):
     """An event that does not belong to the job's state; raised in tests, parked with an alarm in production."""
 
@@ -194,6 +226,12 @@ class Job(Struct, frozen=True, omit_defaults=True, gc=False):
     waited_ms: int = 0
     """Sum of finished waits over all attempts, without what the job had to wait for itself: its time, other jobs."""
     trace: str = ""
+    resize: Resize | None = None
+    """The change of size under way, or how the last one ended."""
+    resize_cost_ms: int = 0
+    """What changes of this job took from grant to settled, the later ones weighing more; 0 before the first."""
+    asked: dict[str, int] = {}
+    """Sizes somebody asked for by hand; policies keep to them."""
 
 
 class TaskState(StrEnum):
@@ -241,6 +279,8 @@ class Task(Struct, frozen=True, omit_defaults=True, gc=False):
     exit_code: int | None = None
     endpoint: str = ""
     """host:port on which rank 0 of the gang is reachable, as its agent reported it."""
+    leaves: bool = False
+    """It leaves a gang that goes on: it gets its job's notice before the stop signal."""
 
     @property
     def gpu_milli(self) -> int:

@@ -23,6 +23,35 @@ class ServiceClass(StrEnum):
     """Runs on what nobody needs; first victim, never evicts anybody, ignored by guarantees."""
 
 
+class ResizeKind(StrEnum):
+    """What a resize is for a job: how its members are told, and what becomes of those that stay."""
+
+    TASKS = "tasks"
+    """Independent workers: more are started, some are stopped, the others notice nothing."""
+    TORCHRUN = "torchrun"
+    """`torchrun` meets anew: members join the rendezvous, leaving ones get a notice first, rank 0 stays."""
+    SIGNAL = "signal"
+    """The job adapts by itself: every member gets SIGUSR1 and reads the size file."""
+    RESTART = "restart"
+    """The whole gang saves and stops, and starts again at the new size on room that is kept for it."""
+
+
+class Elastic(Struct, frozen=True, omit_defaults=True, gc=False):
+    """The job's side of the contract in docs/elastic.md."""
+
+    kind: ResizeKind = ResizeKind.TASKS
+    notice_s: int = 0
+    """A leaving member is told so long before its stop signal, unless it answers "safe" earlier."""
+    confirm_s: int = 0
+    """After a change the gang confirms its new size within this time, or it is restarted whole; 0 asks for no word."""
+    start_s: int = 0
+    """New members that did not start within this time are given back; 0 waits for ever."""
+    cooldown_s: int = 0
+    """The job is left alone for so long after a change, unless somebody needs its room."""
+    cost_s: int = 0
+    """What one change costs in work time; 0 takes what the job's own changes took."""
+
+
 class Resources(Struct, frozen=True, omit_defaults=True, gc=False):
     """What one task of a role needs on one node.
 
@@ -94,11 +123,39 @@ class Toleration(Struct, frozen=True, omit_defaults=True, gc=False):
     value: str = ""
 
 
+class DependencyKind(StrEnum):
+    """How the other job must have ended."""
+
+    OK = "ok"
+    """It succeeded (afterok)."""
+    ANY = "any"
+    """It ended, however (afterany)."""
+    NOT_OK = "notok"
+    """It ended, but did not succeed (afternotok)."""
+
+
 class Dependency(Struct, frozen=True, omit_defaults=True, gc=False):
-    """Another job that must have ended first; `any_outcome` also accepts failure."""
+    """Another job that must have ended first, in the way that its kind says; `any_outcome` is an old word for ANY."""
 
     job: int
     any_outcome: bool = False
+    kind: DependencyKind = DependencyKind.OK
+    index: int = -1
+    """Element of the array `job` as it was asked for; the door replaces both by the element's own number."""
+
+    @property
+    def wants(self) -> DependencyKind:
+        """How the other job must have ended."""
+        return DependencyKind.ANY if self.any_outcome else self.kind
+
+
+class ArraySpec(Struct, frozen=True, omit_defaults=True, gc=False):
+    """Equal jobs kept as one record, one per index; each starts, ends and is charged alone."""
+
+    ranges: tuple[tuple[int, int, int], ...]
+    """(first, last, step), ascending and without common indexes."""
+    at_most: int = 0
+    """Elements that may be unfinished in the queue or running at once; 0 means no cap."""
 
 
 class JobSpec(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -137,6 +194,8 @@ class JobSpec(Struct, frozen=True, omit_defaults=True, gc=False):
     hold: bool = False
     secrets: tuple[str, ...] = ()
     """Names of sealed values that the placeholders in commands and environments stand for."""
+    elastic: Elastic = Elastic()
+    """How the job's elastic roles are resized."""
 
 
 def task_count(spec: JobSpec) -> int:
