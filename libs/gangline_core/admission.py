@@ -175,8 +175,10 @@ def _pool_problem(state: State, spec: JobSpec) -> Problem | None:
 
 def _name_problem(state: State, draft: Draft, spec: JobSpec) -> Problem | None:
     key = (user_key(spec.group, spec.user), spec.name)
-    other = state.names.get(key) or draft.names.get(key)
-    if other is None:
+    others = state.names.get(key)
+    other = next(iter(others)) if others else draft.names.get(key)
+    if other is None or spec.singleton:
+        # A singleton waits for its namesakes instead.
         return None
     return Reason(ReasonCode.NAME_TAKEN, {"user": spec.user, "name": spec.name, "job": other}), "name"
 

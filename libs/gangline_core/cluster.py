@@ -5,8 +5,8 @@ from msgspec import Struct, field
 from gangline_core.ids import NodeId, TaskId
 from gangline_core.job import Task
 
-LEVELS_INSIDE_NODE = ("nvlink", "socket", "node")
-"""Topology levels that end at the node, smallest first; levels above come from the pool."""
+LEVELS_INSIDE_NODE = ("nvlink", "switch", "socket", "node")
+"""Topology levels that end at the node, closest first; levels above come from the pool."""
 
 
 class Gpu(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -22,6 +22,20 @@ class Gpu(Struct, frozen=True, omit_defaults=True, gc=False):
     """NVLink island inside the node; GPUs of one island reach each other without PCIe."""
     healthy: bool = True
     problem: str = ""
+    suspect: str = ""
+    """What telemetry holds against a GPU that may still be used, such as rising error counts; empty when nothing."""
+    switch: int = 0
+    """PCIe switch below the socket; what hangs on one switch reaches each other without the CPU."""
+    mig: str = ""
+    """A name in gangline_core.mig.GEOMETRIES when the card is cut into slices, which is then all it takes."""
+
+
+class Nic(Struct, frozen=True, omit_defaults=True, gc=False):
+    """A network card that gangs talk over."""
+
+    name: str
+    socket: int = 0
+    switch: int = 0
 
 
 class Taint(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -52,11 +66,15 @@ class Node(Struct, frozen=True, omit_defaults=True, gc=False):
     seen_ms: int = 0
     problem: str = ""
     """Why the node takes no GPU work although it is there, such as a failing NVML; empty when all is well."""
+    quarantine: str = ""
+    """Why telemetry keeps new work away for a while, such as starts that fail at once; empty when it does not."""
+    nics: tuple[Nic, ...] = ()
+    """Network cards by which a GPU's switch is known to have one."""
 
     @property
     def takes_work(self) -> bool:
         """True when new tasks may be placed here."""
-        return not (self.drained or self.lost or self.problem)
+        return not (self.drained or self.lost or self.problem or self.quarantine)
 
 
 def model_of(node: Node, index: int) -> str:
@@ -67,6 +85,26 @@ def model_of(node: Node, index: int) -> str:
 def gpu_span(node: Node) -> int:
     """How long a list by GPU index must be to hold every GPU the node reports."""
     return max((gpu.index for gpu in node.gpus), default=-1) + 1
+
+
+class Load(Struct, frozen=True, omit_defaults=True, gc=False):
+    """How busy a node was in its last summary, in percent; -1 is "not known", which is never the same as idle.
+
+    A reader compares `at` with its `now`: a load older than LOAD_STALE_MS says nothing any more.
+    """
+
+    at: int
+    gpu_mean: int = -1
+    gpu_deviation: int = -1
+    cpu_mean: int = -1
+    cpu_deviation: int = -1
+    memory_mean: int = -1
+    memory_deviation: int = -1
+    samples: int = 0
+
+
+LOAD_STALE_MS = 300_000
+"""A load summary older than this is treated as missing."""
 
 
 class Pool(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -101,12 +139,22 @@ class Policy(Struct, frozen=True, omit_defaults=True, gc=False):
     candidates_per_shape: int = 256
     """Most jobs of one shape in one round; further equal jobs cannot fare better."""
     version: int = 0
+    elastic: str = "idle_fill"
+    """A name in gangline_core.elasticity.POLICIES: who decides how big elastic jobs are."""
+    elastic_interval_s: int = 60
+    """Policies that weigh all jobs at once do so at most this often."""
+    min_utilisation_percent: int = 0
+    """A job whose GPUs are used less than this is warned, then gives them back; 0 leaves everybody alone."""
+    min_utilisation_s: int = 3600
+    """Over this window; the warning comes after half of it."""
+    hang_s: int = 0
+    """A job that has reported steps and then none for so long is restarted whole; 0 never."""
 
 
 class NodeUse:
     """What is taken on one node; changed only by the fold, by whole tasks."""
 
-    __slots__ = ("cpu_milli", "devices", "gpu_memory_mib", "gpu_milli", "memory_mib", "tasks")
+    __slots__ = ("cpu_milli", "devices", "gpu_memory_mib", "gpu_milli", "gpu_slots", "memory_mib", "tasks")
 
     def __init__(self, gpu_count: int) -> None:
         """Empty use of a node with `gpu_count` GPUs."""
@@ -114,6 +162,8 @@ class NodeUse:
         self.memory_mib = 0
         self.gpu_milli = [0] * gpu_count
         self.gpu_memory_mib = [0] * gpu_count
+        self.gpu_slots = [0] * gpu_count
+        """MIG slots taken, as a mask."""
         self.devices: dict[str, int] = {}
         self.tasks: dict[TaskId, None] = {}
 
@@ -125,6 +175,7 @@ class NodeUse:
             self.reach(share.index + 1)
             self.gpu_milli[share.index] += sign * share.milli
             self.gpu_memory_mib[share.index] += sign * share.memory_mib
+            self.gpu_slots[share.index] += sign * share.slots
         for device, count in task.devices.items():
             self.devices[device] = self.devices.get(device, 0) + sign * count
         if sign > 0:
@@ -138,3 +189,4 @@ class NodeUse:
         if missing > 0:
             self.gpu_milli.extend([0] * missing)
             self.gpu_memory_mib.extend([0] * missing)
+            self.gpu_slots.extend([0] * missing)

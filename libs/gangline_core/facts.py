@@ -5,15 +5,38 @@ from enum import StrEnum
 from msgspec import Struct
 
 from gangline_core.cluster import Node, Policy, Pool
+from gangline_core.fact_base import FactBase
+from gangline_core.facts_door import (
+    JobEdited as JobEdited,
+    JobTopped as JobTopped,
+    PricesSet as PricesSet,
+    WindowRemoved as WindowRemoved,
+    WindowSet as WindowSet,
+)
+from gangline_core.facts_health import (
+    GangHung as GangHung,
+    GpuFailed as GpuFailed,
+    GpuHealthy as GpuHealthy,
+    GpuSuspected as GpuSuspected,
+    JobReclaimed as JobReclaimed,
+    JobUsed as JobUsed,
+    NodeLost as NodeLost,
+    NodeQuarantined as NodeQuarantined,
+    UtilisationSummary as UtilisationSummary,
+)
+from gangline_core.facts_size import (
+    MemberSafe as MemberSafe,
+    ProgressReported as ProgressReported,
+    ResizeAsked as ResizeAsked,
+    ResizeConfirmed as ResizeConfirmed,
+    ResizeFailed as ResizeFailed,
+    ResizeProposed as ResizeProposed,
+)
 from gangline_core.groups import Group, Token, User
 from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.job import GpuShare
 from gangline_core.reasons import Reason
 from gangline_core.spec import JobSpec
-
-
-class FactBase(Struct, frozen=True, omit_defaults=True, tag_field="fact", gc=False):
-    """What all facts share: they are values, and their type's name is written beside them."""
 
 
 class LeadershipTaken(FactBase, frozen=True, tag=True):
@@ -204,6 +227,14 @@ class Shrink(Struct, frozen=True, omit_defaults=True, gc=False):
     beneficiary: JobId
 
 
+class Restart(Struct, frozen=True, omit_defaults=True, gc=False):
+    """A gang that stops whole and starts again at another size; its room, old and new, is kept for it."""
+
+    job: JobId
+    placement: Placement
+    why: str = ""
+
+
 class Claim(Struct, frozen=True, omit_defaults=True, gc=False):
     """Exact room kept for a job while its victims stop; nobody else may take it."""
 
@@ -243,16 +274,8 @@ class RoundDecided(FactBase, frozen=True, tag=True):
     """Those of them that were not looked at, because the round was full; the next round follows at once."""
     digest: str = ""
     """Digest of the state the decision was made on."""
-
-
-class ResizeProposed(FactBase, frozen=True, tag=True):
-    """A running elastic job's role should have this size; the next round tries to give it."""
-
-    pool: str
-    job: JobId
-    role: str
-    size: int
-    why: str = ""
+    restarts: tuple[Restart, ...] = ()
+    """Gangs that start again at another size."""
 
 
 class ExitCause(StrEnum):
@@ -303,37 +326,6 @@ class GpusEmpty(FactBase, frozen=True, tag=True):
     tasks: tuple[TaskId, ...]
 
 
-class NodeLost(FactBase, frozen=True, tag=True):
-    """A node was silent for longer than the loss time, so its agent has stopped its tasks by itself."""
-
-    node: NodeId
-    silent_ms: int
-
-
-class GpuFailed(FactBase, frozen=True, tag=True):
-    """A GPU must not be used."""
-
-    node: NodeId
-    gpu: int
-    problem: str
-
-
-class GpuHealthy(FactBase, frozen=True, tag=True):
-    """A GPU may be used again."""
-
-    node: NodeId
-    gpu: int
-
-
-class UtilisationSummary(FactBase, frozen=True, tag=True):
-    """Mean use of a node's GPUs since the last summary, absent values left out."""
-
-    node: NodeId
-    gpu_percent: int | None
-    memory_mib: int | None
-    samples: int
-
-
 class UsageCharged(FactBase, frozen=True, tag=True):
     """What one ended allocation used, charged once, by its task id."""
 
@@ -361,6 +353,11 @@ Fact = (
     | JobRejected
     | CancelRequested
     | HoldSet
+    | JobEdited
+    | JobTopped
+    | WindowSet
+    | WindowRemoved
+    | PricesSet
     | GroupSet
     | UserSet
     | PoolSet
@@ -371,6 +368,11 @@ Fact = (
     | RoundOpened
     | RoundDecided
     | ResizeProposed
+    | ResizeAsked
+    | ResizeFailed
+    | MemberSafe
+    | ResizeConfirmed
+    | ProgressReported
     | NodeSeen
     | TaskStarted
     | TaskExited
@@ -379,6 +381,11 @@ Fact = (
     | GpuFailed
     | GpuHealthy
     | UtilisationSummary
+    | GpuSuspected
+    | NodeQuarantined
+    | JobUsed
+    | JobReclaimed
+    | GangHung
     | UsageCharged
     | BudgetExhausted
 )

@@ -250,6 +250,8 @@ class GpuShare(Struct, frozen=True, omit_defaults=True, gc=False):
     index: int
     milli: int
     memory_mib: int
+    slots: int = 0
+    """MIG slots of the card, as a mask; 0 on a card that is not cut."""
 
 
 class Task(Struct, frozen=True, omit_defaults=True, gc=False):

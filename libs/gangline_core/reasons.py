@@ -18,6 +18,12 @@ class ReasonCode(StrEnum):
     GROUP_LIMIT = "GroupLimit"
     USER_LIMIT = "UserLimit"
     BUDGET_EXHAUSTED = "BudgetExhausted"
+    BUDGET_SHORT = "BudgetShort"
+    BORROW_LIMIT = "BorrowLimit"
+    NOT_LENT = "NotLent"
+    SINGLETON = "Singleton"
+    ARRAY_CAP = "ArrayCap"
+    WINDOW = "RunsIntoWindow"
     # waiting: order and room
     NOT_YET_CONSIDERED = "NotYetConsidered"
     INSUFFICIENT_GPUS = "InsufficientGpus"
@@ -37,6 +43,7 @@ class ReasonCode(StrEnum):
     NEVER_FITS_MODEL = "NeverFitsModel"
     NEVER_FITS_TOPOLOGY = "NeverFitsTopology"
     NEVER_FITS_LIMIT = "NeverFitsLimit"
+    NEVER_FITS_BUDGET = "NeverFitsBudget"
     # refused at the door, by rule
     UNKNOWN_GROUP = "UnknownGroup"
     UNKNOWN_USER = "UnknownUser"
@@ -47,9 +54,13 @@ class ReasonCode(StrEnum):
     QUEUE_FULL = "QueueFull"
     SUBMIT_RATE = "SubmitRate"
     TIME_LIMIT_TOO_LONG = "TimeLimitTooLong"
+    PRIORITY_BOUND = "PriorityBound"
+    LEVEL_BOUND = "LevelBound"
+    ARRAY_TOO_LARGE = "ArrayTooLarge"
     # ends and interruptions
     EXIT_CODE = "ExitCode"
     TIME_LIMIT = "TimeLimit"
+    DEADLINE = "Deadline"
     CANCELLED = "Cancelled"
     PREEMPTED = "Preempted"
     NODE_LOST = "NodeLost"
@@ -59,6 +70,10 @@ class ReasonCode(StrEnum):
     COMPLETED = "Completed"
     SHRUNK = "Shrunk"
     RETRYING = "Retrying"
+    RESIZING = "Resizing"
+    RESIZE_FAILED = "ResizeFailed"
+    UNDER_USED = "UnderUsed"
+    HUNG = "Hung"
 
 
 class Reason(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -77,6 +92,22 @@ SENTENCES: dict[ReasonCode, str] = {
     ReasonCode.GROUP_LIMIT: "Group {group} uses {used} of {limit} {dimension}; the job needs {needed} more.",
     ReasonCode.USER_LIMIT: "User {user} uses {used} of {limit} {dimension}; the job needs {needed} more.",
     ReasonCode.BUDGET_EXHAUSTED: "The budget of group {group} is used up: {used} of {budget} GPU-hours.",
+    ReasonCode.BUDGET_SHORT: (
+        "Group {group} starts only what can end inside its budget: {left} GPU-hours are left, the job needs {needed}."
+    ),
+    ReasonCode.BORROW_LIMIT: (
+        "Group {group} uses {used} of the {limit} {dimension} it may have, borrowed ones counted; "
+        "the job needs {needed} more."
+    ),
+    ReasonCode.NOT_LENT: (
+        "The job needs {needed} {dimension}; {left} are left beside what {group} is guaranteed and does not lend."
+    ),
+    ReasonCode.SINGLETON: "Waits for job {job} of the same user and name to end.",
+    ReasonCode.ARRAY_CAP: "{open} of at most {cap} elements of the array are in the queue or run; the others wait.",
+    ReasonCode.WINDOW: (
+        "Would run into {window}, for which {nodes} nodes are kept from {from_ms} to {to_ms}; "
+        "a time limit under {fits_s} s would pass."
+    ),
     ReasonCode.NOT_YET_CONSIDERED: "In the queue at position {position}; the next round looks at it.",
     ReasonCode.INSUFFICIENT_GPUS: "Needs {needed} GPUs; {free} of {total} suitable ones are free.",
     ReasonCode.FRAGMENTED_GPUS: (
@@ -102,6 +133,9 @@ SENTENCES: dict[ReasonCode, str] = {
     ReasonCode.NEVER_FITS_MODEL: "The job needs {needed} GPUs of model {model}; the pool has {largest}.",
     ReasonCode.NEVER_FITS_TOPOLOGY: "The job needs {needed} GPUs inside one {level}; the largest has {largest}.",
     ReasonCode.NEVER_FITS_LIMIT: "The job needs {needed} {dimension}; the limit of {holder} is {limit}.",
+    ReasonCode.NEVER_FITS_BUDGET: (
+        "Group {group} starts only what can end inside its budget of {budget} GPU-hours; the job needs {needed}."
+    ),
     ReasonCode.UNKNOWN_GROUP: "There is no group {group}.",
     ReasonCode.UNKNOWN_USER: "User {user} is not a member of group {group}.",
     ReasonCode.UNKNOWN_POOL: "There is no pool {pool}.",
@@ -111,6 +145,10 @@ SENTENCES: dict[ReasonCode, str] = {
     ReasonCode.QUEUE_FULL: "{holder} has {used} unfinished jobs; the limit is {limit}.",
     ReasonCode.SUBMIT_RATE: "{holder} submitted {used} jobs in the last minute; the limit is {limit}.",
     ReasonCode.TIME_LIMIT_TOO_LONG: "The time limit is {needed} s; {holder} allows {limit} s.",
+    ReasonCode.PRIORITY_BOUND: "The priority is {needed}; {holder} allows at most {limit}.",
+    ReasonCode.LEVEL_BOUND: "Jobs of {holder} may not use queue level {level}; allowed are {allowed}.",
+    ReasonCode.ARRAY_TOO_LARGE: "The array has {needed} elements; at most {limit} are allowed.",
+    ReasonCode.DEADLINE: "It cannot end before its deadline {deadline_ms}.",
     ReasonCode.EXIT_CODE: "Task {task} exited with code {exit_code}.",
     ReasonCode.TIME_LIMIT: "Stopped after its time limit of {limit_s} s.",
     ReasonCode.CANCELLED: "Cancelled by {by}.",
@@ -121,6 +159,10 @@ SENTENCES: dict[ReasonCode, str] = {
     ReasonCode.PROCESS_LOST: "The process of task {task} was not found again.",
     ReasonCode.COMPLETED: "All tasks ended with code 0.",
     ReasonCode.SHRUNK: "Shrunk to let job {job} start.",
+    ReasonCode.RESIZING: "Starts again with {size} instead of {before} tasks; its room is kept.",
+    ReasonCode.RESIZE_FAILED: "Resize {number} was stuck while {stage}; the gang starts again from its checkpoint.",
+    ReasonCode.UNDER_USED: "Its GPUs were used {percent} % for {window_s} s; the pool asks for {least} %.",
+    ReasonCode.HUNG: "Task {task} made no progress for {silent_s} s; the gang starts again from its checkpoint.",
     ReasonCode.RETRYING: "Attempt {attempt} failed with code {exit_code}; {left} retries are left.",
 }
 """One sentence per code; the names in braces are the numbers every reason of that code carries."""
@@ -134,6 +176,12 @@ HINTS: dict[ReasonCode, str] = {
     ReasonCode.USER_LIMIT: "Wait for your own jobs, ask for less, or ask the group's head for more quota.",
     ReasonCode.NOT_BEFORE: "Submit it again without a begin time to let it start earlier.",
     ReasonCode.BUDGET_EXHAUSTED: "Ask the administrator to raise the budget (`gangline quota set`).",
+    ReasonCode.BUDGET_SHORT: "Give a shorter time limit, or ask the administrator to raise the budget.",
+    ReasonCode.BORROW_LIMIT: "Wait for the group's own jobs, or ask the administrator for a higher borrow limit.",
+    ReasonCode.NOT_LENT: "Wait for others' jobs to end; what a group does not lend stays free for it.",
+    ReasonCode.SINGLETON: "See that job with `gangline why {job}`.",
+    ReasonCode.ARRAY_CAP: "Raise the cap with `gangline edit {id} at_most=N`.",
+    ReasonCode.WINDOW: "Give a shorter time limit, or wait until it is over: see `gangline windows`.",
     ReasonCode.NOT_YET_CONSIDERED: "See what goes before it with `gangline queue`.",
     ReasonCode.INSUFFICIENT_GPUS: "Ask for fewer GPUs, accept more models, or wait.",
     ReasonCode.FRAGMENTED_GPUS: "Split the role into smaller tasks, or wait for a node to empty.",
@@ -151,6 +199,11 @@ HINTS: dict[ReasonCode, str] = {
     ReasonCode.NEVER_FITS_MODEL: "Accept more GPU models, or see what there is with `gangline nodes`.",
     ReasonCode.NEVER_FITS_TOPOLOGY: "Make the level preferred instead of required, or ask for a wider one.",
     ReasonCode.NEVER_FITS_LIMIT: "Ask for less, or ask for a higher limit.",
+    ReasonCode.NEVER_FITS_BUDGET: "Give a shorter time limit, ask for less, or ask for a larger budget.",
+    ReasonCode.PRIORITY_BOUND: "Ask a head of the group or an administrator to raise it afterwards.",
+    ReasonCode.LEVEL_BOUND: "Choose another level.",
+    ReasonCode.ARRAY_TOO_LARGE: "Split it into several arrays.",
+    ReasonCode.DEADLINE: "Submit it again with a later deadline or a shorter time limit.",
     ReasonCode.UNKNOWN_GROUP: "See the groups with `gangline quota`.",
     ReasonCode.UNKNOWN_USER: "Ask the group's head or an administrator to add the user.",
     ReasonCode.UNKNOWN_POOL: "See the pools with `gangline policy`.",
@@ -159,6 +212,7 @@ HINTS: dict[ReasonCode, str] = {
     ReasonCode.NAME_TAKEN: "Choose another name, or cancel the other job.",
     ReasonCode.QUEUE_FULL: "Wait until some of these jobs have ended, or cancel some.",
     ReasonCode.SUBMIT_RATE: "Wait a minute; jobs of one batch count one by one.",
+    ReasonCode.UNDER_USED: "Use the GPUs or give them back; `gangline show {id}` tells how busy they were.",
     ReasonCode.TIME_LIMIT_TOO_LONG: "Give a shorter time limit, and save checkpoints to go on from.",
 }
 """What the reader can do about it, where there is something to do."""

@@ -11,7 +11,8 @@ from gangline_core.spec import JobSpec, ServiceClass, is_elastic
 def ask_key(spec: JobSpec) -> bytes:
     """Bytes that are equal exactly for jobs that ask the same of room, whoever asks and however long."""
     roles = [(r.name, r.count, r.min_count, r.max_count, r.sizes, r.resources) for r in spec.roles]
-    return msgspec.json.encode((roles, spec.topology, spec.node_selector, spec.tolerations), order="deterministic")
+    where = (spec.topology, spec.node_selector, spec.tolerations, spec.exclude_nodes, spec.same_model)
+    return msgspec.json.encode((roles, *where), order="deterministic")
 
 
 def shape_key(spec: JobSpec, ask: int) -> tuple[object, ...]:

@@ -68,16 +68,22 @@ class Resources(Struct, frozen=True, omit_defaults=True, gc=False):
     memory_mib: int = 0
     devices: dict[str, int] = {}
     """Other countable devices by name."""
+    exclude_models: tuple[str, ...] = ()
+    """Models that will not do, matched like `gpu_models`."""
+    near_nic: bool = False
+    """Only GPUs that share a PCIe switch with a network card."""
+    mig: str = ""
+    """A slice of a card cut by MIG, such as "3g.20gb"; `gpu_milli` is then its part of the card's compute slices."""
 
     @property
     def whole_gpus(self) -> int:
-        """Number of whole GPUs, 0 for a share."""
-        return self.gpu_milli // GPU_MILLI
+        """Number of whole GPUs, 0 for a share or a slice."""
+        return 0 if self.mig else self.gpu_milli // GPU_MILLI
 
     @property
     def is_gpu_share(self) -> bool:
-        """True when the task takes a part of one GPU."""
-        return 0 < self.gpu_milli < GPU_MILLI or (self.gpu_milli == 0 and self.gpu_memory_mib > 0)
+        """True when the task takes a part of one GPU, a slice included."""
+        return bool(self.mig) or 0 < self.gpu_milli < GPU_MILLI or (self.gpu_milli == 0 and self.gpu_memory_mib > 0)
 
     @property
     def wants_gpu(self) -> bool:
@@ -114,6 +120,12 @@ class TopologyWish(Struct, frozen=True, omit_defaults=True, gc=False):
 
     required: str = ""
     preferred: str = ""
+    slice_tasks: int = 0
+    """So many tasks with neighbouring ranks stand inside one domain of `slice_level`; 0 asks for no slices."""
+    slice_level: str = ""
+    spread_level: str = ""
+    """At most `spread_most` tasks stand in one domain of this level; empty asks for no spread."""
+    spread_most: int = 1
 
 
 class Toleration(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -196,6 +208,12 @@ class JobSpec(Struct, frozen=True, omit_defaults=True, gc=False):
     """Names of sealed values that the placeholders in commands and environments stand for."""
     elastic: Elastic = Elastic()
     """How the job's elastic roles are resized."""
+    exclude_nodes: tuple[str, ...] = ()
+    """Nodes on which no task may be."""
+    same_model: bool = False
+    """All GPUs of the gang are of one model; without it, they only are where that is possible."""
+    start_limit_s: int = 0
+    """A gang that was given room but has not started wholly by then gives it back; 0 leaves it to the pool."""
 
 
 def task_count(spec: JobSpec) -> int:

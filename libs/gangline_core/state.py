@@ -10,16 +10,19 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
+from gangline_core.array_record import ArrayBook, ArrayRecord
 from gangline_core.capacity import Room
-from gangline_core.cluster import Node, NodeUse, Policy, Pool, gpu_span
-from gangline_core.facts import Claim, Reservation, ResizeProposed, RoundOpened, UsageCharged
+from gangline_core.cluster import Load, Node, NodeUse, Policy, Pool, gpu_span
+from gangline_core.facts import Claim, JobUsed, Reservation, ResizeProposed, RoundOpened, UsageCharged
 from gangline_core.groups import ROOT, Group, Token, User, ancestors, user_key
 from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.inventory import Inventory
 from gangline_core.job import ENDS, LIVE, Job, JobState, Task, TaskState
 from gangline_core.ports import Ports
+from gangline_core.progress import Progress
 from gangline_core.shapes import Numbers, Sort, ask_key, shape_key, sort_of
-from gangline_core.spec import Resources
+from gangline_core.spec import JobSpec, Resources
+from gangline_core.windows import Window
 
 ENDED_JOBS_KEPT = 20_000
 """Ended jobs the fold remembers; older ones are found in the archive."""
@@ -90,6 +93,19 @@ class Kept(Struct):
     """Admission times of the last minute per group and user_key, for submit rates."""
     utilisation: dict[NodeId, tuple[int, int]] = {}
     """Last summary per node: mean GPU percent (-1 when absent) and its time."""
+    loads: dict[NodeId, Load] = {}
+    """How busy each node was in its last summary, for placers that look at load."""
+    progress: dict[JobId, Progress] = {}
+    """What running jobs said of their own progress."""
+    job_use: dict[JobId, JobUsed] = {}
+    """How busy the GPUs of each live job were in its last summary."""
+
+    arrays: dict[JobId, ArrayRecord] = {}
+    windows: dict[str, Window] = {}
+    """Dated capacity that administrators keep, by name."""
+    prices: dict[str, int] = {}
+    """What a GPU of each model (lower case) costs: thousandths of a GPU-hour of budget per GPU-hour used."""
+    prices_version: int = 0
 
 
 class State:
@@ -115,8 +131,9 @@ class State:
         """Live jobs per group path (ancestors included) and user_key."""
         self.ports = Ports()
         """Ports on which live gangs meet, per address."""
-        self.names: dict[tuple[str, str], JobId] = {}
-        """Unfinished job by (user_key, name)."""
+        self.names: dict[tuple[str, str], dict[JobId, None]] = {}
+        """Unfinished jobs by (user_key, name), oldest first; more than one only with singletons."""
+        self.arrays = ArrayBook()
         self.shapes: dict[JobId, int] = {}
         """Shape number of every waiting job: equal numbers ask for exactly the same."""
         self.asks: dict[JobId, int] = {}
@@ -136,6 +153,9 @@ class State:
             self.node_tasks.setdefault(node.id, {})
         for task in self.kept.tasks.values():
             self.index_task(task)
+        for array in self.kept.arrays.values():
+            self.arrays.enter(array.id)
+            self._index_array(array, 1)
         for job in self.kept.jobs.values():
             self.index_job(job)
 
@@ -197,7 +217,10 @@ class State:
             self.live.setdefault(job.spec.pool, {})[job.id] = None
             self.live_sorts.setdefault(job.spec.pool, {}).setdefault(sort_of(job.spec), {})[job.id] = None
         holder = user_key(job.spec.group, job.spec.user)
-        self.names[holder, job.spec.name] = job.id
+        if job.array:
+            self.arrays.open.setdefault(JobId(job.array), {})[job.id] = None
+        else:
+            self._name(job.id, job.spec, is_unfinished=True)
         for path in (*ancestors(job.spec.group), holder):
             count(self.unfinished, path, 1)
             count(self.running, path, 1 if job.state in LIVE else 0)
@@ -217,8 +240,10 @@ class State:
             self._shape_numbers.leave(shape_key(job.spec, ask))
             del self.asks[job.id]
         holder = user_key(job.spec.group, job.spec.user)
-        if self.names.get((holder, job.spec.name)) == job.id:
-            del self.names[holder, job.spec.name]
+        if job.array:
+            self.arrays.open[JobId(job.array)].pop(job.id, None)
+        else:
+            self._name(job.id, job.spec, is_unfinished=False)
         for path in (*ancestors(job.spec.group), holder):
             count(self.unfinished, path, -1)
             count(self.running, path, -1 if job.state in LIVE else 0)
@@ -281,6 +306,39 @@ class State:
             self.kept.ended[job.id] = None
         self.kept.jobs[job.id] = job
         self.index_job(job)
+
+    def put_array(self, array: ArrayRecord) -> None:
+        """Enter an array, new or changed."""
+        known = self.kept.arrays.get(array.id)
+        if known is None:
+            self.arrays.enter(array.id)
+        else:
+            self._index_array(known, -1)
+        self.kept.arrays[array.id] = array
+        self._index_array(array, 1)
+
+    def forget_array(self, array: ArrayRecord) -> None:
+        """Forget an array that ended long ago."""
+        self._index_array(array, -1)
+        self.arrays.leave(array.id)
+        del self.kept.arrays[array.id]
+
+    def _index_array(self, array: ArrayRecord, sign: int) -> None:
+        """Elements that are no jobs yet are unfinished jobs all the same, and the array has its name until it ends."""
+        if not array.ended_ms:
+            self._name(array.id, array.spec, is_unfinished=sign > 0)
+        holder = user_key(array.spec.group, array.spec.user)
+        for path in (*ancestors(array.spec.group), holder):
+            count(self.unfinished, path, sign * array.pending)
+
+    def _name(self, job: JobId, spec: JobSpec, *, is_unfinished: bool) -> None:
+        key = (user_key(spec.group, spec.user), spec.name)
+        if is_unfinished:
+            self.names.setdefault(key, {})[job] = None
+        elif key in self.names:
+            self.names[key].pop(job, None)
+            if not self.names[key]:
+                del self.names[key]
 
     def put_claim(self, claim: Claim) -> None:
         """Keep room for a job whose victims are stopping."""

@@ -1,0 +1,87 @@
+"""The facts that telemetry draws from samples: what is lost, sick, suspect, busy, idle or stuck."""
+
+from gangline_core.fact_base import FactBase
+from gangline_core.ids import JobId, NodeId, TaskId
+
+
+class NodeLost(FactBase, frozen=True, tag=True):
+    """A node was silent for longer than the loss time, so its agent has stopped its tasks by itself."""
+
+    node: NodeId
+    silent_ms: int
+
+
+class GpuFailed(FactBase, frozen=True, tag=True):
+    """A GPU must not be used."""
+
+    node: NodeId
+    gpu: int
+    problem: str
+
+
+class GpuHealthy(FactBase, frozen=True, tag=True):
+    """A GPU may be used again."""
+
+    node: NodeId
+    gpu: int
+
+
+class UtilisationSummary(FactBase, frozen=True, tag=True):
+    """Mean use of a node's GPUs since the last summary, absent values left out."""
+
+    node: NodeId
+    gpu_percent: int | None
+    memory_mib: int | None
+    samples: int
+    gpu_deviation: int | None = None
+    """Standard deviation of the mean over the node's GPUs, sample by sample."""
+    cpu_percent: int | None = None
+    cpu_deviation: int | None = None
+    memory_percent: int | None = None
+    """Host memory in use, of what the node has."""
+    memory_deviation: int | None = None
+
+
+class GpuSuspected(FactBase, frozen=True, tag=True):
+    """A GPU shows signs of trouble but may be used; an empty problem takes it back."""
+
+    node: NodeId
+    gpu: int
+    problem: str
+
+
+class NodeQuarantined(FactBase, frozen=True, tag=True):
+    """New work keeps away from a node; an empty problem lets it come again."""
+
+    node: NodeId
+    problem: str
+
+
+class JobUsed(FactBase, frozen=True, tag=True):
+    """How busy a job's GPUs were over a window, absent values left out."""
+
+    job: JobId
+    gpu_percent: int
+    window_s: int
+    memory_mib_max: int = -1
+    """Most GPU memory in use on one of its GPUs."""
+    is_low: bool = False
+    """True when it is below what the pool asks for: a warning, before its GPUs are taken back."""
+
+
+class JobReclaimed(FactBase, frozen=True, tag=True):
+    """A job that did not use its GPUs gives them back and ends."""
+
+    job: JobId
+    percent: int
+    window_s: int
+    least: int
+
+
+class GangHung(FactBase, frozen=True, tag=True):
+    """A member makes no progress while the job holds its GPUs: the gang starts again from its checkpoint."""
+
+    job: JobId
+    attempt: int
+    task: TaskId
+    silent_s: int
