@@ -12,7 +12,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gangline_core import facts as f
+from gangline_core import fold_door, fold_health, fold_resize
 from gangline_core.cluster import Policy, Pool
+from gangline_core.fold_arrays import tend_arrays
 from gangline_core.fold_jobs import (
     add_growth,
     add_placement,
@@ -24,11 +26,10 @@ from gangline_core.fold_jobs import (
     hold,
     keep_claim,
     set_reason,
-    shrink,
 )
-from gangline_core.fold_tasks import gpu_failed, task_exited, task_started, tasks_empty, tasks_lost
+from gangline_core.fold_resize import shrink, start_again
+from gangline_core.fold_tasks import task_exited, task_started, tasks_empty
 from gangline_core.groups import ancestors, user_key
-from gangline_core.ids import NodeId
 from gangline_core.job import ENDS, IllegalMoveError, JobState
 from gangline_core.spec import is_elastic
 from gangline_core.state import SUBMITS_KEPT, OpenRound, PoolState, State, count
@@ -83,6 +84,7 @@ def apply(state: State, message: Message, *, strict: bool = False) -> Step:
             if strict:
                 raise
             step.alarms.append(f"message {message.seq}, {type(fact).__name__}: {error}")
+    tend_arrays(state, step)
     forget_ended(state)
     if _stirs(state, step):
         kept.changed_seq = message.seq
@@ -217,6 +219,8 @@ def _round_decided(state: State, fact: f.RoundDecided, step: Step) -> None:
         add_placement(state, placement, step)
     for growth in fact.growths:
         add_growth(state, growth, step)
+    for restart in fact.restarts:
+        start_again(state, restart, step)
     _clear_room(state, fact, step)
     step.decided.append(fact.pool)
     in_view = len(opened.candidates) - fact.unseen if opened is not None else 0
@@ -246,13 +250,7 @@ def _resize_proposed(state: State, fact: f.ResizeProposed, step: Step) -> None:
 
 def _node_seen(state: State, fact: f.NodeSeen, step: Step) -> None:
     known = state.kept.nodes.get(fact.node.id)
-    node = fact.node
-    if known is not None:
-        sick = {gpu.index: gpu.problem for gpu in known.gpus if not gpu.healthy}
-        gpus = tuple(
-            replace(gpu, healthy=False, problem=sick[gpu.index]) if gpu.index in sick else gpu for gpu in node.gpus
-        )
-        node = replace(node, drained=known.drained, drain_why=known.drain_why, gpus=gpus)
+    node = fold_health.as_seen(fact.node, known)
     if node.pool not in state.kept.pools:
         # A node may be the first of its pool, which then has the usual settings.
         state.kept.pools[node.pool] = PoolState(pool=Pool(name=node.pool), policy=Policy())
@@ -276,38 +274,6 @@ def _gpus_empty(state: State, fact: f.GpusEmpty, step: Step) -> None:
     tasks_empty(state, fact.tasks, step)
 
 
-def _node_lost(state: State, fact: f.NodeLost, step: Step) -> None:
-    node = state.kept.nodes.get(fact.node)
-    if node is None or node.lost:
-        return
-    state.put_node(replace(node, lost=True))
-    tasks_lost(state, fact.node, step)
-    step.nodes.append(fact.node)
-
-
-def _gpu_failed(state: State, fact: f.GpuFailed, step: Step) -> None:
-    _set_gpu(state, fact.node, fact.gpu, healthy=False, problem=fact.problem, step=step)
-    gpu_failed(state, fact.node, fact.gpu, step)
-
-
-def _gpu_healthy(state: State, fact: f.GpuHealthy, step: Step) -> None:
-    _set_gpu(state, fact.node, fact.gpu, healthy=True, problem="", step=step)
-
-
-def _set_gpu(state: State, node_id: NodeId, index: int, *, healthy: bool, problem: str, step: Step) -> None:
-    node = state.kept.nodes.get(node_id)
-    if node is None:
-        return
-    gpus = tuple(replace(gpu, healthy=healthy, problem=problem) if gpu.index == index else gpu for gpu in node.gpus)
-    state.put_node(replace(node, gpus=gpus))
-    step.nodes.append(node_id)
-
-
-def _utilisation(state: State, fact: f.UtilisationSummary, step: Step) -> None:
-    percent = -1 if fact.gpu_percent is None else fact.gpu_percent
-    state.kept.utilisation[fact.node] = (percent, step.at)
-
-
 def _usage_charged(state: State, fact: f.UsageCharged, step: Step) -> None:
     if state.kept.uncharged.pop(fact.task, None) is None:
         return
@@ -329,6 +295,11 @@ HANDLERS: dict[type[f.Fact], Callable[[State, Any, Step], None]] = {
     f.JobRejected: _job_rejected,
     f.CancelRequested: _cancel_requested,
     f.HoldSet: _hold_set,
+    f.JobEdited: fold_door.job_edited,
+    f.JobTopped: fold_door.job_topped,
+    f.WindowSet: fold_door.window_set,
+    f.WindowRemoved: fold_door.window_removed,
+    f.PricesSet: fold_door.prices_set,
     f.GroupSet: _group_set,
     f.UserSet: _user_set,
     f.PoolSet: _pool_set,
@@ -343,11 +314,9 @@ HANDLERS: dict[type[f.Fact], Callable[[State, Any, Step], None]] = {
     f.TaskStarted: _task_started,
     f.TaskExited: _task_exited,
     f.GpusEmpty: _gpus_empty,
-    f.NodeLost: _node_lost,
-    f.GpuFailed: _gpu_failed,
-    f.GpuHealthy: _gpu_healthy,
-    f.UtilisationSummary: _utilisation,
     f.UsageCharged: _usage_charged,
     f.BudgetExhausted: _budget_exhausted,
+    **fold_resize.HANDLERS,
+    **fold_health.HANDLERS,
 }
 """One handler per fact; a test compares the keys with the union."""

@@ -2,6 +2,7 @@
 
 from msgspec.structs import replace
 
+from gangline_core import resizing
 from gangline_core.ageing import waited_ms
 from gangline_core.cluster import model_of
 from gangline_core.facts import (
@@ -12,14 +13,15 @@ from gangline_core.facts import (
     HoldSet,
     JobAdmitted,
     Placement,
-    Shrink,
     TaskPlacement,
 )
-from gangline_core.fold_life import move_job, order_stop, settle, sizes, staying, stop_task
+from gangline_core.fold_arrays import admit_array, cancel_array, hold_array
+from gangline_core.fold_life import move_job, order_stop, sizes, staying
 from gangline_core.holds import claim_fault, placement_fault
 from gangline_core.ids import JobId, task_id
 from gangline_core.job import ENDS, LIVE, Job, JobState, Move, Outcome, Task, TaskState
 from gangline_core.reasons import Reason, ReasonCode
+from gangline_core.resizing import ResizeEvent
 from gangline_core.state import ENDED_JOBS_KEPT, State
 from gangline_core.step import JobMoved, Step
 
@@ -29,6 +31,9 @@ YIELDED_KEPT = 16
 
 def admit(state: State, fact: JobAdmitted, step: Step) -> None:
     """A new job enters, waiting or held."""
+    if fact.spec.array is not None:
+        admit_array(state, fact, step)
+        return
     held = fact.spec.hold
     job = Job(
         id=fact.job,
@@ -48,7 +53,11 @@ def admit(state: State, fact: JobAdmitted, step: Step) -> None:
 def cancel(state: State, fact: CancelRequested, step: Step) -> None:
     """The job ends now if nothing of it runs; otherwise it stops first."""
     job = state.job(fact.job)
-    if job is None or job.state in ENDS:
+    if job is None:
+        for element in cancel_array(state, fact, step) or ():
+            cancel(state, replace(fact, job=element), step)
+        return
+    if job.state in ENDS:
         return
     reason = Reason(ReasonCode.CANCELLED, {"by": fact.by})
     state.drop_claim(job.id)
@@ -61,7 +70,11 @@ def cancel(state: State, fact: CancelRequested, step: Step) -> None:
 def hold(state: State, fact: HoldSet, step: Step) -> None:
     """Hold a waiting job, suspend a running one, or release either."""
     job = state.job(fact.job)
-    if job is None or job.state in ENDS:
+    if job is None:
+        for element in hold_array(state, fact, step) or ():
+            hold(state, replace(fact, job=element), step)
+        return
+    if job.state in ENDS:
         return
     if fact.held:
         state.drop_claim(job.id)
@@ -89,8 +102,7 @@ def set_reason(state: State, job_id: JobId, reason: Reason, step: Step) -> None:
     """Remember why a waiting job waits."""
     job = state.job(job_id)
     if job is not None and job.state == JobState.WAITING and job.reason != reason:
-        # The indexes do not depend on the reason, so the job is put back in place without re-indexing.
-        state.kept.jobs[job_id] = replace(job, reason=reason)
+        state.put_reason(job, reason)
 
 
 def add_placement(state: State, placement: Placement, step: Step) -> None:
@@ -119,6 +131,10 @@ def add_placement(state: State, placement: Placement, step: Step) -> None:
         next_index=_next_index({}, tasks),
         waited_ms=waited_ms(state, job, step.at),
     )
+    if resizing.is_active(job):
+        # A gang that starts again at another size has its room; any other placement is not that change.
+        is_it = job.resize is not None and job.resize.after == job.sizes
+        job = resizing.advanced(job, ResizeEvent.SAFE if is_it else ResizeEvent.OVERTAKEN, step.at)
     move_job(state, job, Move.PLACE, step)
 
 
@@ -135,6 +151,7 @@ def add_growth(state: State, growth: Growth, step: Step) -> None:
         state.put_task(replace(task, endpoint=first.endpoint))
         step.tasks.append(task.id)
     members = [*state.tasks_of(job), *tasks]
+    job = resizing.begun(job, sizes(staying(members)), noticed=False, why="growth", at=step.at)
     job = replace(
         job,
         tasks=tuple(task.id for task in members),
@@ -142,20 +159,6 @@ def add_growth(state: State, growth: Growth, step: Step) -> None:
         next_index=_next_index(job.next_index, tasks),
     )
     move_job(state, job, Move.RESIZE, step)
-
-
-def shrink(state: State, less: Shrink, step: Step) -> None:
-    """Tell some members of a running elastic job to stop."""
-    job = state.job(less.job)
-    if job is None or job.state not in (JobState.RUNNING, JobState.RESIZING):
-        return
-    for task_name in less.tasks:
-        task = state.kept.tasks.get(task_name)
-        if task is not None and task.id in job.tasks:
-            stop_task(state, task, step)
-    job = replace(job, sizes=sizes(staying(state.tasks_of(job))))
-    move_job(state, job, Move.RESIZE, step)
-    settle(state, job.id, step)
 
 
 def evict(state: State, eviction: Eviction, step: Step) -> None:

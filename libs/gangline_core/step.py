@@ -34,6 +34,8 @@ class Step(Struct):
     """Pools in which a round was opened."""
     decided: list[str] = []
     """Pools in which a round was decided."""
+    arrays: list[JobId] = []
+    """Arrays of which the last element ended."""
     voided: list[JobId] = []
     """Jobs whose placement did not hold any more."""
     touched: bool = False

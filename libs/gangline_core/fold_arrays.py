@@ -1,0 +1,146 @@
+"""How arrays live: elements enter the queue as earlier ones start and end, and the record keeps how each ended."""
+
+from msgspec.structs import replace
+
+from gangline_core.array_record import LETTERS, OPEN, PENDING, ArrayRecord, array_size
+from gangline_core.arrays import array_of
+from gangline_core.facts import CancelRequested, HoldSet, JobAdmitted
+from gangline_core.ids import JobId
+from gangline_core.job import ENDS, LIVE, Job, JobState
+from gangline_core.reasons import Reason, ReasonCode
+from gangline_core.state import State
+from gangline_core.step import JobMoved, Step
+
+IN_QUEUE_MAX = 128
+"""Elements of one array that wait in the queue at once; further equal ones could not fare better."""
+ENDED_ARRAYS_KEPT = 2_000
+"""Ended arrays the fold remembers; older ones are found in the archive."""
+
+
+def admit_array(state: State, fact: JobAdmitted, step: Step) -> None:
+    """A new array enters, with its first elements in the queue unless it is held."""
+    assert fact.spec.array is not None, "only arrays come here"
+    size = array_size(fact.spec.array)
+    array = ArrayRecord(
+        id=fact.job,
+        spec=fact.spec,
+        submitted_ms=step.at,
+        marks=PENDING * size,
+        submitted_by=fact.by,
+        trace=fact.trace,
+        held=Reason(ReasonCode.HELD, {"by": fact.by}) if fact.spec.hold else None,
+    )
+    state.kept.next_job = max(state.kept.next_job, fact.job + 1 + size)
+    state.put_array(array)
+    enter_queue(state, array, step)
+
+
+def tend_arrays(state: State, step: Step) -> None:
+    """After a message: elements that ended are noted, and others enter the queue in their place."""
+    touched: dict[JobId, None] = {}
+    for moved in step.moves:
+        job = state.kept.jobs.get(moved.job)
+        if job is not None and job.array and moved.before is not None:
+            touched[JobId(job.array)] = None
+            if moved.after in ENDS:
+                _note_end(state, job, step)
+    for name in touched:
+        array = state.kept.arrays.get(name)
+        if array is not None and not array.ended_ms:
+            enter_queue(state, array, step)
+    if touched:
+        _forget_ended(state)
+
+
+def enter_queue(state: State, array: ArrayRecord, step: Step) -> None:
+    """The next elements become waiting jobs, as many as the cap and the queue take."""
+    if array.held is not None or array.next >= array.size:
+        return
+    marks, position, born = list(array.marks), array.next, []
+    opened = state.arrays.open.get(array.id, {})
+    waiting = sum(state.kept.jobs[job].state not in LIVE for job in opened)
+    unfinished = len(opened)
+    while position < array.size and waiting < IN_QUEUE_MAX and not (array.at_most and unfinished >= array.at_most):
+        if marks[position] == PENDING:
+            marks[position] = OPEN
+            born.append(position)
+            waiting, unfinished = waiting + 1, unfinished + 1
+        position += 1
+    if not born:
+        return
+    # Behind a cap nobody waits for others, only for its own kind.
+    is_first = array.next == 0 or not array.at_most
+    array = replace(array, marks="".join(marks), next=position)
+    state.put_array(array)
+    for place in born:
+        job = Job(
+            id=array.element(place),
+            spec=array.spec,
+            state=JobState.WAITING,
+            submitted_ms=array.submitted_ms,
+            queued_ms=array.submitted_ms if is_first else step.at,
+            submitted_by=array.submitted_by,
+            trace=array.trace,
+            array=array.id,
+            array_index=array.index(place),
+        )
+        state.put_job(job)
+        step.moves.append(JobMoved(job=job.id, before=None, after=job.state))
+
+
+def cancel_array(state: State, fact: CancelRequested, step: Step) -> list[JobId] | None:
+    """Cancel what is not in the queue yet; the elements that are jobs are left to the caller.
+
+    None when the number belongs to no array.
+    """
+    array = state.kept.arrays.get(fact.job)
+    if array is not None:
+        opened = list(state.arrays.open.get(array.id, {}))
+        cancelled = LETTERS[JobState.CANCELLED]
+        _put(state, replace(array, marks=array.marks.replace(PENDING, cancelled), next=array.size), step)
+        return opened
+    array = array_of(state, fact.job)
+    if array is None:
+        return None
+    position = array.position(fact.job)
+    if array.marks[position] == PENDING:
+        _put(state, replace(array, marks=array.marked(position, LETTERS[JobState.CANCELLED])), step)
+    return []
+
+
+def hold_array(state: State, fact: HoldSet, step: Step) -> list[JobId] | None:
+    """Let no further element enter the queue, or let them again; the elements that are jobs are left to the caller."""
+    array = state.kept.arrays.get(fact.job)
+    if array is None:
+        return None
+    if array.ended_ms:
+        return []
+    held = Reason(ReasonCode.HELD, {"by": fact.by}) if fact.held else None
+    array = replace(array, held=held)
+    state.put_array(array)
+    opened = list(state.arrays.open.get(array.id, {}))
+    enter_queue(state, array, step)
+    step.settings = True
+    return opened
+
+
+def _note_end(state: State, job: Job, step: Step) -> None:
+    array = state.kept.arrays.get(JobId(job.array))
+    if array is not None:
+        _put(state, replace(array, marks=array.marked(array.position(job.id), LETTERS[job.state])), step)
+
+
+def _put(state: State, array: ArrayRecord, step: Step) -> None:
+    """Enter a changed array; with nothing pending and nothing open it has ended."""
+    if not array.ended_ms and PENDING not in array.marks and OPEN not in array.marks:
+        array = replace(array, ended_ms=step.at)
+        step.arrays.append(array.id)
+    state.put_array(array)
+    step.touched = True
+
+
+def _forget_ended(state: State) -> None:
+    arrays = state.kept.arrays
+    ended = [array for array in arrays.values() if array.ended_ms] if len(arrays) > ENDED_ARRAYS_KEPT else []
+    for array in ended[: max(0, len(ended) - ENDED_ARRAYS_KEPT)]:
+        state.forget_array(array)

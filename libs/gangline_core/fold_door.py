@@ -1,0 +1,63 @@
+"""What the door's later facts do: edits of jobs, a job put first, dated capacity, prices."""
+
+from msgspec.structs import replace
+
+from gangline_core.edits import WAITING_ONLY, edited, given
+from gangline_core.facts import JobEdited, JobTopped, PricesSet, WindowRemoved, WindowSet
+from gangline_core.fold_arrays import enter_queue
+from gangline_core.job import ENDS, Job, JobState
+from gangline_core.state import State
+from gangline_core.step import Step
+
+
+def job_edited(state: State, fact: JobEdited, step: Step) -> None:
+    """The terms of an unfinished job change; those of an array change for all its unfinished elements."""
+    array = state.kept.arrays.get(fact.job)
+    if array is not None and not array.ended_ms:
+        array = replace(array, spec=edited(array.spec, fact.edit))
+        state.put_array(array)
+        for element in list(state.arrays.open.get(array.id, {})):
+            _edit(state, state.kept.jobs[element], fact)
+        enter_queue(state, array, step)
+    job = state.job(fact.job)
+    if job is not None and job.state not in ENDS:
+        _edit(state, job, fact)
+    step.settings = True
+
+
+def _edit(state: State, job: Job, fact: JobEdited) -> None:
+    waits = job.state in (JobState.WAITING, JobState.HELD, JobState.SUSPENDED)
+    if not waits and WAITING_ONLY & given(fact.edit).keys():
+        # It started meanwhile: what only a waiting job has is left as it is.
+        fact = replace(fact, edit=replace(fact.edit, **dict.fromkeys(WAITING_ONLY)))
+    state.drop_claim(job.id)
+    is_waiting = job.state == JobState.WAITING
+    state.put_job(replace(job, spec=edited(job.spec, fact.edit), reason=None if is_waiting else job.reason))
+
+
+def job_topped(state: State, fact: JobTopped, step: Step) -> None:
+    """The job goes before its fellows; whoever was put first last goes first of all."""
+    job = state.job(fact.job)
+    if job is None or job.state in ENDS:
+        return
+    state.put_job(replace(job, topped=step.seq, topped_in=fact.among))
+    step.settings = True
+
+
+def window_set(state: State, fact: WindowSet, step: Step) -> None:
+    """Dated capacity is kept from now on."""
+    state.kept.windows[fact.window.name] = fact.window
+    step.settings = True
+
+
+def window_removed(state: State, fact: WindowRemoved, step: Step) -> None:
+    """Dated capacity is given back."""
+    state.kept.windows.pop(fact.name, None)
+    step.settings = True
+
+
+def prices_set(state: State, fact: PricesSet, step: Step) -> None:
+    """What allocations that end from now on cost."""
+    state.kept.prices = dict(fact.milli)
+    state.kept.prices_version = fact.version
+    step.settings = True
