@@ -232,6 +232,14 @@ class Job(Struct, frozen=True, omit_defaults=True, gc=False):
     """What changes of this job took from grant to settled, the later ones weighing more; 0 before the first."""
     asked: dict[str, int] = {}
     """Sizes somebody asked for by hand; policies keep to them."""
+    attained: int = 0
+    """Service attained by tasks that are gone: GPU thousandths (64 CPUs count as one) times ms, over all attempts."""
+    forgiven: int = 0
+    """Attained service that no longer counts, because the job had waited so long that it was promoted."""
+
+
+CPUS_PER_GPU = 64
+"""Where use of GPUs and CPUs must be one number, so many CPUs count as one GPU."""
 
 
 class TaskState(StrEnum):
@@ -288,3 +296,8 @@ class Task(Struct, frozen=True, omit_defaults=True, gc=False):
     def gpu_milli(self) -> int:
         """Thousandths of GPUs held."""
         return sum(share.milli for share in self.gpus)
+
+    @property
+    def service_milli(self) -> int:
+        """What a millisecond of this task counts as service: its GPU thousandths, or CPUs where 64 are a GPU."""
+        return self.gpu_milli or max(1, self.cpu_milli // CPUS_PER_GPU)

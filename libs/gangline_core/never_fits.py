@@ -12,9 +12,9 @@ import msgspec
 
 from gangline_core.cluster import LEVELS_INSIDE_NODE, Pool
 from gangline_core.inventory import VERDICTS_MAX, GpuKind, Inventory, MachineKind, Stock, suitable_gpus, tasks_held
-from gangline_core.quota import shown, smallest_size
+from gangline_core.quota import shown
 from gangline_core.reasons import Reason, ReasonCode
-from gangline_core.spec import GPU_MILLI, JobSpec, Resources, Role
+from gangline_core.spec import GPU_MILLI, JobSpec, Resources, Role, smallest_size
 
 Verdict = tuple[Reason, str] | None
 """The reason and the path of the field whose number is too large; None when the job may fit some day."""

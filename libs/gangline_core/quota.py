@@ -11,7 +11,7 @@ from msgspec import Struct
 from gangline_core.groups import Group, User, ancestors, user_key
 from gangline_core.job import Job, Task, TaskState
 from gangline_core.reasons import Reason, ReasonCode
-from gangline_core.spec import GPU_MILLI, JobSpec, Role, ServiceClass
+from gangline_core.spec import GPU_MILLI, JobSpec, Role, ServiceClass, smallest_size
 from gangline_core.state import State, count, task_amounts
 
 JOBS = "jobs"
@@ -232,13 +232,6 @@ def job_amounts(spec: JobSpec, sizes: Mapping[str, int]) -> dict[str, int]:
 def minimum_sizes(spec: JobSpec) -> dict[str, int]:
     """The smallest sizes with which the gang may start."""
     return {role.name: smallest_size(role) for role in spec.roles}
-
-
-def smallest_size(role: Role) -> int:
-    """The fewest tasks the role may have."""
-    if not role.sizes:
-        return role.min_count
-    return min((size for size in role.sizes if role.allows(size)), default=role.min_count)
 
 
 def largest_size(role: Role) -> int:

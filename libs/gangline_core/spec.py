@@ -216,6 +216,13 @@ class JobSpec(Struct, frozen=True, omit_defaults=True, gc=False):
     """A gang that was given room but has not started wholly by then gives it back; 0 leaves it to the pool."""
 
 
+def smallest_size(role: Role) -> int:
+    """The fewest tasks the role may have."""
+    if not role.sizes:
+        return role.min_count
+    return min((size for size in role.sizes if role.allows(size)), default=role.min_count)
+
+
 def task_count(spec: JobSpec) -> int:
     """Tasks wanted at start over all roles."""
     return sum(role.count for role in spec.roles)

@@ -8,104 +8,39 @@ from collections.abc import Hashable
 from typing import TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec.structs import replace
 
 from gangline_core.array_record import ArrayBook, ArrayRecord
 from gangline_core.capacity import Room
-from gangline_core.cluster import Load, Node, NodeUse, Policy, Pool, gpu_span
-from gangline_core.facts import Claim, JobUsed, Reservation, ResizeProposed, RoundOpened, UsageCharged
-from gangline_core.groups import ROOT, Group, Token, User, ancestors, user_key
+from gangline_core.cluster import Node, NodeUse, gpu_span
+from gangline_core.columns import Columns, cause_of
+from gangline_core.facts import Claim
+from gangline_core.groups import ancestors, user_key
+from gangline_core.history import note_end
 from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.inventory import Inventory
 from gangline_core.job import ENDS, LIVE, Job, JobState, Task, TaskState
+from gangline_core.kept import ENDED_JOBS_KEPT, SUBMITS_KEPT, Kept, OpenRound, PoolState, fresh
 from gangline_core.ports import Ports
-from gangline_core.progress import Progress
+from gangline_core.reasons import Reason
 from gangline_core.shapes import Numbers, Sort, ask_key, shape_key, sort_of
 from gangline_core.spec import JobSpec, Resources
-from gangline_core.windows import Window
 
-ENDED_JOBS_KEPT = 20_000
-"""Ended jobs the fold remembers; older ones are found in the archive."""
-SUBMITS_KEPT = 100_000
-"""Idempotency keys the fold remembers."""
-
-
-class OpenRound(Struct, frozen=True):
-    """A round that waits for its decision: at which sequence and time it was opened."""
-
-    opened: RoundOpened
-    seq: int
-    at: int
-
-
-class PoolState(Struct):
-    """What the fold knows of one pool's scheduling."""
-
-    pool: Pool
-    policy: Policy
-    rounds: int = 0
-    """Number of the last opened round."""
-    open_round: OpenRound | None = None
-    opened_seq: int = 0
-    """What the last opened round was decided on: its opener had folded the log up to here, and no further."""
-    proposed_seq: int = 0
-    """The same of the last proposed size."""
-    decided_seq: int = 0
-    decided_at: int = 0
-    reservations: tuple[Reservation, ...] = ()
-    proposals: dict[JobId, ResizeProposed] = {}
-
-
-class Kept(Struct):
-    """All that a snapshot must hold; plain dictionaries of frozen values."""
-
-    seq: int = 0
-    """Log sequence of the last applied message."""
-    digest: str = ""
-    """Head of the hash chain of all applied messages."""
-    at: int = 0
-    """Latest time seen in the log, in ms."""
-    changed_seq: int = 0
-    """Log sequence of the last message after which a round may come out differently."""
-    next_job: int = 1
-    jobs: dict[JobId, Job] = {}
-    tasks: dict[TaskId, Task] = {}
-    nodes: dict[NodeId, Node] = {}
-    pools: dict[str, PoolState] = {}
-    groups: dict[str, Group] = {}
-    users: dict[str, User] = {}
-    """By user_key."""
-    tokens: dict[str, Token] = {}
-    claims: dict[JobId, Claim] = {}
-    submits: dict[str, tuple[JobId, ...]] = {}
-    ended: dict[JobId, None] = {}
-    """Ended jobs in the order they ended, oldest first."""
-    epochs: dict[str, int] = {}
-    """Highest epoch seen per lane."""
-    lane_seqs: dict[str, int] = {}
-    """Log sequence of the last message of each lane: the writer's expected sequence."""
-    uncharged: dict[TaskId, UsageCharged] = {}
-    charged: dict[str, int] = {}
-    """gpu_milli_ms charged per group path and user_key, ancestors included."""
-    exhausted: dict[str, None] = {}
-    """Groups whose budget is used up."""
-    recent_submits: dict[str, tuple[int, ...]] = {}
-    """Admission times of the last minute per group and user_key, for submit rates."""
-    utilisation: dict[NodeId, tuple[int, int]] = {}
-    """Last summary per node: mean GPU percent (-1 when absent) and its time."""
-    loads: dict[NodeId, Load] = {}
-    """How busy each node was in its last summary, for placers that look at load."""
-    progress: dict[JobId, Progress] = {}
-    """What running jobs said of their own progress."""
-    job_use: dict[JobId, JobUsed] = {}
-    """How busy the GPUs of each live job were in its last summary."""
-
-    arrays: dict[JobId, ArrayRecord] = {}
-    windows: dict[str, Window] = {}
-    """Dated capacity that administrators keep, by name."""
-    prices: dict[str, int] = {}
-    """What a GPU of each model (lower case) costs: thousandths of a GPU-hour of budget per GPU-hour used."""
-    prices_version: int = 0
+__all__ = [
+    "ENDED_JOBS_KEPT",
+    "SUBMITS_KEPT",
+    "Kept",
+    "Key",
+    "OpenRound",
+    "PoolState",
+    "State",
+    "count",
+    "decode_snapshot",
+    "encode_snapshot",
+    "fresh",
+    "request_amounts",
+    "task_amounts",
+]
 
 
 class State:
@@ -138,6 +73,11 @@ class State:
         """Shape number of every waiting job: equal numbers ask for exactly the same."""
         self.asks: dict[JobId, int] = {}
         """The same for what every waiting job asks of room alone."""
+        self.columns: dict[str, Columns] = {}
+        """The waiting jobs of each pool as numbers."""
+        self.rates: dict[str, dict[str, int]] = {}
+        """Per pool what holders of `usage` hold now, as `Task.service_milli` counts it; no zero entries."""
+        self._is_restored = False
         self._shape_numbers = Numbers()
         self._ask_numbers = Numbers()
         self._rooms: dict[str, Room] = {}
@@ -146,6 +86,7 @@ class State:
         self.stopping_tasks: dict[TaskId, None] = {}
         """Live tasks that were told to stop."""
         self._derive()
+        self._is_restored = True
 
     def _derive(self) -> None:
         for node in self.kept.nodes.values():
@@ -212,7 +153,8 @@ class State:
         if job.state == JobState.WAITING:
             self.waiting.setdefault(job.spec.pool, {})[job.id] = None
             ask = self.asks[job.id] = self._ask_numbers.enter(ask_key(job.spec))
-            self.shapes[job.id] = self._shape_numbers.enter(shape_key(job.spec, ask))
+            shape = self.shapes[job.id] = self._shape_numbers.enter(shape_key(job.spec, ask))
+            self.columns.setdefault(job.spec.pool, Columns()).enter(job, shape, ask)
         elif job.state in LIVE:
             self.live.setdefault(job.spec.pool, {})[job.id] = None
             self.live_sorts.setdefault(job.spec.pool, {}).setdefault(sort_of(job.spec), {})[job.id] = None
@@ -236,6 +178,7 @@ class State:
             if not alike:
                 del sorts[sort_of(job.spec)]
         if self.shapes.pop(job.id, None) is not None:
+            self.columns[job.spec.pool].leave(job.id)
             ask = self._ask_numbers.leave(ask_key(job.spec))
             self._shape_numbers.leave(shape_key(job.spec, ask))
             del self.asks[job.id]
@@ -304,6 +247,10 @@ class State:
             self.drop_job(known)
         if job.state in ENDS:
             self.kept.ended[job.id] = None
+            if known is not None and known.state in LIVE:
+                note_end(self.kept.history, job)
+            self.kept.progress.pop(job.id, None)
+            self.kept.job_use.pop(job.id, None)
         self.kept.jobs[job.id] = job
         self.index_job(job)
 
@@ -340,6 +287,11 @@ class State:
             if not self.names[key]:
                 del self.names[key]
 
+    def put_reason(self, job: Job, reason: Reason) -> None:
+        """A waiting job waits for this reason, on which no other index depends."""
+        self.kept.jobs[job.id] = replace(job, reason=reason)
+        self.columns[job.spec.pool].note_cause(job.id, cause_of(reason))
+
     def put_claim(self, claim: Claim) -> None:
         """Keep room for a job whose victims are stopping."""
         self.kept.claims[claim.job] = claim
@@ -358,6 +310,17 @@ class State:
             usage = self.usage.setdefault(path, {})
             for dimension, amount in amounts.items():
                 count(usage, dimension, sign * amount)
+        job = self.kept.jobs.get(task.job)
+        if job is not None:
+            self._note_use(job.spec.pool, task, sign)
+
+    def _note_use(self, pool: str, task: Task, sign: int) -> None:
+        """Write down that the task's holders hold more or less of the pool from now on."""
+        change, rates = sign * task.service_milli, self.rates.setdefault(pool, {})
+        for holder in (*ancestors(task.group), user_key(task.group, task.user)):
+            count(rates, holder, change)
+            if self._is_restored:
+                self.kept.pools[pool].past.note(holder, change, self.kept.at)
 
 
 Key = TypeVar("Key", bound=Hashable)
@@ -391,14 +354,6 @@ def request_amounts(resources: Resources) -> dict[str, int]:
         "memory_mib": resources.memory_mib,
     }
     return {dimension: amount for dimension, amount in amounts.items() if amount}
-
-
-def fresh() -> Kept:
-    """The state before the first fact: one pool with the default policy, one group that holds everything."""
-    return Kept(
-        pools={"default": PoolState(pool=Pool(name="default"), policy=Policy())},
-        groups={ROOT: Group(path=ROOT)},
-    )
 
 
 def encode_snapshot(state: State) -> bytes:

@@ -16,9 +16,9 @@ from gangline_core.groups import ancestors
 from gangline_core.ids import JobId, TaskId
 from gangline_core.job import Job, JobState, Task, TaskState
 from gangline_core.passing import promises
-from gangline_core.quota import JOBS, smallest_size
+from gangline_core.quota import JOBS
 from gangline_core.seating import allowed_sizes
-from gangline_core.spec import JobSpec, Role, ServiceClass
+from gangline_core.spec import JobSpec, Role, ServiceClass, smallest_size
 from gangline_core.state import count, task_amounts
 from gangline_core.table import Table
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 from gangline_core.groups import ROOT, ancestors
 from gangline_core.job import Job, JobState
-from gangline_core.quota import JOBS, Ledger, holders, smallest_size
-from gangline_core.spec import ServiceClass, is_elastic
+from gangline_core.quota import JOBS, Ledger, holders
+from gangline_core.spec import ServiceClass, is_elastic, smallest_size
 from gangline_core.state import State, count, request_amounts, task_amounts
 from gangline_core.victims import effective_priority, is_protected
 

@@ -1,0 +1,57 @@
+"""How long did jobs like this one run? Recent run times, kept as jobs end, from the most alike to the whole pool.
+
+A job is like another when the same user submitted it under the same name (numbers in the name left out) with as many
+GPUs; else when it is of the same user and size, of the same group and size, of the same group, of the same size, or
+just of the same pool. Every class remembers its last few run times, oldest first.
+"""
+
+from functools import lru_cache
+
+from gangline_core.job import Job, JobState
+from gangline_core.spec import JobSpec, gpu_milli_wanted
+
+KEPT = 64
+"""Run times remembered per class; of a whole pool four times as many."""
+CLASSES_MAX = 5_000
+"""Classes remembered; the ones that have not changed for longest are forgotten first."""
+_DIGITS = str.maketrans("", "", "0123456789")
+
+
+@lru_cache(maxsize=4096)
+def _stem(name: str) -> str:
+    return name.translate(_DIGITS).strip("-_. ").lower()
+
+
+def classes(spec: JobSpec) -> tuple[str, ...]:
+    """The classes a job belongs to, the most alike first."""
+    size = gpu_milli_wanted(spec)
+    pool, group, user = spec.pool, spec.group, spec.user
+    return (
+        f"{pool}|{group}:{user}|{_stem(spec.name)}|{size}",
+        f"{pool}|{group}:{user}||{size}",
+        f"{pool}|{group}||{size}",
+        f"{pool}|{group}",
+        f"{pool}|||{size}",
+        pool,
+    )
+
+
+def note_end(history: dict[str, tuple[int, ...]], job: Job) -> None:
+    """Remember how long an ended job ran at last, in ms; a job that never ran or was lost says nothing."""
+    if not job.started_ms or job.state == JobState.LOST:
+        return
+    ran_ms = max(0, job.ended_ms - job.started_ms)
+    for name in classes(job.spec):
+        kept = KEPT * 4 if name == job.spec.pool else KEPT
+        history[name] = (*history.pop(name, ())[1 - kept :], ran_ms)
+    while len(history) > CLASSES_MAX:
+        del history[next(iter(history))]
+
+
+def recall(history: dict[str, tuple[int, ...]], spec: JobSpec, *, least: int) -> tuple[int, ...]:
+    """Run times of the jobs most alike of which there are at least so many; else those of the pool, may be none."""
+    for name in classes(spec):
+        found = history.get(name, ())
+        if len(found) >= least:
+            return found
+    return history.get(spec.pool, ())

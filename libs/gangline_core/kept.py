@@ -1,0 +1,110 @@
+"""All that must be remembered of the log: plain values that a snapshot holds, from which everything else is derived."""
+
+from msgspec import Struct, field
+
+from gangline_core.array_record import ArrayRecord
+from gangline_core.cluster import Load, Node, Policy, Pool
+from gangline_core.decay import Past
+from gangline_core.facts import Claim, JobUsed, Reservation, ResizeProposed, RoundOpened, UsageCharged
+from gangline_core.groups import ROOT, Group, Token, User
+from gangline_core.ids import JobId, NodeId, TaskId
+from gangline_core.job import Job, Task
+from gangline_core.progress import Progress
+from gangline_core.windows import Window
+
+ENDED_JOBS_KEPT = 20_000
+"""Ended jobs the fold remembers; older ones are found in the archive."""
+SUBMITS_KEPT = 100_000
+"""Idempotency keys the fold remembers."""
+
+
+class OpenRound(Struct, frozen=True):
+    """A round that waits for its decision: at which sequence and time it was opened."""
+
+    opened: RoundOpened
+    seq: int
+    at: int
+
+
+class PoolState(Struct):
+    """What the fold knows of one pool's scheduling."""
+
+    pool: Pool
+    policy: Policy
+    rounds: int = 0
+    """Number of the last opened round."""
+    open_round: OpenRound | None = None
+    opened_seq: int = 0
+    """What the last opened round was decided on: its opener had folded the log up to here, and no further."""
+    proposed_seq: int = 0
+    """The same of the last proposed size."""
+    decided_seq: int = 0
+    decided_at: int = 0
+    reservations: tuple[Reservation, ...] = ()
+    proposals: dict[JobId, ResizeProposed] = {}
+    past: Past = field(default_factory=Past)
+    """What groups and users used of the pool lately."""
+    turns: dict[str, int] = {}
+    """Log sequence at which a group or user last had a job placed here."""
+
+
+class Kept(Struct):
+    """All that a snapshot must hold; plain dictionaries of frozen values."""
+
+    seq: int = 0
+    """Log sequence of the last applied message."""
+    digest: str = ""
+    """Head of the hash chain of all applied messages."""
+    at: int = 0
+    """Latest time seen in the log, in ms."""
+    changed_seq: int = 0
+    """Log sequence of the last message after which a round may come out differently."""
+    next_job: int = 1
+    jobs: dict[JobId, Job] = {}
+    tasks: dict[TaskId, Task] = {}
+    nodes: dict[NodeId, Node] = {}
+    pools: dict[str, PoolState] = {}
+    groups: dict[str, Group] = {}
+    users: dict[str, User] = {}
+    """By user_key."""
+    tokens: dict[str, Token] = {}
+    claims: dict[JobId, Claim] = {}
+    submits: dict[str, tuple[JobId, ...]] = {}
+    ended: dict[JobId, None] = {}
+    """Ended jobs in the order they ended, oldest first."""
+    epochs: dict[str, int] = {}
+    """Highest epoch seen per lane."""
+    lane_seqs: dict[str, int] = {}
+    """Log sequence of the last message of each lane: the writer's expected sequence."""
+    uncharged: dict[TaskId, UsageCharged] = {}
+    charged: dict[str, int] = {}
+    """gpu_milli_ms charged per group path and user_key, ancestors included."""
+    exhausted: dict[str, None] = {}
+    """Groups whose budget is used up."""
+    recent_submits: dict[str, tuple[int, ...]] = {}
+    """Admission times of the last minute per group and user_key, for submit rates."""
+    utilisation: dict[NodeId, tuple[int, int]] = {}
+    """Last summary per node: mean GPU percent (-1 when absent) and its time."""
+    loads: dict[NodeId, Load] = {}
+    """How busy each node was in its last summary, for placers that look at load."""
+    progress: dict[JobId, Progress] = {}
+    """What running jobs said of their own progress."""
+    job_use: dict[JobId, JobUsed] = {}
+    """How busy the GPUs of each live job were in its last summary."""
+
+    arrays: dict[JobId, ArrayRecord] = {}
+    windows: dict[str, Window] = {}
+    """Dated capacity that administrators keep, by name."""
+    prices: dict[str, int] = {}
+    """What a GPU of each model (lower case) costs: thousandths of a GPU-hour of budget per GPU-hour used."""
+    prices_version: int = 0
+    history: dict[str, tuple[int, ...]] = {}
+    """Run times in ms of recently ended jobs by class (see `gangline_core.history`)."""
+
+
+def fresh() -> Kept:
+    """The state before the first fact: one pool with the default policy, one group that holds everything."""
+    return Kept(
+        pools={"default": PoolState(pool=Pool(name="default"), policy=Policy())},
+        groups={ROOT: Group(path=ROOT)},
+    )
