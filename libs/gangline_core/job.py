@@ -236,6 +236,9 @@ class Job(Struct, frozen=True, omit_defaults=True, gc=False):
     """Service attained by tasks that are gone: GPU thousandths (64 CPUs count as one) times ms, over all attempts."""
     forgiven: int = 0
     """Attained service that no longer counts, because the job had waited so long that it was promoted."""
+    array: int = 0
+    """The array that the job is an element of; 0 when it is none."""
+    array_index: int = 0
 
 
 CPUS_PER_GPU = 64

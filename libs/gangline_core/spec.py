@@ -214,6 +214,12 @@ class JobSpec(Struct, frozen=True, omit_defaults=True, gc=False):
     """All GPUs of the gang are of one model; without it, they only are where that is possible."""
     start_limit_s: int = 0
     """A gang that was given room but has not started wholly by then gives it back; 0 leaves it to the pool."""
+    array: ArraySpec | None = None
+    """Set when the job is an array: its elements then run, each as a job of its own, and the array itself never does."""
+    deadline_ms: int = 0
+    """The job is of no use after this moment and ends then; 0 means none."""
+    singleton: bool = False
+    """Only one job of this name and user runs at a time."""
 
 
 def smallest_size(role: Role) -> int:
