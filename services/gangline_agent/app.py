@@ -68,7 +68,7 @@ async def _run_simulated(site: Site, config: Config) -> None:
         raise PermanentError(str(error)) from error
     reporter = Reporter(site, config, Fleet(nodes))
     runner = SimulatedRunner(site.clock, reporter.changed, speed=config.speed)
-    await _carry(site, config, reporter, runner, renew=lambda: None)
+    await carry(site, config, reporter, runner, renew=lambda: None)
 
 
 async def _run_machine(site: Site, config: Config) -> None:
@@ -84,7 +84,7 @@ async def _run_machine(site: Site, config: Config) -> None:
         reporter = Reporter(site, config, machine)
         runner = _process_runner(site, config, machine, reporter, journal)
         runner.renew_lease()
-        await _carry(site, config, reporter, runner, renew=runner.renew_lease)
+        await carry(site, config, reporter, runner, renew=runner.renew_lease)
 
 
 def _process_runner(site: Site, config: Config, nodes: Nodes, reporter: Reporter, journal: Journal) -> ProcessRunner:
@@ -113,7 +113,7 @@ def _process_runner(site: Site, config: Config, nodes: Nodes, reporter: Reporter
     return ProcessRunner(journal, Cgroups(config.name, home=own()), around, caps=caps, lease_s=config.orphan_s)
 
 
-async def _carry(site: Site, config: Config, reporter: Reporter, runner: Runner, renew: Callable[[], None]) -> None:
+async def carry(site: Site, config: Config, reporter: Reporter, runner: Runner, renew: Callable[[], None]) -> None:
     """The agent's three lives: its tasks, its lane, its watch over the bus."""
     reporter.runner = runner
     async with asyncio.TaskGroup() as group:
