@@ -1,0 +1,71 @@
+"""What pods have beyond other objects: they are bound to a node, and evicted where a budget allows it."""
+
+from typing import Any
+
+from kubedouble import selectors
+from kubedouble.errors import STALE, ApiError, conflict
+from kubedouble.kinds import Kind
+from kubedouble.store import Object
+from kubedouble.verbs import PODS, Verbs
+
+BUDGETS = "policy/poddisruptionbudgets"
+
+
+def bind(verbs: Verbs, kind: Kind, namespace: str, name: str, body: Object) -> Object:
+    """Give a pod its node, once; annotations and labels of the binding go to the pod.
+
+    Raises:
+        ApiError: 409 when it has one, is being deleted, is gated, or is another pod of that name.
+    """
+    pod, meta = verbs.find(kind, namespace, name), body.get("metadata") or {}
+    have = pod["metadata"]
+    if meta.get("uid") not in (None, "", have["uid"]):
+        raise conflict("pods", name, f"Precondition failed: UID in precondition: {meta['uid']}")
+    if meta.get("resourceVersion") not in (None, "", have["resourceVersion"]):
+        raise conflict("pods", name, STALE)
+    if have.get("deletionTimestamp"):
+        raise conflict("pods/binding", name, f"pod {name} is being deleted, cannot be assigned to a host")
+    if pod["spec"].get("nodeName"):
+        why = f'pod {name} is already assigned to node "{pod["spec"]["nodeName"]}"'
+        raise conflict("pods/binding", name, why)
+    if pod["spec"].get("schedulingGates"):
+        raise conflict("pods/binding", name, f"pod {name} has non-empty .spec.schedulingGates")
+    after = {
+        **pod,
+        "metadata": {**have, "annotations": {**(have.get("annotations") or {}), **(meta.get("annotations") or {})}},
+        "spec": {**pod["spec"], "nodeName": body["target"]["name"]},
+        "status": {
+            **pod["status"],
+            "conditions": with_condition(
+                pod["status"].get("conditions", []),
+                {"type": "PodScheduled", "status": "True", "lastTransitionTime": verbs.stamp()},
+            ),
+        },
+    }
+    verbs.store.put(PODS, after, pod)
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+
+
+def evict(verbs: Verbs, kind: Kind, namespace: str, name: str, body: Object) -> Object:
+    """Delete a pod with its grace, unless a disruption budget forbids it.
+
+    Raises:
+        ApiError: 429 when a budget forbids it.
+    """
+    pod = verbs.find(kind, namespace, name)
+    for budget in verbs.store.all(BUDGETS, namespace):
+        wanted = (budget["spec"].get("selector") or {}).get("matchLabels") or {}
+        claim = selectors.labels(",".join(f"{key}={value}" for key, value in wanted.items()))
+        if claim(pod) and budget.get("status", {}).get("disruptionsAllowed", 0) <= 0:
+            message = "Cannot evict pod as it would violate the pod's disruption budget."
+            raise ApiError(429, "TooManyRequests", message, causes=[{"reason": "DisruptionBudget"}])
+    disruption = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+    conditions = with_condition(pod["status"].get("conditions", []), disruption)
+    verbs.store.put(PODS, {**pod, "status": {**pod["status"], "conditions": conditions}}, pod)
+    verbs.delete(kind, namespace, name, body.get("deleteOptions"))
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+
+
+def with_condition(conditions: list[Object], one: Object) -> list[Any]:
+    """The conditions with this one in place of the one of its type."""
+    return [*(have for have in conditions if have["type"] != one["type"]), one]

@@ -1,0 +1,159 @@
+"""Structural schemas of custom resources: pruning, defaults, types and limits, and the transition rules we use.
+
+Rules in CEL are evaluated for the few forms below; a definition with another form is refused, so that no rule passes
+unnoticed.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from kubedouble.errors import ApiError, invalid
+
+Object = dict[str, Any]
+Schema = dict[str, Any]
+
+TYPES: dict[str, type | tuple[type, ...]] = {
+    "object": dict,
+    "array": list,
+    "string": str,
+    "integer": int,
+    "number": (int, float),
+    "boolean": bool,
+}
+UNCHANGED = "self == oldSelf"
+ONE_OF = re.compile(r"^has\(self\.(\w+)\) != has\(self\.(\w+)\)$")
+NOT_BOTH = re.compile(r"^!\(has\(self\.(\w+)\) && has\(self\.(\w+)\)\)$")
+SAME_BUT = re.compile(r"^self\.(\w+) == oldSelf\.(\w+)$")
+
+
+def prune(value: Any, schema: Schema, path: str = "", dropped: list[str] | None = None) -> Any:
+    """The value without fields that the schema does not know, and with its defaults."""
+    if isinstance(value, list):
+        items = schema.get("items", {})
+        return [prune(item, items, f"{path}[{k}]", dropped) for k, item in enumerate(value)]
+    if not isinstance(value, dict):
+        return value
+    known, extra = schema.get("properties", {}), schema.get("additionalProperties")
+    result: Object = {}
+    for key, inner in value.items():
+        if key in known:
+            result[key] = prune(inner, known[key], f"{path}.{key}", dropped)
+        elif isinstance(extra, dict):
+            result[key] = prune(inner, extra, f"{path}.{key}", dropped)
+        elif extra is True or schema.get("x-kubernetes-preserve-unknown-fields"):
+            result[key] = inner
+        elif dropped is not None:
+            dropped.append(f"{path}.{key}".lstrip("."))
+    for key, inner in known.items():
+        if "default" in inner and key not in result:
+            result[key] = inner["default"]
+    return result
+
+
+def faults(value: Any, schema: Schema, path: str = "", before: Any = None) -> Iterator[str]:
+    """Everything about the value that the schema forbids."""
+    shown = path.lstrip(".") or "<root>"
+    if value is None:
+        if not schema.get("nullable") and schema.get("type"):
+            yield f"{shown}: Invalid value: null"
+        return
+    wanted = schema.get("type")
+    if schema.get("x-kubernetes-int-or-string"):
+        if isinstance(value, bool) or not isinstance(value, int | str):
+            yield f"{shown}: Invalid value: must be integer or string"
+            return
+    elif wanted and not _is(value, wanted):
+        yield f'{shown}: Invalid value: "{_name(value)}": {shown} in body must be of type {wanted}: "{_name(value)}"'
+        return
+    yield from _limits(value, schema, shown)
+    yield from _rules(value, schema, shown, before)
+    yield from _inner(value, schema, path, before)
+
+
+def _inner(value: Any, schema: Schema, path: str, before: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key in schema.get("required", ()):
+            if key not in value:
+                yield f"{path}.{key}".lstrip(".") + ": Required value"
+        for key, inner in value.items():
+            part = schema.get("properties", {}).get(key) or schema.get("additionalProperties")
+            if isinstance(part, dict):
+                yield from faults(inner, part, f"{path}.{key}", before.get(key) if isinstance(before, dict) else None)
+    if isinstance(value, list):
+        for number, inner in enumerate(value):
+            yield from faults(inner, schema.get("items", {}), f"{path}[{number}]")
+
+
+def _is(value: Any, wanted: str) -> bool:
+    if wanted in ("integer", "number") and isinstance(value, bool):
+        return False
+    return isinstance(value, TYPES[wanted])
+
+
+def _name(value: Any) -> str:
+    return next((name for name in ("boolean", "integer", "number", "string", "array") if _is(value, name)), "object")
+
+
+def _limits(value: Any, schema: Schema, shown: str) -> Iterator[str]:
+    if "enum" in schema and value not in schema["enum"]:
+        known = ", ".join(f'"{one}"' for one in schema["enum"])
+        yield f'{shown}: Unsupported value: "{value}": supported values: {known}'
+    if isinstance(value, str):
+        if len(value) > schema.get("maxLength", len(value)) or len(value) < schema.get("minLength", 0):
+            yield f"{shown}: Invalid value: length must be {schema.get('minLength', 0)}..{schema.get('maxLength')}"
+        if "pattern" in schema and not re.search(schema["pattern"], value):
+            yield f"{shown}: Invalid value: \"{value}\": {shown} in body should match '{schema['pattern']}'"
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        if value < schema.get("minimum", value):
+            yield f"{shown}: Invalid value: {value}: should be greater than or equal to {schema['minimum']}"
+        if value > schema.get("maximum", value):
+            yield f"{shown}: Invalid value: {value}: should be less than or equal to {schema['maximum']}"
+    elif isinstance(value, list) and not schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value)):
+        yield f"{shown}: Invalid value: must have {schema.get('minItems', 0)}..{schema.get('maxItems')} items"
+    elif isinstance(value, dict) and len(value) > schema.get("maxProperties", len(value)):
+        yield f"{shown}: Too many: must have at most {schema['maxProperties']} items"
+
+
+def _rules(value: Any, schema: Schema, shown: str, before: Any) -> Iterator[str]:
+    for rule in schema.get("x-kubernetes-validations", ()):
+        if not _holds(rule["rule"], value, before):
+            yield f"{shown}: Invalid value: {rule.get('message', rule['rule'])}"
+
+
+def _holds(rule: str, value: Any, before: Any) -> bool:
+    if rule == UNCHANGED:
+        return before is None or value == before
+    if found := SAME_BUT.match(rule):
+        return before is None or value.get(found.group(1)) == before.get(found.group(2))
+    if found := ONE_OF.match(rule):
+        return (found.group(1) in value) != (found.group(2) in value)
+    found = NOT_BOTH.match(rule)
+    assert found is not None, "checked when the definition was made"
+    return not (found.group(1) in value and found.group(2) in value)
+
+
+def check_structure(name: str, schema: Schema, path: str = "openAPIV3Schema") -> None:
+    """The schema is structural, and its rules are ones we can evaluate.
+
+    Raises:
+        ApiError: 422, it is not.
+    """
+    free = schema.get("x-kubernetes-preserve-unknown-fields") or schema.get("x-kubernetes-int-or-string")
+    if not schema.get("type") and not free:
+        raise invalid("CustomResourceDefinition", name, [f"{path}.type: Required value: must not be empty"])
+    if schema.get("additionalProperties") and schema.get("properties"):
+        raise invalid("CustomResourceDefinition", name, [f"{path}.additionalProperties: Forbidden: with properties"])
+    for word in ("anyOf", "oneOf", "allOf"):
+        for inner in schema.get(word, ()):
+            if "type" in inner and not schema.get("x-kubernetes-int-or-string"):
+                raise invalid("CustomResourceDefinition", name, [f"{path}.{word}.type: Forbidden: must be empty"])
+    for rule in schema.get("x-kubernetes-validations", ()):
+        text = rule["rule"]
+        if text != UNCHANGED and not any(form.match(text) for form in (ONE_OF, NOT_BOTH, SAME_BUT)):
+            raise ApiError(422, "Invalid", f"{path}: this double cannot evaluate the rule: {text}")
+    for key, inner in schema.get("properties", {}).items():
+        check_structure(name, inner, f"{path}.properties[{key}]")
+    for word in ("items", "additionalProperties"):
+        if isinstance(schema.get(word), dict):
+            check_structure(name, schema[word], f"{path}.{word}")
