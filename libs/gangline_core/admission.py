@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from gangline_core.accounting import Spent, spent
 from gangline_core.facts import Fact, JobAdmitted, JobRejected
-from gangline_core.gates import budget_reason, dependency_reason
+from gangline_core.gates import budget_reason
 from gangline_core.groups import ancestors, user_key
 from gangline_core.ids import JobId
 from gangline_core.members import Members
@@ -25,6 +25,7 @@ from gangline_core.quota import group_rungs, holders, job_amounts, largest_size,
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.spec import JobSpec
 from gangline_core.state import State, count
+from gangline_core.terms import deadline_reason, dependency_reason
 
 MINUTE_MS = 60_000
 REJECTIONS_MAX = 100

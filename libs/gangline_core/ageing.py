@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gangline_core.cluster import Policy
-from gangline_core.ids import JobId
 from gangline_core.job import ENDS, Job, JobState
 from gangline_core.state import State
+from gangline_core.terms import followed
 
 
 def ready_ms(state: State, job: Job) -> int:
@@ -18,10 +18,8 @@ def ready_ms(state: State, job: Job) -> int:
     """
     spec = job.spec
     ready = max(job.submitted_ms if job.losses else job.queued_ms, spec.not_before_ms)
-    for dependency in spec.after:
-        other = state.job(JobId(dependency.job))
-        if other is not None:
-            ready = max(ready, other.ended_ms)
+    for other in followed(state, spec):
+        ready = max(ready, other.ended_ms)
     return ready
 
 
@@ -32,8 +30,7 @@ def waited_ms(state: State, job: Job, at: int) -> int:
     """
     if job.state != JobState.WAITING:
         return job.waited_ms
-    others = (state.job(JobId(dependency.job)) for dependency in job.spec.after)
-    if any(other is not None and other.state not in ENDS for other in others):
+    if any(other.state not in ENDS for other in followed(state, job.spec)):
         return job.waited_ms
     return job.waited_ms + max(0, at - ready_ms(state, job))
 

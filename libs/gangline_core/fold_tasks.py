@@ -4,11 +4,22 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from gangline_core import resizing
 from gangline_core.facts import ExitCause, TaskExited, TaskStarted, UsageCharged
-from gangline_core.fold_life import fail_or_retry, finish_if_empty, move_job, order_stop, requeue, settle, staying
+from gangline_core.fold_life import (
+    fail_or_retry,
+    finish_if_empty,
+    move_job,
+    order_stop,
+    requeue,
+    settle,
+    staying,
+    without,
+)
 from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.job import LIVE, Job, JobState, Move, Outcome, Task, TaskState
 from gangline_core.reasons import Reason, ReasonCode
+from gangline_core.resizing import ResizeEvent
 from gangline_core.state import State
 from gangline_core.step import Step
 
@@ -60,7 +71,7 @@ def tasks_empty(state: State, tasks: Iterable[TaskId], step: Step) -> None:
         step.freed = True
         job = state.kept.jobs.get(task.job)
         if job is not None and task.id in job.tasks:
-            state.put_job(replace(job, tasks=tuple(t for t in job.tasks if t != task.id)))
+            state.put_job(without(job, task, step.at))
             vanished = not task.stop and task.state != TaskState.EXITED
             jobs[job.id] = jobs.get(job.id, False) or vanished
     for job_id, vanished in jobs.items():
@@ -82,7 +93,7 @@ def tasks_lost(state: State, node: NodeId, step: Step) -> None:
         # Marked lost before the job stops, so that its usage ends here and nobody waits for its agent.
         state.put_task(replace(task, state=TaskState.LOST, stop=True, stop_ms=step.at))
         step.tasks.append(name)
-        state.put_job(replace(job, tasks=tuple(t for t in job.tasks if t != name)))
+        state.put_job(without(job, task, step.at))
         if not task.stop:
             requeue(state, job.id, reason, step)
         finish_if_empty(state, job.id, step)
@@ -102,6 +113,8 @@ def gpu_failed(state: State, node: NodeId, gpu: int, step: Step) -> None:
 
 def _all_started(state: State, job: Job, step: Step) -> Job:
     first = job.first_started_ms or step.at
+    met = ResizeEvent.MET if resizing.awaits_word(job) else ResizeEvent.ARRIVED
+    job = resizing.advanced(job, met, step.at)
     return move_job(state, replace(job, started_ms=step.at, first_started_ms=first), Move.ALL_STARTED, step)
 
 
@@ -118,7 +131,7 @@ def _one_failed(state: State, job: Job, task: Task, fact: TaskExited, step: Step
     code = fact.exit_code if fact.exit_code is not None else -1
     match fact.cause:
         case ExitCause.TIME_LIMIT:
-            reason = Reason(ReasonCode.TIME_LIMIT, {"limit_s": job.spec.time_limit_s})
+            reason = _time_is_up(job, task)
             order_stop(state, job.id, Outcome.TIMED_OUT, reason, step)
         case ExitCause.PROCESS_LOST | ExitCause.BUS_LOST:
             requeue(state, job.id, Reason(ReasonCode.PROCESS_LOST, {"task": task.id}), step)
@@ -131,6 +144,14 @@ def _one_failed(state: State, job: Job, task: Task, fact: TaskExited, step: Step
         case ExitCause.EXITED | ExitCause.STOPPED:
             reason = Reason(ReasonCode.EXIT_CODE, {"task": task.id, "exit_code": code})
             fail_or_retry(state, job.id, code, reason, step)
+
+
+def _time_is_up(job: Job, task: Task) -> Reason:
+    """Whichever came first: the time limit, or the deadline."""
+    limit_s, deadline_ms = job.spec.time_limit_s, job.spec.deadline_ms
+    if deadline_ms and (not limit_s or task.started_ms + limit_s * 1000 > deadline_ms):
+        return Reason(ReasonCode.DEADLINE, {"deadline_ms": deadline_ms})
+    return Reason(ReasonCode.TIME_LIMIT, {"limit_s": limit_s})
 
 
 def _charge(task: Task, at: int) -> UsageCharged:

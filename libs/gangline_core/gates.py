@@ -16,19 +16,13 @@ from gangline_core.accounting import GPU_HOUR, Spent, spent
 from gangline_core.facts import KeptOut
 from gangline_core.groups import ancestors
 from gangline_core.ids import JobId
-from gangline_core.job import ENDS, Job, JobState
+from gangline_core.job import Job
 from gangline_core.quota import Ledger, job_amounts, minimum_sizes, user_rung
 from gangline_core.reasons import Reason, ReasonCode
-from gangline_core.spec import Dependency
 from gangline_core.state import State
+from gangline_core.terms import NEVER, has_terms, terms_reason
 from gangline_core.winnable import Winnable
 
-_ENDED_HOW = {
-    JobState.FAILED: "failed",
-    JobState.CANCELLED: "was cancelled",
-    JobState.TIMED_OUT: "ran into its time limit",
-    JobState.LOST: "was lost",
-}
 _MOVING_NUMBERS = {"used"}
 """Numbers that change with every job that starts or ends; a change of them alone is not a new reason."""
 
@@ -73,7 +67,7 @@ def judge(state: State, pool: str, now: int) -> Verdicts:
         reason = gate.reason(job)
         if reason is None:
             may.append(job)
-        elif reason.code == ReasonCode.DEPENDENCY_FAILED:
+        elif reason.code in NEVER:
             given_up[job_id] = reason
         else:
             kept_out[job_id] = reason
@@ -96,10 +90,8 @@ class Gate:
 
     def reason(self, job: Job) -> Reason | None:
         """Why the job may not enter now; None when it may."""
-        if job.spec.after and (reason := dependency_reason(self._state, job.spec.after)) is not None:
+        if has_terms(job.spec) and (reason := terms_reason(self._state, job, self._now)) is not None:
             return reason
-        if job.spec.not_before_ms > self._now:
-            return Reason(ReasonCode.NOT_BEFORE, {"not_before_ms": job.spec.not_before_ms})
         if self._state.kept.exhausted and (reason := self._budget_reason(job)) is not None:
             return reason
         if job.id in self._state.kept.claims:
@@ -141,23 +133,6 @@ class Gate:
             found = self._rooms[group] = self._ledger.room(self._ledger.group_rungs(group))
         own = user_rung(self._state, group=group, user=job.spec.user)
         return self._ledger.room((own, *self._ledger.group_rungs(group))) if own else found
-
-
-def dependency_reason(state: State, after: Iterable[Dependency]) -> Reason | None:
-    """What the job still has to wait for, or why it can never run; a failure is told before anything that waits."""
-    waits: Reason | None = None
-    for dependency in after:
-        other = state.job(JobId(dependency.job))
-        if other is None:
-            # Ended so long ago that only the archive knows how; a job that must have succeeded is not assumed to.
-            if not dependency.any_outcome:
-                numbers: dict[str, int | str] = {"job": dependency.job, "state": "is no longer known"}
-                return Reason(ReasonCode.DEPENDENCY_FAILED, numbers)
-        elif other.state not in ENDS:
-            waits = waits or Reason(ReasonCode.DEPENDENCY, {"job": other.id})
-        elif other.state != JobState.SUCCEEDED and not dependency.any_outcome:
-            return Reason(ReasonCode.DEPENDENCY_FAILED, {"job": other.id, "state": _ENDED_HOW[other.state]})
-    return waits
 
 
 def budget_reason(state: State, group: str, used: Spent) -> Reason | None:

@@ -1,13 +1,29 @@
 """Who may use how much: the tree of groups ending in users, with limits per dimension.
 
-Dimensions are names: "gpu_milli" (all models), "gpu_milli:<MODEL>", "cpu_milli", "memory_mib", "jobs" (running jobs).
+Dimensions are names: "gpu_milli" (all models), "gpu_milli:<MODEL>", "gpu_memory_mib", "cpu_milli", "memory_mib",
+"device:<NAME>" and "jobs" (running jobs).
 A dimension that is absent from a limit is unlimited; one absent from a guarantee is 0.
 """
 
+from enum import StrEnum
+
 from msgspec import Struct
+
+from gangline_core.calendar import Season
 
 ROOT = ""
 """Path of the tree's root, which holds everything."""
+
+
+class BudgetMode(StrEnum):
+    """What a budget does to jobs that use GPUs."""
+
+    START = "start"
+    """Nothing starts when it is used up; what runs goes on."""
+    SAFE = "safe"
+    """A job starts only if it can end inside the budget, what runs counted with its whole time limit."""
+    STOP = "stop"
+    """What runs is stopped, with its grace, when it is used up."""
 
 
 class Group(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -31,6 +47,22 @@ class Group(Struct, frozen=True, omit_defaults=True, gc=False):
     budget_gpu_hours: int = 0
     """GPU-hours the group may spend in all; 0 means no budget."""
     version: int = 0
+    borrow_limit: dict[str, int] = {}
+    """Most it may use beyond its guarantee; a dimension that is absent is bounded by `limit` alone."""
+    lend_limit: dict[str, int] = {}
+    """Most of its idle guarantee that others may use; a dimension that is absent is lent whole."""
+    user_queued_jobs_max: int = 0
+    """Unfinished jobs of each user that has no cap of their own; 0 means no cap."""
+    user_submits_per_minute: int = 0
+    priority_max: int | None = None
+    """Highest priority of its jobs, whoever sets it; administrators may go beyond."""
+    user_priority_max: int | None = None
+    """Highest priority that its users may give their jobs; heads may go up to `priority_max`."""
+    levels: tuple[str, ...] = ()
+    """Queue levels its jobs may be in; empty allows all."""
+    budget_mode: BudgetMode = BudgetMode.START
+    seasons: tuple[Season, ...] = ()
+    """Times of the day or week at which other limits hold."""
 
 
 class User(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -43,6 +75,8 @@ class User(Struct, frozen=True, omit_defaults=True, gc=False):
     queued_jobs_max: int = 0
     submits_per_minute: int = 0
     version: int = 0
+    priority_max: int | None = None
+    """Highest priority the user may give; the group's word for its users when it is None."""
 
 
 class Token(Struct, frozen=True, omit_defaults=True, gc=False):

@@ -56,7 +56,6 @@ class ReasonCode(StrEnum):
     TIME_LIMIT_TOO_LONG = "TimeLimitTooLong"
     PRIORITY_BOUND = "PriorityBound"
     LEVEL_BOUND = "LevelBound"
-    ARRAY_TOO_LARGE = "ArrayTooLarge"
     # ends and interruptions
     EXIT_CODE = "ExitCode"
     TIME_LIMIT = "TimeLimit"
@@ -87,7 +86,7 @@ SENTENCES: dict[ReasonCode, str] = {
     ReasonCode.HELD: "Held by {by}.",
     ReasonCode.SUSPENDED: "Suspended by {by}.",
     ReasonCode.DEPENDENCY: "Waits for job {job} to end.",
-    ReasonCode.DEPENDENCY_FAILED: "Job {job}, which had to succeed first, {state}.",
+    ReasonCode.DEPENDENCY_FAILED: "Job {job}, which had to {had} first, {state}.",
     ReasonCode.NOT_BEFORE: "May not start before {not_before_ms}.",
     ReasonCode.GROUP_LIMIT: "Group {group} uses {used} of {limit} {dimension}; the job needs {needed} more.",
     ReasonCode.USER_LIMIT: "User {user} uses {used} of {limit} {dimension}; the job needs {needed} more.",
@@ -147,7 +146,6 @@ SENTENCES: dict[ReasonCode, str] = {
     ReasonCode.TIME_LIMIT_TOO_LONG: "The time limit is {needed} s; {holder} allows {limit} s.",
     ReasonCode.PRIORITY_BOUND: "The priority is {needed}; {holder} allows at most {limit}.",
     ReasonCode.LEVEL_BOUND: "Jobs of {holder} may not use queue level {level}; allowed are {allowed}.",
-    ReasonCode.ARRAY_TOO_LARGE: "The array has {needed} elements; at most {limit} are allowed.",
     ReasonCode.DEADLINE: "It cannot end before its deadline {deadline_ms}.",
     ReasonCode.EXIT_CODE: "Task {task} exited with code {exit_code}.",
     ReasonCode.TIME_LIMIT: "Stopped after its time limit of {limit_s} s.",
@@ -202,7 +200,6 @@ HINTS: dict[ReasonCode, str] = {
     ReasonCode.NEVER_FITS_BUDGET: "Give a shorter time limit, ask for less, or ask for a larger budget.",
     ReasonCode.PRIORITY_BOUND: "Ask a head of the group or an administrator to raise it afterwards.",
     ReasonCode.LEVEL_BOUND: "Choose another level.",
-    ReasonCode.ARRAY_TOO_LARGE: "Split it into several arrays.",
     ReasonCode.DEADLINE: "Submit it again with a later deadline or a shorter time limit.",
     ReasonCode.UNKNOWN_GROUP: "See the groups with `gangline quota`.",
     ReasonCode.UNKNOWN_USER: "Ask the group's head or an administrator to add the user.",

@@ -14,6 +14,7 @@ from gangline_agent.journal import Folder, Intent
 from gangline_agent.output import Caps
 from gangline_agent.runner import Order
 from gangline_core.spec import JobSpec, Role
+from gangline_core.terms import limit_s
 
 WORKDIR = "workdir"
 """The job attribute that names the folder its programs start in."""
@@ -57,12 +58,11 @@ def intent(order: Order) -> Intent:
 
 
 def _limit_s(order: Order, spec: JobSpec) -> float:
-    """A member that joins a running job has only what is left of the job's time."""
-    if spec.time_limit_s == 0:
-        return 0
-    began_ms = order.job.started_ms
-    used_s = max(0, order.task.placed_ms - began_ms) / 1000 if began_ms else 0
-    return max(1.0, spec.time_limit_s - used_s)
+    """What is left of the job's time; a member that joins a running job does not begin it anew."""
+    began_ms, placed_ms = order.job.started_ms, order.task.placed_ms
+    allowed_s = limit_s(spec, began_ms or placed_ms)
+    used_s = max(0, placed_ms - began_ms) / 1000 if began_ms else 0
+    return max(1.0, allowed_s - used_s) if allowed_s else 0
 
 
 def _signal_number(name: str) -> int:

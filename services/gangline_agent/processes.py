@@ -198,7 +198,7 @@ class ProcessRunner:
     async def _launch(self, order: Order, live: Live) -> None:
         role = environment.role_of(order)
         if order.job.spec.secrets:
-            role = unseal_role(role, await self._secrets(order.task.job))
+            role = unseal_role(role, await self._secrets(JobId(order.job.array or order.task.job)))
         devices = self.around.devices(order)
         await asyncio.to_thread(live.folder.make, live.intent)
         ready = launch.plan(order, role, live.folder, devices)

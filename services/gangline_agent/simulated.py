@@ -38,11 +38,14 @@ class Script(Struct, frozen=True):
     """How long it takes to stop when it is told to; never when negative."""
 
 
-def script(job: Job, *, speed: float) -> Script:
+def script(job: Job, *, speed: float, placed_ms: int = 0) -> Script:
     """The run that the job's attributes describe."""
     wanted = job.spec.attributes.get(RUN_TIME, RUN_TIME_S)
     run_s = max(0.0, float(wanted)) if isinstance(wanted, int | float) else RUN_TIME_S
-    limit_s, stops_s = job.spec.time_limit_s, _stops_s(job) / speed
+    limit_s, stops_s = float(job.spec.time_limit_s), _stops_s(job) / speed
+    if job.spec.deadline_ms:
+        left_s = max(1.0, (job.spec.deadline_ms - placed_ms) / 1000) * speed
+        limit_s = min(limit_s or left_s, left_s)
     if limit_s and run_s > limit_s:
         return Script(limit_s / speed, ExitCause.TIME_LIMIT, STOPPED_CODE, stops_s)
     code = job.spec.attributes.get(EXIT_CODE, 0)
@@ -97,7 +100,7 @@ class SimulatedRunner:
         self._begin(order, gone_s=0)
 
     def _begin(self, order: Order, *, gone_s: float) -> None:
-        task, course = order.task, script(order.job, speed=self.speed)
+        task, course = order.task, script(order.job, speed=self.speed, placed_ms=order.task.placed_ms)
         self._number += 1
         self._end_at(task.id, self.clock.monotonic_s() + course.lasts_s - gone_s)
         self._scripts[task.id] = course
