@@ -9,8 +9,6 @@ from msgspec.structs import replace
 from gangline_agent import traces
 from gangline_agent.config import Config
 from gangline_agent.nodes import Nodes
-from gangline_agent.orders import orders
-from gangline_agent.reconcile import decide
 from gangline_agent.runner import Order, Phase, Runner
 from gangline_core.claims import is_overdue
 from gangline_core.cluster import Node
@@ -20,6 +18,8 @@ from gangline_core.ids import NodeId, TaskId
 from gangline_core.job import Job, TaskState
 from gangline_core.state import State
 from gangline_core.step import Step
+from gangline_kit.carrying.orders import orders
+from gangline_kit.carrying.reconcile import decide
 from gangline_kit.lane import Lane
 from gangline_kit.service import Site
 from gangline_wire import subjects

@@ -1,56 +1,13 @@
-"""What the agent knows of a task on its nodes, and what every kind of runner can do with one."""
+"""What every kind of runner can do with a task on the agent's nodes."""
 
 from collections.abc import Iterable, Mapping
-from enum import StrEnum
 from typing import Protocol
 
-from msgspec import Struct
-
 from gangline_core.facts import ExitCause
-from gangline_core.ids import NodeId, TaskId
-from gangline_core.job import Job, Task
-
-
-class Phase(StrEnum):
-    """How far a task has come on this machine."""
-
-    STARTING = "starting"
-    """It will be started, or is being started; nobody else may start it."""
-    RUNNING = "running"
-    EXITED = "exited"
-    """Its main process is no more; something else of it may be left."""
-    EMPTY = "empty"
-    """Nothing of it is left, and what it wrote has been told."""
-
-
-class Local(Struct, frozen=True):
-    """One task as its runner knows it."""
-
-    task: TaskId
-    placed_ms: int
-    """When it was placed; tells it from a task of the same name in another life of the cluster."""
-    phase: Phase
-    pid: int = 0
-    """0 when no process of it ever ran."""
-    started: bool = False
-    """True when its program ran, however shortly."""
-    cause: ExitCause | None = None
-    """Why it is no more; known from EXITED on."""
-    exit_code: int | None = None
-    error: str = ""
-    silent: bool = False
-    """True when it writes nothing, ever."""
-
-
-class Order(Struct, frozen=True):
-    """A task to start, with what the log says about it at the moment it was placed."""
-
-    task: Task
-    job: Job
-    gang: tuple[Task, ...]
-    """All members of the job in rank order."""
-    addresses: dict[NodeId, str]
-    """Where each node of the gang is reached."""
+from gangline_core.ids import TaskId
+from gangline_kit.carrying.known import Local as Local
+from gangline_kit.carrying.known import Order as Order
+from gangline_kit.carrying.known import Phase as Phase
 
 
 class Runner(Protocol):

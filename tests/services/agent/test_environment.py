@@ -11,9 +11,9 @@ from tests.make import World, node, role, spec
 
 import gangline_agent
 from gangline_agent.environment import Environment, Place, build, role_of
-from gangline_agent.orders import orders
 from gangline_agent.runner import Order
 from gangline_core.ids import TaskId
+from gangline_kit.carrying.orders import orders
 
 PLACE = Place(folder="/data/t", notice_file="/data/t/notice.json", devices=("5", "6"))
 AGENT = {"PATH": "/bin", "HOME": "/u/ada", "GANGLINE_TOKEN": "secret", "AWS_SECRET_ACCESS_KEY": "secret"}

@@ -9,12 +9,12 @@ from tests.make import T0, World, node, spec
 
 from gangline_agent.fleet import FleetError, read
 from gangline_agent.nodes import Fleet
-from gangline_agent.orders import orders
 from gangline_agent.runner import Order, Phase
 from gangline_agent.simulated import SimulatedRunner
 from gangline_core.facts import ExitCause
 from gangline_core.ids import TaskId
 from gangline_core.job import TaskState
+from gangline_kit.carrying.orders import orders
 from gangline_kit.clock import ManualClock
 
 LIST = "sn,cpu_milli,memory_mib,gpu,model\na,32000,262144,0,\nb,96000,524288,2,V100M32\nc,64000,262144,8,G3\n"

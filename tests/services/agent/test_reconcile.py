@@ -4,11 +4,11 @@ import pytest
 from msgspec.structs import replace
 from tests.make import World, node, spec
 
-from gangline_agent.reconcile import Decision, decide
 from gangline_agent.runner import Local, Phase
 from gangline_core.facts import ExitCause, GpusEmpty, TaskExited, TaskStarted
 from gangline_core.ids import TaskId
 from gangline_core.job import Task, TaskState
+from gangline_kit.carrying.reconcile import Decision, decide
 
 
 def placed() -> Task:

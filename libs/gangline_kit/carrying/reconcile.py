@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from gangline_agent.runner import Local, Phase
 from gangline_core.facts import ExitCause, Fact, GpusEmpty, TaskExited, TaskStarted
 from gangline_core.ids import TaskId
 from gangline_core.job import Task, TaskState
+from gangline_kit.carrying.known import Local, Phase
 
 
 class Decision(Struct, frozen=True):

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
-from gangline_agent.runner import Order
 from gangline_core.cluster import Node
 from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.job import Task, TaskState
 from gangline_core.state import State
+from gangline_kit.carrying.known import Order
 
 
 def orders(state: State, tasks: Iterable[TaskId]) -> list[Order]:

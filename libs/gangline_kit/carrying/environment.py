@@ -1,0 +1,212 @@
+"""The environment a task runs in: what the machine gives, what the user set, and what the scheduler owns."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from gangline_core.array_record import array_size
+from gangline_core.ids import NodeId
+from gangline_core.job import Task
+from gangline_core.spec import Role
+from gangline_kit.carrying.known import Order
+
+INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH")
+"""What a task gets of the agent's own environment, unless the user sets it; nothing else leaks from the agent."""
+
+OWNED_PREFIXES = ("GANGLINE_", "PET_", "NVIDIA_")
+OWNED = frozenset(
+    {
+        "CUDA_VISIBLE_DEVICES",
+        "MASTER_ADDR",
+        "MASTER_PORT",
+        "RANK",
+        "WORLD_SIZE",
+        "LOCAL_RANK",
+        "LOCAL_WORLD_SIZE",
+        "GROUP_RANK",
+        "NODE_RANK",
+        "JAX_COORDINATOR_ADDRESS",
+        "JAX_NUM_PROCESSES",
+        "JAX_PROCESS_ID",
+        "TF_CONFIG",
+    }
+)
+"""Names only the scheduler sets: a user's value for one of these would point the gang at the wrong place or GPU."""
+
+REFUSED = frozenset({"LD_PRELOAD", "LD_AUDIT"})
+"""Names nobody sets: they would run foreign code in every process that the task starts."""
+
+TENSORFLOW_ROLES = frozenset({"chief", "master", "worker", "ps", "evaluator"})
+"""TF_CONFIG is made for gangs whose roles are all called so."""
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+
+class Place(Struct, frozen=True):
+    """What the machine adds: where the task's files are and how its GPUs are called here."""
+
+    folder: str
+    notice_file: str
+    devices: tuple[str, ...]
+    """Index by which the driver knows each of the task's GPUs, in the task's order."""
+
+
+class Environment(Struct, frozen=True):
+    """The whole environment, and a note for every value of the user's that was left out."""
+
+    values: dict[str, str]
+    notes: tuple[str, ...]
+
+
+def build(order: Order, role: Role, place: Place, inherited: Mapping[str, str]) -> Environment:
+    """The environment of one task; `role` is the task's with its secrets back, `inherited` the agent's environment."""
+    values = {name: inherited[name] for name in INHERITED if name in inherited}
+    values["PYTHONUNBUFFERED"] = "1"
+    notes: list[str] = []
+    for name, value in role.environment.items():
+        fault = _fault(name)
+        if fault:
+            notes.append(f"{name} of the job's environment was left out: {fault}")
+        else:
+            values[name] = value
+    values |= _devices(place) | _gang(order, role) | _own(order, role, place)
+    return Environment(values=values, notes=tuple(notes))
+
+
+def _fault(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        return "it is no name of a variable"
+    if name in REFUSED:
+        return "it would load code into every process of the task"
+    if name in OWNED or name.startswith(OWNED_PREFIXES):
+        return "the scheduler sets it"
+    return ""
+
+
+def _devices(place: Place) -> dict[str, str]:
+    """Which GPUs programs see; an empty list hides all. A frame of mind, not a fence: see the README."""
+    indexes = ",".join(place.devices)
+    return {"CUDA_VISIBLE_DEVICES": indexes, "NVIDIA_VISIBLE_DEVICES": indexes or "void"}
+
+
+def _gang(order: Order, role: Role) -> dict[str, str]:
+    """How the members of the gang find each other, in the words of the frameworks."""
+    task, gang = order.task, order.gang
+    host, _, port = task.endpoint.rpartition(":")
+    nodes = nodes_of(gang)
+    here = [member.rank for member in gang if member.node == task.node]
+    size = str(world_size(order))
+    values = {
+        "MASTER_ADDR": host,
+        "MASTER_PORT": port,
+        "RANK": str(task.rank),
+        "WORLD_SIZE": size,
+        "LOCAL_RANK": str(here.index(task.rank)),
+        "LOCAL_WORLD_SIZE": str(len(here)),
+        "GROUP_RANK": str(nodes.index(task.node)),
+        "NODE_RANK": str(nodes.index(task.node)),
+        "JAX_COORDINATOR_ADDRESS": task.endpoint,
+        "JAX_NUM_PROCESSES": size,
+        "JAX_PROCESS_ID": str(task.rank),
+    }
+    values |= _torchrun(order, role, host=host, port=port)
+    if len(gang) > 1 and {member.role for member in gang} <= TENSORFLOW_ROLES:
+        values["TF_CONFIG"] = _tensorflow(order, first_port=int(port or 0))
+    return values
+
+
+def _torchrun(order: Order, role: Role, *, host: str, port: str) -> dict[str, str]:
+    """torchrun started inside a task takes its arguments from PET_*: each task is one of its "nodes"."""
+    task = order.task
+    others = world_size(order) - order.job.sizes.get(role.name, 0)
+    fixed = not role.is_elastic
+    nodes = str(world_size(order)) if fixed else f"{role.min_count + others}:{role.max_count + others}"
+    values = {
+        "PET_NNODES": nodes,
+        "PET_NPROC_PER_NODE": str(max(1, len(task.gpus))),
+        "PET_NODE_RANK": str(task.rank),
+        "PET_MASTER_ADDR": host,
+        "PET_MASTER_PORT": port,
+        "PET_RDZV_ID": f"{task.job}-{task.attempt}",
+    }
+    if not fixed:
+        values |= {"PET_RDZV_BACKEND": "c10d", "PET_RDZV_ENDPOINT": task.endpoint}
+    return values
+
+
+def _tensorflow(order: Order, *, first_port: int) -> str:
+    """TF_CONFIG: every member listens on the gang's port plus its rank, on the node it runs on."""
+    task, cluster = order.task, dict[str, list[str]]()
+    for member in order.gang:
+        cluster.setdefault(member.role, []).append(f"{order.addresses[member.node]}:{first_port + member.rank}")
+    return json.dumps({"cluster": cluster, "task": {"type": task.role, "index": task.index}}, separators=(",", ":"))
+
+
+def _own(order: Order, role: Role, place: Place) -> dict[str, str]:
+    """Gangline's own names; the README lists them."""
+    task, spec = order.task, order.job.spec
+    nodes = nodes_of(order.gang)
+    return _array(order) | {
+        "GANGLINE_JOB_ID": str(task.job),
+        "GANGLINE_JOB_NAME": spec.name,
+        "GANGLINE_JOB_ATTEMPT": str(task.attempt),
+        "GANGLINE_JOB_USER": task.user,
+        "GANGLINE_JOB_SIZE": str(world_size(order)),
+        "GANGLINE_JOB_STOP_SIGNAL": spec.stop_signal,
+        "GANGLINE_JOB_GRACE_S": str(spec.grace_s),
+        "GANGLINE_JOB_TIME_LIMIT_S": str(spec.time_limit_s),
+        "GANGLINE_GROUP": task.group,
+        "GANGLINE_POOL": spec.pool,
+        "GANGLINE_ROLE_NAME": task.role,
+        "GANGLINE_ROLE_INDEX": str(task.index),
+        "GANGLINE_ROLE_SIZE": str(order.job.sizes.get(task.role, 1)),
+        "GANGLINE_ROLE_SIZE_MIN": str(role.min_count),
+        "GANGLINE_ROLE_SIZE_MAX": str(role.max_count),
+        "GANGLINE_TASK_ID": task.id,
+        "GANGLINE_TASK_RANK": str(task.rank),
+        "GANGLINE_TASK_ENDPOINT": task.endpoint,
+        "GANGLINE_TASK_GPUS": ",".join(str(share.index) for share in task.gpus),
+        "GANGLINE_TASK_GPU_MODEL": task.gpu_model,
+        "GANGLINE_TASK_GPU_MILLI": str(task.gpu_milli),
+        "GANGLINE_TASK_GPU_MEMORY_MIB": str(sum(share.memory_mib for share in task.gpus)),
+        "GANGLINE_TASK_CPU_MILLI": str(task.cpu_milli),
+        "GANGLINE_TASK_MEMORY_MIB": str(task.memory_mib),
+        "GANGLINE_TASK_FOLDER": place.folder,
+        "GANGLINE_TASK_NOTICE_FILE": place.notice_file,
+        "GANGLINE_NODE": task.node,
+        "GANGLINE_NODE_RANK": str(nodes.index(task.node)),
+        "GANGLINE_NODES": ",".join(nodes),
+        "GANGLINE_NODE_ADDRESSES": ",".join(order.addresses[node] for node in nodes),
+    }
+
+
+def _array(order: Order) -> dict[str, str]:
+    """Which element of an array this is; nothing for a job of its own."""
+    job, array = order.job, order.job.spec.array
+    if not job.array or array is None:
+        return {}
+    return {
+        "GANGLINE_ARRAY_JOB_ID": str(job.array),
+        "GANGLINE_ARRAY_INDEX": str(job.array_index),
+        "GANGLINE_ARRAY_SIZE": str(array_size(array)),
+        "GANGLINE_ARRAY_FIRST": str(array.ranges[0][0]),
+        "GANGLINE_ARRAY_LAST": str(array.ranges[-1][1]),
+        "GANGLINE_ARRAY_STEP": str(array.ranges[0][2]),
+    }
+
+
+def nodes_of(gang: Sequence[Task]) -> list[NodeId]:
+    """The gang's nodes, each once, in the order of its lowest rank."""
+    return list(dict.fromkeys(member.node for member in gang))
+
+
+def world_size(order: Order) -> int:
+    """Members of the gang as placed; one that is over already still counts."""
+    return max(sum(order.job.sizes.values()), order.task.rank + 1)
+
+
+def role_of(order: Order) -> Role:
+    """The role of the order's task."""
+    return next(role for role in order.job.spec.roles if role.name == order.task.role)
