@@ -149,6 +149,14 @@ class Policy(Struct, frozen=True, omit_defaults=True, gc=False):
     """Over this window; the warning comes after half of it."""
     hang_s: int = 0
     """A job that has reported steps and then none for so long is restarted whole; 0 never."""
+    half_life_s: int = 604_800
+    """Past use of groups and users is worth half as much after this time; 0 never forgets."""
+    service_thresholds: tuple[int, ...] = (3_250, 7_200, 18_000)
+    """GPU-seconds of service at which a job moves down one queue of the least_attained ordering."""
+    promote_after: int = 0
+    """A job that waits so many times as long as it ran is back in the first of these queues; 0 never promotes."""
+    objective: str = "max_min"
+    """What the gavel ordering optimises: a name in gangline_core.ordering.gavel.OBJECTIVES."""
 
 
 class NodeUse:

@@ -22,8 +22,8 @@ _BITS = 160
 class Past(Struct):
     """The sums of one pool."""
 
-    half_life_ms: int = 0
-    """0 never forgets."""
+    half_life_ms: int = 604_800_000
+    """That of the pool's policy; 0 never forgets."""
     origin_ms: int = 0
     sums: dict[str, int] = {}
     """Per group path (ancestors included) and user_key: what ended, less what began, each at its `worth`."""

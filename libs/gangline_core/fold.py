@@ -162,8 +162,12 @@ def _pool_set(state: State, fact: f.PoolSet, step: Step) -> None:
 
 
 def _policy_set(state: State, fact: f.PolicySet, step: Step) -> None:
-    if fact.pool in state.kept.pools:
-        state.kept.pools[fact.pool].policy = fact.policy
+    pool = state.kept.pools.get(fact.pool)
+    if pool is not None:
+        pool.policy = fact.policy
+        half_life_ms = fact.policy.half_life_s * 1000
+        if pool.past.half_life_ms != half_life_ms:
+            pool.past.reset(half_life_ms, state.rates.get(fact.pool, {}), step.at)
     step.settings = True
 
 

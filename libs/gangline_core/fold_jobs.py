@@ -4,6 +4,7 @@ from msgspec.structs import replace
 
 from gangline_core import resizing
 from gangline_core.ageing import waited_ms
+from gangline_core.attained import is_promoted, note_turn
 from gangline_core.cluster import model_of
 from gangline_core.facts import (
     CancelRequested,
@@ -130,7 +131,9 @@ def add_placement(state: State, placement: Placement, step: Step) -> None:
         silent=0,
         next_index=_next_index({}, tasks),
         waited_ms=waited_ms(state, job, step.at),
+        forgiven=job.attained if is_promoted(job, state.pool_of(job).policy, step.at) else job.forgiven,
     )
+    note_turn(state, job, step.seq)
     if resizing.is_active(job):
         # A gang that starts again at another size has its room; any other placement is not that change.
         is_it = job.resize is not None and job.resize.after == job.sizes

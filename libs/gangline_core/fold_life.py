@@ -4,9 +4,11 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from gangline_core import resizing
 from gangline_core.ids import JobId
 from gangline_core.job import LIVE, OUTCOME_RANK, Job, JobState, Move, Outcome, Task, TaskState, move
 from gangline_core.reasons import Reason, ReasonCode
+from gangline_core.resizing import ResizeEvent
 from gangline_core.state import State
 from gangline_core.step import JobMoved, Step
 
@@ -20,14 +22,20 @@ def order_stop(state: State, job_id: JobId, outcome: Outcome, reason: Reason, st
         return
     for task in state.tasks_of(job):
         stop_task(state, task, step)
+    if job.id not in state.kept.claims:
+        # A job with a claim starts again at another size: stopping is part of that.
+        job = resizing.advanced(job, ResizeEvent.OVERTAKEN, step.at)
     move_job(state, replace(job, outcome=outcome, reason=reason), Move.STOP, step)
     finish_if_empty(state, job_id, step)
 
 
 def stop_task(state: State, task: Task, step: Step) -> None:
-    """Tell one member to stop, once."""
+    """Tell one member to stop, once; one that had a notice has no more time to save when all of its gang stops."""
     if not task.stop:
         state.put_task(replace(task, stop=True, stop_ms=step.at))
+        step.tasks.append(task.id)
+    elif task.leaves:
+        state.put_task(replace(task, leaves=False, stop_ms=step.at))
         step.tasks.append(task.id)
 
 
@@ -79,13 +87,18 @@ def finish_if_empty(state: State, job_id: JobId, step: Step) -> None:
 
 
 def settle(state: State, job_id: JobId, step: Step) -> None:
-    """A resizing job runs again when every new member started and every leaving one is gone."""
+    """A resizing job runs again when every new member started, every leaving one is gone, and the gang said so."""
     job = state.kept.jobs[job_id]
     if job.state != JobState.RESIZING:
         return
     tasks = state.tasks_of(job)
-    if all(task.state != TaskState.PLACED and not task.stop for task in tasks):
-        move_job(state, job, Move.SETTLE, step)
+    if any(task.state == TaskState.PLACED or task.stop for task in tasks):
+        if not any(task.leaves for task in tasks):
+            state.put_job(resizing.advanced(job, ResizeEvent.SAFE, step.at))
+    elif resizing.awaits_word(job) and resizing.is_active(job):
+        state.put_job(resizing.advanced(job, ResizeEvent.MET, step.at))
+    else:
+        move_job(state, resizing.advanced(job, ResizeEvent.ARRIVED, step.at), Move.SETTLE, step)
 
 
 def move_job(state: State, job: Job, event: Move, step: Step) -> Job:
@@ -95,6 +108,12 @@ def move_job(state: State, job: Job, event: Move, step: Step) -> Job:
     job = replace(job, state=after)
     state.put_job(job)
     return job
+
+
+def without(job: Job, task: Task, at: int) -> Job:
+    """The job when one of its tasks is gone, which adds to the service it attained."""
+    service = task.service_milli * max(0, at - task.placed_ms)
+    return replace(job, tasks=tuple(t for t in job.tasks if t != task.id), attained=job.attained + service)
 
 
 def staying(tasks: Iterable[Task]) -> list[Task]:

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.reasons import Reason
-from gangline_core.spec import JobSpec
+from gangline_core.spec import CPUS_PER_GPU, JobSpec
 
 
 class JobState(StrEnum):
@@ -239,10 +239,6 @@ class Job(Struct, frozen=True, omit_defaults=True, gc=False):
     array: int = 0
     """The array that the job is an element of; 0 when it is none."""
     array_index: int = 0
-
-
-CPUS_PER_GPU = 64
-"""Where use of GPUs and CPUs must be one number, so many CPUs count as one GPU."""
 
 
 class TaskState(StrEnum):

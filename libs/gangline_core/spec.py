@@ -10,6 +10,8 @@ from msgspec import Struct
 
 GPU_MILLI = 1000
 """One whole GPU."""
+CPUS_PER_GPU = 64
+"""Where use of GPUs and CPUs must be one number, so many CPUs count as one GPU."""
 
 
 class ServiceClass(StrEnum):
@@ -89,6 +91,11 @@ class Resources(Struct, frozen=True, omit_defaults=True, gc=False):
     def wants_gpu(self) -> bool:
         """True when any GPU, whole or shared, is asked for."""
         return self.gpu_milli > 0 or self.gpu_memory_mib > 0
+
+    @property
+    def service_milli(self) -> int:
+        """What a millisecond of one task counts as service: its GPU thousandths, or CPUs where 64 are a GPU."""
+        return self.gpu_milli or max(1, self.cpu_milli // CPUS_PER_GPU)
 
 
 class Role(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -215,7 +222,7 @@ class JobSpec(Struct, frozen=True, omit_defaults=True, gc=False):
     start_limit_s: int = 0
     """A gang that was given room but has not started wholly by then gives it back; 0 leaves it to the pool."""
     array: ArraySpec | None = None
-    """Set when the job is an array: its elements then run, each as a job of its own, and the array itself never does."""
+    """Set when the job is an array: its elements run, each as a job of its own, and the array itself never does."""
     deadline_ms: int = 0
     """The job is of no use after this moment and ends then; 0 means none."""
     singleton: bool = False
