@@ -5,33 +5,48 @@ from collections.abc import AsyncIterator, Sequence
 
 from msgspec import Struct
 
-from dollhouse.connection import Gate, MemoryConnection
+from dollhouse.connection import Gate, MemoryConnection, Rates
 from dollhouse.server import Handler, Listener, MemoryServer, Subscription, matches
 from gangline_kit.bus import Record
+from gangline_kit.bus.jetstream import StreamInfo, StreamState
 from gangline_kit.bus.tail import LogMessage
 from gangline_kit.clock import Clock
-from gangline_kit.errors import PermanentError, TemporaryError
+from gangline_kit.errors import OutcomeUnknownError, PermanentError, TemporaryError
 from gangline_kit.tasks import Tasks
+from gangline_wire.streams import Bucket, Stream
 
 HOP_S = 0.0004
 """One way to the server and back."""
 WRITE_S = 0.0015
 """A durable append."""
 BATCH_MAX = 500
+ANSWER_S = 2.0
+"""How long somebody waits for the answer of a key-value bucket."""
 
 
 class MemoryBus:
     """See gangline_kit.bus.Bus."""
 
-    def __init__(self, server: MemoryServer, clock: Clock, gate: Gate | None = None) -> None:
-        """A connection of one process; `gate` is the process's own."""
+    def __init__(
+        self,
+        server: MemoryServer,
+        clock: Clock,
+        gate: Gate | None = None,
+        *,
+        name: str = "",
+        rates: Rates | None = None,
+    ) -> None:
+        """A connection of one process; `gate` is the process's own, `rates` say what goes wrong by itself."""
         self.server = server
         self.clock = clock
-        self.connection = MemoryConnection(gate)
+        self.name = name
+        self.connection = MemoryConnection(gate, rates=rates, draw=server.draw)
         self.failure = ""
         self.dropped = 0
         self._tasks = Tasks()
         self._own: list[Subscription] = []
+        self._arrives_s: dict[str, float] = {}
+        """When the last plain message of each subject arrives: those of one subject stay in order."""
 
     @property
     def is_connected(self) -> bool:
@@ -53,13 +68,16 @@ class MemoryBus:
         """Ask a service."""
         await self._hop(HOP_S)
         first: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        for handler in self.server.servers_of(subject):
+        handlers = self.server.servers_of(subject)
+        if self.connection.happens(self.connection.rates.doubled):
+            handlers = [*handlers, *handlers]
+        for handler in handlers:
             self._tasks.spawn(_answer(handler, data, headers or {}, first), name=f"answer {subject}")
         try:
             async with asyncio.timeout(timeout_s):
                 answer = await first
         except TimeoutError:
-            raise TemporaryError(f"{subject}: no answer in time") from None
+            raise OutcomeUnknownError(f"{subject}: no answer in time") from None
         await self._hop(HOP_S)
         return answer
 
@@ -70,18 +88,34 @@ class MemoryBus:
             await self._hop(0)
             return await handler(data, headers)
 
-        subscription = Subscription(pattern=subject, handler=handled, connection=self.connection)
+        subscription = Subscription(pattern=subject, handler=handled, queue=queue, connection=self.connection)
         self._enter(subscription)
         return MemoryServing(self, subscription)
 
     async def publish(self, subject: str, data: bytes, headers: dict[str, str] | None = None) -> None:
-        """Tell whoever listens now."""
+        """Tell whoever listens now, or a little later: messages of different subjects overtake each other."""
         if not self.connection.is_reached:
             self.dropped += 1
             return
+        times = 2 if self.connection.happens(self.connection.rates.doubled) else 1
+        jitter_s = self.connection.rates.jitter_s
+        for _ in range(times):
+            if not jitter_s:
+                await self._deliver(subject, data, headers or {})
+                continue
+            now_s = asyncio.get_running_loop().time()
+            at_s = max(self._arrives_s.get(subject, 0.0), now_s + self.connection.draw.random() * jitter_s)
+            self._arrives_s[subject] = at_s
+            self._tasks.spawn(self._deliver_later(subject, data, headers or {}, at_s - now_s), name=f"tell {subject}")
+
+    async def _deliver_later(self, subject: str, data: bytes, headers: dict[str, str], wait_s: float) -> None:
+        await asyncio.sleep(wait_s)
+        await self._deliver(subject, data, headers)
+
+    async def _deliver(self, subject: str, data: bytes, headers: dict[str, str]) -> None:
         for subscription in list(self.server.subscriptions):
             if subscription.hears(subject) and subscription.listener is not None:
-                await subscription.listener(subject, data, headers or {})
+                await subscription.listener(subject, data, headers)
 
     async def subscribe(self, subject: str, handler: Listener) -> Subscription:
         """Hear what is published from now on."""
@@ -104,35 +138,63 @@ class MemoryBus:
     ) -> int:
         """Store a message."""
         await self._hop(WRITE_S / 2)
-        seq = self.server.stream_of(subject).append(subject, data, expected_seq=expected_seq, msg_id=msg_id)
+        self.connection.check_stores()
+        stream = self.server.stream_of(subject)
+        seq = stream.append(
+            subject, data, expected_seq=expected_seq, msg_id=msg_id, headers=headers, writer=self.name
+        )
+        await self.connection.check_answer(timeout_s)
         await self._hop(WRITE_S / 2)
         return seq
 
     async def append_all(self, records: Sequence[Record], timeout_s: float = 5.0) -> None:
         """Store messages with ids."""
         await self._hop(WRITE_S / 2)
+        self.connection.check_stores()
         for record in records:
             stream = self.server.stream_of(record.subject)
-            stream.append(record.subject, record.data, expected_seq=None, msg_id=record.msg_id)
+            stream.append(record.subject, record.data, expected_seq=None, msg_id=record.msg_id, writer=self.name)
+        await self.connection.check_answer(timeout_s)
         await self._hop(WRITE_S / 2)
+
+    async def ensure(
+        self,
+        streams: tuple[Stream, ...] = (),
+        buckets: tuple[Bucket, ...] = (),
+        objects: tuple[str, ...] = (),
+        replicas: int = 1,
+    ) -> None:
+        """Make what is missing."""
+        await self._hop(HOP_S)
+        self.server.ensure(streams, buckets)
 
     async def last_seq(self, stream: str) -> int:
         """Sequence of the stream's last message."""
         await self._hop(HOP_S)
-        return len(self.server.streams[stream].messages)
+        return self.server.stream(stream).last
+
+    async def stream_info(self, stream: str) -> StreamInfo:
+        """A stream's ends and limit."""
+        await self._hop(HOP_S)
+        stored = self.server.stream(stream)
+        first = stored.messages[0].seq if stored.messages else stored.last + 1
+        state = StreamState(
+            messages=len(stored.messages), bytes=stored.bytes, first_seq=first, last_seq=stored.last
+        )
+        return StreamInfo(created="once", state=state, config={"max_bytes": stored.settings.bytes_max})
 
     async def message_at(self, stream: str, seq: int) -> bytes | None:
         """The stored bytes at a sequence."""
         await self._hop(HOP_S)
-        messages = self.server.streams[stream].messages
-        return messages[seq - 1].data if 0 < seq <= len(messages) else None
+        found = self.server.stream(stream).at(seq)
+        return None if found is None else found.data
 
     async def last_message(self, stream: str, subject: str) -> tuple[bytes, int] | None:
         """Bytes and sequence of the subject's last message."""
         await self._hop(HOP_S)
-        stored = self.server.streams[stream]
-        seq = stored.last_seq(subject)
-        return (stored.messages[seq - 1].data, seq) if seq else None
+        stored = self.server.stream(stream)
+        found = stored.at(stored.last_seq(subject))
+        return None if found is None else (found.data, found.seq)
 
     async def read(self, stream: str, start_seq: int) -> AsyncIterator[LogMessage]:
         """Every message from `start_seq` on, for ever."""
@@ -177,9 +239,10 @@ async def _answer(handler: Handler, data: bytes, headers: dict[str, str], first:
     """One of those who serve a subject answers; whoever asked takes the first answer."""
     try:
         answer = await handler(data, headers)
-    except (TemporaryError, PermanentError) as error:
+    except Exception as error:  # noqa: BLE001 - a request that makes its server stumble is answered all the same
         if not first.done():
-            first.set_exception(error)
+            is_known = isinstance(error, TemporaryError | PermanentError)
+            first.set_exception(error if is_known else PermanentError(f"internal error: {error!r}"))
     else:
         if not first.done():
             first.set_result(answer)
@@ -208,22 +271,24 @@ class MemoryTail(Struct):
 
     async def batches(self) -> AsyncIterator[list[LogMessage]]:
         """Messages as they come."""
-        stored = self.bus.server.streams[self.stream]
-        end = len(stored.messages)
+        connection = self.bus.connection
+        stored = self.bus.server.stream(self.stream)
+        end = stored.last
         while True:
-            await self.bus.connection.wait_connected()
-            batch = stored.messages[self.position : self.position + BATCH_MAX]
+            await connection.wait_connected()
+            await connection.flowing.wait()
+            first = stored.position_of(self.position + 1)
+            batch = stored.messages[first : first + (1 if connection.slow_s else BATCH_MAX)]
             if not batch:
                 if not self.follow and self.position >= end:
                     return
                 await stored.grown.wait()
-                await asyncio.sleep(HOP_S + self.bus.connection.delay_s)
+                await asyncio.sleep(HOP_S + connection.delay_s)
                 continue
-            await self.bus.connection.flowing.wait()
-            await self.bus.connection.gate.passed()
+            if connection.slow_s:
+                await asyncio.sleep(connection.slow_s)
+            await connection.gate.passed()
             self.position = batch[-1].seq
-            if self.position < 0:
-                raise PermanentError("a position cannot go back")
             wanted = [m for m in batch if not self.subject or matches(self.subject, m.subject)]
             if wanted:
                 yield wanted
@@ -237,17 +302,21 @@ class MemoryKv(Struct):
 
     async def create(self, key: str, value: bytes) -> int:
         """Give a key its first value."""
-        await self.bus.hop()
-        return self.bus.server.buckets[self.bucket].create(key, value)
+        await self._before()
+        revision = self.bus.server.buckets[self.bucket].create(key, value)
+        await self.bus.connection.check_answer(ANSWER_S)
+        return revision
 
     async def update(self, key: str, value: bytes, revision: int) -> int:
         """Change a key of this revision."""
-        await self.bus.hop()
-        return self.bus.server.buckets[self.bucket].update(key, value, revision)
+        await self._before()
+        found = self.bus.server.buckets[self.bucket].update(key, value, revision)
+        await self.bus.connection.check_answer(ANSWER_S)
+        return found
 
     async def put(self, key: str, value: bytes) -> int:
         """Set a key."""
-        await self.bus.hop()
+        await self._before()
         return self.bus.server.buckets[self.bucket].put(key, value)
 
     async def get(self, key: str) -> tuple[bytes, int] | None:
@@ -258,8 +327,18 @@ class MemoryKv(Struct):
 
     async def delete(self, key: str, revision: int | None = None) -> None:
         """Take a key away."""
-        await self.bus.hop()
+        await self._before()
         self.bus.server.buckets[self.bucket].delete(key, revision)
+
+    async def keys(self) -> list[str]:
+        """All keys that have a value."""
+        await self.bus.hop()
+        return self.bus.server.buckets[self.bucket].keys()
+
+    async def _before(self) -> None:
+        """On the way to a store that may not take anything now."""
+        await self.bus.hop()
+        self.bus.connection.check_stores()
 
 
 class MemoryObjects(Struct):

@@ -1,9 +1,27 @@
-"""What may go wrong between one process and the server: cut, swallowed, late, or the whole process stands still."""
+"""What may go wrong between one process and the server: cut, swallowed, late, slow, refused, or the process stands still."""
 
 import asyncio
 from collections.abc import Callable
+from random import Random
 
-from gangline_kit.errors import TemporaryError
+from msgspec import Struct
+
+from gangline_kit.errors import OutcomeUnknownError, TemporaryError
+
+REFUSED_RETRY_S = 0.2
+
+
+class Rates(Struct, frozen=True, omit_defaults=True):
+    """How often what goes wrong by itself, as shares of one; how much later messages come, at most, in seconds."""
+
+    jitter_s: float = 0.0
+    """Messages of different subjects overtake each other by up to this much."""
+    answers_lost: float = 0.0
+    """Something is stored and its writer never hears of it."""
+    refused: float = 0.0
+    """Something is not stored, and the writer is told so."""
+    doubled: float = 0.0
+    """A plain message comes twice, a request is handled twice."""
 
 
 class Gate:
@@ -11,6 +29,11 @@ class Gate:
 
     def __init__(self) -> None:
         """Open."""
+        self.waits = 0
+        """Waits for the outside that were passed so far."""
+        self.tripped = asyncio.Event()
+        """Set when the wait was reached at which the process should end."""
+        self._last_wait = 0
         self._open = asyncio.Event()
         self._open.set()
 
@@ -27,17 +50,27 @@ class Gate:
         """It goes on where it stood."""
         self._open.set()
 
+    def trip_after(self, waits: int) -> None:
+        """Stand still for ever at so many waits from now, so that somebody may end the process exactly there."""
+        self._last_wait = self.waits + waits
+
     async def passed(self) -> None:
         """Wait while the process is frozen."""
+        self.waits += 1
+        if self.waits == self._last_wait:
+            self.freeze()
+            self.tripped.set()
         await self._open.wait()
 
 
 class MemoryConnection:
     """Whether and how the process reaches the server now."""
 
-    def __init__(self, gate: Gate | None = None) -> None:
+    def __init__(self, gate: Gate | None = None, *, rates: Rates | None = None, draw: Random | None = None) -> None:
         """Connected, at once."""
         self.gate = gate or Gate()
+        self.rates = rates or Rates()
+        self.draw = draw or Random(0)
         self.up = asyncio.Event()
         self.up.set()
         self.flowing = asyncio.Event()
@@ -45,6 +78,10 @@ class MemoryConnection:
         self.flowing.set()
         self.delay_s = 0.0
         """How much later than usual everything arrives."""
+        self.slow_s = 0.0
+        """How long the process takes for each message of a stream that it reads."""
+        self.stores_refuse = False
+        """Nothing that the process wants stored is stored, while all else works."""
         self.generation = 1
 
     @property
@@ -68,6 +105,9 @@ class MemoryConnection:
         """Nobody is called: the memory bus has no half-open connections."""
         return lambda: None
 
+    async def flush(self) -> None:
+        """Everything sent has arrived already."""
+
     def cut(self) -> None:
         """Lose the connection."""
         self.up.clear()
@@ -79,8 +119,14 @@ class MemoryConnection:
     def heal(self) -> None:
         """Get it back."""
         self.generation += 1
+        self.delay_s = self.slow_s = 0.0
+        self.stores_refuse = False
         self.up.set()
         self.flowing.set()
+
+    def happens(self, share: float) -> bool:
+        """Whether something that happens so often happens now."""
+        return share > 0 and self.draw.random() < share
 
     async def way(self, sleep_s: float) -> None:
         """One way between process and server.
@@ -90,8 +136,29 @@ class MemoryConnection:
         """
         if not self.is_connected:
             raise TemporaryError("the bus is away")
-        await asyncio.sleep(sleep_s + self.delay_s)
+        late_s = self.draw.random() * self.rates.jitter_s if self.rates.jitter_s else 0.0
+        await asyncio.sleep(sleep_s + self.delay_s + late_s)
         await self.flowing.wait()
         await self.gate.passed()
         if not self.is_connected:
             raise TemporaryError("the bus went away")
+
+    def check_stores(self) -> None:
+        """The server may not store anything now.
+
+        Raises:
+            TemporaryError: it does not.
+        """
+        if self.stores_refuse or self.happens(self.rates.refused):
+            raise TemporaryError("the stream has no leader", retry_after_s=REFUSED_RETRY_S)
+
+    async def check_answer(self, timeout_s: float) -> None:
+        """What was stored is told, or not.
+
+        Raises:
+            OutcomeUnknownError: not.
+        """
+        if self.happens(self.rates.answers_lost):
+            await asyncio.sleep(timeout_s)
+            await self.gate.passed()
+            raise OutcomeUnknownError("no answer in time")

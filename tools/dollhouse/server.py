@@ -1,11 +1,13 @@
 """The message server of a dollhouse: streams, key-value buckets, objects and plain messages, all in memory.
 
-It keeps JetStream's contract where our services rely on it: one order per stream, expected sequence per subject,
-duplicate window by message id, key revisions that only grow, keys that expire.
+It keeps JetStream's contract where our services rely on it, and `tests/bus/test_contract.py` holds it to the same
+promises as a real server: one order per stream, expected sequence per subject, duplicate window by message id, limits by
+bytes, age and messages per subject, key revisions that only grow, keys that expire, requests that meet one of a group.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from random import Random
 
 from msgspec import Struct
 
@@ -24,6 +26,7 @@ class Subscription(Struct, eq=False):
     pattern: str
     listener: Listener | None = None
     handler: Handler | None = None
+    queue: str = ""
     alive: bool = True
     connection: MemoryConnection | None = None
 
@@ -45,39 +48,92 @@ class StoredStream:
         """An empty stream."""
         self.settings = settings
         self.messages: list[LogMessage] = []
+        """What is kept, oldest first, without gaps unless a subject keeps only its last messages."""
+        self.writers: list[str] = []
+        """Who stored message `seq`, at `seq - 1`; for those who look on."""
+        self.last = 0
         self.bytes = 0
         self.grown = asyncio.Event()
         self._now_s = now_s
-        self._last: dict[str, int] = {}
+        self._stored_s: dict[int, float] = {}
+        self._last_of: dict[str, int] = {}
         self._ids: dict[str, tuple[int, float]] = {}
 
-    def append(self, subject: str, data: bytes, *, expected_seq: int | None, msg_id: str | None) -> int:
+    def append(
+        self,
+        subject: str,
+        data: bytes,
+        *,
+        expected_seq: int | None,
+        msg_id: str | None,
+        headers: dict[str, str] | None = None,
+        writer: str = "",
+    ) -> int:
         """Store one message; errors as `Bus.append`."""
         if msg_id is not None and msg_id in self._ids:
             seq, stored_s = self._ids[msg_id]
             if self._now_s() - stored_s < self.settings.duplicate_window_s:
                 return seq
-        last = self._last.get(subject, 0)
+        last = self._last_of.get(subject, 0)
         if expected_seq is not None and expected_seq != last:
-            mine = self.messages[last - 1].data == data if last > expected_seq else False
-            if mine:
+            known = self.at(last) if last > expected_seq else None
+            if known is not None and known.data == data:
                 return last
             raise LaneConflictError(f"{subject}: last is {last}, expected {expected_seq}")
-        if self.bytes + len(data) > self.settings.bytes_max and not self.settings.discard_old:
-            raise StreamFullError(f"{self.settings.name} is full")
-        seq = len(self.messages) + 1
-        self.messages.append(LogMessage(seq=seq, subject=subject, data=data))
+        self._make_room(len(data))
+        self.last += 1
+        self.messages.append(LogMessage(seq=self.last, subject=subject, data=data, headers=headers))
+        self.writers.append(writer)
         self.bytes += len(data)
-        self._last[subject] = seq
+        self._stored_s[self.last] = self._now_s()
+        self._last_of[subject] = self.last
         if msg_id is not None:
-            self._ids[msg_id] = (seq, self._now_s())
+            self._ids[msg_id] = (self.last, self._now_s())
+        self._forget(subject)
         grown, self.grown = self.grown, asyncio.Event()
         grown.set()
-        return seq
+        return self.last
 
     def last_seq(self, subject: str) -> int:
         """Sequence of the subject's last message, 0 when it has none."""
-        return self._last.get(subject, 0)
+        return self._last_of.get(subject, 0)
+
+    def at(self, seq: int) -> LogMessage | None:
+        """The message with this sequence, if it is kept."""
+        position = self.position_of(seq)
+        found = self.messages[position] if position < len(self.messages) else None
+        return found if found is not None and found.seq == seq else None
+
+    def position_of(self, seq: int) -> int:
+        """Where in `messages` the first one stands that is not before this sequence."""
+        if not self.messages:
+            return 0
+        position = max(0, min(seq - self.messages[0].seq, len(self.messages)))
+        while position > 0 and self.messages[position - 1].seq >= seq:
+            position -= 1
+        return position
+
+    def _make_room(self, size: int) -> None:
+        """Old messages make way where the stream says so; errors as `Bus.append`."""
+        age_s = self.settings.age_s_max
+        while age_s and self.messages and self._now_s() - self._stored_s[self.messages[0].seq] >= age_s:
+            self._drop(0)
+        while self.bytes + size > self.settings.bytes_max:
+            if not self.settings.discard_old or not self.messages:
+                raise StreamFullError(f"{self.settings.name} is full")
+            self._drop(0)
+
+    def _forget(self, subject: str) -> None:
+        most = self.settings.messages_per_subject_max
+        if most > 0:
+            mine = [position for position, message in enumerate(self.messages) if message.subject == subject]
+            for position in reversed(mine[:-most]):
+                self._drop(position)
+
+    def _drop(self, position: int) -> None:
+        gone = self.messages.pop(position)
+        self.bytes -= len(gone.data)
+        self._stored_s.pop(gone.seq, None)
 
 
 class Entry(Struct):
@@ -124,22 +180,48 @@ class StoredBucket:
         return self.put(key, value)
 
     def delete(self, key: str, revision: int | None) -> None:
-        """Take a key away; errors as `Kv.delete`."""
+        """Take a key away, which is a change like any other; errors as `Kv.delete`."""
         entry = self.get(key)
         if revision is not None and (entry is None or entry.revision != revision):
             raise StaleRevisionError(key)
+        self.revision += 1
         self._entries.pop(key, None)
+
+    def keys(self) -> list[str]:
+        """Keys that have a value, sorted."""
+        return sorted(key for key in self._entries if self.get(key) is not None)
 
 
 class MemoryServer:
     """Everything the buses of one dollhouse share."""
 
-    def __init__(self, streams: tuple[Stream, ...], buckets: tuple[Bucket, ...], now_s: Callable[[], float]) -> None:
-        """A server that has these streams and buckets and nothing in them."""
+    def __init__(
+        self,
+        streams: tuple[Stream, ...],
+        buckets: tuple[Bucket, ...],
+        now_s: Callable[[], float],
+        draw: Random | None = None,
+    ) -> None:
+        """A server that has these streams and buckets and nothing in them; `draw` picks who of a group is asked."""
+        self.now_s = now_s
+        self.draw = draw or Random(0)
         self.streams = {stream.name: StoredStream(stream, now_s) for stream in streams}
         self.buckets = {bucket.name: StoredBucket(bucket, now_s) for bucket in buckets}
         self.objects: dict[str, bytes] = {}
         self.subscriptions: list[Subscription] = []
+
+    def ensure(self, streams: tuple[Stream, ...], buckets: tuple[Bucket, ...]) -> None:
+        """Make what is missing and correct the settings of the rest; see `Bus.ensure`."""
+        for stream in streams:
+            self.streams.setdefault(stream.name, StoredStream(stream, self.now_s)).settings = stream
+        for bucket in buckets:
+            self.buckets.setdefault(bucket.name, StoredBucket(bucket, self.now_s)).settings = bucket
+
+    def stream(self, name: str) -> StoredStream:
+        """The stream, or TemporaryError: somebody may still make it."""
+        if name not in self.streams:
+            raise TemporaryError(f"stream {name} does not exist")
+        return self.streams[name]
 
     def stream_of(self, subject: str) -> StoredStream:
         """The stream that takes the subject."""
@@ -149,11 +231,14 @@ class MemoryServer:
         raise TemporaryError(f"no stream takes {subject}")
 
     def servers_of(self, subject: str) -> list[Handler]:
-        """Whoever answers requests on the subject; one that is cut off is not among them, a frozen one is."""
-        found = [each.handler for each in self.subscriptions if each.handler is not None and each.serves(subject)]
-        if not found:
+        """Who is asked: one of each group. One that is cut off is not among them, a frozen one is."""
+        groups: dict[str, list[Handler]] = {}
+        for each in self.subscriptions:
+            if each.handler is not None and each.serves(subject):
+                groups.setdefault(each.queue or each.pattern, []).append(each.handler)
+        if not groups:
             raise TemporaryError(f"nobody answers on {subject}", retry_after_s=0.5)
-        return found
+        return [self.draw.choice(members) for members in groups.values()]
 
 
 def matches(pattern: str, subject: str) -> bool:

@@ -1,15 +1,24 @@
-"""A dollhouse: services as "processes" of one event loop, each with its own connection and fold; any may crash."""
+"""A dollhouse: services as "processes" of one event loop, each with its own connection and fold; any may crash.
+
+A witness folds along, and after every message everything that must be true is looked at (`invariants`, `history`).
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from random import Random
 from typing import Any, cast
 
 from dollhouse.bus import MemoryBus
 from dollhouse.clock import LoopClock
-from dollhouse.connection import Gate
+from dollhouse.connection import Gate, Rates
+from dollhouse.history import History
+from dollhouse.invariants import faults_of, indexes_follow_from_what_is_kept
 from dollhouse.server import MemoryServer
+from gangline_core.fold import Message
+from gangline_core.ids import JobId
 from gangline_core.spec import JobSpec
-from gangline_core.state import State
+from gangline_core.state import State, encode_snapshot
+from gangline_core.step import Step
 from gangline_kit.bus import Bus
 from gangline_kit.config import KitConfig
 from gangline_kit.errors import TemporaryError
@@ -22,11 +31,14 @@ from gangline_kit.tracing import Tracing
 from gangline_wire import subjects
 from gangline_wire.codec import decode, encode
 from gangline_wire.requests import Admitted, Reply, Request, SubmitJobs
-from gangline_wire.streams import BUCKETS, STREAMS
+from gangline_wire.streams import BUCKETS, LOG, STREAMS
 
 Run = Callable[[Site, Any], Awaitable[None]]
 
 ASK_RETRY_S = 0.3
+DEAR_EVERY = 50
+"""What is dear to look at is looked at after every so many messages."""
+FAULTS_KEPT = 20
 
 
 class Process:
@@ -39,7 +51,7 @@ class Process:
         self.config = config
         self.gate = Gate()
         clock = self.clock = LoopClock(self.gate)
-        self.bus = MemoryBus(world.server, clock, self.gate)
+        self.bus = MemoryBus(world.server, clock, self.gate, name=f"{name}-{copy}", rates=world.rates)
         # The memory bus has the words of the real one, which is a class and not a protocol.
         bus = cast("Bus", self.bus)
         self.tasks = Tasks(world.note_failure)
@@ -69,6 +81,14 @@ class Process:
         await self.site.follower.stop()
         await self.bus.close()
 
+    async def stop(self) -> None:
+        """End as by SIGTERM: what is begun is finished, leases are given back."""
+        self.gate.thaw()
+        await self.tasks.close()
+        await self.site.tasks.close()
+        await self.site.follower.stop()
+        await self.bus.close()
+
     async def _live(self) -> None:
         await self.site.follower.start()
         await self.run(self.site, self.config)
@@ -77,12 +97,16 @@ class Process:
 class World:
     """All processes around one server."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, rates: Rates | None = None, seed: int = 0) -> None:
         """Nobody lives here yet. Must be made inside the loop that runs it."""
         self.clock = LoopClock()
-        self.server = MemoryServer(STREAMS, BUCKETS, self.clock.monotonic_s)
+        self.rates = rates or Rates()
+        self.server = MemoryServer(STREAMS, BUCKETS, self.clock.monotonic_s, Random(seed))
         self.processes: dict[str, Process] = {}
         self.failures: list[BaseException] = []
+        self.faults: list[str] = []
+        """Promises that were broken, the first ones."""
+        self.history = History(self._writer_of, self.note_fault)
         self._recipes: dict[str, tuple[Run, Any]] = {}
         self._copies = 0
         self._witness = Follower(cast("Bus", MemoryBus(self.server, self.clock)), self.clock)
@@ -95,6 +119,7 @@ class World:
 
     async def __aenter__(self) -> "World":
         """Open the house."""
+        self._witness.listen(self._look)
         await self._witness.start()
         return self
 
@@ -146,9 +171,39 @@ class World:
         run, config = self._recipes[name]
         self.start(name, run, config)
 
+    async def stop(self, name: str) -> None:
+        """A process ends as by SIGTERM."""
+        await self.processes.pop(name).stop()
+
     def note_failure(self, error: BaseException) -> None:
         """A process ended by itself, which none may."""
         self.failures.append(error)
+
+    def note_fault(self, fault: str) -> None:
+        """A promise was broken."""
+        if len(self.faults) < FAULTS_KEPT:
+            self.faults.append(fault)
+
+    def _writer_of(self, seq: int) -> str:
+        return self.server.streams[LOG.name].writers[seq - 1]
+
+    def _look(self, message: Message, step: Step) -> None:
+        """After every message: is everything true that must be?"""
+        self.history.look(self.state, message, step)
+        for fault in faults_of(self.state):
+            self.note_fault(f"message {message.seq} of {message.lane}: {fault}")
+        if message.seq % DEAR_EVERY == 0:
+            self.look_closely()
+
+    def look_closely(self) -> None:
+        """What is dear to look at: indexes follow from what is kept, and everybody who is here knows the same."""
+        for fault in indexes_follow_from_what_is_kept(self.state):
+            self.note_fault(f"at {self.state.kept.seq}: {fault}")
+        ours = encode_snapshot(self.state)
+        for name, process in self.processes.items():
+            state = process.site.follower.state
+            if state.kept.seq == self.state.kept.seq and encode_snapshot(state) != ours:
+                self.note_fault(f"at {state.kept.seq}: {name} knows another state than the log tells")
 
     async def ask(self, request: Request, within_s: float = 30.0) -> Reply:
         """Ask admission as the gateway does: again, with the same request, while nobody answers."""
@@ -166,17 +221,28 @@ class World:
         key = submit_id or f"submit-{self._copies}"
         reply = await self.ask(SubmitJobs(jobs=specs, submit_id=key, by="tester"))
         assert isinstance(reply, Admitted), f"refused: {reply}"
+        self.note_accepted(reply)
         return reply.jobs
+
+    def note_accepted(self, reply: Admitted) -> None:
+        """Somebody was told that these jobs exist; from now on they do."""
+        self.history.accepted |= dict.fromkeys(JobId(job) for job in reply.jobs)
 
     async def until(self, claim: Callable[[State], bool], within_s: float = 60.0) -> None:
         """Let time pass until the witness sees the claim hold."""
         try:
-            await self._witness.wait_change(lambda: bool(self.failures) or claim(self.state), within_s)
+            await self._witness.wait_change(lambda: self.is_broken or claim(self.state), within_s)
         except TemporaryError as error:
             raise AssertionError(f"not within {within_s} s: {error}") from None
         self.check()
 
+    @property
+    def is_broken(self) -> bool:
+        """True when somebody failed or a promise was broken."""
+        return bool(self.failures or self.faults)
+
     def check(self) -> None:
-        """Nobody failed."""
+        """Nobody failed, no promise was broken."""
         if self.failures:
             raise self.failures[0]
+        assert not self.faults, "; ".join(self.faults)

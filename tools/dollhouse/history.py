@@ -1,0 +1,213 @@
+"""What must be true of the way from state to state: who may write, who may give room back, for whom somebody has to go.
+
+One `History` looks on at every folded message of a run. It remembers no more than its promises need and tells each
+broken one once, as a sentence.
+"""
+
+from collections.abc import Callable, Iterator
+
+from gangline_core import facts as f
+from gangline_core.claims import gives_up_ms
+from gangline_core.fold import Message
+from gangline_core.groups import ancestors, user_key
+from gangline_core.ids import JobId, TaskId
+from gangline_core.job import JobState, Task, TaskState
+from gangline_core.state import State
+from gangline_core.step import Step
+from gangline_wire.lanes import kind_of
+
+DECIDING = ("queue", "placement", "elastic")
+MESSAGES_IN_A_ROW_MAX = 300
+"""Decisions in a row without anything happening outside; more mean that changes do not end."""
+PLAIN = f.JobAdmitted | f.JobRejected | f.LeadershipTaken | f.TokenIssued | f.TokenRevoked
+"""What is written at the door that changes nothing for a plan already made."""
+GOES_ON = (JobState.RUNNING, JobState.RESIZING)
+
+Tell = Callable[[str], None]
+
+
+class History:
+    """Everything seen so far that later messages are measured against."""
+
+    def __init__(self, writer_of: Callable[[int], str], tell: Tell) -> None:
+        """`writer_of` gives the process that stored a message, `tell` hears of broken promises."""
+        self.accepted: dict[JobId, None] = {}
+        """Jobs whose submitter was told that they exist."""
+        self.used_milli_ms = 0
+        """What all ended tasks held, times how long, by our own count."""
+        self.evictions = 0
+        self._writer_of = writer_of
+        self._tell = tell
+        self._writers: dict[tuple[str, int], str] = {}
+        self._epochs: dict[str, int] = {}
+        self._rounds: dict[tuple[str, str, int], None] = {}
+        self._started: dict[tuple[TaskId, int], None] = {}
+        self._tasks: dict[TaskId, Task] = {}
+        self._claims: dict[JobId, tuple[f.Claim, int]] = {}
+        """Claim and the sequence at which it was made."""
+        self._usage: dict[str, dict[str, int]] = {}
+        self._disturbed_seq = 0
+        """Last message that may have spoilt a plan."""
+        self._evicted: dict[tuple[JobId, JobId], None] = {}
+        self._in_a_row = 0
+
+    def look(self, state: State, message: Message, step: Step) -> None:
+        """One message was folded; `state` is what it is now."""
+        for fault in self._faults(state, message, step):
+            self._tell(f"message {message.seq} of {message.lane}: {fault}")
+
+    def _faults(self, state: State, message: Message, step: Step) -> Iterator[str]:
+        yield from (f"parked: {alarm}" for alarm in step.alarms)
+        yield from self._who_writes(message)
+        yield from self._once(message, state)
+        yield from self._gone(state, message)
+        self._note_disturbance(message)
+        yield from self._claims_end_well(state, message)
+        for fact in message.facts:
+            if isinstance(fact, f.RoundDecided):
+                yield from self._has_beneficiaries(state, fact)
+        yield from self._within_limits(state, step)
+        yield from self._ends(message, step)
+        yield from (f"job {job} was accepted and is not there" for job in self._missing(state))
+        self._tasks = dict(state.kept.tasks)
+        self._claims = {job: self._claims.get(job, (claim, message.seq)) for job, claim in state.kept.claims.items()}
+        self._usage = {holder: dict(used) for holder, used in state.usage.items()}
+
+    def _missing(self, state: State) -> Iterator[JobId]:
+        for job in self.accepted:
+            if job not in state.kept.jobs and job < state.kept.next_job:
+                yield job
+
+    # --- who may write ------------------------------------------------------------------------------------
+
+    def _who_writes(self, message: Message) -> Iterator[str]:
+        """One process writes each lane in each epoch, and epochs never go back."""
+        writer = self._writer_of(message.seq)
+        before = self._epochs.get(message.lane, 0)
+        if message.epoch < before:
+            yield f"{writer} writes in epoch {message.epoch} after epoch {before} had begun"
+        if message.epoch > before and not any(isinstance(fact, f.LeadershipTaken) for fact in message.facts):
+            yield f"{writer} begins epoch {message.epoch} without taking the lane"
+        self._epochs[message.lane] = max(before, message.epoch)
+        known = self._writers.setdefault((message.lane, message.epoch), writer)
+        if known != writer:
+            yield f"{writer} writes in epoch {message.epoch}, which is {known}'s"
+
+    def _once(self, message: Message, state: State) -> Iterator[str]:
+        """A round is opened once and decided once, a task starts once."""
+        for fact in message.facts:
+            if isinstance(fact, f.RoundOpened | f.RoundDecided):
+                key = (type(fact).__name__, fact.pool, fact.round)
+                if key in self._rounds:
+                    yield f"round {fact.round} of {fact.pool}: a second {type(fact).__name__}"
+                self._rounds[key] = None
+            elif isinstance(fact, f.TaskStarted) and fact.task in state.kept.tasks:
+                started = (fact.task, state.kept.tasks[fact.task].placed_ms)
+                if started in self._started:
+                    yield f"task {fact.task} starts a second time"
+                self._started[started] = None
+
+    # --- who gives room back ------------------------------------------------------------------------------
+
+    def _gone(self, state: State, message: Message) -> Iterator[str]:
+        """Room comes back when the node's own agent saw it empty, and at no other time."""
+        seen: set[TaskId] = set()
+        for fact in message.facts:
+            if isinstance(fact, f.GpusEmpty):
+                seen |= set(fact.tasks)
+            elif isinstance(fact, f.NodeSeen):
+                seen |= {
+                    name
+                    for name, task in self._tasks.items()
+                    if task.node == fact.node.id and task.state == TaskState.LOST and name not in fact.alive
+                }
+        for name, task in self._tasks.items():
+            if name in state.kept.tasks:
+                continue
+            node = state.kept.nodes.get(task.node)
+            if name not in seen or node is None or message.lane != f"agent.{node.agent}":
+                yield f"the room of {name} on {task.node} came back though nobody saw it empty"
+            yield from self._leaves_a_whole_gang(state, message, task)
+            end = task.stop_ms if task.state == TaskState.LOST else message.at
+            self.used_milli_ms += task.gpu_milli * max(0, end - task.placed_ms)
+
+    @staticmethod
+    def _leaves_a_whole_gang(state: State, message: Message, task: Task) -> Iterator[str]:
+        """A gang goes on without a member only if that one ended well or was told to leave."""
+        job = state.kept.jobs.get(task.job)
+        if job is None or job.attempt != task.attempt or job.state not in (*GOES_ON, JobState.STARTING):
+            return
+        told = [fact for fact in message.facts if isinstance(fact, f.TaskExited) and fact.task == task.id]
+        code = told[0].exit_code if told else task.exit_code
+        if not task.stop and code != 0:
+            yield f"job {job.id} goes on without {task.id}, which ended with {code}"
+
+    # --- for whom somebody has to go ----------------------------------------------------------------------
+
+    def _note_disturbance(self, message: Message) -> None:
+        kind = kind_of(message.lane)
+        if kind == "admission":
+            spoils = any(not isinstance(fact, PLAIN) for fact in message.facts)
+        else:
+            spoils = any(isinstance(fact, f.NodeSeen | f.NodeLost | f.GpuFailed) for fact in message.facts)
+            spoils = spoils or any(isinstance(fact, f.BudgetExhausted) for fact in message.facts)
+        if spoils:
+            self._disturbed_seq = message.seq
+
+    def _has_beneficiaries(self, state: State, decided: f.RoundDecided) -> Iterator[str]:
+        """Nobody has to go but for a job that gets the very room, in the same decision."""
+        claims = {claim.job: set(claim.victims) for claim in decided.claims}
+        for eviction in decided.evictions:
+            self.evictions += 1
+            held = {name for name, task in self._tasks.items() if task.job == eviction.job}
+            if not held & claims.get(eviction.beneficiary, set()):
+                yield f"job {eviction.job} is evicted for job {eviction.beneficiary}, which does not get its room"
+            if (eviction.beneficiary, eviction.job) in self._evicted:
+                yield f"jobs {eviction.job} and {eviction.beneficiary} evict each other"
+            self._evicted[eviction.job, eviction.beneficiary] = None
+        for less in decided.shrinks:
+            if not set(less.tasks) & claims.get(less.beneficiary, set()):
+                yield f"job {less.job} shrinks for job {less.beneficiary}, which does not get its room"
+
+    def _claims_end_well(self, state: State, message: Message) -> Iterator[str]:
+        """Room that was cleared for a job becomes its room, unless something came in between."""
+        for job_id, (claim, made_seq) in self._claims.items():
+            job = state.kept.jobs.get(job_id)
+            if job_id in state.kept.claims or (job is not None and job.state != JobState.WAITING):
+                continue
+            has_given_up = any(name in self._tasks for name in claim.victims) and message.at >= gives_up_ms(state, claim)
+            if self._disturbed_seq < made_seq and not has_given_up:
+                yield f"job {job_id} lost the room that others had to leave for it"
+
+    # --- how much -----------------------------------------------------------------------------------------
+
+    def _within_limits(self, state: State, step: Step) -> Iterator[str]:
+        """Nothing is booked beyond a limit; what was booked before a limit was lowered may stay."""
+        if not step.decided:
+            return
+        for holder in {path for job in step.moves for path in self._holders(state, job.job)}:
+            limit = _limit_of(state, holder)
+            used, before = state.usage.get(holder, {}), self._usage.get(holder, {})
+            for dimension, most in limit.items():
+                if used.get(dimension, 0) > max(most, before.get(dimension, 0)):
+                    yield f"{holder or 'the root'} uses {used[dimension]} {dimension} of {most}"
+
+    @staticmethod
+    def _holders(state: State, job_id: JobId) -> tuple[str, ...]:
+        job = state.kept.jobs.get(job_id)
+        return () if job is None else (*ancestors(job.spec.group), user_key(job.spec.group, job.spec.user))
+
+    def _ends(self, message: Message, step: Step) -> Iterator[str]:
+        """Without anything happening outside, changes end."""
+        if kind_of(message.lane) not in DECIDING:
+            self._in_a_row = 0
+            return
+        self._in_a_row += 1
+        if self._in_a_row == MESSAGES_IN_A_ROW_MAX:
+            yield f"{MESSAGES_IN_A_ROW_MAX} decisions in a row, and nothing happened outside"
+
+
+def _limit_of(state: State, holder: str) -> dict[str, int]:
+    group, user = state.kept.groups.get(holder), state.kept.users.get(holder)
+    found = group.limit if group is not None else user.limit if user is not None else {}
+    return {dimension: most for dimension, most in found.items() if dimension != "jobs"}

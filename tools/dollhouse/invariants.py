@@ -1,0 +1,176 @@
+"""What must be true of every state, whatever happened before: one function per promise, in one table.
+
+Each gives the sentences that say what is wrong; none means the promise holds. They read a state and nothing else, so
+any test may hold any state to them. What needs the way there as well is in `history`.
+"""
+
+from collections.abc import Callable, Iterator
+
+from gangline_core.cluster import NodeUse
+from gangline_core.job import ENDS, LIVE, Job, JobState, TaskState
+from gangline_core.quota import recompute
+from gangline_core.reasons import ReasonCode, sentence
+from gangline_core.spec import GPU_MILLI
+from gangline_core.state import State, decode_snapshot, encode_snapshot
+
+Invariant = Callable[[State], Iterator[str]]
+
+
+def capacity_is_never_exceeded(state: State) -> Iterator[str]:
+    """0 <= taken <= there is, of every GPU, memory, CPU and device, in whole numbers."""
+    for node_id, node in state.kept.nodes.items():
+        use = state.use[node_id]
+        for gpu in node.gpus:
+            if not 0 <= use.gpu_milli[gpu.index] <= GPU_MILLI:
+                yield f"GPU {gpu.index} of {node_id} carries {use.gpu_milli[gpu.index]} thousandths"
+            if not 0 <= use.gpu_memory_mib[gpu.index] <= gpu.memory_mib:
+                yield f"GPU {gpu.index} of {node_id} gave away {use.gpu_memory_mib[gpu.index]} MiB of {gpu.memory_mib}"
+        if not 0 <= use.cpu_milli <= node.cpu_milli:
+            yield f"{node_id} gave away {use.cpu_milli} of {node.cpu_milli} CPU thousandths"
+        if not 0 <= use.memory_mib <= node.memory_mib:
+            yield f"{node_id} gave away {use.memory_mib} MiB of {node.memory_mib}"
+        for device, taken in use.devices.items():
+            if not 0 <= taken <= node.devices.get(device, 0):
+                yield f"{node_id} gave away {taken} {device} of {node.devices.get(device, 0)}"
+
+
+def use_is_the_sum_of_tasks(state: State) -> Iterator[str]:
+    """What a node is said to carry is what its tasks hold, counted anew."""
+    counted: dict[str, NodeUse] = {}
+    for task in state.kept.tasks.values():
+        counted.setdefault(task.node, NodeUse(0)).add(task, 1)
+    for node_id, use in state.use.items():
+        found = counted.get(node_id) or NodeUse(0)
+        if _figures(found) != _figures(use):
+            yield f"{node_id} is said to carry {_figures(use)}, its tasks hold {_figures(found)}"
+
+
+def _figures(use: NodeUse) -> tuple[object, ...]:
+    gpus = {index: (milli, use.gpu_memory_mib[index]) for index, milli in enumerate(use.gpu_milli) if milli}
+    return use.cpu_milli, use.memory_mib, gpus, {name: n for name, n in use.devices.items() if n}, sorted(use.tasks)
+
+
+def usage_is_what_lives(state: State) -> Iterator[str]:
+    """What a group is said to use is what its tasks hold, counted anew; never negative."""
+    kept = {holder: use for holder, use in state.usage.items() if use}
+    counted = recompute(state)
+    for holder in sorted({*kept, *counted}):
+        if kept.get(holder) != counted.get(holder):
+            yield f"{holder or 'the root'} is said to use {kept.get(holder)}, its tasks hold {counted.get(holder)}"
+        if any(amount < 0 for amount in kept.get(holder, {}).values()):
+            yield f"{holder} uses less than nothing: {kept[holder]}"
+
+
+def gangs_are_whole(state: State) -> Iterator[str]:
+    """A job holds nothing, or at least its minimum of every role, except while it stops."""
+    for job in state.kept.jobs.values():
+        if job.state not in LIVE:
+            if job.tasks:
+                yield f"job {job.id} is {job.state} and holds {', '.join(job.tasks)}"
+            continue
+        tasks = [state.kept.tasks[name] for name in job.tasks if name in state.kept.tasks]
+        if len(tasks) < len(job.tasks):
+            yield f"job {job.id} counts on tasks that are not there"
+        if job.state != JobState.STOPPING:
+            yield from _missing_members(job)
+
+
+def _missing_members(job: Job) -> Iterator[str]:
+    """Members that ended well still count; who ended otherwise is `history`'s to look after."""
+    for role in job.spec.roles:
+        there = job.sizes.get(role.name, 0)
+        if there < role.min_count:
+            yield f"job {job.id} is {job.state} with {there} of at least {role.min_count} {role.name}"
+
+
+def tasks_belong_to_live_jobs(state: State) -> Iterator[str]:
+    """Whoever holds room belongs to a job that lives, or was lost with its node."""
+    for task in state.kept.tasks.values():
+        job = state.kept.jobs.get(task.job)
+        if task.state != TaskState.LOST and (job is None or task.id not in job.tasks):
+            yield f"task {task.id} holds room on {task.node} for nobody"
+
+
+def victims_wait_for_somebody(state: State) -> Iterator[str]:
+    """Who waits for victims has its room kept, and whose room is kept waits."""
+    for job in state.kept.jobs.values():
+        waits = job.state == JobState.WAITING and job.reason is not None
+        if waits and job.reason is not None and job.reason.code == ReasonCode.WAITING_FOR_VICTIMS:
+            if job.id not in state.kept.claims:
+                yield f"job {job.id} is told to wait for victims, but nothing is kept for it"
+    for claim in state.kept.claims:
+        known = state.kept.jobs.get(claim)
+        if known is None or known.state != JobState.WAITING:
+            yield f"room is kept for job {claim}, which is {known.state if known else 'gone'}"
+
+
+def reasons_are_readable(state: State) -> Iterator[str]:
+    """Whoever does not run has a reason that can be read aloud, all numbers filled in; who ended has one, too."""
+    for job in state.kept.jobs.values():
+        if job.reason is None:
+            if job.state in (*ENDS, JobState.HELD, JobState.SUSPENDED):
+                yield f"job {job.id} is {job.state} for no reason"
+        elif "?" in sentence(job.reason):
+            yield f"job {job.id}: {sentence(job.reason)}"
+
+
+def charges_are_booked_once(state: State) -> Iterator[str]:
+    """Nothing that still lives is charged already, and what was charged is not negative."""
+    for task in state.kept.uncharged:
+        if task in state.kept.tasks:
+            yield f"task {task} is to be charged and still holds room"
+    for holder, amount in state.kept.charged.items():
+        if amount < 0:
+            yield f"{holder} was charged {amount}"
+
+
+INVARIANTS: dict[str, Invariant] = {
+    "capacity is never exceeded": capacity_is_never_exceeded,
+    "use is the sum of tasks": use_is_the_sum_of_tasks,
+    "usage is what lives": usage_is_what_lives,
+    "gangs are whole": gangs_are_whole,
+    "tasks belong to live jobs": tasks_belong_to_live_jobs,
+    "victims wait for somebody": victims_wait_for_somebody,
+    "reasons are readable": reasons_are_readable,
+    "charges are booked once": charges_are_booked_once,
+}
+"""Promise -> who looks after it. They are looked at after every message of every simulated run."""
+
+
+def faults_of(state: State) -> Iterator[str]:
+    """Everything wrong with a state, each with the promise it breaks."""
+    for promise, invariant in INVARIANTS.items():
+        for fault in invariant(state):
+            yield f"{promise}: {fault}"
+
+
+INDEXES = (
+    "node_tasks",
+    "usage",
+    "unfinished",
+    "waiting",
+    "live",
+    "live_sorts",
+    "running",
+    "names",
+    "stopping_tasks",
+)
+
+
+def indexes_follow_from_what_is_kept(state: State) -> Iterator[str]:
+    """Whatever is derived is what a restart would derive. As dear as a snapshot, so looked at now and then."""
+    again = decode_snapshot(encode_snapshot(state))
+    for name in INDEXES:
+        ours, theirs = _plain(getattr(state, name)), _plain(getattr(again, name))
+        if ours != theirs:
+            yield f"index {name} is {ours}, after a restart it is {theirs}"
+    if set(state.shapes) != set(again.shapes):
+        yield "the shapes of waiting jobs differ after a restart"
+
+
+def _plain(index: object) -> object:
+    """An index without what is empty in it."""
+    if isinstance(index, dict):
+        found = {key: _plain(value) for key, value in index.items()}
+        return {key: value for key, value in found.items() if value != {}}
+    return index

@@ -1,0 +1,224 @@
+"""The machines themselves: what runs there runs on whatever becomes of the agent, and uses real GPUs meanwhile.
+
+This is the truth that the log can only report. A `Ledger` watches all machines at once: no GPU may ever carry more than
+it has, and no job may live twice, whatever the log, the agents and the rest of the house believe.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from dollhouse.connection import Gate
+from gangline_agent.judge import BUS_LOST_GRACE_S_MAX
+from gangline_agent.runner import Local, Order, Phase
+from gangline_agent.simulated import STOPPED_CODE, Script, script
+from gangline_core.facts import ExitCause
+from gangline_core.ids import JobId, TaskId
+from gangline_core.job import Task
+
+STUCK_TIME = "stuck_time_s"
+"""Attribute of a job whose processes withstand even the kill for so long, as in a hanging driver."""
+START_TIME = "start_time_s"
+"""Attribute of a job whose processes take so long to start."""
+WATCH_S = 1.0
+GPU_MILLI = 1000
+
+
+class Ledger:
+    """Everything that lives on any machine now; `fault` is told what cannot be."""
+
+    def __init__(self, fault: Callable[[str], None]) -> None:
+        """Nothing lives."""
+        self.tasks: dict[TaskId, Task] = {}
+        self.undead: dict[TaskId, None] = {}
+        """Killed, and still there: their GPU is theirs, but their job may live elsewhere."""
+        self._fault = fault
+
+    def enter(self, task: Task) -> None:
+        """A task's processes begin to use its GPUs."""
+        for other in self.tasks.values():
+            if other.job == task.job and other.attempt != task.attempt and other.id not in self.undead:
+                self._fault(f"job {task.job} lives twice: {other.id} on {other.node} and {task.id} on {task.node}")
+        if task.id in self.tasks:
+            self._fault(f"task {task.id} is started twice")
+        self.tasks[task.id] = task
+        used: dict[int, int] = {}
+        for each in self.tasks.values():
+            if each.node == task.node:
+                for share in each.gpus:
+                    used[share.index] = used.get(share.index, 0) + share.milli
+        for index, milli in used.items():
+            if milli > GPU_MILLI:
+                names = sorted(each.id for each in self.tasks.values() if each.node == task.node)
+                self._fault(f"GPU {index} of {task.node} carries {milli} thousandths: {', '.join(names)}")
+
+    def killed(self, task: TaskId) -> None:
+        """It got its kill and does not go."""
+        self.undead[task] = None
+
+    def leave(self, task: TaskId) -> None:
+        """Nothing is left of it."""
+        self.tasks.pop(task, None)
+        self.undead.pop(task, None)
+
+
+class Program(Struct):
+    """One task's processes."""
+
+    order: Order
+    course: Script
+    stuck_s: float
+    timer: asyncio.TimerHandle
+    stop: ExitCause | None = None
+    kill_at_s: float = 0.0
+
+
+class Machines:
+    """All machines of one agent: programs, and the supervisors that end them when no agent has come for too long."""
+
+    def __init__(self, ledger: Ledger, *, orphan_s: float) -> None:
+        """Empty machines under power."""
+        self.known: dict[TaskId, Local] = {}
+        self.news: dict[TaskId, None] = {}
+        self.told = asyncio.Event()
+        self.ledger = ledger
+        self.orphan_s = orphan_s
+        self._programs: dict[TaskId, Program] = {}
+        self._renewed_s = self._now_s()
+
+    @staticmethod
+    def _now_s() -> float:
+        return asyncio.get_running_loop().time()
+
+    async def watch(self) -> None:
+        """Supervisors look for their agent, for ever."""
+        while True:
+            await asyncio.sleep(WATCH_S)
+            if self._now_s() - self._renewed_s > self.orphan_s:
+                for task in list(self._programs):
+                    self.stop(task, ExitCause.BUS_LOST)
+
+    def renew(self) -> None:
+        """The agent is there and has the bus."""
+        self._renewed_s = self._now_s()
+
+    def start(self, order: Order) -> None:
+        """Begin to start a task."""
+        task, attributes = order.task, order.job.spec.attributes
+        late_s = _seconds(attributes.get(START_TIME))
+        timer = asyncio.get_running_loop().call_later(late_s, self._begin, task.id)
+        self._programs[task.id] = Program(
+            order=order, course=script(order.job, speed=1.0), stuck_s=_seconds(attributes.get(STUCK_TIME)), timer=timer
+        )
+        self._say(Local(task=task.id, placed_ms=task.placed_ms, phase=Phase.STARTING, silent=True))
+        self.ledger.enter(task)
+
+    def _begin(self, task: TaskId) -> None:
+        program = self._programs[task]
+        course = program.course
+        program.timer = asyncio.get_running_loop().call_later(
+            course.lasts_s, self._main_ended, task, course.cause, course.exit_code
+        )
+        self._say(replace(self.known[task], phase=Phase.RUNNING, started=True, pid=1))
+
+    def stop(self, task: TaskId, cause: ExitCause) -> None:
+        """Ask it to stop; it takes its time, and is killed after its grace."""
+        program = self._programs.get(task)
+        if program is None or self.known[task].phase not in (Phase.STARTING, Phase.RUNNING):
+            return
+        now_s = self._now_s()
+        wanted_s = program.course.stops_s if program.course.stops_s >= 0 else program.order.job.spec.grace_s
+        if cause == ExitCause.BUS_LOST:
+            wanted_s = min(wanted_s, BUS_LOST_GRACE_S_MAX)
+        if program.stop is not None and program.kill_at_s <= now_s + wanted_s:
+            return
+        program.stop, program.kill_at_s = program.stop or cause, now_s + wanted_s
+        program.timer.cancel()
+        program.timer = asyncio.get_running_loop().call_later(
+            wanted_s, self._main_ended, task, program.stop, STOPPED_CODE
+        )
+
+    def _main_ended(self, task: TaskId, cause: ExitCause, code: int) -> None:
+        program = self._programs[task]
+        self._say(replace(self.known[task], phase=Phase.EXITED, cause=cause, exit_code=code))
+        self.ledger.killed(task)
+        program.timer = asyncio.get_running_loop().call_later(program.stuck_s, self._gone, task)
+
+    def _gone(self, task: TaskId) -> None:
+        del self._programs[task]
+        self.ledger.leave(task)
+        self._say(replace(self.known[task], phase=Phase.EMPTY))
+
+    def forget(self, task: TaskId) -> None:
+        """The log knows its end."""
+        if task not in self._programs:
+            self.known.pop(task, None)
+
+    def power_off(self) -> None:
+        """Everything on the machines is gone at once, without a word."""
+        for task, program in self._programs.items():
+            program.timer.cancel()
+            self.ledger.leave(task)
+        self._programs.clear()
+        self.known.clear()
+
+    def _say(self, local: Local) -> None:
+        self.known[local.task] = local
+        self.news[local.task] = None
+        self.told.set()
+
+
+class Hands:
+    """One agent process's way to its machines; see gangline_agent.runner.Runner."""
+
+    def __init__(self, machines: Machines, gate: Gate, changed: Callable[[TaskId], None]) -> None:
+        """Hands of a process with this gate: a frozen one notices nothing."""
+        self.machines = machines
+        self.gate = gate
+        self.changed = changed
+
+    @property
+    def known(self) -> Mapping[TaskId, Local]:
+        """See Runner."""
+        return self.machines.known
+
+    async def recover(self, orders: Iterable[Order]) -> None:
+        """The machines know what they have; see Runner."""
+
+    def start(self, order: Order) -> None:
+        """See Runner."""
+        self.machines.start(order)
+
+    def stop(self, task: TaskId, cause: ExitCause) -> None:
+        """See Runner."""
+        self.machines.stop(task, cause)
+
+    def forget(self, task: TaskId) -> None:
+        """See Runner."""
+        self.machines.forget(task)
+
+    def renew(self) -> None:
+        """The agent has the bus."""
+        if self.gate.is_open:
+            self.machines.renew()
+
+    async def run(self) -> None:
+        """See Runner."""
+        while True:
+            await self.machines.told.wait()
+            await self.gate.passed()
+            self.machines.told.clear()
+            news, self.machines.news = self.machines.news, {}
+            for task in news:
+                self.changed(task)
+
+
+def jobs_of(ledger: Ledger) -> set[JobId]:
+    """Jobs of which something lives on some machine."""
+    return {task.job for task in ledger.tasks.values()}
+
+
+def _seconds(value: object) -> float:
+    return max(0.0, float(value)) if isinstance(value, int | float) else 0.0
