@@ -70,6 +70,8 @@ class Node(Struct, frozen=True, omit_defaults=True, gc=False):
     """Why telemetry keeps new work away for a while, such as starts that fail at once; empty when it does not."""
     nics: tuple[Nic, ...] = ()
     """Network cards by which a GPU's switch is known to have one."""
+    is_watched: bool = False
+    """True when its carrier says itself when it is lost (Kubernetes), so that silence of samples proves nothing."""
 
     @property
     def takes_work(self) -> bool:

@@ -8,28 +8,62 @@ from gangline_core.cluster import Node, Policy, Pool
 from gangline_core.fact_base import FactBase
 from gangline_core.facts_door import (
     JobEdited as JobEdited,
+)
+from gangline_core.facts_door import (
     JobTopped as JobTopped,
+)
+from gangline_core.facts_door import (
     PricesSet as PricesSet,
+)
+from gangline_core.facts_door import (
     WindowRemoved as WindowRemoved,
+)
+from gangline_core.facts_door import (
     WindowSet as WindowSet,
 )
 from gangline_core.facts_health import (
     GangHung as GangHung,
+)
+from gangline_core.facts_health import (
     GpuFailed as GpuFailed,
+)
+from gangline_core.facts_health import (
     GpuHealthy as GpuHealthy,
+)
+from gangline_core.facts_health import (
     GpuSuspected as GpuSuspected,
+)
+from gangline_core.facts_health import (
     JobReclaimed as JobReclaimed,
+)
+from gangline_core.facts_health import (
     JobUsed as JobUsed,
+)
+from gangline_core.facts_health import (
     NodeLost as NodeLost,
+)
+from gangline_core.facts_health import (
     NodeQuarantined as NodeQuarantined,
+)
+from gangline_core.facts_health import (
     UtilisationSummary as UtilisationSummary,
 )
 from gangline_core.facts_size import (
     MemberSafe as MemberSafe,
+)
+from gangline_core.facts_size import (
     ProgressReported as ProgressReported,
+)
+from gangline_core.facts_size import (
     ResizeAsked as ResizeAsked,
+)
+from gangline_core.facts_size import (
     ResizeConfirmed as ResizeConfirmed,
+)
+from gangline_core.facts_size import (
     ResizeFailed as ResizeFailed,
+)
+from gangline_core.facts_size import (
     ResizeProposed as ResizeProposed,
 )
 from gangline_core.groups import Group, Token, User
@@ -291,6 +325,8 @@ class ExitCause(StrEnum):
     BUS_LOST = "bus_lost"
     """The agent was cut off for longer than its lease and stopped it itself."""
     GPU_FAILED = "gpu_failed"
+    PLACE_REFUSED = "place_refused"
+    """The node or its cluster did not take it; nothing of it ever ran."""
 
 
 class NodeSeen(FactBase, frozen=True, tag=True):

@@ -135,6 +135,9 @@ def _one_failed(state: State, job: Job, task: Task, fact: TaskExited, step: Step
             order_stop(state, job.id, Outcome.TIMED_OUT, reason, step)
         case ExitCause.PROCESS_LOST | ExitCause.BUS_LOST:
             requeue(state, job.id, Reason(ReasonCode.PROCESS_LOST, {"task": task.id}), step)
+        case ExitCause.PLACE_REFUSED:
+            numbers: dict[str, int | str] = {"task": task.id, "node": task.node, "error": fact.error}
+            requeue(state, job.id, Reason(ReasonCode.PLACE_REFUSED, numbers), step)
         case ExitCause.GPU_FAILED:
             gpu = task.gpus[0].index if task.gpus else -1
             requeue(state, job.id, Reason(ReasonCode.GPU_FAILED, {"gpu": gpu, "node": task.node}), step)

@@ -66,6 +66,7 @@ class ReasonCode(StrEnum):
     GPU_FAILED = "GpuFailed"
     START_FAILED = "StartFailed"
     PROCESS_LOST = "ProcessLost"
+    PLACE_REFUSED = "PlaceRefused"
     COMPLETED = "Completed"
     SHRUNK = "Shrunk"
     RETRYING = "Retrying"
@@ -155,6 +156,7 @@ SENTENCES: dict[ReasonCode, str] = {
     ReasonCode.GPU_FAILED: "GPU {gpu} of node {node} failed.",
     ReasonCode.START_FAILED: "Task {task} could not be started: {error}.",
     ReasonCode.PROCESS_LOST: "The process of task {task} was not found again.",
+    ReasonCode.PLACE_REFUSED: "Node {node} did not take task {task}: {error}.",
     ReasonCode.COMPLETED: "All tasks ended with code 0.",
     ReasonCode.SHRUNK: "Shrunk to let job {job} start.",
     ReasonCode.RESIZING: "Starts again with {size} instead of {before} tasks; its room is kept.",

@@ -45,12 +45,27 @@ PENS: dict[type[f.Fact], str] = {
 }
 """Kind of lane that may carry each fact. LeadershipTaken may stand in every lane."""
 
+CARRIERS = frozenset(
+    {
+        f.NodeSeen,
+        f.NodeLost,
+        f.TaskStarted,
+        f.TaskExited,
+        f.GpusEmpty,
+        f.MemberSafe,
+        f.ResizeConfirmed,
+        f.ProgressReported,
+    }
+)
+"""Facts that a Kubernetes cluster's lane carries about its own nodes, in the stead of agents and telemetry."""
+
 LANES: dict[str, tuple[str, str]] = {
     "admission": ("gangline_admission", "admission"),
     "queue": ("gangline_queue", "queue.<pool>"),
     "placement": ("gangline_placement", "placement.<pool>"),
     "elastic": ("gangline_elastic", "elastic.<pool>"),
     "agent": ("gangline_agent", "agent.<agent>"),
+    "kubernetes": ("gangline_kubernetes", "kubernetes.<cluster>"),
     "telemetry": ("gangline_telemetry", "telemetry"),
     "accounting": ("gangline_accounting", "accounting"),
 }
@@ -65,4 +80,6 @@ def kind_of(lane: str) -> str:
 def stray_facts(lane: str, facts: tuple[f.Fact, ...]) -> list[str]:
     """Names of facts that this lane must not carry."""
     kind = kind_of(lane)
+    if kind == "kubernetes":
+        return [type(fact).__name__ for fact in facts if type(fact) not in CARRIERS and type(fact) in PENS]
     return [type(fact).__name__ for fact in facts if PENS.get(type(fact), kind) != kind]

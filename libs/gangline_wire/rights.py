@@ -84,6 +84,15 @@ OWN: dict[str, Rights] = {
         ),
         subscribe=(),
     ),
+    "kubernetes": Rights(
+        publish=(
+            lane_of("kubernetes"),
+            *LEADING,
+            subjects.API_ADMISSION,
+            *reading(f"KV_{SECRETS.name}"),
+        ),
+        subscribe=(),
+    ),
 }
 """What each service needs beside following the log."""
 
