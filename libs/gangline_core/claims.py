@@ -12,7 +12,7 @@ from gangline_core.job import Task
 from gangline_core.placement.gang import Seats
 from gangline_core.quota import JOBS
 from gangline_core.reasons import Reason, ReasonCode
-from gangline_core.state import State
+from gangline_core.state import State, task_amounts
 from gangline_core.table import Table
 
 MARGIN_MS = 30_000
@@ -32,7 +32,7 @@ def honour_claims(table: Table) -> None:
         if claim_fault(table.state, claim) is not None or (alive and table.now >= gives_up_ms(table.state, claim)):
             table.claims_dropped.append(claim.job)
         elif alive:
-            table.hold(claim, alive, _amounts(table, claim))
+            table.hold(claim, alive, _owed_amounts(table, claim, alive))
         else:
             ready.append(claim)
     for claim in ready:
@@ -46,7 +46,7 @@ def alive_victims(state: State, claim: Claim) -> tuple[TaskId, ...]:
 
 def gives_up_ms(state: State, claim: Claim) -> int:
     """When the claim stops waiting for victims that do not die."""
-    graces = [state.kept.jobs[state.kept.tasks[task].job].spec.grace_s for task in alive_victims(state, claim)]
+    graces = [_grace_s(state, state.kept.tasks[task]) for task in alive_victims(state, claim)]
     return claim.made_ms + max(graces, default=0) * 1000 + MARGIN_MS
 
 
@@ -57,9 +57,15 @@ def is_overdue(state: State, task: Task, now: int) -> bool:
 
 def overdue_ms(state: State, task: Task) -> int:
     """When a task that was told to stop should have been gone for long."""
+    return task.stop_ms + _grace_s(state, task) * 1000 + MARGIN_MS
+
+
+def _grace_s(state: State, task: Task) -> int:
+    """How long a member may take to stop, with the notice that a leaving one gets first."""
     job = state.kept.jobs.get(task.job)
-    grace_s = job.spec.grace_s if job is not None else 0
-    return task.stop_ms + grace_s * 1000 + MARGIN_MS
+    if job is None:
+        return 0
+    return job.spec.grace_s + (job.spec.elastic.notice_s if task.leaves else 0)
 
 
 def waiting_reason(alive: tuple[TaskId, ...]) -> Reason:
@@ -75,6 +81,18 @@ def _start(table: Table, claim: Claim) -> None:
         return
     seats = Seats(tasks=claim.placement.tasks, level=claim.placement.level)
     table.place(job, seats, amounts, guarded=False, backfilled=False)
+
+
+def _owed_amounts(table: Table, claim: Claim, alive: tuple[TaskId, ...]) -> dict[str, int]:
+    """What the claim will count beyond what the job has now: one that starts again at another size has some."""
+    amounts = _amounts(table, claim)
+    own = [table.state.kept.tasks[name] for name in alive if table.state.kept.tasks[name].job == claim.job]
+    if own:
+        del amounts[JOBS]
+        for task in own:
+            for dimension, amount in task_amounts(task).items():
+                amounts[dimension] = max(0, amounts.get(dimension, 0) - amount)
+    return amounts
 
 
 def _amounts(table: Table, claim: Claim) -> dict[str, int]:

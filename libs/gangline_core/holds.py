@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from gangline_core.cluster import Node, model_of
 from gangline_core.facts import Claim, Growth, Placement, TaskPlacement
 from gangline_core.ids import NodeId, TaskId
-from gangline_core.job import Job, JobState, Task
+from gangline_core.job import Job, JobState, Outcome, Task
 from gangline_core.quota import JOBS, Ledger
 from gangline_core.reasons import sentence
 from gangline_core.spec import GPU_MILLI
-from gangline_core.state import State, count
+from gangline_core.state import State, count, task_amounts
 
 
 def placement_fault(state: State, placement: Placement | Growth) -> str | None:
@@ -28,7 +28,14 @@ def claim_fault(state: State, claim: Claim) -> str | None:
     job = state.job(claim.job)
     if job is None:
         return "job is gone"
-    return _start_fault(job, claim.placement) or room_fault(state, claim.placement.tasks, without=claim.victims)
+    fault = None if starts_again(job, claim) else _start_fault(job, claim.placement)
+    return fault or room_fault(state, claim.placement.tasks, without=claim.victims)
+
+
+def starts_again(job: Job, claim: Claim) -> bool:
+    """True while the claim's job itself stops, to start again at another size."""
+    again = job.state == JobState.STOPPING and job.outcome == Outcome.REQUEUED and set(job.tasks) <= set(claim.victims)
+    return again and claim.placement.attempt == job.attempt + 1
 
 
 def _start_fault(job: Job, placement: Placement) -> str | None:
@@ -45,12 +52,18 @@ def _growth_fault(job: Job, growth: Growth) -> str | None:
     return None
 
 
-def limit_fault(state: State, job: Job, placement: Placement | Growth) -> str | None:
-    """The limit that booking this would break, because it was lowered or used up since the decision."""
+def limit_fault(state: State, job: Job, placement: Placement | Growth, without: tuple[TaskId, ...] = ()) -> str | None:
+    """The limit that booking this would break, because it was lowered or used up since the decision.
+
+    `without` are own members of the job that will be gone first.
+    """
     amounts = placed_amounts(state, placement.tasks)
-    if isinstance(placement, Placement):
+    ledger = Ledger(state)
+    for name in without:
+        ledger.give(job, task_amounts(state.kept.tasks[name]))
+    if isinstance(placement, Placement) and not without:
         amounts[JOBS] = 1
-    reason = Ledger(state).fault(job, amounts)
+    reason = ledger.fault(job, amounts)
     return sentence(reason) if reason is not None else None
 
 
@@ -62,6 +75,9 @@ def placed_amounts(state: State, tasks: Iterable[TaskPlacement]) -> dict[str, in
         count(amounts, "gpu_milli", milli)
         count(amounts, "cpu_milli", task.cpu_milli)
         count(amounts, "memory_mib", task.memory_mib)
+        count(amounts, "gpu_memory_mib", sum(share.memory_mib for share in task.gpus))
+        for name, number in task.devices.items():
+            count(amounts, f"device:{name}", number)
         if milli:
             count(amounts, f"gpu_milli:{model_of(state.kept.nodes[task.node], task.gpus[0].index)}", milli)
     return amounts
@@ -110,6 +126,9 @@ def _gpu_fault(state: State, node: Node, places: list[TaskPlacement], leaving: l
     for share in (share for task in leaving for share in task.gpus):
         milli[share.index] = milli.get(share.index, 0) - share.milli
         memory[share.index] = memory.get(share.index, 0) - share.memory_mib
+    slots: dict[int, int] = {}
+    for share in (share for task in leaving for share in task.gpus if share.slots):
+        slots[share.index] = slots.get(share.index, use.gpu_slots[share.index]) - share.slots
     for share in (share for place in places for share in place.gpus):
         gpu = gpus.get(share.index)
         if gpu is None or not gpu.healthy:
@@ -121,4 +140,11 @@ def _gpu_fault(state: State, node: Node, places: list[TaskPlacement], leaving: l
             or use.gpu_memory_mib[share.index] + memory[share.index] > gpu.memory_mib
         ):
             return f"GPU {share.index} of {node.id} is taken"
+        if bool(gpu.mig) != bool(share.slots):
+            return f"GPU {share.index} of {node.id} is {'cut into' if gpu.mig else 'not cut into'} slices"
+        if share.slots:
+            taken = slots.get(share.index, use.gpu_slots[share.index])
+            if taken & share.slots:
+                return f"slots of GPU {share.index} of {node.id} are taken"
+            slots[share.index] = taken + share.slots
     return None

@@ -342,7 +342,10 @@ def task_amounts(task: Task) -> dict[str, int]:
         f"gpu_milli:{task.gpu_model}": task.gpu_milli if task.gpu_model else 0,
         "cpu_milli": task.cpu_milli,
         "memory_mib": task.memory_mib,
+        "gpu_memory_mib": sum(share.memory_mib for share in task.gpus),
     }
+    for name, number in task.devices.items():
+        amounts[f"device:{name}"] = number
     return {dimension: amount for dimension, amount in amounts.items() if amount}
 
 
@@ -352,7 +355,10 @@ def request_amounts(resources: Resources) -> dict[str, int]:
         "gpu_milli": resources.gpu_milli,
         "cpu_milli": resources.cpu_milli,
         "memory_mib": resources.memory_mib,
+        "gpu_memory_mib": resources.gpu_memory_mib * max(1, resources.whole_gpus),
     }
+    for name, number in resources.devices.items():
+        amounts[f"device:{name.lower()}"] = number
     return {dimension: amount for dimension, amount in amounts.items() if amount}
 
 

@@ -17,10 +17,12 @@ from gangline_core.facts import (
     Placement,
     Refusal,
     Reservation,
+    Restart,
     RoundDecided,
     Shrink,
     TaskPlacement,
 )
+from gangline_core.holds import placed_amounts
 from gangline_core.ids import JobId, TaskId
 from gangline_core.job import Job, TaskState
 from gangline_core.placement import PLACERS
@@ -58,7 +60,7 @@ class Table:
         self.frozen = state.room(pool)
         self.room = self.frozen.copy()
         self.guarded: Room | None = None
-        self.ledger = Ledger(state)
+        self.ledger = Ledger(state, now)
         self._taken: list[tuple[Job, dict[str, int]]] = []
         self._after: Ledger | None = None
         self.ports = state.ports.overlay()
@@ -73,6 +75,7 @@ class Table:
         """Tasks placed in this round, and when they are expected to end."""
         self.placements: list[Placement] = []
         self.growths: list[Growth] = []
+        self.restarts: list[Restart] = []
         self.refused: list[tuple[Job, Reason]] = []
         self.evictions: list[Eviction] = []
         self.shrinks: list[Shrink] = []
@@ -115,7 +118,7 @@ class Table:
     def after(self) -> Ledger:
         """Usage as it will be: with everything this round gave, and without what is stopping or has to go."""
         if self._after is None:
-            self._after = Ledger(self.state)
+            self._after = Ledger(self.state, self.now)
             for job, amounts in self._taken:
                 self._after.take(job, amounts)
             for name in sorted(self.state.stopping_tasks):
@@ -166,6 +169,12 @@ class Table:
         self._take(job, tasks, guarded=True)
         self._count(job, amounts)
         self.growths.append(Growth(job=job.id, attempt=job.attempt, tasks=tasks))
+
+    def start_again(self, job: Job, placement: Placement, more: tuple[TaskPlacement, ...], why: str) -> None:
+        """A gang stops and starts again on this placement, which is `more` than it has now."""
+        self._take(job, more, guarded=True)
+        self._count(job, placed_amounts(self.state, more))
+        self.restarts.append(Restart(job=job.id, placement=placement, why=why))
 
     def hold(self, claim: Claim, alive: tuple[TaskId, ...], amounts: dict[str, int]) -> None:
         """Keep a claim's room: others get no more than is free both before and after its victims are gone."""
@@ -240,6 +249,7 @@ class Table:
             unplaced=len({candidate.job for candidate in opened.opened.candidates} - {p.job for p in self.placements}),
             unseen=self.unseen,
             digest=self.state.kept.digest,
+            restarts=tuple(self.restarts),
         )
 
     def _refusals(self) -> tuple[Refusal, ...]:

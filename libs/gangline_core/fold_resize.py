@@ -1,0 +1,214 @@
+"""What grants, words and time-outs do to jobs that change their size: grow, shrink, start again, confirm, take back."""
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec.structs import replace
+
+from gangline_core import facts as f
+from gangline_core import resizing
+from gangline_core.fold_life import move_job, order_stop, requeue, settle, sizes, staying, stop_task
+from gangline_core.holds import limit_fault, room_fault
+from gangline_core.ids import TaskId
+from gangline_core.job import LIVE, Job, JobState, Move, Outcome, ResizeStage, Task, TaskState
+from gangline_core.progress import merged
+from gangline_core.reasons import Reason, ReasonCode
+from gangline_core.resizing import ResizeEvent
+from gangline_core.spec import ResizeKind
+from gangline_core.state import State
+from gangline_core.step import Step
+
+WITH_NOTICE = frozenset({ResizeKind.TORCHRUN, ResizeKind.SIGNAL})
+"""Kinds whose leaving members always get a notice first, however short."""
+
+
+def shrink(state: State, less: f.Shrink, step: Step) -> None:
+    """Some members of a running elastic job leave: told first where the job wants that, or by starting again."""
+    job = state.job(less.job)
+    if job is None:
+        return
+    names = set(less.tasks)
+    if job.spec.elastic.kind == ResizeKind.RESTART:
+        _restart_smaller(state, job, names, step)
+        return
+    if job.state not in (JobState.RUNNING, JobState.RESIZING):
+        return
+    leaving = [task for task in state.tasks_of(job) if task.id in names and not task.stop]
+    if not leaving:
+        return
+    told = [task for task in leaving if _gets_notice(job, task)]
+    for task in leaving:
+        if task in told:
+            state.put_task(replace(task, stop=True, stop_ms=step.at, leaves=True))
+            step.tasks.append(task.id)
+        else:
+            stop_task(state, task, step)
+    after = sizes(staying(state.tasks_of(job)))
+    why = f"room for job {less.beneficiary}" if less.beneficiary else "policy"
+    job = resizing.begun(job, after, noticed=bool(told), why=why, at=step.at)
+    move_job(state, replace(job, sizes=after), Move.RESIZE, step)
+    settle(state, job.id, step)
+
+
+def _gets_notice(job: Job, task: Task) -> bool:
+    elastic = job.spec.elastic
+    return task.state == TaskState.STARTED and (elastic.notice_s > 0 or elastic.kind in WITH_NOTICE)
+
+
+def start_again(state: State, restart: f.Restart, step: Step) -> None:
+    """A gang stops whole and starts again at another size, if that could still be; else it runs on as it is."""
+    job, placement = state.job(restart.job), restart.placement
+    if job is None or job.state != JobState.RUNNING or placement.attempt != job.attempt + 1:
+        step.voided.append(restart.job)
+        return
+    if room_fault(state, placement.tasks, without=job.tasks) or limit_fault(state, job, placement, without=job.tasks):
+        step.voided.append(restart.job)
+        return
+    _restart(state, job, placement, why=restart.why, step=step)
+
+
+def _restart(state: State, job: Job, placement: f.Placement, *, why: str, step: Step) -> None:
+    after = sizes_of(placement.tasks)
+    claim = f.Claim(job=job.id, placement=placement, victims=job.tasks, made_ms=step.at)
+    numbers: dict[str, int | str] = {"before": sum(job.sizes.values()), "size": len(placement.tasks)}
+    job = resizing.begun(job, after, noticed=True, why=why, at=step.at)
+    state.put_job(job)
+    state.put_claim(claim)
+    order_stop(state, job.id, Outcome.REQUEUED, Reason(ReasonCode.RESIZING, numbers), step)
+
+
+def _restart_smaller(state: State, job: Job, leaving: set[TaskId], step: Step) -> None:
+    """The members that stay keep their places; a gang that starts again already gives up these of the places it has."""
+    if job.state == JobState.STOPPING and (claim := state.kept.claims.get(job.id)) is not None:
+        gone = [state.kept.tasks[name] for name in sorted(leaving) if name in state.kept.tasks]
+        held = {(task.node, task.gpus, task.role) for task in gone}
+        places = tuple(place for place in claim.placement.tasks if (place.node, place.gpus, place.role) not in held)
+        if places:
+            state.put_claim(replace(claim, placement=replace(claim.placement, tasks=_numbered(places))))
+        else:
+            state.drop_claim(job.id)
+        return
+    if job.state != JobState.RUNNING:
+        return
+    stay = [task for task in state.tasks_of(job) if task.id not in leaving and not task.stop]
+    if not stay or len(stay) == len(job.tasks):
+        return
+    port = int(stay[0].endpoint.rpartition(":")[2] or 0)
+    placement = f.Placement(job=job.id, attempt=job.attempt + 1, tasks=places_of(stay), port=port)
+    _restart(state, job, placement, why="shrunk", step=step)
+
+
+def places_of(tasks: list[Task]) -> tuple[f.TaskPlacement, ...]:
+    """Where these members are, as places of a gang that starts anew there."""
+    return _numbered(
+        tuple(
+            f.TaskPlacement(
+                role=task.role,
+                index=0,
+                node=task.node,
+                gpus=task.gpus,
+                cpu_milli=task.cpu_milli,
+                memory_mib=task.memory_mib,
+                devices=task.devices,
+            )
+            for task in tasks
+        )
+    )
+
+
+def _numbered(places: tuple[f.TaskPlacement, ...]) -> tuple[f.TaskPlacement, ...]:
+    """Indexes count from 0 in every role of a new attempt."""
+    count: dict[str, int] = {}
+    numbered = []
+    for place in places:
+        numbered.append(replace(place, index=count.get(place.role, 0)))
+        count[place.role] = count.get(place.role, 0) + 1
+    return tuple(numbered)
+
+
+def sizes_of(places: tuple[f.TaskPlacement, ...]) -> dict[str, int]:
+    """Members per role."""
+    count: dict[str, int] = {}
+    for place in places:
+        count[place.role] = count.get(place.role, 0) + 1
+    return count
+
+
+# --- words of the job, of users and of time ---------------------------------------------------------------
+
+
+def member_safe(state: State, fact: f.MemberSafe, step: Step) -> None:
+    """A leaving member has saved what it must."""
+    task = state.kept.tasks.get(fact.task)
+    job = state.job(task.job) if task is not None else None
+    if task is None or job is None or job.resize is None or not task.leaves or task.id in job.resize.safe:
+        return
+    job = replace(job, resize=replace(job.resize, safe=(*job.resize.safe, task.id)))
+    state.put_job(job)
+    if all(other.id in job.resize.safe for other in state.tasks_of(job) if other.leaves) if job.resize else False:
+        state.put_job(resizing.advanced(job, ResizeEvent.SAFE, step.at))
+    step.tasks.append(task.id)
+
+
+def resize_confirmed(state: State, fact: f.ResizeConfirmed, step: Step) -> None:
+    """The gang works at its new size."""
+    job = state.job(fact.job)
+    if job is None or job.resize is None or job.resize.number != fact.number:
+        return
+    if job.resize.stage != ResizeStage.CONFIRMING:
+        return
+    job = resizing.advanced(job, ResizeEvent.CONFIRMED, step.at)
+    if job.state == JobState.RESIZING:
+        move_job(state, job, Move.SETTLE, step)
+    else:
+        state.put_job(job)
+    step.touched = True
+
+
+def resize_failed(state: State, fact: f.ResizeFailed, step: Step) -> None:
+    """It took too long: members that did not come are given back; a gang that did not meet starts anew."""
+    job = state.job(fact.job)
+    if job is None or job.resize is None or job.resize.number != fact.number or not resizing.is_active(job):
+        return
+    if job.resize.stage == ResizeStage.CONFIRMING and job.state in LIVE:
+        state.put_job(resizing.advanced(job, ResizeEvent.STUCK, step.at))
+        numbers: dict[str, int | str] = {"number": fact.number, "stage": fact.stage}
+        requeue(state, job.id, Reason(ReasonCode.RESIZE_FAILED, numbers), step)
+        return
+    if job.state != JobState.RESIZING:
+        return
+    for task in state.tasks_of(job):
+        if task.state == TaskState.PLACED:
+            stop_task(state, task, step)
+    job = resizing.advanced(state.kept.jobs[job.id], ResizeEvent.STUCK, step.at)
+    state.put_job(replace(job, sizes=sizes(staying(state.tasks_of(job)))))
+    settle(state, job.id, step)
+
+
+def resize_asked(state: State, fact: f.ResizeAsked, step: Step) -> None:
+    """A size by hand; the elastic service proposes it, and keeps to it until it is taken back with 0."""
+    job = state.job(fact.job)
+    if job is None:
+        return
+    asked = {role: size for role, size in job.asked.items() if role != fact.role}
+    if fact.size > 0:
+        asked[fact.role] = fact.size
+    state.put_job(replace(job, asked=asked))
+    step.settings = True
+
+
+def progress_reported(state: State, fact: f.ProgressReported, step: Step) -> None:
+    """What a job said of itself, kept while it is not over."""
+    if (job := state.job(fact.job)) is not None and job.ended_ms == 0:
+        state.kept.progress[fact.job] = merged(state.kept.progress.get(fact.job), fact.progress)
+        step.touched = True
+
+
+HANDLERS: dict[type[f.Fact], Callable[[State, Any, Step], None]] = {
+    f.MemberSafe: member_safe,
+    f.ResizeConfirmed: resize_confirmed,
+    f.ResizeFailed: resize_failed,
+    f.ResizeAsked: resize_asked,
+    f.ProgressReported: progress_reported,
+}
+"""The facts that this file folds."""
