@@ -21,8 +21,9 @@ from gangline_core.groups import ancestors, user_key
 from gangline_core.ids import JobId
 from gangline_core.members import Members
 from gangline_core.never_fits import never_fits
-from gangline_core.quota import group_rungs, holders, job_amounts, largest_size, minimum_sizes, shown, user_rung
+from gangline_core.quota import holders, job_amounts, largest_size, minimum_sizes, shown
 from gangline_core.reasons import Reason, ReasonCode
+from gangline_core.rungs import most_limits
 from gangline_core.spec import JobSpec
 from gangline_core.state import State, count
 from gangline_core.terms import deadline_reason, dependency_reason
@@ -279,9 +280,7 @@ def _make_rules(state: State, draft: Draft, *, group: str, user: str, by: str, a
         draft.members = Members(state)
     if not draft.members.may_submit(group=group, user=user, by=by):
         return Rules(stranger=(Reason(ReasonCode.UNKNOWN_USER, {"user": user, "group": group}), "user"))
-    own = user_rung(state, group=group, user=user)
-    limits = [(f"user {user}", own.limit)] if own else []
-    limits += [(_named(rung.group), rung.limit) for rung in group_rungs(state, group)]
+    limits = list(most_limits(state, group=group, user=user))
     above = [state.kept.groups[path] for path in ancestors(group) if path in state.kept.groups]
     times = [(one.time_limit_s_max, _named(one.path)) for one in above if one.time_limit_s_max]
     return Rules(

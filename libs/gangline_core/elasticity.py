@@ -33,6 +33,10 @@ KEPT_OUT_CODES = frozenset(
         ReasonCode.NOT_BEFORE,
         ReasonCode.GROUP_LIMIT,
         ReasonCode.USER_LIMIT,
+        ReasonCode.BORROW_LIMIT,
+        ReasonCode.NOT_LENT,
+        ReasonCode.BUDGET_SHORT,
+        ReasonCode.SINGLETON,
         ReasonCode.BUDGET_EXHAUSTED,
         ReasonCode.WAITING_FOR_VICTIMS,
     }

@@ -38,11 +38,18 @@ GATE_CODES = frozenset(
         ReasonCode.NOT_BEFORE,
         ReasonCode.GROUP_LIMIT,
         ReasonCode.USER_LIMIT,
+        ReasonCode.BORROW_LIMIT,
+        ReasonCode.NOT_LENT,
+        ReasonCode.BUDGET_SHORT,
+        ReasonCode.SINGLETON,
+        ReasonCode.DEADLINE,
         ReasonCode.BUDGET_EXHAUSTED,
     }
 )
 """Reasons that the gates give; recorded ones are over when the gates no longer give them."""
-LIMIT_CODES = frozenset({ReasonCode.GROUP_LIMIT, ReasonCode.USER_LIMIT})
+LIMIT_CODES = frozenset(
+    {ReasonCode.GROUP_LIMIT, ReasonCode.USER_LIMIT, ReasonCode.BORROW_LIMIT, ReasonCode.NOT_LENT}
+)
 SIMILAR_MAX = 20
 """Most similar jobs whose waits are told."""
 STOP_MARGIN_MS = 5_000

@@ -107,7 +107,7 @@ def limit_forecast(state: State, jobs: Sequence[Job], *, times: RunTimes, now: i
 
     Only the nearest broken limit is looked at, so a start is a moment before which it will not be.
     """
-    ledger = Ledger(state)
+    ledger = Ledger(state, now)
     free: dict[str, int] = {}
     watched: dict[str, dict[str, str]] = {}
     asks: list[Ask] = []

@@ -8,23 +8,31 @@ full when elastic jobs below that limit can shrink, when jobs of lower priority 
 its own guarantee and others borrowed from it.
 """
 
-from collections.abc import Iterable, Mapping
-
+import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
+from gangline_core import columns as c
 from gangline_core.accounting import GPU_HOUR, Spent, spent
+from gangline_core.columns import Columns, Ints
 from gangline_core.facts import KeptOut
 from gangline_core.groups import ancestors
 from gangline_core.ids import JobId
 from gangline_core.job import Job
-from gangline_core.quota import Ledger, job_amounts, minimum_sizes, user_rung
+from gangline_core.quota import JOBS, Ledger, job_amounts, minimum_sizes
 from gangline_core.reasons import Reason, ReasonCode
+from gangline_core.rungs import user_rung
+from gangline_core.spec import has_terms
 from gangline_core.state import State
-from gangline_core.terms import NEVER, has_terms, terms_reason
+from gangline_core.terms import NEVER, terms_reason
 from gangline_core.winnable import Winnable
 
-_MOVING_NUMBERS = {"used"}
-"""Numbers that change with every job that starts or ends; a change of them alone is not a new reason."""
+_BY_COLUMN = {
+    "gpu_milli": (0, c.LEAST_GPU_MILLI),
+    "cpu_milli": (1, c.LEAST_CPU_MILLI),
+    "memory_mib": (2, c.LEAST_MEMORY_MIB),
+}
+"""Dimensions of which the columns know what a job asks for at least."""
 
 
 class Gated(Struct, frozen=True):
@@ -45,33 +53,100 @@ class Verdicts(Struct, frozen=True):
     given_up: dict[JobId, Reason]
 
 
+class Sieve:
+    """Every waiting job of a pool, judged: most of them by whole columns, the doubtful ones by shape or one by one."""
+
+    def __init__(self, state: State, pool: str, now: int) -> None:
+        """Judge them on the frozen state."""
+        self._state = state
+        self.columns = state.columns.get(pool) or Columns()
+        self._slots = self.columns.slots()
+        self._ids = self.columns.field(self._slots, c.ID)
+        self._reasons: list[Reason] = []
+        self._numbers: dict[tuple[object, ...], int] = {}
+        self._gate = Gate(state, pool, now)
+        self._verdict = np.full(len(self._slots), -1, dtype=np.int64)
+        """Per job the number of the reason that keeps it out; -1 when it may enter."""
+        if len(self._slots):
+            self._judge()
+        self._never = np.array([reason.code in NEVER for reason in self._reasons] + [False], dtype=np.bool_)
+
+    def may(self) -> Ints:
+        """Rows of the jobs that may enter, by job id."""
+        return self._slots[self._verdict < 0]
+
+    def changed(self) -> list[KeptOut]:
+        """Who is kept out for another reason than the recorded one, equal reasons together, by their first job."""
+        out = (self._verdict >= 0) & ~self._never[self._verdict]
+        causes = np.array([c.cause_of(reason) for reason in self._reasons] + [0], dtype=np.int64)
+        return self._grouped(out & (causes[self._verdict] != self.columns.field(self._slots, c.CAUSE)))
+
+    def given_up(self) -> list[KeptOut]:
+        """Who can never run any more."""
+        return self._grouped((self._verdict >= 0) & self._never[self._verdict])
+
+    def verdicts(self) -> Verdicts:
+        """All of it, job by job."""
+        jobs, kept_out, given_up = self._state.kept.jobs, dict[JobId, Reason](), dict[JobId, Reason]()
+        may: list[Job] = []
+        for job, number in zip(self._ids.tolist(), self._verdict.tolist(), strict=True):
+            if number < 0:
+                may.append(jobs[JobId(job)])
+            else:
+                (given_up if self._never[number] else kept_out)[JobId(job)] = self._reasons[number]
+        return Verdicts(may=may, kept_out=kept_out, given_up=given_up)
+
+    # --- inside -----------------------------------------------------------------------------------------
+
+    def _judge(self) -> None:
+        columns, slots, jobs = self.columns, self._slots, self._state.kept.jobs
+        alone = columns.field(slots, c.HAS_TERMS) > 0
+        if self._state.kept.claims:
+            alone |= np.isin(self._ids, sorted(self._state.kept.claims))
+        for k in np.flatnonzero(alone).tolist():
+            self._verdict[k] = self._number(self._gate.reason(jobs[JobId(int(self._ids[k]))]))
+        doubtful = np.flatnonzero(self._gate.doubtful(columns, slots) & ~alone)
+        if not len(doubtful):
+            return
+        _, first, which = np.unique(columns.field(slots[doubtful], c.SHAPE), return_index=True, return_inverse=True)
+        stand_ins = (jobs[JobId(job)] for job in self._ids[doubtful[first]].tolist())
+        found = np.array([self._number(self._gate.reason(job)) for job in stand_ins], dtype=np.int64)
+        self._verdict[doubtful] = found[which]
+
+    def _number(self, reason: Reason | None) -> int:
+        """Equal reasons have one number."""
+        if reason is None:
+            return -1
+        key = (reason.code, *sorted(reason.numbers.items()))
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self._reasons)
+            self._reasons.append(reason)
+        return number
+
+    def _grouped(self, chosen: NDArray[np.bool_]) -> list[KeptOut]:
+        rows = np.flatnonzero(chosen)
+        if not len(rows):
+            return []
+        numbers = self._verdict[rows]
+        by_number = np.argsort(numbers, kind="stable")
+        _, starts = np.unique(numbers[by_number], return_index=True)
+        parts = [self._ids[rows[part]].tolist() for part in np.split(by_number, starts[1:])]
+        reasons = [self._reasons[int(numbers[by_number[start]])] for start in starts]
+        groups = sorted(zip(parts, reasons, strict=True), key=lambda entry: int(entry[0][0]))
+        return [KeptOut(reason=reason, jobs=tuple(jobs)) for jobs, reason in groups]
+
+
 def sort_out(state: State, pool: str, now: int) -> Gated:
     """Which waiting jobs of the pool may be placed now; the others with their reasons, equal reasons together."""
-    verdicts = judge(state, pool, now)
-    changed = {
-        job: reason
-        for job, reason in verdicts.kept_out.items()
-        if not is_same_cause(state.kept.jobs[job].reason, reason)
-    }
-    return Gated(may=verdicts.may, kept_out=_grouped(changed), given_up=_grouped(verdicts.given_up))
+    sieve = Sieve(state, pool, now)
+    may = [state.kept.jobs[JobId(job)] for job in sieve.columns.field(sieve.may(), c.ID).tolist()]
+    return Gated(may=may, kept_out=sieve.changed(), given_up=sieve.given_up())
 
 
 def judge(state: State, pool: str, now: int) -> Verdicts:
     """Every waiting job of the pool, by id: it may enter, is kept out, or can never run any more."""
-    may: list[Job] = []
-    kept_out: dict[JobId, Reason] = {}
-    given_up: dict[JobId, Reason] = {}
-    gate = Gate(state, pool, now)
-    for job_id in sorted(state.waiting.get(pool, {})):
-        job = state.kept.jobs[job_id]
-        reason = gate.reason(job)
-        if reason is None:
-            may.append(job)
-        elif reason.code in NEVER:
-            given_up[job_id] = reason
-        else:
-            kept_out[job_id] = reason
-    return Verdicts(may=may, kept_out=kept_out, given_up=given_up)
+    return Sieve(state, pool, now).verdicts()
 
 
 class Gate:
@@ -81,7 +156,7 @@ class Gate:
         """Gates for jobs of this pool on the frozen state."""
         self._state = state
         self._now = now
-        self._ledger = Ledger(state)
+        self._ledger = Ledger(state, now)
         self._limits: dict[int, Reason | None] = {}
         self._rooms: dict[str, dict[str, int]] = {}
         self._budgets: dict[str, Reason | None] = {}
@@ -102,6 +177,25 @@ class Gate:
             self._limits[shape] = self._limit_reason(job)
         return self._limits[shape]
 
+    def doubtful(self, columns: Columns, slots: Ints) -> NDArray[np.bool_]:
+        """Which of these rows could be kept out by more than their own terms; the others surely are not."""
+        members = columns.field(slots, c.HOLDER)
+        doubt = np.zeros(len(slots), dtype=np.bool_)
+        if self._state.kept.exhausted:
+            doubt |= columns.field(slots, c.LEAST_GPU_MILLI) > 0
+        left = np.full((len(_BY_COLUMN), len(columns.members)), np.iinfo(np.int64).max)
+        others = np.zeros(len(columns.members), dtype=np.bool_)
+        for number in np.unique(members).tolist():
+            for dimension, amount in self._room(*columns.members[number]).items():
+                at = _BY_COLUMN.get(dimension)
+                if at is not None:
+                    left[at[0], number] = amount
+                else:
+                    others[number] |= dimension != JOBS or amount < 1
+        for number, field in _BY_COLUMN.values():
+            doubt |= columns.field(slots, field) > left[number][members]
+        return doubt | others[members]
+
     def _budget_reason(self, job: Job) -> Reason | None:
         if not any(role.resources.wants_gpu for role in job.spec.roles):
             return None
@@ -113,7 +207,7 @@ class Gate:
         return self._budgets[group]
 
     def _limit_reason(self, job: Job) -> Reason | None:
-        room = self._room(job)
+        room = self._room(job.spec.group, job.spec.user)
         if not room:
             return None
         amounts = job_amounts(job.spec, minimum_sizes(job.spec))
@@ -125,13 +219,12 @@ class Gate:
                 return self._ledger.fault(job, amounts)
         return None
 
-    def _room(self, job: Job) -> dict[str, int]:
-        """What is left of each limited dimension on the job's way up."""
-        group = job.spec.group
+    def _room(self, group: str, user: str) -> dict[str, int]:
+        """What is left of each limited dimension on a user's way up."""
         found = self._rooms.get(group)
         if found is None:
             found = self._rooms[group] = self._ledger.room(self._ledger.group_rungs(group))
-        own = user_rung(self._state, group=group, user=job.spec.user)
+        own = user_rung(self._state, group=group, user=user, now=self._now)
         return self._ledger.room((own, *self._ledger.group_rungs(group))) if own else found
 
 
@@ -147,35 +240,3 @@ def budget_reason(state: State, group: str, used: Spent) -> Reason | None:
             }
             return Reason(ReasonCode.BUDGET_EXHAUSTED, numbers)
     return None
-
-
-def is_same_cause(recorded: Reason | None, reason: Reason) -> bool:
-    """True when a reason says the same as the recorded one, apart from how much is used at the moment."""
-    if recorded is None or recorded.code != reason.code:
-        return False
-    if recorded.numbers == reason.numbers:
-        return True
-    return _steady(recorded) == _steady(reason)
-
-
-def _steady(reason: Reason) -> dict[str, int | str]:
-    return {name: number for name, number in reason.numbers.items() if name not in _MOVING_NUMBERS}
-
-
-def _grouped(reasons: Mapping[JobId, Reason]) -> list[KeptOut]:
-    """Jobs that share a reason together, in order of their first job."""
-    by_reason: dict[tuple[object, ...], tuple[Reason, list[JobId]]] = {}
-    known: dict[int, list[JobId]] = {}
-    for job, reason in reasons.items():
-        # Most jobs share the very object; only others are compared by value.
-        jobs = known.get(id(reason))
-        if jobs is None:
-            key = (reason.code, *_items(reason))
-            _, jobs = by_reason.setdefault(key, (reason, []))
-            known[id(reason)] = jobs
-        jobs.append(job)
-    return [KeptOut(reason=reason, jobs=tuple(jobs)) for reason, jobs in by_reason.values()]
-
-
-def _items(reason: Reason) -> Iterable[tuple[str, int | str]]:
-    return sorted(reason.numbers.items())

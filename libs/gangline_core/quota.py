@@ -6,39 +6,30 @@ to case. A dimension that a job asks nothing of is never the reason to refuse it
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from msgspec import Struct
-
-from gangline_core.groups import Group, User, ancestors, user_key
+from gangline_core.groups import ancestors, user_key
 from gangline_core.job import Job, Task, TaskState
 from gangline_core.reasons import Reason, ReasonCode
+from gangline_core.rungs import DEVICE_PREFIX, MODEL_PREFIX, Reserve, Rung, folded, group_rungs, user_rung
 from gangline_core.spec import GPU_MILLI, JobSpec, Role, ServiceClass, smallest_size
 from gangline_core.state import State, count, task_amounts
 
 JOBS = "jobs"
 """The dimension that counts running jobs."""
-MODEL_PREFIX = "gpu_milli:"
-"""How the dimension of one GPU model begins."""
-
-_LABELS = {"gpu_milli": ("GPUs", GPU_MILLI), "cpu_milli": ("CPUs", 1000), "memory_mib": ("MiB of memory", 1)}
-
-
-class Rung(Struct, frozen=True):
-    """One holder on a job's way from its user up to the root, and what it may use."""
-
-    holder: str
-    """Group path or user_key: the name under which usage is kept."""
-    group: str
-    user: str
-    """Empty for a group."""
-    limit: dict[str, int]
+_LABELS = {
+    "gpu_milli": ("GPUs", GPU_MILLI),
+    "gpu_memory_mib": ("MiB of GPU memory", 1),
+    "cpu_milli": ("CPUs", 1000),
+    "memory_mib": ("MiB of memory", 1),
+}
 
 
 class Ledger:
     """Usage as it stands plus what this decision has taken and given back so far."""
 
-    def __init__(self, state: State) -> None:
-        """The usage of the frozen state; nothing is copied before it is changed."""
+    def __init__(self, state: State, now: int | None = None) -> None:
+        """The usage of the frozen state, and limits as they are at `now` (else at the log's latest time)."""
         self._state = state
+        self._now = state.kept.at if now is None else now
         self._changes: dict[str, dict[str, int]] = {}
         self._class_changes: dict[tuple[str, ServiceClass], dict[str, int]] = {}
         self._group_rungs: dict[str, tuple[Rung, ...]] = {}
@@ -58,12 +49,30 @@ class Ledger:
 
     def broken(self, job: Job, amounts: Mapping[str, int]) -> Iterator[tuple[Rung, str, int, int]]:
         """The same as (rung, dimension, used, needed)."""
-        wanted = _folded(amounts)
+        wanted = folded(amounts)
         for rung in self.rungs(job):
             for dimension, limit in rung.limit.items():
                 needed = wanted.get(dimension, 0)
                 if needed > 0 and (used := self.used(rung.holder, dimension)) + needed > limit:
                     yield rung, dimension, used, needed
+            for reserve in rung.reserves:
+                needed = wanted.get(reserve.dimension, 0)
+                if needed > 0:
+                    yield from self._not_lent(rung, reserve, needed)
+
+    def _not_lent(self, rung: Rung, reserve: Reserve, needed: int) -> Iterator[tuple[Rung, str, int, int]]:
+        """Taking so much would use what others keep to themselves."""
+        used = self.used(rung.holder, reserve.dimension)
+        left = self._lent(reserve)
+        if used + needed > left:
+            owners = tuple(holder for holder, _ in reserve.unlent)
+            kept = Rung(holder=rung.holder, group=rung.group, user="", limit={reserve.dimension: left}, owners=owners)
+            yield kept, reserve.dimension, used, needed
+
+    def _lent(self, reserve: Reserve) -> int:
+        """What of a capacity is left beside what others keep to themselves and do not use."""
+        kept = sum(max(0, amount - self.used(holder, reserve.dimension)) for holder, amount in reserve.unlent)
+        return reserve.capacity - kept
 
     def take(self, job: Job, amounts: Mapping[str, int]) -> None:
         """Count these amounts as used by the job from now on."""
@@ -79,15 +88,19 @@ class Ledger:
 
     def rungs(self, job: Job) -> tuple[Rung, ...]:
         """The holders with limits on the job's way up, nearest first."""
-        own = user_rung(self._state, group=job.spec.group, user=job.spec.user)
+        own = self.user_rung(job)
         above = self.group_rungs(job.spec.group)
         return (own, *above) if own else above
+
+    def user_rung(self, job: Job) -> Rung | None:
+        """The limits of the job's user; None when there are none."""
+        return user_rung(self._state, group=job.spec.group, user=job.spec.user, now=self._now)
 
     def group_rungs(self, group: str) -> tuple[Rung, ...]:
         """The groups with limits from this one up to the root, nearest first."""
         found = self._group_rungs.get(group)
         if found is None:
-            found = self._group_rungs[group] = tuple(group_rungs(self._state, group))
+            found = self._group_rungs[group] = tuple(group_rungs(self._state, group, self._now))
         return found
 
     def room(self, rungs: Iterable[Rung]) -> dict[str, int]:
@@ -97,6 +110,9 @@ class Ledger:
             for dimension, limit in rung.limit.items():
                 left = limit - self.used(rung.holder, dimension)
                 room[dimension] = min(left, room.get(dimension, left))
+            for reserve in rung.reserves:
+                left = self._lent(reserve) - self.used(rung.holder, reserve.dimension)
+                room[reserve.dimension] = min(left, room.get(reserve.dimension, left))
         return room
 
     # --- guarantees -------------------------------------------------------------------------------------
@@ -112,7 +128,7 @@ class Ledger:
         if job.spec.service_class == ServiceClass.OPPORTUNISTIC:
             return False
         decided: set[str] = set()
-        wanted = _folded(amounts)
+        wanted = folded(amounts)
         for path in ancestors(job.spec.group):
             for dimension, promised in self._guarantee(path).items():
                 if wanted.get(dimension, 0) > 0 and dimension not in decided:
@@ -157,7 +173,7 @@ class Ledger:
         found = self._guarantees.get(path)
         if found is None:
             group = self._state.kept.groups.get(path)
-            found = self._guarantees[path] = _folded(group.guaranteed) if group else {}
+            found = self._guarantees[path] = folded(group.guaranteed) if group else {}
         return found
 
     def _firm(self, holder: str, dimension: str) -> int:
@@ -189,28 +205,6 @@ def holders(group: str, user: str) -> tuple[str, ...]:
     return (user_key(group, user), *ancestors(group))
 
 
-def user_rung(state: State, *, group: str, user: str) -> Rung | None:
-    """A user's own limits; None when there are none."""
-    holder = user_key(group, user)
-    own = user_limit(state.kept.groups.get(group), state.kept.users.get(holder))
-    return Rung(holder=holder, group=group, user=user, limit=_folded(own)) if own else None
-
-
-def group_rungs(state: State, group: str) -> Iterator[Rung]:
-    """The groups with limits from this one up to the root, nearest first."""
-    for path in ancestors(group):
-        known = state.kept.groups.get(path)
-        if known is not None and known.limit:
-            yield Rung(holder=path, group=path, user="", limit=_folded(known.limit))
-
-
-def user_limit(group: Group | None, user: User | None) -> dict[str, int]:
-    """A user's limit: the user's own, and the group's limit for each user where the own one is silent."""
-    if user is None or not user.limit:
-        return group.user_limit if group else {}
-    return {**group.user_limit, **user.limit} if group else user.limit
-
-
 def job_amounts(spec: JobSpec, sizes: Mapping[str, int]) -> dict[str, int]:
     """What a job of these sizes (tasks per role, its count where silent) asks for before it is placed, no zeros."""
     amounts: dict[str, int] = {JOBS: 1}
@@ -222,10 +216,14 @@ def job_amounts(spec: JobSpec, sizes: Mapping[str, int]) -> dict[str, int]:
             amounts["gpu_milli"] = amounts.get("gpu_milli", 0) + gpu_milli
             if len(need.gpu_models) == 1:
                 count(amounts, f"{MODEL_PREFIX}{need.gpu_models[0].lower()}", gpu_milli)
+            # Whole cards count with all their memory once it is known which they are; this is the least.
+            count(amounts, "gpu_memory_mib", tasks * need.gpu_memory_mib * max(1, need.whole_gpus))
         if need.cpu_milli:
             amounts["cpu_milli"] = amounts.get("cpu_milli", 0) + tasks * need.cpu_milli
         if need.memory_mib:
             amounts["memory_mib"] = amounts.get("memory_mib", 0) + tasks * need.memory_mib
+        for name, number in need.devices.items():
+            count(amounts, f"{DEVICE_PREFIX}{name.lower()}", tasks * number)
     return amounts
 
 
@@ -254,6 +252,8 @@ def shown(dimension: str, amount: int) -> tuple[str, int | str]:
     """A dimension's name and an amount as a user would say them: ("gpu_milli:a100", 1500) -> ("A100 GPUs", "1.5")."""
     if dimension.startswith(MODEL_PREFIX):
         label, unit = f"{dimension.removeprefix(MODEL_PREFIX).upper()} GPUs", GPU_MILLI
+    elif dimension.startswith(DEVICE_PREFIX):
+        label, unit = dimension.removeprefix(DEVICE_PREFIX), 1
     elif dimension == JOBS:
         label, unit = "running jobs", 1
     else:
@@ -264,6 +264,11 @@ def shown(dimension: str, amount: int) -> tuple[str, int | str]:
 
 def _limit_reason(rung: Rung, dimension: str, *, used: int, needed: int) -> Reason:
     label, limit_shown = shown(dimension, rung.limit[dimension])
+    if rung.owners:
+        left = shown(dimension, max(0, rung.limit[dimension] - used))[1]
+        owners = ", ".join(f"group {owner}" for owner in rung.owners[:4])
+        asked = shown(dimension, needed)[1]
+        return Reason(ReasonCode.NOT_LENT, {"needed": asked, "dimension": label, "left": left, "group": owners})
     numbers: dict[str, int | str] = {
         "group": rung.group or "(all)",
         "dimension": label,
@@ -273,7 +278,7 @@ def _limit_reason(rung: Rung, dimension: str, *, used: int, needed: int) -> Reas
     }
     if rung.user:
         return Reason(ReasonCode.USER_LIMIT, {"user": rung.user, **numbers})
-    return Reason(ReasonCode.GROUP_LIMIT, numbers)
+    return Reason(ReasonCode.BORROW_LIMIT if dimension in rung.borrows else ReasonCode.GROUP_LIMIT, numbers)
 
 
 def _counted(state: State) -> Iterator[Task]:
@@ -296,11 +301,6 @@ def _usage_by_class(state: State) -> dict[tuple[str, ServiceClass], dict[str, in
 
 
 def _amount(usage: Mapping[str, int], dimension: str) -> int:
-    if dimension.startswith(MODEL_PREFIX):
+    if dimension.startswith((MODEL_PREFIX, DEVICE_PREFIX)):
         return sum(amount for name, amount in usage.items() if name.lower() == dimension)
     return usage.get(dimension, 0)
-
-
-def _folded(amounts: Mapping[str, int]) -> dict[str, int]:
-    """The same amounts with model names in lower case."""
-    return {dimension.lower(): amount for dimension, amount in amounts.items()}

@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 
 from gangline_core.ageing import waiting_since_ms
+from gangline_core.calendar import next_change_ms
 from gangline_core.claims import gives_up_ms, overdue_ms
 from gangline_core.job import Job, JobState
+from gangline_core.rungs import seasons_of
 from gangline_core.state import State
 from gangline_core.terms import last_start_ms
 
@@ -15,6 +17,8 @@ def next_wake_ms(state: State, pool_name: str, now: int) -> int | None:
     waiting = [state.kept.jobs[job] for job in state.waiting.get(pool_name, {})]
     times = [reservation.start_ms for reservation in pool.reservations]
     times += [job.spec.not_before_ms for job in waiting if job.spec.not_before_ms]
+    if (change := next_change_ms(seasons_of(state), now)) is not None:
+        times.append(change)
     times += [last_start_ms(job.spec) + 1 for job in waiting if job.spec.deadline_ms]
     if pool.policy.starvation_s > 0:
         times += (waiting_since_ms(state, waiting) + pool.policy.starvation_s * 1000).tolist()
