@@ -14,7 +14,7 @@ from gangline_core.groups import user_key
 from gangline_core.ids import JobId
 from gangline_core.job import Job
 from gangline_core.reasons import Reason
-from gangline_core.spec import JobSpec, ServiceClass, smallest_size
+from gangline_core.spec import JobSpec, ServiceClass, has_terms, smallest_size
 
 Ints = NDArray[np.int64]
 
@@ -42,7 +42,7 @@ Ints = NDArray[np.int64]
     ATTAINED,
     QUEUED,
     SUBMITTED,
-    IS_SPECIAL,
+    HAS_TERMS,
     CAUSE,
 ) = range(25)
 """Fields of a row. Amounts are those at start, LEAST_* those of the smallest sizes; SINCE is what makes the age."""
@@ -78,8 +78,8 @@ class Columns:
         self._slots: dict[JobId, int] = {}
         self._free: list[int] = list(range(63, -1, -1))
         self.groups, self.holders, self.levels = Names(), Names(), Names()
-        self.group_of_holder: list[int] = []
-        """Per holder number the number of its group."""
+        self.members: list[tuple[str, str]] = []
+        """Per holder number its group and user."""
         for job, shape, ask in jobs:
             self.enter(job, shape, ask)
 
@@ -95,8 +95,8 @@ class Columns:
         spec = job.spec
         group = self.groups.number(spec.group)
         holder = self.holders.number(user_key(spec.group, spec.user))
-        if holder == len(self.group_of_holder):
-            self.group_of_holder.append(group)
+        if holder == len(self.members):
+            self.members.append((spec.group, spec.user))
         self._rows[slot] = (
             job.id,
             shape,
@@ -115,7 +115,7 @@ class Columns:
             job.attained - job.forgiven,
             job.queued_ms,
             job.submitted_ms,
-            is_special(job),
+            has_terms(spec),
             cause_of(job.reason),
         )
 
@@ -169,12 +169,6 @@ def amounts_of(spec: JobSpec) -> tuple[int, int, int, int, int, int, int]:
         least_cpu += least * need.cpu_milli
         least_memory += least * need.memory_mib
     return gpu, cpu, memory, tasks, least_gpu, least_cpu, least_memory
-
-
-def is_special(job: Job) -> bool:
-    """True when the gates must look at the job itself, because more than its shape decides whether it may enter."""
-    spec = job.spec
-    return bool(spec.after or spec.not_before_ms)
 
 
 def own_since_ms(job: Job) -> int:

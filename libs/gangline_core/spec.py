@@ -236,6 +236,11 @@ def smallest_size(role: Role) -> int:
     return min((size for size in role.sizes if role.allows(size)), default=role.min_count)
 
 
+def has_terms(spec: JobSpec) -> bool:
+    """True when anything of its own could keep the job from starting."""
+    return bool(spec.after or spec.not_before_ms or spec.deadline_ms or spec.singleton)
+
+
 def task_count(spec: JobSpec) -> int:
     """Tasks wanted at start over all roles."""
     return sum(role.count for role in spec.roles)

@@ -21,11 +21,6 @@ NEVER = frozenset({ReasonCode.DEPENDENCY_FAILED, ReasonCode.DEADLINE})
 """Reasons for which a waiting job can never run any more."""
 
 
-def has_terms(spec: JobSpec) -> bool:
-    """True when anything of its own could keep the job from starting."""
-    return bool(spec.after or spec.not_before_ms or spec.deadline_ms or spec.singleton)
-
-
 def terms_reason(state: State, job: Job, now: int) -> Reason | None:
     """Why the job's own terms keep it from starting now; None when they do not."""
     spec = job.spec
