@@ -8,62 +8,28 @@ from gangline_core.cluster import Node, Policy, Pool
 from gangline_core.fact_base import FactBase
 from gangline_core.facts_door import (
     JobEdited as JobEdited,
-)
-from gangline_core.facts_door import (
     JobTopped as JobTopped,
-)
-from gangline_core.facts_door import (
     PricesSet as PricesSet,
-)
-from gangline_core.facts_door import (
     WindowRemoved as WindowRemoved,
-)
-from gangline_core.facts_door import (
     WindowSet as WindowSet,
 )
 from gangline_core.facts_health import (
     GangHung as GangHung,
-)
-from gangline_core.facts_health import (
     GpuFailed as GpuFailed,
-)
-from gangline_core.facts_health import (
     GpuHealthy as GpuHealthy,
-)
-from gangline_core.facts_health import (
     GpuSuspected as GpuSuspected,
-)
-from gangline_core.facts_health import (
     JobReclaimed as JobReclaimed,
-)
-from gangline_core.facts_health import (
     JobUsed as JobUsed,
-)
-from gangline_core.facts_health import (
     NodeLost as NodeLost,
-)
-from gangline_core.facts_health import (
     NodeQuarantined as NodeQuarantined,
-)
-from gangline_core.facts_health import (
     UtilisationSummary as UtilisationSummary,
 )
 from gangline_core.facts_size import (
     MemberSafe as MemberSafe,
-)
-from gangline_core.facts_size import (
     ProgressReported as ProgressReported,
-)
-from gangline_core.facts_size import (
     ResizeAsked as ResizeAsked,
-)
-from gangline_core.facts_size import (
     ResizeConfirmed as ResizeConfirmed,
-)
-from gangline_core.facts_size import (
     ResizeFailed as ResizeFailed,
-)
-from gangline_core.facts_size import (
     ResizeProposed as ResizeProposed,
 )
 from gangline_core.groups import Group, Token, User
