@@ -24,8 +24,8 @@ class Gpu(Struct, frozen=True, omit_defaults=True, gc=False):
     problem: str = ""
     suspect: str = ""
     """What telemetry holds against a GPU that may still be used, such as rising error counts; empty when nothing."""
-    switch: int = 0
-    """PCIe switch below the socket; what hangs on one switch reaches each other without the CPU."""
+    switch: int = -1
+    """PCIe switch of the socket; what hangs on one switch reaches each other without the CPU; -1 when not known."""
     mig: str = ""
     """A name in gangline_core.mig.GEOMETRIES when the card is cut into slices, which is then all it takes."""
 
@@ -35,7 +35,7 @@ class Nic(Struct, frozen=True, omit_defaults=True, gc=False):
 
     name: str
     socket: int = 0
-    switch: int = 0
+    switch: int = -1
 
 
 class Taint(Struct, frozen=True, omit_defaults=True, gc=False):

@@ -9,7 +9,7 @@ import numpy as np
 
 from gangline_core.capacity import Holding, Ints, Layout, Room
 
-ROW, COLUMN, MILLI, GPU_MEMORY, CPU, MEMORY, FIRST_DEVICE = range(7)
+ROW, COLUMN, MILLI, GPU_MEMORY, SLOTS, CPU, MEMORY, FIRST_DEVICE = range(8)
 """Columns of a line; the layout's other devices follow in the order of their names."""
 FEW_ROWS = 24
 """Up to so many changed nodes are counted one by one."""
@@ -38,11 +38,12 @@ def task_lines(layout: Layout, holding: Holding) -> list[list[int]]:
     devices = devices or [0] * len(layout.device_names)
     shares = [share for share in holding.gpus if share.index < layout.width]
     if not shares:
-        return [[row, 0, 0, 0, holding.cpu_milli, holding.memory_mib, *devices]]
+        return [[row, 0, 0, 0, 0, holding.cpu_milli, holding.memory_mib, *devices]]
     first, *others = shares
-    lines = [[row, first.index, first.milli, first.memory_mib, holding.cpu_milli, holding.memory_mib, *devices]]
+    card = [row, first.index, first.milli, first.memory_mib, first.slots]
+    lines = [[*card, holding.cpu_milli, holding.memory_mib, *devices]]
     nothing = [0] * len(devices)
-    lines.extend([row, share.index, share.milli, share.memory_mib, 0, 0, *nothing] for share in others)
+    lines.extend([row, share.index, share.milli, share.memory_mib, share.slots, 0, 0, *nothing] for share in others)
     return lines
 
 
@@ -62,6 +63,8 @@ def _shift(room: Room, lines: Ints, sign: int) -> None:
     rows, columns = lines[:, ROW], lines[:, COLUMN]
     np.add.at(room.milli, (rows, columns), sign * lines[:, MILLI])
     np.add.at(room.gpu_memory, (rows, columns), sign * lines[:, GPU_MEMORY])
+    if room.slots is not None:
+        np.add.at(room.slots, (rows, columns), sign * lines[:, SLOTS])
     np.add.at(room.cpu, rows, sign * lines[:, CPU])
     np.add.at(room.memory, rows, sign * lines[:, MEMORY])
     for k, name in enumerate(room.layout.device_names):

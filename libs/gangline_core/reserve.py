@@ -100,13 +100,13 @@ class Reserver:
 def usable_nodes(room: Room, gang: Gang) -> Flags:
     """Nodes of which the gang could use anything."""
     layout = room.layout
-    models = tuple((need.models, need.gpu_memory_mib, need.wants_gpu) for need in gang.needs)
-    asked = ("usable", tuple(sorted(gang.selector.items())), gang.tolerations, models)
+    models = tuple(need.accepts for need in gang.needs)
+    asked = ("usable", tuple(sorted(gang.selector.items())), gang.tolerations, gang.excluded, models)
     return layout.remember(asked, lambda: _usable_nodes(layout, gang))
 
 
 def _usable_nodes(layout: Layout, gang: Gang) -> Flags:
-    mask = layout.eligible(gang.selector, gang.tolerations)
+    mask = gang.mask(layout)
     if any(not need.wants_gpu for need in gang.needs):
         return mask
     kinds = {number for need in gang.needs for own in acceptable(layout, need).values() for number in own}

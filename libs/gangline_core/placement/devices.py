@@ -1,10 +1,11 @@
-"""Which GPUs of one node a task takes: whole ones by links, shares by what is left on a card."""
+"""Which GPUs of one node a task takes: whole ones by links, shares by what is left on a card, slices by their slots."""
 
 from collections.abc import Sequence
 
 from gangline_core.capacity import NO_KIND, Room
 from gangline_core.facts import TaskPlacement
 from gangline_core.job import GpuShare
+from gangline_core.mig import best_start, slice_memory_mib
 from gangline_core.placement.gang import Need
 from gangline_core.spec import GPU_MILLI
 
@@ -15,16 +16,33 @@ class NodeView:
     def __init__(self, room: Room, row: int) -> None:
         """The node of this row."""
         layout = room.layout
+        self.layout = layout
+        self.row = row
         self.node = layout.nodes[row]
         self.cpu_milli = int(room.cpu[row])
         self.memory_mib = int(room.memory[row])
         self.devices = {name: int(free[row]) for name, free in room.devices.items()}
         self.kind: list[int] = layout.kind[row].tolist()
         self.total: list[int] = layout.memory[row].tolist()
-        self.island: list[int] = layout.island[row].tolist()
-        self.socket: list[int] = layout.socket[row].tolist()
+        self.uncut: list[int] = layout.uncut[row].tolist()
         self.milli: list[int] = room.milli[row].tolist()
         self.gpu_memory: list[int] = room.gpu_memory[row].tolist()
+        self.slots: list[int] = [] if room.slots is None else room.slots[row].tolist()
+
+    def part(self, level: str) -> list[int]:
+        """Per GPU the number of its part at a level inside nodes."""
+        found: list[int] = self.layout.part(level)[self.row].tolist()
+        return found
+
+    @property
+    def island(self) -> list[int]:
+        """Per GPU its NVLink island."""
+        return self.part("nvlink")
+
+    @property
+    def socket(self) -> list[int]:
+        """Per GPU its CPU socket."""
+        return self.part("socket")
 
     def columns(self, part: Sequence[int], number: int) -> list[int]:
         """GPU indexes whose island (or socket) has this number."""
@@ -32,7 +50,7 @@ class NodeView:
 
     def whole_in(self, part: Sequence[int], number: int) -> int:
         """Whole free GPUs of an island (or socket)."""
-        return sum(1 for k in self.columns(part, number) if self._is_whole(k))
+        return sum(1 for k in self.columns(part, number) if self.is_whole(k))
 
     def seat(
         self,
@@ -46,7 +64,7 @@ class NodeView:
         """Seat one task, on these GPU indexes only if given; None when it does not fit."""
         if need.cpu_milli > max(0, self.cpu_milli) or need.memory_mib > max(0, self.memory_mib):
             return None
-        if any(amount > self.devices.get(name, 0) for name, amount in need.devices.items()):
+        if need.devices and any(amount > self.devices.get(name, 0) for name, amount in need.devices.items()):
             return None
         columns = range(len(self.kind)) if within is None else within
         gpus = self._gpus(need, kinds, columns, emptiest)
@@ -63,19 +81,30 @@ class NodeView:
             devices=need.devices,
         )
 
+    def is_whole(self, k: int) -> bool:
+        """True when nothing is taken of this GPU."""
+        return self.kind[k] != NO_KIND and self.milli[k] == GPU_MILLI and self.gpu_memory[k] == self.uncut[k]
+
     def _gpus(
         self, need: Need, kinds: Sequence[int], columns: Sequence[int], emptiest: bool
     ) -> tuple[GpuShare, ...] | None:
         if need.gpus:
-            free = [k for k in columns if self.kind[k] in kinds and self._is_whole(k)]
+            free = [k for k in columns if self.kind[k] in kinds and self.is_whole(k)]
             if len(free) < need.gpus:
                 return None
-            chosen = choose_whole(free, self.island, self.socket, need.gpus)
+            chosen = self._choose(free, need.gpus)
             return tuple(GpuShare(index=k, milli=GPU_MILLI, memory_mib=self.total[k]) for k in chosen)
         if need.is_share:
-            share = self._share(need, kinds, columns, emptiest)
+            find = self._slice if need.mig else self._share
+            share = find(need, kinds, columns, emptiest)
             return None if share is None else (share,)
         return ()
+
+    def _choose(self, free: list[int], count: int) -> list[int]:
+        if len(free) == count:
+            return free
+        parts = (self.part("nvlink"), self.part("switch"), self.part("socket"))
+        return choose_whole(free, *parts, count=count)
 
     def _share(self, need: Need, kinds: Sequence[int], columns: Sequence[int], emptiest: bool) -> GpuShare | None:
         best: tuple[int, int, int] | None = None
@@ -92,8 +121,23 @@ class NodeView:
                 best, found = left, GpuShare(index=k, milli=milli, memory_mib=memory)
         return found
 
-    def _is_whole(self, k: int) -> bool:
-        return self.kind[k] != NO_KIND and self.milli[k] == GPU_MILLI and self.gpu_memory[k] == self.total[k]
+    def _slice(self, need: Need, kinds: Sequence[int], columns: Sequence[int], emptiest: bool) -> GpuShare | None:
+        """A slice of the card with fewest (or most) free slots that has one, where most else still fits beside it."""
+        best: tuple[int, int] | None = None
+        found: GpuShare | None = None
+        for k in columns:
+            if self.kind[k] not in kinds:
+                continue
+            card = self.layout.kinds[self.kind[k]]
+            slots = best_start(card.mig, need.mig, max(0, self.slots[k]))
+            memory = slice_memory_mib(card.mig, need.mig, self.total[k])
+            if slots is None or need.milli > self.milli[k] or memory > self.gpu_memory[k]:
+                continue
+            free = self.slots[k].bit_count()
+            rank = (-free if emptiest else free, k)
+            if best is None or rank < best:
+                best, found = rank, GpuShare(index=k, milli=need.milli, memory_mib=memory, slots=slots)
+        return found
 
     def _use(self, need: Need, gpus: tuple[GpuShare, ...]) -> None:
         self.cpu_milli -= need.cpu_milli
@@ -103,6 +147,8 @@ class NodeView:
         for share in gpus:
             self.milli[share.index] -= share.milli
             self.gpu_memory[share.index] -= share.memory_mib
+            if share.slots:
+                self.slots[share.index] -= share.slots
 
 
 def share_of(need: Need, card_mib: int) -> tuple[int, int]:
@@ -118,18 +164,20 @@ def share_of(need: Need, card_mib: int) -> tuple[int, int]:
     return max(1, need.gpu_memory_mib * GPU_MILLI // card_mib), need.gpu_memory_mib
 
 
-def choose_whole(free: Sequence[int], island: Sequence[int], socket: Sequence[int], count: int) -> list[int]:
-    """`count` of these free GPUs: inside one island if any can, then one socket; always the tightest part that can.
+def choose_whole(
+    free: Sequence[int], island: Sequence[int], switch: Sequence[int], socket: Sequence[int], *, count: int
+) -> list[int]:
+    """`count` of these free GPUs: inside one island if any can, one switch, one socket; always the tightest that can.
 
-    Where no single island can, whole islands are used up first and the rest comes from the tightest one, so that
-    linked GPUs stay together for those who come later.
+    Where no single part can, whole parts are used up first and the rest comes from the tightest one, so that linked
+    GPUs stay together for those who come later.
     """
-    if len(free) == count:
-        return list(free)
-    linked = _tightest(free, island, count)
-    if linked is not None:
-        return _fill(linked, socket, count)
-    return _fill(_tightest(free, socket, count) or list(free), island, count)
+    left = list(free)
+    for part in (island, switch, socket):
+        if len(left) == count:
+            return left
+        left = _tightest(left, part, count) or left
+    return _fill(left, (island, socket, switch), count)
 
 
 def _tightest(free: Sequence[int], part: Sequence[int], count: int) -> list[int] | None:
@@ -138,17 +186,22 @@ def _tightest(free: Sequence[int], part: Sequence[int], count: int) -> list[int]
     return min(able, key=lambda members: (len(members), members[0])) if able else None
 
 
-def _fill(free: list[int], part: Sequence[int], count: int) -> list[int]:
-    """`count` GPUs: whole parts, largest first, and the rest from the tightest part that has it."""
-    chosen: list[int] = []
-    groups = _grouped(free, part)
-    if len(groups) == 1:
+def _fill(free: list[int], parts: Sequence[Sequence[int]], count: int) -> list[int]:
+    """`count` GPUs: whole parts, largest first, and the rest from the tightest part that has it, chosen likewise."""
+    if not parts or len(free) == count:
         return free[:count]
+    groups = _grouped(free, parts[0])
+    chosen: list[int] = []
     while len(chosen) < count:
-        rest = _tightest([k for group in groups for k in group], part, count - len(chosen))
-        members = rest or max(groups, key=lambda group: (len(group), -group[0]))
-        groups = [group for group in groups if group[0] != members[0]]
-        chosen.extend(members[: count - len(chosen)])
+        left = count - len(chosen)
+        able = [members for members in groups if len(members) >= left]
+        if able:
+            members = min(able, key=lambda group: (len(group), group[0]))
+            chosen.extend(_fill(members, parts[1:], left))
+        else:
+            members = max(groups, key=lambda group: (len(group), -group[0]))
+            chosen.extend(members)
+        groups.remove(members)
     return sorted(chosen)
 
 

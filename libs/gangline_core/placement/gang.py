@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from gangline_core.cluster import LEVELS_INSIDE_NODE, Pool
 from gangline_core.facts import TaskPlacement
+from gangline_core.layout import Flags, Layout
 from gangline_core.spec import JobSpec, Role, Toleration
 
 ANYWHERE = ""
@@ -30,16 +31,33 @@ class Need(Struct, frozen=True):
     devices: dict[str, int]
     first_index: int = 0
     """Index of the first of these tasks."""
+    exclude_models: tuple[str, ...] = ()
+    """Models that will not do, in lower case."""
+    near_nic: bool = False
+    """Only GPUs that share a PCIe switch with a network card."""
+    mig: str = ""
+    """A slice of a card that is cut by MIG, such as "3g.20gb"; empty asks for cards that are not cut."""
 
     @property
     def is_share(self) -> bool:
-        """True when each task takes a part of one GPU."""
-        return not self.gpus and (self.milli > 0 or self.gpu_memory_mib > 0)
+        """True when each task takes a part of one GPU, a slice included."""
+        return not self.gpus and (bool(self.mig) or self.milli > 0 or self.gpu_memory_mib > 0)
 
     @property
     def wants_gpu(self) -> bool:
         """True when each task takes a GPU or a part of one."""
         return self.gpus > 0 or self.is_share
+
+    @property
+    def accepts(self) -> tuple[object, ...]:
+        """What decides which GPUs will do."""
+        return (self.models, self.exclude_models, self.gpu_memory_mib, self.near_nic, self.mig, self.wants_gpu)
+
+    @property
+    def of_one(self) -> tuple[object, ...]:
+        """What one task needs of a node; equal for tasks that fit exactly the same nodes."""
+        devices = tuple(sorted(self.devices.items())) if self.devices else ()
+        return (self.gpus, self.milli, self.gpu_memory_mib, self.mig, self.cpu_milli, self.memory_mib, devices)
 
 
 class Gang(Struct, frozen=True):
@@ -53,6 +71,16 @@ class Gang(Struct, frozen=True):
     preferred: str
     levels: tuple[tuple[str, str], ...]
     """The pool's levels above the node, smallest first, each with the node label that names its domains."""
+    excluded: tuple[str, ...] = ()
+    """Nodes on which no task may be."""
+    same_model: bool = False
+    """All GPUs are of one model; without it, they only are where that is possible."""
+    slice_tasks: int = 0
+    """So many tasks with neighbouring ranks stand inside one domain of `slice_level`; 0 asks for no slices."""
+    slice_level: str = ""
+    spread_level: str = ""
+    """At most `spread_most` tasks stand in one domain of this level; empty asks for no spread."""
+    spread_most: int = 1
 
     @property
     def tasks(self) -> int:
@@ -63,6 +91,15 @@ class Gang(Struct, frozen=True):
     def whole_gpus(self) -> int:
         """Whole GPUs over all tasks."""
         return sum(need.count * need.gpus for need in self.needs)
+
+    @property
+    def is_shaped(self) -> bool:
+        """True when slices or a spread are asked for."""
+        return bool(self.slice_tasks or self.spread_level)
+
+    def mask(self, layout: Layout) -> Flags:
+        """Nodes that may take tasks of the gang now, whatever is free on them."""
+        return layout.eligible(self.selector, self.tolerations, self.excluded)
 
     def ladder(self) -> tuple[str, ...]:
         """All levels, smallest first; the last is anywhere."""
@@ -86,6 +123,12 @@ def gang_of(spec: JobSpec, sizes: Mapping[str, int], pool: Pool) -> Gang:
         required=spec.topology.required,
         preferred=spec.topology.preferred,
         levels=tuple(pool.topology.items()),
+        excluded=spec.exclude_nodes,
+        same_model=spec.same_model,
+        slice_tasks=spec.topology.slice_tasks,
+        slice_level=spec.topology.slice_level,
+        spread_level=spec.topology.spread_level,
+        spread_most=spec.topology.spread_most,
     )
 
 
@@ -103,4 +146,7 @@ def need_of(role: Role, count: int, *, first_index: int = 0) -> Need:
         memory_mib=resources.memory_mib,
         devices=resources.devices,
         first_index=first_index,
+        exclude_models=tuple(model.lower() for model in resources.exclude_models),
+        near_nic=resources.near_nic,
+        mig=resources.mig,
     )

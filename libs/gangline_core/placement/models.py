@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from gangline_core.capacity import Layout
+from gangline_core.layout import Kind, Layout
+from gangline_core.mig import GEOMETRIES
 from gangline_core.placement.gang import Gang, Need
 
 Kinds = tuple[int, ...]
@@ -14,7 +15,7 @@ NO_GPU: tuple[Kinds, ...] = ((),)
 
 def choices(layout: Layout, gang: Gang) -> list[Choice]:
     """One model for the whole gang first, best first; then each task on the best model that has room for it."""
-    asked = ("choices", gang.tasks > 1, *((need.models, need.gpu_memory_mib, need.wants_gpu) for need in gang.needs))
+    asked = ("choices", gang.tasks > 1, gang.same_model, *(need.accepts for need in gang.needs))
     return layout.remember(asked, lambda: list(_choices(layout, gang)))
 
 
@@ -29,7 +30,7 @@ def _choices(layout: Layout, gang: Gang) -> Iterator[Choice]:
     shared = [model for model in on_gpus[0] if all(model in models for models in on_gpus)]
     for model in shared:
         yield tuple((models[model],) if models else NO_GPU for models in accepted)
-    if gang.tasks > 1 and (not shared or any(len(models) > 1 for models in on_gpus)):
+    if gang.tasks > 1 and not gang.same_model and (not shared or any(len(models) > 1 for models in on_gpus)):
         yield tuple(tuple(models.values()) if models else NO_GPU for models in accepted)
 
 
@@ -38,19 +39,26 @@ def acceptable(layout: Layout, need: Need) -> dict[str, Kinds]:
 
     Without a preference the most common model comes first, so that rare ones stay for those who ask for them.
     """
-    asked = ("acceptable", need.models, need.gpu_memory_mib)
+    asked = ("acceptable", need.accepts)
     return layout.remember(asked, lambda: _acceptable(layout, need))
 
 
 def _acceptable(layout: Layout, need: Need) -> dict[str, Kinds]:
-    order = need.models or tuple(layout.by_number)
+    order = [model for model in need.models or tuple(layout.by_number) if model not in need.exclude_models]
     found: dict[str, Kinds] = {}
     for model in order:
         kinds = tuple(
-            number
-            for number, kind in enumerate(layout.kinds)
-            if kind.model == model and kind.memory_mib >= need.gpu_memory_mib
+            number for number, kind in enumerate(layout.kinds) if kind.model == model and _will_do(kind, need)
         )
         if kinds:
             found[model] = kinds
     return found
+
+
+def _will_do(kind: Kind, need: Need) -> bool:
+    """True when a GPU of this kind could serve the need while it is empty."""
+    if need.near_nic and not kind.near_nic:
+        return False
+    if need.mig or kind.mig:
+        return bool(kind.mig) and need.mig in GEOMETRIES[kind.mig].profiles
+    return kind.memory_mib >= need.gpu_memory_mib

@@ -9,16 +9,23 @@ from gangline_core.cluster import LEVELS_INSIDE_NODE
 from gangline_core.facts import TaskPlacement
 from gangline_core.placement.gang import ANYWHERE, Gang, Seats
 
+CLOSE = LEVELS_INSIDE_NODE[:-1]
+"""The levels below the node, closest first."""
+
 
 def in_rank_order(layout: Layout, gang: Gang, tasks: list[TaskPlacement]) -> Seats:
     """The tasks by role as asked for, and inside a role by place, largest domain first; indexes follow the ranks."""
-    codes = [layout.domains(label)[0] for _, label in reversed(gang.levels)] if len(tasks) > 1 else []
+    if len(tasks) == 1:
+        return Seats(tasks=tuple(tasks), level=level_of(layout, gang.levels, tasks))
+    codes = [layout.domains(label)[0] for _, label in reversed(gang.levels)]
+    # Slices inside a node must stand side by side, whatever else hangs together.
+    inside = [*([gang.slice_level] if gang.slice_level in CLOSE else []), "socket", "nvlink", "switch"]
 
     def place(task: TaskPlacement) -> tuple[int, ...]:
         row = layout.row[task.node]
         gpu = task.gpus[0].index if task.gpus else -1
-        part = (int(layout.socket[row, gpu]), int(layout.island[row, gpu]), gpu) if task.gpus else (-1, -1, -1)
-        return (*(int(domains[row]) for domains in codes), row, *part, task.index)
+        part = [int(layout.part(level)[row, gpu]) for level in inside] if task.gpus else [-1] * len(inside)
+        return (*(int(domains[row]) for domains in codes), row, *part, gpu, task.index)
 
     ordered: list[TaskPlacement] = []
     for need in gang.needs:
@@ -43,10 +50,12 @@ def level_of(layout: Layout, levels: tuple[tuple[str, str], ...], tasks: Sequenc
 
 
 def _level_inside(layout: Layout, row: int, tasks: Sequence[Holding]) -> str:
-    nvlink, socket, node = LEVELS_INSIDE_NODE
     gpus = [share.index for task in tasks for share in task.gpus]
-    if gpus and all(layout.island[row, k] == layout.island[row, gpus[0]] for k in gpus):
-        return nvlink
-    if gpus and all(layout.socket[row, k] == layout.socket[row, gpus[0]] for k in gpus):
-        return socket
-    return node
+    if len(gpus) == 1:
+        return CLOSE[0]
+    if gpus:
+        for level in CLOSE:
+            part = layout.part(level)[row].tolist()
+            if part[gpus[0]] >= 0 and all(part[k] == part[gpus[0]] for k in gpus):
+                return level
+    return LEVELS_INSIDE_NODE[-1]

@@ -4,7 +4,7 @@ A gang is tried on one model before models are mixed, and inside the smallest wa
 a domain it takes as few nodes as it can (or as many, when the placer spreads). Every tie ends at the node's id.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -17,10 +17,11 @@ from gangline_core.placement.devices import NodeView
 from gangline_core.placement.fit import KEY_MAX, SLOTS_MAX, slots
 from gangline_core.placement.gang import ANYWHERE, Gang, Need, Seats
 from gangline_core.placement.models import Choice, Kinds, choices
-from gangline_core.placement.ranks import in_rank_order
+from gangline_core.placement.ranks import in_rank_order, level_of
+from gangline_core.placement.shaped import Shape
+from gangline_core.placement.shelf import Keys, RowKey, best_row
 
-Keys = Callable[[Room, Need, Sequence[int]], Ints]
-DOMAINS_TRIED_MAX = 64
+DOMAINS_TRIED_MAX = 256
 """Topology domains that look large enough but are tried in vain before the next larger level."""
 NODES_TRIED_MAX = 64
 """The same for nodes, when the gang has to fit one."""
@@ -33,13 +34,17 @@ class Manner(Struct, frozen=True):
     """How well each node suits a task, smaller is better."""
     spreads: bool = False
     """One task per node as far as that goes, on the emptiest GPUs."""
+    row_key: RowKey | None = None
+    """The same for one node, which spares single tasks from looking at all nodes; None when there is no such."""
     compact: bool = False
     """Without a wish of its own the gang still takes the smallest domain that holds it."""
 
 
 def search(room: Room, gang: Gang, manner: Manner) -> Seats | None:
     """Seats for the whole gang, or None."""
-    mask = room.layout.eligible(gang.selector, gang.tolerations)
+    mask = gang.mask(room.layout)
+    if manner.row_key is not None and _is_lone(gang, manner):
+        return _lone(room, gang, mask, manner, manner.row_key)
     if not mask.any():
         return None
     for choice in choices(room.layout, gang):
@@ -49,6 +54,32 @@ def search(room: Room, gang: Gang, manner: Manner) -> Seats | None:
             tasks = _at_level(room, gang, choice, mask, level, manner)
             if tasks is not None:
                 return in_rank_order(room.layout, gang, tasks)
+    return None
+
+
+def _is_lone(gang: Gang, manner: Manner) -> bool:
+    """True for a single task that no level binds closer than its node."""
+    if len(gang.needs) != 1 or gang.needs[0].count != 1 or gang.preferred or gang.required not in (ANYWHERE, "node"):
+        return False
+    return not gang.is_shaped and not (manner.compact and gang.needs[0].gpus > 1)
+
+
+def _lone(room: Room, gang: Gang, mask: Flags, manner: Manner, key: RowKey) -> Seats | None:
+    """The seat of a single task."""
+    need = gang.needs[0]
+    where = (manner.keys, tuple(sorted(gang.selector.items())), gang.tolerations, gang.excluded)
+    of_one = need.of_one
+    for choice in choices(room.layout, gang):
+        for kinds in choice[0]:
+            if need.gpus and sum(room.total[kind] for kind in kinds) < need.gpus:
+                continue
+            asked = (of_one, kinds, where)
+            row = best_row(room, need, kinds, mask, asked=asked, keys=manner.keys, key=key)
+            if row is None:
+                continue
+            place = NodeView(room, row).seat(need, kinds, need.first_index, emptiest=manner.spreads)
+            if place is not None:
+                return Seats(tasks=(place,), level=level_of(room.layout, gang.levels, (place,)))
     return None
 
 
@@ -119,7 +150,7 @@ def _seat_all(room: Room, gang: Gang, choice: Choice, mask: Flags, manner: Manne
     taken = 0
     complete = True
     for k in order:
-        for part in _seat_role(room, gang.needs[k], choice[k], mask, manner):
+        for part in _seat_role(room, gang, gang.needs[k], choice[k], mask, manner, done):
             if part is None:
                 complete = False
                 break
@@ -141,17 +172,22 @@ def _size(need: Need) -> tuple[int, int, int, int, str]:
 
 
 def _seat_role(
-    room: Room, need: Need, models: tuple[Kinds, ...], mask: Flags, manner: Manner
+    room: Room,
+    gang: Gang,
+    need: Need,
+    models: tuple[Kinds, ...],
+    mask: Flags,
+    manner: Manner,
+    done: list[TaskPlacement],
 ) -> Iterator[list[TaskPlacement] | None]:
-    """The tasks of one role, model by model; None when not all of them found a seat."""
+    """The tasks of one role, model by model; None when not all of them found a seat. `done` are the gang's others."""
     left, index = need.count, need.first_index
     for kinds in models:
-        free = slots(room, need, kinds, mask)
         part: list[TaskPlacement] = []
-        for row, count in choose_nodes(room, need, kinds, free, left, manner):
+        for row, count, within in _nodes_for(room, gang, need, kinds, mask, left, manner, done):
             view = NodeView(room, row)
             for _ in range(count):
-                place = view.seat(need, kinds, index, emptiest=manner.spreads)
+                place = view.seat(need, kinds, index, within=within, emptiest=manner.spreads)
                 if place is None:
                     break
                 part.append(place)
@@ -161,6 +197,27 @@ def _seat_role(
         if not left:
             return
     yield None
+
+
+def _nodes_for(
+    room: Room,
+    gang: Gang,
+    need: Need,
+    kinds: Kinds,
+    mask: Flags,
+    count: int,
+    manner: Manner,
+    done: list[TaskPlacement],
+) -> list[tuple[int, int, list[int] | None]]:
+    """Nodes with how many tasks each gets, and on which of its GPUs where that matters."""
+    free = slots(room, need, kinds, mask)
+    if not gang.is_shaped:
+        return [(row, own, None) for row, own in choose_nodes(room, need, kinds, free, count, manner)]
+    keys = manner.keys(room, need, kinds)
+    shape = Shape(room, gang, need, kinds, free=free, keys=keys, done=done)
+    if gang.slice_tasks:
+        return shape.in_slices(count)
+    return [(row, own, None) for row, own in choose_nodes(room, need, kinds, shape.spread_out(), count, manner)]
 
 
 def choose_nodes(
@@ -229,13 +286,15 @@ def _in_one_node(
     room: Room, gang: Gang, choice: Choice, mask: Flags, level: str, manner: Manner
 ) -> list[TaskPlacement] | None:
     """Seats for the whole gang on one node, and for the smaller levels inside one island or socket of it."""
+    if gang.spread_level and gang.tasks > gang.spread_most:
+        return None
     able = mask & (room.cpu >= sum(need.count * need.cpu_milli for need in gang.needs))
     able &= room.memory >= sum(need.count * need.memory_mib for need in gang.needs)
     for need, models in zip(gang.needs, choice, strict=True):
         able &= sum(slots(room, need, kinds, mask) for kinds in models) >= need.count
     wanted = gang.whole_gpus
     if wanted:
-        able &= {"nvlink": room.linked, "socket": room.socketed, "node": room.free}[level] >= wanted
+        able &= _most_free(room, level) >= wanted
     rows = np.flatnonzero(able)
     if not len(rows):
         return None
@@ -250,14 +309,23 @@ def _in_one_node(
     return None
 
 
+def _most_free(room: Room, level: str) -> Ints:
+    """Per node the most whole free GPUs in one part of a level inside nodes."""
+    return {"nvlink": room.linked, "switch": room.switched, "socket": room.socketed, "node": room.free}[level]
+
+
 def _in_parts(
     room: Room, gang: Gang, choice: Choice, row: int, level: str, manner: Manner
 ) -> list[TaskPlacement] | None:
     """Seats inside one part of the node: its tightest island or socket that holds the gang, or the node itself."""
+    if level == "node" and gang.slice_tasks:
+        only = np.zeros(len(room.nodes), dtype=np.bool_)
+        only[row] = True
+        return _seat_all(room, gang, choice, only, manner)
     if level == "node" or not any(need.wants_gpu for need in gang.needs):
         return _on_columns(NodeView(room, row), gang, choice, None, manner)
     view = NodeView(room, row)
-    part = view.island if level == "nvlink" else view.socket
+    part = view.part(level)
     numbers = sorted({number for number in part if number >= 0}, key=lambda n: (view.whole_in(part, n), n))
     for number in numbers:
         tasks = _on_columns(NodeView(room, row), gang, choice, view.columns(part, number), manner)

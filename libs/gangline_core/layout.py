@@ -1,0 +1,219 @@
+"""What stands still while a decision is made: the nodes of a pool, which GPUs they have, how those hang together.
+
+One row per node in id order, one column per GPU index. Matrices lie in memory column by column, because nearly all work
+on them is over all nodes at once.
+"""
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, TypeVar
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from gangline_core.cluster import Gpu, Node, gpu_span
+from gangline_core.ids import NodeId
+from gangline_core.spec import Toleration
+
+Answer = TypeVar("Answer")
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+Parts = NDArray[np.int16]
+REMEMBERED_MAX = 2_048
+NEVER_MIB = 1 << 60
+NO_KIND = -1
+"""Where there is no usable GPU."""
+
+
+class Kind(Struct, frozen=True, order=True):
+    """GPUs that no request can tell apart."""
+
+    model: str
+    """In lower case: models are compared without regard to case."""
+    memory_mib: int
+    mig: str = ""
+    """How the card is cut (see gangline_core.mig); empty for a card that is not."""
+    near_nic: bool = False
+    """Shares a PCIe switch with a network card."""
+
+
+class Layout:
+    """The nodes of a pool and their GPUs."""
+
+    def __init__(self, nodes: Iterable[Node]) -> None:
+        """The layout of these nodes, in id order."""
+        self.nodes = sorted(nodes, key=lambda node: node.id)
+        self.row = {node.id: k for k, node in enumerate(self.nodes)}
+        self.width = max((gpu_span(node) for node in self.nodes), default=0) or 1
+        self.kinds = sorted({kind_of(node, gpu) for node in self.nodes for gpu in node.gpus})
+        self.kind_number = {kind: k for k, kind in enumerate(self.kinds)}
+        self.device_names = sorted({name for node in self.nodes for name in node.devices})
+        rows = len(self.nodes)
+        self.kind = np.full((rows, self.width), NO_KIND, dtype=np.int16, order="F")
+        """Kind of each usable GPU."""
+        self.memory = np.zeros((rows, self.width), dtype=np.int64, order="F")
+        """MiB of each usable GPU."""
+        self.uncut = np.full((rows, self.width), NEVER_MIB, dtype=np.int64, order="F")
+        """MiB of each usable GPU that may be taken as a whole, else a number that is never free."""
+        self.island: Parts = np.full((rows, self.width), -1, dtype=np.int16, order="F")
+        self.switch: Parts = np.full((rows, self.width), -1, dtype=np.int16, order="F")
+        self.socket: Parts = np.full((rows, self.width), -1, dtype=np.int16, order="F")
+        self.has_switches = any(gpu.switch >= 0 for node in self.nodes for gpu in node.gpus)
+        self.has_mig = any(kind.mig for kind in self.kinds)
+        self.island_size = np.zeros(rows, dtype=np.int64)
+        """Usable GPUs of the node's largest NVLink island."""
+        self.works = np.zeros(rows, dtype=np.bool_)
+        self.has_gpus = np.zeros(rows, dtype=np.bool_)
+        self.by_number: dict[str, int] = {}
+        """How many GPUs of each model the nodes have, most first."""
+        self.stale = set(range(rows))
+        """Rows whose tenants changed since they were last read."""
+        self.tenants: dict[int, tuple[Ints, Ints]] = {}
+        """Per row the expected ends of what is on it and its lines (see `releases`); read when first needed."""
+        self._masks: dict[tuple[tuple[tuple[str, str], ...], tuple[Toleration, ...]], Flags] = {}
+        self._eligible: dict[object, Flags] = {}
+        self._domains: dict[str, tuple[Ints, list[str]]] = {}
+        self.remembered: dict[object, Any] = {}
+        """What placement worked out about these nodes, by what it was asked; forgotten when a node changes."""
+        self._count_models()
+
+    def _count_models(self) -> None:
+        count: dict[str, int] = {}
+        for node in self.nodes:
+            for gpu in node.gpus:
+                count[gpu.model.lower()] = count.get(gpu.model.lower(), 0) + 1
+        self.by_number = dict(sorted(count.items(), key=lambda item: (-item[1], item[0])))
+
+    def put(self, node: Node) -> int:
+        """Enter a node as it now is; its row."""
+        row = self.row[node.id]
+        self.stale.add(row)
+        before = self.nodes[row]
+        self.nodes[row] = node
+        self.works[row] = node.takes_work
+        if node is not before:
+            self._eligible.clear()
+            self.remembered.clear()
+        self.kind[row] = NO_KIND
+        self.memory[row] = 0
+        self.uncut[row] = NEVER_MIB
+        self.island[row] = self.switch[row] = self.socket[row] = -1
+        islands: dict[int, int] = {}
+        switches: dict[tuple[int, int], int] = {}
+        sockets: dict[int, int] = {}
+        sizes: dict[int, int] = {}
+        for gpu in node.gpus:
+            self.island[row, gpu.index] = islands.setdefault(gpu.island, len(islands))
+            if gpu.switch >= 0:
+                self.switch[row, gpu.index] = switches.setdefault((gpu.socket, gpu.switch), len(switches))
+            self.socket[row, gpu.index] = sockets.setdefault(gpu.socket, len(sockets))
+            if gpu.healthy:
+                self.kind[row, gpu.index] = self.kind_number[kind_of(node, gpu)]
+                self.memory[row, gpu.index] = gpu.memory_mib
+                if not gpu.mig:
+                    self.uncut[row, gpu.index] = gpu.memory_mib
+                    sizes[gpu.island] = sizes.get(gpu.island, 0) + 1
+        self.island_size[row] = max(sizes.values(), default=0)
+        self.has_gpus[row] = bool(node.gpus)
+        if (node.labels, node.taints) != (before.labels, before.taints):
+            self._masks.clear()
+            self._domains.clear()
+        return row
+
+    def fits(self, node: Node) -> bool:
+        """True when the node can be entered as it now is without a new layout."""
+        return (
+            node.id in self.row
+            and gpu_span(node) <= self.width
+            and (self.has_switches or all(gpu.switch < 0 for gpu in node.gpus))
+            and all(kind_of(node, gpu) in self.kind_number for gpu in node.gpus)
+            and all(name in self.device_names for name in node.devices)
+        )
+
+    def suits(self, selector: dict[str, str], tolerations: tuple[Toleration, ...]) -> Flags:
+        """Which nodes these labels and taints allow, whether they take work now or not."""
+        key = (tuple(sorted(selector.items())), tolerations)
+        mask = self._masks.get(key)
+        if mask is None:
+            _forget_some(self._masks)
+            allowed = (matches(node, selector) and tolerates(node, tolerations) for node in self.nodes)
+            mask = self._masks[key] = np.fromiter(allowed, dtype=np.bool_, count=len(self.nodes))
+        return mask
+
+    def eligible(
+        self, selector: dict[str, str], tolerations: tuple[Toleration, ...], excluded: tuple[str, ...] = ()
+    ) -> Flags:
+        """Which nodes may take such a task now; those excluded by name may not."""
+        key = (tuple(sorted(selector.items())) if selector else (), tolerations, excluded)
+        mask = self._eligible.get(key)
+        if mask is None:
+            _forget_some(self._eligible)
+            mask = self.suits(selector, tolerations) & self.works
+            mask[[self.row[NodeId(name)] for name in excluded if name in self.row]] = False
+            self._eligible[key] = mask
+        return mask
+
+    def part(self, level: str) -> Parts:
+        """Per GPU the number of its part of the node at a level inside nodes; -1 where there is no GPU."""
+        match level:
+            case "nvlink":
+                return self.island
+            case "switch":
+                return self.switch
+            case "socket":
+                return self.socket
+            case _:
+                return self.whole_node
+
+    @property
+    def whole_node(self) -> Parts:
+        """Each node as one part."""
+        return self.remember(("whole_node",), lambda: np.where(self.socket >= 0, 0, -1).astype(np.int16))
+
+    def remember(self, asked: Hashable, work_out: Callable[[], Answer]) -> Answer:
+        """The answer to a question about these nodes, worked out once."""
+        found: Answer | None = self.remembered.get(asked)
+        if found is None:
+            _forget_some(self.remembered)
+            found = self.remembered[asked] = work_out()
+        return found
+
+    def has_kind(self, kinds: tuple[int, ...]) -> Flags:
+        """Which nodes have a usable GPU of one of these kinds."""
+        return np.asarray(np.isin(self.kind, kinds).any(axis=1))
+
+    def domains(self, label: str) -> tuple[Ints, list[str]]:
+        """Per row the number of its topology domain, -1 without the label; and the domains' names by number."""
+        known = self._domains.get(label)
+        if known is None:
+            names = sorted({node.labels[label] for node in self.nodes if label in node.labels})
+            number = {name: k for k, name in enumerate(names)}
+            codes = (number.get(node.labels.get(label, ""), -1) for node in self.nodes)
+            known = (np.fromiter(codes, dtype=np.int64, count=len(self.nodes)), names)
+            self._domains[label] = known
+        return known
+
+
+def kind_of(node: Node, gpu: Gpu) -> Kind:
+    """The kind of a node's GPU."""
+    near_nic = gpu.switch >= 0 and any((nic.socket, nic.switch) == (gpu.socket, gpu.switch) for nic in node.nics)
+    return Kind(gpu.model.lower(), gpu.memory_mib, gpu.mig, near_nic)
+
+
+def matches(node: Node, selector: dict[str, str]) -> bool:
+    """True when the node has every label asked for."""
+    return all(node.labels.get(key) == value for key, value in selector.items())
+
+
+def tolerates(node: Node, tolerations: tuple[Toleration, ...]) -> bool:
+    """True when every taint of the node is accepted."""
+    return all(
+        any(known.key == taint.key and known.value in ("", taint.value) for known in tolerations)
+        for taint in node.taints
+    )
+
+
+def _forget_some(known: dict[Any, Any]) -> None:
+    """Bound what users can make us remember by asking for ever new things."""
+    if len(known) >= REMEMBERED_MAX:
+        known.clear()
