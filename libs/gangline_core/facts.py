@@ -7,30 +7,30 @@ from msgspec import Struct
 from gangline_core.cluster import Node, Policy, Pool
 from gangline_core.fact_base import FactBase
 from gangline_core.facts_door import (
-    JobEdited as JobEdited,
-    JobTopped as JobTopped,
-    PricesSet as PricesSet,
-    WindowRemoved as WindowRemoved,
-    WindowSet as WindowSet,
+    JobEdited,
+    JobTopped,
+    PricesSet,
+    WindowRemoved,
+    WindowSet,
 )
 from gangline_core.facts_health import (
-    GangHung as GangHung,
-    GpuFailed as GpuFailed,
-    GpuHealthy as GpuHealthy,
-    GpuSuspected as GpuSuspected,
-    JobReclaimed as JobReclaimed,
-    JobUsed as JobUsed,
-    NodeLost as NodeLost,
-    NodeQuarantined as NodeQuarantined,
-    UtilisationSummary as UtilisationSummary,
+    GangHung,
+    GpuFailed,
+    GpuHealthy,
+    GpuSuspected,
+    JobReclaimed,
+    JobUsed,
+    NodeLost,
+    NodeQuarantined,
+    UtilisationSummary,
 )
 from gangline_core.facts_size import (
-    MemberSafe as MemberSafe,
-    ProgressReported as ProgressReported,
-    ResizeAsked as ResizeAsked,
-    ResizeConfirmed as ResizeConfirmed,
-    ResizeFailed as ResizeFailed,
-    ResizeProposed as ResizeProposed,
+    MemberSafe,
+    ProgressReported,
+    ResizeAsked,
+    ResizeConfirmed,
+    ResizeFailed,
+    ResizeProposed,
 )
 from gangline_core.groups import Group, Token, User
 from gangline_core.ids import JobId, NodeId, TaskId
