@@ -15,6 +15,7 @@ from gangline_core import facts as f
 from gangline_core import fold_door, fold_health, fold_resize
 from gangline_core.cluster import Policy, Pool
 from gangline_core.fold_arrays import tend_arrays
+from gangline_core.fold_budgets import stop_for_budget
 from gangline_core.fold_jobs import (
     add_growth,
     add_placement,
@@ -248,7 +249,7 @@ def _resize_proposed(state: State, fact: f.ResizeProposed, step: Step) -> None:
     pool = state.kept.pools.get(fact.pool)
     if pool is not None and fact.job in state.kept.jobs:
         pool.proposals[fact.job] = fact
-        pool.proposed_seq = step.seen
+        pool.proposed_seq, pool.proposed_at = step.seen, step.at
         step.touched = True
 
 
@@ -283,11 +284,14 @@ def _usage_charged(state: State, fact: f.UsageCharged, step: Step) -> None:
         return
     for path in (*ancestors(fact.group), user_key(fact.group, fact.user)):
         count(state.kept.charged, path, fact.gpu_milli_ms)
+        if fact.cost >= 0:
+            count(state.kept.surcharge, path, fact.cost - fact.gpu_milli_ms)
 
 
 def _budget_exhausted(state: State, fact: f.BudgetExhausted, step: Step) -> None:
     if fact.exhausted:
         state.kept.exhausted[fact.group] = None
+        stop_for_budget(state, fact.group, step)
     else:
         state.kept.exhausted.pop(fact.group, None)
     step.settings = True

@@ -98,8 +98,8 @@ def _restart_smaller(state: State, job: Job, leaving: set[TaskId], step: Step) -
     _restart(state, job, placement, why="shrunk", step=step)
 
 
-def places_of(tasks: list[Task]) -> tuple[f.TaskPlacement, ...]:
-    """Where these members are, as places of a gang that starts anew there."""
+def places_of(tasks: list[Task], *, more: tuple[f.TaskPlacement, ...] = ()) -> tuple[f.TaskPlacement, ...]:
+    """Where these members are, and `more`, as places of a gang that starts anew there."""
     return _numbered(
         tuple(
             f.TaskPlacement(
@@ -113,6 +113,7 @@ def places_of(tasks: list[Task]) -> tuple[f.TaskPlacement, ...]:
             )
             for task in tasks
         )
+        + more
     )
 
 

@@ -46,6 +46,8 @@ class PoolState(Struct):
     """What groups and users used of the pool lately."""
     turns: dict[str, int] = {}
     """Log sequence at which a group or user last had a job placed here."""
+    proposed_at: int = 0
+    """When sizes were last proposed."""
 
 
 class Kept(Struct):
@@ -98,6 +100,8 @@ class Kept(Struct):
     prices: dict[str, int] = {}
     """What a GPU of each model (lower case) costs: thousandths of a GPU-hour of budget per GPU-hour used."""
     prices_version: int = 0
+    surcharge: dict[str, int] = {}
+    """What charged allocations cost beyond what they used, by the prices of their time; as `charged`."""
     history: dict[str, tuple[int, ...]] = {}
     """Run times in ms of recently ended jobs by class (see `gangline_core.history`)."""
 

@@ -1,0 +1,65 @@
+"""How big running elastic jobs should be: proposed here when a pool has come to rest, given or taken by the next round.
+
+Every policy is one function in one file. Whatever the policy, three things hold. Sizes are proposed only after something
+from outside has happened since the last proposal, never because of an own one, so nothing swings. Proposed growth gets
+only room that no waiting job could use. And a size somebody asked for by hand goes before every policy.
+Shrinking for a job that needs the room is decided in the round itself (see `preemption`).
+"""
+
+from collections.abc import Callable
+
+from gangline_core.claims import honour_claims
+from gangline_core.elasticity.by_hand import by_hand
+from gangline_core.elasticity.giving import grow
+from gangline_core.elasticity.idle_fill import idle_fill
+from gangline_core.elasticity.room import open_to_growth
+from gangline_core.elasticity.stuck import next_deadline_ms, stuck
+from gangline_core.elasticity.view import Target, View, calm_until_ms, resizable
+from gangline_core.facts import ResizeFailed, ResizeProposed
+from gangline_core.state import PoolState, State
+from gangline_core.table import Table
+
+__all__ = ["POLICIES", "grow", "next_deadline_ms", "propose"]
+
+Decide = Callable[[View], list[Target]]
+
+POLICIES: dict[str, Decide] = {
+    "idle_fill": idle_fill,
+}
+"""Name in a pool's policy -> who decides how big its elastic jobs are."""
+
+
+def propose(state: State, pool: str, now: int) -> tuple[ResizeFailed | ResizeProposed, ...]:
+    """Changes that took too long, else the sizes that running elastic jobs of the pool should have now."""
+    late = stuck(state, pool, now)
+    if late:
+        return late
+    known = state.kept.pools[pool]
+    if known.open_round is not None or known.proposals or not is_stirred(state, known, now):
+        return ()
+    targets = by_hand(state, pool)
+    if not targets and known.policy.elastic_growth:
+        targets = _by_policy(state, known, now)
+    return tuple(
+        ResizeProposed(pool=pool, job=target.job.id, role=target.role, size=target.size, why=target.why)
+        for target in targets
+    )
+
+
+def is_stirred(state: State, known: PoolState, now: int) -> bool:
+    """True when something from outside happened since sizes were last proposed, or a job's rest has ended since."""
+    if state.kept.changed_seq > known.proposed_seq:
+        return True
+    live = (state.kept.jobs[job] for job in state.live.get(known.pool.name, {}))
+    return any(job.spec.elastic.cooldown_s and known.proposed_at < calm_until_ms(job) <= now for job in live)
+
+
+def _by_policy(state: State, known: PoolState, now: int) -> list[Target]:
+    pool = known.pool.name
+    jobs = tuple(resizable(state, pool, now))
+    if not jobs:
+        return []
+    table = Table(state, pool, now)
+    honour_claims(table)
+    open_to_growth(table)
+    return POLICIES[known.policy.elastic](View(state=state, pool=pool, now=now, jobs=jobs, table=table))

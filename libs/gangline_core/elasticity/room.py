@@ -1,0 +1,109 @@
+"""Where further members of a running gang could be, and which room waiting jobs could use."""
+
+from collections.abc import Iterable
+
+import numpy as np
+from msgspec.structs import replace
+
+from gangline_core.capacity import Flags, Room
+from gangline_core.facts import TaskPlacement
+from gangline_core.holds import placed_amounts
+from gangline_core.job import Job, Task
+from gangline_core.placement.gang import ANYWHERE, Gang, need_of
+from gangline_core.placement.ranks import level_of
+from gangline_core.reasons import ReasonCode
+from gangline_core.reserve import usable_nodes
+from gangline_core.spec import Role
+from gangline_core.table import Table
+
+KEPT_OUT_CODES = frozenset(
+    {
+        ReasonCode.DEPENDENCY,
+        ReasonCode.NOT_BEFORE,
+        ReasonCode.GROUP_LIMIT,
+        ReasonCode.USER_LIMIT,
+        ReasonCode.BUDGET_EXHAUSTED,
+        ReasonCode.WAITING_FOR_VICTIMS,
+    }
+)
+"""Reasons for which a waiting job could not use free room anyway."""
+
+
+def open_to_growth(table: Table) -> None:
+    """Close the room of a table that waiting jobs could use or that is reserved: growth takes only what is left."""
+    state, pool = table.state, table.pool
+    waiting = (state.kept.jobs[job] for job in sorted(state.waiting.get(pool.pool.name, {})))
+    closed = wanted(table, (job for job in waiting if job.reason is None or job.reason.code not in KEPT_OUT_CODES))
+    for reservation in pool.reservations:
+        closed[[table.frozen.layout.row[place.node] for place in reservation.tasks]] = True
+    table.room.close(closed)
+
+
+def wanted(table: Table, jobs: Iterable[Job]) -> Flags:
+    """Nodes of which any of these jobs could use anything."""
+    found = np.zeros(len(table.frozen.nodes), dtype=np.bool_)
+    seen: set[int] = set()
+    for job in jobs:
+        shape = table.state.shapes[job.id]
+        if shape not in seen:
+            seen.add(shape)
+            found |= usable_nodes(table.frozen, table.seating.least(job).gang)
+            if found.all():
+                break
+    return found
+
+
+def more(
+    table: Table, room: Room, job: Job, role: Role, *, count: int, after: int = 0
+) -> tuple[TaskPlacement, ...] | None:
+    """Seats for so many members more, near those there are: on their nodes, else anywhere their topology allows."""
+    members = table.state.tasks_of(job)
+    need = need_of(role, count, first_index=job.next_index.get(role.name, 0) + after)
+    # A gang on one model stays on it: a slower member would only hold up the others.
+    models = {task.gpu_model.lower() for task in members if task.gpu_model}
+    if need.wants_gpu and len(models) == 1:
+        need = replace(need, models=tuple(models))
+    rows = sorted({table.frozen.layout.row[task.node] for task in members if task.node in table.frozen.layout.row})
+    gang = Gang(
+        needs=(need,),
+        selector=job.spec.node_selector,
+        tolerations=job.spec.tolerations,
+        required=ANYWHERE,
+        preferred=ANYWHERE,
+        levels=tuple(table.pool.pool.topology.items()),
+    )
+    for near in (_only(len(table.frozen.nodes), rows), _domain(table, job, gang, rows)):
+        inside = room.copy()
+        inside.close(~near)
+        seats = table.seating.placer(inside, gang)
+        if seats is not None and _holds(table, job, gang, members, seats.tasks):
+            return seats.tasks
+    return None
+
+
+def _only(count: int, rows: list[int]) -> Flags:
+    flags = np.zeros(count, dtype=np.bool_)
+    flags[rows] = True
+    return flags
+
+
+def _domain(table: Table, job: Job, gang: Gang, rows: list[int]) -> Flags:
+    """Nodes on which members may be, given where the others are and what the job requires."""
+    label = dict(gang.levels).get(job.spec.topology.required)
+    if not job.spec.topology.required or not rows:
+        return np.ones(len(table.frozen.nodes), dtype=np.bool_)
+    if label is None:
+        return _only(len(table.frozen.nodes), rows)
+    codes, _ = table.frozen.layout.domains(label)
+    return np.asarray(codes == codes[rows[0]])
+
+
+def _holds(table: Table, job: Job, gang: Gang, members: list[Task], new: tuple[TaskPlacement, ...]) -> bool:
+    """True when the grown job keeps its required topology and its limits."""
+    if table.ledger.fault(job, placed_amounts(table.state, new)) is not None:
+        return False
+    if not job.spec.topology.required:
+        return True
+    ladder = gang.ladder()
+    level = level_of(table.frozen.layout, gang.levels, [*members, *new])
+    return job.spec.topology.required in ladder and ladder.index(level) <= ladder.index(job.spec.topology.required)

@@ -1,0 +1,88 @@
+"""What a policy looks at: the elastic jobs of a pool that may change now, the sizes they may have, and the room."""
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from gangline_core import resizing
+from gangline_core.job import Job, JobState
+from gangline_core.progress import Progress
+from gangline_core.seating import allowed_sizes
+from gangline_core.spec import Role
+from gangline_core.state import State
+from gangline_core.table import Table
+
+
+class Elastic(Struct, frozen=True):
+    """One role of a running job, and the sizes it may have."""
+
+    job: Job
+    role: Role
+    size: int
+    sizes: tuple[int, ...]
+    """Ascending; the present one is among them or between."""
+    progress: Progress | None = None
+
+    @property
+    def gpu_milli(self) -> int:
+        """Thousandths of GPUs of one member; 1 for a member without, so that members can be compared."""
+        return max(1, self.role.resources.gpu_milli)
+
+    def above(self, size: int) -> int | None:
+        """The next larger allowed size."""
+        return next((allowed for allowed in self.sizes if allowed > size), None)
+
+    def below(self, size: int) -> int | None:
+        """The next smaller allowed size."""
+        return next((allowed for allowed in reversed(self.sizes) if allowed < size), None)
+
+
+class Target(Struct, frozen=True):
+    """The size a role should have, and why."""
+
+    job: Job
+    role: str
+    size: int
+    why: str
+
+
+class View(Struct, frozen=True):
+    """Everything a policy may look at; `table.room` is what growth may take."""
+
+    state: State
+    pool: str
+    now: int
+    jobs: tuple[Elastic, ...]
+    """By job id; one role per job."""
+    table: Table
+
+
+def resizable(state: State, pool: str, now: int) -> Iterator[Elastic]:
+    """Roles that a policy may resize now: of running jobs at rest, one role each, none that is sized by hand."""
+    if not any(sort.elastic for sort in state.live_sorts.get(pool, {})):
+        return
+    for job_id in sorted(state.live.get(pool, {})):
+        job = state.kept.jobs[job_id]
+        if job.state != JobState.RUNNING or resizing.is_active(job) or now < calm_until_ms(job):
+            continue
+        able = [role for role in job.spec.roles if role.is_elastic and role.name not in job.asked]
+        growing = (role for role in able if job.sizes.get(role.name, 0) < role.max_count)
+        role = next(growing, able[0] if able else None)
+        if role is not None:
+            yield elastic(state, job, role)
+
+
+def elastic(state: State, job: Job, role: Role) -> Elastic:
+    """One role as policies see it."""
+    return Elastic(
+        job=job,
+        role=role,
+        size=job.sizes.get(role.name, 0),
+        sizes=tuple(allowed_sizes(role)),
+        progress=state.kept.progress.get(job.id),
+    )
+
+
+def calm_until_ms(job: Job) -> int:
+    """Until when the job asks to be left alone after its last change."""
+    return 0 if job.resize is None else job.resize.stage_ms + job.spec.elastic.cooldown_s * 1000
