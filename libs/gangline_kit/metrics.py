@@ -64,6 +64,14 @@ METRICS: dict[str, Metric] = {
     "gangline_tasks_started_total": Metric("counter", "Processes started."),
     "gangline_tasks_ended_total": Metric("counter", "Processes ended.", ("cause",)),
     "gangline_task_output_bytes_total": Metric("counter", "Job output shipped."),
+    # Kubernetes.
+    "gangline_kubernetes_bound_total": Metric("counter", "Pods created on or bound to their node."),
+    "gangline_kubernetes_bind_seconds": Metric("histogram", "From an order to its bound pod."),
+    "gangline_kubernetes_refused_total": Metric("counter", "Pods the cluster refused.", ("cause",)),
+    "gangline_kubernetes_watch_failures_total": Metric(
+        "counter", "Watches that ended at once, again and again.", ("kind",)
+    ),
+    "gangline_kubernetes_missed_changes_total": Metric("counter", "Changes only a full list showed.", ("kind",)),
 }
 
 
