@@ -4,30 +4,17 @@ Usage is GPU thousandths times milliseconds. An ended allocation is charged by i
 towards budgets as it goes, so that a budget ends a group's starts on time and not when its jobs end.
 """
 
-from msgspec import Struct
-
+from gangline_core.budgets import GPU_HOUR, PRICE_MILLI, price_of
 from gangline_core.facts import BudgetExhausted, Fact
-from gangline_core.job import Task, TaskState
-from gangline_core.quota import holders
-from gangline_core.state import State, count
+from gangline_core.groups import ancestors
+from gangline_core.reasons import Reason, ReasonCode
+from gangline_core.rungs import MODEL_PREFIX
+from gangline_core.spending import Spent as Spent
+from gangline_core.spending import spent as spent
+from gangline_core.state import State
 
-GPU_HOUR = 1000 * 3_600_000
-"""One GPU-hour in GPU thousandths times milliseconds."""
 CHARGES_MAX = 2_000
 """Most allocations charged in one message; the rest follows in the next."""
-
-
-class Spent(Struct, frozen=True):
-    """Use in GPU thousandths times milliseconds, by group path (ancestors included) and user_key."""
-
-    charged: dict[str, int]
-    """Allocations that ended, whether already written down or not."""
-    running: dict[str, int]
-    """Allocations that still hold GPUs."""
-
-    def total(self, holder: str) -> int:
-        """Everything a holder has used up to now."""
-        return self.charged.get(holder, 0) + self.running.get(holder, 0)
 
 
 def charge(state: State, now: int) -> tuple[Fact, ...]:
@@ -45,31 +32,24 @@ def budget_changes(state: State, now: int) -> tuple[BudgetExhausted, ...]:
     used = spent(state, now)
     changes = []
     for path, hours in watched.items():
-        is_exhausted = bool(hours) and used.total(path) >= hours * GPU_HOUR
+        is_exhausted = bool(hours) and used.cost_of(path) >= hours * GPU_HOUR
         if is_exhausted != (path in state.kept.exhausted):
-            changes.append(BudgetExhausted(group=path, used_gpu_milli_ms=used.total(path), exhausted=is_exhausted))
+            changes.append(BudgetExhausted(group=path, used_gpu_milli_ms=used.cost_of(path), exhausted=is_exhausted))
     return tuple(changes)
 
 
-def spent(state: State, now: int) -> Spent:
-    """What every group and user has used up to `now`."""
-    charged = dict(state.kept.charged)
-    for usage in state.kept.uncharged.values():
-        for holder in holders(usage.group, usage.user):
-            count(charged, holder, usage.gpu_milli_ms)
-    running: dict[str, int] = {}
-    for task in state.kept.tasks.values():
-        used = task_usage(task, now)
-        if used:
-            for holder in holders(task.group, task.user):
-                count(running, holder, used)
-    return Spent(charged=charged, running=running)
-
-
-def task_usage(task: Task, now: int) -> int:
-    """What a live allocation has used; one of a lost node stopped being its group's when the node was lost."""
-    end = task.stop_ms if task.state == TaskState.LOST else now
-    return task.gpu_milli * max(0, end - task.placed_ms)
+def budget_reason(state: State, group: str, used: Spent) -> Reason | None:
+    """The nearest group above whose budget is used up, as a reason; None when none is."""
+    for path in ancestors(group):
+        if path in state.kept.exhausted:
+            known = state.kept.groups.get(path)
+            numbers: dict[str, int | str] = {
+                "group": path or "(all)",
+                "used": used.cost_of(path) // GPU_HOUR,
+                "budget": known.budget_gpu_hours if known else 0,
+            }
+            return Reason(ReasonCode.BUDGET_EXHAUSTED, numbers)
+    return None
 
 
 def next_budget_end_ms(state: State, now: int) -> int | None:
@@ -77,8 +57,19 @@ def next_budget_end_ms(state: State, now: int) -> int | None:
     used = spent(state, now)
     ends = []
     for path, group in sorted(state.kept.groups.items()):
-        rate = state.usage.get(path, {}).get("gpu_milli", 0)
+        rate = _rate(state, path)
         if group.budget_gpu_hours and path not in state.kept.exhausted and rate:
-            left = group.budget_gpu_hours * GPU_HOUR - used.total(path)
-            ends.append(now + max(0, -(-left // rate)))
+            left = group.budget_gpu_hours * GPU_HOUR - used.cost_of(path)
+            ends.append(now + max(0, -(-left * PRICE_MILLI // rate)))
     return min(ends, default=None)
+
+
+def _rate(state: State, path: str) -> int:
+    """What a group's live allocations cost in a millisecond, in thousandths."""
+    models = state.usage.get(path, {})
+    named = {name: amount for name, amount in models.items() if name.startswith(MODEL_PREFIX)}
+    rest = models.get("gpu_milli", 0) - sum(named.values())
+    prices = state.kept.prices
+    return rest * price_of(prices, "") + sum(
+        amount * price_of(prices, name.removeprefix(MODEL_PREFIX)) for name, amount in named.items()
+    )

@@ -9,31 +9,30 @@ what earlier ones took. Nothing is charged here: what a refused job would have n
   without any listed member everybody whom the gateway lets through; an administrator for anybody.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from gangline_core.accounting import Spent, spent
+from gangline_core.accounting import Spent
+from gangline_core.array_record import array_size
+from gangline_core.arrays import element_number, lookup, numbers_taken
+from gangline_core.budgets import never_inside
+from gangline_core.door_rules import Problem, Rules, make_rules
 from gangline_core.facts import Fact, JobAdmitted, JobRejected
-from gangline_core.gates import budget_reason
-from gangline_core.groups import ancestors, user_key
+from gangline_core.groups import user_key
 from gangline_core.ids import JobId
 from gangline_core.members import Members
 from gangline_core.never_fits import never_fits
 from gangline_core.quota import holders, job_amounts, largest_size, minimum_sizes, shown
 from gangline_core.reasons import Reason, ReasonCode
-from gangline_core.rungs import most_limits
-from gangline_core.spec import JobSpec
+from gangline_core.spec import Dependency, JobSpec
 from gangline_core.state import State, count
 from gangline_core.terms import deadline_reason, dependency_reason
 
 MINUTE_MS = 60_000
 REJECTIONS_MAX = 100
 """Most refused jobs of one request that are written to the log, so that a large bad batch fits one message."""
-
-Problem = tuple[Reason, str]
-"""Why a job is refused, and the path of the field that is wrong (empty when none is)."""
 
 
 class Judgement(Struct, frozen=True):
@@ -47,23 +46,6 @@ class Judgement(Struct, frozen=True):
     """True when the same submit_id had been answered before; the ids are those of then."""
 
 
-class Rules(Struct, frozen=True):
-    """What holds for every job of one user in one group."""
-
-    stranger: Problem | None
-    """Why this user may not submit here at all."""
-    caps: tuple[tuple[str, str, int, int], ...] = ()
-    """(holder, its name, most unfinished jobs, most submits per minute); 0 means no cap."""
-    time_limit: tuple[str, int] | None = None
-    """Who sets the longest time limit, and the limit in seconds."""
-    limits: tuple[tuple[str, dict[str, int]], ...] = ()
-    """(holder's name, its limit) for everything that no job may ever exceed at its smallest size."""
-    job_limits: tuple[tuple[str, dict[str, int]], ...] = ()
-    """The same for the largest size a job may ask for."""
-    spent: Reason | None = None
-    """The budget that is used up."""
-
-
 class Draft(Struct):
     """What requests judged together have taken so far, on top of the state."""
 
@@ -71,7 +53,9 @@ class Draft(Struct):
     names: dict[tuple[str, str], JobId] = field(default_factory=dict)
     submits: dict[str, tuple[JobId, ...]] = field(default_factory=dict)
     entered: dict[str, int] = field(default_factory=dict)
-    """Jobs admitted per holder."""
+    """Jobs admitted per holder, elements of arrays one by one."""
+    sent: dict[str, int] = field(default_factory=dict)
+    """Submissions per holder; an array is one."""
     rules: dict[tuple[str, str, str], Rules] = field(default_factory=dict)
     """By group, user and who submits."""
     members: Members | None = None
@@ -79,17 +63,19 @@ class Draft(Struct):
 
     def enter(self, job: JobId, spec: JobSpec) -> None:
         """Count a job as admitted."""
-        self.admitted += 1
+        self._count(spec, 1)
         self.names[user_key(spec.group, spec.user), spec.name] = job
-        for holder in holders(spec.group, spec.user):
-            count(self.entered, holder, 1)
 
     def leave(self, spec: JobSpec) -> None:
         """Take back the job entered last."""
-        self.admitted -= 1
-        del self.names[user_key(spec.group, spec.user), spec.name]
+        self._count(spec, -1)
+        self.names.pop((user_key(spec.group, spec.user), spec.name), None)
+
+    def _count(self, spec: JobSpec, sign: int) -> None:
+        self.admitted += sign * numbers_taken(spec)
         for holder in holders(spec.group, spec.user):
-            count(self.entered, holder, -1)
+            count(self.entered, holder, sign * elements(spec))
+            count(self.sent, holder, sign)
 
 
 def judge_submit(
@@ -139,7 +125,15 @@ def _completed(state: State, draft: Draft, spec: JobSpec, *, job: JobId, by: str
     time_limit = _rules(state, draft, spec, by=by, at=at).time_limit
     if time_limit is not None and spec.time_limit_s == 0:
         spec = replace(spec, time_limit_s=time_limit[1])
+    if any(dependency.index >= 0 for dependency in spec.after):
+        spec = replace(spec, after=tuple(_of_element(state, dependency) for dependency in spec.after))
     return spec if spec.name else replace(spec, name=_free_name(state, draft, spec, job))
+
+
+def _of_element(state: State, dependency: Dependency) -> Dependency:
+    """A dependency on "42_7" names that element's own number from here on; one that does not exist stays as it is."""
+    number = element_number(state, dependency.job, dependency.index) if dependency.index >= 0 else None
+    return dependency if number is None else replace(dependency, job=number, index=-1)
 
 
 def _free_name(state: State, draft: Draft, spec: JobSpec, job: JobId) -> str:
@@ -158,8 +152,10 @@ def _problem(state: State, draft: Draft, spec: JobSpec, *, by: str, at: int, hid
         or _pool_problem(state, spec)
         or _name_problem(state, draft, spec)
         or _dependency_problem(state, draft, spec, hidden)
-        or _cap_problem(state, draft, rules, at)
+        or _cap_problem(state, draft, rules, spec, at)
+        or bound_problem(rules, spec, bounds=rules.user_bounds)
         or _time_problem(rules, spec)
+        or _deadline_problem(spec, at)
         or _limit_problem(rules, spec)
         or _budget_problem(rules, spec)
         or never_fits(state.inventory(spec.pool), state.kept.pools[spec.pool].pool, spec)
@@ -191,27 +187,49 @@ def _dependency_problem(state: State, draft: Draft, spec: JobSpec, hidden: Seque
     # Jobs admitted a moment ago have not ended, so only the state's jobs can have failed.
     drafted = range(state.kept.next_job, state.kept.next_job + draft.admitted)
     for index, dependency in enumerate(spec.after):
-        is_known = dependency.job in drafted or state.job(JobId(dependency.job)) is not None
-        if not is_known or dependency.job in hidden:
-            return Reason(ReasonCode.UNKNOWN_DEPENDENCY, {"job": dependency.job}), f"after[{index}]"
+        is_known = dependency.job in drafted or lookup(state, dependency.job) is not None
+        if not is_known or dependency.index >= 0 or dependency.job in hidden:
+            named = dependency.job if dependency.index < 0 else f"{dependency.job}_{dependency.index}"
+            return Reason(ReasonCode.UNKNOWN_DEPENDENCY, {"job": named}), f"after[{index}]"
     reason = dependency_reason(state, (d for d in spec.after if d.job not in drafted))
     if reason is not None and reason.code == ReasonCode.DEPENDENCY_FAILED:
         return reason, "after"
     return None
 
 
-def _cap_problem(state: State, draft: Draft, rules: Rules, at: int) -> Problem | None:
+def _cap_problem(state: State, draft: Draft, rules: Rules, spec: JobSpec, at: int) -> Problem | None:
     for holder, name, queued_max, rate_max in rules.caps:
-        drafted = draft.entered.get(holder, 0)
-        unfinished = state.unfinished.get(holder, 0) + drafted
-        if queued_max and unfinished >= queued_max:
+        unfinished = state.unfinished.get(holder, 0) + draft.entered.get(holder, 0)
+        if queued_max and unfinished + elements(spec) > queued_max:
             numbers: dict[str, int | str] = {"holder": name, "used": unfinished, "limit": queued_max}
-            return Reason(ReasonCode.QUEUE_FULL, numbers), ""
+            return Reason(ReasonCode.QUEUE_FULL, numbers), "array" if spec.array else ""
         times = state.kept.recent_submits.get(holder, ()) if rate_max else ()
-        recent = drafted + sum(time > at - MINUTE_MS for time in times)
-        if rate_max and recent >= rate_max:
-            return Reason(ReasonCode.SUBMIT_RATE, {"holder": name, "used": recent, "limit": rate_max}), ""
+        recent = [time for time in times if time > at - MINUTE_MS] + [at] * draft.sent.get(holder, 0)
+        if rate_max and len(recent) >= rate_max:
+            # There is room again when enough of the last minute's submissions are older than that.
+            retry_s = -(-(recent[-rate_max] + MINUTE_MS - at) // 1000)
+            numbers = {"holder": name, "used": len(recent), "limit": rate_max, "retry_s": max(1, retry_s)}
+            return Reason(ReasonCode.SUBMIT_RATE, numbers), ""
     return None
+
+
+def bound_problem(rules: Rules, spec: JobSpec, *, bounds: Sequence[tuple[str, int]]) -> Problem | None:
+    """A priority or a queue level that is not for these jobs."""
+    for holder, most in bounds:
+        if spec.priority > most:
+            numbers: dict[str, int | str] = {"needed": spec.priority, "holder": holder, "limit": most}
+            return Reason(ReasonCode.PRIORITY_BOUND, numbers), "priority"
+    for holder, levels in rules.levels:
+        if spec.level not in levels:
+            numbers = {"holder": holder, "level": spec.level, "allowed": ", ".join(levels)}
+            return Reason(ReasonCode.LEVEL_BOUND, numbers), "level"
+    return None
+
+
+def _deadline_problem(spec: JobSpec, at: int) -> Problem | None:
+    begins = max(at, spec.not_before_ms)
+    reason = deadline_reason(spec, begins) if spec.deadline_ms else None
+    return (reason, "deadline") if reason is not None else None
 
 
 def _time_problem(rules: Rules, spec: JobSpec) -> Problem | None:
@@ -242,7 +260,13 @@ def _above(limits: Sequence[tuple[str, dict[str, int]]], amounts: Mapping[str, i
     return None
 
 
-_FIELDS = {"gpu_milli": "gpus", "cpu_milli": "cpus", "memory_mib": "memory"}
+_FIELDS = {
+    "gpu_milli": "gpus",
+    "gpu_memory_mib": "gpu_memory",
+    "cpu_milli": "cpus",
+    "memory_mib": "memory",
+    "device": "devices",
+}
 
 
 def _over_limit(holder: str, dimension: str, needed: int, limit: int) -> Reason:
@@ -257,65 +281,27 @@ def _over_limit(holder: str, dimension: str, needed: int, limit: int) -> Reason:
 
 
 def _budget_problem(rules: Rules, spec: JobSpec) -> Problem | None:
-    if rules.spent is None or not any(role.resources.wants_gpu for role in spec.roles):
+    if not any(role.resources.wants_gpu for role in spec.roles):
         return None
-    return rules.spent, ""
+    if rules.spent is not None:
+        return rules.spent, ""
+    reason = next((r for budget in rules.safe if (r := never_inside(budget, spec, rules.prices)) is not None), None)
+    return (reason, "time_limit") if reason is not None else None
 
 
-# --- what holds for a user in a group ------------------------------------------------------------------------
-
-
-def _rules(state: State, draft: Draft, spec: JobSpec, *, by: str, at: int) -> Rules:
-    key = (spec.group, spec.user, by)
+def rules_of(state: State, draft: Draft, *, group: str, user: str, by: str, at: int) -> Rules:
+    """What holds for this user's jobs in the group; remembered by the draft."""
+    key = (group, user, by)
     found = draft.rules.get(key)
     if found is None:
-        found = draft.rules[key] = _make_rules(state, draft, group=spec.group, user=spec.user, by=by, at=at)
+        found = draft.rules[key] = make_rules(state, draft, group=group, user=user, by=by, at=at)
     return found
 
 
-def _make_rules(state: State, draft: Draft, *, group: str, user: str, by: str, at: int) -> Rules:
-    if group not in state.kept.groups:
-        return Rules(stranger=(Reason(ReasonCode.UNKNOWN_GROUP, {"group": group or "(none)"}), "group"))
-    if draft.members is None:
-        draft.members = Members(state)
-    if not draft.members.may_submit(group=group, user=user, by=by):
-        return Rules(stranger=(Reason(ReasonCode.UNKNOWN_USER, {"user": user, "group": group}), "user"))
-    limits = list(most_limits(state, group=group, user=user))
-    above = [state.kept.groups[path] for path in ancestors(group) if path in state.kept.groups]
-    times = [(one.time_limit_s_max, _named(one.path)) for one in above if one.time_limit_s_max]
-    return Rules(
-        stranger=None,
-        caps=tuple(_caps(state, group=group, user=user)),
-        time_limit=(min(times)[1], min(times)[0]) if times else None,
-        limits=tuple(limits),
-        job_limits=tuple(
-            (f"{_named(one.path)} for one job", {d.lower(): most for d, most in one.job_limit.items()})
-            for one in above
-            if one.job_limit
-        ),
-        spent=_spent_budget(state, draft, group, at),
-    )
+def _rules(state: State, draft: Draft, spec: JobSpec, *, by: str, at: int) -> Rules:
+    return rules_of(state, draft, group=spec.group, user=spec.user, by=by, at=at)
 
 
-def _spent_budget(state: State, draft: Draft, group: str, at: int) -> Reason | None:
-    if not any(path in state.kept.exhausted for path in ancestors(group)):
-        return None
-    if draft.used is None:
-        draft.used = spent(state, at)
-    return budget_reason(state, group, draft.used)
-
-
-def _caps(state: State, *, group: str, user: str) -> Iterator[tuple[str, str, int, int]]:
-    holder = user_key(group, user)
-    own = state.kept.users.get(holder)
-    if own is not None and (own.queued_jobs_max or own.submits_per_minute):
-        yield holder, f"User {user}", own.queued_jobs_max, own.submits_per_minute
-    for path in ancestors(group):
-        known = state.kept.groups.get(path)
-        if known is not None and (known.queued_jobs_max or known.submits_per_minute):
-            name = f"Group {path}" if path else "The whole cluster"
-            yield path, name, known.queued_jobs_max, known.submits_per_minute
-
-
-def _named(path: str) -> str:
-    return f"group {path}" if path else "the whole cluster"
+def elements(spec: JobSpec) -> int:
+    """How many jobs it is for the caps: an array counts by its elements."""
+    return array_size(spec.array) if spec.array is not None else 1

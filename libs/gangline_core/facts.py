@@ -338,6 +338,8 @@ class UsageCharged(FactBase, frozen=True, tag=True):
     gpu_model: str
     gpu_milli_ms: int
     """GPU thousandths times milliseconds, from placed to seen empty."""
+    cost: int = -1
+    """The same by the price list; -1 when there was none, and it costs what it used."""
 
 
 class BudgetExhausted(FactBase, frozen=True, tag=True):

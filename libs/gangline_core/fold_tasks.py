@@ -1,10 +1,11 @@
 """What agents saw of single tasks, and what that means for their jobs."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
 from gangline_core import resizing
+from gangline_core.budgets import cost_of
 from gangline_core.facts import ExitCause, TaskExited, TaskStarted, UsageCharged
 from gangline_core.fold_life import (
     fail_or_retry,
@@ -66,7 +67,7 @@ def tasks_empty(state: State, tasks: Iterable[TaskId], step: Step) -> None:
         if task is None:
             continue
         state.remove_task(task)
-        state.kept.uncharged[task.id] = _charge(task, step.at)
+        state.kept.uncharged[task.id] = _charge(task, step.at, state.kept.prices)
         step.tasks.append(task.id)
         step.freed = True
         job = state.kept.jobs.get(task.job)
@@ -157,14 +158,16 @@ def _time_is_up(job: Job, task: Task) -> Reason:
     return Reason(ReasonCode.TIME_LIMIT, {"limit_s": limit_s})
 
 
-def _charge(task: Task, at: int) -> UsageCharged:
+def _charge(task: Task, at: int, prices: Mapping[str, int]) -> UsageCharged:
     # A lost node's tasks stopped being their group's when it was lost, however much later it is seen again.
     end = task.stop_ms if task.state == TaskState.LOST else at
+    used = task.gpu_milli * max(0, end - task.placed_ms)
     return UsageCharged(
         task=task.id,
         job=task.job,
         group=task.group,
         user=task.user,
         gpu_model=task.gpu_model,
-        gpu_milli_ms=task.gpu_milli * max(0, end - task.placed_ms),
+        gpu_milli_ms=used,
+        cost=cost_of(used, prices, task.gpu_model) if prices else -1,
     )

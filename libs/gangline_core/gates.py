@@ -13,14 +13,13 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from gangline_core import columns as c
-from gangline_core.accounting import GPU_HOUR, Spent, spent
+from gangline_core.accounting import Spent, budget_reason, spent
 from gangline_core.columns import Columns, Ints
 from gangline_core.facts import KeptOut
-from gangline_core.groups import ancestors
 from gangline_core.ids import JobId
 from gangline_core.job import Job
 from gangline_core.quota import JOBS, Ledger, job_amounts, minimum_sizes
-from gangline_core.reasons import Reason, ReasonCode
+from gangline_core.reasons import Reason
 from gangline_core.rungs import user_rung
 from gangline_core.spec import has_terms
 from gangline_core.state import State
@@ -210,7 +209,7 @@ class Gate:
         room = self._room(job.spec.group, job.spec.user)
         if not room:
             return None
-        amounts = job_amounts(job.spec, minimum_sizes(job.spec))
+        amounts = self._ledger.asked(job, job_amounts(job.spec, minimum_sizes(job.spec)))
         if all(amounts.get(dimension, 0) <= left for dimension, left in room.items()):
             return None
         for rung, dimension, used, needed in self._ledger.broken(job, amounts):
@@ -226,17 +225,3 @@ class Gate:
             found = self._rooms[group] = self._ledger.room(self._ledger.group_rungs(group))
         own = user_rung(self._state, group=group, user=user, now=self._now)
         return self._ledger.room((own, *self._ledger.group_rungs(group))) if own else found
-
-
-def budget_reason(state: State, group: str, used: Spent) -> Reason | None:
-    """The nearest group above whose budget is used up, as a reason; None when none is."""
-    for path in ancestors(group):
-        if path in state.kept.exhausted:
-            known = state.kept.groups.get(path)
-            numbers: dict[str, int | str] = {
-                "group": path or "(all)",
-                "used": used.total(path) // GPU_HOUR,
-                "budget": known.budget_gpu_hours if known else 0,
-            }
-            return Reason(ReasonCode.BUDGET_EXHAUSTED, numbers)
-    return None

@@ -103,6 +103,11 @@ def ancestors(path: str) -> tuple[str, ...]:
     return tuple(chain)
 
 
+def holders(group: str, user: str) -> tuple[str, ...]:
+    """Under which names a user's use is kept, nearest first: the user, the group, its ancestors."""
+    return (user_key(group, user), *ancestors(group))
+
+
 def user_key(group: str, user: str) -> str:
     """The name under which a user's own usage is kept; no group path can contain it."""
     return f"{group}:{user}"

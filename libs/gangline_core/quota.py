@@ -6,11 +6,14 @@ to case. A dimension that a job asks nothing of is never the reason to refuse it
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from gangline_core.groups import ancestors, user_key
+from gangline_core.budgets import BUDGET, GPU_HOUR, has_safe_budgets, short_reason, worst_cost
+from gangline_core.groups import ancestors
+from gangline_core.groups import holders as holders
 from gangline_core.job import Job, Task, TaskState
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.rungs import DEVICE_PREFIX, MODEL_PREFIX, Reserve, Rung, folded, group_rungs, user_rung
 from gangline_core.spec import GPU_MILLI, JobSpec, Role, ServiceClass, smallest_size
+from gangline_core.spending import bound_cost
 from gangline_core.state import State, count, task_amounts
 
 JOBS = "jobs"
@@ -20,6 +23,7 @@ _LABELS = {
     "gpu_memory_mib": ("MiB of GPU memory", 1),
     "cpu_milli": ("CPUs", 1000),
     "memory_mib": ("MiB of memory", 1),
+    BUDGET: ("GPU-hours of budget", GPU_HOUR),
 }
 
 
@@ -30,6 +34,8 @@ class Ledger:
         """The usage of the frozen state, and limits as they are at `now` (else at the log's latest time)."""
         self._state = state
         self._now = state.kept.at if now is None else now
+        self._has_budgets = has_safe_budgets(state)
+        self._bound: dict[str, int] | None = None
         self._changes: dict[str, dict[str, int]] = {}
         self._class_changes: dict[tuple[str, ServiceClass], dict[str, int]] = {}
         self._group_rungs: dict[str, tuple[Rung, ...]] = {}
@@ -49,7 +55,7 @@ class Ledger:
 
     def broken(self, job: Job, amounts: Mapping[str, int]) -> Iterator[tuple[Rung, str, int, int]]:
         """The same as (rung, dimension, used, needed)."""
-        wanted = folded(amounts)
+        wanted = self.asked(job, amounts)
         for rung in self.rungs(job):
             for dimension, limit in rung.limit.items():
                 needed = wanted.get(dimension, 0)
@@ -73,6 +79,13 @@ class Ledger:
         """What of a capacity is left beside what others keep to themselves and do not use."""
         kept = sum(max(0, amount - self.used(holder, reserve.dimension)) for holder, amount in reserve.unlent)
         return reserve.capacity - kept
+
+    def asked(self, job: Job, amounts: Mapping[str, int]) -> dict[str, int]:
+        """The amounts with what a start can cost where a budget must hold it."""
+        asked = folded(amounts)
+        if self._has_budgets and asked.get(JOBS):
+            asked[BUDGET] = worst_cost(job.spec, self._state.kept.prices)
+        return asked
 
     def take(self, job: Job, amounts: Mapping[str, int]) -> None:
         """Count these amounts as used by the job from now on."""
@@ -183,6 +196,10 @@ class Ledger:
     def _booked(self, holder: str, dimension: str) -> int:
         if dimension == JOBS:
             return self._state.running.get(holder, 0)
+        if dimension == BUDGET:
+            if self._bound is None:
+                self._bound = bound_cost(self._state, self._now)
+            return self._bound.get(holder, 0)
         return _amount(self._state.usage.get(holder, {}), dimension)
 
     def _of_class(self, holder: str, service_class: ServiceClass, dimension: str) -> int:
@@ -195,14 +212,9 @@ class Ledger:
         for holder in holders(job.spec.group, job.spec.user):
             changes = self._changes.setdefault(holder, {})
             of_class = self._class_changes.setdefault((holder, job.spec.service_class), {})
-            for dimension, amount in amounts.items():
+            for dimension, amount in self.asked(job, amounts).items():
                 count(changes, dimension.lower(), sign * amount)
                 count(of_class, dimension.lower(), sign * amount)
-
-
-def holders(group: str, user: str) -> tuple[str, ...]:
-    """Under which names a user's use is kept, nearest first: the user, the group, its ancestors."""
-    return (user_key(group, user), *ancestors(group))
 
 
 def job_amounts(spec: JobSpec, sizes: Mapping[str, int]) -> dict[str, int]:
@@ -269,6 +281,8 @@ def _limit_reason(rung: Rung, dimension: str, *, used: int, needed: int) -> Reas
         owners = ", ".join(f"group {owner}" for owner in rung.owners[:4])
         asked = shown(dimension, needed)[1]
         return Reason(ReasonCode.NOT_LENT, {"needed": asked, "dimension": label, "left": left, "group": owners})
+    if dimension == BUDGET:
+        return short_reason(rung.group, left=rung.limit[dimension] - used, cost=needed)
     numbers: dict[str, int | str] = {
         "group": rung.group or "(all)",
         "dimension": label,

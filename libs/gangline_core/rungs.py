@@ -9,9 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
+from gangline_core.budgets import BUDGET, GPU_HOUR
 from gangline_core.calendar import Season, current
 from gangline_core.cluster import Node
-from gangline_core.groups import ROOT, Group, User, ancestors, user_key
+from gangline_core.groups import ROOT, BudgetMode, Group, User, ancestors, user_key
 from gangline_core.spec import GPU_MILLI
 from gangline_core.state import State
 
@@ -93,6 +94,8 @@ def group_rungs(state: State, group: str, now: int) -> Iterator[Rung]:
         if known is None:
             continue
         limit, borrows = group_limit(known, now)
+        if known.budget_gpu_hours and known.budget_mode == BudgetMode.SAFE:
+            limit[BUDGET] = known.budget_gpu_hours * GPU_HOUR
         reserves = tuple(_reserves(state, known, path, lenders, limit)) if lenders else ()
         if limit or reserves:
             yield Rung(holder=holder, group=holder, user="", limit=limit, borrows=borrows, reserves=reserves)

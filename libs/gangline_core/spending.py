@@ -1,0 +1,72 @@
+"""What every group and user has used up to a moment, what it costs, and what running jobs can still cost."""
+
+from msgspec import Struct
+
+from gangline_core.budgets import ENDLESS, cost_of, rest_cost
+from gangline_core.groups import ancestors, holders
+from gangline_core.job import Task, TaskState
+from gangline_core.state import State, count
+
+
+class Spent(Struct, frozen=True):
+    """Use in GPU thousandths times milliseconds, by group path (ancestors included) and user_key."""
+
+    charged: dict[str, int]
+    """Allocations that ended, whether already written down or not."""
+    running: dict[str, int]
+    """Allocations that still hold GPUs."""
+    cost: dict[str, int] = {}
+    """What all of it costs by the price list, in the same unit."""
+
+    def total(self, holder: str) -> int:
+        """Everything a holder has used up to now."""
+        return self.charged.get(holder, 0) + self.running.get(holder, 0)
+
+    def cost_of(self, holder: str) -> int:
+        """What everything a holder has used up to now costs."""
+        return self.cost.get(holder, 0)
+
+
+def spent(state: State, now: int) -> Spent:
+    """What every group and user has used up to `now`."""
+    charged, cost = dict(state.kept.charged), dict(state.kept.charged)
+    for holder, extra in state.kept.surcharge.items():
+        count(cost, holder, extra)
+    for usage in state.kept.uncharged.values():
+        for holder in holders(usage.group, usage.user):
+            count(charged, holder, usage.gpu_milli_ms)
+            count(cost, holder, usage.gpu_milli_ms if usage.cost < 0 else usage.cost)
+    running: dict[str, int] = {}
+    for task in state.kept.tasks.values():
+        used = task_usage(task, now)
+        if used:
+            price = cost_of(used, state.kept.prices, task.gpu_model)
+            for holder in holders(task.group, task.user):
+                count(running, holder, used)
+                count(cost, holder, price)
+    return Spent(charged=charged, running=running, cost=cost)
+
+
+def task_usage(task: Task, now: int) -> int:
+    """What a live allocation has used; one of a lost node stopped being its group's when the node was lost."""
+    end = task.stop_ms if task.state == TaskState.LOST else now
+    return task.gpu_milli * max(0, end - task.placed_ms)
+
+
+def bound_cost(state: State, now: int) -> dict[str, int]:
+    """Per group what is spent, and what its running jobs can still cost until their time limits."""
+    bound = dict(spent(state, now).cost)
+    for job in state.live_jobs():
+        spec = job.spec
+        if job.outcome is not None:
+            left_ms = spec.grace_s * 1000
+        elif spec.time_limit_s:
+            end_ms = (job.started_ms or now) + (spec.time_limit_s + spec.grace_s) * 1000
+            left_ms = max(0, end_ms - now)
+        else:
+            left_ms = 0
+        is_endless = job.outcome is None and not spec.time_limit_s and any(r.resources.wants_gpu for r in spec.roles)
+        cost = ENDLESS if is_endless else rest_cost(spec, state.kept.prices, left_ms=left_ms)
+        for path in ancestors(spec.group):
+            count(bound, path, cost)
+    return bound
