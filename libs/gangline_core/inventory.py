@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from gangline_core.cluster import Node
+from gangline_core.layout import kind_of
+from gangline_core.mig import GEOMETRIES, how_many
 from gangline_core.reasons import Reason
 from gangline_core.spec import GPU_MILLI, Resources
 
@@ -23,6 +25,9 @@ class GpuKind(Struct, frozen=True):
     memory_mib: int
     socket: int
     island: int
+    switch: int = -1
+    mig: str = ""
+    near_nic: bool = False
 
 
 class MachineKind(Struct, frozen=True):
@@ -74,9 +79,18 @@ class Inventory:
 
 
 def suitable_gpus(kind: MachineKind, need: Resources) -> list[GpuKind]:
-    """GPUs of an acceptable model with enough memory."""
+    """GPUs of an acceptable model with enough memory, or cards that are cut as the slice asks for."""
     models = {model.lower() for model in need.gpu_models}
-    return [gpu for gpu in kind.gpus if (not models or gpu.model in models) and gpu.memory_mib >= need.gpu_memory_mib]
+    without = {model.lower() for model in need.exclude_models}
+    return [
+        gpu
+        for gpu in kind.gpus
+        if (not models or gpu.model in models)
+        and gpu.model not in without
+        and (gpu.near_nic or not need.near_nic)
+        and gpu.memory_mib >= need.gpu_memory_mib
+        and (need.mig in GEOMETRIES[gpu.mig].profiles if gpu.mig else not need.mig)
+    ]
 
 
 def tasks_held(kind: MachineKind, need: Resources) -> int:
@@ -100,6 +114,8 @@ def _tasks_on_gpus(gpus: Sequence[GpuKind], need: Resources) -> int:
         for gpu in gpus:
             by_model[gpu.model] = by_model.get(gpu.model, 0) + 1
         return sum(count // need.whole_gpus for count in by_model.values())
+    if need.mig:
+        return sum(how_many(gpu.mig, need.mig, GEOMETRIES[gpu.mig].all_free) for gpu in gpus)
     by_milli = GPU_MILLI // need.gpu_milli if need.gpu_milli else 10**9
     return sum(min(by_milli, gpu.memory_mib // need.gpu_memory_mib if need.gpu_memory_mib else 10**9) for gpu in gpus)
 
@@ -107,7 +123,15 @@ def _tasks_on_gpus(gpus: Sequence[GpuKind], need: Resources) -> int:
 def _kind(node: Node) -> MachineKind:
     return MachineKind(
         gpus=tuple(
-            GpuKind(model=gpu.model.lower(), memory_mib=gpu.memory_mib, socket=gpu.socket, island=gpu.island)
+            GpuKind(
+                model=gpu.model.lower(),
+                memory_mib=gpu.memory_mib,
+                socket=gpu.socket,
+                island=gpu.island,
+                switch=gpu.switch,
+                mig=gpu.mig,
+                near_nic=kind_of(node, gpu).near_nic,
+            )
             for gpu in node.gpus
         ),
         cpu_milli=node.cpu_milli,

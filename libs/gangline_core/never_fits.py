@@ -9,9 +9,11 @@ from functools import partial
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
-from gangline_core.cluster import LEVELS_INSIDE_NODE, Pool
+from gangline_core.cluster import Pool
 from gangline_core.inventory import VERDICTS_MAX, GpuKind, Inventory, MachineKind, Stock, suitable_gpus, tasks_held
+from gangline_core.never_fits_shape import domains, shape_verdict
 from gangline_core.quota import shown
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.spec import GPU_MILLI, JobSpec, Resources, Role, smallest_size
@@ -25,7 +27,8 @@ def never_fits(inventory: Inventory, pool: Pool, spec: JobSpec) -> Verdict:
     if not inventory.nodes:
         return None
     roles = [(role.name, smallest_size(role), role.resources) for role in spec.roles]
-    key = msgspec.json.encode((roles, spec.node_selector, spec.topology.required, pool.topology), order="deterministic")
+    where = (spec.node_selector, spec.exclude_nodes, spec.same_model, spec.topology)
+    key = msgspec.json.encode((roles, where, pool.topology), order="deterministic")
     if key not in inventory.verdicts:
         if len(inventory.verdicts) >= VERDICTS_MAX:
             inventory.verdicts.clear()
@@ -34,6 +37,9 @@ def never_fits(inventory: Inventory, pool: Pool, spec: JobSpec) -> Verdict:
 
 
 def _judge(inventory: Inventory, pool: Pool, spec: JobSpec) -> Verdict:
+    if spec.exclude_nodes:
+        excluded = set(spec.exclude_nodes)
+        inventory = Inventory(node for node in inventory.nodes if node.id not in excluded)
     stocks = inventory.matching(spec.node_selector)
     if not stocks:
         return None
@@ -41,7 +47,11 @@ def _judge(inventory: Inventory, pool: Pool, spec: JobSpec) -> Verdict:
         verdict = _role_verdict(stocks, role, index)
         if verdict is not None:
             return verdict
-    return _sum_verdict(stocks, spec) or _topology_verdict(inventory, pool, spec)
+    return (
+        _sum_verdict(stocks, spec)
+        or _topology_verdict(inventory, pool, spec)
+        or shape_verdict(inventory, pool, spec, _holds_gang)
+    )
 
 
 # --- one role -----------------------------------------------------------------------------------------------
@@ -62,7 +72,7 @@ def _model_verdict(stocks: Sequence[Stock], need: Resources, tasks: int, at: str
     """Too few GPUs of the models asked for, whatever else."""
     if not need.gpu_models or not need.wants_gpu:
         return None
-    models = Resources(gpu_models=need.gpu_models)
+    models = Resources(gpu_models=need.gpu_models, exclude_models=need.exclude_models, mig=need.mig)
     present = sum(stock.count * len(suitable_gpus(stock.kind, models)) for stock in stocks)
     needed = tasks * need.gpu_milli
     if present and needed <= present * GPU_MILLI:
@@ -111,8 +121,12 @@ class _Measure(NamedTuple):
 
 
 def _measures(need: Resources) -> Iterator[_Measure]:
-    of_models = Resources(gpu_models=need.gpu_models)
-    if need.wants_gpu:
+    of_models = Resources(gpu_models=need.gpu_models, exclude_models=need.exclude_models, mig=need.mig)
+    beside_nic = replace(of_models, near_nic=need.near_nic)
+    if need.mig:
+        slices = replace(need, cpu_milli=0, memory_mib=0, devices={})
+        yield _Measure("mig", f"{need.mig} slice", 1, lambda kind: int(bool(tasks_held(kind, slices))))
+    elif need.wants_gpu:
         yield _Measure(
             "gpus",
             "gpu_milli",
@@ -125,6 +139,10 @@ def _measures(need: Resources) -> Iterator[_Measure]:
             need.gpu_memory_mib,
             lambda kind: max((gpu.memory_mib for gpu in suitable_gpus(kind, of_models)), default=0),
         )
+        if need.near_nic:
+            wanted = max(1, need.whole_gpus)
+            field = "GPUs beside a network card"
+            yield _Measure("near_nic", field, wanted, lambda kind: _most_equal(suitable_gpus(kind, beside_nic)))
         yield _Measure(
             "gpus", "GPUs with so much memory", need.whole_gpus, lambda kind: _most_equal(suitable_gpus(kind, need))
         )
@@ -176,33 +194,11 @@ def _topology_verdict(inventory: Inventory, pool: Pool, spec: JobSpec) -> Verdic
     level = spec.topology.required
     if not level:
         return None
-    if level not in LEVELS_INSIDE_NODE and level not in pool.topology:
-        return _topology_reason(spec, level, 0), "topology.required"
-    if level in LEVELS_INSIDE_NODE:
-        domains = [[stock] for stock in _inside_nodes(inventory.matching(spec.node_selector), level)]
-    else:
-        by_value: dict[str, list[Stock]] = {}
-        for stock in inventory.matching(spec.node_selector, pool.topology[level]):
-            if stock.labels[0]:
-                by_value.setdefault(stock.labels[0], []).append(stock)
-        domains = list(by_value.values())
-    if any(_holds_gang(domain, spec) for domain in domains):
+    found = [stocks for _, stocks in domains(inventory, pool, spec, level) or []]
+    if any(_holds_gang(stocks, spec) for stocks in found):
         return None
-    largest = max((_gpus_for(domain, spec) for domain in domains), default=0)
+    largest = max((_gpus_for(stocks, spec) for stocks in found), default=0)
     return _topology_reason(spec, level, largest), "topology.required"
-
-
-def _inside_nodes(stocks: Sequence[Stock], level: str) -> Iterator[Stock]:
-    """One machine of each kind, cut down to one of its islands or sockets where the level asks for that."""
-    for stock in stocks:
-        if level == "node":
-            yield Stock(kind=stock.kind, labels=(), count=1)
-            continue
-        parts: dict[int, list[GpuKind]] = {}
-        for gpu in stock.kind.gpus:
-            parts.setdefault(gpu.island if level == "nvlink" else gpu.socket, []).append(gpu)
-        for gpus in parts.values() or [[]]:
-            yield Stock(kind=msgspec.structs.replace(stock.kind, gpus=tuple(gpus)), labels=(), count=1)
 
 
 def _holds_gang(domain: Sequence[Stock], spec: JobSpec) -> bool:

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 
 from gangline_core.capacity import matches, tolerates
 from gangline_core.cluster import Gpu, Node, NodeUse
+from gangline_core.layout import kind_of
+from gangline_core.mig import GEOMETRIES, how_many
 from gangline_core.spec import GPU_MILLI, JobSpec, Resources
 from gangline_core.state import State
 
@@ -31,6 +33,10 @@ def _node_cause(node: Node, spec: JobSpec) -> str:
         return "drained"
     if node.problem:
         return "sick"
+    if node.quarantine:
+        return "sick"
+    if node.id in spec.exclude_nodes:
+        return "excluded"
     if not matches(node, spec.node_selector):
         return "labels do not match"
     if not tolerates(node, spec.tolerations):
@@ -56,9 +62,19 @@ def _room_cause(node: Node, use: NodeUse, need: Resources, models: set[str]) -> 
 def _gpu_cause(node: Node, use: NodeUse, need: Resources, models: set[str]) -> str:
     if not node.gpus:
         return "no GPUs"
-    right = [gpu for gpu in node.gpus if not models or gpu.model.lower() in models]
+    without = {model.lower() for model in need.exclude_models}
+    right = [
+        gpu for gpu in node.gpus if (not models or gpu.model.lower() in models) and gpu.model.lower() not in without
+    ]
     if not right:
         return "other GPU model"
+    right = [gpu for gpu in right if (need.mig in GEOMETRIES[gpu.mig].profiles if gpu.mig else not need.mig)]
+    if not right:
+        return "no such slice" if need.mig else "GPUs are cut into slices"
+    if need.near_nic:
+        right = [gpu for gpu in right if kind_of(node, gpu).near_nic]
+        if not right:
+            return "no network card near a GPU"
     large = [gpu for gpu in right if gpu.memory_mib >= need.gpu_memory_mib]
     if not large:
         return "not enough GPU memory"
@@ -76,6 +92,8 @@ def _gpu_cause(node: Node, use: NodeUse, need: Resources, models: set[str]) -> s
 
 
 def _has_share(gpu: Gpu, use: NodeUse, need: Resources) -> bool:
+    if need.mig:
+        return bool(how_many(gpu.mig, need.mig, GEOMETRIES[gpu.mig].all_free - use.gpu_slots[gpu.index]))
     milli = need.gpu_milli or need.gpu_memory_mib * GPU_MILLI // gpu.memory_mib
     memory = need.gpu_memory_mib or gpu.memory_mib * need.gpu_milli // GPU_MILLI
     return use.gpu_milli[gpu.index] + milli <= GPU_MILLI and use.gpu_memory_mib[gpu.index] + memory <= gpu.memory_mib

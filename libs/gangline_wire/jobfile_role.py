@@ -3,8 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from gangline_core.mig import compute_milli
 from gangline_core.spec import GPU_MILLI, Resources, Role
 from gangline_wire.fields import each, entries, flag, listed, note, read_fields, text, visible_text, whole
+from gangline_wire.jobfile_place import read_mig
 from gangline_wire.limits import most
 from gangline_wire.names import env_key, token
 from gangline_wire.problem import FieldError, FieldErrorsError, WrongValueError
@@ -179,6 +181,9 @@ ROLE_FIELDS = {
     "gpus": ("gpu_milli", read_gpus),
     "gpu_memory": ("gpu_memory_mib", read_gpu_memory),
     "gpu_models": ("gpu_models", read_gpu_models),
+    "exclude_models": ("exclude_models", read_gpu_models),
+    "mig": ("mig", read_mig),
+    "near_nic": ("near_nic", flag),
     "cpus": ("cpu_milli", read_cpus),
     "memory": ("memory_mib", read_memory),
     "devices": ("devices", read_devices),
@@ -213,17 +218,20 @@ def read_role(value: object) -> Role:
 def build_role(name: str, kept: Mapping[str, Any], errors: list[FieldError]) -> Role:
     """The role of the kept fields; what does not fit together goes to `errors`."""
     count, least, largest = _counts(kept, errors)
-    wants_other = any(kept.get(name) for name in ("gpu_milli", "gpu_memory_mib", "devices"))
+    wants_other = any(kept.get(name) for name in ("gpu_milli", "gpu_memory_mib", "mig", "devices"))
+    mig = kept.get("mig", "")
     resources = Resources(
-        gpu_milli=kept.get("gpu_milli", 0),
+        gpu_milli=compute_milli(mig) if mig else kept.get("gpu_milli", 0),
         gpu_memory_mib=kept.get("gpu_memory_mib", 0),
         gpu_models=kept.get("gpu_models", ()),
         cpu_milli=kept.get("cpu_milli", 0 if wants_other else CPU_MILLI_DEFAULT),
         memory_mib=kept.get("memory_mib", 0),
         devices=kept.get("devices", {}),
+        exclude_models=kept.get("exclude_models", ()),
+        near_nic=kept.get("near_nic", False),
+        mig=mig,
     )
-    if resources.gpu_models and not resources.wants_gpu:
-        note(errors, FieldError(path="gpu_models", message="names GPU models, but no GPU is asked for; add gpus"))
+    _check_gpus(kept, resources, errors)
     return Role(
         name=name,
         count=count,
@@ -235,6 +243,23 @@ def build_role(name: str, kept: Mapping[str, Any], errors: list[FieldError]) -> 
         image=kept.get("image", ""),
         sizes=kept.get("sizes", ()),
     )
+
+
+def _check_gpus(kept: Mapping[str, Any], resources: Resources, errors: list[FieldError]) -> None:
+    """Fields about GPUs that do not go together."""
+    if resources.mig:
+        for field, name in (("gpus", "gpu_milli"), ("gpu_memory", "gpu_memory_mib")):
+            if name in kept:
+                message = "is said by the MIG profile already; give mig alone"
+                note(errors, FieldError(path=field, message=message))
+    if resources.wants_gpu:
+        return
+    message = "names GPU models, but no GPU is asked for; add gpus"
+    for field in ("gpu_models", "exclude_models"):
+        if getattr(resources, field):
+            note(errors, FieldError(path=field, message=message))
+    if resources.near_nic:
+        note(errors, FieldError(path="near_nic", message="is about GPUs, but no GPU is asked for; add gpus"))
 
 
 def _counts(kept: Mapping[str, Any], errors: list[FieldError]) -> tuple[int, int, int]:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from gangline_core.mig import profiles
 from gangline_core.spec import ServiceClass
 from gangline_wire.jobfile_terms import JOB_ID_MOST, MS_MOST, SIGNALS
 from gangline_wire.limits import most
@@ -86,6 +87,22 @@ ROLE_PROPERTIES: dict[str, Schema] = {
         "description": "GPU models that will do, best first; any if left out.",
         "examples": [["H100", "A100"]],
     },
+    "exclude_models": {
+        "anyOf": [
+            {"type": "string", "minLength": 1},
+            _list("gpu_models", {"type": "string", "minLength": 1}, "Models."),
+        ],
+        "description": "GPU models that will not do.",
+        "examples": [["T4"]],
+    },
+    "mig": {
+        "enum": profiles(),
+        "description": "One slice of a card that is cut by MIG; gpus and gpu_memory are then left out.",
+    },
+    "near_nic": {
+        "type": "boolean",
+        "description": "True takes only GPUs on a PCIe switch that has a network card.",
+    },
     "cpus": _count("cpus", "CPUs of each task. Left out: 1 for a task without GPUs and devices, else none.", 4, "500m"),
     "memory": _memory("Memory of each task.", "64Gi"),
     "devices": _map("devices", _whole("device_count", "How many.", least=1), "Other devices of each task, by name."),
@@ -128,12 +145,55 @@ JOB_PROPERTIES: dict[str, Schema] = {
     ),
     "topology": {
         "type": "object",
-        "properties": {"required": _token("Level inside which all tasks must be."), "preferred": _token("Should be.")},
+        "properties": {
+            "required": _token("Level inside which all tasks must be."),
+            "preferred": _token("Should be."),
+            "slices": {
+                "type": "object",
+                "properties": {
+                    "tasks": _whole("tasks", "So many tasks with neighbouring ranks", least=1),
+                    "level": _token("stand inside one domain of this level."),
+                },
+                "required": ["tasks", "level"],
+                "additionalProperties": False,
+                "description": "Tasks of each role in groups that stay together; the gang may still be larger.",
+            },
+            "spread": {
+                "anyOf": [
+                    _token("The same with most: 1."),
+                    {
+                        "type": "object",
+                        "properties": {
+                            "level": _token("Level over which tasks are spread, from node upwards."),
+                            "most": _whole("tasks", "Most tasks in one of its domains; 1 if left out.", least=1),
+                        },
+                        "required": ["level"],
+                        "additionalProperties": False,
+                    },
+                ],
+                "description": "Not too many tasks in one place.",
+            },
+        },
         "additionalProperties": False,
-        "description": 'How close together: levels such as "nvlink", "node", "rack".',
-        "examples": [{"required": "rack", "preferred": "node"}],
+        "description": 'How close together: levels are "nvlink", "switch", "socket", "node", and the pool\'s own.',
+        "examples": [
+            {"required": "rack", "preferred": "node"},
+            {"required": "block", "slices": {"tasks": 4, "level": "rack"}, "spread": {"level": "node", "most": 2}},
+        ],
     },
     "node_selector": _map("labels", _LABELS, "Node labels that must match."),
+    "exclude_nodes": {
+        "anyOf": [
+            {"type": "string", "minLength": 1},
+            _list("exclude_nodes", {"type": "string", "minLength": 1}, "Nodes."),
+        ],
+        "description": "Nodes by name on which no task may be.",
+        "examples": [["n17"]],
+    },
+    "same_model": {
+        "type": "boolean",
+        "description": "True has all GPUs of the job of one model; else they only are where that is possible.",
+    },
     "tolerations": _list(
         "tolerations",
         {
@@ -150,6 +210,12 @@ JOB_PROPERTIES: dict[str, Schema] = {
         'Taints the job accepts: "key" or "key=value".',
     ),
     "time_limit": _duration("The job is stopped after this. Left out: no limit.", "2h", 5400, "1h30m", least=1),
+    "start_limit": _duration(
+        "A gang that was given room but has not started wholly by then gives it back and queues again. Time in the "
+        "queue does not count. Left out: the pool's.",
+        "10m",
+        least=1,
+    ),
     "estimate": _duration("How long you think it runs.", "90m", least=1),
     "protected": _duration("It is never preempted in the first time of a run.", "10m"),
     "grace": _duration("Between the stop signal and the kill.", "30s", limit="grace_s"),

@@ -3,7 +3,7 @@
 from datetime import datetime
 from math import isfinite
 
-from gangline_core.spec import Dependency, ServiceClass, Toleration, TopologyWish
+from gangline_core.spec import Dependency, ServiceClass, Toleration
 from gangline_wire.durations import read_seconds, show_seconds
 from gangline_wire.fields import (
     Reader,
@@ -17,6 +17,7 @@ from gangline_wire.fields import (
     visible_text,
     whole,
 )
+from gangline_wire.jobfile_place import read_exclude_nodes, read_topology
 from gangline_wire.jobfile_role import read_env_key, read_env_value, read_token
 from gangline_wire.limits import most
 from gangline_wire.names import group_path, user_name, visible
@@ -116,19 +117,6 @@ def read_attributes(value: object) -> dict[str, str | int | float | bool]:
         WrongValueError, FieldErrorsError: no such mapping.
     """
     return entries(value, "attributes", read_env_key, _attribute)
-
-
-def read_topology(value: object) -> TopologyWish:
-    """Required and preferred level.
-
-    Raises:
-        WrongValueError, FieldErrorsError: no such mapping.
-    """
-    errors: list[FieldError] = []
-    kept = read_fields(mapping(value), TOPOLOGY_FIELDS, errors)
-    if errors:
-        raise FieldErrorsError(errors)
-    return TopologyWish(**kept)
 
 
 def read_tolerations(value: object) -> tuple[Toleration, ...]:
@@ -247,7 +235,6 @@ def _job_id(value: object) -> int:
     return value
 
 
-TOPOLOGY_FIELDS = {"required": ("required", read_token), "preferred": ("preferred", read_token)}
 TOLERATION_FIELDS = {"key": ("key", _label_key), "value": ("value", visible_text("label_chars"))}
 DEPENDENCY_FIELDS = {"job": ("job", _job_id), "any_outcome": ("any_outcome", flag)}
 
@@ -263,6 +250,9 @@ TERM_FIELDS: dict[str, tuple[str, Reader]] = {
     "attributes": ("attributes", read_attributes),
     "topology": ("topology", read_topology),
     "node_selector": ("node_selector", read_labels),
+    "exclude_nodes": ("exclude_nodes", read_exclude_nodes),
+    "same_model": ("same_model", flag),
+    "start_limit": ("start_limit_s", duration("duration_s", least=1)),
     "tolerations": ("tolerations", read_tolerations),
     "time_limit": ("time_limit_s", duration("duration_s", least=1)),
     "estimate": ("estimate_s", duration("duration_s", least=1)),

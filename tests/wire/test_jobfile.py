@@ -304,9 +304,53 @@ def test_the_examples_of_each_field_are_accepted(field: str) -> None:
     schema = jobfile_schema.JOB_FILE["properties"][field]
     for example in schema.get("examples", []):
         jsonschema.validate(example, schema)
-        extra = {"gpus": 1} if field.startswith("gpu_") else {}
+        extra: dict[str, object] = {"gpus": 1} if field.startswith("gpu_") or field == "exclude_models" else {}
+        if isinstance(example, dict) and "slices" in example:
+            extra["tasks"] = example["slices"]["tasks"]
         extra |= {"tasks": example[0]} if field == "sizes" else {}
         parse_job({**PLAIN, **extra, field: example})
+
+
+def test_where_tasks_may_stand_is_read() -> None:
+    topology = {"slices": {"tasks": 2, "level": "rack"}, "spread": {"level": "node", "most": 2}}
+    spec = parse_job(
+        job(tasks=4, gpus=1, exclude_models="T4", near_nic=True, exclude_nodes=["n2", "n1"], same_model=True)
+        | {"topology": topology, "start_limit": "10m"}
+    )
+    assert spec.topology == TopologyWish(slice_tasks=2, slice_level="rack", spread_level="node", spread_most=2)
+    assert (spec.exclude_nodes, spec.same_model, spec.start_limit_s) == (("n1", "n2"), True, 600)
+    need = spec.roles[0].resources
+    assert (need.exclude_models, need.near_nic) == (("T4",), True)
+    assert parse_job(job(topology={"spread": "rack"})).topology == TopologyWish(spread_level="rack")
+
+
+def test_a_mig_profile_counts_as_its_part_of_the_card() -> None:
+    need = parse_job(job(mig="3g.20GB")).roles[0].resources
+    assert (need.mig, need.gpu_milli, need.gpu_memory_mib, need.whole_gpus) == ("3g.20gb", 428, 0, 0)
+    assert parse_job(job(mig="7g.80gb")).roles[0].resources.whole_gpus == 0
+
+
+@pytest.mark.parametrize(
+    ("fields", "path", "words"),
+    [
+        ({"mig": "3g.21gb"}, "mig", "did you mean"),
+        ({"mig": "3g.20gb", "gpus": 1}, "gpus", "MIG profile"),
+        ({"exclude_models": ["T4"]}, "exclude_models", "no GPU is asked for"),
+        ({"near_nic": True}, "near_nic", "no GPU is asked for"),
+        ({"tasks": 3, "topology": {"slices": {"tasks": 2, "level": "rack"}}}, "topology.slices.tasks", "whole slices"),
+        (
+            {"tasks": 4, "max": 8, "topology": {"slices": {"tasks": 4, "level": "rack"}}},
+            "topology.slices.tasks",
+            "5 tasks",
+        ),
+        ({"topology": {"slices": {"tasks": 2}}}, "topology.slices.level", "missing"),
+        ({"topology": {"spread": {"most": 2}}}, "topology.spread.level", "missing"),
+        ({"topology": {"spread": {"level": "node", "most": 0}}}, "topology.spread.most", "from 1"),
+        ({"start_limit": 0}, "start_limit", "leave the field out"),
+    ],
+)
+def test_wishes_that_make_no_sense_are_told_with_their_path(fields: dict[str, Any], path: str, words: str) -> None:
+    assert words in wrong(job(**fields))[path]
 
 
 _VALUES = st.recursive(
