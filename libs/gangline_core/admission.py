@@ -162,6 +162,21 @@ def _problem(state: State, draft: Draft, spec: JobSpec, *, by: str, at: int, hid
     )
 
 
+def judge_terms(state: State, draft: Draft, spec: JobSpec, *, by: str, at: int) -> Problem | None:
+    """What is wrong with the terms of a job that is admitted already, were it submitted now.
+
+    Its name, its predecessors and its place in the caps are not asked again, nor how high its priority may be.
+    """
+    rules = _rules(state, draft, spec, by=by, at=at)
+    return (
+        _pool_problem(state, spec)
+        or _time_problem(rules, spec)
+        or _deadline_problem(spec, at)
+        or _limit_problem(rules, spec)
+        or never_fits(state.inventory(spec.pool), state.kept.pools[spec.pool].pool, spec)
+    )
+
+
 def _pool_problem(state: State, spec: JobSpec) -> Problem | None:
     pool = state.kept.pools.get(spec.pool)
     if pool is None:

@@ -3,9 +3,11 @@
 from msgspec import Struct
 
 from gangline_core.cluster import Policy, Pool
+from gangline_core.edits import JobEdit
 from gangline_core.groups import Group, Token, User
 from gangline_core.reasons import Reason
 from gangline_core.spec import JobSpec
+from gangline_core.windows import Window
 
 
 class RequestBase(Struct, frozen=True, omit_defaults=True, tag_field="request"):
@@ -40,6 +42,65 @@ class SetHold(RequestBase, frozen=True, tag=True):
     job: int
     held: bool
     by: str
+
+
+class EditJob(RequestBase, frozen=True, tag=True):
+    """Change some terms of a job; who may change what of it was found out by the gateway, the rest is judged here."""
+
+    job: int
+    edit: JobEdit
+    by: str
+    standing: str
+    """What the sender is to the job: "owner", "head" or "admin"."""
+    why: str = ""
+    dry_run: bool = False
+
+
+class TopJob(RequestBase, frozen=True, tag=True):
+    """Put a waiting job before the others of a user, a group, or everybody (the root)."""
+
+    job: int
+    among: str
+    by: str
+    why: str = ""
+
+
+class SetSize(RequestBase, frozen=True, tag=True):
+    """Ask for a size of an elastic job's role, within its bounds; 0 leaves the size to the policy again."""
+
+    job: int
+    size: int
+    by: str
+    role: str = ""
+    """May be empty when the job has one role."""
+
+
+class SetWindow(RequestBase, frozen=True, tag=True):
+    """Set dated capacity aside, or change it as a whole."""
+
+    window: Window
+    by: str
+    why: str = ""
+    if_version: int = -1
+    dry_run: bool = False
+
+
+class RemoveWindow(RequestBase, frozen=True, tag=True):
+    """Give dated capacity back."""
+
+    name: str
+    by: str
+    why: str = ""
+
+
+class SetPrices(RequestBase, frozen=True, tag=True):
+    """Change the price list as a whole."""
+
+    milli: dict[str, int]
+    by: str
+    why: str = ""
+    if_version: int = -1
+    dry_run: bool = False
 
 
 class SetGroup(RequestBase, frozen=True, tag=True):
@@ -104,7 +165,22 @@ class RevokeToken(RequestBase, frozen=True, tag=True):
 
 
 Request = (
-    SubmitJobs | CancelJob | SetHold | SetGroup | SetUser | SetPool | SetPolicy | SetDrain | IssueToken | RevokeToken
+    SubmitJobs
+    | CancelJob
+    | SetHold
+    | EditJob
+    | TopJob
+    | SetSize
+    | SetWindow
+    | RemoveWindow
+    | SetPrices
+    | SetGroup
+    | SetUser
+    | SetPool
+    | SetPolicy
+    | SetDrain
+    | IssueToken
+    | RevokeToken
 )
 """Everything the admission leader answers on `gangline.api.admission`."""
 

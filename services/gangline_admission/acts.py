@@ -1,0 +1,148 @@
+"""From a request about jobs, dated capacity or prices to its facts and its answer, by the core's rules. Pure."""
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec.structs import replace
+
+from gangline_admission.verdict import Verdict, checked, denied, stale
+from gangline_core import settings
+from gangline_core.admission import Draft
+from gangline_core.arrays import lookup
+from gangline_core.edits import changed
+from gangline_core.facts import (
+    CancelRequested,
+    HoldSet,
+    JobEdited,
+    JobTopped,
+    PricesSet,
+    ResizeAsked,
+    WindowRemoved,
+    WindowSet,
+)
+from gangline_core.ids import JobId
+from gangline_core.job import ENDS, Job, JobState
+from gangline_core.job_rights import EditProblem, Standing, check_edit, check_top
+from gangline_core.settings_dated import check_prices, check_window
+from gangline_core.state import State
+from gangline_wire import requests as r
+
+
+def cancel(state: State, draft: Draft, request: r.CancelJob, at: int) -> Verdict:
+    """End a job, an array, or one element of it, whether that is in the queue yet or not."""
+    job = lookup(state, request.job)
+    return _ended(job, request.job) or Verdict(
+        reply=r.Done(), facts=(CancelRequested(job=JobId(request.job), by=request.by, why=request.why),)
+    )
+
+
+def hold(state: State, draft: Draft, request: r.SetHold, at: int) -> Verdict:
+    """Hold or release a job or an array."""
+    job = lookup(state, request.job)
+    problem = _ended(job, request.job)
+    if problem is not None or job is None:
+        return problem or denied("not_found", f"there is no job {request.job}")
+    if job.array and job.id not in state.kept.jobs:
+        return denied("conflict", f"element {job.array_index} is not in the queue yet; hold the whole array")
+    is_array = job.id in state.kept.arrays
+    is_held = job.state in (JobState.HELD, JobState.SUSPENDED)
+    if request.held == is_held and job.state != JobState.STOPPING and not is_array:
+        return Verdict(reply=r.Done())
+    return Verdict(reply=r.Done(), facts=(HoldSet(job=job.id, held=request.held, by=request.by),))
+
+
+def edit(state: State, draft: Draft, request: r.EditJob, at: int) -> Verdict:
+    """Change terms of a job."""
+    standing = Standing[request.standing.upper()]
+    problem = check_edit(state, draft, job=request.job, edit=request.edit, standing=standing, by=request.by, at=at)
+    if problem is not None:
+        return _denied_edit(problem)
+    job = lookup(state, request.job)
+    if request.dry_run or job is None or not changed(job.spec, request.edit):
+        return Verdict(reply=r.Done())
+    fact = JobEdited(job=JobId(request.job), edit=request.edit, by=request.by, why=request.why)
+    return Verdict(reply=r.Done(), facts=(fact,))
+
+
+def top(state: State, draft: Draft, request: r.TopJob, at: int) -> Verdict:
+    """Put a waiting job before others."""
+    problem = check_top(state, job=request.job)
+    if problem is not None:
+        return _denied_edit(problem)
+    fact = JobTopped(job=JobId(request.job), among=request.among, by=request.by, why=request.why)
+    return Verdict(reply=r.Done(), facts=(fact,))
+
+
+def size(state: State, draft: Draft, request: r.SetSize, at: int) -> Verdict:
+    """Ask for a size of a running elastic job, within its bounds; 0 leaves it to the policy again."""
+    job = lookup(state, request.job)
+    problem = _ended(job, request.job)
+    if problem is not None or job is None:
+        return problem or denied("not_found", f"there is no job {request.job}")
+    if job.id not in state.kept.jobs:
+        return denied("conflict", f"{request.job} is no single job in the queue; name one element", "job")
+    names = [role.name for role in job.spec.roles]
+    name = request.role or (names[0] if len(names) == 1 else "")
+    role = next((role for role in job.spec.roles if role.name == name), None)
+    if role is None:
+        return denied("invalid", f"say of which role: {', '.join(names)}", "role")
+    if request.size and not role.allows(request.size):
+        sizes = f"one of {', '.join(map(str, role.sizes))}" if role.sizes else f"{role.min_count} to {role.max_count}"
+        return denied("invalid", f"is {request.size}; role {role.name} may have {sizes} tasks", "size")
+    if not role.is_elastic:
+        return denied("conflict", f"role {role.name} is not elastic: it has {role.count} tasks for good", "size")
+    fact = ResizeAsked(job=job.id, role=role.name, size=request.size, by=request.by)
+    return Verdict(reply=r.Done(), facts=(fact,))
+
+
+def window(state: State, draft: Draft, request: r.SetWindow, at: int) -> Verdict:
+    """Set dated capacity aside, or change it."""
+    known = state.kept.windows.get(request.window.name)
+    version = known.version if known else 0
+    if request.if_version not in (-1, version):
+        return stale(version)
+    wanted = replace(request.window, version=version + 1)
+    fact = WindowSet(window=wanted, by=request.by, why=request.why)
+    return checked(check_window(state, wanted, at), fact, version=wanted.version, dry_run=request.dry_run)
+
+
+def remove_window(state: State, draft: Draft, request: r.RemoveWindow, at: int) -> Verdict:
+    """Give dated capacity back."""
+    if request.name not in state.kept.windows:
+        return denied("not_found", f"there is no window {request.name}")
+    return Verdict(reply=r.Done(), facts=(WindowRemoved(name=request.name, by=request.by, why=request.why),))
+
+
+def prices(state: State, draft: Draft, request: r.SetPrices, at: int) -> Verdict:
+    """Change the price list."""
+    version = state.kept.prices_version
+    if request.if_version not in (-1, version):
+        return stale(version)
+    milli = {model.lower(): price for model, price in request.milli.items()}
+    fact = PricesSet(milli=milli, by=request.by, why=request.why, version=version + 1)
+    return checked(check_prices(request.milli), fact, version=version + 1, dry_run=request.dry_run)
+
+
+def _ended(job: Job | None, number: int) -> Verdict | None:
+    if job is None:
+        return denied("not_found", f"there is no job {number}")
+    if job.state in ENDS:
+        return denied("conflict", f"job {number} has already {job.state}")
+    return None
+
+
+def _denied_edit(problem: EditProblem | settings.Problem) -> Verdict:
+    return denied(problem.kind, problem.message, problem.field)
+
+
+ACTS: dict[type[r.Request], Callable[[State, Draft, Any, int], Verdict]] = {
+    r.CancelJob: cancel,
+    r.SetHold: hold,
+    r.EditJob: edit,
+    r.TopJob: top,
+    r.SetSize: size,
+    r.SetWindow: window,
+    r.RemoveWindow: remove_window,
+    r.SetPrices: prices,
+}
+"""Request -> who judges it."""
