@@ -40,10 +40,11 @@ def waiting_since_ms(state: State, jobs: Sequence[Job]) -> NDArray[np.int64]:
 
     A job that ran and had to wait again has not lost the time it had waited before.
     """
-    return np.fromiter((_since_ms(state, job) for job in jobs), dtype=np.int64, count=len(jobs))
+    return np.fromiter((since_ms(state, job) for job in jobs), dtype=np.int64, count=len(jobs))
 
 
-def _since_ms(state: State, job: Job) -> int:
+def since_ms(state: State, job: Job) -> int:
+    """The same of one job."""
     if job.losses:
         return ready_ms(state, job)
     ready = ready_ms(state, job) if job.spec.after or job.spec.not_before_ms else job.queued_ms

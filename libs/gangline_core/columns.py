@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gangline_core.groups import user_key
+from gangline_core.history import classes
 from gangline_core.ids import JobId
 from gangline_core.job import Job
 from gangline_core.reasons import Reason
@@ -44,9 +45,10 @@ Ints = NDArray[np.int64]
     SUBMITTED,
     HAS_TERMS,
     CAUSE,
-) = range(25)
+    KIND,
+) = range(26)
 """Fields of a row. Amounts are those at start, LEAST_* those of the smallest sizes; SINCE is what makes the age."""
-WIDTH = 25
+WIDTH = 26
 CLASS_RANK = {ServiceClass.OPPORTUNISTIC: 0, ServiceClass.BURSTABLE: 1, ServiceClass.GUARANTEED: 2}
 MOVING_NUMBERS = frozenset({"used"})
 """Numbers of a reason that change with every job that starts or ends; a change of them alone is not a new reason."""
@@ -77,7 +79,7 @@ class Columns:
         self._rows: Ints = np.zeros((64, WIDTH), dtype=np.int64)
         self._slots: dict[JobId, int] = {}
         self._free: list[int] = list(range(63, -1, -1))
-        self.groups, self.holders, self.levels = Names(), Names(), Names()
+        self.groups, self.holders, self.levels, self.kinds = Names(), Names(), Names(), Names()
         self.members: list[tuple[str, str]] = []
         """Per holder number its group and user."""
         for job, shape, ask in jobs:
@@ -117,6 +119,7 @@ class Columns:
             job.submitted_ms,
             has_terms(spec),
             cause_of(job.reason),
+            self.kinds.number(classes(spec)[0]),
         )
 
     def leave(self, job: JobId) -> None:

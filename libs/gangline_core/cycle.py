@@ -11,11 +11,14 @@
 two facts join them. Both are pure: the same state and the same `now` give the same bytes.
 """
 
+import numpy as np
+
 from gangline_core import gates, ordering
 from gangline_core.claims import honour_claims, waiting_reason
+from gangline_core.cluster import Policy
+from gangline_core.columns import SHAPE, Ints
 from gangline_core.elasticity import grow
 from gangline_core.facts import Candidate, RoundDecided, RoundOpened
-from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
 from gangline_core.passing import may_pass
 from gangline_core.placement.why_not import ROOM_CODES
@@ -26,6 +29,7 @@ from gangline_core.reserve import Reserver
 from gangline_core.seating import Found, find_seats
 from gangline_core.state import State
 from gangline_core.table import Table
+from gangline_core.waiting import Waiting
 
 
 def round_due(state: State, pool: str) -> bool:
@@ -42,18 +46,19 @@ def open_round(state: State, pool: str, now: int) -> RoundOpened | None:
     known = state.kept.pools[pool]
     if known.open_round is not None:
         return None
-    gated = gates.sort_out(state, pool, now)
-    if not (gated.may or gated.kept_out or gated.given_up or known.proposals):
+    sieve = gates.Sieve(state, pool, now)
+    may, kept_out, given_up = sieve.may(), sieve.changed(), sieve.given_up()
+    if not (len(may) or kept_out or given_up or known.proposals):
         return None
-    ordered = ordering.order(state, known, gated.may, now)
+    ranking = ordering.rank(Waiting(state, known, (sieve.columns, may), now=now), 2 * known.policy.candidates_max)
     return RoundOpened(
         pool=pool,
         round=known.rounds + 1,
-        candidates=_in_view(state, ordered.candidates, pool),
-        terms=ordered.terms,
-        kept_out=tuple(gated.kept_out),
-        given_up=tuple(gated.given_up),
-        waiting=len(gated.may),
+        candidates=_in_view(state, known.policy, sieve.columns.field(may, SHAPE), ranking),
+        terms=ranking.terms,
+        kept_out=tuple(kept_out),
+        given_up=tuple(given_up),
+        waiting=len(may),
         policy_version=known.policy.version,
     )
 
@@ -115,16 +120,15 @@ def _start(table: Table, job: Job, refuser: Refuser, preemptor: Preemptor) -> Re
     return found if isinstance(found, Reason) else refuser.reason(job, room)
 
 
-def _in_view(state: State, candidates: list[Candidate], pool: str) -> tuple[Candidate, ...]:
+def _in_view(state: State, policy: Policy, shapes: Ints, ranking: ordering.Ranking) -> tuple[Candidate, ...]:
     """The first candidates in order, and not too many of one shape: further equal jobs cannot fare better."""
-    policy = state.kept.pools[pool].policy
-    seen: dict[int, int] = {}
-    chosen: list[Candidate] = []
-    for candidate in candidates:
-        shape = state.shapes[JobId(candidate.job)]
-        seen[shape] = seen.get(shape, 0) + 1
-        if seen[shape] <= policy.candidates_per_shape or candidate.job in state.kept.claims:
-            chosen.append(candidate)
-            if len(chosen) >= policy.candidates_max:
-                break
-    return tuple(chosen)
+    own = shapes[ranking.rows]
+    by_shape = np.argsort(own, kind="stable")
+    starts = np.flatnonzero(np.diff(own[by_shape], prepend=-1))
+    lengths = np.diff(starts, append=len(own))
+    number = np.empty(len(own), dtype=np.int64)
+    number[by_shape] = np.arange(len(own)) - np.repeat(starts, lengths)
+    chosen = number < policy.candidates_per_shape
+    if state.kept.claims:
+        chosen |= np.isin(ranking.ids, sorted(state.kept.claims))
+    return tuple(ranking.candidates(np.flatnonzero(chosen)[: policy.candidates_max]))

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from gangline_core.factors import free_by_model
 from gangline_core.ids import JobId
 from gangline_core.job import Job
 from gangline_core.quota import JOBS, Ledger, holders, job_amounts, minimum_sizes
 from gangline_core.run_times import Basis, RunTimes, Span
+from gangline_core.shares import free_by_model
 from gangline_core.spec import GPU_MILLI, smallest_size
 from gangline_core.state import State, count, task_amounts
 

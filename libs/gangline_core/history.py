@@ -12,6 +12,8 @@ from gangline_core.spec import JobSpec, gpu_milli_wanted
 
 KEPT = 64
 """Run times remembered per class; of a whole pool four times as many."""
+SERVICES_KEPT = 512
+"""Services of ended jobs remembered per pool."""
 CLASSES_MAX = 5_000
 """Classes remembered; the ones that have not changed for longest are forgotten first."""
 _DIGITS = str.maketrans("", "", "0123456789")

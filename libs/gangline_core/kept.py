@@ -44,6 +44,8 @@ class PoolState(Struct):
     proposals: dict[JobId, ResizeProposed] = {}
     past: Past = field(default_factory=Past)
     """What groups and users used of the pool lately."""
+    services: tuple[int, ...] = ()
+    """Service of recently ended jobs, as `Job.attained` counts it, oldest first."""
     turns: dict[str, int] = {}
     """Log sequence at which a group or user last had a job placed here."""
     proposed_at: int = 0

@@ -16,7 +16,7 @@ from gangline_core.cluster import Node, NodeUse, gpu_span
 from gangline_core.columns import Columns, cause_of
 from gangline_core.facts import Claim
 from gangline_core.groups import ancestors, user_key
-from gangline_core.history import note_end
+from gangline_core.history import SERVICES_KEPT, note_end
 from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.inventory import Inventory
 from gangline_core.job import ENDS, LIVE, Job, JobState, Task, TaskState
@@ -249,6 +249,8 @@ class State:
             self.kept.ended[job.id] = None
             if known is not None and known.state in LIVE:
                 note_end(self.kept.history, job)
+                pool = self.kept.pools[job.spec.pool]
+                pool.services = (*pool.services[1 - SERVICES_KEPT :], job.attained)
             self.kept.progress.pop(job.id, None)
             self.kept.job_use.pop(job.id, None)
         self.kept.jobs[job.id] = job

@@ -1,22 +1,38 @@
 """Who goes next: one file per ordering, one table, and one rule for all of them about age and ties."""
 
-from collections.abc import Callable
-
 import numpy as np
 from msgspec import Struct
 
-from gangline_core.ageing import starving, waiting_since_ms
+from gangline_core.ageing import starving
+from gangline_core.columns import Ints
 from gangline_core.facts import Candidate
 from gangline_core.job import Job
+from gangline_core.ordering.dominant_resource import dominant_resource
+from gangline_core.ordering.fair_share import fair_share
 from gangline_core.ordering.fifo import fifo
+from gangline_core.ordering.finish_time import finish_time
+from gangline_core.ordering.gavel import gavel
+from gangline_core.ordering.gittins import gittins
+from gangline_core.ordering.least_attained import least_attained
 from gangline_core.ordering.priority import priority
-from gangline_core.ordering.scored import Scored
+from gangline_core.ordering.round_robin import round_robin
+from gangline_core.ordering.scored import EVERYBODY, Ordering
+from gangline_core.ordering.shortest_predicted import shortest_predicted
 from gangline_core.ordering.weighted import weighted
 from gangline_core.state import PoolState, State
+from gangline_core.waiting import Waiting
 
-ORDERINGS: dict[str, Callable[[State, PoolState, list[Job], int], Scored]] = {
+ORDERINGS: dict[str, Ordering] = {
+    "dominant_resource": dominant_resource,
+    "fair_share": fair_share,
     "fifo": fifo,
+    "finish_time": finish_time,
+    "gavel": gavel,
+    "gittins": gittins,
+    "least_attained": least_attained,
     "priority": priority,
+    "round_robin": round_robin,
+    "shortest_predicted": shortest_predicted,
     "weighted": weighted,
 }
 """Name of a policy's ordering -> how it scores the waiting jobs; higher scores go first."""
@@ -29,20 +45,47 @@ class Ordered(Struct, frozen=True):
     candidates: list[Candidate]
 
 
+class Ranking(Struct, frozen=True):
+    """The same as columns, of which only the candidates that are wanted become values."""
+
+    terms: tuple[str, ...]
+    rows: Ints
+    """Rows of the waiting jobs, first to last."""
+    ids: Ints
+    """Job ids, first to last."""
+    scores: Ints
+    columns: list[Ints]
+
+    def candidates(self, places: Ints) -> list[Candidate]:
+        """The candidates at these places of the order, the first of all being 0."""
+        terms = [column[places].tolist() for column in self.columns]
+        found = zip(self.ids[places].tolist(), self.scores[places].tolist(), zip(*terms, strict=True), strict=True)
+        return [Candidate(job, score, own) for job, score, own in found]
+
+
 def order(state: State, pool: PoolState, jobs: list[Job], now: int) -> Ordered:
-    """Order waiting jobs by the pool's policy.
+    """Order waiting jobs by the pool's policy, all of them."""
+    ranking = rank(Waiting.of(state, pool, jobs, now=now))
+    everybody = np.arange(len(jobs))
+    return Ordered(terms=ranking.terms, candidates=ranking.candidates(everybody) if jobs else [])
+
+
+def rank(waiting: Waiting, first: int = EVERYBODY) -> Ranking:
+    """Order waiting jobs by the pool's policy; only the first so many need be exact.
 
     Whoever has waited longer than the policy's starvation time goes first, oldest first, whatever the score. Every
     tie is broken by age, then by id.
     """
-    scored = ORDERINGS[pool.policy.ordering](state, pool, jobs, now)
-    if not jobs:
-        return Ordered(terms=scored.names, candidates=[])
-    since = waiting_since_ms(state, jobs)
-    is_starving = starving(since, policy=pool.policy, now=now)
-    scores = scored.totals(len(jobs))
-    ids = np.fromiter((job.id for job in jobs), dtype=np.int64, count=len(jobs))
-    sequence = np.lexsort((ids, since, np.where(is_starving, since, -scores), ~is_starving))
-    columns = [column[sequence].tolist() for column in scored.columns]
-    rows = zip(ids[sequence].tolist(), scores[sequence].tolist(), zip(*columns, strict=True), strict=True)
-    return Ordered(terms=scored.names, candidates=[Candidate(job, score, terms) for job, score, terms in rows])
+    is_starving = starving(waiting.since, policy=waiting.policy, now=waiting.now)
+    scored = ORDERINGS[waiting.policy.ordering](waiting, first)
+    scores = scored.totals(len(waiting))
+    place = -scores
+    if scored.sequence is not None:
+        place = np.empty(len(waiting), dtype=np.int64)
+        place[scored.sequence] = np.arange(len(waiting))
+    key = np.where(is_starving, waiting.since, place)
+    sequence = np.lexsort((waiting.ids, waiting.since, key, ~is_starving))
+    columns = [column[sequence] for column in scored.columns]
+    return Ranking(
+        terms=scored.names, rows=sequence, ids=waiting.ids[sequence], scores=scores[sequence], columns=columns
+    )

@@ -2,13 +2,10 @@
 
 import numpy as np
 
-from gangline_core.ageing import waiting_since_ms
-from gangline_core.job import Job
 from gangline_core.ordering.scored import Scored
-from gangline_core.state import PoolState, State
+from gangline_core.waiting import Waiting
 
 
-def fifo(state: State, pool: PoolState, jobs: list[Job], now: int) -> Scored:
+def fifo(waiting: Waiting, first: int) -> Scored:
     """The score is the wait in seconds."""
-    waited_ms = np.maximum(now - waiting_since_ms(state, jobs), 0)
-    return Scored(names=("waited_s",), columns=[waited_ms * 1000])
+    return Scored(names=("waited_s",), columns=[np.maximum(waiting.now - waiting.since, 0) * 1000])

@@ -1,0 +1,151 @@
+"""Gavel (OSDI 2020): a linear program says what part of its time each job should have; who lags behind it goes first.
+
+A job's speed on a GPU model is its attribute `speed_<model>`, 1 where it says nothing and 0 where it does not accept the
+model. priority = allocated part / part of its time received so far (section 5); a job that has received nothing has the
+most. The order is all this decides; on which of its models a gang lands is the placer's choice.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+import numpy as np
+from msgspec import Struct
+
+from gangline_core import columns as c
+from gangline_core.attained import service_milli
+from gangline_core.formula import quantised
+from gangline_core.job import Job
+from gangline_core.ordering import gavel_lp
+from gangline_core.ordering.fair_share import UNKNOWN_RUN_S
+from gangline_core.ordering.gavel_lp import Floats, Problem
+from gangline_core.ordering.scored import Scored, bands
+from gangline_core.predict import predicted_seconds
+from gangline_core.shares import capacity_of
+from gangline_core.spec import GPU_MILLI, JobSpec
+from gangline_core.waiting import Waiting
+
+OBJECTIVES: dict[str, Callable[[Problem], Floats]] = {
+    "max_min": gavel_lp.max_min,
+    "makespan": gavel_lp.makespan,
+    "finish_time": gavel_lp.finish_time,
+    "fifo": gavel_lp.fifo,
+    "cost": gavel_lp.cost,
+}
+"""Name of a policy's objective -> the program that gives the allocation."""
+PRIORITY_MAX = 1_000.0
+"""Priority of a job that has received nothing."""
+JOBS_MAX = 2_000
+"""Jobs of one program, the oldest; later ones have no part yet."""
+SPEED_PREFIX = "speed_"
+
+
+class Row(Struct, frozen=True):
+    """What makes jobs equal for the program."""
+
+    speeds: tuple[float, ...]
+    gpus: float
+    weight: float
+    steps: float = 0.0
+    elapsed: float = 0.0
+    rank: float = 0.0
+
+
+def gavel(waiting: Waiting, first: int) -> Scored:
+    """The score is the queue level, plus the allocated part over the part received, plus the allocated part."""
+    names = ("level", "part_over_received", "part")
+    if not len(waiting):
+        return Scored(names=names, columns=[np.zeros(0, dtype=np.int64)] * 3)
+    parts = allocated_parts(waiting)
+    age_s = np.maximum(waiting.now - waiting.field(c.SUBMITTED), 1) / 1000
+    rate = np.maximum(1, waiting.per(c.ASK, lambda job: service_milli(job.spec)))
+    received = np.minimum(1.0, waiting.field(c.ATTAINED) / rate / 1000 / age_s)
+    over = np.minimum(PRIORITY_MAX, parts / np.maximum(received, 1 / PRIORITY_MAX))
+    return Scored(names=names, columns=[quantised(bands(waiting)), quantised(over), quantised(parts)])
+
+
+def allocated_parts(waiting: Waiting) -> Floats:
+    """Per waiting job the part of its time that it should run, over all models; what runs already takes its part, too."""
+    total = capacity_of(waiting.state, waiting.pool.pool.name)
+    models = sorted(name.partition(":")[2] for name in total if name.startswith("gpu_milli:"))
+    found = np.zeros(len(waiting))
+    oldest = [row for row in waiting.by_age.tolist() if waiting.field(c.GPU_MILLI)[row] > 0][:JOBS_MAX]
+    if not models or not oldest:
+        return np.where(waiting.field(c.GPU_MILLI) > 0, found, 1.0)
+    live = [waiting.state.kept.jobs[job] for job in sorted(waiting.state.live.get(waiting.pool.pool.name, {}))]
+    rows = _rows(waiting, oldest, [job for job in live if gpus_of(job.spec)], models)
+    kinds = sorted(set(rows), key=lambda row: (row.speeds, row.gpus, row.weight, row.steps, row.elapsed, row.rank))
+    counts = [0] * len(kinds)
+    number = {kind: k for k, kind in enumerate(kinds)}
+    for row in rows:
+        counts[number[row]] += 1
+    capacity = tuple(total[f"gpu_milli:{model}"] / GPU_MILLI for model in models)
+    prices = tuple(float(waiting.state.kept.prices.get(model, GPU_MILLI)) for model in models)
+    parts = solve(waiting.policy.objective, tuple(kinds), tuple(counts), capacity, prices)
+    found[oldest] = [parts[number[row]] for row in rows[: len(oldest)]]
+    return np.where(waiting.field(c.GPU_MILLI) > 0, found, 1.0)
+
+
+@lru_cache(maxsize=16)
+def solve(
+    objective: str,
+    kinds: tuple[Row, ...],
+    counts: tuple[int, ...],
+    capacity: tuple[float, ...],
+    prices: tuple[float, ...],
+) -> tuple[float, ...]:
+    """Per kind of job the part of its time it should run; remembered, as most rounds ask what the last one did."""
+    problem = Problem(
+        speeds=np.array([row.speeds for row in kinds]),
+        gpus=np.array([row.gpus for row in kinds]),
+        counts=np.array(counts, dtype=np.float64),
+        weights=np.array([row.weight for row in kinds]),
+        steps=np.array([row.steps for row in kinds]),
+        elapsed=np.array([row.elapsed for row in kinds]),
+        ranks=np.array([row.rank for row in kinds]),
+        capacity=np.array(capacity),
+        prices=np.array(prices),
+    )
+    allocation = OBJECTIVES[objective](problem)
+    return tuple(round(part, 6) for part in allocation.sum(axis=1).tolist())
+
+
+def speeds_of(spec: JobSpec, models: Sequence[str]) -> tuple[float, ...]:
+    """Speed per model, in the order given; 0 where the job does not accept one."""
+    accepted = {model.lower() for role in spec.roles for model in role.resources.gpu_models}
+    found = []
+    for model in models:
+        said = spec.attributes.get(f"{SPEED_PREFIX}{model}", 1.0)
+        speed = 1.0 if isinstance(said, str) else max(0.0, float(said))
+        found.append(speed if not accepted or model in accepted else 0.0)
+    return tuple(found)
+
+
+def gpus_of(spec: JobSpec) -> float:
+    """GPUs the job asks for at start."""
+    return sum(role.count * role.resources.gpu_milli for role in spec.roles) / GPU_MILLI
+
+
+def _rows(waiting: Waiting, oldest: list[int], live: list[Job], models: Sequence[str]) -> list[Row]:
+    """What the program sees of these waiting jobs and then of the live ones; only what its objective needs differs."""
+    objective, groups = waiting.policy.objective, waiting.state.kept.groups
+    needs_time = objective in ("makespan", "finish_time")
+    predicted = predicted_seconds(waiting).tolist() if needs_time else []
+    rows = []
+    jobs = waiting.jobs
+    for place, row in enumerate([*oldest, *(-1 - k for k in range(len(live)))]):
+        job = jobs[row] if row >= 0 else live[-1 - row]
+        speeds, gpus = speeds_of(job.spec, models), gpus_of(job.spec)
+        group = groups.get(job.spec.group)
+        run_s = (predicted[row] if row >= 0 else job.spec.estimate_s or job.spec.time_limit_s) if needs_time else 0
+        ran_s = job.attained / max(1, service_milli(job.spec)) / 1000
+        rows.append(
+            Row(
+                speeds=speeds,
+                gpus=gpus,
+                weight=float(max(1, group.weight if group is not None else 1)),
+                steps=max(1.0, (run_s or UNKNOWN_RUN_S) - ran_s) * max(speeds) if needs_time else 0.0,
+                elapsed=(waiting.now - job.submitted_ms) / 1000 if objective == "finish_time" else 0.0,
+                rank=float(len(oldest) + len(live) - place) if objective == "fifo" else 0.0,
+            )
+        )
+    return rows

@@ -1,0 +1,212 @@
+"""Gavel's linear programs (OSDI 2020, sections 3 and 4): the part of its time each job should spend on each GPU model.
+
+X[m, j] in [0, 1] is the part of wall time that job m spends on model j, with sum_j X[m, j] <= 1 and, per model,
+sum_m GPUs_m X[m, j] <= GPUs_j. Jobs that are equal in everything are one row with a count, which changes nothing in the
+optimum (all objectives are concave and symmetric) and much in the size. Solved by HiGHS through scipy.
+"""
+
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+LEVELS_MAX = 12
+"""Water is filled in so many steps; what is left after them goes where most of it helps."""
+HALVINGS = 24
+"""Steps of the search for the best finish-time fairness."""
+EDGE = 1e-7
+"""Values closer than this are equal."""
+
+
+class Problem(Struct, frozen=True):
+    """Rows of equal jobs and columns of GPU models."""
+
+    speeds: Floats
+    """Rows x models: how fast one job of the row is on a model, 0 where it cannot run."""
+    gpus: Floats
+    """Per row: GPUs of one job."""
+    counts: Floats
+    """Per row: how many such jobs there are."""
+    weights: Floats
+    """Per row: the weight of one job."""
+    steps: Floats
+    """Per row: what is left to do, in units of speed times seconds."""
+    elapsed: Floats
+    """Per row: seconds since the job came."""
+    ranks: Floats
+    """Per row: how early the job came; larger is earlier."""
+    capacity: Floats
+    """Per model: GPUs there are."""
+    prices: Floats
+    """Per model: what a GPU costs."""
+
+    @property
+    def jobs(self) -> float:
+        """How many jobs there are in all."""
+        return float(self.counts.sum())
+
+    def equal_speeds(self) -> Floats:
+        """Per row: the speed when every job had the same part of every model."""
+        part = self.capacity / self.jobs
+        return self.speeds @ (part / max(1.0, float(part.sum())))
+
+
+def max_min(problem: Problem) -> Floats:
+    """The least of all normalised speeds is as large as can be, then the next least, and so on (water filling)."""
+    scale = problem.gpus / problem.weights / np.maximum(problem.equal_speeds(), EDGE)
+    return _fill(problem, problem.speeds * scale[:, None])
+
+
+def makespan(problem: Problem) -> Floats:
+    """All jobs end as early as the last of them can."""
+    return _fill(problem, problem.speeds / np.maximum(problem.steps, EDGE)[:, None])
+
+
+def finish_time(problem: Problem) -> Floats:
+    """The worst finish time, compared with that on a part of the cluster of one's own, is as good as can be."""
+    alone = problem.elapsed + problem.steps / np.maximum(problem.equal_speeds(), EDGE)
+    low, high = 0.0, 1.0
+    best = _reaches(problem, alone, high)
+    while best is None and high < 1e6:
+        low, high = high, high * 2
+        best = _reaches(problem, alone, high)
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        found = _reaches(problem, alone, middle)
+        if found is None:
+            low = middle
+        else:
+            best, high = found, middle
+    return best if best is not None else np.zeros_like(problem.speeds)
+
+
+def fifo(problem: Problem) -> Floats:
+    """Speed, compared with the best, counts more for those who came earlier."""
+    best = np.maximum(problem.speeds.max(axis=1), EDGE)
+    return _most(problem, problem.speeds / best[:, None] * problem.ranks[:, None])
+
+
+def cost(problem: Problem) -> Floats:
+    """As much normalised speed per price as can be, at a full cluster's time: Charnes and Cooper's linear form."""
+    best = np.maximum(problem.speeds.max(axis=1), EDGE)
+    rows, models = problem.speeds.shape
+    gain = (problem.speeds / best[:, None] * problem.counts[:, None]).ravel()
+    paid = (problem.gpus * problem.counts)[:, None] * problem.prices[None, :]
+    limits, bounds = _limits(problem)
+    # Y = X * t with price(Y) = 1: every limit b becomes b * t.
+    solved = _solve(
+        -np.append(gain, 0.0),
+        upper=(_beside(limits, -bounds[:, None]), np.zeros(len(bounds))),
+        equal=(np.append(paid.ravel(), 0.0)[None, :], np.ones(1)),
+    )
+    if solved is None or solved.x[-1] <= EDGE:
+        return np.zeros_like(problem.speeds)
+    return np.asarray(solved.x[:-1] / solved.x[-1]).reshape(rows, models)
+
+
+# --- inside -------------------------------------------------------------------------------------------------
+
+
+def _fill(problem: Problem, value: Floats) -> Floats:
+    """Raise the least value as far as it goes; those that hold it there are full; raise the others on."""
+    rows, models = value.shape
+    limits, bounds = _limits(problem)
+    base = np.zeros(rows)
+    is_open = value.max(axis=1) > 0
+    allocation = np.zeros((rows, models))
+    for _ in range(LEVELS_MAX):
+        if not is_open.any():
+            return allocation
+        gains = _row_matrix(value)
+        floors = np.where(is_open, 0.0, base)
+        # One more variable: the common level t of all open rows, to be as large as can be.
+        at_least = _beside(-gains, is_open.astype(np.float64)[:, None])
+        solved = _solve(
+            np.append(np.zeros(rows * models), -1.0),
+            upper=(_above(_beside(limits, np.zeros((len(bounds), 1))), at_least), np.append(bounds, -floors)),
+        )
+        if solved is None:
+            return allocation
+        allocation = np.asarray(solved.x[:-1]).reshape(rows, models)
+        level = float(solved.x[-1])
+        base[is_open] = level * (1 - EDGE)
+        binding = np.asarray(solved.ineqlin.marginals)[len(bounds) :] < -EDGE
+        full = is_open & binding
+        is_open &= ~(full if full.any() else is_open)
+    return _most(problem, value, floors=base)
+
+
+def _most(problem: Problem, value: Floats, *, floors: Floats | None = None) -> Floats:
+    """The largest sum of values, no row below its floor."""
+    rows, models = value.shape
+    limits, bounds = _limits(problem)
+    if floors is not None:
+        limits, bounds = _above(limits, -_row_matrix(value)), np.append(bounds, -floors)
+    solved = _solve(-(value * problem.counts[:, None]).ravel(), upper=(limits, bounds))
+    return np.zeros((rows, models)) if solved is None else np.asarray(solved.x).reshape(rows, models)
+
+
+def _reaches(problem: Problem, alone: Floats, rho: float) -> Floats | None:
+    """An allocation in which nobody's finish time is more than rho times that alone; None when there is none."""
+    left = rho * alone - problem.elapsed
+    if (left <= EDGE).any():
+        return None
+    limits, bounds = _limits(problem)
+    rows, models = problem.speeds.shape
+    wanted = problem.steps / left
+    solved = _solve(
+        np.zeros(rows * models),
+        upper=(_above(limits, -_row_matrix(problem.speeds)), np.append(bounds, -wanted)),
+    )
+    return None if solved is None else np.asarray(solved.x).reshape(rows, models)
+
+
+def _limits(problem: Problem) -> tuple[Any, Floats]:
+    """Nobody has more than all of its time, and no model more GPUs than there are; as (matrix, bounds)."""
+    from scipy import sparse
+
+    rows, models = problem.speeds.shape
+    times = sparse.kron(sparse.eye(rows), np.ones((1, models)), format="csr")
+    taken = sparse.kron((problem.gpus * problem.counts)[None, :], sparse.eye(models), format="csr")
+    return sparse.vstack([times, taken], format="csr"), np.concatenate([np.ones(rows), problem.capacity])
+
+
+def _row_matrix(value: Floats) -> Any:
+    """Per row the sum of its values times its variables."""
+    from scipy import sparse
+
+    rows, models = value.shape
+    columns = np.arange(rows * models)
+    return sparse.csr_matrix((value.ravel(), (columns // models, columns)), shape=(rows, rows * models))
+
+
+def _beside(left: Any, right: Any) -> Any:
+    from scipy import sparse
+
+    return sparse.hstack([left, sparse.csr_matrix(right)], format="csr")
+
+
+def _above(top: Any, bottom: Any) -> Any:
+    from scipy import sparse
+
+    return sparse.vstack([top, bottom], format="csr")
+
+
+def _solve(costs: Floats, *, upper: tuple[Any, Floats], equal: tuple[Any, Floats] | None = None) -> Any:
+    """The solver's answer; None when there is no solution. Steps are limited, never time, so answers repeat."""
+    from scipy.optimize import linprog
+
+    solved = linprog(
+        costs,
+        A_ub=upper[0],
+        b_ub=upper[1],
+        A_eq=equal[0] if equal else None,
+        b_eq=equal[1] if equal else None,
+        bounds=(0, None),
+        method="highs",
+        options={"maxiter": 1_000_000},
+    )
+    return solved if solved.status == 0 else None

@@ -1,0 +1,142 @@
+"""Groups and users take turns: at every level of the tree whoever has least goes next, and what it takes counts at once.
+
+The tree has groups as inner nodes and users as leaves. Orderings say what "least" means by a `Meter`; the walk is the
+same for all. Whoever is chosen only ever gets more, so the keys chosen at the root never fall, and the order is one that
+a longer look would only continue.
+"""
+
+from collections.abc import Callable
+from heapq import heapify, heappop, heapreplace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gangline_core import columns as c
+from gangline_core.formula import quantised
+from gangline_core.groups import ROOT, ancestors, user_key
+from gangline_core.ordering.scored import Scored, bands
+from gangline_core.waiting import Waiting
+
+
+class Branch:
+    """A group or a user that has jobs waiting, or is above one that has."""
+
+    __slots__ = ("at", "children", "heap", "name", "next", "parent", "rows")
+
+    def __init__(self, name: str, parent: "Branch | None") -> None:
+        """A branch without jobs or children yet; `name` is its group path or user_key."""
+        self.name = name
+        self.parent = parent
+        self.children: dict[str, Branch] = {}
+        self.rows: list[int] = []
+        """Rows of a user's jobs, first to last."""
+        self.next = 0
+        self.heap: list[tuple[tuple[int, int], str, Branch]] = []
+        self.at = 0
+        """A number that the meter may use to find what it keeps for this branch."""
+
+
+class Meter(Protocol):
+    """Measures what branches have."""
+
+    def enter(self, branch: Branch) -> None:
+        """A branch takes part; its parent has entered before it."""
+
+    def key(self, branch: Branch) -> tuple[int, int]:
+        """How much the branch has; the smallest goes next, and the first number is in millionths."""
+
+    def take(self, leaf: Branch, row: int) -> None:
+        """The job of this row goes next, and counts for the leaf and all above it."""
+
+
+def take_turns(waiting: Waiting, term: str, meter: Meter, first: int) -> Scored:
+    """Order the jobs by turns, level by level of the queue; only the first so many need be exact."""
+    band = bands(waiting)
+    inside = np.lexsort((waiting.ids, waiting.since, -waiting.field(c.PRIORITY), -band))
+    keys = np.zeros(len(waiting), dtype=np.int64)
+    sequence: list[int] = []
+    for part in _parts(band[inside]):
+        rows = inside[part].tolist()
+        if len(sequence) < first:
+            sequence += _walk(waiting, rows, meter, keys, first - len(sequence))
+        else:
+            sequence += rows
+    columns = [quantised(band), -keys]
+    return Scored(names=("level", term), columns=columns, sequence=np.array(sequence, dtype=np.int64))
+
+
+def _parts(band: NDArray[np.float64]) -> list[slice]:
+    """Where each run of equal bands is."""
+    borders = [0, *(np.flatnonzero(np.diff(band)) + 1).tolist(), len(band)]
+    return [slice(start, end) for start, end in zip(borders, borders[1:], strict=False) if end > start]
+
+
+def _walk(waiting: Waiting, rows: list[int], meter: Meter, keys: NDArray[np.int64], first: int) -> list[int]:
+    """These rows in turns; the key at the root at which each was chosen goes into `keys`."""
+    root = _plant(waiting, rows, meter.enter)
+    _fill(root, meter)
+    chosen: list[int] = []
+    while root.heap and len(chosen) < first:
+        keys_at_root, _, _ = root.heap[0]
+        branch = root
+        while branch.heap:
+            branch = branch.heap[0][2]
+        row = branch.rows[branch.next]
+        branch.next += 1
+        chosen.append(row)
+        keys[row] = keys_at_root[0]
+        meter.take(branch, row)
+        _settle(branch, meter)
+    if len(chosen) < len(rows):
+        taken = set(chosen)
+        left = [row for row in rows if row not in taken]
+        keys[left] = root.heap[0][0][0]
+        chosen += left
+    return chosen
+
+
+def _settle(leaf: Branch, meter: Meter) -> None:
+    """Everything on the way up stands at its new place; branches without further jobs are left out."""
+    branch, is_over = leaf, leaf.next == len(leaf.rows)
+    while branch.parent is not None:
+        heap = branch.parent.heap
+        if is_over:
+            heappop(heap)
+        else:
+            heapreplace(heap, (meter.key(branch), branch.name, branch))
+        branch = branch.parent
+        is_over = not heap
+
+
+def _plant(waiting: Waiting, rows: list[int], enter: Callable[[Branch], None]) -> Branch:
+    """The tree of everybody who has one of these jobs; rows keep their order inside each leaf."""
+    root = Branch(ROOT, None)
+    enter(root)
+    leaves: dict[int, Branch] = {}
+    members = waiting.columns.members
+    holders = waiting.field(c.HOLDER)[rows].tolist()
+    for row, holder in zip(rows, holders, strict=True):
+        leaf = leaves.get(holder)
+        if leaf is None:
+            leaf = leaves[holder] = _leaf(root, *members[holder], enter)
+        leaf.rows.append(row)
+    return root
+
+
+def _leaf(root: Branch, group: str, user: str, enter: Callable[[Branch], None]) -> Branch:
+    branch = root
+    for name in (*reversed(ancestors(group)[:-1]), user_key(group, user)):
+        child = branch.children.get(name)
+        if child is None:
+            child = branch.children[name] = Branch(name, branch)
+            enter(child)
+        branch = child
+    return branch
+
+
+def _fill(branch: Branch, meter: Meter) -> None:
+    for child in branch.children.values():
+        _fill(child, meter)
+    branch.heap = [(meter.key(child), child.name, child) for child in branch.children.values()]
+    heapify(branch.heap)

@@ -1,0 +1,68 @@
+"""How busy is what a job could use, and how much would its neighbours disturb it?"""
+
+from collections.abc import Mapping
+
+from gangline_core import columns as c
+from gangline_core.cluster import LOAD_STALE_MS
+from gangline_core.ids import NodeId
+from gangline_core.job import Job
+from gangline_core.spec import JobSpec
+from gangline_core.state import State
+from gangline_core.waiting import Column, Waiting
+
+INTERFERENCE = "interference"
+"""The job attribute by which its owner or a profiler says how much it disturbs others; a number, 0 when absent."""
+
+
+def load_of_models(waiting: Waiting) -> Column:
+    """Per job the mean measured load (0 to 1) of the GPUs of the models it accepts; what nobody measured is left out."""
+    state = waiting.state
+    sums: dict[str, tuple[float, int]] = {}
+    for node in state.nodes_of(waiting.pool.pool.name):
+        load = state.kept.loads.get(node.id)
+        if load is None or load.gpu_mean < 0 or waiting.now - load.at > LOAD_STALE_MS:
+            continue
+        for gpu in node.gpus:
+            total, number = sums.get(gpu.model.lower(), (0.0, 0))
+            sums[gpu.model.lower()] = (total + load.gpu_mean / 100, number + 1)
+    return waiting.per(c.ASK, lambda job: _mean(sums, _models(job.spec)))
+
+
+def interference_beside(waiting: Waiting) -> Column:
+    """Per job the mean interference of live jobs on nodes that have free GPUs of a model it accepts, by their GPUs."""
+    state, pool = waiting.state, waiting.pool.pool.name
+    sums: dict[str, tuple[float, int]] = {}
+    room = state.room(pool)
+    for node in room.nodes:
+        row = room.layout.row[node.id]
+        free = {gpu.model.lower() for gpu in node.gpus if room.milli[row][gpu.index] > 0}
+        if not free:
+            continue
+        disturbed, milli = _on_node(state, node.id)
+        for model in free:
+            total, number = sums.get(model, (0.0, 0))
+            sums[model] = (total + disturbed, number + milli)
+    return waiting.per(c.ASK, lambda job: _mean(sums, _models(job.spec)))
+
+
+def _on_node(state: State, node: NodeId) -> tuple[float, int]:
+    """Interference times GPU thousandths, and GPU thousandths, of the tasks on a node."""
+    disturbed, milli = 0.0, 0
+    for name in state.node_tasks.get(node, {}):
+        task = state.kept.tasks[name]
+        job: Job | None = state.kept.jobs.get(task.job)
+        said = job.spec.attributes.get(INTERFERENCE, 0) if job is not None else 0
+        disturbed += (0.0 if isinstance(said, str) else float(said)) * task.gpu_milli
+        milli += task.gpu_milli
+    return disturbed, milli
+
+
+def _models(spec: JobSpec) -> tuple[str, ...]:
+    """Models the job accepts, in lower case; empty for any."""
+    return tuple(sorted({model.lower() for role in spec.roles for model in role.resources.gpu_models}))
+
+
+def _mean(sums: Mapping[str, tuple[float, int]], models: tuple[str, ...]) -> float:
+    chosen = [sums[model] for model in (models or sorted(sums)) if model in sums]
+    number = sum(count for _, count in chosen)
+    return sum(total for total, _ in chosen) / number if number else 0.0
