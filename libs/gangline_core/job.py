@@ -170,8 +170,6 @@ class Resize(Struct, frozen=True, omit_defaults=True, gc=False):
     stage_ms: int
     """Since when it is in this stage."""
     why: str = ""
-    safe: tuple[TaskId, ...] = ()
-    """Leaving members that said that they have saved what they must."""
 
 
 class IllegalMoveError(Exception):
@@ -239,6 +237,10 @@ class Job(Struct, frozen=True, omit_defaults=True, gc=False):
     array: int = 0
     """The array that the job is an element of; 0 when it is none."""
     array_index: int = 0
+    topped: int = 0
+    """Log sequence at which somebody put it before the others of `topped_in`; 0 means nobody did."""
+    topped_in: str = ""
+    """Group path or user_key among whose jobs it goes first; empty is everybody."""
 
 
 class TaskState(StrEnum):
@@ -290,6 +292,8 @@ class Task(Struct, frozen=True, omit_defaults=True, gc=False):
     """host:port on which rank 0 of the gang is reachable, as its agent reported it."""
     leaves: bool = False
     """It leaves a gang that goes on: it gets its job's notice before the stop signal."""
+    safe: bool = False
+    """It leaves, and said that it has saved what it must."""
 
     @property
     def gpu_milli(self) -> int:
