@@ -68,6 +68,8 @@ class State:
         """Ports on which live gangs meet, per address."""
         self.names: dict[tuple[str, str], dict[JobId, None]] = {}
         """Unfinished jobs by (user_key, name), oldest first; more than one only with singletons."""
+        self.topped: dict[str, dict[JobId, None]] = {}
+        """Waiting jobs that somebody put first, per pool."""
         self.arrays = ArrayBook()
         self.shapes: dict[JobId, int] = {}
         """Shape number of every waiting job: equal numbers ask for exactly the same."""
@@ -152,6 +154,8 @@ class State:
             return
         if job.state == JobState.WAITING:
             self.waiting.setdefault(job.spec.pool, {})[job.id] = None
+            if job.topped:
+                self.topped.setdefault(job.spec.pool, {})[job.id] = None
             ask = self.asks[job.id] = self._ask_numbers.enter(ask_key(job.spec))
             shape = self.shapes[job.id] = self._shape_numbers.enter(shape_key(job.spec, ask))
             self.columns.setdefault(job.spec.pool, Columns()).enter(job, shape, ask)
@@ -170,6 +174,8 @@ class State:
     def drop_job(self, job: Job) -> None:
         """Take a job out of the derived indexes (before it changes or ends)."""
         self.waiting.get(job.spec.pool, {}).pop(job.id, None)
+        if job.topped:
+            self.topped.get(job.spec.pool, {}).pop(job.id, None)
         if job.state in LIVE:
             del self.live[job.spec.pool][job.id]
             sorts = self.live_sorts[job.spec.pool]

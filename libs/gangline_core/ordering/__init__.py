@@ -18,6 +18,7 @@ from gangline_core.ordering.priority import priority
 from gangline_core.ordering.round_robin import round_robin
 from gangline_core.ordering.scored import EVERYBODY, Ordering
 from gangline_core.ordering.shortest_predicted import shortest_predicted
+from gangline_core.ordering.topped import put_first
 from gangline_core.ordering.weighted import weighted
 from gangline_core.state import PoolState, State
 from gangline_core.waiting import Waiting
@@ -85,6 +86,7 @@ def rank(waiting: Waiting, first: int = EVERYBODY) -> Ranking:
         place[scored.sequence] = np.arange(len(waiting))
     key = np.where(is_starving, waiting.since, place)
     sequence = np.lexsort((waiting.ids, waiting.since, key, ~is_starving))
+    sequence = sequence[put_first(waiting.state, waiting.pool.pool.name, waiting.ids[sequence])]
     columns = [column[sequence] for column in scored.columns]
     return Ranking(
         terms=scored.names, rows=sequence, ids=waiting.ids[sequence], scores=scores[sequence], columns=columns
