@@ -15,7 +15,7 @@ INTERFERENCE = "interference"
 
 
 def load_of_models(waiting: Waiting) -> Column:
-    """Per job the mean measured load (0 to 1) of the GPUs of the models it accepts; what nobody measured is left out."""
+    """Per job the mean measured load (0 to 1) of the GPUs of the models it accepts, as far as somebody measured it."""
     state = waiting.state
     sums: dict[str, tuple[float, int]] = {}
     for node in state.nodes_of(waiting.pool.pool.name):

@@ -1,8 +1,8 @@
 """Gavel (OSDI 2020): a linear program says what part of its time each job should have; who lags behind it goes first.
 
-A job's speed on a GPU model is its attribute `speed_<model>`, 1 where it says nothing and 0 where it does not accept the
-model. priority = allocated part / part of its time received so far (section 5); a job that has received nothing has the
-most. The order is all this decides; on which of its models a gang lands is the placer's choice.
+A job's speed on a GPU model is its attribute `speed_<model>`, 1 where it says nothing and 0 where it does not accept
+the model. priority = allocated part / part of its time received so far (section 5); a job that has received nothing has
+the most. The order is all this decides; on which of its models a gang lands is the placer's choice.
 """
 
 from collections.abc import Callable, Sequence
@@ -64,7 +64,7 @@ def gavel(waiting: Waiting, first: int) -> Scored:
 
 
 def allocated_parts(waiting: Waiting) -> Floats:
-    """Per waiting job the part of its time that it should run, over all models; what runs already takes its part, too."""
+    """Per waiting job the part of its time that it should run, over all models; what runs takes its part, too."""
     total = capacity_of(waiting.state, waiting.pool.pool.name)
     models = sorted(name.partition(":")[2] for name in total if name.startswith("gpu_milli:"))
     found = np.zeros(len(waiting))

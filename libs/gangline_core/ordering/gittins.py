@@ -1,7 +1,7 @@
-"""The Gittins index: whoever is most likely to end soon for the service it will take goes first (Tiresias, section 4.2).
+"""The Gittins index: whoever is most likely to end soon for the service it will take goes first (Tiresias, 4.2).
 
-rank(a) = sup over D of P(S - a <= D | S > a) / E[min(S - a, D) | S > a], where a is the service a job has attained and S
-is distributed as the service of the pool's recently ended jobs. Only the distribution is needed, not the job's own length.
+rank(a) = sup over D of P(S - a <= D | S > a) / E[min(S - a, D) | S > a], where a is the service a job has attained and
+S is distributed as the service of the pool's recently ended jobs. The length of the job itself need not be known.
 """
 
 from bisect import bisect_right

@@ -1,4 +1,4 @@
-"""Round robin: groups take turns, one job each, and inside a group its users do; who waited longest for a turn begins."""
+"""Round robin: groups take turns, one job each, and inside a group its users do; the longest without a turn begins."""
 
 from gangline_core.ordering.scored import Scored
 from gangline_core.ordering.turns import Branch, take_turns

@@ -1,4 +1,4 @@
-"""What an ordering gives back: named terms, one column of millionths each, and an own sequence where a sum cannot say it."""
+"""What an ordering gives back: named terms, a column of millionths each, and a sequence where sums cannot say it."""
 
 from collections.abc import Callable
 

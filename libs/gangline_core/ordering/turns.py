@@ -1,12 +1,13 @@
-"""Groups and users take turns: at every level of the tree whoever has least goes next, and what it takes counts at once.
+"""Groups and users take turns: at every level of the tree whoever has least goes next, and what it takes counts.
 
 The tree has groups as inner nodes and users as leaves. Orderings say what "least" means by a `Meter`; the walk is the
-same for all. Whoever is chosen only ever gets more, so the keys chosen at the root never fall, and the order is one that
-a longer look would only continue.
+same for all. Whoever is chosen only ever gets more, so the keys chosen at the root never fall, and a longer look would
+only continue the order.
 """
 
 from collections.abc import Callable
 from heapq import heapify, heappop, heapreplace
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -69,7 +70,7 @@ def take_turns(waiting: Waiting, term: str, meter: Meter, first: int) -> Scored:
 def _parts(band: NDArray[np.float64]) -> list[slice]:
     """Where each run of equal bands is."""
     borders = [0, *(np.flatnonzero(np.diff(band)) + 1).tolist(), len(band)]
-    return [slice(start, end) for start, end in zip(borders, borders[1:], strict=False) if end > start]
+    return [slice(start, end) for start, end in pairwise(borders) if end > start]
 
 
 def _walk(waiting: Waiting, rows: list[int], meter: Meter, keys: NDArray[np.int64], first: int) -> list[int]:
@@ -119,12 +120,13 @@ def _plant(waiting: Waiting, rows: list[int], enter: Callable[[Branch], None]) -
     for row, holder in zip(rows, holders, strict=True):
         leaf = leaves.get(holder)
         if leaf is None:
-            leaf = leaves[holder] = _leaf(root, *members[holder], enter)
+            leaf = leaves[holder] = _leaf(root, members[holder], enter)
         leaf.rows.append(row)
     return root
 
 
-def _leaf(root: Branch, group: str, user: str, enter: Callable[[Branch], None]) -> Branch:
+def _leaf(root: Branch, member: tuple[str, str], enter: Callable[[Branch], None]) -> Branch:
+    group, user = member
     branch = root
     for name in (*reversed(ancestors(group)[:-1]), user_key(group, user)):
         child = branch.children.get(name)
