@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from gangline_core.closures import window_fault
 from gangline_core.cluster import Node, model_of
 from gangline_core.facts import Claim, Growth, Placement, TaskPlacement
 from gangline_core.ids import NodeId, TaskId
@@ -20,7 +21,12 @@ def placement_fault(state: State, placement: Placement | Growth) -> str | None:
     if not placement.tasks:
         return "nothing to place"
     fault = _growth_fault(job, placement) if isinstance(placement, Growth) else _start_fault(job, placement)
-    return fault or room_fault(state, placement.tasks) or limit_fault(state, job, placement)
+    return (
+        fault
+        or room_fault(state, placement.tasks)
+        or _kept_fault(state, job, placement)
+        or limit_fault(state, job, placement)
+    )
 
 
 def claim_fault(state: State, claim: Claim) -> str | None:
@@ -36,6 +42,16 @@ def starts_again(job: Job, claim: Claim) -> bool:
     """True while the claim's job itself stops, to start again at another size."""
     again = job.state == JobState.STOPPING and job.outcome == Outcome.REQUEUED and set(job.tasks) <= set(claim.victims)
     return again and claim.placement.attempt == job.attempt + 1
+
+
+def _kept_fault(state: State, job: Job, placement: Placement | Growth) -> str | None:
+    """The nodes are another pool's, because the job moved, or are kept for something else."""
+    nodes = {task.node for task in placement.tasks}
+    if any(state.kept.nodes[node].pool != job.spec.pool for node in nodes):
+        return f"job is of pool {job.spec.pool} now"
+    if isinstance(placement, Growth) or not state.kept.windows:
+        return None
+    return window_fault(state, job.spec, nodes)
 
 
 def _start_fault(job: Job, placement: Placement) -> str | None:

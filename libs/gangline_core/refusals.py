@@ -1,7 +1,10 @@
 """What this round refused already: equal asks are refused at once, and reasons are shared."""
 
+from msgspec.structs import replace
+
 from gangline_core.capacity import Room
-from gangline_core.ids import JobId
+from gangline_core.closures import window_reason
+from gangline_core.ids import JobId, NodeId
 from gangline_core.job import Job
 from gangline_core.placement.gang import Gang
 from gangline_core.placement.why_not import why_not
@@ -18,8 +21,8 @@ class Refuser:
         self._table = table
         self._by_shape: dict[tuple[int, tuple[JobId, ...]], Reason] = {}
         """By what is asked, and by whom the job may not have evicted."""
-        self._no_room: dict[tuple[int, bool], Reason] = {}
-        """By what is asked of room alone (whoever asks), and whether it was asked beside reservations."""
+        self._no_room: dict[tuple[int, bool, tuple[NodeId, ...]], Reason] = {}
+        """By what is asked of room alone (whoever asks), whether beside reservations, and without which nodes."""
         self._shared: dict[tuple[object, ...], Reason] = {}
 
     def known(self, job: Job) -> Reason | None:
@@ -35,16 +38,30 @@ class Refuser:
 
     def has_no_room(self, job: Job, room: Room) -> bool:
         """True when the same was asked of this room before, in vain."""
-        return (self._table.state.asks[job.id], room is self._table.guarded) in self._no_room
+        return self._key(job, room) in self._no_room
 
     def reason(self, job: Job, room: Room) -> Reason:
         """Why the job finds no room here."""
-        key = (self._table.state.asks[job.id], room is self._table.guarded)
+        key = self._key(job, room)
         reason = self._no_room.get(key)
         if reason is None:
             gang = self._table.seating.least(job).gang
-            reason = self._no_room[key] = self._share(self._why(gang, room))
+            reason = self._no_room[key] = self._share(self._window(job, gang, room) or self._why(gang, room))
         return reason
+
+    def _key(self, job: Job, room: Room) -> tuple[int, bool, tuple[NodeId, ...]]:
+        """What decides whether there is room: the ask, which room, and which nodes are closed to the job."""
+        table = self._table
+        return table.state.asks[job.id], room is table.guarded, table.seating.closures.nodes(job.spec)
+
+    def _window(self, job: Job, gang: Gang, room: Room) -> Reason | None:
+        """The dated capacity that is in the way, if the job would fit without it."""
+        table = self._table
+        if not table.seating.closures.nodes(job.spec):
+            return None
+        open_gang = replace(gang, excluded=job.spec.exclude_nodes)
+        fits = table.seating.placer(room, open_gang) is not None
+        return window_reason(table.state, job.spec, table.now) if fits else None
 
     def _why(self, gang: Gang, room: Room) -> Reason:
         table = self._table

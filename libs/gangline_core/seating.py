@@ -6,6 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gangline_core.capacity import Room
+from gangline_core.closures import Closures
 from gangline_core.cluster import Pool, model_of
 from gangline_core.holds import placed_amounts
 from gangline_core.job import Job
@@ -35,15 +36,20 @@ class Seating(Struct):
     pool: Pool
     placer: Placer
     ledger: Ledger
+    closures: Closures
     asks: dict[tuple[object, ...], "Ask"] = {}
     """What equal jobs of equal sizes ask for, worked out once."""
 
     def ask(self, job: Job, sizes: Mapping[str, int]) -> "Ask":
         """What the job asks for at these sizes."""
-        key = (self.state.asks.get(job.id, -job.id), *sizes.values())
+        closed = self.closures.nodes(job.spec)
+        key = (self.state.asks.get(job.id, -job.id), closed, *sizes.values())
         found = self.asks.get(key)
         if found is None:
-            found = self.asks[key] = Ask(gang=gang_of(job.spec, sizes, self.pool), amounts=job_amounts(job.spec, sizes))
+            gang = gang_of(job.spec, sizes, self.pool)
+            if closed:
+                gang = replace(gang, excluded=(*gang.excluded, *closed))
+            found = self.asks[key] = Ask(gang=gang, amounts=job_amounts(job.spec, sizes))
         return found
 
     def least(self, job: Job) -> "Ask":

@@ -10,6 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from gangline_core.capacity import Flags, Holding, Room
+from gangline_core.closures import Closures
 from gangline_core.facts import (
     Claim,
     Eviction,
@@ -65,7 +66,11 @@ class Table:
         self._after: Ledger | None = None
         self.ports = state.ports.overlay()
         self.seating = Seating(
-            state=state, pool=self.pool.pool, placer=PLACERS[self.policy.placement], ledger=self.ledger
+            state=state,
+            pool=self.pool.pool,
+            placer=PLACERS[self.policy.placement],
+            ledger=self.ledger,
+            closures=Closures(state, now),
         )
         self.has_guarantees = any(group.guaranteed for group in state.kept.groups.values())
         self.held: list[Held] = []

@@ -19,6 +19,7 @@ def next_wake_ms(state: State, pool_name: str, now: int) -> int | None:
     times += [job.spec.not_before_ms for job in waiting if job.spec.not_before_ms]
     if (change := next_change_ms(seasons_of(state), now)) is not None:
         times.append(change)
+    times += [window.end_ms for window in state.kept.windows.values() if window.pool == pool_name]
     times += [last_start_ms(job.spec) + 1 for job in waiting if job.spec.deadline_ms]
     if pool.policy.starvation_s > 0:
         times += (waiting_since_ms(state, waiting) + pool.policy.starvation_s * 1000).tolist()
