@@ -1,4 +1,4 @@
-"""The lab's command line: replay, report and verify an archive.
+"""The lab's command line: simulate and compare; replay, verify, report and explain an archive; what-if and tune.
 
 Exit codes: 0 all is as it should be, 1 it is not (a broken chain, a different decision), 2 wrong use.
 """
@@ -6,16 +6,14 @@ Exit codes: 0 all is as it should be, 1 it is not (a broken chain, a different d
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
-from gangline_lab.archive import ArchiveError, verify
-from gangline_lab.chronicle import tell
-from gangline_lab.progress import Bar
-from gangline_lab.replay import replay
-from gangline_lab.report import write_report
-from gangline_lab.summary import summarise
-from gangline_lab.words import replay_lines, summary_lines, verification_lines
-from gangline_wire.codec import encode
+from gangline_lab.archive import ArchiveError
+from gangline_lab.commands import logs, simulations
+from gangline_lab.policyfile import PolicyFileError
+from gangline_lab.rows import TraceError
+from gangline_lab.runs import RunError
+from gangline_lab.sim.engine import StuckError
+from gangline_lab.sim.fleet import FleetError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -24,9 +22,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     run: Callable[[argparse.Namespace], int] = options.run
     try:
         return run(options)
-    except ArchiveError as error:
+    except (ArchiveError, StuckError) as error:
         sys.stderr.write(f"gangline lab: {error}\n")
         return 1
+    except (PolicyFileError, TraceError, FleetError, RunError, FileExistsError) as error:
+        sys.stderr.write(f"gangline lab: {error}\n")
+        return 2
     except BrokenPipeError:
         return 1
 
@@ -34,62 +35,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="gangline lab", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    replaying = commands.add_parser(
-        "replay",
-        help="decide everything again and compare byte by byte",
-        description="Fold an archive, decide every decision again on the state and time it was made, and compare.",
-    )
-    replaying.set_defaults(run=_replay)
-    verifying = commands.add_parser("verify", help="prove the hash chain", description="Prove an archive's hash chain.")
-    verifying.add_argument("--head", default="", metavar="HASH", help="the head that the chain must end in")
-    verifying.set_defaults(run=_verify)
-    reporting = commands.add_parser(
-        "report",
-        help="numbers and plots of what happened",
-        description="Summarise an archive: waits, use, decisions; with plots on an HTML page that needs nothing else.",
-    )
-    reporting.add_argument("-o", "--out", type=Path, metavar="FILE", help="write the HTML page here")
-    reporting.set_defaults(run=_report)
-    for command in (replaying, verifying, reporting):
-        command.add_argument("archive", type=Path, metavar="ARCHIVE", help="folder of an archive's segments")
-        command.add_argument("--json", action="store_true", help="the result as JSON")
+    for kind in (simulations, logs):
+        kind.add(commands)
     return parser
-
-
-def _replay(options: argparse.Namespace) -> int:
-    bar = Bar(sys.stderr, "replay")
-    try:
-        report = replay(options.archive, progress=bar)
-    finally:
-        bar.close()
-    _say(encode(report).decode() if options.json else "\n".join(replay_lines(report)))
-    return 0 if report.equal else 1
-
-
-def _verify(options: argparse.Namespace) -> int:
-    bar = Bar(sys.stderr, "verify")
-    try:
-        verified = verify(options.archive, head=options.head, progress=bar)
-    finally:
-        bar.close()
-    _say(encode(verified).decode() if options.json else "\n".join(verification_lines(verified)))
-    return 0 if verified.holds else 1
-
-
-def _report(options: argparse.Namespace) -> int:
-    bar = Bar(sys.stderr, "report")
-    try:
-        chronicle = tell(options.archive, progress=bar)
-    finally:
-        bar.close()
-    summary = summarise(chronicle)
-    _say(encode(summary).decode() if options.json else "\n".join(summary_lines(summary)))
-    if options.out is not None:
-        write_report(options.out, chronicle, summary, title=f"Archive {options.archive.name}")
-        if not options.json:
-            _say(f"\nReport: {options.out.resolve()}")
-    return 0
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(text + "\n")

@@ -47,9 +47,71 @@ class Row:
             raise self.error(column, f"expected a number from {least} to {most}, found {number}")
         return number
 
+    def number(self, column: str, *, least: float = 0.0, most: float = 1e18) -> float:
+        """A finite decimal number."""
+        value = self._cells[column].strip()
+        try:
+            number = float(value)
+        except ValueError:
+            raise self.error(column, f"expected a number, found {value!r}") from None
+        if not least <= number <= most:
+            raise self.error(column, f"expected a number from {least:g} to {most:g}, found {value}")
+        return number
+
+    def optional(self, column: str) -> str:
+        """A cell that may be empty, or missing where the column is not always there."""
+        return self._cells.get(column, "").strip()
+
+    def has(self, column: str) -> bool:
+        """True when the cell is there and not empty."""
+        return bool(self.optional(column))
+
     def error(self, column: str, problem: str) -> TraceError:
         """A complaint about one cell."""
         return TraceError(problem, file=self._file, line=self._line, column=column)
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Numbered lines of a text file that are not empty, line ends removed; `.gz` is unpacked.
+
+    Raises:
+        TraceError: the file cannot be read, or a line or the whole is too long.
+    """
+    try:
+        with gzip.open(path, "rt", newline="") if path.suffix == ".gz" else path.open(newline="") as file:
+            for number, line in enumerate(file, start=1):
+                text = line.rstrip("\r\n")
+                _check_size(text, path.name, number)
+                if text:
+                    yield number, text
+    except (OSError, UnicodeDecodeError, EOFError) as error:
+        raise TraceError(f"cannot be read: {error}", file=path.name, line=0) from error
+
+
+def read_table(
+    path: Path, needed: tuple[str, ...], *, optional: tuple[str, ...] = (), separator: str = ","
+) -> Iterator[Row]:
+    """The rows of a table whose header has at least the needed columns, in any order; others are ignored.
+
+    Raises:
+        TraceError: the file is no such table, or a row has another number of cells.
+    """
+    header: list[str] = []
+    for number, text in read_lines(path):
+        cells = next(csv.reader([text], delimiter=separator))
+        if not header:
+            header = [cell.strip() for cell in cells]
+            missing = [column for column in needed if column not in header]
+            if missing:
+                problem = f"the columns {', '.join(missing)} are missing; found {text[:200]}"
+                raise TraceError(problem, file=path.name, line=number)
+            continue
+        if len(cells) != len(header):
+            raise TraceError(f"expected {len(header)} cells, found {len(cells)}", file=path.name, line=number)
+        named = dict(zip(header, cells, strict=True))
+        yield Row({key: named[key] for key in (*needed, *optional) if key in named}, file=path.name, line=number)
+    if not header:
+        raise TraceError("is empty", file=path.name, line=1)
 
 
 def read_rows(path: Path, columns: tuple[str, ...]) -> Iterator[Row]:
@@ -68,10 +130,7 @@ def read_rows(path: Path, columns: tuple[str, ...]) -> Iterator[Row]:
 def _rows(lines: Iterator[str], columns: tuple[str, ...], file: str) -> Iterator[Row]:
     for number, line in enumerate(lines, start=1):
         text = line.rstrip("\r\n")
-        if len(text) > LINE_CHARS_MAX:
-            raise TraceError(f"a line of more than {LINE_CHARS_MAX} characters", file=file, line=number)
-        if number > ROWS_MAX:
-            raise TraceError(f"more than {ROWS_MAX} rows", file=file, line=number)
+        _check_size(text, file, number)
         if not text:
             continue
         cells = next(csv.reader([text]))
@@ -82,3 +141,10 @@ def _rows(lines: Iterator[str], columns: tuple[str, ...], file: str) -> Iterator
         if len(cells) != len(columns):
             raise TraceError(f"expected {len(columns)} cells, found {len(cells)}", file=file, line=number)
         yield Row(dict(zip(columns, cells, strict=True)), file=file, line=number)
+
+
+def _check_size(text: str, file: str, number: int) -> None:
+    if len(text) > LINE_CHARS_MAX:
+        raise TraceError(f"a line of more than {LINE_CHARS_MAX} characters", file=file, line=number)
+    if number > ROWS_MAX:
+        raise TraceError(f"more than {ROWS_MAX} rows", file=file, line=number)

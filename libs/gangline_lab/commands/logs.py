@@ -1,0 +1,73 @@
+"""Commands that read an archive: replay, verify, report."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from gangline_lab.archive import verify
+from gangline_lab.chronicle import tell
+from gangline_lab.commands.words import say
+from gangline_lab.progress import Bar
+from gangline_lab.replay import replay
+from gangline_lab.report import write_report
+from gangline_lab.summary import summarise
+from gangline_lab.words import replay_lines, summary_lines, verification_lines
+from gangline_wire.codec import encode
+
+
+def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the commands."""
+    replaying = commands.add_parser(
+        "replay",
+        help="decide everything again and compare byte by byte",
+        description="Fold an archive, decide every decision again on the state and time it was made, and compare.",
+    )
+    replaying.set_defaults(run=_replay)
+    verifying = commands.add_parser("verify", help="prove the hash chain", description="Prove an archive's hash chain.")
+    verifying.add_argument("--head", default="", metavar="HASH", help="the head that the chain must end in")
+    verifying.set_defaults(run=_verify)
+    reporting = commands.add_parser(
+        "report",
+        help="numbers and plots of what happened",
+        description="Summarise an archive: waits, use, decisions; with plots on an HTML page that needs nothing else.",
+    )
+    reporting.add_argument("-o", "--out", type=Path, metavar="FILE", help="write the HTML page here")
+    reporting.set_defaults(run=_report)
+    for command in (replaying, verifying, reporting):
+        command.add_argument("archive", type=Path, metavar="ARCHIVE", help="folder of an archive's segments")
+        command.add_argument("--json", action="store_true", help="the result as JSON")
+
+
+def _replay(options: argparse.Namespace) -> int:
+    bar = Bar(sys.stderr, "replay")
+    try:
+        report = replay(options.archive, progress=bar)
+    finally:
+        bar.close()
+    say(encode(report).decode() if options.json else "\n".join(replay_lines(report)))
+    return 0 if report.equal else 1
+
+
+def _verify(options: argparse.Namespace) -> int:
+    bar = Bar(sys.stderr, "verify")
+    try:
+        verified = verify(options.archive, head=options.head, progress=bar)
+    finally:
+        bar.close()
+    say(encode(verified).decode() if options.json else "\n".join(verification_lines(verified)))
+    return 0 if verified.holds else 1
+
+
+def _report(options: argparse.Namespace) -> int:
+    bar = Bar(sys.stderr, "report")
+    try:
+        chronicle = tell(options.archive, progress=bar)
+    finally:
+        bar.close()
+    summary = summarise(chronicle)
+    say(encode(summary).decode() if options.json else "\n".join(summary_lines(summary)))
+    if options.out is not None:
+        write_report(options.out, chronicle, summary, title=f"Archive {options.archive.name}")
+        if not options.json:
+            say(f"\nReport: {options.out.resolve()}")
+    return 0

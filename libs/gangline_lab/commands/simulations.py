@@ -1,0 +1,126 @@
+"""Commands that simulate and compare: simulate, compare."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from gangline_core.cluster import Policy
+from gangline_lab.commands.words import say
+from gangline_lab.compare import compare, comparison_lines
+from gangline_lab.compare_page import write_comparison
+from gangline_lab.metric_words import metrics_lines
+from gangline_lab.metrics import measure
+from gangline_lab.policyfile import Rules, read_policy
+from gangline_lab.progress import Bar
+from gangline_lab.readers import READERS, read_trace
+from gangline_lab.runs import load, relabelled, save
+from gangline_lab.sim.conditions import Conditions
+from gangline_lab.sim.engine import RunResult, Scenario, simulate
+from gangline_lab.sim.fleet import read_fleet
+from gangline_lab.sim.workload import cut
+from gangline_lab.speeds import read_courses
+from gangline_wire.codec import encode
+
+
+def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the commands."""
+    simulating = commands.add_parser(
+        "simulate",
+        help="run a trace on a cluster under a policy",
+        description="Run a trace on a cluster under one or more policies, with the code that decides in production.",
+    )
+    simulating.add_argument(
+        "--trace", required=True, metavar="FORMAT:PATH", help=f"formats: {', '.join(READERS)}; a folder is an archive"
+    )
+    simulating.add_argument(
+        "--cluster", required=True, metavar="NODES", help="64x8xV100 (nodes x GPUs x model), openb, or a YAML file"
+    )
+    simulating.add_argument(
+        "--policy", action="append", type=Path, default=[], metavar="FILE", help="YAML policy file; may be repeated"
+    )
+    simulating.add_argument("--seed", type=int, default=0, metavar="N", help="seed of everything random (0)")
+    simulating.add_argument("--seeds", type=int, default=1, metavar="N", help="runs per policy, from --seed on (1)")
+    simulating.add_argument("--first", type=int, default=0, metavar="N", help="leave out the first N jobs")
+    simulating.add_argument("--jobs", type=int, metavar="N", help="only so many jobs")
+    simulating.add_argument("--speeds", type=Path, metavar="PATH", help="throughput table (JSON) or profiles (folder)")
+    simulating.add_argument("--out", type=Path, metavar="FOLDER", help="write results and report.html here")
+    simulating.add_argument("--archive", action="store_true", help="write the log as well; it replays byte by byte")
+    simulating.add_argument("--parquet", action="store_true", help="write the jobs as Parquet as well")
+    simulating.add_argument("--json", action="store_true", help="the numbers as JSON")
+    simulating.set_defaults(run=_simulate)
+    comparing = commands.add_parser(
+        "compare", help="runs side by side", description="Compare runs that `simulate --out` wrote."
+    )
+    comparing.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folder of a run, or of several")
+    comparing.add_argument("-o", "--out", type=Path, metavar="FILE", help="write the HTML page here")
+    comparing.add_argument("--json", action="store_true", help="the numbers as JSON")
+    comparing.set_defaults(run=_compare)
+
+
+def _simulate(options: argparse.Namespace) -> int:
+    if options.archive and options.out is None:
+        sys.stderr.write("gangline lab: --archive needs --out\n")
+        return 2
+    trace = cut(read_trace(options.trace), first=options.first, jobs=options.jobs)
+    fleet = read_fleet(options.cluster)
+    courses = read_courses(options.speeds) if options.speeds else None
+    usual = Rules(name="default", policies={"default": Policy()}, conditions=Conditions())
+    results: list[RunResult] = []
+    for rules in [read_policy(path) for path in options.policy] or [usual]:
+        for seed in range(options.seed, options.seed + options.seeds):
+            scenario = Scenario(
+                trace=trace,
+                fleet=fleet,
+                policies=rules.policies,
+                conditions=rules.conditions,
+                groups=rules.groups,
+                courses=courses,
+                seed=seed,
+            )
+            results.append(_run(scenario, rules.name, options))
+    _tell(results, options)
+    return 0
+
+
+def _run(scenario: Scenario, name: str, options: argparse.Namespace) -> RunResult:
+    folder = options.out / f"{name}-{scenario.seed}" if options.out else None
+    bar = Bar(sys.stderr, f"{name}, seed {scenario.seed}")
+    try:
+        archive = folder / "archive" if folder is not None and options.archive else None
+        result = relabelled(simulate(scenario, archive=archive, progress=bar), name)
+    finally:
+        bar.close()
+    if folder is not None:
+        save(result, folder, parquet=options.parquet)
+    return result
+
+
+def _tell(results: list[RunResult], options: argparse.Namespace) -> None:
+    if options.out is not None:
+        write_comparison(options.out / "report.html", results, title=f"Simulated: {results[0].trace}")
+    if options.json:
+        say(encode([measure(result) for result in results]).decode())
+    elif len(results) == 1:
+        say("\n".join(metrics_lines(measure(results[0]))))
+    else:
+        say("\n".join(comparison_lines(compare(results))))
+    if options.out is not None and not options.json:
+        say(f"\nReport: {(options.out / 'report.html').resolve()}")
+
+
+def _compare(options: argparse.Namespace) -> int:
+    folders = [found for path in options.runs for found in _folders(path)]
+    results = [load(folder) for folder in folders]
+    if options.out is not None:
+        write_comparison(options.out, results, title="Runs compared")
+    if options.json:
+        say(encode(compare(results)).decode())
+    else:
+        say("\n".join(comparison_lines(compare(results))))
+    return 0
+
+
+def _folders(path: Path) -> list[Path]:
+    """The folder itself, or those of its folders that hold a run."""
+    inside = sorted(found.parent for found in path.glob("*/result.json.gz")) if path.is_dir() else []
+    return inside if inside and not (path / "result.json.gz").exists() else [path]

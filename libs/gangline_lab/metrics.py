@@ -1,0 +1,214 @@
+"""The numbers by which schedulers are compared, from the records of a run.
+
+- JCT: from a job's arrival to its end. Wait: all time in the queue, over all attempts.
+- Bounded slowdown: JCT over run time, run times below 10 s counted as 10 s, never below 1.
+- Finish-time fairness (rho): JCT over what the job would have taken alone on its equal part of the cluster. Its part is
+  all GPUs over the jobs in the system on average during its life (Sia's definition); a job that asks for more than its
+  part would have run that much slower. rho above 1.1 is called unfair (Shockwave's line).
+- Allocation: GPU-time held over GPU-time there. Utilisation: the part of it in which work went on that was not lost.
+- Fragmentation: free GPUs on nodes that somebody holds a part of, over all GPUs, on average over time.
+- Fairness over time: Jain's index over groups, of what each holds over its part in an even division (max-min).
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from gangline_core.spec import GPU_MILLI
+from gangline_lab.sim.collect import JobRecord, Point, jain
+from gangline_lab.sim.engine import RunResult
+from gangline_lab.summary import LARGEST, SIZES
+
+SLOWDOWN_FLOOR_MS = 10_000
+UNFAIR_RHO = 1.1
+HOUR_GPU_MS = GPU_MILLI * 3_600_000
+
+Floats = NDArray[np.float64]
+
+
+class Stats(Struct, frozen=True):
+    """A distribution in four numbers; all zero of nothing."""
+
+    mean: float = 0.0
+    median: float = 0.0
+    p90: float = 0.0
+    p99: float = 0.0
+
+
+class PartMetrics(Struct, frozen=True):
+    """The same of a part of the jobs: a group or a class of sizes."""
+
+    jobs: int
+    ended: int
+    jct_s: Stats
+    wait_s: Stats
+    slowdown: Stats
+    gpu_hours: float
+    worst_rho: float
+    unfair: float
+    preemptions: int
+
+
+class Metrics(Struct, frozen=True):
+    """All numbers of one run. Times in seconds, parts from 0 to 1."""
+
+    jobs: int
+    ended: int
+    rejected: int
+    jct_s: Stats
+    wait_s: Stats
+    slowdown: Stats
+    makespan_s: float
+    """From the first arrival to the last end."""
+    allocation: float
+    utilisation: float
+    fragmentation: float
+    preemptions: int
+    losses: int
+    """Jobs' runs ended by failing machines."""
+    lost_gpu_hours: float
+    """GPU time whose work was lost or that went into starts and restarts."""
+    gpu_hours: float
+    rho: Stats
+    worst_rho: float
+    unfair: float
+    """Part of the ended jobs with rho above 1.1."""
+    jain: float
+    """Fairness between groups over time, the mean over times in which jobs waited."""
+    jain_jobs: float
+    """Jain's index over the jobs' 1/rho."""
+    deadline_misses: int
+    deadlines: int
+    groups: dict[str, PartMetrics]
+    sizes: dict[str, PartMetrics]
+    budgets: dict[str, tuple[int, int]]
+    """GPU-hours used and budgeted, by group."""
+    rounds: int
+    verdicts: int
+
+
+def measure(result: RunResult) -> Metrics:
+    """The metrics of a run."""
+    jobs = result.jobs
+    gpus = max(1, sum(result.gpus.values()))
+    ended = [job for job in jobs if job.ended_ms >= 0]
+    span = max((job.ended_ms for job in ended), default=0) - min((job.submitted_ms for job in jobs), default=0)
+    rho = rhos(ended, gpus)
+    useful = sum(job.useful_gpu_ms for job in jobs)
+    overhead = sum(job.overhead_gpu_ms for job in jobs)
+    there = max(1, gpus * GPU_MILLI * max(1, span))
+    points = [point for pool in result.points.values() for point in pool]
+    deadlines = [job for job in jobs if job.deadline_ms]
+    return Metrics(
+        jobs=len(jobs),
+        ended=len(ended),
+        rejected=result.rejected,
+        jct_s=stats([job.jct_ms / 1000 for job in ended]),
+        wait_s=stats([job.waited_ms / 1000 for job in jobs]),
+        slowdown=stats([slowdown(job) for job in ended]),
+        makespan_s=span / 1000,
+        allocation=(useful + overhead) / there,
+        utilisation=useful / there,
+        fragmentation=over_time(points, lambda point: point.scattered_milli / max(1, point.there_milli)),
+        preemptions=sum(job.preemptions for job in jobs),
+        losses=sum(job.losses for job in jobs),
+        lost_gpu_hours=overhead / HOUR_GPU_MS,
+        gpu_hours=(useful + overhead) / HOUR_GPU_MS,
+        rho=stats(rho),
+        worst_rho=float(max(rho, default=0.0)),
+        unfair=_part(rho),
+        jain=over_time(points, lambda point: point.fairness, only=lambda point: point.waiting > 0, empty=1.0),
+        jain_jobs=jain([1 / value for value in rho if value > 0]) if len(rho) else 1.0,
+        deadline_misses=sum(job.ended_ms < 0 or job.ended_ms > job.deadline_ms for job in deadlines),
+        deadlines=len(deadlines),
+        groups=_parts(jobs, gpus, lambda job: job.group, sorted({job.group for job in jobs})),
+        sizes=_parts(jobs, gpus, size_class, [*(name for _, name in SIZES), LARGEST]),
+        budgets={group: (round(_used_hours(jobs, group)), had) for group, had in result.budgets.items()},
+        rounds=result.rounds,
+        verdicts=result.verdicts,
+    )
+
+
+def _used_hours(jobs: Sequence[JobRecord], group: str) -> float:
+    below = f"{group}/" if group else ""
+    own = (job for job in jobs if job.group == group or job.group.startswith(below))
+    return sum(job.useful_gpu_ms + job.overhead_gpu_ms for job in own) / HOUR_GPU_MS
+
+
+def rhos(ended: Sequence[JobRecord], gpus: int) -> list[float]:
+    """Finish-time fairness of each ended job."""
+    return [job.jct_ms / max(1.0, isolated_ms(job, gpus)) for job in ended]
+
+
+def isolated_ms(job: JobRecord, gpus: int) -> float:
+    """What the job would have taken on its equal part of the cluster."""
+    asked = job.gpu_milli / GPU_MILLI
+    return max(1, job.run_ms) * max(1.0, asked * job.contention / gpus)
+
+
+def slowdown(job: JobRecord) -> float:
+    """Bounded slowdown of an ended job."""
+    return max(1.0, job.jct_ms / max(job.run_ms, SLOWDOWN_FLOOR_MS))
+
+
+def stats(values: Sequence[float]) -> Stats:
+    """Mean, median and tail; percentiles are values that somebody really had."""
+    if not len(values):
+        return Stats()
+    array: Floats = np.asarray(values, dtype=np.float64)
+    median, p90, p99 = (float(value) for value in np.percentile(array, [50, 90, 99], method="higher"))
+    return Stats(mean=float(array.mean()), median=median, p90=p90, p99=p99)
+
+
+def size_class(job: JobRecord) -> str:
+    """The job's class of size."""
+    gpus = -(-job.gpu_milli // GPU_MILLI)
+    return next((name for most, name in SIZES if gpus <= most), LARGEST)
+
+
+def over_time(
+    points: Sequence[Point],
+    value: Callable[[Point], float],
+    *,
+    only: Callable[[Point], bool] | None = None,
+    empty: float = 0.0,
+) -> float:
+    """Mean of a value over time; of `only` some times if told so. Each point holds until the next."""
+    total = length = 0.0
+    for here, after in pairwise(points):
+        if after.at > here.at and (only is None or only(here)):
+            total += value(here) * (after.at - here.at)
+            length += after.at - here.at
+    return total / length if length else empty
+
+
+def _parts(
+    jobs: Sequence[JobRecord], gpus: int, key: Callable[[JobRecord], str], order: Sequence[str]
+) -> dict[str, PartMetrics]:
+    by_key: dict[str, list[JobRecord]] = {}
+    for job in jobs:
+        by_key.setdefault(key(job), []).append(job)
+    return {name: _part_metrics(by_key[name], gpus) for name in order if name in by_key}
+
+
+def _part_metrics(jobs: Sequence[JobRecord], gpus: int) -> PartMetrics:
+    ended = [job for job in jobs if job.ended_ms >= 0]
+    rho = rhos(ended, gpus)
+    return PartMetrics(
+        jobs=len(jobs),
+        ended=len(ended),
+        jct_s=stats([job.jct_ms / 1000 for job in ended]),
+        wait_s=stats([job.waited_ms / 1000 for job in jobs]),
+        slowdown=stats([slowdown(job) for job in ended]),
+        gpu_hours=sum(job.useful_gpu_ms + job.overhead_gpu_ms for job in jobs) / HOUR_GPU_MS,
+        worst_rho=max(rho, default=0.0),
+        unfair=_part(rho),
+        preemptions=sum(job.preemptions for job in jobs),
+    )
+
+
+def _part(rho: Sequence[float]) -> float:
+    return sum(value > UNFAIR_RHO for value in rho) / len(rho) if len(rho) else 0.0

@@ -1,0 +1,180 @@
+"""Our own archive as a trace: recorded arrivals, true durations, and everything else that came from outside.
+
+A job's true duration is the run time of its last run, times its size over the size asked for when it was elastic. Jobs
+that were cancelled while they ran, or had not ended when the archive did, ran at least that long; they are counted as
+`censored`. Jobs that never ran are taken back by their users after the time they were recorded to wait.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from msgspec import Struct
+
+from gangline_core import facts as f
+from gangline_core.cluster import Policy
+from gangline_core.fold import Message, apply
+from gangline_core.groups import Group
+from gangline_core.ids import JobId
+from gangline_core.job import ENDS, Job, JobState
+from gangline_core.spec import JobSpec, task_count
+from gangline_core.state import State
+from gangline_lab.archive import ArchiveError, Progress, read
+from gangline_lab.rows import TraceError
+from gangline_lab.sim.workload import Arrival, Work, Workload, workload
+
+INPUTS = (f.GroupSet, f.UserSet, f.PoolSet, f.PolicySet, f.DrainSet, f.NodeSeen, f.NodeLost, f.GpuFailed, f.GpuHealthy)
+"""Facts that come from outside and are not jobs."""
+
+
+class Input(Struct, frozen=True):
+    """Something that came from outside at this time, told on this kind of lane."""
+
+    at_ms: int
+    """After the beginning of the history."""
+    kind: str
+    fact: f.Fact
+
+
+class Past(Struct, frozen=True):
+    """What became of a job when it really ran."""
+
+    job: JobId
+    group: str
+    submitted_ms: int
+    ended_ms: int
+    """-1 when it had not ended."""
+    waited_ms: int
+    censored: bool
+    """Its true duration is only known to be at least what was recorded."""
+
+
+class History(Struct, frozen=True):
+    """An archive, as a simulation can live it again."""
+
+    trace: Workload
+    inputs: tuple[Input, ...]
+    past: tuple[Past, ...]
+    """By place in the trace."""
+    policies: dict[str, Policy]
+    """The last policy of each pool."""
+    groups: tuple[Group, ...]
+    """Groups as they were at the end."""
+    begin_ms: int
+    end_ms: int
+
+
+def read_archive(path: Path) -> Workload:
+    """The jobs of an archive as a trace.
+
+    Raises:
+        TraceError: the archive is broken or none is there.
+    """
+    try:
+        return read_history(path).trace
+    except ArchiveError as error:
+        raise TraceError(error.fault.problem, file=error.fault.segment, line=error.fault.line) from error
+
+
+def read_history(path: Path, *, progress: Progress | None = None) -> History:
+    """Everything from outside that an archive holds.
+
+    Raises:
+        ArchiveError: the archive is broken or none is there.
+    """
+    return history(path.name, (entry.message for entry in read(path, progress=progress)))
+
+
+def history(name: str, messages: Iterable[Message]) -> History:
+    """The same of messages, a log from its beginning."""
+    reader = _Reader()
+    for message in messages:
+        reader.hear(message)
+    return reader.told(name)
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.state = State()
+        self.begin = -1
+        self.inputs: list[Input] = []
+        self.specs: dict[JobId, tuple[int, JobSpec]] = {}
+        self.ended: dict[JobId, Job] = {}
+        self.sizes: dict[JobId, int] = {}
+
+    def hear(self, message: Message) -> None:
+        if self.begin < 0:
+            self.begin = message.at
+        kind = message.lane.partition(".")[0]
+        for fact in message.facts:
+            if isinstance(fact, f.JobAdmitted):
+                self.specs[fact.job] = (message.at - self.begin, fact.spec)
+            elif isinstance(fact, INPUTS) and not self._is_known(fact):
+                self.inputs.append(Input(at_ms=message.at - self.begin, kind=kind, fact=fact))
+        step = apply(self.state, message)
+        for moved in step.moves:
+            job = self.state.kept.jobs[moved.job]
+            if moved.after == JobState.RUNNING:
+                self.sizes[job.id] = len(job.tasks)
+            if moved.after in ENDS:
+                self.ended[job.id] = job
+
+    def _is_known(self, fact: f.Fact) -> bool:
+        """An agent repeats what it carries at each of its starts."""
+        if not isinstance(fact, f.NodeSeen):
+            return False
+        known = self.state.kept.nodes.get(fact.node.id)
+        same = known is not None and (known.gpus, known.cpu_milli, known.memory_mib, known.labels, known.pool) == (
+            fact.node.gpus,
+            fact.node.cpu_milli,
+            fact.node.memory_mib,
+            fact.node.labels,
+            fact.node.pool,
+        )
+        return same and known is not None and not known.lost
+
+    def told(self, name: str) -> History:
+        kept = self.state.kept
+        arrivals, past = [], []
+        for job_id, (at_ms, spec) in sorted(self.specs.items(), key=lambda item: (item[1][0], item[0])):
+            job = self.ended.get(job_id) or kept.jobs.get(job_id)
+            if job is None:
+                continue
+            work, censored = self._work(job)
+            arrivals.append(Arrival(at_ms=at_ms, spec=spec, work=work))
+            past.append(
+                Past(
+                    job=job_id,
+                    group=spec.group,
+                    submitted_ms=at_ms,
+                    ended_ms=job.ended_ms - self.begin if job.state in ENDS else -1,
+                    waited_ms=self._waited(job),
+                    censored=censored,
+                )
+            )
+        return History(
+            trace=workload(name, arrivals),
+            inputs=tuple(self.inputs),
+            past=tuple(past),
+            policies={pool: known.policy for pool, known in sorted(kept.pools.items())},
+            groups=tuple(kept.groups[path] for path in sorted(kept.groups)),
+            begin_ms=self.begin,
+            end_ms=kept.at,
+        )
+
+    def _waited(self, job: Job) -> int:
+        if job.state in ENDS and not job.attempt:
+            return max(0, job.ended_ms - job.submitted_ms)
+        return job.waited_ms
+
+    def _work(self, job: Job) -> tuple[Work, bool]:
+        end = job.ended_ms if job.state in ENDS else self.state.kept.at
+        if not job.started_ms:
+            # It never ran: its user would take it back at that time if it still waited then.
+            known = int(job.spec.attributes.get("run_time_s", 0) or job.spec.estimate_s or 60)
+            cancel = max(1, end - job.submitted_ms) if job.state in ENDS else 0
+            return Work(run_ms=1000 * known, cancel_ms=cancel), True
+        asked = max(1, task_count(job.spec))
+        ran = max(1, end - job.started_ms) * self.sizes.get(job.id, asked) // asked
+        censored = job.state not in ENDS or job.state in (JobState.CANCELLED, JobState.TIMED_OUT)
+        failed = job.state == JobState.FAILED and bool(job.exit_code)
+        return Work(run_ms=max(1, ran), exit_code=(job.exit_code or 0) if failed else 0), censored

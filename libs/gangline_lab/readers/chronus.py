@@ -1,0 +1,43 @@
+"""The Chronus list of Philly jobs with deadlines: `job_id,user,num_gpu,submit_time,iterations,model_name,duration,
+interval,expect_time_list,expect_value_list,best_effort,job_type`; times in minutes.
+
+`expect_time_list` is the deadline after submission. A best-effort job has none and is opportunistic.
+"""
+
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from gangline_core.spec import ServiceClass
+from gangline_lab.rows import Row, read_table
+from gangline_lab.sim.workload import Arrival, Work, Workload, gpu_job, workload
+
+NEEDED = ("job_id", "user", "num_gpu", "submit_time", "model_name", "duration", "expect_time_list", "best_effort")
+MINUTE_S = 60
+GPUS_MAX = 100_000
+
+
+def read_chronus(path: Path) -> Workload:
+    """All jobs; each user of the list (a virtual cluster) is a group.
+
+    Raises:
+        TraceError: with line and column.
+    """
+    return workload(path.name, [_arrival(row) for row in read_table(path, NEEDED)])
+
+
+def _arrival(row: Row) -> Arrival:
+    run_s = MINUTE_S * row.whole("duration")
+    spec = gpu_job(
+        f"chronus-{row.whole('job_id')}",
+        gpus=row.whole("num_gpu", least=1, most=GPUS_MAX),
+        run_s=run_s,
+        group=row.text("user"),
+        attributes={"model": row.text("model_name")},
+    )
+    is_loose = row.whole("best_effort", most=1) == 1
+    if is_loose:
+        spec = replace(spec, service_class=ServiceClass.OPPORTUNISTIC)
+    deadline_ms = 0 if is_loose else 60_000 * row.whole("expect_time_list")
+    work = Work(run_ms=1000 * run_s, row=row.text("model_name"), deadline_ms=deadline_ms)
+    return Arrival(at_ms=60_000 * row.whole("submit_time"), spec=spec, work=work)

@@ -1,0 +1,46 @@
+"""Muri's lists: `job_id,num_gpu,submit_time,iterations,model_name,batch_size,duration,interval,iteration_time,
+resource_time_0..2,priority`; all times in milliseconds.
+
+The stages of one iteration (loading, preprocessing, compute; what is left of `iteration_time` is the network) become
+attributes, for policies that interleave jobs.
+"""
+
+from pathlib import Path
+
+from gangline_lab.rows import Row, read_table
+from gangline_lab.sim.workload import Arrival, Work, Workload, gpu_job, workload
+
+STAGES = ("resource_time_0", "resource_time_1", "resource_time_2")
+NEEDED = ("job_id", "num_gpu", "submit_time", "iterations", "model_name", "duration", "iteration_time", *STAGES)
+GPUS_MAX = 100_000
+
+
+def read_muri(path: Path) -> Workload:
+    """All jobs.
+
+    Raises:
+        TraceError: with line and column.
+    """
+    return workload(path.name, [_arrival(row) for row in read_table(path, NEEDED, optional=("batch_size",))])
+
+
+def _arrival(row: Row) -> Arrival:
+    run_ms = row.whole("duration")
+    iteration_ms = row.whole("iteration_time", least=1)
+    stages = [row.whole(stage) for stage in STAGES]
+    attributes: dict[str, str | int | float | bool] = {
+        "model": row.text("model_name"),
+        "iteration_ms": iteration_ms,
+        "loading_ms": stages[0],
+        "preprocessing_ms": stages[1],
+        "compute_ms": stages[2],
+        "network_ms": max(0, iteration_ms - sum(stages)),
+    }
+    spec = gpu_job(
+        f"muri-{row.whole('job_id')}",
+        gpus=row.whole("num_gpu", least=1, most=GPUS_MAX),
+        run_s=run_ms / 1000,
+        attributes=attributes,
+    )
+    work = Work(run_ms=run_ms, row=row.text("model_name"), steps=row.whole("iterations"))
+    return Arrival(at_ms=row.whole("submit_time"), spec=spec, work=work)

@@ -1,0 +1,59 @@
+"""What the simulated world is like beside its jobs and machines: costs, failures, speeds, errors of estimates."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+
+class Failures(Struct, frozen=True, forbid_unknown_fields=True):
+    """Nodes that fail at random (exponential times) and come back after their repair."""
+
+    node_mtbf_hours: float = 0.0
+    """Mean time between failures of one node; 0 means that none fails."""
+    repair_s: int = 3_600
+
+
+class Colocation(Struct, frozen=True, forbid_unknown_fields=True):
+    """How fast jobs go beside others, as parts of their speed alone."""
+
+    shared_gpu: float = 1.0
+    """Speed of a job one of whose GPUs is shared with another job."""
+    distributed: float = 1.0
+    """Speed of a job on several nodes, one of which carries another job on several nodes."""
+
+
+class Elastic(Struct, frozen=True, forbid_unknown_fields=True):
+    """How the speed of an elastic job follows its size when no table says it."""
+
+    serial: float = 0.0
+    """Amdahl's serial part: 0 is linear speed-up, 0.1 can never be faster than ten times one task."""
+
+
+class Conditions(Struct, frozen=True, forbid_unknown_fields=True):
+    """All of it; the defaults are a perfect world in which stopping and starting cost nothing."""
+
+    round_s: int = 0
+    """Rounds only at multiples of this time; 0 decides at every event."""
+    start_s: float = 0.0
+    """What every first start costs before work begins: image, data, processes."""
+    restart_s: float = 0.0
+    """What every later start and every change of size costs."""
+    stop_s: float = 0.0
+    """How long a job that is told to stop still holds its GPUs."""
+    checkpoint_s: int = 0
+    """A checkpoint after so much run time; 0 makes none on the way. A failure loses what came after the last one."""
+    checkpoint_at_stop: bool = True
+    """A job that is told to stop keeps all of its work; otherwise that is lost as in a failure."""
+    failures: Failures = Failures()
+    colocation: Colocation = Colocation()
+    elastic: Elastic = Elastic()
+    estimates: Literal["given", "true", "none", "philly", "lognormal"] = "given"
+    """What jobs say about their duration: what the trace has, the truth, nothing, or the truth with an error:
+    Philly's error quantiles (Hu et al., SC 2021) or a log-normal factor."""
+    estimate_sigma: float = 1.0
+    """Spread of the log-normal factor."""
+    limits: bool = False
+    """Whether estimates are given as time limits as well (twice the estimate, never below the true run time), which
+    backfilling can rely on."""
+    single_gpus: bool = False
+    """Whether GPUs are only counted: every job of whole GPUs becomes tasks of one GPU that may stand anywhere."""

@@ -1,0 +1,309 @@
+"""A discrete-event run of a trace on a cluster under a policy, decided by the code that decides in production.
+
+Arrivals go through the judge at the door, rounds are opened and decided by the cycle, sizes proposed and usage charged
+as the services do it; the fold books everything. Only the machines and the calendar are simulated. Equal inputs and
+seeds give equal runs, to the byte of their archives.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from gangline_core import accounting, admission, cycle, elasticity
+from gangline_core import facts as f
+from gangline_core.cluster import Node, Policy, Pool
+from gangline_core.groups import Group
+from gangline_core.ids import JobId, NodeId
+from gangline_core.job import ENDS
+from gangline_core.wake import next_wake_ms
+from gangline_lab.sim.agents import Agents
+from gangline_lab.sim.collect import Collector, JobRecord, Point
+from gangline_lab.sim.conditions import Conditions
+from gangline_lab.sim.courses import Courses, PlainCourses
+from gangline_lab.sim.estimates import prepared
+from gangline_lab.sim.events import Arrive, Events, Moment, Turn
+from gangline_lab.sim.fleet import AGENT, Fleet
+from gangline_lab.sim.journal import Journal
+from gangline_lab.sim.runs import Run
+from gangline_lab.sim.workload import Workload
+
+BEGIN_MS = 1_700_000_000_000
+"""When every simulated trace begins, in ms: late enough that no time in the log is 0."""
+BY = "lab"
+POINTS_WANTED = 2_000
+"""Points of use over time that a run keeps, about."""
+ROUNDS_MAX = 10_000
+"""Rounds of one pool in one moment; more means that a policy never comes to rest."""
+
+Progress = Callable[[int, int], None]
+"""Told how many jobs of how many are over."""
+
+
+class Scenario(Struct, frozen=True):
+    """Everything that a run depends on, the code aside."""
+
+    trace: Workload
+    fleet: Fleet
+    policies: dict[str, Policy] = field(default_factory=lambda: {"default": Policy()})
+    """By pool; a pool that is not named has the usual policy."""
+    conditions: Conditions = Conditions()
+    groups: tuple[Group, ...] = ()
+    """Groups with quotas, over those of the trace and the fleet."""
+    courses: Courses | None = None
+    """How work goes on; by run time when None."""
+    seed: int = 0
+    until_ms: int = 0
+    """The run ends then, over or not; 0 runs to the end of the last job."""
+
+
+class RunResult(Struct, frozen=True):
+    """What a run came to."""
+
+    trace: str
+    seed: int
+    gpus: dict[str, int]
+    """GPUs by model."""
+    policies: dict[str, Policy]
+    jobs: tuple[JobRecord, ...]
+    points: dict[str, tuple[Point, ...]]
+    """Use over time, by pool."""
+    rejected: int
+    """Jobs that the door refused."""
+    rounds: int
+    verdicts: int
+    preemptions: int
+    messages: int
+    end_ms: int
+    """When the run ended, after the trace's beginning."""
+    budgets: dict[str, int] = {}
+    """GPU-hours of each group that has a budget."""
+    label: str = ""
+    """What the run is called in comparisons."""
+
+
+class StuckError(Exception):
+    """Jobs wait for ever: nothing runs, nothing will change, and the policy starts none of them."""
+
+
+def simulate(scenario: Scenario, *, archive: Path | None = None, progress: Progress | None = None) -> RunResult:
+    """Run it. With `archive` the log is written there; it replays byte for byte.
+
+    Raises:
+        StuckError: jobs are left that can never start.
+        FileExistsError: the folder holds an archive already.
+    """
+    with Journal(archive) as journal:
+        simulation = Simulation(scenario, journal)
+        simulation.run(progress)
+        return simulation.result()
+
+
+class Simulation:
+    """A run under way."""
+
+    def __init__(self, scenario: Scenario, journal: Journal) -> None:
+        """The world before its first job: machines, groups, policies."""
+        self.scenario = scenario
+        self.conditions = scenario.conditions
+        self.trace = prepared(scenario.trace, scenario.conditions, scenario.courses, scenario.seed)
+        self.journal = journal
+        self.state = journal.state
+        self.events = Events()
+        courses = scenario.courses or PlainCourses(scenario.conditions.elastic)
+        self.agents = Agents(self.state, self.events, scenario.conditions, courses)
+        span = self.trace.arrivals[-1].at_ms if self.trace.arrivals else 0
+        self.collector = Collector(self.state, BEGIN_MS, max(1, span // POINTS_WANTED))
+        self.now = BEGIN_MS
+        self.rejected = 0
+        self.over = 0
+        self._random = Random(f"failures-{scenario.seed}")
+        self._nodes = {node.id: node for node in scenario.fleet.nodes}
+        self._looks: dict[str, int] = {}
+        """Per pool the next moment at which somebody will look, as far as it was foreseen."""
+        self._set_up()
+
+    # --- the world ------------------------------------------------------------------------------------------
+
+    def _set_up(self) -> None:
+        scenario = self.scenario
+        pools = dict.fromkeys(node.pool for node in scenario.fleet.nodes)
+        groups = {group.path: group for group in (*self.trace.groups, *scenario.fleet.groups, *scenario.groups)}
+        settings: list[f.Fact] = [f.PoolSet(pool=Pool(name=pool), by=BY) for pool in pools if pool != "default"]
+        settings += [f.GroupSet(group=groups[path], by=BY) for path in sorted(groups)]
+        settings += [
+            f.PolicySet(pool=pool, policy=replace(policy, version=1), by=BY)
+            for pool, policy in sorted(scenario.policies.items())
+        ]
+        self.tell("admission", settings)
+        self.tell(f"agent.{AGENT}", [f.NodeSeen(node=node) for node in scenario.fleet.nodes])
+        self.pools = sorted(self.state.kept.pools)
+        for index, arrival in enumerate(self.trace.arrivals):
+            self.events.enter(BEGIN_MS + arrival.at_ms, Arrive(index))
+        if self.conditions.failures.node_mtbf_hours:
+            for node in scenario.fleet.nodes:
+                self._foresee_failure(node)
+
+    def _foresee_failure(self, node: Node) -> None:
+        hours = self._random.expovariate(1 / self.conditions.failures.node_mtbf_hours)
+        self.events.enter(self.now + max(1, round(hours * 3_600_000)), Turn(node.id, fails=True))
+
+    # --- running --------------------------------------------------------------------------------------------
+
+    def run(self, progress: Progress | None = None) -> None:
+        """Until every job is over."""
+        total = len(self.trace.arrivals)
+        until = BEGIN_MS + self.scenario.until_ms if self.scenario.until_ms else None
+        while self.over < total:
+            if not self.events:
+                raise StuckError(self._stuck())
+            if until is not None and self.events.next_ms() > until:
+                self.now = until
+                break
+            self._live(self.events.take())
+            if progress is not None:
+                progress(self.over, total)
+        for pool in self.pools:
+            self.collector.sample(pool, self.now, exact=True)
+        self.collector.finish(self.agents.runs, self.now)
+
+    def _live(self, moment: Moment) -> None:
+        """One moment: the world turns, machines speak, jobs arrive, and everything due is decided."""
+        self.now = moment.at
+        for turn in moment.turns:
+            self._turn(turn)
+        said: list[f.Fact] = []
+        for end in moment.ends:
+            said += self.agents.ended(end)
+        said += self.agents.stopped(moment.stops) + self.agents.started(moment.starts)
+        if said:
+            self.tell(f"agent.{AGENT}", said)
+        if moment.arrivals:
+            self._arrive(moment.arrivals)
+        if self.state.kept.uncharged:
+            self.tell("accounting", accounting.charge(self.state, self.now))
+        for pool in self.pools:
+            self._decide(pool)
+            self.collector.sample(pool, self.now)
+
+    def _turn(self, turn: Turn) -> None:
+        node = self._nodes[turn.node]
+        repair_ms = 1000 * self.conditions.failures.repair_s
+        if turn.fails:
+            self.tell("telemetry", [f.NodeLost(node=NodeId(turn.node), silent_ms=30_000)])
+            self.events.enter(self.now + repair_ms, Turn(turn.node, fails=False))
+        else:
+            self.tell(f"agent.{AGENT}", [f.NodeSeen(node=node)])
+            self._foresee_failure(node)
+
+    def _arrive(self, indexes: list[int]) -> None:
+        draft = admission.Draft()
+        facts: list[f.Fact] = []
+        entered: list[tuple[JobId, int]] = []
+        for index in indexes:
+            spec = self.trace.arrivals[index].spec
+            judged = admission.judge_submit(
+                self.state, draft, specs=[spec], submit_id=f"trace-{index}", by=spec.user, trace="", at=self.now
+            )
+            facts += judged.facts
+            if judged.jobs:
+                entered.append((judged.jobs[0], index))
+            else:
+                self.rejected += 1
+                self.over += 1
+        for job, index in entered:
+            work = self.trace.arrivals[index].work
+            self.agents.expect(job, work)
+            self.collector.expect(job, index, work, self.now)
+        self.tell("admission", facts)
+
+    # --- deciding -------------------------------------------------------------------------------------------
+
+    def _decide(self, pool: str) -> None:
+        """All rounds of this moment, and the sizes proposed when the pool has come to rest."""
+        grid_ms = 1000 * self.conditions.round_s
+        if grid_ms and (self.now - BEGIN_MS) % grid_ms:
+            if cycle.round_due(self.state, pool):
+                self.events.look(self.now + grid_ms - (self.now - BEGIN_MS) % grid_ms)
+            return
+        is_foreseen = self._looks.get(pool, self.now + 1) <= self.now
+        for _ in range(ROUNDS_MAX):
+            if is_foreseen or cycle.round_due(self.state, pool):
+                is_foreseen = False
+                if self._round(pool):
+                    continue
+            proposals = elasticity.propose(self.state, pool, self.now)
+            if not proposals:
+                break
+            self.tell(f"elastic.{pool}", proposals)
+        else:
+            raise StuckError(f"{ROUNDS_MAX} rounds of pool {pool} in one moment: its policy never comes to rest")
+        self._foresee_look(pool)
+
+    def _round(self, pool: str) -> bool:
+        opened = cycle.open_round(self.state, pool, self.now)
+        if opened is None:
+            return False
+        self.tell(f"queue.{pool}", (opened,))
+        self.tell(f"placement.{pool}", (cycle.decide_round(self.state, pool, self.now),))
+        return True
+
+    def _foresee_look(self, pool: str) -> None:
+        due = next_wake_ms(self.state, pool, self.now)
+        self._looks.pop(pool, None)
+        if due is not None:
+            grid_ms = 1000 * self.conditions.round_s
+            if grid_ms:
+                due = BEGIN_MS - (BEGIN_MS - due) // grid_ms * grid_ms
+            self._looks[pool] = due
+            self.events.look(due)
+
+    # --- the log --------------------------------------------------------------------------------------------
+
+    def tell(self, lane: str, facts: "list[f.Fact] | tuple[f.Fact, ...]") -> None:
+        """Append facts, fold them, and let machines and the collector see what changed."""
+        if not facts:
+            return
+        own = tuple(facts)
+        step = self.journal.tell(lane, own, self.now)
+        self.agents.note(step)
+        ended: dict[JobId, Run | None] = {}
+        for moved in step.moves:
+            if moved.after in ENDS:
+                ended[moved.job] = self.agents.settle(moved.job)
+        self.over += len(ended)
+        self.collector.hear(own, step, ended)
+
+    # --- ending ---------------------------------------------------------------------------------------------
+
+    def _stuck(self) -> str:
+        waiting = [self.state.kept.jobs[job] for pool in self.pools for job in self.state.waiting.get(pool, {})]
+        if not waiting:
+            return f"{len(self.trace.arrivals) - self.over} jobs are not over, but nothing is going to happen"
+        first = min(waiting, key=lambda job: job.id)
+        why = first.reason.code if first.reason else "no reason"
+        return f"{len(waiting)} jobs wait for ever; the first, {first.spec.name}, for {why}"
+
+    def result(self) -> RunResult:
+        """What the run came to."""
+        kept = self.state.kept
+        budgets = {
+            path: group.budget_gpu_hours for path, group in sorted(kept.groups.items()) if group.budget_gpu_hours
+        }
+        return RunResult(
+            trace=self.trace.name,
+            seed=self.scenario.seed,
+            gpus=self.scenario.fleet.kinds,
+            policies={name: kept.pools[name].policy for name in self.pools},
+            jobs=tuple(self.collector.records),
+            points={pool: tuple(points) for pool, points in sorted(self.collector.points.items())},
+            rejected=self.rejected,
+            rounds=self.collector.rounds,
+            verdicts=self.collector.verdicts,
+            preemptions=self.collector.preemptions,
+            messages=self.journal.messages,
+            end_ms=self.now - BEGIN_MS,
+            budgets=budgets,
+        )

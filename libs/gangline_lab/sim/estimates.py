@@ -1,0 +1,65 @@
+"""What jobs say about their duration: the truth, nothing, or the truth with a random error of a known kind."""
+
+from math import exp
+from random import Random
+
+from msgspec.structs import replace
+
+from gangline_core.spec import JobSpec
+from gangline_lab.sim.conditions import Conditions
+from gangline_lab.sim.courses import Courses
+from gangline_lab.sim.workload import Arrival, Workload, as_single_gpus
+
+PHILLY_ERRORS = ((0.10, 0.0, 0.10), (0.50, 0.10, 0.50), (0.70, 0.50, 1.0), (0.90, 1.0, 10.0), (1.0, 10.0, 100.0))
+"""(part of all jobs up to here, least and largest relative error): the error model that "Characterization and
+Prediction of Deep Learning Workloads in Large-Scale GPU Datacenters" (SC 2021) used for the Philly trace."""
+LIMIT_FACTOR = 2
+
+
+def prepared(trace: Workload, conditions: Conditions, courses: Courses | None, seed: int) -> Workload:
+    """The trace with the run times, estimates, limits and shapes that courses and conditions give."""
+    if courses is not None:
+        trace = replace(trace, arrivals=tuple(_timed(one, courses) for one in trace.arrivals))
+    if conditions.single_gpus:
+        trace = as_single_gpus(trace)
+    if conditions.estimates == "given" and not conditions.limits:
+        return trace
+    random = Random(f"estimates-{seed}")
+    return replace(trace, arrivals=tuple(_estimated(one, conditions, random) for one in trace.arrivals))
+
+
+def _timed(one: Arrival, courses: Courses) -> Arrival:
+    return replace(one, work=replace(one.work, run_ms=courses.alone_ms(one.spec, one.work)))
+
+
+def _estimated(one: Arrival, conditions: Conditions, random: Random) -> Arrival:
+    spec = one.spec
+    true_s = max(1, -(-one.work.run_ms // 1000))
+    if conditions.estimates != "given":
+        spec = replace(spec, estimate_s=_estimate_s(true_s, conditions, random))
+    return replace(one, spec=_limited(spec, true_s) if conditions.limits else spec)
+
+
+def _estimate_s(true_s: int, conditions: Conditions, random: Random) -> int:
+    match conditions.estimates:
+        case "none":
+            return 0
+        case "philly":
+            return max(1, round(true_s * philly_factor(random)))
+        case "lognormal":
+            return max(1, round(true_s * exp(random.gauss(0.0, conditions.estimate_sigma))))
+        case _:
+            return true_s
+
+
+def philly_factor(random: Random) -> float:
+    """Estimate over truth: too long or too short with equal chance, never shorter than the hundredth part."""
+    chance = random.random()
+    _, least, most = next(row for row in PHILLY_ERRORS if chance <= row[0])
+    error = random.uniform(least, most)
+    return 1 + error if random.random() < 0.5 else 1 / (1 + error)
+
+
+def _limited(spec: JobSpec, true_s: int) -> JobSpec:
+    # Nobody sets a limit that kills the job in the trace: it ran to its end there.
+    return replace(spec, time_limit_s=max(true_s + 60, LIMIT_FACTOR * spec.estimate_s))

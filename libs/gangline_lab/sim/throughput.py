@@ -1,0 +1,100 @@
+"""Speeds from a table of throughputs, as Gavel and Shockwave published them: steps per second by GPU type and job.
+
+    {"v100": {"('ResNet-18 (batch size 64)', 1)": {"null": 57.7, "('LM (batch size 5)', 1)": [30.1, 12.2]}}}
+
+"null" is the job alone; a pair is what both reach when they share a GPU. `v100_unconsolidated` is the same job spread
+over several nodes. GPU types are compared in lower case.
+"""
+
+import re
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from gangline_core.spec import JobSpec, gpu_milli_wanted
+from gangline_lab.rows import TraceError
+from gangline_lab.sim.courses import STEP_UNIT, Course, Held, Leg, time_left_ms
+from gangline_lab.sim.workload import Work
+
+KEY = re.compile(r"\('(.+)', (\d{1,5})\)")
+SPREAD = "_unconsolidated"
+GPU_MILLI = 1000
+
+
+class Throughputs(Struct, frozen=True):
+    """Steps per second by GPU type, then by (job type, GPUs)."""
+
+    alone: dict[str, dict[tuple[str, int], float]]
+    pairs: dict[str, dict[tuple[str, int], dict[tuple[str, int], tuple[float, float]]]]
+
+    def course(self, spec: JobSpec, work: Work) -> Course:
+        """The job's steps."""
+        gpus = max(1, gpu_milli_wanted(spec) // GPU_MILLI)
+        rates = {
+            kind: round(rows[work.row, gpus] * STEP_UNIT / 1000)
+            for kind, rows in self.alone.items()
+            if (work.row, gpus) in rows
+        }
+        if not any(rates.values()):
+            raise TraceError(f"no throughput of {work.row!r} on {gpus} GPUs", file="throughputs", line=0)
+        return Steps(total=max(1, work.steps) * STEP_UNIT, rates=rates)
+
+    def alone_ms(self, spec: JobSpec, work: Work) -> int:
+        """Run time on the fastest type, undisturbed."""
+        course = self.course(spec, work)
+        gpus = max(1, gpu_milli_wanted(spec) // GPU_MILLI)
+        kinds = [kind for kind in self.alone if not kind.endswith(SPREAD)]
+        times = [
+            time_left_ms(course, Held(size=gpus, gpus=gpus, per_node=(gpus,), model=kind), done=0)
+            for kind in kinds
+            if self.alone[kind].get((work.row, gpus))
+        ]
+        return min(times, default=1)
+
+
+class Steps(Struct, frozen=True):
+    """So many steps; the speed depends on the GPU type, and on whether the GPUs are on one node."""
+
+    total: int
+    rates: dict[str, int]
+
+    def leg(self, done: int, held: Held) -> Leg:
+        """One speed from beginning to end."""
+        kind = held.model.lower()
+        spread = self.rates.get(kind + SPREAD) if len(held.per_node) > 1 else None
+        return Leg(self.total, max(1, spread or self.rates.get(kind, 0)))
+
+
+def read_throughputs(path: Path) -> Throughputs:
+    """The table in a JSON file.
+
+    Raises:
+        TraceError: it is no such table; says which entry.
+    """
+    try:
+        raw = msgspec.json.decode(path.read_bytes(), type=dict[str, dict[str, dict[str, float | list[float]]]])
+    except (OSError, msgspec.MsgspecError) as error:
+        raise TraceError(f"no table of throughputs: {error}", file=path.name, line=0) from error
+    alone: dict[str, dict[tuple[str, int], float]] = {}
+    pairs: dict[str, dict[tuple[str, int], dict[tuple[str, int], tuple[float, float]]]] = {}
+    for kind, rows in raw.items():
+        for name, cells in rows.items():
+            key = _key(name, path.name, kind)
+            for other, value in cells.items():
+                if other == "null" and isinstance(value, float | int):
+                    alone.setdefault(kind.lower(), {})[key] = float(value)
+                elif isinstance(value, list) and len(value) == 2:
+                    both = pairs.setdefault(kind.lower(), {}).setdefault(key, {})
+                    both[_key(other, path.name, kind)] = (value[0], value[1])
+                else:
+                    problem = f"{name} beside {other}: expected one number alone or two of a pair"
+                    raise TraceError(problem, file=path.name, line=0, column=kind)
+    return Throughputs(alone=alone, pairs=pairs)
+
+
+def _key(name: str, file: str, kind: str) -> tuple[str, int]:
+    found = KEY.fullmatch(name)
+    if found is None:
+        raise TraceError(f"expected ('job type', GPUs), found {name!r}", file=file, line=0, column=kind)
+    return found[1], int(found[2])

@@ -1,0 +1,126 @@
+"""A trace as the simulator takes it: which jobs arrive when, and what each of them truly has to do."""
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gangline_core.groups import Group
+from gangline_core.spec import GPU_MILLI, JobSpec, Resources, Role, gpu_milli_wanted
+
+
+class Work(Struct, frozen=True, omit_defaults=True, gc=False):
+    """What a job truly needs; no decision may look at it, only the simulated machines do."""
+
+    run_ms: int
+    """Run time when it runs undisturbed at the size it asks for, on the machines of its trace."""
+    row: str = ""
+    """Its row in a throughput table or its application in a profile; empty for a plain run time."""
+    steps: int = 0
+    """Work of a job whose speed comes from a table, in steps."""
+    batch_size: int = 0
+    mode: str = ""
+    """How its batch size changes on the way: empty (not at all), "accordion" or "gns"."""
+    exit_code: int = 0
+    deadline_ms: int = 0
+    """Time after its arrival by which it should have ended; 0 when there is none."""
+    cancel_ms: int = 0
+    """Time after its arrival at which its user takes it back if it still waits; 0 when never."""
+
+
+class Arrival(Struct, frozen=True, gc=False):
+    """One job of a trace."""
+
+    at_ms: int
+    """Time after the beginning of the trace."""
+    spec: JobSpec
+    work: Work
+
+
+class Workload(Struct, frozen=True):
+    """A whole trace, in order of arrival, and the groups it speaks of."""
+
+    name: str
+    arrivals: tuple[Arrival, ...]
+    groups: tuple[Group, ...] = ()
+
+
+def workload(name: str, arrivals: Iterable[Arrival], groups: Iterable[Group] = ()) -> Workload:
+    """A workload in order of arrival (equal times keep their order), with a group for every path that is used."""
+    ordered = tuple(sorted(arrivals, key=lambda arrival: arrival.at_ms))
+    known = {group.path: group for group in groups}
+    for arrival in ordered:
+        path = arrival.spec.group
+        while path and path not in known:
+            known[path] = Group(path=path)
+            path = path.rpartition("/")[0]
+    return Workload(name=name, arrivals=ordered, groups=tuple(known[path] for path in sorted(known)))
+
+
+def gpu_job(
+    name: str,
+    *,
+    gpus: int,
+    run_s: float,
+    group: str = "all",
+    user: str = "trace",
+    per_node: int = 8,
+    gpu_models: tuple[str, ...] = (),
+    attributes: dict[str, str | int | float | bool] | None = None,
+) -> JobSpec:
+    """The usual job of a trace: so many whole GPUs, in as few equal tasks as nodes of `per_node` GPUs allow."""
+    tasks = split(gpus, per_node)
+    resources = Resources(gpu_milli=gpus // tasks * GPU_MILLI, gpu_models=gpu_models)
+    return JobSpec(
+        name=name,
+        group=group,
+        user=user,
+        roles=(Role(name="worker", count=tasks, min_count=tasks, max_count=tasks, resources=resources),),
+        estimate_s=max(1, round(run_s)),
+        attributes=attributes or {},
+    )
+
+
+def split(gpus: int, per_node: int) -> int:
+    """The fewest equal tasks of at most `per_node` GPUs each."""
+    return next((tasks for tasks in range(1, gpus + 1) if gpus % tasks == 0 and gpus // tasks <= per_node), 1)
+
+
+def as_single_gpus(trace: Workload) -> Workload:
+    """Every whole-GPU job as a gang of one-GPU tasks, which may stand anywhere: GPUs are only counted."""
+    return replace(trace, arrivals=tuple(replace(one, spec=_singles(one.spec)) for one in trace.arrivals))
+
+
+def _singles(spec: JobSpec) -> JobSpec:
+    return replace(spec, roles=tuple(_single(role) for role in spec.roles))
+
+
+def _single(role: Role) -> Role:
+    each = role.resources.whole_gpus
+    if each <= 1:
+        return role
+    return replace(
+        role,
+        count=role.count * each,
+        min_count=role.min_count * each,
+        max_count=role.max_count * each,
+        sizes=tuple(size * each for size in role.sizes),
+        resources=replace(
+            role.resources,
+            gpu_milli=GPU_MILLI,
+            cpu_milli=role.resources.cpu_milli // each,
+            memory_mib=role.resources.memory_mib // each,
+        ),
+    )
+
+
+def cut(trace: Workload, *, first: int = 0, jobs: int | None = None) -> Workload:
+    """Some consecutive jobs of a trace; the first of them arrives at time 0."""
+    chosen = trace.arrivals[first : None if jobs is None else first + jobs]
+    begin = chosen[0].at_ms if chosen else 0
+    return replace(trace, arrivals=tuple(replace(one, at_ms=one.at_ms - begin) for one in chosen))
+
+
+def gpu_hours(trace: Workload) -> float:
+    """GPU-hours of work in the trace, at the sizes asked for."""
+    return sum(gpu_milli_wanted(one.spec) * one.work.run_ms for one in trace.arrivals) / (GPU_MILLI * 3_600_000)

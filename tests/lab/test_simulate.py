@@ -1,0 +1,146 @@
+"""The simulator: equal inputs give equal runs, work takes the time it takes, and every cost is paid once."""
+
+from pathlib import Path
+
+import pytest
+from tests.lab.simulated import FIFO, jcts_s, run, trace
+
+from gangline_core.cluster import Policy
+from gangline_lab import philly
+from gangline_lab.metrics import measure
+from gangline_lab.readers import read_trace
+from gangline_lab.replay import replay
+from gangline_lab.sim.conditions import Colocation, Conditions, Failures
+from gangline_lab.sim.engine import Scenario, StuckError, simulate
+from gangline_lab.sim.fleet import read_fleet
+from gangline_lab.sim.workload import cut
+
+
+def test_a_job_that_finds_room_takes_exactly_its_run_time() -> None:
+    assert jcts_s(run(trace((0, 1, 60), (5, 2, 100)))) == [60, 100]
+
+
+def test_jobs_wait_for_each_other_in_order() -> None:
+    assert jcts_s(run(trace((0, 4, 100), (10, 4, 50), (20, 4, 30)))) == [100, 140, 160]
+
+
+def test_equal_seeds_write_equal_archives_that_replay_byte_for_byte(tmp_path: Path) -> None:
+    jobs = cut(read_trace(f"philly:{philly.JOB_LIST}"), jobs=60)
+    failing = Conditions(failures=Failures(node_mtbf_hours=20, repair_s=600), restart_s=30, checkpoint_s=300)
+    scenario = Scenario(trace=jobs, fleet=read_fleet("2x8xV100"), conditions=failing, seed=3)
+    first = simulate(scenario, archive=tmp_path / "a")
+    second = simulate(scenario, archive=tmp_path / "b")
+    assert first == second
+    assert sum(job.losses for job in first.jobs) > 0
+    segments = sorted(path.name for path in (tmp_path / "a").iterdir())
+    assert [(tmp_path / "a" / name).read_bytes() for name in segments] == [
+        (tmp_path / "b" / name).read_bytes() for name in segments
+    ]
+    report = replay(tmp_path / "a")
+    assert report.equal
+    assert report.decisions > 100
+
+
+def test_an_archive_changes_nothing_but_the_digests(tmp_path: Path) -> None:
+    jobs = trace((0, 4, 100), (1, 2, 10), (2, 4, 5))
+    scenario = Scenario(trace=jobs, fleet=read_fleet("1x4"), policies={"default": FIFO})
+    assert simulate(scenario) == simulate(scenario, archive=tmp_path / "a")
+
+
+def test_another_seed_fails_at_other_times() -> None:
+    jobs = trace(*((60 * k, 2, 3_000) for k in range(20)))
+    failing = {"failures": Failures(node_mtbf_hours=3, repair_s=600)}
+    assert jcts_s(run(jobs, seed=1, **failing)) != jcts_s(run(jobs, seed=2, **failing))
+
+
+def test_starts_cost_what_they_cost() -> None:
+    assert jcts_s(run(trace((0, 1, 60)), start_s=25)) == [85]
+
+
+def test_a_failure_loses_what_came_after_the_last_checkpoint() -> None:
+    failing = {"failures": Failures(node_mtbf_hours=2, repair_s=1_000)}
+    lost, safe = (run(trace((0, 4, 20_000)), seed=5, checkpoint_s=period, **failing) for period in (0, 60))
+    assert lost.jobs[0].losses
+    assert lost.jobs[0].lost_ms > safe.jobs[0].lost_ms
+    assert safe.jobs[0].lost_ms <= 60_000 * safe.jobs[0].losses
+    for result in (lost, safe):
+        job = result.jobs[0]
+        assert job.useful_gpu_ms == 4_000 * 20_000_000
+        assert job.overhead_gpu_ms == 4_000 * job.lost_ms
+
+
+def test_an_evicted_job_goes_on_where_it_stopped_and_pays_its_restart() -> None:
+    policy = Policy(ordering="priority", preemption=True)
+    jobs = trace((0, 4, 100), (40, 4, 50))
+    urgent = jobs.arrivals[1]
+    spec = type(urgent.spec)(
+        **{name: getattr(urgent.spec, name) for name in urgent.spec.__struct_fields__} | {"priority": 5}
+    )
+    changed = type(jobs)(
+        name="t",
+        arrivals=(jobs.arrivals[0], type(urgent)(at_ms=urgent.at_ms, spec=spec, work=urgent.work)),
+        groups=jobs.groups,
+    )
+    assert jcts_s(run(changed, policy=policy, restart_s=7)) == [100 + 50 + 7, 50]
+    forgetful = run(changed, policy=policy, checkpoint_at_stop=False)
+    assert jcts_s(forgetful) == [100 + 50 + 40, 50]
+    assert forgetful.jobs[0].lost_ms == 40_000
+
+
+def test_rounds_on_a_grid_start_nothing_between() -> None:
+    result = run(trace((1, 1, 60), (61, 1, 10)), round_s=60)
+    assert [job.first_started_ms for job in result.jobs] == [60_000, 120_000]
+
+
+def test_neighbours_on_a_shared_gpu_slow_each_other_down_while_they_share() -> None:
+    from msgspec.structs import replace
+
+    jobs = trace((0, 1, 100), (0, 1, 50))
+    halves = tuple(
+        replace(
+            one,
+            spec=replace(
+                one.spec, roles=tuple(replace(r, resources=replace(r.resources, gpu_milli=500)) for r in one.spec.roles)
+            ),
+        )
+        for one in jobs.arrivals
+    )
+    result = run(replace(jobs, arrivals=halves), "1x1", colocation=Colocation(shared_gpu=0.5))
+    assert jcts_s(result) == [150, 100]
+
+
+def test_jobs_that_can_never_start_are_told() -> None:
+    held = trace((0, 1, 10))
+    from msgspec.structs import replace
+
+    stuck = replace(held, arrivals=tuple(replace(one, spec=replace(one.spec, hold=True)) for one in held.arrivals))
+    with pytest.raises(StuckError, match="1 jobs are not over"):
+        run(stuck)
+
+
+def test_what_never_fits_is_refused_at_the_door() -> None:
+    result = run(trace((0, 64, 10), (1, 1, 5)), "1x4")
+    assert result.rejected == 1
+    assert [job.number for job in result.jobs] == [1]
+
+
+def test_counted_gpus_may_stand_anywhere() -> None:
+    jobs = trace((0, 3, 100), (0, 3, 100), (1, 2, 10))
+    assert jcts_s(run(jobs, "2x4"))[2] > 10
+    assert jcts_s(run(jobs, "2x4", single_gpus=True))[2] == 10
+
+
+def test_estimates_with_an_error_are_the_same_for_the_same_seed() -> None:
+    jobs = trace(*((k, 1, 100 + k) for k in range(50)))
+    policy = Policy(ordering="weighted", formula="-gpus * estimate_hours", preemption=False)
+    runs = [run(jobs, policy=policy, seed=seed, estimates="philly") for seed in (1, 1, 2)]
+    assert jcts_s(runs[0]) == jcts_s(runs[1])
+    assert jcts_s(runs[0]) != jcts_s(runs[2])
+
+
+def test_gpu_time_is_all_accounted_for() -> None:
+    metrics = measure(run(trace((0, 2, 3_600), (0, 2, 3_600))))
+    assert metrics.gpu_hours == pytest.approx(4)
+    assert metrics.allocation == pytest.approx(1)
+    assert metrics.utilisation == pytest.approx(1)
+    assert metrics.makespan_s == 3_600
