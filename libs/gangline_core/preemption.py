@@ -118,9 +118,7 @@ class Preemptor:
         self._victims.go(plan.losses)
         for victim, names in sorted(shrunk.items()):
             table.shrinks.append(Shrink(job=victim, tasks=tuple(sorted(names)), beneficiary=job.id))
-        nodes = {place.node for place in plan.found.seats.tasks}
-        going = [task for loss in plan.losses for task in (*loss.tasks, *loss.also)]
-        victims = sorted({task.id for task in going if task.node in nodes})
+        victims = self._waited_for(job, plan)
         claim = Claim(
             job=job.id,
             placement=Placement(
@@ -130,11 +128,20 @@ class Preemptor:
                 port=table.port_for(plan.found.seats.tasks),
                 level=plan.found.seats.level,
             ),
-            victims=tuple(victims),
+            victims=victims,
             made_ms=table.now,
         )
         table.claims.append(claim)
         table.hold(claim, claim.victims, plan.found.amounts)
+
+    def _waited_for(self, job: Job, plan: Plan) -> tuple[TaskId, ...]:
+        """Tasks that must be gone before the job starts: where it goes, or wherever a limit above it counts them."""
+        nodes = {place.node for place in plan.found.seats.tasks}
+        waited: set[TaskId] = set()
+        for loss in plan.losses:
+            counts = _counts_for(self._table, job, loss)
+            waited |= {task.id for task in (*loss.tasks, *loss.also) if counts or task.node in nodes}
+        return tuple(sorted(waited))
 
 
 class Trial:

@@ -1,7 +1,8 @@
 """The shell around the decision log: goes along with the fold, archives, publishes, answers.
 
 What each message changed is told for messages, too, that came while the recorder was away: from the archive's end it
-folds on by itself until it meets the process's fold, and goes along with that one from there.
+folds on by itself until it meets the process's fold, and goes along with that one from there. What it had archived
+and not yet told when it died, it finds by comparing the end of the feed with the archive, and tells then.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ from collections import deque
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gangline_core.fold import Message, apply
 from gangline_core.job import ENDS, Job, JobState
@@ -19,9 +21,10 @@ from gangline_core.step import Step
 from gangline_kit.bus import Record
 from gangline_kit.errors import PermanentError, TemporaryError
 from gangline_kit.service import Site
-from gangline_recorder.archive import Archive, lines
+from gangline_recorder.archive import Archive, Opened, lines
 from gangline_recorder.config import Config
 from gangline_recorder.events import public_events
+from gangline_recorder.told import Told, read_told
 from gangline_wire import streams, subjects
 from gangline_wire.codec import CodecError, decode, encode, message
 from gangline_wire.requests import Denied, EventLine, History, JobHistory
@@ -36,12 +39,18 @@ BACKLOG_MAX = 20_000
 """Messages waiting to be written; beyond these the recorder lets go of the fold and reads them again later."""
 WINDOW_MAX = 256
 """Events in flight to the feed at once."""
+RETOLD_MAX = 100_000
+"""Most events that are told late, after a recorder died; the feed itself keeps not much more."""
+DISK_RETRY_S = 1.0
 SNAPSHOT_NAME = "state.json"
 
 
-async def run(site: Site, config: Config) -> None:
-    """Record until cancelled. Two recorders never share an archive folder; the feed drops what both publish."""
-    await Recorder(site, config).run()
+async def run(site: Site, config: Config, *, opened: Opened | None = None) -> None:
+    """Record until cancelled. Two recorders never share an archive folder; the feed drops what both publish.
+
+    `opened` is the disk of the archive, when it is not the machine's.
+    """
+    await Recorder(site, config, opened).run()
 
 
 class Entry(Struct, frozen=True):
@@ -55,12 +64,16 @@ class Entry(Struct, frozen=True):
 class Recorder:
     """Archive, feed and history of one log."""
 
-    def __init__(self, site: Site, config: Config) -> None:
+    def __init__(self, site: Site, config: Config, opened: Opened | None = None) -> None:
         """A recorder on the folder named by the configuration."""
         self.site = site
         self.config = config
         self.folder = Path(config.archive_dir)
-        self.archive = Archive(self.folder, segment_bytes=config.segment_bytes)
+        self.archive = Archive(self.folder, segment_bytes=config.segment_bytes, opened=opened)
+        self.told: Told | None = None
+        """What the feed had when this process began; None once what it lacked is on its way to it."""
+        self.disk_error: OSError | None = None
+        """Why the archive could not be made safe."""
         self.backlog: deque[Entry] = deque()
         """What the process's fold has shown and the archive does not have yet."""
         self.grown = asyncio.Event()
@@ -84,27 +97,67 @@ class Recorder:
     # --- the log ------------------------------------------------------------------------------------------
 
     async def _follow(self) -> None:
-        """Record for ever; when the disk or the feed falls too far behind, as after a restart."""
-        follower = self.site.follower
+        """Record for ever; begins anew when the disk or the feed fell too far behind, or the disk took no more."""
+        self.told = await self._what_was_told()
         while True:
-            state = await asyncio.to_thread(self._refold)
-            await self._wait_for_the_fold()
-            self.backlog.clear()
-            self.is_behind = False
-            meeting = follower.state.kept.seq, follower.state.kept.digest
-            with follower.listening(self.note):
-                await self._catch_up(state, *meeting)
-                del state
-                await self._go_along()
+            try:
+                await self._follow_once()
+            except OSError as error:
+                log.error("the archive cannot be written, the log keeps what it lacks: %s", error)
+                self.site.not_ready["archive"] = str(error)
+                await self._reopen()
 
-    def _refold(self) -> State:
-        """The state at the archive's end: newest local snapshot, then the lines after it."""
-        state = self._local_snapshot() or State()
+    async def _reopen(self) -> None:
+        """Try the disk until it takes what is cut off at the archive's end."""
+        while True:
+            await self.site.clock.sleep(DISK_RETRY_S)
+            self.disk_error = None
+            try:
+                return await asyncio.to_thread(self.archive.reopen)
+            except OSError as error:
+                log.warning("the archive cannot be opened: %s", error)
+
+    async def _what_was_told(self) -> Told:
+        while True:
+            try:
+                return await read_told(self.site.bus, window=WINDOW_MAX)
+            except TemporaryError as error:
+                await self.site.clock.sleep(error.retry_after_s)
+
+    async def _follow_once(self) -> None:
+        """From the archive's end on, until something falls behind; OSError when the disk takes no more."""
+        follower = self.site.follower
+        state, untold = await asyncio.to_thread(self._refold, self.told)
+        for event in untold:
+            await self.feed.put(event)
+        await self._wait_for_the_fold()
+        self.backlog.clear()
+        self.is_behind = False
+        meeting = follower.state.kept.seq, follower.state.kept.digest
+        with follower.listening(self.note):
+            await self._catch_up(state, *meeting)
+            self.told = None
+            del state
+            await self._go_along()
+
+    def _refold(self, told: Told | None) -> tuple[State, list[EventLine]]:
+        """The state at the archive's end, and the archived events that the feed lacks.
+
+        Begins with the newest local snapshot, unless that is from after something that is to be told.
+        """
+        snapshot = self._local_snapshot()
+        if told is not None and snapshot is not None and told.may_lack(snapshot.kept.seq):
+            snapshot = None
+        state = snapshot or State()
+        untold: deque[EventLine] = deque(maxlen=RETOLD_MAX)
         for line in lines(self.folder, after=state.kept.seq):
-            apply(state, message(line.seq, line.data.encode()))
+            entry = message(line.seq, line.data.encode())
+            step = apply(state, entry)
+            if told is not None and told.may_lack(line.seq):
+                untold.extend(event for event in public_events(state, entry, step) if told.lacks(event.id))
         if state.kept.digest != self.archive.digest:
             raise CodecError(f"the archive's hash chain ends in {self.archive.digest}, its fold in another")
-        return state
+        return state, list(untold)
 
     def _local_snapshot(self) -> State | None:
         path = self.folder / SNAPSHOT_NAME
@@ -144,9 +197,16 @@ class Recorder:
             async for stored in self.site.bus.read_subject(streams.LOG.name, "", state.kept.seq + 1, follow=False):
                 if stored.seq <= until:
                     entry = message(stored.seq, stored.data)
-                    await self._record(self._seen(state, entry, apply(state, entry)), state)
+                    await self._record(self._untold(self._seen(state, entry, apply(state, entry))), state)
         if state.kept.digest != digest:
             raise PermanentError(f"the archive in {self.folder} is of another log: their chains differ at {until}")
+
+    def _untold(self, entry: Entry) -> Entry:
+        """Without what the feed has: it may know more than an archive whose end was lost."""
+        told = self.told
+        if told is None:
+            return entry
+        return replace(entry, events=tuple(event for event in entry.events if not told.has(event.id)))
 
     def note(self, entry: Message, step: Step) -> None:
         """The process's fold went on."""
@@ -172,10 +232,13 @@ class Recorder:
             self.site.tracing.phase("run", job.trace, start_ms=job.started_ms, end_ms=at, job=job.id)
 
     async def _go_along(self) -> None:
-        """Record what the fold shows, until it shows too much."""
+        """Record what the fold shows, until it shows too much; OSError when the disk takes no more."""
+        self.site.not_ready.pop("archive", None)
         while self.backlog or not self.is_behind:
             await self.grown.wait()
             self.grown.clear()
+            if self.disk_error is not None:
+                raise self.disk_error
             while self.backlog:
                 await self._record(self.backlog.popleft(), self.site.follower.state)
         log.warning("recording fell behind at log sequence %d", self.archive.seq)
@@ -219,7 +282,11 @@ class Recorder:
         while True:
             await self.site.clock.sleep(self.config.sync_s)
             if self.archive.is_unsynced:
-                await asyncio.to_thread(self.archive.sync)
+                try:
+                    await asyncio.to_thread(self.archive.sync)
+                except OSError as error:
+                    self.disk_error = error
+                    self.grown.set()
 
     async def _maybe_snapshot(self, state: State) -> None:
         self.since_snapshot += 1
@@ -228,10 +295,10 @@ class Recorder:
             return
         self.since_snapshot = 0
         data = encode_snapshot(state)
-        await asyncio.to_thread(_write_whole, self.folder / SNAPSHOT_NAME, data)
         try:
+            await asyncio.to_thread(_write_whole, self.folder / SNAPSHOT_NAME, data)
             await self.site.follower.snapshot()
-        except TemporaryError as error:
+        except (OSError, TemporaryError) as error:
             log.warning("no snapshot for others this time: %s", error)
 
     async def answer(self, data: bytes, headers: dict[str, str]) -> bytes:

@@ -4,13 +4,18 @@ What a line and a segment look like is `gangline_wire.archive`'s business. An un
 cut off at start and fetched again from the log.
 """
 
+import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from gangline_core.fold import chain
 from gangline_wire.archive import SEGMENT_NAME, ArchiveLine, decode_line, encode_line, segment_name
+
+
+Opened = Callable[[Path], BinaryIO]
+"""Opens a segment for appending."""
 
 
 class BrokenArchiveError(Exception):
@@ -20,8 +25,8 @@ class BrokenArchiveError(Exception):
 class Archive:
     """Appends to the newest segment; reading goes through `lines`."""
 
-    def __init__(self, folder: Path, *, segment_bytes: int) -> None:
-        """Open the folder's archive, cutting an unfinished last line.
+    def __init__(self, folder: Path, *, segment_bytes: int, opened: Opened | None = None) -> None:
+        """Open the folder's archive, cutting an unfinished last line. `opened` is the disk it lies on.
 
         Raises:
             BrokenArchiveError: the last segment's chain does not hold.
@@ -31,6 +36,7 @@ class Archive:
         self.seq = 0
         self.digest = ""
         self._file: BinaryIO | None = None
+        self._opened = opened or open_private
         self._size = 0
         self.is_unsynced = False
         """True while something appended may not survive a power loss."""
@@ -68,9 +74,19 @@ class Archive:
             self._file.close()
             self._file = None
 
+    def reopen(self) -> None:
+        """Begin anew from what is really on disk, after something could not be written; errors as at first."""
+        file, self._file = self._file, None
+        if file is not None:
+            # What it still wants to write is what could not be written.
+            with contextlib.suppress(OSError):
+                file.close()
+        self.seq, self.digest, self.is_unsynced = 0, "", False
+        self._recover()
+
     def _begin(self, seq: int) -> None:
         self.close()
-        self._file = _open_private(self.folder / segment_name(seq))
+        self._file = self._opened(self.folder / segment_name(seq))
         self._size = 0
 
     def _recover(self) -> None:
@@ -88,7 +104,7 @@ class Archive:
             self._recover()
             return
         os.truncate(path, good)
-        self._file = _open_private(path)
+        self._file = self._opened(path)
         self._size = good
 
 
@@ -134,6 +150,7 @@ def _whole_lines(path: Path) -> Iterator[tuple[ArchiveLine, int]]:
             yield line, end
 
 
-def _open_private(path: Path) -> BinaryIO:
+def open_private(path: Path) -> BinaryIO:
+    """A segment that nobody else may read, for appending."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     return os.fdopen(descriptor, "ab")

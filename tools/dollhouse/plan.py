@@ -1,0 +1,192 @@
+"""What happens in one run, as data: drawn from a seed, shrunk, printed as a story, kept as a regression test."""
+
+from random import Random
+
+import msgspec
+from msgspec import Struct
+
+from dollhouse.connection import Rates
+
+FLEETS = {"east": {"e1": 4, "e2": 4}, "west": {"w1": 4, "w2": 2}}
+"""Agent -> node -> GPUs."""
+SERVICES = ("admission", "queue", "placement", "elastic", "telemetry", "accounting", "recorder")
+COPIED = SERVICES[:-1]
+"""Services of which there are two copies, the second one called so with "-2"."""
+RUN_S = 150.0
+"""Things happen within so many seconds."""
+EVENTS_MOST = 46
+CLOCKS_S = (-3600, -60, -5, 5, 60, 3600)
+
+
+class Ask(Struct, frozen=True, omit_defaults=True):
+    """A job that arrives; times in seconds."""
+
+    gpu_milli: int = 1000
+    tasks: int = 1
+    least: int = 0
+    """Fewest tasks of an elastic job; 0 when it is not elastic."""
+    most: int = 0
+    run_s: float = 10
+    code: int = 0
+    start_s: float = 0
+    stop_s: float = 0
+    stuck_s: float = 0
+    grace_s: int = 10
+    limit_s: int = 0
+    protected_s: int = 0
+    group: str = "lab"
+    user: str = "ann"
+    priority: int = 0
+    retries: int = 0
+    service_class: str = "burstable"
+    topology: str = ""
+    hold: bool = False
+    after: bool = False
+    """Only when the job before it has ended."""
+
+
+class Event(Struct, frozen=True, omit_defaults=True):
+    """One thing that happens: when, what, to whom, for how long; `number` is what the kind of event makes of it."""
+
+    at_s: float
+    what: str
+    who: str = ""
+    seconds: float = 0
+    number: int = 0
+    asks: tuple[Ask, ...] = ()
+
+
+class Plan(Struct, frozen=True, omit_defaults=True):
+    """One whole run."""
+
+    seed: int
+    events: tuple[Event, ...]
+    rates: Rates = Rates()
+    copies: int = 2
+
+
+ON_SERVICES = (
+    "crash",
+    "crash_at",
+    "restart",
+    "freeze",
+    "cut",
+    "swallow",
+    "delay",
+    "slow",
+    "refuse",
+    "clock",
+)
+ON_AGENTS = (*ON_SERVICES, "flap", "power")
+ON_LEADERS = ("freeze_leader", "two_leaders", "crash_leader")
+ON_HOUSE = ("full", "no_snapshots", "old_snapshots", "broken_snapshots", "cut_archive", "full_disk")
+ON_SETTINGS = ("limit", "user_limit", "policy", "drain", "gpu")
+ON_JOBS = ("cancel", "hold", "release")
+
+
+def draw_plan(seed: int) -> Plan:
+    """The run of this seed."""
+    draw = Random(seed)
+    count = draw.randrange(6, EVENTS_MOST)
+    events = sorted((_event(draw) for _ in range(count)), key=lambda event: event.at_s)
+    return Plan(seed=seed, events=tuple(events), rates=_rates(draw), copies=draw.choice((1, 2, 2)))
+
+
+def _rates(draw: Random) -> Rates:
+    """Half of all runs have a bus that loses nothing by itself."""
+    if draw.random() < 0.5:
+        return Rates()
+    return Rates(
+        jitter_s=draw.choice((0.0, 0.003, 0.05)),
+        answers_lost=draw.choice((0.0, 0.002, 0.01)),
+        refused=draw.choice((0.0, 0.005, 0.03)),
+        doubled=draw.choice((0.0, 0.05, 0.3)),
+    )
+
+
+def _event(draw: Random) -> Event:
+    at_s = round(draw.uniform(0, RUN_S), 3)
+    chance = draw.random()
+    if chance < 0.42:
+        return Event(at_s=at_s, what="submit", asks=tuple(_ask(draw) for _ in range(draw.choice((1, 1, 2, 5)))))
+    if chance < 0.52:
+        return Event(at_s=at_s, what=draw.choice(ON_JOBS), number=draw.randrange(1000))
+    seconds = round(draw.choice((0.3, 1.2, 3.5, 8, 21, 32, 45)) * draw.uniform(0.8, 1.2), 3)
+    number = draw.randrange(1000)
+    if chance < 0.66:
+        what, who = draw.choice(ON_SERVICES), _service(draw)
+    elif chance < 0.80:
+        what, who = draw.choice(ON_AGENTS), draw.choice(tuple(FLEETS))
+    elif chance < 0.88:
+        what, who = draw.choice(ON_LEADERS), draw.choice(COPIED)
+    elif chance < 0.93:
+        what, who = draw.choice(ON_HOUSE), ""
+    else:
+        what, who = draw.choice(ON_SETTINGS), ""
+    return Event(at_s=at_s, what=what, who=who, seconds=seconds, number=number)
+
+
+def _service(draw: Random) -> str:
+    name = draw.choice(SERVICES)
+    return f"{name}-2" if name in COPIED and draw.random() < 0.4 else name
+
+
+def _ask(draw: Random) -> Ask:
+    gpu_milli = draw.choice((1000, 1000, 2000, 4000, 500, 250, 0))
+    tasks = draw.choice((1, 1, 1, 2, 3))
+    is_elastic = draw.random() < 0.2
+    return Ask(
+        gpu_milli=gpu_milli,
+        tasks=2 if is_elastic else tasks,
+        least=1 if is_elastic else 0,
+        most=draw.choice((3, 4)) if is_elastic else 0,
+        run_s=round(draw.choice((0, 2, 8, 20, 60)) * draw.uniform(0.7, 1.3), 2),
+        code=draw.choice((0, 0, 0, 0, 1)),
+        start_s=draw.choice((0, 0, 0, 1.5)),
+        stop_s=draw.choice((0, 0, 0, 3, 10)),
+        stuck_s=draw.choice((0, 0, 0, 0, 0, 25, 70)),
+        grace_s=draw.choice((0, 10, 10, 30)),
+        limit_s=draw.choice((0, 0, 0, 15)),
+        protected_s=draw.choice((0, 0, 20)),
+        group=draw.choice(("lab", "lab", "lab/x", "shop")),
+        priority=draw.choice((0, 0, 0, 1, 2, -1)),
+        retries=draw.choice((0, 1, 2)),
+        service_class=draw.choice(("burstable", "burstable", "guaranteed", "opportunistic")),
+        topology=draw.choice(("", "", "", "node", "rack")),
+        hold=draw.random() < 0.05,
+        after=draw.random() < 0.08,
+    )
+
+
+def encode_plan(plan: Plan) -> bytes:
+    """A plan as a file."""
+    return msgspec.json.format(msgspec.json.encode(plan), indent=1) + b"\n"
+
+
+def decode_plan(data: bytes) -> Plan:
+    """The plan in a file."""
+    return msgspec.json.decode(data, type=Plan)
+
+
+def tell(plan: Plan) -> str:
+    """The plan as a story for people, one line per event."""
+    lines = [f"seed {plan.seed}, {plan.copies} copies of each service{_rates_told(plan.rates)}"]
+    lines += [f"  {event.at_s:8.3f} s  {_told(event)}" for event in plan.events]
+    return "\n".join(lines)
+
+
+def _rates_told(rates: Rates) -> str:
+    told = [f"{name} {value:g}" for name, value in msgspec.structs.asdict(rates).items() if value]
+    return f", with {', '.join(told)}" if told else ""
+
+
+def _told(event: Event) -> str:
+    parts = [event.what, event.who] if event.who else [event.what]
+    if event.seconds:
+        parts.append(f"for {event.seconds:g} s")
+    if event.number:
+        parts.append(f"(number {event.number})")
+    for ask in event.asks:
+        said = ", ".join(f"{key} {value}" for key, value in msgspec.to_builtins(ask).items())
+        parts.append(f"\n              job: {said or 'one GPU for 10 s'}")
+    return " ".join(parts)

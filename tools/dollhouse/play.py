@@ -1,0 +1,216 @@
+"""One run from a plan: things happen, everything is healed, and then nothing may be lost, doubled, or left behind."""
+
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from msgspec import Struct
+
+from dollhouse.loop import live
+from dollhouse.people import ACTS, People
+from dollhouse.plan import FLEETS, Event, Plan
+from dollhouse.replayed import replay_fault
+from dollhouse.town import Town
+from dollhouse.troubles import TROUBLES, heal_all
+from gangline_core import cycle
+from gangline_core.fold import apply
+from gangline_core.job import JobState
+from gangline_core.state import State, decode_snapshot, encode_snapshot
+from gangline_kit.tasks import Tasks
+from gangline_recorder.archive import lines
+from gangline_recorder.events import public_events
+from gangline_wire import codec
+from gangline_wire.lanes import kind_of
+from gangline_wire.requests import EventLine
+from gangline_wire.streams import EVENTS, LOG
+
+EVENT_S_MAX = 1500.0
+"""No single thing that happens takes longer."""
+QUIET_S = 40.0
+CALM_S_MAX = 900.0
+END_S_MAX = 3000.0
+POLL_S = 1.0
+DECIDING = ("queue", "placement", "elastic")
+
+
+class Outcome(Struct, frozen=True):
+    """What became of a run: what is wrong, or nothing, and how much happened."""
+
+    faults: tuple[str, ...] = ()
+    jobs: int = 0
+    messages: int = 0
+    evictions: int = 0
+    seconds: float = 0.0
+    """Virtual ones."""
+
+    @property
+    def kind(self) -> str:
+        """What kind of fault it is, numbers and names left out: a shrunk run must fail in the same way."""
+        first = self.faults[0] if self.faults else ""
+        head = first.partition(": ")[2] if first.startswith(("message ", "at ")) else first
+        return " ".join(word for word in head.split()[:6] if not any(letter.isdigit() for letter in word))
+
+
+def play(plan: Plan) -> Outcome:
+    """Run a plan to its end."""
+    with tempfile.TemporaryDirectory(prefix="dollhouse-") as folder:
+        return live(_play(plan, Path(folder)))
+
+
+async def _play(plan: Plan, folder: Path) -> Outcome:
+    town = Town(folder, rates=plan.rates, seed=plan.seed)
+    people = People(town)
+    try:
+        async with town:
+            await _story(town, people, plan)
+    except Exception as error:  # noqa: BLE001 - whatever ends a run is what the run was for
+        if not town.faults:
+            town.note_fault(f"{type(error).__name__}: {error}"[:1000])
+    return Outcome(
+        faults=tuple(town.faults),
+        jobs=len(people.jobs),
+        messages=town.state.kept.seq,
+        evictions=town.history.evictions,
+        seconds=town.clock.monotonic_s(),
+    )
+
+
+async def _story(town: Town, people: People, plan: Plan) -> None:
+    await town.begin(FLEETS, copies=plan.copies)
+    await people.settle_in()
+    happening = Tasks(town.note_failure)
+    began_s = town.clock.monotonic_s()
+    try:
+        for event in plan.events:
+            await town.clock.sleep(max(0.0, began_s + event.at_s - town.clock.monotonic_s()))
+            town.check()
+            happening.spawn(_happen(town, people, event), name=event.what)
+        await _until(town, lambda: not len(happening), EVENT_S_MAX, "something never ends")
+    finally:
+        await happening.close()
+    heal_all(town)
+    await _calm_down(town)
+    _look_at_truth(town)
+    await people.lift_all()
+    await _until(town, lambda: not people.unfinished(), END_S_MAX, "jobs never end", people)
+    await _until(town, lambda: not town.state.kept.tasks and not town.state.kept.uncharged, CALM_S_MAX, "rooms stay taken")
+    await _calm_down(town)
+    _look_at_the_end(town)
+    town.check()
+
+
+async def _happen(town: Town, people: People, event: Event) -> None:
+    if event.what in ACTS:
+        await ACTS[event.what](people, event)
+    else:
+        await TROUBLES[event.what](town, event)
+
+
+async def _until(town: Town, claim, within_s: float, what: str, people: People | None = None) -> None:  # type: ignore[no-untyped-def]
+    deadline_s = town.clock.monotonic_s() + within_s
+    while not claim():
+        town.check()
+        if town.clock.monotonic_s() > deadline_s:
+            left = [] if people is None else [(job, str(town.state.kept.jobs[job].state)) for job in people.unfinished()]  # type: ignore[index]
+            raise AssertionError(f"{what}: {left}")
+        await town.clock.sleep(POLL_S)
+
+
+async def _calm_down(town: Town) -> None:
+    """Without anything happening outside, decisions end."""
+    deadline_s = town.clock.monotonic_s() + CALM_S_MAX
+    quiet_since_s, seen = town.clock.monotonic_s(), town.state.kept.seq
+    while town.clock.monotonic_s() - quiet_since_s < QUIET_S:
+        town.check()
+        await town.clock.sleep(POLL_S)
+        if _stirred(town, seen):
+            quiet_since_s = town.clock.monotonic_s()
+        seen = town.state.kept.seq
+        if town.clock.monotonic_s() > deadline_s:
+            raise AssertionError("decisions never end though nothing happens outside")
+
+
+def _stirred(town: Town, since: int) -> bool:
+    messages = town.server.streams[LOG.name].messages[since:]
+    return any(kind_of(codec.message(each.seq, each.data).lane) in (*DECIDING, "agent") for each in messages)
+
+
+def _look_at_truth(town: Town) -> None:
+    """At rest, one more round would change nothing: whoever waits, waits for the reason that is told."""
+    state = decode_snapshot(encode_snapshot(town.state))
+    for pool in sorted(state.kept.pools):
+        for job in state.waiting.get(pool, {}):
+            if state.kept.jobs[job].reason is None:
+                town.note_fault(f"job {job} waits and is told nothing")
+        told = {job: state.kept.jobs[job].reason for job in state.waiting.get(pool, {})}
+        opened = cycle.open_round(state, pool, state.kept.at)
+        if opened is None:
+            continue
+        for kept_out in opened.kept_out:
+            for job in kept_out.jobs:
+                before = told.get(job)
+                if before is None or before.code != kept_out.reason.code:
+                    town.note_fault(f"job {job} is told {before} though {kept_out.reason} keeps it out")
+        if opened.given_up:
+            town.note_fault(f"jobs {opened.given_up} wait though they never can run")
+        _tell_round(town, state, pool, opened)
+
+
+def _tell_round(town: Town, state: State, pool: str, opened) -> None:  # type: ignore[no-untyped-def]
+    from gangline_core.fold import Message
+
+    seq = state.kept.seq + 1
+    lane = f"queue.{pool}"
+    epoch = state.kept.epochs.get(lane, 0)
+    apply(state, Message(seq=seq, lane=lane, epoch=epoch, at=state.kept.at, facts=(opened,), raw=b"{}"))
+    told = {job: state.kept.jobs[job].reason for job in state.waiting.get(pool, {})}
+    decided = cycle.decide_round(state, pool, state.kept.at)
+    started = [placement.job for placement in decided.placements]
+    if started:
+        town.note_fault(f"jobs {started} could start and were told {[told[job] for job in started]}")
+    if decided.evictions or decided.claims:
+        town.note_fault(f"at rest, one more round evicts {decided.evictions} for {decided.claims}")
+    for refusal in decided.refusals:
+        for job in refusal.jobs:
+            before = told.get(job)
+            if before is None or before.code != refusal.reason.code:
+                town.note_fault(f"job {job} is told {before}, but one more round says {refusal.reason}")
+
+
+def _look_at_the_end(town: Town) -> None:
+    """Everything has ended: all rooms are free, all is paid for, told and archived once, and the log replays."""
+    state = town.state
+    if any(state.usage.values()):
+        town.note_fault(f"everything has ended and {state.usage} is used")
+    if town.ledger.tasks:
+        town.note_fault(f"everything has ended and {sorted(town.ledger.tasks)} live on")
+    if state.kept.claims:
+        town.note_fault(f"everything has ended and room is kept for {sorted(state.kept.claims)}")
+    charged = state.kept.charged.get("", 0)
+    if charged != town.history.used_milli_ms:
+        town.note_fault(f"{charged} was charged, {town.history.used_milli_ms} was used")
+    town.look_closely()
+    log = town.server.streams[LOG.name].messages
+    fault = replay_fault(log, state)
+    if fault:
+        town.note_fault(fault)
+    if [line.data.encode() for line in lines(town.archive)] != [message.data for message in log]:
+        town.note_fault("the archive is not the log")
+    _look_at_feed(town)
+
+
+def _look_at_feed(town: Town) -> None:
+    """Every public event once, whatever became of the recorder."""
+    state = State()
+    owed: list[str] = []
+    for stored in town.server.streams[LOG.name].messages:
+        message = codec.message(stored.seq, stored.data)
+        step = apply(state, message)
+        owed += [event.id for event in public_events(state, message, step)]
+    told = Counter(codec.decode(each.data, EventLine).id for each in town.server.streams[EVENTS.name].messages)
+    missing = [event for event in owed if event not in told]
+    twice = sorted(event for event, count in told.items() if count > 1)
+    if missing:
+        town.note_fault(f"public events are missing: {missing[:10]}")
+    if twice:
+        town.note_fault(f"public events were told twice: {twice[:10]}")

@@ -1,0 +1,98 @@
+"""A whole platform in a dollhouse: every service in as many copies as asked for, agents on machines, and a full disk."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import gangline_accounting.app
+import gangline_accounting.config
+import gangline_admission.app
+import gangline_admission.config
+import gangline_agent.config
+import gangline_elastic.app
+import gangline_elastic.config
+import gangline_placement.app
+import gangline_placement.config
+import gangline_queue.app
+import gangline_queue.config
+import gangline_recorder.app
+import gangline_recorder.config
+import gangline_telemetry.app
+import gangline_telemetry.config
+from dollhouse.connection import Rates
+from dollhouse.disk import FullDisk
+from dollhouse.fleet import Rack
+from dollhouse.machines import Ledger
+from dollhouse.plan import COPIED
+from dollhouse.world import Process, Run, World
+from gangline_kit.service import Site
+from gangline_wire.streams import LEASES
+
+BEGIN_S_MAX = 60.0
+
+
+class Town(World):
+    """A world in which every service lives."""
+
+    def __init__(self, folder: Path, *, rates: Rates | None = None, seed: int = 0) -> None:
+        """Nobody lives here yet; files go to the folder."""
+        super().__init__(rates=rates, seed=seed)
+        self.folder = folder
+        self.archive = folder / "archive"
+        self.disk = FullDisk()
+        self.ledger = Ledger(self.note_fault)
+        self.racks: dict[str, Rack] = {}
+
+    async def __aexit__(self, *about: object) -> None:
+        """Everybody leaves, and the machines are switched off."""
+        await super().__aexit__(*about)
+        for rack in self.racks.values():
+            await rack.close()
+
+    async def begin(self, fleets: Mapping[str, Mapping[str, int]], *, copies: int = 1) -> None:
+        """Everybody moves in; returns when every node is known."""
+        for kind, run, config in self._services():
+            for copy in range(copies if kind in COPIED else 1):
+                self.start(kind if copy == 0 else f"{kind}-{copy + 1}", run, config)
+        for name, nodes in fleets.items():
+            rack = self.racks[name] = Rack(name, nodes, self.ledger)
+            self.start(name, rack.run, gangline_agent.config.Config(name=name))
+        count = sum(map(len, fleets.values()))
+        await self.until(lambda state: len(state.kept.nodes) == count and "lab" in state.kept.groups, BEGIN_S_MAX)
+
+    def process(self, name: str) -> Process | None:
+        """The process of this name, if it lives."""
+        return self.processes.get(name)
+
+    def holder_of(self, kind: str) -> str:
+        """Name of the process that holds the lease of a kind of lane now; "" when nobody does."""
+        bucket = self.server.buckets[LEASES.name]
+        for key in bucket.keys():
+            entry = bucket.get(key)
+            if key.partition(".")[0] == kind and entry is not None:
+                holder = entry.value.decode()
+                return next((name for name, each in self.processes.items() if each.site.instance == holder), "")
+        return ""
+
+    def expire_leases(self, kind: str) -> None:
+        """The server forgets who leads; whoever did does not know."""
+        bucket = self.server.buckets[LEASES.name]
+        for key in bucket.keys():
+            if key.partition(".")[0] == kind:
+                bucket.delete(key, None)
+
+    async def _record(self, site: Site, config: Any) -> None:
+        await gangline_recorder.app.run(site, config, opened=self.disk.open)
+
+    def _services(self) -> list[tuple[str, Run, Any]]:
+        door = gangline_admission.config.Config(first_group="lab", first_user="ann")
+        recording = gangline_recorder.config.Config(archive_dir=str(self.archive), snapshot_messages=60)
+        return [
+            ("admission", gangline_admission.app.run, door),
+            ("queue", gangline_queue.app.run, gangline_queue.config.Config()),
+            ("placement", gangline_placement.app.run, gangline_placement.config.Config()),
+            ("elastic", gangline_elastic.app.run, gangline_elastic.config.Config()),
+            ("accounting", gangline_accounting.app.run, gangline_accounting.config.Config()),
+            ("telemetry", gangline_telemetry.app.run, gangline_telemetry.config.Config()),
+            ("recorder", self._record, recording),
+        ]

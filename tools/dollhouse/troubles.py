@@ -1,0 +1,249 @@
+"""Everything that goes wrong in a dollhouse, each with how it begins and how it ends: one function per trouble, in a table."""
+
+from collections.abc import Awaitable, Callable
+
+from msgspec.structs import replace
+
+from dollhouse.plan import CLOCKS_S, Event
+from dollhouse.town import Town
+from dollhouse.world import Process
+from gangline_recorder.archive import segments
+from gangline_wire.streams import LOG
+
+Trouble = Callable[[Town, Event], Awaitable[None]]
+
+CRASH_WAITS_MOST = 80
+TRIP_S_MAX = 60.0
+SLOW_S = 0.15
+RESTART_S = 0.5
+CUT_BYTES_MOST = 6_000
+
+
+async def crash(town: Town, event: Event) -> None:
+    """A process dies without a word and comes back later."""
+    if town.process(event.who) is not None:
+        await town.crash(event.who)
+        await town.clock.sleep(event.seconds)
+        town.restart(event.who)
+
+
+async def crash_at(town: Town, event: Event) -> None:
+    """A process dies at exactly its n-th wait from now, between any two things that it does."""
+    process = town.process(event.who)
+    if process is None:
+        return
+    process.gate.trip_after(1 + event.number % CRASH_WAITS_MOST)
+    for _ in range(int(TRIP_S_MAX / RESTART_S)):
+        await town.clock.sleep(RESTART_S)
+        if process.gate.tripped.is_set() or town.process(event.who) is not process:
+            break
+    if town.process(event.who) is process:
+        await town.crash(event.who)
+        town.restart(event.who)
+
+
+async def restart(town: Town, event: Event) -> None:
+    """A process ends cleanly and begins again at once, as in a rolling upgrade."""
+    if town.process(event.who) is not None:
+        await town.stop(event.who)
+        await town.clock.sleep(RESTART_S)
+        town.restart(event.who)
+
+
+async def freeze(town: Town, event: Event) -> None:
+    """A process stands still for a while."""
+    process = town.process(event.who)
+    if process is not None:
+        process.gate.freeze()
+        await town.clock.sleep(event.seconds)
+        process.gate.thaw()
+
+
+async def _connection(town: Town, event: Event, begin: Callable[[Process], None]) -> None:
+    process = town.process(event.who)
+    if process is not None:
+        begin(process)
+        await town.clock.sleep(event.seconds)
+        process.bus.connection.heal()
+
+
+async def cut(town: Town, event: Event) -> None:
+    """A process loses the bus and knows it."""
+    await _connection(town, event, lambda process: process.bus.connection.cut())
+
+
+async def swallow(town: Town, event: Event) -> None:
+    """A process loses the bus and does not know it."""
+    await _connection(town, event, lambda process: process.bus.connection.swallow())
+
+
+async def delay(town: Town, event: Event) -> None:
+    """Everything between a process and the bus takes longer."""
+
+    def begin(process: Process) -> None:
+        process.bus.connection.delay_s = 0.01 + (event.number % 60) / 100
+
+    await _connection(town, event, begin)
+
+
+async def slow(town: Town, event: Event) -> None:
+    """A process takes long for every message of the log."""
+
+    def begin(process: Process) -> None:
+        process.bus.connection.slow_s = SLOW_S
+
+    await _connection(town, event, begin)
+
+
+async def refuse(town: Town, event: Event) -> None:
+    """Nothing that a process wants stored is stored; all else works."""
+
+    def begin(process: Process) -> None:
+        process.bus.connection.stores_refuse = True
+
+    await _connection(town, event, begin)
+
+
+async def clock(town: Town, event: Event) -> None:
+    """Somebody sets the wall clock of a process's machine, and sets it right again."""
+    process = town.process(event.who)
+    if process is not None:
+        process.clock.offset_ms = CLOCKS_S[event.number % len(CLOCKS_S)] * 1000
+        await town.clock.sleep(event.seconds)
+        process.clock.offset_ms = 0
+
+
+async def freeze_leader(town: Town, event: Event) -> None:
+    """Whoever leads stands still for longer than its lease lasts, and wakes up as an old leader."""
+    await freeze(town, replace(event, who=town.holder_of(event.who)))
+
+
+async def crash_leader(town: Town, event: Event) -> None:
+    """Whoever leads dies."""
+    await crash(town, replace(event, who=town.holder_of(event.who)))
+
+
+async def two_leaders(town: Town, event: Event) -> None:
+    """The server forgets the lease: another one leads, and the first does not know."""
+    for _ in range(1 + event.number % 4):
+        town.expire_leases(event.who)
+        await town.clock.sleep(RESTART_S)
+
+
+async def flap(town: Town, event: Event) -> None:
+    """A process loses the bus again and again."""
+    for turn in range(2 + event.number % 6):
+        process = town.process(event.who)
+        if process is None:
+            return
+        (process.bus.connection.swallow if turn % 2 else process.bus.connection.cut)()
+        await town.clock.sleep(event.seconds / 4)
+        process.bus.connection.heal()
+        await town.clock.sleep(event.seconds / 8)
+
+
+async def power(town: Town, event: Event) -> None:
+    """The machines of an agent lose power, and their agent with them."""
+    if town.process(event.who) is not None:
+        await town.crash(event.who)
+        town.racks[event.who].machines.power_off()
+        await town.clock.sleep(event.seconds)
+        town.restart(event.who)
+
+
+async def gpu(town: Town, event: Event) -> None:
+    """A GPU fails and is well again later."""
+    rack = town.racks[sorted(town.racks)[event.number % len(town.racks)]]
+    nodes = rack.driver.described
+    node = nodes[event.number // 2 % len(nodes)]
+    key = (str(node.id), event.number // 4 % len(node.gpus))
+    rack.driver.sick[key] = "fell off the bus"
+    await town.clock.sleep(event.seconds)
+    rack.driver.sick.pop(key, None)
+
+
+async def full(town: Town, event: Event) -> None:
+    """The log takes a little more and then nothing."""
+    log = town.server.streams[LOG.name]
+    log.settings = replace(LOG, bytes_max=log.bytes + 20 * event.number)
+    await town.clock.sleep(event.seconds)
+    log.settings = LOG
+
+
+async def no_snapshots(town: Town, event: Event) -> None:
+    """All snapshots are gone."""
+    town.server.objects.clear()
+
+
+async def old_snapshots(town: Town, event: Event) -> None:
+    """What is there now is all there is for a while, whatever is stored meanwhile."""
+    kept = dict(town.server.objects)
+    await town.clock.sleep(event.seconds)
+    town.server.objects.clear()
+    town.server.objects.update(kept)
+
+
+async def broken_snapshots(town: Town, event: Event) -> None:
+    """Every snapshot loses its end."""
+    for name, data in town.server.objects.items():
+        town.server.objects[name] = data[: len(data) * (event.number % 100) // 100]
+
+
+async def full_disk(town: Town, event: Event) -> None:
+    """The archive's disk is full for a while."""
+    town.disk.is_full = True
+    await town.clock.sleep(event.seconds)
+    town.disk.is_full = False
+
+
+async def cut_archive(town: Town, event: Event) -> None:
+    """The recorder's machine loses power: the unsynced end of its archive is gone."""
+    if town.process("recorder") is None:
+        return
+    await town.crash("recorder")
+    newest = segments(town.archive)[-1:] if town.archive.exists() else []
+    for path in newest:
+        size = path.stat().st_size
+        with path.open("rb+") as file:
+            file.truncate(max(0, size - event.number * CUT_BYTES_MOST // 1000))
+    await town.clock.sleep(event.seconds)
+    town.restart("recorder")
+
+
+TROUBLES: dict[str, Trouble] = {
+    "crash": crash,
+    "crash_at": crash_at,
+    "restart": restart,
+    "freeze": freeze,
+    "cut": cut,
+    "swallow": swallow,
+    "delay": delay,
+    "slow": slow,
+    "refuse": refuse,
+    "clock": clock,
+    "freeze_leader": freeze_leader,
+    "crash_leader": crash_leader,
+    "two_leaders": two_leaders,
+    "flap": flap,
+    "power": power,
+    "gpu": gpu,
+    "full": full,
+    "no_snapshots": no_snapshots,
+    "old_snapshots": old_snapshots,
+    "broken_snapshots": broken_snapshots,
+    "full_disk": full_disk,
+    "cut_archive": cut_archive,
+}
+"""What an event says -> what happens."""
+
+
+def heal_all(town: Town) -> None:
+    """Whatever still goes wrong goes wrong no more."""
+    town.disk.is_full = False
+    town.server.streams[LOG.name].settings = LOG
+    for rack in town.racks.values():
+        rack.driver.sick.clear()
+    for process in town.processes.values():
+        process.gate.thaw()
+        process.clock.offset_ms = 0
+        process.bus.connection.heal()
