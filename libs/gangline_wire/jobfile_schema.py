@@ -4,7 +4,8 @@ from typing import Any
 
 from gangline_core.mig import profiles
 from gangline_core.spec import ServiceClass
-from gangline_wire.jobfile_terms import JOB_ID_MOST, MS_MOST, SIGNALS
+from gangline_wire.jobfile_schema_order import ORDER_PROPERTIES
+from gangline_wire.jobfile_terms import SIGNALS
 from gangline_wire.limits import most
 from gangline_wire.names import DOTTED, ENV_KEY, TOKEN
 
@@ -222,33 +223,7 @@ JOB_PROPERTIES: dict[str, Schema] = {
     "stop_signal": {"enum": list(SIGNALS), "description": "How tasks are asked to stop."},
     "retries": _whole("retries", "Further attempts after a failure of its own."),
     "preemptible": {"type": "boolean", "description": "False keeps it from being preempted by priority."},
-    "after": {
-        "anyOf": [
-            {"type": "integer", "minimum": 1, "maximum": JOB_ID_MOST},
-            _list(
-                "after",
-                {
-                    "anyOf": [
-                        {"type": "integer", "minimum": 1, "maximum": JOB_ID_MOST},
-                        {
-                            "type": "object",
-                            "properties": {"job": {"type": "integer"}, "any_outcome": {"type": "boolean"}},
-                            "required": ["job"],
-                            "additionalProperties": False,
-                        },
-                    ]
-                },
-                "Jobs.",
-            ),
-        ],
-        "description": "Jobs that must have succeeded (or, with any_outcome, ended) first.",
-        "examples": [[12, {"job": 13, "any_outcome": True}]],
-    },
-    "not_before": {
-        "anyOf": [{"type": "string", "format": "date-time"}, {"type": "integer", "minimum": 0, "maximum": MS_MOST}],
-        "description": "It does not start earlier: RFC 3339 with offset, or ms since 1970.",
-        "examples": ["2026-07-01T02:00:00Z"],
-    },
+    **ORDER_PROPERTIES,
     "hold": {"type": "boolean", "description": "True admits it held, until it is released."},
     "secrets": {
         "anyOf": [

@@ -1,9 +1,8 @@
 """How the terms of a job file are read: who and where, how long, when, how important, marks and secrets."""
 
-from datetime import datetime
 from math import isfinite
 
-from gangline_core.spec import Dependency, ServiceClass, Toleration
+from gangline_core.spec import ServiceClass, Toleration
 from gangline_wire.durations import read_seconds, show_seconds
 from gangline_wire.fields import (
     Reader,
@@ -17,21 +16,18 @@ from gangline_wire.fields import (
     visible_text,
     whole,
 )
+from gangline_wire.jobfile_order import read_after, read_array, read_moment
 from gangline_wire.jobfile_place import read_exclude_nodes, read_topology
 from gangline_wire.jobfile_role import read_env_key, read_env_value, read_token
 from gangline_wire.limits import most
 from gangline_wire.names import group_path, user_name, visible
 from gangline_wire.problem import FieldError, FieldErrorsError, WrongValueError
-from gangline_wire.quantity import kind_name, shown
+from gangline_wire.quantity import kind_name
 
 SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGCONT")
 """Signals a job may be asked to stop with."""
 
 INT64_MOST = (1 << 63) - 1
-JOB_ID_MOST = (1 << 53) - 1
-"""Larger ids could not be read by a JavaScript client."""
-MS_MOST = 253_402_300_799_000
-"""End of the year 9999."""
 
 _PRIORITY_MOST = most("priority")
 _ATTRIBUTE_CHARS = most("attribute_chars")
@@ -128,35 +124,6 @@ def read_tolerations(value: object) -> tuple[Toleration, ...]:
     return each(listed(value, "tolerations"), _toleration)
 
 
-def read_after(value: object) -> tuple[Dependency, ...]:
-    """Jobs that must have ended: ids, or {job, any_outcome}; one id may stand alone.
-
-    Raises:
-        WrongValueError, FieldErrorsError: no such list.
-    """
-    items: list[object] = [value] if type(value) is int else listed(value, "after")
-    return each(items, _dependency)
-
-
-def read_not_before(value: object) -> int:
-    """Milliseconds since the epoch, from a number or from text of RFC 3339 with its offset.
-
-    Raises:
-        WrongValueError: no such moment, or a text without offset.
-    """
-    if type(value) is int:
-        if not 0 <= value <= MS_MOST:
-            raise WrongValueError("must be milliseconds since 1970, before the year 10000")
-        return value
-    try:
-        moment = value if isinstance(value, datetime) else datetime.fromisoformat(text(value))
-    except ValueError:
-        raise WrongValueError('must be a time such as "2026-07-01T02:00:00+02:00" or "2026-07-01T00:00:00Z"') from None
-    if moment.tzinfo is None:
-        raise WrongValueError('needs its offset from UTC, such as "Z" or "+02:00"')
-    return max(0, int(moment.timestamp() * 1000))
-
-
 def read_stop_signal(value: object) -> str:
     """A signal a job may be asked to stop with.
 
@@ -216,27 +183,7 @@ def _toleration(value: object) -> Toleration:
     return Toleration(**kept)
 
 
-def _dependency(value: object) -> Dependency:
-    if not isinstance(value, dict):
-        return Dependency(job=_job_id(value))
-    errors: list[FieldError] = []
-    kept = read_fields(value, DEPENDENCY_FIELDS, errors)
-    if "job" not in kept and not errors:
-        errors.append(FieldError(path="job", message="is missing"))
-    if errors:
-        raise FieldErrorsError(errors)
-    return Dependency(**kept)
-
-
-def _job_id(value: object) -> int:
-    if type(value) is not int or not 1 <= value <= JOB_ID_MOST:
-        what = shown(value) if isinstance(value, str) else kind_name(value)
-        raise WrongValueError(f"must be a job's number, not {what}")
-    return value
-
-
 TOLERATION_FIELDS = {"key": ("key", _label_key), "value": ("value", visible_text("label_chars"))}
-DEPENDENCY_FIELDS = {"job": ("job", _job_id), "any_outcome": ("any_outcome", flag)}
 
 TERM_FIELDS: dict[str, tuple[str, Reader]] = {
     "name": ("name", visible_text("name_chars")),
@@ -262,8 +209,11 @@ TERM_FIELDS: dict[str, tuple[str, Reader]] = {
     "retries": ("retries", whole("retries")),
     "preemptible": ("preemptible", flag),
     "after": ("after", read_after),
-    "not_before": ("not_before_ms", read_not_before),
+    "not_before": ("not_before_ms", read_moment),
     "hold": ("hold", flag),
+    "deadline": ("deadline_ms", read_moment),
+    "singleton": ("singleton", flag),
+    "array": ("array", read_array),
     "secrets": ("secrets", read_secrets),
 }
 """Field of a job file -> (field of JobSpec, reader)."""

@@ -39,6 +39,8 @@ LIMITS: Final[dict[str, Limit]] = {
     "attribute_chars": Limit(1_024, "characters of an attribute's text"),
     "tolerations": Limit(32, "tolerations of a job"),
     "after": Limit(100, "jobs to wait for"),
+    "array_elements": Limit(10_000, "elements of an array"),
+    "array_ranges": Limit(256, "ranges of indexes of an array"),
     "secrets": Limit(64, "declared secrets of a job"),
     "priority": Limit(1_000_000, "priority of a job, also below zero"),
     "retries": Limit(100, "retries of a job"),

@@ -9,7 +9,8 @@ from gangline_gateway.asking import asked_job
 from gangline_gateway.call import Answer, Call
 from gangline_gateway.problems import ProblemError, invalid, not_found
 from gangline_wire.fields import each, listed, read_fields, text, visible_text
-from gangline_wire.jobfile_terms import MS_MOST, duration, read_user
+from gangline_wire.jobfile_order import MS_MOST
+from gangline_wire.jobfile_terms import duration, read_user
 from gangline_wire.limits import most
 from gangline_wire.names import group_path
 from gangline_wire.problem import FieldError, WrongValueError

@@ -71,6 +71,7 @@ def more(
         required=ANYWHERE,
         preferred=ANYWHERE,
         levels=tuple(table.pool.pool.topology.items()),
+        excluded=(*job.spec.exclude_nodes, *table.seating.closures.nodes(job.spec, started_ms=job.started_ms)),
     )
     for near in (_only(len(table.frozen.nodes), rows), _domain(table, job, gang, rows)):
         inside = room.copy()
