@@ -105,6 +105,8 @@ class Follower:
 
     async def wait_change(self, predicate: Callable[[], bool], timeout_s: float | None = None) -> None:
         """Wait until the predicate holds; it is looked at after each batch of messages; errors as `reached`."""
+        if predicate():
+            return
         try:
             async with asyncio.timeout(timeout_s):
                 while not predicate():

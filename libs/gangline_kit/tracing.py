@@ -1,7 +1,6 @@
 """Traces: one follows a job from HTTP submit to release. Without a collector the context is passed on, nothing more."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -32,17 +31,14 @@ class Tracing:
         """Spans thrown away since the start."""
         return self._recorder.pump.dropped if self._recorder is not None else 0
 
-    @contextmanager
-    def span(self, name: str, parent: str = "", **attributes: str | int) -> Iterator[str]:
+    def span(self, name: str, parent: str = "", **attributes: str | int) -> AbstractContextManager[str]:
         """A span around a piece of work; gives the traceparent to pass on ("" when there is none).
 
         Without `parent` it belongs to the span around it, if there is one.
         """
         if self._recorder is None:
-            yield parent
-            return
-        with self._recorder.span(name, parent, attributes) as context:
-            yield context
+            return nullcontext(parent)
+        return self._recorder.span(name, parent, attributes)
 
     def phase(self, name: str, parent: str, *, start_ms: int, end_ms: int, **attributes: str | int) -> None:
         """A span of something that is already over, such as a wait, in a job's own trace; nothing without `parent`."""

@@ -3,14 +3,15 @@
 import asyncio
 import contextlib
 import logging
+from collections import Counter
 from collections.abc import Sequence
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from gangline_admission.bootstrap import first_facts
 from gangline_admission.config import Config
 from gangline_admission.judge import Verdict, judge
+from gangline_admission.waiting import Pending, WaitingRoom
 from gangline_core.admission import Draft
 from gangline_core.facts import Fact, JobAdmitted, JobRejected
 from gangline_core.fold import Message
@@ -51,14 +52,6 @@ async def run(site: Site, config: Config) -> None:
     await lead(site, "admission", Door(site, config).work)
 
 
-class Pending(Struct):
-    """A request that waits for judgement."""
-
-    request: Request
-    size: int
-    answer: asyncio.Future[Reply]
-
-
 class Door:
     """Judges requests while it leads; one append is in flight at a time."""
 
@@ -67,9 +60,9 @@ class Door:
         self.site = site
         self.config = config
         self.secrets = site.bus.kv(streams.SECRETS.name)
-        self.pending: asyncio.Queue[Pending] = asyncio.Queue(PENDING_MAX)
-        self.crowd = 1
-        """How many requests were judged together last time."""
+        self.waiting = WaitingRoom()
+        self.answered = 0
+        """How many requests were answered together last time."""
         self.ended_with_secrets: asyncio.Queue[JobId] = asyncio.Queue()
 
     async def work(self, lane: Lane) -> None:
@@ -88,18 +81,20 @@ class Door:
             await serving.stop()
             self._turn_away()
 
-    async def receive(self, data: bytes, headers: dict[str, str]) -> bytes:
+    def receive(self, data: bytes, headers: dict[str, str]) -> asyncio.Future[bytes]:
         """One request in, its answer out; the answer waits for the append."""
+        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         try:
             request: Request = decode(data, Request)  # type: ignore[arg-type]  # a union is a valid msgspec type
         except CodecError as error:
-            return encode(Denied(kind="invalid", message=str(error)))
-        answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-        try:
-            self.pending.put_nowait(Pending(request=request, size=len(data), answer=answer))
-        except asyncio.QueueFull:
-            return encode(Unavailable(retry_after_s=1.0, message="the door has too many requests waiting"))
-        return encode(await answer)
+            answer.set_result(encode(Denied(kind="invalid", message=str(error))))
+            return answer
+        if len(self.waiting) >= PENDING_MAX:
+            refusal = Unavailable(retry_after_s=1.0, message="the door has too many requests waiting")
+            answer.set_result(encode(refusal))
+            return answer
+        self.waiting.add(Pending(request=request, size=len(data), answer=answer))
+        return answer
 
     def note(self, message: Message, step: Step) -> None:
         """Secrets are shredded when their job has ended."""
@@ -125,33 +120,37 @@ class Door:
             self._trace(batch, now)
             for pending, verdict in zip(batch, verdicts, strict=True):
                 _answer(pending, _with_seq(verdict.reply, seq))
-                self._count(verdict)
+            self._count(verdicts)
 
     def _trace(self, batch: Sequence[Pending], began_ms: int) -> None:
         """Judging and storing, in the trace of each submit."""
         for pending in batch:
-            if isinstance(pending.request, SubmitJobs):
+            if isinstance(pending.request, SubmitJobs) and pending.request.trace:
                 self.site.tracing.phase("admit", pending.request.trace, start_ms=began_ms, end_ms=self.site.now_ms())
 
     async def _gather(self) -> list[Pending]:
-        """What is judged together: all that waits, and for a few milliseconds as many as came together last time.
+        """What is judged together: all that waits, and for a few milliseconds those who are expected.
 
-        Clients that wait for their answers come back together, so a crowd shares one append, and one client alone
-        waits for nobody.
+        Clients that wait for their answers come back together. Expected are those just answered, and those who came
+        meanwhile; so a crowd shares one append, and one client alone waits for nobody.
         """
-        batch = [await self.pending.get()]
-        jobs, size = _jobs(batch[0].request), batch[0].size
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self.config.gather_ms / 1000):
-                while len(batch) < self.crowd or not self.pending.empty():
-                    # An edit of settings ends its batch: whatever comes after it is judged on a state that holds it.
-                    if not isinstance(batch[-1].request, JOB_REQUESTS) or jobs >= JOBS_MAX or size >= BYTES_MAX:
-                        break
-                    pending = await self.pending.get()
-                    batch.append(pending)
-                    jobs += _jobs(pending.request)
-                    size += pending.size
-        self.crowd = len(batch)
+        expected = self.answered + len(self.waiting)
+        await self.waiting.filled(1)
+        if len(self.waiting) < expected:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self.config.gather_ms / 1000):
+                    await self.waiting.filled(expected)
+        batch: list[Pending] = []
+        jobs = size = 0
+        while self.waiting and jobs < JOBS_MAX and size < BYTES_MAX:
+            pending = self.waiting.take()
+            batch.append(pending)
+            jobs += _jobs(pending.request)
+            size += pending.size
+            # An edit of settings ends its batch: whatever comes after it is judged on a state that holds it.
+            if not isinstance(pending.request, JOB_REQUESTS):
+                break
+        self.answered = len(batch)
         return batch
 
     def _judge(self, batch: Sequence[Pending], now: int) -> list[Verdict]:
@@ -169,11 +168,12 @@ class Door:
                 await self.secrets.put(str(job), encode(values))
         return await lane.append(tuple(facts), at=now, seq_seen=seq_seen)
 
-    def _count(self, verdict: Verdict) -> None:
-        for fact in verdict.facts:
-            if isinstance(fact, JobAdmitted):
-                self.site.metrics.count("gangline_jobs_admitted_total", group=fact.spec.group)
-            elif isinstance(fact, JobRejected):
+    def _count(self, verdicts: Sequence[Verdict]) -> None:
+        facts = [fact for verdict in verdicts for fact in verdict.facts]
+        for group, count in Counter(fact.spec.group for fact in facts if isinstance(fact, JobAdmitted)).items():
+            self.site.metrics.count("gangline_jobs_admitted_total", count, group=group)
+        for fact in facts:
+            if isinstance(fact, JobRejected):
                 self.site.metrics.count("gangline_jobs_rejected_total", reason=fact.reason.code.value)
 
     async def _shred(self) -> None:
@@ -187,8 +187,8 @@ class Door:
 
     def _turn_away(self) -> None:
         """We lead no more: whoever waits asks the next leader. Nothing unanswered was promised."""
-        while not self.pending.empty():
-            _answer(self.pending.get_nowait(), Unavailable(retry_after_s=0.2, message="the door changed hands"))
+        while self.waiting:
+            _answer(self.waiting.take(), Unavailable(retry_after_s=0.2, message="the door changed hands"))
 
 
 def _jobs(request: Request) -> int:
@@ -197,7 +197,7 @@ def _jobs(request: Request) -> int:
 
 def _answer(pending: Pending, reply: Reply) -> None:
     if not pending.answer.done():
-        pending.answer.set_result(reply)
+        pending.answer.set_result(encode(reply))
 
 
 def _with_seq(reply: Reply, seq: int) -> Reply:

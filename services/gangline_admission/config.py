@@ -6,8 +6,8 @@ from msgspec import Struct
 class Config(Struct, frozen=True):
     """Settings of the admission service (GANGLINE_ADMISSION_*)."""
 
-    gather_ms: int = 3
-    """How long an append waits for further requests, while several come at a time."""
+    gather_ms: int = 5
+    """How long an append waits at most for clients that are expected back, while several come at a time."""
     admin_token_file: str = ""
     """File of the first administrator's token: read if it exists, else made (0600) when no administrator exists."""
     first_group: str = "default"

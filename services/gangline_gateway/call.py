@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from functools import lru_cache
 
 import msgspec
 from aiohttp import web
@@ -145,9 +146,13 @@ class Call:
         Raises:
             ProblemError: too large, not JSON, or not said to be JSON.
         """
+        request = self.request
         try:
-            async with asyncio.timeout(BODY_S_MAX):
-                body = await self.request.read()
+            if request.content.is_eof():
+                body = await request.read()
+            else:
+                async with asyncio.timeout(BODY_S_MAX):
+                    body = await request.read()
         except TimeoutError:
             raise ProblemError("malformed_request", f"The body did not arrive within {BODY_S_MAX:g} s.") from None
         except web.HTTPRequestEntityTooLarge:
@@ -158,10 +163,16 @@ class Call:
             ) from None
         if not body and may_be_empty:
             return {}
-        media_type = self.request.headers.get("Content-Type", JSON).partition(";")[0].strip().lower()
-        if media_type != JSON and not (media_type.startswith("application/") and media_type.endswith("+json")):
+        if not is_json(request.headers.get("Content-Type", JSON)):
             raise ProblemError("unsupported_media_type", "Send the body with Content-Type: application/json.")
         return parse_json(body)
+
+
+@lru_cache(maxsize=64)
+def is_json(content_type: str) -> bool:
+    """True for a Content-Type header that says JSON."""
+    media_type = content_type.partition(";")[0].strip().lower()
+    return media_type == JSON or (media_type.startswith("application/") and media_type.endswith("+json"))
 
 
 def parse_json(body: bytes) -> object:

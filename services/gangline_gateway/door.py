@@ -145,8 +145,8 @@ class Door:
         return web.Response(body=encode_view(view), status=problem.status, headers=headers)
 
     def _request_id(self, request: web.Request) -> str:
-        given = request.headers.get(REQUEST_ID, "")
-        return given if _REQUEST_ID.fullmatch(given) else self._desk.site.ids.token(8)
+        given = request.headers.get(REQUEST_ID)
+        return given if given and _REQUEST_ID.fullmatch(given) else self._desk.site.ids.name()
 
     def _check_ready(self) -> None:
         if not self._desk.site.follower.caught_up:

@@ -142,11 +142,11 @@ async def _ask(call: Call, asked: list[Asked], *, dry_run: bool) -> Admitted:
     key = _idempotency_key(call)
     secrets = tuple(one.secrets for one in asked)
     header = call.request.headers.get(HEADER, "")
-    parent = header if is_traceparent(header) else ""
+    parent = header if header and is_traceparent(header) else ""
     with call.desk.site.tracing.span("submit", parent, jobs=len(asked)) as trace:
         request = SubmitJobs(
             jobs=tuple(one.spec for one in asked),
-            submit_id=f"{call.caller.user}:{key}" if key else call.desk.site.ids.token(),
+            submit_id=f"{call.caller.user}:{key}" if key else call.desk.site.ids.name(),
             by=call.caller.user,
             secrets=secrets if any(secrets) else (),
             trace=trace,
@@ -169,7 +169,9 @@ async def _ask(call: Call, asked: list[Asked], *, dry_run: bool) -> Admitted:
 
 def _hidden(call: Call, asked: list[Asked]) -> tuple[int, ...]:
     """Jobs to follow that exist, but not for this caller."""
-    followed = sorted({dependency.job for one in asked for dependency in one.spec.after})
+    followed = sorted({dependency.job for one in asked if one.spec.after for dependency in one.spec.after})
+    if not followed:
+        return ()
     known = (call.state.kept.jobs.get(JobId(number)) for number in followed)
     return tuple(job.id for job in known if job is not None and not sees_job(call.state, call.caller, job.spec))
 

@@ -10,6 +10,8 @@ class Config(Struct, frozen=True):
     """Folder of the archive; must outlive the process."""
     segment_bytes: int = 64 << 20
     """Size at which a new segment file is begun."""
+    gather_ms: int = 20
+    """How long messages are gathered before they are written and published together."""
     sync_s: float = 1.0
     """Longest time between a message's arrival and its fsync; a lost tail is fetched again from the log."""
     snapshot_messages: int = 20_000

@@ -21,6 +21,7 @@ PROBLEM = "Gangline-Problem"
 RETRY_AFTER = "Gangline-Retry-After"
 
 Handler = Callable[[bytes, dict[str, str]], Awaitable[bytes]]
+"""Answers a request: a coroutine function, or a function that gives a future which somebody else will fill."""
 
 
 class Serving:
@@ -61,17 +62,26 @@ class Serving:
             raise TemporaryError(f"{self.subject}: busy")
         self._in_flight += 1
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[bytes] = loop.create_future()
+        found = self._handler(data, headers)
+        if isinstance(found, asyncio.Future):
+            # Nobody works on it in our name, so there is nothing that would have to go on without us.
+            answer: asyncio.Future[bytes] = found
+            answer.add_done_callback(self._finished)
+        else:
+            answer = loop.create_future()
+            self._tasks.spawn(self._answer_here(found, answer), name=f"answer {self.subject}")
         timer = loop.call_later(timeout_s, _fail, answer, OutcomeUnknownError(f"{self.subject}: no answer in time"))
-        self._tasks.spawn(self._answer_here(data, headers, answer), name=f"answer {self.subject}")
         try:
             return await answer
         finally:
             timer.cancel()
 
-    async def _answer_here(self, data: bytes, headers: dict[str, str], answer: asyncio.Future[bytes]) -> None:
+    def _finished(self, answer: asyncio.Future[bytes]) -> None:
+        self._in_flight -= 1
+
+    async def _answer_here(self, work: Awaitable[bytes], answer: asyncio.Future[bytes]) -> None:
         try:
-            found = await self._handle(data, headers)
+            found = await self._handle(work)
         except (TemporaryError, PermanentError) as error:
             _fail(answer, error)
         else:
@@ -92,7 +102,7 @@ class Serving:
     async def _answer(self, message: Msg) -> None:
         """Handle one request and send the answer, whatever it is."""
         try:
-            data = await self._handle(message.data, message.headers or {})
+            data = await self._handle(self._handler(message.data, message.headers or {}))
             with suppress(TemporaryError):
                 await self._connection.publish(message.reply, data)
         except TemporaryError as error:
@@ -100,9 +110,9 @@ class Serving:
         except PermanentError as error:
             await self._problem(message, "permanent", str(error))
 
-    async def _handle(self, data: bytes, headers: dict[str, str]) -> bytes:
+    async def _handle(self, work: Awaitable[bytes]) -> bytes:
         try:
-            return await self._handler(data, headers)
+            return await work
         except (TemporaryError, PermanentError):
             raise
         except Exception:

@@ -1,0 +1,52 @@
+"""The requests that wait for judgement, in the order they came, and the one who waits for enough of them."""
+
+import asyncio
+from collections import deque
+
+from msgspec import Struct
+
+from gangline_wire.requests import Request
+
+
+class Pending(Struct):
+    """A request that waits for judgement."""
+
+    request: Request
+    size: int
+    answer: asyncio.Future[bytes]
+    """The encoded reply."""
+
+
+class WaitingRoom:
+    """A queue whose one reader is woken once, when as many wait as it asked for."""
+
+    def __init__(self) -> None:
+        """Empty."""
+        self._pending: deque[Pending] = deque()
+        self._wanted = 0
+        self._filled: asyncio.Future[None] | None = None
+
+    def __len__(self) -> int:
+        """How many wait."""
+        return len(self._pending)
+
+    def add(self, pending: Pending) -> None:
+        """One more."""
+        self._pending.append(pending)
+        if self._filled is not None and len(self._pending) >= self._wanted and not self._filled.done():
+            self._filled.set_result(None)
+
+    def take(self) -> Pending:
+        """The one that waits longest; there must be one."""
+        return self._pending.popleft()
+
+    async def filled(self, count: int) -> None:
+        """Until at least so many wait."""
+        if len(self._pending) >= count:
+            return
+        self._wanted = count
+        self._filled = asyncio.get_running_loop().create_future()
+        try:
+            await self._filled
+        finally:
+            self._filled = None
