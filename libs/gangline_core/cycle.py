@@ -15,7 +15,6 @@ import numpy as np
 
 from gangline_core import gates, ordering
 from gangline_core.claims import honour_claims, waiting_reason
-from gangline_core.cluster import Policy
 from gangline_core.columns import SHAPE, Ints
 from gangline_core.elasticity import grow
 from gangline_core.facts import Candidate, RoundDecided, RoundOpened
@@ -50,12 +49,12 @@ def open_round(state: State, pool: str, now: int) -> RoundOpened | None:
     may, kept_out, given_up = sieve.may(), sieve.changed(), sieve.given_up()
     if not (len(may) or kept_out or given_up or known.proposals):
         return None
-    ranking = ordering.rank(Waiting(state, known, (sieve.columns, may), now=now), 2 * known.policy.candidates_max)
+    terms, candidates = _in_view(state, Waiting(state, known, (sieve.columns, may), now=now))
     return RoundOpened(
         pool=pool,
         round=known.rounds + 1,
-        candidates=_in_view(state, known.policy, sieve.columns.field(may, SHAPE), ranking),
-        terms=ranking.terms,
+        candidates=candidates,
+        terms=terms,
         kept_out=tuple(kept_out),
         given_up=tuple(given_up),
         waiting=len(may),
@@ -120,15 +119,25 @@ def _start(table: Table, job: Job, refuser: Refuser, preemptor: Preemptor) -> Re
     return found if isinstance(found, Reason) else refuser.reason(job, room)
 
 
-def _in_view(state: State, policy: Policy, shapes: Ints, ranking: ordering.Ranking) -> tuple[Candidate, ...]:
-    """The first candidates in order, and not too many of one shape: further equal jobs cannot fare better."""
-    own = shapes[ranking.rows]
-    by_shape = np.argsort(own, kind="stable")
-    starts = np.flatnonzero(np.diff(own[by_shape], prepend=-1))
-    lengths = np.diff(starts, append=len(own))
-    number = np.empty(len(own), dtype=np.int64)
-    number[by_shape] = np.arange(len(own)) - np.repeat(starts, lengths)
-    chosen = number < policy.candidates_per_shape
-    if state.kept.claims:
-        chosen |= np.isin(ranking.ids, sorted(state.kept.claims))
-    return tuple(ranking.candidates(np.flatnonzero(chosen)[: policy.candidates_max]))
+def _in_view(state: State, waiting: Waiting) -> tuple[tuple[str, ...], tuple[Candidate, ...]]:
+    """Names of the terms, and the first candidates in order: not too many of one shape, which could not fare better."""
+    policy = waiting.policy
+    first = policy.candidates_max
+    while True:
+        ranking = ordering.rank(waiting, first)
+        chosen = _numbers(waiting.field(SHAPE)[ranking.rows]) < policy.candidates_per_shape
+        if state.kept.claims:
+            chosen |= np.isin(ranking.ids, sorted(state.kept.claims))
+        places = np.flatnonzero(chosen[:first])[: policy.candidates_max]
+        if len(places) == policy.candidates_max or first >= len(waiting):
+            return ranking.terms, tuple(ranking.candidates(places))
+        first *= 2
+
+
+def _numbers(values: Ints) -> Ints:
+    """Per place, how many equal values stand before it."""
+    by_value = np.argsort(values, kind="stable")
+    starts = np.flatnonzero(np.diff(values[by_value], prepend=values.min(initial=0) - 1))
+    numbers = np.empty(len(values), dtype=np.int64)
+    numbers[by_value] = np.arange(len(values)) - np.repeat(starts, np.diff(starts, append=len(values)))
+    return numbers

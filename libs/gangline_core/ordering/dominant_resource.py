@@ -26,6 +26,25 @@ def dominant_resource(waiting: Waiting, first: int) -> Scored:
     return take_turns(waiting, "dominant_share", _Shares(waiting), first)
 
 
+class _Standing:
+    """What one branch has, and how it counts for its parent."""
+
+    __slots__ = ("below", "counted", "parts", "rest", "share", "units", "weight")
+
+    def __init__(self, parts: Vector, weight: int) -> None:
+        self.parts = parts
+        """What it has, everything below included."""
+        self.weight = weight
+        self.below: dict[str, int] = {}
+        """Share of each child that has anything."""
+        self.units = [0, 0, 0]
+        """Sum over these children of what they have, each scaled to a share of 1."""
+        self.rest = [0, 0, 0]
+        """What it has that no child which takes part has."""
+        self.share = max(parts)
+        self.counted = parts
+
+
 class _Shares:
     """Parts of the pool's GPUs, CPUs and memory per branch, in billionths."""
 
@@ -36,54 +55,64 @@ class _Shares:
         self._total = tuple(max(1, total.get(name, 0)) for name in DIMENSIONS)
         asked = [waiting.field(field).tolist() for field in FIELDS]
         self._asked: list[tuple[int, ...]] = list(zip(*asked, strict=True))
-        self._parts: dict[str, Vector] = {}
-        """Of users and of groups, everything below them included, as they are."""
-        self._scaled: dict[str, tuple[int, Vector]] = {}
-        """Dominant share of each branch as it counts, and its parts scaled to it."""
-        self._below: dict[str, dict[str, Branch]] = {}
+        self._standings: dict[str, _Standing] = {}
 
     def enter(self, branch: Branch) -> None:
-        if branch.name not in self._parts:
-            usage = self._usage.get(branch.name, {})
-            self._parts[branch.name] = self._part(tuple(usage.get(name, 0) for name in DIMENSIONS))
+        if branch.name in self._standings:
+            return
+        usage = self._usage.get(branch.name, {})
+        parts = self._part(tuple(usage.get(name, 0) for name in DIMENSIONS))
+        group = self._groups.get(branch.name) if branch.name != ROOT else None
+        standing = self._standings[branch.name] = _Standing(parts, max(1, group.weight) if group is not None else 1)
+        standing.rest = list(parts)
+        if branch.parent is not None:
+            above = self._standings[branch.parent.name]
+            above.rest = [left - own for left, own in zip(above.rest, parts, strict=True)]
+            self._count(branch, 0, (0, 0, 0))
 
     def key(self, branch: Branch) -> tuple[int, int]:
-        share, _ = self._count(branch)
-        group = self._groups.get(branch.name) if branch.name != ROOT else None
-        weight = max(1, group.weight) if group is not None else 1
-        return share * MILLION // (FINE * weight), share // weight
+        standing = self._standings[branch.name]
+        share = standing.share // standing.weight
+        return share // (FINE // MILLION), share
 
     def take(self, leaf: Branch, row: int) -> None:
         more = self._part(self._asked[row])
         branch: Branch | None = leaf
-        while branch is not None:
-            one, two, three = self._parts[branch.name]
-            self._parts[branch.name] = (one + more[0], two + more[1], three + more[2])
-            self._scaled.pop(branch.name, None)
+        while branch is not None and branch.parent is not None:
+            standing = self._standings[branch.name]
+            had, counted = standing.share, standing.counted
+            one, two, three = standing.parts
+            standing.parts = (one + more[0], two + more[1], three + more[2])
+            self._recount(standing)
+            self._count(branch, had, counted)
             branch = branch.parent
+
+    def _recount(self, standing: _Standing) -> None:
+        """How the branch counts: as it is, or with all its children at the least of their shares."""
+        standing.counted = standing.parts
+        if len(standing.below) > 1:
+            least = min(standing.below.values())
+            one, two, three = (
+                max(0, rest) + units * least // FINE for rest, units in zip(standing.rest, standing.units, strict=True)
+            )
+            standing.counted = (one, two, three)
+        standing.share = max(standing.counted)
+
+    def _count(self, branch: Branch, had: int, counted: Vector) -> None:
+        """The parent sees the branch as it now counts, and no longer as it did."""
+        assert branch.parent is not None, "the root counts for nobody"
+        own, above = self._standings[branch.name], self._standings[branch.parent.name]
+        units = above.units
+        for k in range(3):
+            if had:
+                units[k] -= counted[k] * FINE // had
+            if own.share:
+                units[k] += own.counted[k] * FINE // own.share
+        if own.share:
+            above.below[branch.name] = own.share
+        if not had:
+            self._recount(above)
 
     def _part(self, amounts: tuple[int, ...]) -> Vector:
         one, two, three = (FINE * amount // total for amount, total in zip(amounts, self._total, strict=True))
         return one, two, three
-
-    def _count(self, branch: Branch) -> tuple[int, Vector]:
-        """The branch's dominant share as it counts, and the parts that make it."""
-        known = self._scaled.get(branch.name)
-        if known is None:
-            known = self._scaled[branch.name] = self._recount(branch)
-        return known
-
-    def _recount(self, branch: Branch) -> tuple[int, Vector]:
-        own = self._parts[branch.name]
-        counted = [self._count(child) for child in branch.children.values()]
-        having = [(share, parts) for share, parts in counted if share]
-        if len(having) < 2:
-            return max(own), own
-        least = min(share for share, _ in having)
-        rest = [own[k] - sum(parts[k] for _, parts in map(self._as_is, branch.children.values())) for k in range(3)]
-        scaled = [max(0, rest[k]) + sum(parts[k] * least // share for share, parts in having) for k in range(3)]
-        return max(scaled), (scaled[0], scaled[1], scaled[2])
-
-    def _as_is(self, branch: Branch) -> tuple[int, Vector]:
-        parts = self._parts[branch.name]
-        return max(parts), parts
