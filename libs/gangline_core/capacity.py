@@ -153,6 +153,13 @@ class Room:
         self.gpu_memory[row] = 0
         if self.slots is not None:
             self.slots[row] = 0
+        if self.slots is None and all(gpu.healthy and gpu.index == k for k, gpu in enumerate(node.gpus)):
+            count = len(node.gpus)
+            self.milli[row, :count] = [GPU_MILLI - taken for taken in use.gpu_milli[:count]]
+            used = zip(node.gpus, use.gpu_memory_mib, strict=False)
+            self.gpu_memory[row, :count] = [gpu.memory_mib - taken for gpu, taken in used]
+            self.count_whole(row)
+            return
         for gpu in node.gpus:
             if gpu.healthy:
                 if self.slots is not None and gpu.mig:

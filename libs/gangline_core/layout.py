@@ -70,6 +70,8 @@ class Layout:
         """Rows whose tenants changed since they were last read."""
         self.tenants: dict[int, tuple[Ints, Ints]] = {}
         """Per row the expected ends of what is on it and its lines (see `releases`); read when first needed."""
+        self._entered: set[int] = set()
+        """Rows that stand in the matrices."""
         self._masks: dict[tuple[tuple[tuple[str, str], ...], tuple[Toleration, ...]], Flags] = {}
         self._eligible: dict[object, Flags] = {}
         self._domains: dict[str, tuple[Ints, list[str]]] = {}
@@ -89,6 +91,9 @@ class Layout:
         row = self.row[node.id]
         self.stale.add(row)
         before = self.nodes[row]
+        if node is before and row in self._entered:
+            return row
+        self._entered.add(row)
         self.nodes[row] = node
         self.works[row] = node.takes_work
         if node is not before:

@@ -104,6 +104,8 @@ class NodeView:
         if len(free) == count:
             return free
         parts = (self.part("nvlink"), self.part("switch"), self.part("socket"))
+        if all(part[k] == part[free[0]] for part in parts for k in free):
+            return free[:count]
         return choose_whole(free, *parts, count=count)
 
     def _share(self, need: Need, kinds: Sequence[int], columns: Sequence[int], emptiest: bool) -> GpuShare | None:

@@ -16,7 +16,7 @@ CLOSE = LEVELS_INSIDE_NODE[:-1]
 def in_rank_order(layout: Layout, gang: Gang, tasks: list[TaskPlacement]) -> Seats:
     """The tasks by role as asked for, and inside a role by place, largest domain first; indexes follow the ranks."""
     if len(tasks) == 1:
-        return Seats(tasks=tuple(tasks), level=level_of(layout, gang.levels, tasks))
+        return alone(layout, tasks[0])
     codes = [layout.domains(label)[0] for _, label in reversed(gang.levels)]
     # Slices inside a node must stand side by side, whatever else hangs together.
     inside = [*([gang.slice_level] if gang.slice_level in CLOSE else []), "socket", "nvlink", "switch"]
@@ -35,6 +35,15 @@ def in_rank_order(layout: Layout, gang: Gang, tasks: list[TaskPlacement]) -> Sea
             for k, task in enumerate(members)
         )
     return Seats(tasks=tuple(ordered), level=level_of(layout, gang.levels, tasks))
+
+
+def alone(layout: Layout, task: TaskPlacement) -> Seats:
+    """The seat of a single task."""
+    if len(task.gpus) < 2:
+        level = CLOSE[0] if task.gpus else LEVELS_INSIDE_NODE[-1]
+    else:
+        level = _level_inside(layout, layout.row[task.node], (task,))
+    return Seats(tasks=(task,), level=level)
 
 
 def level_of(layout: Layout, levels: tuple[tuple[str, str], ...], tasks: Sequence[Holding]) -> str:

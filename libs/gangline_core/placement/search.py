@@ -17,7 +17,7 @@ from gangline_core.placement.devices import NodeView
 from gangline_core.placement.fit import KEY_MAX, SLOTS_MAX, slots
 from gangline_core.placement.gang import ANYWHERE, Gang, Need, Seats
 from gangline_core.placement.models import Choice, Kinds, choices
-from gangline_core.placement.ranks import in_rank_order, level_of
+from gangline_core.placement.ranks import alone, in_rank_order
 from gangline_core.placement.shaped import Shape
 from gangline_core.placement.shelf import Keys, RowKey, best_row
 
@@ -79,7 +79,7 @@ def _lone(room: Room, gang: Gang, mask: Flags, manner: Manner, key: RowKey) -> S
                 continue
             place = NodeView(room, row).seat(need, kinds, need.first_index, emptiest=manner.spreads)
             if place is not None:
-                return Seats(tasks=(place,), level=level_of(room.layout, gang.levels, (place,)))
+                return alone(room.layout, place)
     return None
 
 
