@@ -162,6 +162,7 @@ def add_growth(state: State, growth: Growth, step: Step) -> None:
         next_index=_next_index(job.next_index, tasks),
     )
     move_job(state, job, Move.RESIZE, step)
+    step.sized.append(job.id)
 
 
 def evict(state: State, eviction: Eviction, step: Step) -> None:

@@ -91,7 +91,7 @@ def settle(state: State, job_id: JobId, step: Step) -> None:
     job = state.kept.jobs[job_id]
     if job.state != JobState.RESIZING:
         return
-    tasks = state.tasks_of(job)
+    tasks, stage = state.tasks_of(job), job.resize.stage if job.resize is not None else None
     if any(task.state == TaskState.PLACED or task.stop for task in tasks):
         if not any(task.leaves for task in tasks):
             state.put_job(resizing.advanced(job, ResizeEvent.SAFE, step.at))
@@ -99,6 +99,9 @@ def settle(state: State, job_id: JobId, step: Step) -> None:
         state.put_job(resizing.advanced(job, ResizeEvent.MET, step.at))
     else:
         move_job(state, resizing.advanced(job, ResizeEvent.ARRIVED, step.at), Move.SETTLE, step)
+    after = state.kept.jobs[job_id].resize
+    if after is not None and after.stage != stage:
+        step.sized.append(job_id)
 
 
 def move_job(state: State, job: Job, event: Move, step: Step) -> Job:

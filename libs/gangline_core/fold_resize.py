@@ -47,6 +47,7 @@ def shrink(state: State, less: f.Shrink, step: Step) -> None:
     why = f"room for job {less.beneficiary}" if less.beneficiary else "policy"
     job = resizing.begun(job, after, noticed=bool(told), why=why, at=step.at)
     move_job(state, replace(job, sizes=after), Move.RESIZE, step)
+    step.sized.append(job.id)
     settle(state, job.id, step)
 
 
@@ -139,16 +140,16 @@ def sizes_of(places: tuple[f.TaskPlacement, ...]) -> dict[str, int]:
 
 
 def member_safe(state: State, fact: f.MemberSafe, step: Step) -> None:
-    """A leaving member has saved what it must."""
+    """A leaving member has saved what it must; when all have, nobody waits for them any more."""
     task = state.kept.tasks.get(fact.task)
     job = state.job(task.job) if task is not None else None
-    if task is None or job is None or job.resize is None or not task.leaves or task.id in job.resize.safe:
+    if task is None or job is None or not task.leaves or task.safe:
         return
-    job = replace(job, resize=replace(job.resize, safe=(*job.resize.safe, task.id)))
-    state.put_job(job)
-    if all(other.id in job.resize.safe for other in state.tasks_of(job) if other.leaves) if job.resize else False:
-        state.put_job(resizing.advanced(job, ResizeEvent.SAFE, step.at))
+    state.put_task(replace(task, safe=True))
     step.tasks.append(task.id)
+    if all(other.safe for other in state.tasks_of(job) if other.leaves):
+        state.put_job(resizing.advanced(job, ResizeEvent.SAFE, step.at))
+        step.sized.append(job.id)
 
 
 def resize_confirmed(state: State, fact: f.ResizeConfirmed, step: Step) -> None:
@@ -163,7 +164,7 @@ def resize_confirmed(state: State, fact: f.ResizeConfirmed, step: Step) -> None:
         move_job(state, job, Move.SETTLE, step)
     else:
         state.put_job(job)
-    step.touched = True
+    step.sized.append(job.id)
 
 
 def resize_failed(state: State, fact: f.ResizeFailed, step: Step) -> None:
@@ -183,6 +184,7 @@ def resize_failed(state: State, fact: f.ResizeFailed, step: Step) -> None:
             stop_task(state, task, step)
     job = resizing.advanced(state.kept.jobs[job.id], ResizeEvent.STUCK, step.at)
     state.put_job(replace(job, sizes=sizes(staying(state.tasks_of(job)))))
+    step.sized.append(job.id)
     settle(state, job.id, step)
 
 

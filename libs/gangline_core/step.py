@@ -38,6 +38,8 @@ class Step(Struct):
     """Arrays of which the last element ended."""
     voided: list[JobId] = []
     """Jobs whose placement did not hold any more."""
+    sized: list[JobId] = []
+    """Jobs whose change of size began, moved on or ended; their members want to know."""
     touched: bool = False
     """Something else changed that a service may want to look at."""
     alarms: list[str] = []

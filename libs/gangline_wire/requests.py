@@ -5,6 +5,7 @@ from msgspec import Struct
 from gangline_core.cluster import Policy, Pool
 from gangline_core.edits import JobEdit
 from gangline_core.groups import Group, Token, User
+from gangline_core.progress import Progress
 from gangline_core.reasons import Reason
 from gangline_core.spec import JobSpec
 from gangline_core.windows import Window
@@ -295,8 +296,18 @@ class NodeSample(Struct, frozen=True, omit_defaults=True):
     memory_used_mib: int | None = None
 
 
-class Samples(Struct, frozen=True):
+class JobReport(Struct, frozen=True, omit_defaults=True):
+    """What one member said of its job's progress since the last beat."""
+
+    job: int
+    attempt: int
+    task: str
+    progress: Progress
+
+
+class Samples(Struct, frozen=True, omit_defaults=True):
     """Samples of one agent's nodes, sent together on `gangline.samples.<agent>`."""
 
     agent: str
     nodes: tuple[NodeSample, ...]
+    reports: tuple[JobReport, ...] = ()

@@ -14,12 +14,14 @@ from pathlib import Path
 
 from gangline_agent.cgroups import Cgroups, own
 from gangline_agent.config import Config
+from gangline_agent.desk import Desk
 from gangline_agent.fleet import FleetError, read
 from gangline_agent.journal import Journal
+from gangline_agent.lives import Surroundings
 from gangline_agent.machine import own_address
 from gangline_agent.nodes import Fleet, Machine, Nodes
 from gangline_agent.output import Caps
-from gangline_agent.processes import ProcessRunner, Surroundings
+from gangline_agent.processes import ProcessRunner
 from gangline_agent.reporter import Reporter
 from gangline_agent.runner import Phase, Runner
 from gangline_agent.simulated import SimulatedRunner
@@ -67,7 +69,7 @@ async def _run_simulated(site: Site, config: Config) -> None:
     except FleetError as error:
         raise PermanentError(str(error)) from error
     reporter = Reporter(site, config, Fleet(nodes))
-    runner = SimulatedRunner(site.clock, reporter.changed, speed=config.speed)
+    runner = SimulatedRunner(site.clock, reporter.changed, speed=config.speed, confirm=reporter.met)
     await carry(site, config, reporter, runner, renew=lambda: None)
 
 
@@ -82,12 +84,19 @@ async def _run_machine(site: Site, config: Config) -> None:
             folder=str(journal.root),
         )
         reporter = Reporter(site, config, machine)
-        runner = _process_runner(site, config, machine, reporter, journal)
+        desk = Desk(folder / "desk.json", site.clock, reporter, new_key=lambda: site.ids.token(32))
+        runner = _process_runner(site, config, machine, reporter, journal, desk)
         runner.renew_lease()
-        await carry(site, config, reporter, runner, renew=runner.renew_lease)
+        await desk.start()
+        try:
+            await carry(site, config, reporter, runner, renew=runner.renew_lease)
+        finally:
+            await desk.stop()
 
 
-def _process_runner(site: Site, config: Config, nodes: Nodes, reporter: Reporter, journal: Journal) -> ProcessRunner:
+def _process_runner(
+    site: Site, config: Config, nodes: Nodes, reporter: Reporter, journal: Journal, desk: Desk
+) -> ProcessRunner:
     secrets = site.bus.kv(SECRETS.name)
 
     async def append(subject: str, data: bytes, name: str, headers: dict[str, str]) -> None:
@@ -104,13 +113,17 @@ def _process_runner(site: Site, config: Config, nodes: Nodes, reporter: Reporter
         secrets=secrets_of,
         changed=reporter.changed,
         devices=nodes.devices,
+        desk=desk.variables,
     )
     caps = Caps(
         head_bytes=config.output_head_mib * MIB,
         tail_bytes=config.output_tail_mib * MIB,
         bytes_per_s=config.output_kib_per_s * KIB,
     )
-    return ProcessRunner(journal, Cgroups(config.name, home=own()), around, caps=caps, lease_s=config.orphan_s)
+    runner = ProcessRunner(journal, Cgroups(config.name, home=own()), around, caps=caps, lease_s=config.orphan_s)
+    reporter.says_safe = runner.safe
+    reporter.told_news = desk.tell_news
+    return runner
 
 
 async def carry(site: Site, config: Config, reporter: Reporter, runner: Runner, renew: Callable[[], None]) -> None:

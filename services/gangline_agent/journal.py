@@ -16,12 +16,15 @@ from msgspec import Struct
 
 from gangline_core.facts import ExitCause
 from gangline_core.ids import JobId, TaskId
+from gangline_wire.contract import Sizing
 from gangline_wire.subjects import token
 
 INTENT = "task.json"
 LIFE = "life"
 TOLD = "told"
 NOTICE = "notice.json"
+SIZE = "size.json"
+HEARTBEAT = "heartbeat"
 WORK = "work"
 
 
@@ -37,6 +40,10 @@ class Intent(Struct, frozen=True):
     """Seconds it may run; 0 is no limit."""
     stop_cause: ExitCause | None = None
     """Why it was asked to stop, once it was."""
+    leave_at_s: float = 0
+    """When a member that leaves is asked to stop at the latest, in seconds since boot; 0 when it does not leave."""
+    is_safe: bool = False
+    """A member that leaves said that it has saved what it must."""
     kill_at_s: float = 0
     """When it is killed if it has not stopped, in seconds since boot."""
 
@@ -113,6 +120,23 @@ class Folder(Struct, frozen=True):
     def notice(self) -> Path:
         """Appears when the task is asked to stop."""
         return self.path / NOTICE
+
+    @property
+    def size(self) -> Path:
+        """How big the job is, rewritten whenever that changes."""
+        return self.path / SIZE
+
+    @property
+    def heartbeat(self) -> Path:
+        """The program may touch this to show that it makes progress."""
+        return self.path / HEARTBEAT
+
+    def sizing(self) -> Sizing | None:
+        """What the task was last told of its job's size."""
+        try:
+            return msgspec.json.decode(_read(self.size), type=Sizing)
+        except msgspec.MsgspecError:
+            return None
 
     def make(self, intent: Intent) -> None:
         """Write the intent, in a folder only this user may enter. Done before anything is started."""

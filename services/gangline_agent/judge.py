@@ -40,6 +40,7 @@ def local(intent: Intent, life: Life, found: Found) -> Local:
         phase=Phase.STARTING,
         pid=life.main,
         started=life.main > 0,
+        safe=intent.is_safe,
     )
     is_lost = life.pid > 0 and not found.supervisor_lives and not life.is_over
     if not (life.is_over or is_lost):
@@ -64,6 +65,8 @@ def due(intent: Intent, life: Life, now: Local, *, now_s: float, running_since_s
     """What is due at `now_s` (seconds since boot), and the intent to write down before it is done."""
     if now.phase == Phase.RUNNING and intent.stop_cause is None and _limit_is_over(intent, now_s, running_since_s):
         intent = replace(intent, stop_cause=ExitCause.TIME_LIMIT)
+    if now.phase == Phase.RUNNING and intent.stop_cause is None and _has_left(intent, now_s):
+        intent = replace(intent, stop_cause=ExitCause.STOPPED)
     if now.phase == Phase.EXITED and not life.is_over:
         # Nobody stands beside it any more: how it would end can no longer be known.
         return Due.KILL, intent
@@ -74,6 +77,11 @@ def due(intent: Intent, life: Life, now: Local, *, now_s: float, running_since_s
     if intent.kill_at_s == 0:
         return Due.SIGNAL, replace(intent, kill_at_s=now_s + grace_s(intent))
     return (Due.KILL if now_s >= intent.kill_at_s else Due.NOTHING), intent
+
+
+def _has_left(intent: Intent, now_s: float) -> bool:
+    """True when a member that leaves is safe, or had its time."""
+    return intent.leave_at_s > 0 and (intent.is_safe or now_s >= intent.leave_at_s)
 
 
 def grace_s(intent: Intent) -> float:

@@ -72,15 +72,17 @@ def _signal_number(name: str) -> int:
         return signal.SIGTERM.value
 
 
-def plan(order: Order, role: Role, folder: Folder, devices: tuple[str, ...]) -> Launch:
-    """The program, its environment and its folder; `role` has its secrets back.
+def plan(
+    order: Order, role: Role, folder: Folder, devices: tuple[str, ...], desk: Mapping[str, str] | None = None
+) -> Launch:
+    """The program, its environment and its folder; `role` has its secrets back, `desk` is where the task may ask.
 
     Raises:
         LaunchError: there is nothing that could be started.
     """
     if not role.command:
         raise LaunchError("the job has no command")
-    place = Place(folder=str(folder.path), notice_file=str(folder.notice), devices=devices)
+    place = Place(folder=str(folder.path), notice_file=str(folder.notice), devices=devices, desk=_desk(folder, desk))
     made = environment.build(order, role, place, os.environ)
     cwd, notes = _cwd(order, folder)
     program = resolve(role.command[0], path=made.values.get("PATH", os.defpath), cwd=cwd)
@@ -89,6 +91,11 @@ def plan(order: Order, role: Role, folder: Folder, devices: tuple[str, ...]) -> 
         raise LaunchError("the command or its environment contains a NUL character")
     note = "".join(f"[gangline: {line}]\n" for line in (*made.notes, *notes))
     return Launch(argv=(program, *role.command[1:]), environment=made.values, cwd=cwd, note=note)
+
+
+def _desk(folder: Folder, desk: Mapping[str, str] | None) -> dict[str, str]:
+    files = {"GANGLINE_TASK_SIZE_FILE": str(folder.size), "GANGLINE_TASK_HEARTBEAT_FILE": str(folder.heartbeat)}
+    return {**files, **(desk or {})}
 
 
 def _cwd(order: Order, folder: Folder) -> tuple[Path, tuple[str, ...]]:

@@ -5,24 +5,24 @@ import contextlib
 import logging
 import os
 import signal
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from gangline_agent import environment, judge, launch, proc, supervise
 from gangline_agent.cgroups import Cgroups
 from gangline_agent.journal import Folder, Intent, Journal, Life, write_whole
 from gangline_agent.judge import Due, Found
+from gangline_agent.lives import Live, Surroundings
 from gangline_agent.nursery import Nursery
 from gangline_agent.output import Caps
 from gangline_agent.runner import Local, Order, Phase
-from gangline_agent.teller import Append, Telling, tell
+from gangline_agent.teller import Telling, tell
 from gangline_core.facts import ExitCause
 from gangline_core.ids import JobId, TaskId
-from gangline_kit.clock import Clock
 from gangline_kit.errors import TemporaryError
 from gangline_wire.codec import encode
+from gangline_wire.contract import Sizing
 from gangline_wire.seal import SecretMissingError, unseal_role
 
 log = logging.getLogger(__name__)
@@ -41,36 +41,6 @@ TELL_LATE_S_MAX = 5.0
 SECRETS_TRIES = 5
 ENDED_KEPT_S = 7 * 86_400
 ENDED_KEPT = 2_000
-
-Secrets = Callable[[JobId], Awaitable[Mapping[str, str]]]
-
-
-class Live(Struct):
-    """One task's memory; everything that matters is on disk as well."""
-
-    folder: Folder
-    intent: Intent
-    local: Local
-    telling: Telling
-    life: Life = Life()
-    supervisor_lives: bool = False
-    is_forgotten: bool = False
-    sent_s: float = 0
-    """When a supervisor was asked for."""
-    over_s: float = 0
-    """When it was first seen that nothing is left."""
-
-
-class Surroundings(Struct, frozen=True):
-    """What the runner needs from outside."""
-
-    clock: Clock
-    append: Append
-    secrets: Secrets
-    changed: Callable[[TaskId], None]
-    """Called whenever `known` shows something new about a task."""
-    devices: Callable[[Order], tuple[str, ...]]
-    """How the driver calls the task's GPUs."""
 
 
 class ProcessRunner:
@@ -139,6 +109,39 @@ class ProcessRunner:
             self._write(live, replace(live.intent, kill_at_s=min(live.intent.kill_at_s, soon_s)))
         self._act(live)
 
+    def leave(self, task: TaskId, notice_s: float) -> None:
+        """The notice is written down first, so that a restarted agent goes on counting; see Runner."""
+        live = self.lives.get(task)
+        if live is None or live.intent.leave_at_s or live.local.phase not in (Phase.STARTING, Phase.RUNNING):
+            return
+        leave_at_s = self.around.clock.monotonic_s() + notice_s
+        self._write(live, replace(live.intent, leave_at_s=leave_at_s))
+        self._act(live)
+
+    def safe(self, task: TaskId) -> bool:
+        """A member that leaves says that it is safe; False when it was not told to leave."""
+        live = self.lives.get(task)
+        if live is None or not live.intent.leave_at_s:
+            return False
+        self._write(live, replace(live.intent, is_safe=True))
+        self._act(live)
+        return True
+
+    def inform(self, sizing: Sizing) -> None:
+        """By the size file, and by a signal when the job wants one; see Runner."""
+        live = self.lives.get(TaskId(sizing.task))
+        if live is None or live.local.phase not in (Phase.STARTING, Phase.RUNNING) or live.sizing == sizing:
+            return
+        before = live.sizing or live.folder.sizing()
+        live.sizing = sizing
+        if before == sizing:
+            return
+        with contextlib.suppress(OSError):
+            write_whole(live.folder.size, encode(sizing))
+        is_news = before is not None and (before.resize, before.leaves) != (sizing.resize, sizing.leaves)
+        if is_news and sizing.signals and live.life.main:
+            proc.signal(live.life.main, signal.SIGUSR1)
+
     def forget(self, task: TaskId) -> None:
         """See Runner."""
         self._known.pop(task, None)
@@ -175,7 +178,7 @@ class ProcessRunner:
     def _add(self, folder: Folder, intent: Intent) -> Live:
         local = Local(task=intent.task, placed_ms=intent.placed_ms, phase=Phase.STARTING)
         telling = Telling(job=intent.job, task=intent.task, placed_ms=intent.placed_ms, position=folder.told())
-        live = Live(folder=folder, intent=intent, local=local, telling=telling)
+        live = Live(folder=folder, intent=intent, local=local, telling=telling, sizing=folder.sizing())
         self.lives[intent.task] = live
         self._known[intent.task] = local
         self._by_folder[folder.path.name] = intent.task
@@ -201,7 +204,9 @@ class ProcessRunner:
             role = unseal_role(role, await self._secrets(JobId(order.job.array or order.task.job)))
         devices = self.around.devices(order)
         await asyncio.to_thread(live.folder.make, live.intent)
-        ready = launch.plan(order, role, live.folder, devices)
+        if live.sizing is not None:
+            write_whole(live.folder.size, encode(live.sizing))
+        ready = launch.plan(order, role, live.folder, devices, self.around.desk(order.task.id))
         cgroup = self.cgroups.make(order.task.id)
         if live.intent.stop_cause is not None:
             raise launch.LaunchError("it was stopped before it was started")

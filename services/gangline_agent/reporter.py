@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
@@ -10,12 +10,13 @@ from gangline_agent import traces
 from gangline_agent.config import Config
 from gangline_agent.nodes import Nodes
 from gangline_agent.runner import Order, Phase, Runner
+from gangline_agent.words import Words
 from gangline_core.claims import is_overdue
 from gangline_core.cluster import Node
 from gangline_core.facts import ExitCause, Fact, NodeSeen, TaskExited, TaskStarted
 from gangline_core.fold import Message
 from gangline_core.ids import NodeId, TaskId
-from gangline_core.job import Job, TaskState
+from gangline_core.job import Job, Task, TaskState
 from gangline_core.state import State
 from gangline_core.step import Step
 from gangline_kit.carrying.orders import orders
@@ -24,6 +25,7 @@ from gangline_kit.lane import Lane
 from gangline_kit.service import Site
 from gangline_wire import subjects
 from gangline_wire.codec import encode
+from gangline_wire.contract import Confirmed, Report, Sizing, sizing
 from gangline_wire.requests import Samples
 
 log = logging.getLogger(__name__)
@@ -55,6 +57,11 @@ class Reporter:
         self.placed: dict[TaskId, Order] = {}
         """Orders as they stood when they were placed, while the whole gang is there."""
         self.wake = asyncio.Event()
+        self.words = Words()
+        self.says_safe: Callable[[TaskId], bool] = lambda task: False
+        """Passes on that a member which leaves is safe; False when it was not told to leave."""
+        self.told_news: Callable[[], None] = lambda: None
+        """Called when a job of the log has news of its size."""
         self.appended_s = 0.0
         self.told: dict[NodeId, Node] = {}
         """Descriptions as the log last heard them from this process."""
@@ -84,7 +91,11 @@ class Reporter:
                     placed.append(name)
         for order in orders(self.state, placed):
             self.placed.setdefault(order.task.id, order)
-        if self.look_at:
+        for job in (self.state.kept.jobs[sized] for sized in step.sized):
+            self.look_at |= dict.fromkeys(name for name in job.tasks if name in known)
+        if step.sized:
+            self.told_news()
+        if self.look_at or (self.words.waits and step.sized):
             self.wake.set()
 
     async def work(self, lane: Lane) -> None:
@@ -136,14 +147,46 @@ class Reporter:
             if task is None or task.placed_ms != local.placed_ms:
                 log.warning("task %s is not in the log: it is stopped", name)
             self.runner.stop(name, ExitCause.STOPPED)
+        for name in decision.leave:
+            self.runner.inform(self._sizing(tasks[name]))
+            self.runner.leave(name, self.state.kept.jobs[tasks[name].job].spec.elastic.notice_s)
         for name in decision.forget:
             self.runner.forget(name)
         for order in self._orders(decision.start):
             self.runner.start(order)
         for name in names:
+            if name in known and name in tasks and known[name].phase in (Phase.STARTING, Phase.RUNNING):
+                self.runner.inform(self._sizing(tasks[name]))
+        for name in names:
             self.placed.pop(name, None)
         # What just began, or ended at once, belongs into the same message.
-        return decide(tasks, known, names).facts
+        return (*decide(tasks, known, names).facts, *self.words.facts(self.state))
+
+    def _sizing(self, task: Task) -> Sizing:
+        job = self.state.kept.jobs[task.job]
+        return sizing(job, task, self.state.tasks_of(job))
+
+    def sizing(self, name: TaskId) -> Sizing | None:
+        """What a task of these nodes should know of its job's size now; None when it is not here."""
+        task = self.state.kept.tasks.get(name)
+        return None if task is None or task.node not in self.nodes.ids else self._sizing(task)
+
+    def confirm(self, name: TaskId, word: Confirmed) -> None:
+        """A member says that its gang met."""
+        self.words.confirm(self.state, name, word)
+        self.wake.set()
+
+    def met(self, told: Sizing) -> None:
+        """A simulated gang met at the size it was told of."""
+        self.confirm(TaskId(told.task), Confirmed(resize=told.resize, size=told.size))
+
+    def safe(self, name: TaskId) -> bool:
+        """A member that leaves is safe."""
+        return self.says_safe(name)
+
+    def report(self, name: TaskId, said: Report) -> None:
+        """A member says how far its job is; told with the next beat."""
+        self.words.report(self.state, name, said)
 
     def _next(self) -> list[TaskId]:
         """The next tasks to look at, at most so many."""
@@ -197,7 +240,8 @@ class Reporter:
         """Every second: show that the nodes live, whatever else takes long."""
         subject = subjects.samples(self.config.name)
         while True:
-            samples = Samples(agent=self.config.name, nodes=self.nodes.samples(self.state, self.site.now_ms()))
+            nodes = self.nodes.samples(self.state, self.site.now_ms())
+            samples = Samples(agent=self.config.name, nodes=nodes, reports=self.words.take_reports())
             await self.site.bus.publish(subject, encode(samples))
             running = sum(local.phase == Phase.RUNNING for local in self.runner.known.values())
             self.site.metrics.set("gangline_tasks_running", running)

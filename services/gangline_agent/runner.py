@@ -8,6 +8,7 @@ from gangline_core.ids import TaskId
 from gangline_kit.carrying.known import Local as Local
 from gangline_kit.carrying.known import Order as Order
 from gangline_kit.carrying.known import Phase as Phase
+from gangline_wire.contract import Sizing
 
 
 class Runner(Protocol):
@@ -25,6 +26,12 @@ class Runner(Protocol):
 
     def stop(self, task: TaskId, cause: ExitCause) -> None:
         """Ask a task to stop, in the end by force; a repeat changes nothing."""
+
+    def leave(self, task: TaskId, notice_s: float) -> None:
+        """Tell a task that it leaves, and stop it when it is safe or its time is over; a repeat changes nothing."""
+
+    def inform(self, sizing: Sizing) -> None:
+        """Tell a task of its job's size; what it knows already is not told again."""
 
     def forget(self, task: TaskId) -> None:
         """The log knows the end of the task: keep no more of it than its output."""

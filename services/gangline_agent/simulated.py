@@ -1,8 +1,9 @@
 """Runs tasks that only take time: one heap of end times for any number of nodes, nothing per task.
 
 A task's run time comes from its job's attributes: `run_time_s` (60 when absent) and `exit_code` (0); `stop_time_s` is
-how long it takes to stop (0; at most its grace; one with a negative time can not even be killed). All times of the
-job, its time limit too, pass `speed` times faster. Everything a restarted agent needs is in the log.
+how long it takes to stop (0; at most its grace; one with a negative time can not even be killed). A member that leaves
+is safe after `safe_time_s` (0), a gang meets at a new size within `join_time_s` (0; never when negative). All times of
+the job, its time limit too, pass `speed` times faster. Everything a restarted agent needs is in the log.
 """
 
 import asyncio
@@ -16,15 +17,18 @@ from gangline_agent.judge import BUS_LOST_GRACE_S_MAX
 from gangline_agent.runner import Local, Order, Phase
 from gangline_core.facts import ExitCause
 from gangline_core.ids import TaskId
-from gangline_core.job import Job, TaskState
+from gangline_core.job import Job, ResizeStage, TaskState
 from gangline_kit.clock import Clock
 from gangline_kit.tasks import Tasks
+from gangline_wire.contract import Sizing
 
 RUN_TIME = "run_time_s"
 EXIT_CODE = "exit_code"
 STOP_TIME = "stop_time_s"
 RUN_TIME_S = 60.0
+SAFE_TIME, JOIN_TIME = "safe_time_s", "join_time_s"
 STOPPED_CODE = 143
+ENDS, LEAVES, MEETS = "ends", "leaves", "meets"
 NAP_S_MIN = 0.001
 
 
@@ -36,6 +40,10 @@ class Script(Struct, frozen=True):
     exit_code: int
     stops_s: float = 0.0
     """How long it takes to stop when it is told to; never when negative."""
+    safe_s: float = 0.0
+    """How long it takes to save after it was told that it leaves."""
+    joins_s: float = 0.0
+    """How long the gang takes to meet at a new size; never when negative."""
 
 
 def script(job: Job, *, speed: float, placed_ms: int = 0) -> Script:
@@ -46,10 +54,16 @@ def script(job: Job, *, speed: float, placed_ms: int = 0) -> Script:
     if job.spec.deadline_ms:
         left_s = max(1.0, (job.spec.deadline_ms - placed_ms) / 1000) * speed
         limit_s = min(limit_s or left_s, left_s)
+    words_s = (_number(job, SAFE_TIME) / speed, _number(job, JOIN_TIME) / speed)
     if limit_s and run_s > limit_s:
-        return Script(limit_s / speed, ExitCause.TIME_LIMIT, STOPPED_CODE, stops_s)
+        return Script(limit_s / speed, ExitCause.TIME_LIMIT, STOPPED_CODE, stops_s, *words_s)
     code = job.spec.attributes.get(EXIT_CODE, 0)
-    return Script(run_s / speed, ExitCause.EXITED, code if isinstance(code, int) else 0, stops_s)
+    return Script(run_s / speed, ExitCause.EXITED, code if isinstance(code, int) else 0, stops_s, *words_s)
+
+
+def _number(job: Job, name: str) -> float:
+    value = job.spec.attributes.get(name, 0)
+    return float(value) if isinstance(value, int | float) else 0.0
 
 
 def _stops_s(job: Job) -> float:
@@ -65,19 +79,33 @@ class Running(Struct, frozen=True, order=True):
     number: int
     """Order of starting: ties end in it."""
     task: TaskId
+    kind: str = ENDS
+    """What happens then: the task ends, a leaving one had its time, or the gang has met at its new size."""
 
 
 class SimulatedRunner:
     """See runner.Runner."""
 
-    def __init__(self, clock: Clock, changed: Callable[[TaskId], None], *, speed: float = 1.0) -> None:
-        """`changed` is called whenever `known` shows something new about a task."""
+    def __init__(
+        self,
+        clock: Clock,
+        changed: Callable[[TaskId], None],
+        *,
+        speed: float = 1.0,
+        confirm: Callable[[Sizing], None] = lambda sizing: None,
+    ) -> None:
+        """`changed` is called whenever `known` shows something new about a task, `confirm` for a gang that met."""
         self.clock = clock
         self.changed = changed
         self.speed = speed
         self._known: dict[TaskId, Local] = {}
         self._scripts: dict[TaskId, Script] = {}
         self._stopping: dict[TaskId, None] = {}
+        self._leaving: dict[TaskId, bool] = {}
+        """Tasks that had a notice, and whether they will say that they are safe."""
+        self._meeting: dict[TaskId, Sizing] = {}
+        """The last new size that a rank 0 was told of."""
+        self._confirm = confirm
         self._heap: list[Running] = []
         self._number = 0
         self._woken = asyncio.Event()
@@ -136,6 +164,41 @@ class SimulatedRunner:
             most_s = BUS_LOST_GRACE_S_MAX if cause == ExitCause.BUS_LOST else course.stops_s
             self._end_at(task, self.clock.monotonic_s() + min(course.stops_s, most_s))
 
+    def leave(self, task: TaskId, notice_s: float) -> None:
+        """It is safe after its job's `safe_time_s`, at the latest when its notice is over; see Runner."""
+        course = self._scripts.get(task)
+        if course is None or task in self._stopping or task in self._leaving:
+            return
+        saves_s = min(course.safe_s, notice_s / self.speed)
+        self._leaving[task] = course.safe_s <= notice_s / self.speed
+        if saves_s <= 0:
+            self._safe(task)
+        else:
+            self._push(task, self.clock.monotonic_s() + saves_s, LEAVES)
+
+    def _safe(self, task: TaskId) -> None:
+        """A leaving task's time is over: it said so, or it had to."""
+        if task in self._known and self._leaving.get(task):
+            self._known[task] = replace(self._known[task], safe=True)
+            self.changed(task)
+        self.stop(task, ExitCause.STOPPED)
+
+    def inform(self, sizing: Sizing) -> None:
+        """Rank 0 confirms a new size after its job's `join_time_s`, never when that is negative; see Runner."""
+        task = TaskId(sizing.task)
+        course, last = self._scripts.get(task), self._meeting.get(task)
+        if course is None or sizing.rank or sizing.stage != ResizeStage.CONFIRMING or course.joins_s < 0:
+            return
+        if last is None or last.resize != sizing.resize:
+            self._meeting[task] = sizing
+            self._push(task, self.clock.monotonic_s() + course.joins_s, MEETS)
+
+    def _push(self, task: TaskId, at_s: float, kind: str) -> None:
+        self._number += 1
+        if not self._heap or at_s < self._heap[0].ends_s:
+            self._woken.set()
+        heapq.heappush(self._heap, Running(ends_s=at_s, number=self._number, task=task, kind=kind))
+
     def forget(self, task: TaskId) -> None:
         """See Runner."""
         self._known.pop(task, None)
@@ -163,6 +226,12 @@ class SimulatedRunner:
         """End every task whose time has come."""
         while self._heap and self._heap[0].ends_s <= now_s:
             due = heapq.heappop(self._heap)
+            if due.kind == LEAVES:
+                self._safe(due.task)
+                continue
+            if due.kind == MEETS:
+                self._confirm(self._meeting[due.task])
+                continue
             course = self._scripts.get(due.task)
             local = self._known.get(due.task)
             if course is not None and local is not None and local.pid == due.number:
@@ -171,5 +240,6 @@ class SimulatedRunner:
     def _end(self, task: TaskId, cause: ExitCause, exit_code: int) -> None:
         del self._scripts[task]
         self._stopping.pop(task, None)
+        self._leaving.pop(task, None)
         self._known[task] = replace(self._known[task], phase=Phase.EMPTY, cause=cause, exit_code=exit_code)
         self.changed(task)

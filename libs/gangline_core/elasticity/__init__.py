@@ -1,7 +1,7 @@
 """How big running elastic jobs should be: proposed here when a pool has come to rest, given or taken by the next round.
 
-Every policy is one function in one file. Whatever the policy, three things hold. Sizes are proposed only after something
-from outside has happened since the last proposal, never because of an own one, so nothing swings. Proposed growth gets
+Every policy is one function in one file. Whatever the policy, three things hold. Sizes are proposed only after
+something from outside has happened since the last proposal, never because of an own one, so nothing swings. Growth gets
 only room that no waiting job could use. And a size somebody asked for by hand goes before every policy.
 Shrinking for a job that needs the room is decided in the round itself (see `preemption`).
 """

@@ -25,7 +25,7 @@ DIGITS = 12
 @lru_cache(maxsize=KEPT)
 def fitted(points: tuple[Point, ...]) -> Perf:
     """The parameters that explain these step times best; at least one is needed."""
-    from scipy.optimize import minimize  # noqa: PLC0415 - heavy, and only pools with reporting jobs need it
+    from scipy.optimize import minimize  # type: ignore[import-untyped]  # no hints; heavy, so only where jobs report
 
     nodes = np.array([point.nodes for point in points])
     members = np.array([point.members for point in points])

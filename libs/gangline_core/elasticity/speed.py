@@ -26,7 +26,7 @@ class Speed(Struct):
             one = throughput(self.perf, nodes=1, members=1, batch=self.batch, gathered=0)
             nodes = -(-size // self.per_node)
             many = throughput(self.perf, nodes=nodes, members=size, batch=self.batch, gathered=0)
-            self.known[size] = round(LINEAR_MILLI * many / one)
+            self.known[size] = round(float(LINEAR_MILLI * many / one))
         return self.known[size]
 
     def gain_milli(self, size: int, following: int) -> int:

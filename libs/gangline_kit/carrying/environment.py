@@ -51,6 +51,8 @@ class Place(Struct, frozen=True):
     notice_file: str
     devices: tuple[str, ...]
     """Index by which the driver knows each of the task's GPUs, in the task's order."""
+    desk: dict[str, str] = {}
+    """Where the task asks and reports while it runs (names beginning with GANGLINE_TASK_); empty where nobody does."""
 
 
 class Environment(Struct, frozen=True):
@@ -71,7 +73,7 @@ def build(order: Order, role: Role, place: Place, inherited: Mapping[str, str]) 
             notes.append(f"{name} of the job's environment was left out: {fault}")
         else:
             values[name] = value
-    values |= _devices(place) | _gang(order, role) | _own(order, role, place)
+    values |= _devices(place) | _gang(order, role) | _own(order, role, place) | place.desk
     return Environment(values=values, notes=tuple(notes))
 
 

@@ -38,6 +38,8 @@ class Local(Struct, frozen=True):
     error: str = ""
     silent: bool = False
     """True when it writes nothing, ever."""
+    safe: bool = False
+    """True when it was told that it leaves and said that it has saved what it must."""
 
 
 class Order(Struct, frozen=True):

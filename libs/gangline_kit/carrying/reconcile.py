@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from gangline_core.facts import ExitCause, Fact, GpusEmpty, TaskExited, TaskStarted
+from gangline_core.facts import ExitCause, Fact, GpusEmpty, MemberSafe, TaskExited, TaskStarted
 from gangline_core.ids import TaskId
 from gangline_core.job import Task, TaskState
 from gangline_kit.carrying.known import Local, Phase
@@ -21,6 +21,8 @@ class Decision(Struct, frozen=True):
     stop: tuple[TaskId, ...] = ()
     """Tasks that the log wants stopped, or that it does not know."""
     forget: tuple[TaskId, ...] = ()
+    leave: tuple[TaskId, ...] = ()
+    """Tasks that leave a gang that goes on: they get their notice before they are stopped."""
     facts: tuple[Fact, ...] = ()
 
 
@@ -29,6 +31,7 @@ def decide(tasks: Mapping[TaskId, Task], known: Mapping[TaskId, Local], look_at:
     start: list[TaskId] = []
     stop: list[TaskId] = []
     forget: list[TaskId] = []
+    leave: list[TaskId] = []
     facts: list[Fact] = []
     empty: list[TaskId] = []
     for name in look_at:
@@ -42,11 +45,13 @@ def decide(tasks: Mapping[TaskId, Task], known: Mapping[TaskId, Local], look_at:
             _unknown_here(task, start, facts, empty)
         else:
             if task.stop and local.phase in (Phase.STARTING, Phase.RUNNING):
-                stop.append(name)
+                (leave if task.leaves else stop).append(name)
             _owed(task, local, facts, empty)
     if empty:
         facts.append(GpusEmpty(tasks=tuple(empty)))
-    return Decision(start=tuple(start), stop=tuple(stop), forget=tuple(forget), facts=tuple(facts))
+    return Decision(
+        start=tuple(start), stop=tuple(stop), forget=tuple(forget), leave=tuple(leave), facts=tuple(facts)
+    )
 
 
 def _unknown_here(task: Task, start: list[TaskId], facts: list[Fact], empty: list[TaskId]) -> None:
@@ -66,6 +71,8 @@ def _owed(task: Task, local: Local, facts: list[Fact], empty: list[TaskId]) -> N
     """What the log does not know yet of a task that is here."""
     if task.state == TaskState.PLACED and local.started:
         facts.append(TaskStarted(task=task.id, pid=local.pid))
+    if local.safe and task.leaves and not task.safe:
+        facts.append(MemberSafe(task=task.id))
     if local.phase in (Phase.EXITED, Phase.EMPTY) and task.state in (TaskState.PLACED, TaskState.STARTED):
         cause = local.cause or ExitCause.PROCESS_LOST
         facts.append(

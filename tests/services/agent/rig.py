@@ -11,8 +11,9 @@ from tests.make import World, node, spec
 from gangline_agent import proc
 from gangline_agent.cgroups import Cgroups
 from gangline_agent.journal import Journal
+from gangline_agent.lives import Surroundings
 from gangline_agent.output import Caps
-from gangline_agent.processes import ProcessRunner, Surroundings
+from gangline_agent.processes import ProcessRunner
 from gangline_agent.runner import Local, Order, Phase
 from gangline_core.ids import JobId, TaskId
 from gangline_core.spec import Resources, Role

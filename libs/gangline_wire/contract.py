@@ -1,0 +1,121 @@
+"""What a task and the platform say to each other while the job runs: its size, notices, progress (docs/elastic.md)."""
+
+from msgspec import Struct
+
+from gangline_core.job import Job, Task
+from gangline_core.progress import MILLION, Point, Progress
+from gangline_core.spec import ResizeKind
+
+NOTHING_SAID = -1
+WORD_BYTES_MAX = 16_384
+"""Largest body a task may post."""
+WAIT_S_MAX = 60.0
+"""Longest wait of one question for news."""
+
+
+class Sizing(Struct, frozen=True, omit_defaults=True):
+    """How big the job is or is about to be, as one of its members reads it (size file, HTTP)."""
+
+    job: int
+    attempt: int
+    task: str
+    rank: int
+    role: str
+    size: int
+    """Members of this role, without those that leave."""
+    sizes: dict[str, int] = {}
+    """The same for every role."""
+    resize: int = 0
+    """Number of the change of size, counted from 1 per job; 0 before the first."""
+    stage: str = ""
+    """Where that change stands: noticed, applying, confirming, settled, failed, overtaken."""
+    leaves: bool = False
+    """True when this member leaves: it should save what it must and say that it is safe."""
+    leave_s: int = 0
+    """Seconds it has for that before its stop signal, counted from the notice."""
+    endpoint: str = ""
+    """host:port of the gang's rank 0, which stays through every change."""
+    gathered: tuple[int, ...] = ()
+    """Ranks of the members that are there or are starting, leaving ones left out."""
+    signals: bool = False
+    """True when the member gets SIGUSR1 with each change."""
+    limits: dict[str, int] = {}
+    """What an opportunistic job may use beside the guaranteed one, such as gpu_percent; empty is no limit."""
+
+    @property
+    def version(self) -> str:
+        """A text that is another one whenever there is news."""
+        limits = ".".join(f"{name}={value}" for name, value in sorted(self.limits.items()))
+        return f"{self.attempt}.{self.resize}.{self.stage}.{self.size}.{int(self.leaves)}.{limits}".rstrip(".")
+
+
+class Report(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What a member posts of the job's progress; everything may be left out."""
+
+    percent: float | None = None
+    remaining_s: float | None = None
+    step: int | None = None
+    step_s: float | None = None
+    """Seconds of the last step (or their mean since the last report)."""
+    samples: int | None = None
+    batch: int | None = None
+    """Samples per member and step, for which the step time holds."""
+    gathered: int = 0
+    """Gradients gathered before each update, beyond the first."""
+    grad_sqr: float | None = None
+    grad_var: float | None = None
+    checkpoint_step: int | None = None
+
+
+class Confirmed(Struct, frozen=True, forbid_unknown_fields=True):
+    """The gang met and works at this size."""
+
+    resize: int
+    size: int
+
+
+def sizing(job: Job, task: Task, members: list[Task]) -> Sizing:
+    """What a member should know now."""
+    resize = job.resize
+    return Sizing(
+        job=job.id,
+        attempt=task.attempt,
+        task=task.id,
+        rank=task.rank,
+        role=task.role,
+        size=job.sizes.get(task.role, 0),
+        sizes=job.sizes,
+        resize=0 if resize is None else resize.number,
+        stage="" if resize is None else resize.stage.value,
+        leaves=task.leaves,
+        leave_s=job.spec.elastic.notice_s if task.leaves else 0,
+        endpoint=task.endpoint,
+        signals=job.spec.elastic.kind == ResizeKind.SIGNAL,
+        gathered=tuple(member.rank for member in members if not member.stop),
+    )
+
+
+def progress(report: Report, *, nodes: int, members: int) -> Progress:
+    """A report in whole numbers, with the shape at which it was made."""
+    points: tuple[Point, ...] = ()
+    if report.step_s is not None and report.step_s > 0 and nodes and members:
+        step_us = max(1, round(min(report.step_s, 1e6) * MILLION))
+        batch = max(1, report.batch or 1)
+        points = (Point(nodes=nodes, members=members, batch=batch, gathered=max(0, report.gathered), step_us=step_us),)
+    return Progress(
+        permille=_whole(report.percent, 10, most=1000),
+        remaining_s=_whole(report.remaining_s, 1),
+        step=_whole(report.step, 1),
+        samples=_whole(report.samples, 1),
+        points=points,
+        grad_sqr=_whole(report.grad_sqr, MILLION),
+        grad_var=_whole(report.grad_var, MILLION),
+        checkpoint_step=_whole(report.checkpoint_step, 1),
+    )
+
+
+def _whole(value: float | None, times: int, most: int = 1 << 53) -> int:
+    """A number that makes sense, in whole units; others were not said."""
+    if value is None or not 0 <= value <= most:
+        return NOTHING_SAID
+    return min(most, round(value * times))

@@ -1,0 +1,68 @@
+"""What tasks said to their agent and the log or the listeners do not know yet: gangs that met, progress."""
+
+from gangline_core.facts import Fact, ResizeConfirmed
+from gangline_core.ids import JobId, TaskId
+from gangline_core.job import Job, ResizeStage
+from gangline_core.progress import Progress, merged
+from gangline_core.resizing import OVER
+from gangline_core.state import State
+from gangline_wire.contract import Confirmed, Report, progress
+from gangline_wire.requests import JobReport
+
+REPORTS_MAX = 4096
+"""Jobs whose reports wait for the next beat; of more, the oldest are dropped."""
+
+
+class Words:
+    """Words by job, each kept until it is told or no longer matters."""
+
+    def __init__(self) -> None:
+        """Nobody has said anything."""
+        self._met: dict[JobId, Confirmed] = {}
+        self._said: dict[tuple[JobId, TaskId], JobReport] = {}
+
+    def confirm(self, state: State, task: TaskId, word: Confirmed) -> None:
+        """A member says that its gang met."""
+        if (job := _job(state, task)) is not None:
+            self._met[job.id] = word
+
+    def report(self, state: State, name: TaskId, said: Report) -> None:
+        """A member says how far the job is."""
+        job, task = _job(state, name), state.kept.tasks.get(name)
+        if job is None or task is None:
+            return
+        members = [member for member in state.tasks_of(job) if not member.stop]
+        nodes = len({member.node for member in members})
+        new = progress(said, nodes=nodes, members=len(members))
+        before = self._said.pop((job.id, name), None)
+        whole: Progress = new if before is None else merged(before.progress, new)
+        self._said[job.id, name] = JobReport(job=job.id, attempt=task.attempt, task=name, progress=whole)
+        while len(self._said) > REPORTS_MAX:
+            del self._said[next(iter(self._said))]
+
+    def take_reports(self) -> tuple[JobReport, ...]:
+        """What was said since the last time."""
+        said, self._said = tuple(self._said.values()), {}
+        return said
+
+    def facts(self, state: State) -> tuple[Fact, ...]:
+        """Gangs that met at the size the log waits to hear of; a word that came early waits."""
+        facts: list[Fact] = []
+        for job_id, word in list(self._met.items()):
+            job = state.job(job_id)
+            resize = job.resize if job is not None else None
+            if resize is None or resize.number > word.resize or resize.stage in OVER:
+                del self._met[job_id]
+            elif resize.number == word.resize and resize.stage == ResizeStage.CONFIRMING:
+                facts.append(ResizeConfirmed(job=job_id, number=word.resize, size=word.size))
+        return tuple(facts)
+
+    @property
+    def waits(self) -> bool:
+        """True when a word may become a fact."""
+        return bool(self._met)
+
+
+def _job(state: State, name: TaskId) -> Job | None:
+    task = state.kept.tasks.get(name)
+    return None if task is None else state.job(task.job)
