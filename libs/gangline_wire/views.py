@@ -5,6 +5,7 @@ GPUs in thousandths. A field that is absent has its default; a client ignores fi
 """
 
 from gangline_wire.views_jobs import (
+    ArrayView,
     BatchView,
     ExplanationView,
     FieldErrorView,
@@ -33,6 +34,7 @@ from gangline_wire.views_platform import (
     NodeView,
     PoliciesView,
     PolicyView,
+    PricesView,
     TokensView,
     TokenView,
     UsageLine,
@@ -40,9 +42,12 @@ from gangline_wire.views_platform import (
     UserView,
     VersionView,
     WhoamiView,
+    WindowsView,
+    WindowView,
 )
 
 __all__ = [
+    "ArrayView",
     "BatchView",
     "ClusterView",
     "DoneView",
@@ -60,6 +65,7 @@ __all__ = [
     "NodesView",
     "PoliciesView",
     "PolicyView",
+    "PricesView",
     "ProblemView",
     "QueueLineView",
     "QueueView",
@@ -76,4 +82,6 @@ __all__ = [
     "VersionView",
     "View",
     "WhoamiView",
+    "WindowView",
+    "WindowsView",
 ]

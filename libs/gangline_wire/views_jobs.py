@@ -82,6 +82,20 @@ class TaskView(View, frozen=True):
     exit_code: int | None = None
 
 
+class ArrayView(View, frozen=True):
+    """What there is to say of an array as a whole."""
+
+    indexes: str
+    """As it was asked for, such as "0-999%10"."""
+    size: int
+    at_most: int = 0
+    """Elements that may be unfinished at once; 0 means no cap."""
+    counts: dict[str, int] = {}
+    """Elements by state."""
+    elements: dict[str, str] = {}
+    """Indexes by state, as ranges: {"running": "42-51"}; only in the answer to one job."""
+
+
 class JobView(View, frozen=True):
     """One job as it stands now."""
 
@@ -122,6 +136,14 @@ class JobView(View, frozen=True):
     """Live tasks in rank order; only in the answer to one job."""
     spec: JobSpec | None = None
     """As asked for, secrets sealed; only in the answer to one job."""
+    array: ArrayView | None = None
+    """Set for an array; its elements are jobs of their own, written 42_7."""
+    array_job: int = 0
+    """The array that this job is an element of; 0 for a job of its own."""
+    array_index: int = 0
+    not_before_ms: int = 0
+    deadline_ms: int = 0
+    time_limit_s: int = 0
 
 
 class JobPage(View, frozen=True):

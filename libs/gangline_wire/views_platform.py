@@ -4,6 +4,7 @@ from msgspec import field
 
 from gangline_core.cluster import Policy, Pool
 from gangline_core.groups import Group, User
+from gangline_core.windows import Window
 from gangline_wire.views_jobs import View
 
 # --- machines ----------------------------------------------------------------------------------------------
@@ -102,6 +103,8 @@ class GroupView(View, frozen=True):
     budget_exhausted: bool = False
     version: int = 0
     """Also the ETag."""
+    cost_gpu_hours: float = 0.0
+    """What the use costs by the price list, which is what the budget pays."""
 
 
 class GroupsView(View, frozen=True):
@@ -136,6 +139,8 @@ class UsageLine(View, frozen=True):
     holds: dict[str, int] = field(default_factory=dict)
     """Held now, by dimension."""
     unfinished: int = 0
+    cost_gpu_hours: float = 0.0
+    """What the use costs by the price list, which is what the budget pays."""
 
 
 class UsageView(View, frozen=True):
@@ -143,6 +148,29 @@ class UsageView(View, frozen=True):
 
     at: int
     lines: tuple[UsageLine, ...]
+
+
+class WindowView(View, frozen=True):
+    """Dated capacity, and whether it is in force now."""
+
+    window: Window
+    is_on: bool = False
+    running_jobs: tuple[int, ...] = ()
+    """Jobs that run on its nodes and may still do so when it begins; they go on."""
+
+
+class WindowsView(View, frozen=True):
+    """All dated capacity, soonest first."""
+
+    windows: tuple[WindowView, ...] = ()
+
+
+class PricesView(View, frozen=True):
+    """What a GPU-hour of each model costs, in thousandths of a GPU-hour of budget; "*" is any other model."""
+
+    milli: dict[str, int] = field(default_factory=dict)
+    version: int = 0
+    """Also the ETag."""
 
 
 class PolicyView(View, frozen=True):

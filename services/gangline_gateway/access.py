@@ -13,8 +13,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from gangline_core.arrays import lookup
 from gangline_core.groups import ancestors
-from gangline_core.ids import JobId
 from gangline_core.job import Job
 from gangline_core.spec import JobSpec
 from gangline_core.state import State
@@ -84,7 +84,7 @@ def sees_job(state: State, caller: Caller, spec: JobSpec) -> bool:
 
 def visible_job(state: State, caller: Caller, job: int) -> Job | None:
     """The job, when it exists and the caller may know so."""
-    found = state.kept.jobs.get(JobId(job))
+    found = lookup(state, job)
     return found if found is not None and sees_job(state, caller, found.spec) else None
 
 

@@ -9,6 +9,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from msgspec import Struct
 
+from gangline_core.arrays import element_number
 from gangline_core.explain import Book
 from gangline_core.state import State
 from gangline_gateway.access import Caller
@@ -86,9 +87,12 @@ class Call:
         return self.request.match_info[name]
 
     def number(self, name: str) -> int:
-        """A part of the address that is a job's number; anything else names nothing and gives 0."""
+        """A part of the address that is a job's number, or "42_7" for an element; anything else gives 0."""
         text = self.request.match_info[name]
-        return int(text) if len(text) <= 16 and text.isascii() and text.isdecimal() else 0
+        array, underscore, index = text.partition("_")
+        if underscore and _is_number(array) and _is_number(index):
+            return element_number(self.state, int(array), int(index)) or 0
+        return int(text) if _is_number(text) else 0
 
     # --- query -------------------------------------------------------------------------------------------
 
@@ -173,6 +177,10 @@ def is_json(content_type: str) -> bool:
     """True for a Content-Type header that says JSON."""
     media_type = content_type.partition(";")[0].strip().lower()
     return media_type == JSON or (media_type.startswith("application/") and media_type.endswith("+json"))
+
+
+def _is_number(text: str) -> bool:
+    return len(text) <= 16 and text.isascii() and text.isdecimal()
 
 
 def parse_json(body: bytes) -> object:

@@ -4,6 +4,7 @@ from bisect import bisect_right
 
 from msgspec import Struct
 
+from gangline_core.arrays import whole
 from gangline_core.job import ENDS, Job, JobState
 from gangline_gateway.access import is_head, sees_job, visible_job
 from gangline_gateway.asking import asked_job
@@ -34,6 +35,7 @@ class Filters(Struct, frozen=True):
     pool: str = ""
     name: str = ""
     labels: tuple[tuple[str, str | None], ...] = ()
+    array: int = 0
 
     def fits(self, job: Job) -> bool:
         """True when the job is one of them."""
@@ -44,6 +46,7 @@ class Filters(Struct, frozen=True):
             and (not self.user or spec.user == self.user)
             and (not self.pool or spec.pool == self.pool)
             and (not self.name or spec.name == self.name)
+            and (not self.array or self.array in (job.array, job.id))
             and all(key in spec.labels and value in (None, spec.labels[key]) for key, value in self.labels)
         )
 
@@ -53,20 +56,20 @@ async def list_jobs(call: Call) -> JobPage:
     filters = _filters(call)
     is_newest_first = _order(call)
     question = "&".join(
-        f"{name}={call.text(name)}" for name in ("state", "group", "user", "pool", "name", "label", "order")
+        f"{name}={call.text(name)}" for name in ("state", "group", "user", "pool", "name", "label", "array", "order")
     )
     limit = call.count("limit", PAGE_DEFAULT, least=1, limit="page_jobs")
     after = read_cursor(call.text("cursor"), caller=call.caller.digest, question=question)
     found, last = _page(call, filters, after=int(after or 0), limit=limit, is_newest_first=is_newest_first)
     following = make_cursor(str(last), caller=call.caller.digest, question=question) if last else ""
-    return JobPage(jobs=tuple(job_view(job) for job in found), next=following)
+    return JobPage(jobs=tuple(job_view(call.state, job) for job in found), next=following)
 
 
 def _page(call: Call, filters: Filters, *, after: int, limit: int, is_newest_first: bool) -> tuple[list[Job], int]:
     """Up to `limit` jobs after the given id, and the id after which to go on (0 at the end)."""
     state, caller = call.state, call.caller
     jobs = state.kept.jobs
-    ids = sorted(jobs)
+    ids = sorted([*jobs, *state.kept.arrays])
     if is_newest_first:
         ids = ids[: bisect_right(ids, after - 1)] if after else ids
         ids.reverse()
@@ -74,7 +77,7 @@ def _page(call: Call, filters: Filters, *, after: int, limit: int, is_newest_fir
         ids = ids[bisect_right(ids, after) :]
     found: list[Job] = []
     for number in ids[:SCAN_MAX]:
-        job = jobs[number]
+        job = jobs.get(number) or whole(state, state.kept.arrays[number])
         if filters.fits(job) and sees_job(state, caller, job.spec):
             found.append(job)
             if len(found) == limit:
@@ -85,14 +88,14 @@ def _page(call: Call, filters: Filters, *, after: int, limit: int, is_newest_fir
 async def get_job(call: Call) -> JobView:
     """GET /v1/jobs/{id}."""
     job = shown_job(call)
-    return job_view(job, tuple(call.state.tasks_of(job)))
+    return job_view(call.state, job, tuple(call.state.tasks_of(job)))
 
 
 async def cancel_job(call: Call) -> Answer:
     """DELETE /v1/jobs/{id} and POST /v1/jobs/{id}/cancel."""
     job = steered_job(call)
     why = read_why(await call.document(may_be_empty=True)) if call.request.method == "POST" else call.text("why")
-    if call.state.kept.jobs.get(job.id, job).state == JobState.CANCELLED:
+    if job.state == JobState.CANCELLED:
         # A repeated cancel wants what already is.
         return Answer(DoneView(), status=202)
     done = asked_job(await call.desk.asker.ask(CancelJob(job=job.id, by=call.caller.user, why=why)))
@@ -166,6 +169,7 @@ def _filters(call: Call) -> Filters:
         user=call.text("user"),
         pool=call.text("pool"),
         name=call.text("name"),
+        array=_array(call),
         labels=tuple(_label(part) for part in call.text("label").split(",") if part),
     )
 
@@ -187,6 +191,13 @@ def _states(call: Call) -> frozenset[JobState]:
 def _label(part: str) -> tuple[str, str | None]:
     key, equals, value = part.partition("=")
     return key, value if equals else None
+
+
+def _array(call: Call) -> int:
+    text = call.text("array")
+    if text and not (text.isascii() and text.isdecimal() and len(text) <= 16):
+        raise wrong_query("array", "must be the number of an array")
+    return int(text or 0)
 
 
 def _order(call: Call) -> bool:

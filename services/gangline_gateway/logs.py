@@ -12,7 +12,7 @@ from gangline_gateway.call import Call
 from gangline_gateway.events import stream_slot, until_gone
 from gangline_gateway.jobs import shown_job
 from gangline_gateway.output import OutputReader
-from gangline_gateway.problems import wrong_query
+from gangline_gateway.problems import ProblemError, wrong_query
 
 ALL = -1
 TAIL_BYTES_MAX = 8 << 20
@@ -24,6 +24,8 @@ _SHORT = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]*)-([0-9]{1,6})", re.ASCII)
 async def send_logs(call: Call) -> web.StreamResponse:
     """GET /v1/jobs/{id}/logs: bytes as the tasks wrote them, in the order in which they arrived."""
     job = shown_job(call)
+    if job.id in call.state.kept.arrays:
+        raise ProblemError("conflict", f"An array writes nothing itself; name one element, such as {job.id}_0.")
     follow = call.flag("follow")
     tail = call.count("tail", ALL, least=0, limit="log_tail_lines")
     reader = OutputReader(call.desk.site, job, task=_task(call, job))

@@ -8,7 +8,18 @@ import msgspec
 
 from gangline_gateway.access import Role
 from gangline_gateway.problems import KINDS, MEDIA_TYPE
-from gangline_gateway.routes import BATCH_FILE, JOB_FILE, ROUTES, TOKEN_EXAMPLE, TOKEN_FILE, WHY_FILE
+from gangline_gateway.route_parts import (
+    BATCH_FILE,
+    EDIT_FILE,
+    JOB_FILE,
+    SIZE_FILE,
+    TOKEN_EXAMPLE,
+    TOKEN_FILE,
+    TOP_FILE,
+    WHY_FILE,
+)
+from gangline_gateway.routes import ROUTES
+from gangline_gateway.steer import EDIT_FIELDS
 from gangline_gateway.table import Route
 from gangline_kit.service import build_version
 from gangline_wire import jobfile_schema
@@ -41,6 +52,33 @@ FILES: dict[str, Schema] = {
     WHY_FILE: {
         "type": "object",
         "properties": {"why": {"type": "string", "maxLength": most("why_chars")}},
+        "additionalProperties": False,
+    },
+    EDIT_FILE: {
+        "type": "object",
+        "properties": {
+            **{name: jobfile_schema.JOB_PROPERTIES[name] for name in EDIT_FIELDS if name != "at_most"},
+            "at_most": {"type": "integer", "minimum": 0, "maximum": most("array_elements")},
+        },
+        "additionalProperties": False,
+        "description": "New values for some terms of a job; what is left out stays.",
+    },
+    TOP_FILE: {
+        "type": "object",
+        "properties": {
+            "among": {"enum": ["user", "group", "all"], "description": "Whose jobs it goes before."},
+            "why": {"type": "string", "maxLength": most("why_chars")},
+        },
+        "additionalProperties": False,
+    },
+    SIZE_FILE: {
+        "type": "object",
+        "properties": {
+            "size": {"type": "integer", "minimum": 0, "maximum": most("tasks")},
+            "role": {"type": "string", "description": "May be left out when the job has one role."},
+            "why": {"type": "string", "maxLength": most("why_chars")},
+        },
+        "required": ["size"],
         "additionalProperties": False,
     },
     TOKEN_FILE: {

@@ -1,11 +1,13 @@
 """How folded values are shown: views of jobs, tasks, reasons and nodes. Pure."""
 
+from gangline_core.array_record import array_text
+from gangline_core.arrays import counts, ranges_by_state
 from gangline_core.cluster import Node, NodeUse
 from gangline_core.job import SLURM_CODES, Job, Task
 from gangline_core.reasons import Reason, hint, sentence
 from gangline_core.spec import gpu_milli_wanted, task_count
 from gangline_core.state import State
-from gangline_wire.views import GpuView, JobView, NodeView, ReasonView, TaskView
+from gangline_wire.views import ArrayView, GpuView, JobView, NodeView, ReasonView, TaskView
 
 
 def reason_view(reason: Reason, *, job: int) -> ReasonView:
@@ -15,7 +17,7 @@ def reason_view(reason: Reason, *, job: int) -> ReasonView:
     )
 
 
-def job_view(job: Job, tasks: tuple[Task, ...] | None = None) -> JobView:
+def job_view(state: State, job: Job, tasks: tuple[Task, ...] | None = None) -> JobView:
     """A job in a list; with `tasks` (which may be empty) also what only the answer to one job has."""
     spec = job.spec
     return JobView(
@@ -47,6 +49,26 @@ def job_view(job: Job, tasks: tuple[Task, ...] | None = None) -> JobView:
         reason=None if job.reason is None else reason_view(job.reason, job=job.id),
         tasks=() if tasks is None else tuple(task_view(task) for task in tasks),
         spec=None if tasks is None else spec,
+        array=array_view(state, job, in_full=tasks is not None),
+        array_job=job.array,
+        array_index=job.array_index,
+        not_before_ms=spec.not_before_ms,
+        deadline_ms=spec.deadline_ms,
+        time_limit_s=spec.time_limit_s,
+    )
+
+
+def array_view(state: State, job: Job, *, in_full: bool) -> ArrayView | None:
+    """What there is to say of an array as a whole; None for any other job."""
+    array = state.kept.arrays.get(job.id)
+    if array is None or array.spec.array is None:
+        return None
+    return ArrayView(
+        indexes=array_text(array.spec.array),
+        size=array.size,
+        at_most=array.at_most,
+        counts={one.value: number for one, number in counts(state, array).items()},
+        elements=ranges_by_state(state, array) if in_full else {},
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gangline_core.arrays import lookup
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
 from gangline_core.reasons import ReasonCode, sentence
@@ -48,7 +49,7 @@ async def submit_one(call: Call) -> Answer:
     dry_run = call.flag("dry_run")
     reply = await _ask(call, asked, dry_run=dry_run)
     job = _job(call, asked[0].spec, 0 if dry_run else reply.jobs[0])
-    view = job_view(job, tuple(call.state.tasks_of(job)))
+    view = job_view(call.state, job, tuple(call.state.tasks_of(job)))
     if dry_run:
         return Answer(view)
     return Answer(view, status=202, headers={"Location": f"/v1/jobs/{job.id}", **_replayed(reply)})
@@ -76,6 +77,20 @@ async def submit_batch(call: Call) -> Answer:
     lines = tuple(SubmittedView(id=job.id, name=job.spec.name, state=job.state.value) for job in jobs)
     view = BatchView(jobs=lines, repeated=reply.repeated)
     return Answer(view) if dry_run else Answer(view, status=202, headers=_replayed(reply))
+
+
+async def submit_again(call: Call, spec: JobSpec) -> Answer:
+    """The jobs of a known spec once more, for a caller who may submit it; an automatic name is made anew."""
+    field, _, why = may_submit(call.state, call.caller, spec).partition(": ")
+    if why:
+        raise ProblemError("forbidden", why, errors=[FieldError(path=field, message=why)])
+    dry_run = call.flag("dry_run")
+    reply = await _ask(call, [Asked(spec=spec, secrets={})], dry_run=dry_run)
+    job = _job(call, spec, 0 if dry_run else reply.jobs[0])
+    view = job_view(call.state, job, tuple(call.state.tasks_of(job)))
+    if dry_run:
+        return Answer(view)
+    return Answer(view, status=202, headers={"Location": f"/v1/jobs/{job.id}", **_replayed(reply)})
 
 
 def _documents(body: object) -> list[object]:
@@ -172,7 +187,7 @@ def _hidden(call: Call, asked: list[Asked]) -> tuple[int, ...]:
     followed = sorted({dependency.job for one in asked if one.spec.after for dependency in one.spec.after})
     if not followed:
         return ()
-    known = (call.state.kept.jobs.get(JobId(number)) for number in followed)
+    known = (lookup(call.state, number) for number in followed)
     return tuple(job.id for job in known if job is not None and not sees_job(call.state, call.caller, job.spec))
 
 
@@ -192,7 +207,7 @@ def _check_same(call: Call, asked: list[Asked], jobs: tuple[int, ...]) -> None:
     Raises:
         ProblemError: it does not.
     """
-    known = [call.state.kept.jobs.get(JobId(number)) for number in jobs]
+    known = [lookup(call.state, number) for number in jobs]
     same = len(known) == len(asked) and all(
         job is None or _as_admitted(one.spec, job.spec) == job.spec for one, job in zip(asked, known, strict=True)
     )
@@ -202,7 +217,9 @@ def _check_same(call: Call, asked: list[Asked], jobs: tuple[int, ...]) -> None:
 
 def _as_admitted(asked: JobSpec, admitted: JobSpec) -> JobSpec:
     """What was asked for, with what admission fills in where the file says nothing."""
-    return replace(asked, name=asked.name or admitted.name, time_limit_s=asked.time_limit_s or admitted.time_limit_s)
+    after = admitted.after if any(dependency.index >= 0 for dependency in asked.after) else asked.after
+    limit_s = asked.time_limit_s or admitted.time_limit_s
+    return replace(asked, name=asked.name or admitted.name, time_limit_s=limit_s, after=after)
 
 
 def _refused(reply: Refused) -> ProblemError:
@@ -211,14 +228,16 @@ def _refused(reply: Refused) -> ProblemError:
     codes = {one.reason.code for one in reply.refusals}
     detail = views[0].reason.sentence if views else ""
     if codes and codes <= TOO_MANY:
-        return ProblemError("too_many", detail, refusals=views, retry_after_s=TOO_MANY_RETRY_S)
+        waits = [one.reason.numbers.get("retry_s", 0) for one in reply.refusals]
+        retry_s = max((wait for wait in waits if isinstance(wait, int)), default=0) or TOO_MANY_RETRY_S
+        return ProblemError("too_many", detail, refusals=views, retry_after_s=float(retry_s))
     code = "conflict" if codes == {ReasonCode.NAME_TAKEN} else "refused"
     return ProblemError(code, detail, errors=errors, refusals=views)
 
 
 def _job(call: Call, spec: JobSpec, number: int) -> Job:
     """The admitted job: as folded, or as it must be while the fold is behind."""
-    known = call.state.kept.jobs.get(JobId(number))
+    known = lookup(call.state, number)
     if known is not None:
         return known
     state = JobState.HELD if spec.hold else JobState.WAITING

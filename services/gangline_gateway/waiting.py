@@ -1,7 +1,11 @@
 """How the queue is shown, and why one job is where it is."""
 
 from gangline_core.ageing import waited_ms
+from gangline_core.arrays import array_of
+from gangline_core.arrays import told as told_of_array
 from gangline_core.explain import Book, QueueLine, explain, queue
+from gangline_core.job import SLURM_CODES, Job
+from gangline_core.reasons import hint, sentence
 from gangline_core.spec import gpu_milli_wanted, task_count
 from gangline_gateway.access import sees_job
 from gangline_gateway.call import Call
@@ -31,6 +35,8 @@ async def explain_job(call: Call) -> ExplanationView:
     """GET /v1/jobs/{id}/explain."""
     job = shown_job(call)
     now = call.desk.site.now_ms()
+    if job.id not in call.state.kept.jobs:
+        return _of_array(call, job)
     told = explain(call.state, job.id, now, book=_book(call, job.spec.pool, now))
     if told is None:
         raise not_found("such job")
@@ -53,6 +59,25 @@ async def explain_job(call: Call) -> ExplanationView:
         confidence=told.confidence,
         start_note=told.start_note,
         notes=told.notes,
+    )
+
+
+def _of_array(call: Call, job: Job) -> ExplanationView:
+    """Where an array stands as a whole, or an element that is not in the queue."""
+    array = call.state.kept.arrays.get(job.id) or array_of(call.state, job.id)
+    said = told_of_array(call.state, array) if array is not None else None
+    sentence_of = sentence(job.reason) if job.reason is not None else ""
+    is_whole = array is not None and array.id == job.id
+    return ExplanationView(
+        job=job.id,
+        state=job.state.value,
+        slurm=SLURM_CODES[job.state],
+        sentence=said.sentence if said is not None and is_whole else sentence_of or "It is not in the queue yet.",
+        code=job.reason.code.value if job.reason is not None else "",
+        numbers=job.reason.numbers if job.reason is not None else {},
+        hint=hint(job.reason, job=array.id if array is not None else job.id) if job.reason is not None else "",
+        pool=job.spec.pool,
+        notes=(sentence_of,) if sentence_of and is_whole else (),
     )
 
 

@@ -171,7 +171,7 @@ async def test_every_change_leaves_a_line_for_auditors_even_when_it_is_refused(
     for route in ROUTES:
         if route.changes:
             path = route.template.replace("{id}", str(foreign)).replace("{path:.*}", "t1").replace("{user}", "una")
-            path = path.replace("{pool}", "default").replace("{digest}", "0" * 64)
+            path = path.replace("{pool}", "default").replace("{digest}", "0" * 64).replace("{name}", "bios")
             caplog.clear()
             response = await visitor.call("tom", route.method, path, json={})
             assert f"{route.method} {path} by tom (user): {response.status}" in caplog.text

@@ -16,6 +16,10 @@ JOB_VERBS = [
     ("POST", "/cancel"),
     ("POST", "/hold"),
     ("POST", "/release"),
+    ("PATCH", ""),
+    ("POST", "/top"),
+    ("POST", "/resize"),
+    ("POST", "/rerun"),
     ("GET", "/explain"),
     ("GET", "/history"),
     ("GET", "/logs"),
@@ -35,7 +39,7 @@ async def test_a_foreign_job_answers_like_one_that_does_not_exist(
     foreign = visitor.setting.world.submit(spec(group="t1", user="una"))
     before = visitor.setting.world.state.kept.seq
     answers = []
-    for job in (foreign, 4711, "abc", 0, -1, "1 ", "٣", 10**30):
+    for job in (foreign, 4711, f"{foreign}_0", "abc", 0, -1, "1 ", "٣", 10**30):
         response = await visitor.call(who, method, f"/v1/jobs/{job}{verb}")
         answers.append((response.status, blind(await response.text())))
     assert answers[0][0] == 404

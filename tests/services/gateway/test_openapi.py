@@ -6,9 +6,12 @@ from typing import Any
 import jsonschema
 import msgspec
 import pytest
-from tests.make import spec
+from tests.make import HOUR, T0, spec
 from tests.services.gateway.conftest import Visitor
 
+from gangline_core import facts as f
+from gangline_core.spec import ArraySpec
+from gangline_core.windows import Window
 from gangline_gateway.openapi import document
 from gangline_gateway.problems import KINDS
 from gangline_gateway.routes import ROUTES
@@ -69,10 +72,13 @@ async def test_answers_are_as_the_document_says(visitor: Visitor) -> None:
     world = visitor.setting.world
     job = world.submit_running(spec(group="t1", user="una", gpus=1), "n1")
     world.submit(spec(group="t1", user="una", name="waits", gpus=8))
+    world.submit(spec(group="t1", user="una", name="many", array=ArraySpec(ranges=((0, 9, 1),))))
+    world.tell("admission", f.WindowSet(window=Window("bios", "default", T0, T0 + HOUR), by="root"))
     for route in ROUTES:
         if route.method != "GET" or route.is_stream or isinstance(route.answers, str):
             continue
         names = {"id": "n1" if "nodes" in route.path else str(job), "path": "t1", "user": "una", "pool": "default"}
+        names |= {"name": "bios"}
         response = await visitor.call("admin", "GET", route.path.format(**names))
         body = await response.json()
         assert response.status == route.status, (route.path, body)

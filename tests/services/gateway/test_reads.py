@@ -117,7 +117,7 @@ async def test_a_jobs_history_comes_from_the_recorder(visitor: Visitor) -> None:
         ("GET", "/v1", "not_found"),
         ("GET", "/v1/jobs/1/nowhere", "not_found"),
         ("PUT", "/v1/jobs", "method_not_allowed"),
-        ("PATCH", "/v1/jobs/1", "method_not_allowed"),
+        ("PUT", "/v1/jobs/1", "method_not_allowed"),
         ("DELETE", "/v1/cluster", "method_not_allowed"),
         ("GET", "/v1/nodes/moon", "not_found"),
         ("GET", "/v1/groups/moon", "not_found"),

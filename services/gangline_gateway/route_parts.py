@@ -1,0 +1,38 @@
+"""What several routes share: parameters, kinds of problems, names and examples of bodies."""
+
+from gangline_gateway.table import Parameter
+
+TEXT = "text/plain"
+EVENT_STREAM = "text/event-stream"
+JOB_FILE = "JobFile"
+"""Name of the hand-written schema of a job file."""
+BATCH_FILE = "BatchFile"
+WHY_FILE = "WhyFile"
+TOKEN_FILE = "TokenFile"
+EDIT_FILE = "EditFile"
+TOP_FILE = "TopFile"
+SIZE_FILE = "SizeFile"
+
+DRY_RUN_PARAMETER = Parameter("dry_run", "True judges and changes nothing.", "boolean", "true")
+LIMIT_PARAMETER = Parameter("limit", "Entries of one page.", "integer", "100")
+CURSOR_PARAMETER = Parameter("cursor", "`next` of the page before, with the same filters.")
+POOL_PARAMETER = Parameter("pool", "Only of this pool.", example="default")
+WHY_PARAMETER = Parameter("why", "A reason, for the record.")
+WHY_EXAMPLE = {"why": "wrong data"}
+CHANGES = ("forbidden", "malformed_json", "unsupported_media_type", "body_too_large", "invalid_fields", "unavailable")
+SUBMITS = (*CHANGES, "conflict", "key_reused", "refused", "too_many")
+SETS = (*CHANGES, "not_found", "conflict", "version_conflict")
+STEERS = (*CHANGES, "not_found", "conflict")
+
+GROUP_EXAMPLE = {"path": "research", "limit": {"gpu_milli": 16000}, "guaranteed": {"gpu_milli": 8000}, "heads": ["ada"]}
+USER_EXAMPLE = {"name": "ada", "group": "research", "limit": {"gpu_milli": 4000}}
+POLICY_EXAMPLE = {"ordering": "weighted", "formula": "level + 1000 * priority + 10 * age_hours"}
+WINDOW_EXAMPLE = {
+    "name": "bios",
+    "pool": "default",
+    "start_ms": 1_790_000_000_000,
+    "end_ms": 1_790_007_200_000,
+    "nodes": ["n1"],
+}
+POOL_EXAMPLE = {"name": "local"}
+TOKEN_EXAMPLE = {"name": "ada's laptop", "role": "user", "user": "ada", "groups": ["research"], "expires_in": "90d"}
