@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from gangline_admission.bootstrap import first_facts
 from gangline_admission.config import Config
-from gangline_admission.judge import Verdict, judge
+from gangline_admission.judge import judge
+from gangline_admission.verdict import Verdict
 from gangline_admission.waiting import Pending, WaitingRoom
 from gangline_core.admission import Draft
 from gangline_core.facts import Fact, JobAdmitted, JobRejected
@@ -101,8 +102,12 @@ class Door:
         for moved in step.moves:
             if moved.after in ENDS:
                 job = self.site.follower.state.job(moved.job)
-                if job is not None and job.spec.secrets:
+                if job is not None and job.spec.secrets and not job.array:
                     self.ended_with_secrets.put_nowait(job.id)
+        for array in step.arrays:
+            record = self.site.follower.state.kept.arrays.get(array)
+            if record is not None and record.spec.secrets:
+                self.ended_with_secrets.put_nowait(array)
 
     async def _judge_for_ever(self, lane: Lane) -> None:
         while True:

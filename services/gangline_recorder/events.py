@@ -1,9 +1,14 @@
 """What the public feed says of each change: one small documented event per move of a job. Pure."""
 
-from gangline_core.facts import Fact, JobRejected
+from gangline_core.array_record import ArrayRecord, array_text
+from gangline_core.arrays import counts, lookup, standing_of
+from gangline_core.edits import given
+from gangline_core.facts import Fact, JobAdmitted, JobEdited, JobRejected, JobTopped, ResizeAsked
 from gangline_core.fold import Message
+from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
 from gangline_core.reasons import Reason, ReasonCode, sentence
+from gangline_core.spec import JobSpec
 from gangline_core.state import State
 from gangline_core.step import JobMoved, Step
 from gangline_wire.requests import EventLine
@@ -37,8 +42,11 @@ SPECIAL: dict[tuple[JobState | None, JobState], str] = {
 def public_events(state: State, message: Message, step: Step) -> list[EventLine]:
     """Events of one applied message, in order; `state` is the state after it."""
     events = [_of_move(state, moved, message, index) for index, moved in enumerate(step.moves)]
-    rejected = [fact for fact in message.facts if isinstance(fact, JobRejected)]
-    events.extend(_of_rejection(fact, message, len(events) + index) for index, fact in enumerate(rejected))
+    for tell in (_of_array_begin, _of_act, _of_rejection):
+        told = [tell(state, fact, message, len(events) + index) for index, fact in enumerate(message.facts)]
+        events.extend(event for event in told if event is not None)
+    ended = [array for number in step.arrays if (array := state.kept.arrays.get(number)) is not None]
+    events.extend(_of_array_end(state, array, message, len(events) + index) for index, array in enumerate(ended))
     return [event for event in events if event is not None]
 
 
@@ -59,7 +67,62 @@ def _of_move(state: State, moved: JobMoved, message: Message, index: int) -> Eve
         user=job.spec.user,
         name=job.spec.name,
         message=_text(state, job, moved.after, reason),
-        numbers=dict(reason.numbers) if reason is not None and moved.after != JobState.RUNNING else {},
+        numbers=_place_in_array(job)
+        | (dict(reason.numbers) if reason is not None and moved.after != JobState.RUNNING else {}),
+    )
+
+
+def _place_in_array(job: Job) -> dict[str, int | str]:
+    return {"array": job.array, "index": job.array_index} if job.array else {}
+
+
+def _of_array_begin(state: State, fact: Fact, message: Message, index: int) -> EventLine | None:
+    """An array was admitted as a whole; its elements have events of their own."""
+    if not isinstance(fact, JobAdmitted) or fact.spec.array is None:
+        return None
+    text = f"Array {array_text(fact.spec.array)}."
+    return _line(message, index, event="Admitted", job=fact.job, spec=fact.spec, text=text)
+
+
+def _of_array_end(state: State, array: ArrayRecord, message: Message, index: int) -> EventLine:
+    """The last element of an array ended."""
+    standing = standing_of(state, array)
+    counted = ", ".join(f"{count} {one.value}" for one, count in counts(state, array).items())
+    text = f"All elements ended: {counted}."
+    return _line(message, index, event=NAMES[standing], job=array.id, spec=array.spec, text=text)
+
+
+def _of_act(state: State, fact: Fact, message: Message, index: int) -> EventLine | None:
+    """Somebody changed a job after its submission."""
+    match fact:
+        case JobEdited():
+            changes = ", ".join(f"{name} = {value}" for name, value in given(fact.edit).items())
+            event, text = "Edited", f"{changes}, by {fact.by}{_because(fact.why)}."
+        case JobTopped():
+            event, text = "Topped", f"Put first by {fact.by}{_because(fact.why)}."
+        case ResizeAsked():
+            wish = f"{fact.size} tasks of {fact.role}" if fact.size else f"any size of {fact.role}"
+            event, text = "SizeAsked", f"{fact.by} asked for {wish}."
+        case _:
+            return None
+    job = lookup(state, fact.job)
+    return None if job is None else _line(message, index, event=event, job=fact.job, spec=job.spec, text=text)
+
+
+def _because(why: str) -> str:
+    return f" ({why})" if why else ""
+
+
+def _line(message: Message, index: int, *, event: str, job: JobId, spec: JobSpec, text: str) -> EventLine:
+    return EventLine(
+        id=f"{message.seq}-{index}",
+        at=message.at,
+        event=event,
+        job=job,
+        group=spec.group,
+        user=spec.user,
+        name=spec.name,
+        message=text,
     )
 
 
@@ -70,7 +133,7 @@ def _text(state: State, job: Job, after: JobState, reason: Reason | None) -> str
     return sentence(reason) if reason is not None and after not in (JobState.RUNNING, JobState.RESIZING) else ""
 
 
-def _of_rejection(fact: Fact, message: Message, index: int) -> EventLine | None:
+def _of_rejection(state: State, fact: Fact, message: Message, index: int) -> EventLine | None:
     if not isinstance(fact, JobRejected):
         return None
     return EventLine(
