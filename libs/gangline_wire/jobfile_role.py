@@ -6,6 +6,7 @@ from typing import Any
 from gangline_core.mig import compute_milli
 from gangline_core.spec import GPU_MILLI, Resources, Role
 from gangline_wire.fields import each, entries, flag, listed, note, read_fields, text, visible_text, whole
+from gangline_wire.jobfile_elastic import SizeRule, read_sizes
 from gangline_wire.jobfile_place import read_mig
 from gangline_wire.limits import most
 from gangline_wire.names import env_key, token
@@ -96,18 +97,6 @@ def read_devices(value: object) -> dict[str, int]:
     return entries(value, "devices", visible_text("token_chars"), whole("device_count", least=1))
 
 
-def read_sizes(value: object) -> tuple[int, ...]:
-    """Allowed sizes, ascending.
-
-    Raises:
-        WrongValueError, FieldErrorsError: no such list.
-    """
-    sizes = each(listed(value, "sizes"), whole("tasks", least=1))
-    if not sizes or list(sizes) != sorted(set(sizes)):
-        raise WrongValueError("must be an ascending list of different sizes, such as [1, 2, 4]")
-    return sizes
-
-
 def read_command(value: object) -> tuple[str, ...] | str:
     """The arguments, or one text that `shell: true` allows.
 
@@ -175,6 +164,7 @@ def read_image(value: object) -> str:
 ROLE_FIELDS = {
     "tasks": ("count", whole("tasks", least=1)),
     "count": ("count", whole("tasks", least=1)),
+    "preferred": ("count", whole("tasks", least=1)),
     "min": ("min_count", whole("tasks", least=1)),
     "max": ("max_count", whole("tasks", least=1)),
     "sizes": ("sizes", read_sizes),
@@ -217,7 +207,7 @@ def read_role(value: object) -> Role:
 
 def build_role(name: str, kept: Mapping[str, Any], errors: list[FieldError]) -> Role:
     """The role of the kept fields; what does not fit together goes to `errors`."""
-    count, least, largest = _counts(kept, errors)
+    count, least, largest, sizes = _counts(kept, errors)
     wants_other = any(kept.get(name) for name in ("gpu_milli", "gpu_memory_mib", "mig", "devices"))
     mig = kept.get("mig", "")
     resources = Resources(
@@ -241,7 +231,7 @@ def build_role(name: str, kept: Mapping[str, Any], errors: list[FieldError]) -> 
         command=_command(kept, errors),
         environment=kept.get("environment", {}),
         image=kept.get("image", ""),
-        sizes=kept.get("sizes", ()),
+        sizes=sizes,
     )
 
 
@@ -262,9 +252,12 @@ def _check_gpus(kept: Mapping[str, Any], resources: Resources, errors: list[Fiel
         note(errors, FieldError(path="near_nic", message="is about GPUs, but no GPU is asked for; add gpus"))
 
 
-def _counts(kept: Mapping[str, Any], errors: list[FieldError]) -> tuple[int, int, int]:
-    """Wanted, least and largest number of tasks."""
+def _counts(kept: Mapping[str, Any], errors: list[FieldError]) -> tuple[int, int, int, tuple[int, ...]]:
+    """Wanted, least and largest number of tasks, and the allowed ones between; none are all."""
     sizes = kept.get("sizes", ())
+    if isinstance(sizes, SizeRule):
+        largest = kept.get("max_count") or kept.get("count") or 1
+        sizes = sizes.sizes(kept.get("min_count") or 1, largest)
     least = kept.get("min_count") or (sizes[0] if sizes else None)
     largest = kept.get("max_count") or (sizes[-1] if sizes else None)
     count = kept.get("count") or least or 1
@@ -275,7 +268,7 @@ def _counts(kept: Mapping[str, Any], errors: list[FieldError]) -> tuple[int, int
         note(errors, FieldError(path=field, message=f"is {count}, outside of its bounds: {bounds} (min, max, sizes)"))
     elif sizes and (count not in sizes or least not in sizes or largest not in sizes):
         note(errors, FieldError(path="sizes", message="must contain tasks, min and max"))
-    return count, least, largest
+    return count, least, largest, sizes
 
 
 def _command(kept: Mapping[str, Any], errors: list[FieldError]) -> tuple[str, ...]:

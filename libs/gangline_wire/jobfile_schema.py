@@ -3,7 +3,7 @@
 from typing import Any
 
 from gangline_core.mig import profiles
-from gangline_core.spec import ServiceClass
+from gangline_core.spec import ResizeKind, ServiceClass
 from gangline_wire.jobfile_schema_order import ORDER_PROPERTIES
 from gangline_wire.jobfile_terms import SIGNALS
 from gangline_wire.limits import most
@@ -75,9 +75,21 @@ ROLE_PROPERTIES: dict[str, Schema] = {
     "count": _whole("tasks", "The same as tasks.", least=1),
     "min": _whole("tasks", "Least number of tasks the job can run with.", least=1),
     "max": _whole("tasks", "Largest number of tasks; more than min makes the role elastic.", least=1),
-    "sizes": _list(
-        "sizes", _whole("tasks", "A size.", least=1), "Allowed numbers of tasks, ascending.", examples=[[1, 2, 4, 8]]
-    ),
+    "preferred": _whole("tasks", "The same as tasks.", least=1),
+    "sizes": {
+        "anyOf": [
+            _list("sizes", _whole("tasks", "A size.", least=1), "All of them, ascending."),
+            {"const": "powers_of_two"},
+            {
+                "type": "object",
+                "properties": {"multiples_of": _whole("tasks", "The step.", least=1)},
+                "required": ["multiples_of"],
+                "additionalProperties": False,
+            },
+        ],
+        "description": "Allowed numbers of tasks between min and max: a list, powers_of_two, or multiples_of a step.",
+        "examples": [[1, 2, 4, 8], "powers_of_two", {"multiples_of": 3}],
+    },
     "gpus": _count("gpus", "GPUs of each task: whole ones, or a share below one.", 2, 0.5, "500m"),
     "gpu_memory": _memory("Memory on each GPU: the least it must have, or the share taken.", "16Gi"),
     "gpu_models": {
@@ -144,6 +156,22 @@ JOB_PROPERTIES: dict[str, Schema] = {
         propertyNames={"pattern": f"^{ENV_KEY.pattern}$"},
         examples=[{"kind": "training", "parameters": 7000000000}],
     ),
+    "elastic": {
+        "type": "object",
+        "properties": {
+            "kind": {
+                "enum": [kind.value for kind in ResizeKind],
+                "description": "What a change of size is: see docs/elastic.md. tasks if left out.",
+            },
+            "notice": _duration("A leaving member is told so long before its stop signal.", "30s"),
+            "confirm": _duration("The gang confirms its new size within this time, or starts anew.", "5m"),
+            "start": _duration("New members that did not start within this time are given back.", "5m"),
+            "cooldown": _duration("No growth for so long after a change.", "10m"),
+            "cost": _duration("What one change costs in work time; measured if left out.", "45s"),
+        },
+        "additionalProperties": False,
+        "description": "How an elastic job is resized.",
+    },
     "topology": {
         "type": "object",
         "properties": {

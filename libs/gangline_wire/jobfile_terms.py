@@ -16,6 +16,7 @@ from gangline_wire.fields import (
     visible_text,
     whole,
 )
+from gangline_wire.jobfile_elastic import read_elastic
 from gangline_wire.jobfile_order import read_after, read_array, read_moment
 from gangline_wire.jobfile_place import read_exclude_nodes, read_topology
 from gangline_wire.jobfile_role import read_env_key, read_env_value, read_token
@@ -215,5 +216,6 @@ TERM_FIELDS: dict[str, tuple[str, Reader]] = {
     "singleton": ("singleton", flag),
     "array": ("array", read_array),
     "secrets": ("secrets", read_secrets),
+    "elastic": ("elastic", read_elastic),
 }
 """Field of a job file -> (field of JobSpec, reader)."""

@@ -307,7 +307,9 @@ def test_the_examples_of_each_field_are_accepted(field: str) -> None:
         extra: dict[str, object] = {"gpus": 1} if field.startswith("gpu_") or field == "exclude_models" else {}
         if isinstance(example, dict) and "slices" in example:
             extra["tasks"] = example["slices"]["tasks"]
-        extra |= {"tasks": example[0]} if field == "sizes" else {}
+        if field == "sizes":
+            first = {"powers_of_two": 1}.get(str(example)) or (example if isinstance(example, list) else [3])[0]
+            extra["tasks"] = first
         parse_job({**PLAIN, **extra, field: example})
 
 
@@ -371,3 +373,31 @@ def test_no_document_breaks_the_parser(document: dict[str, object]) -> None:
         msgspec.json.decode(msgspec.json.encode(spec), type=type(spec))
     assert messages
     assert all(messages)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "least", "largest", "allowed"),
+    [
+        ("powers_of_two", 1, 10, (1, 2, 4, 8)),
+        ("powers_of_two", 4, 32, (4, 8, 16, 32)),
+        ({"multiples_of": 3}, 3, 12, (3, 6, 9, 12)),
+        ([2, 5], 2, 5, (2, 5)),
+    ],
+)
+def test_sizes_are_a_list_or_a_rule(sizes, least, largest, allowed):
+    document = {"command": ["x"], "sizes": sizes, "tasks": least, "min": least, "max": allowed[-1]}
+    assert parse_job(document).roles[0].sizes == allowed
+
+
+@pytest.mark.parametrize("sizes", ["powers", {}, {"multiples_of": 0}, {"steps": 3}, [3, 1], 7])
+def test_other_sizes_are_refused(sizes):
+    with pytest.raises(JobFileError):
+        parse_job({"command": ["x"], "sizes": sizes, "min": 1, "max": 8})
+
+
+def test_what_a_resize_is_for_the_job_is_read_with_its_times():
+    document = {"command": ["x"], "min": 1, "max": 4, "elastic": {"kind": "torchrun", "notice": "30s", "confirm": "5m"}}
+    elastic = parse_job(document).elastic
+    assert (elastic.kind, elastic.notice_s, elastic.confirm_s, elastic.start_s) == ("torchrun", 30, 300, 0)
+    with pytest.raises(JobFileError, match="tasks, torchrun, signal, restart"):
+        parse_job({**document, "elastic": {"kind": "magic"}})

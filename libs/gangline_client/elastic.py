@@ -1,0 +1,130 @@
+"""The job's side of the contract in docs/elastic.md: know the size, leave in peace, confirm, report progress.
+
+    from gangline_client.elastic import Contract
+
+    job = Contract()
+    for step in range(first_step, steps):
+        if job.changed() and job.size().leaves:
+            save(step); job.safe(); break
+        job.report(step=step, percent=100 * step / steps)
+
+Only files and the standard library: it starts fast, and outside of Gangline it does nothing at all.
+"""
+
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from gangline_wire.contract import Confirmed, Report, Sizing
+
+ANSWER_S_MAX = 5.0
+"""An agent that does not answer within this time is not waited for: training is more important than telling."""
+
+
+class Contract:
+    """What a task of this process may ask and say; every call returns at once or within ANSWER_S_MAX."""
+
+    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+        """Read the task's variables; without them nothing is asked or said."""
+        self._url = environment.get("GANGLINE_TASK_URL", "")
+        self._token = environment.get("GANGLINE_TASK_TOKEN", "")
+        size, beat = environment.get("GANGLINE_TASK_SIZE_FILE"), environment.get("GANGLINE_TASK_HEARTBEAT_FILE")
+        self._size = Path(size) if size else None
+        self._heartbeat = Path(beat) if beat else None
+        self._seen = ""
+        self._stamp: tuple[int, int] | None = None
+
+    @property
+    def is_there(self) -> bool:
+        """True inside of a task that can be resized or can report."""
+        return self._size is not None
+
+    def size(self) -> Sizing:
+        """How big the job is now, and whether this member leaves; size 1 outside of Gangline."""
+        alone = Sizing(job=0, attempt=0, task="", rank=0, role="", size=1)
+        try:
+            found = alone if self._size is None else msgspec.json.decode(self._size.read_bytes(), type=Sizing)
+        except (OSError, msgspec.MsgspecError):
+            found = alone
+        self._seen = found.version
+        return found
+
+    def changed(self) -> bool:
+        """True when there is news since `size` was last read; looks at the file's time only, so ask at every step."""
+        if self._size is None:
+            return False
+        try:
+            stat = self._size.stat()
+        except OSError:
+            return False
+        stamp = (stat.st_mtime_ns, stat.st_ino)
+        if stamp == self._stamp:
+            return False
+        before, self._stamp = self._seen, stamp
+        self.size()
+        return self._seen != before
+
+    def wait(self, seconds: float = 30.0) -> Sizing | None:
+        """Wait for news at the agent's desk; None when there was none in time."""
+        body = self._ask("GET", f"/notice?after={self._seen}&wait_s={seconds}", wait_s=seconds + ANSWER_S_MAX)
+        found = msgspec.json.decode(body, type=Sizing) if body else None
+        self._seen = found.version if found is not None else self._seen
+        return found
+
+    def safe(self) -> bool:
+        """This member leaves and has saved what it must; True when the agent heard it."""
+        return self._ask("POST", "/safe", b"") is not None
+
+    def confirm(self, sizing: Sizing | None = None) -> bool:
+        """The gang met and works at its new size; any one member may say so, as often as it likes."""
+        sizing = sizing or self.size()
+        return self._ask("POST", "/confirm", msgspec.json.encode(Confirmed(sizing.resize, sizing.size))) is not None
+
+    def report(
+        self,
+        *,
+        step: int | None = None,
+        percent: float | None = None,
+        remaining_s: float | None = None,
+        step_s: float | None = None,
+        samples: int | None = None,
+        batch: int | None = None,
+        grad_sqr: float | None = None,
+        grad_var: float | None = None,
+        checkpoint_step: int | None = None,
+    ) -> bool:
+        """How far the job is and how fast; everything may be left out. Any member may report, rank 0 usually does."""
+        self.beat()
+        said = Report(
+            step=step,
+            percent=percent,
+            remaining_s=remaining_s,
+            step_s=step_s,
+            samples=samples,
+            batch=batch,
+            grad_sqr=grad_sqr,
+            grad_var=grad_var,
+            checkpoint_step=checkpoint_step,
+        )
+        return self._ask("POST", "/progress", msgspec.json.encode(said)) is not None
+
+    def beat(self) -> None:
+        """Show that this member makes progress, without saying how much."""
+        if self._heartbeat is not None:
+            self._heartbeat.touch()
+
+    def _ask(self, method: str, path: str, body: bytes | None = None, wait_s: float = ANSWER_S_MAX) -> bytes | None:
+        """The answer's body; None when the agent did not hear, which is no reason to stop training."""
+        if not self._url:
+            return None
+        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
+        request = urllib.request.Request(self._url + path, data=body, headers=headers, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=wait_s) as answer:
+                return bytes(answer.read())
+        except (urllib.error.URLError, OSError, ValueError):
+            return None
