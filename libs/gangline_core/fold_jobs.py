@@ -129,6 +129,7 @@ def add_placement(state: State, placement: Placement, step: Step) -> None:
         exit_code=None,
         started_ms=0,
         silent=0,
+        winding_down=False,
         next_index=_next_index({}, tasks),
         waited_ms=waited_ms(state, job, step.at),
         forgiven=job.attained if is_promoted(job, state.pool_of(job).policy, step.at) else job.forgiven,

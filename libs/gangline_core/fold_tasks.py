@@ -124,6 +124,9 @@ def _one_succeeded(state: State, job: Job, step: Step) -> None:
     if job.state == JobState.STARTING and all(t.state != TaskState.PLACED for t in left):
         # A member can be over before another has started; the job ran all the same.
         job = _all_started(state, job, step)
+    if not job.winding_down:
+        # No index depends on it, so the job is put back in place.
+        job = state.kept.jobs[job.id] = replace(job, winding_down=True)
     if job.state != JobState.STOPPING and all(t.state == TaskState.EXITED for t in left):
         order_stop(state, job.id, Outcome.SUCCEEDED, Reason(ReasonCode.COMPLETED), step)
 

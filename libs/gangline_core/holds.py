@@ -63,6 +63,8 @@ def _start_fault(job: Job, placement: Placement) -> str | None:
 def _growth_fault(job: Job, growth: Growth) -> str | None:
     if job.state not in (JobState.RUNNING, JobState.RESIZING) or job.attempt != growth.attempt:
         return f"job is {job.state}"
+    if job.winding_down:
+        return "a member has ended already"
     if any(task.index < job.next_index.get(task.role, 0) for task in growth.tasks):
         return "member exists already"
     return None

@@ -241,6 +241,8 @@ class Job(Struct, frozen=True, omit_defaults=True, gc=False):
     """Log sequence at which somebody put it before the others of `topped_in`; 0 means nobody did."""
     topped_in: str = ""
     """Group path or user_key among whose jobs it goes first; empty is everybody."""
+    winding_down: bool = False
+    """A member of the present attempt ended well: the job comes to its end and grows no more."""
 
 
 class TaskState(StrEnum):

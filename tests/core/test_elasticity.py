@@ -255,3 +255,15 @@ def test_sizes_come_to_rest_and_stay_allowed(jobs, nodes):
         [one] = job.spec.roles
         assert one.allows(job.sizes[one.name])
     assert not cycle.round_due(world.state, "default")
+
+
+def test_a_job_of_which_a_member_ended_well_grows_no_more():
+    world = World(node("n1", gpus=4))
+    job = world.submit(spec(roles=[role(tasks=2, minimum=1, maximum=4, gpus=1)]))
+    world.settle()
+    first = world.tasks(job)[0].id
+    world.exit(first).empty(first)
+    world.settle()
+    assert elasticity.propose(world.state, "default", world.at + 600_000) == ()
+    world.finish(job)
+    assert world.job(job).state == JobState.SUCCEEDED

@@ -125,7 +125,7 @@ class History:
             if name in state.kept.tasks:
                 continue
             node = state.kept.nodes.get(task.node)
-            if name not in seen or node is None or message.lane != f"agent.{node.agent}":
+            if name not in seen or node is None or message.lane not in (f"agent.{node.agent}", node.agent):
                 yield f"the room of {name} on {task.node} came back though nobody saw it empty"
             yield from self._leaves_a_whole_gang(state, message, task)
             end = task.stop_ms if task.state == TaskState.LOST else message.at

@@ -15,7 +15,7 @@ def by_hand(state: State, pool: str) -> list[Target]:
     found: list[Target] = []
     for job_id in sorted(state.live.get(pool, {})):
         job = state.kept.jobs[job_id]
-        if job.asked and job.state == JobState.RUNNING and not resizing.is_active(job):
+        if job.asked and job.state == JobState.RUNNING and not job.winding_down and not resizing.is_active(job):
             found.extend(_targets(job))
     return found
 

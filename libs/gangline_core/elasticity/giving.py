@@ -26,7 +26,7 @@ def grow(table: Table) -> None:
     for job_id in sorted(proposals):
         job, proposal = table.state.job(job_id), proposals[job_id]
         role = next((role for role in job.spec.roles if role.name == proposal.role), None) if job else None
-        if job is None or role is None or job.state != JobState.RUNNING or resizing.is_active(job):
+        if job is None or role is None or job.winding_down or job.state != JobState.RUNNING or resizing.is_active(job):
             continue
         size = job.sizes.get(role.name, 0)
         if proposal.size < size:

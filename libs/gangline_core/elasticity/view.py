@@ -63,7 +63,7 @@ def resizable(state: State, pool: str, now: int) -> Iterator[Elastic]:
         return
     for job_id in sorted(state.live.get(pool, {})):
         job = state.kept.jobs[job_id]
-        if job.state != JobState.RUNNING or resizing.is_active(job) or now < calm_until_ms(job):
+        if job.state != JobState.RUNNING or job.winding_down or resizing.is_active(job) or now < calm_until_ms(job):
             continue
         able = [role for role in job.spec.roles if role.is_elastic and role.name not in job.asked]
         growing = (role for role in able if job.sizes.get(role.name, 0) < role.max_count)
