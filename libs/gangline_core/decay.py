@@ -15,7 +15,7 @@ INVERSE_LN2 = 1_586_259_972_792
 """1 / ln 2 in units of ONE."""
 HALVINGS_MAX = 64
 """So many half-lives after the origin, it moves."""
-_STEPS = 1024
+_STEPS = 8192
 _BITS = 160
 
 

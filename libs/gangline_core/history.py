@@ -12,6 +12,8 @@ from gangline_core.spec import JobSpec, gpu_milli_wanted
 
 KEPT = 64
 """Run times remembered per class; of a whole pool four times as many."""
+OF_USER = 2
+"""So many of a job's classes hold only jobs of its own user."""
 SERVICES_KEPT = 512
 """Services of ended jobs remembered per pool."""
 CLASSES_MAX = 5_000
@@ -50,10 +52,10 @@ def note_end(history: dict[str, tuple[int, ...]], job: Job) -> None:
         del history[next(iter(history))]
 
 
-def recall(history: dict[str, tuple[int, ...]], spec: JobSpec, *, least: int) -> tuple[int, ...]:
-    """Run times of the jobs most alike of which there are at least so many; else those of the pool, may be none."""
-    for name in classes(spec):
+def recall(history: dict[str, tuple[int, ...]], spec: JobSpec, *, least: int, of_user: bool = False) -> tuple[int, ...]:
+    """Run times of the jobs most alike of which there are so many, of the user's own alone if asked; else none."""
+    for name in classes(spec)[: OF_USER if of_user else None]:
         found = history.get(name, ())
         if len(found) >= least:
             return found
-    return history.get(spec.pool, ())
+    return ()

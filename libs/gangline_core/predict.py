@@ -18,19 +18,22 @@ FADE = 0.9
 
 
 def predicted_seconds(waiting: Waiting) -> Column:
-    """Expected run time per job: by history, else the user's estimate, else the time limit, else the pool's usual."""
+    """Expected run time per job: by its user's earlier jobs, else the estimate, the limit, or others' jobs."""
+    if not len(waiting):
+        return np.zeros(0)
     history = waiting.state.kept.history
 
-    def known(job: Job) -> float:
-        found = recall(history, job.spec, least=SAMPLES_LEAST)
-        own = found if found and found is not history.get(job.spec.pool) else ()
-        return rolling_ms(own) / 1000 if own else -1.0
+    def by_own(job: Job) -> float:
+        found = recall(history, job.spec, least=SAMPLES_LEAST, of_user=True)
+        return rolling_ms(found) / 1000 if found else -1.0
 
-    by_kind = waiting.per(c.KIND, known) if len(waiting) else np.zeros(0)
-    usual = rolling_ms(history.get(waiting.pool.pool.name, ())) / 1000
+    own = waiting.per(c.KIND, by_own)
     estimate, limit = waiting.field(c.ESTIMATE_S), waiting.field(c.LIMIT_S)
-    said = np.where(estimate > 0, estimate, np.where(limit > 0, limit, usual))
-    found = np.where(by_kind >= 0, by_kind, said)
+    said = np.where(estimate > 0, estimate, limit).astype(np.float64)
+    if bool(((own < 0) & (said <= 0)).any()):
+        others = waiting.per(c.KIND, lambda job: rolling_ms(recall(history, job.spec, least=1)) / 1000)
+        said = np.where(said > 0, said, others)
+    found = np.where(own >= 0, own, said)
     return np.where(limit > 0, np.minimum(found, limit), found)
 
 

@@ -56,19 +56,34 @@ class _Shares:
         asked = [waiting.field(field).tolist() for field in FIELDS]
         self._asked: list[tuple[int, ...]] = list(zip(*asked, strict=True))
         self._standings: dict[str, _Standing] = {}
+        below: dict[str, list[str]] = {}
+        for name in sorted(waiting.state.usage):
+            if name != ROOT:
+                below.setdefault(_above(name), []).append(name)
+        for name in below.get(ROOT, ()):
+            self._build(name, below)
 
     def enter(self, branch: Branch) -> None:
-        if branch.name in self._standings:
-            return
-        usage = self._usage.get(branch.name, {})
-        parts = self._part(tuple(usage.get(name, 0) for name in DIMENSIONS))
-        group = self._groups.get(branch.name) if branch.name != ROOT else None
-        standing = self._standings[branch.name] = _Standing(parts, max(1, group.weight) if group is not None else 1)
-        standing.rest = list(parts)
-        if branch.parent is not None:
-            above = self._standings[branch.parent.name]
-            above.rest = [left - own for left, own in zip(above.rest, parts, strict=True)]
-            self._count(branch, 0, (0, 0, 0))
+        if branch.name not in self._standings:
+            self._standings[branch.name] = _Standing((0, 0, 0), self._weight(branch.name))
+
+    def _build(self, name: str, below: dict[str, list[str]]) -> None:
+        """Everybody who holds something, from the users up to the groups of the root."""
+        usage = self._usage.get(name, {})
+        standing = self._standings[name] = _Standing(
+            self._part(tuple(usage.get(dimension, 0) for dimension in DIMENSIONS)), self._weight(name)
+        )
+        standing.rest = list(standing.parts)
+        for child in below.get(name, ()):
+            self._build(child, below)
+            own = self._standings[child]
+            standing.rest = [left - part for left, part in zip(standing.rest, own.parts, strict=True)]
+            self._count(name, child, had=0, counted=own.counted)
+        self._recount(standing)
+
+    def _weight(self, name: str) -> int:
+        group = self._groups.get(name)
+        return max(1, group.weight) if group is not None else 1
 
     def key(self, branch: Branch) -> tuple[int, int]:
         standing = self._standings[branch.name]
@@ -84,7 +99,8 @@ class _Shares:
             one, two, three = standing.parts
             standing.parts = (one + more[0], two + more[1], three + more[2])
             self._recount(standing)
-            self._count(branch, had, counted)
+            if branch.parent.parent is not None:
+                self._count(branch.parent.name, branch.name, had=had, counted=counted)
             branch = branch.parent
 
     def _recount(self, standing: _Standing) -> None:
@@ -98,21 +114,23 @@ class _Shares:
             standing.counted = (one, two, three)
         standing.share = max(standing.counted)
 
-    def _count(self, branch: Branch, had: int, counted: Vector) -> None:
-        """The parent sees the branch as it now counts, and no longer as it did."""
-        assert branch.parent is not None, "the root counts for nobody"
-        own, above = self._standings[branch.name], self._standings[branch.parent.name]
-        units = above.units
+    def _count(self, above: str, name: str, *, had: int, counted: Vector) -> None:
+        """The branch above sees this one as it now counts, and no longer as it did."""
+        own, parent = self._standings[name], self._standings[above]
         for k in range(3):
             if had:
-                units[k] -= counted[k] * FINE // had
+                parent.units[k] -= counted[k] * FINE // had
             if own.share:
-                units[k] += own.counted[k] * FINE // own.share
+                parent.units[k] += own.counted[k] * FINE // own.share
         if own.share:
-            above.below[branch.name] = own.share
-        if not had:
-            self._recount(above)
+            parent.below[name] = own.share
 
     def _part(self, amounts: tuple[int, ...]) -> Vector:
         one, two, three = (FINE * amount // total for amount, total in zip(amounts, self._total, strict=True))
         return one, two, three
+
+
+def _above(name: str) -> str:
+    """The group that a group path or user_key is directly below of."""
+    group, colon, _ = name.partition(":")
+    return group if colon else group.rpartition("/")[0]

@@ -1,0 +1,428 @@
+"""The orderings that share: by past use, by dominant part, by turns, by service, by prediction, by a linear program."""
+
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from tests.make import HOUR, World, group, node, role, spec
+
+from gangline_core import cycle
+from gangline_core.attained import GPU_SECOND
+from gangline_core.decay import Past, exp2
+from gangline_core.groups import ROOT
+from gangline_core.ordering import ORDERINGS, order, rank
+from gangline_core.ordering.gittins import index
+from gangline_core.state import decode_snapshot, encode_snapshot
+from gangline_core.waiting import Waiting
+
+MILLION = 1_000_000
+
+
+def ordered(world: World):
+    pool = world.state.kept.pools["default"]
+    return order(world.state, pool, world.waiting(), world.at)
+
+
+def groups_in_order(world: World) -> list[str]:
+    return [world.job(candidate.job).spec.group for candidate in ordered(world).candidates]
+
+
+def ids(world: World) -> list[int]:
+    return [candidate.job for candidate in ordered(world).candidates]
+
+
+def ran(world: World, seconds: float, where: str = "n1", **fields) -> int:
+    """A job that runs alone and ends."""
+    job = world.run(world.submit(**fields), where)
+    world.wait(seconds).finish(job)
+    return job
+
+
+# --- fair share -------------------------------------------------------------------------------------------
+
+
+def test_who_used_less_lately_goes_first():
+    world = World(node(), groups=[group("a"), group("b")]).set_policy(ordering="fair_share")
+    ran(world, 3600, gpus=8, group="a")
+    world.submit(gpus=1, group="a")
+    world.submit(gpus=1, group="b")
+    assert groups_in_order(world) == ["b", "a"]
+
+
+def test_twice_the_weight_may_use_twice_as_much():
+    world = World(node(), node("n2"), groups=[group("a", weight=2), group("b")]).set_policy(ordering="fair_share")
+    ran(world, 5400, gpus=4, group="a")
+    ran(world, 3600, gpus=4, group="b")
+    world.submit(gpus=1, group="b")
+    world.submit(gpus=1, group="a")
+    assert groups_in_order(world) == ["a", "b"]
+
+
+def test_use_of_long_ago_is_forgotten_by_half_lives():
+    world = World(node(), groups=[group("a"), group("b")]).set_policy(ordering="fair_share", half_life_s=3600)
+    ran(world, 3600, gpus=8, group="a")
+    world.wait(10 * 3600)
+    ran(world, 60, gpus=8, group="b")
+    world.submit(gpus=1, group="b")
+    world.submit(gpus=1, group="a")
+    assert groups_in_order(world) == ["a", "b"], "an hour ten half-lives ago is less than a minute now"
+
+
+def test_what_runs_now_counts_as_it_is_used():
+    world = World(node(), node("n2"), groups=[group("a"), group("b")]).set_policy(ordering="fair_share")
+    world.submit_running(spec(gpus=8, group="a"), "n1")
+    world.wait(600)
+    world.submit(gpus=1, group="a")
+    world.submit(gpus=1, group="b")
+    assert groups_in_order(world) == ["b", "a"]
+
+
+def test_shares_are_compared_among_siblings_only():
+    """Tree-wise: a poor user in a rich group waits for the poor group, and users share their group's part."""
+    world = World(node(), groups=[group("a"), group("a/x"), group("a/y"), group("b")])
+    world.set_policy(ordering="fair_share")
+    ran(world, 3600, gpus=8, group="a/x")
+    ran(world, 1800, gpus=8, group="b")
+    world.submit(gpus=1, group="a/y")
+    world.submit(gpus=1, group="a/x")
+    world.submit(gpus=1, group="b")
+    assert groups_in_order(world) == ["b", "a/y", "a/x"]
+
+
+def test_a_burst_of_submissions_does_not_all_look_poor():
+    world = World(node(), groups=[group("a"), group("b")]).set_policy(ordering="fair_share")
+    for _ in range(4):
+        world.submit(gpus=1, group="a", estimate_s=600)
+    for _ in range(4):
+        world.submit(gpus=1, group="b", estimate_s=600)
+    assert groups_in_order(world) == ["a", "b"] * 4
+
+
+def test_another_half_life_changes_what_happens_from_now_on_and_nothing_before():
+    world = World(node(), groups=[group("a")]).set_policy(half_life_s=3600)
+    ran(world, 3600, gpus=8, group="a")
+    pool = world.state.kept.pools["default"]
+    before = pool.past.used("a", 0, world.at)
+    world.set_policy(half_life_s=7200)
+    assert abs(pool.past.used("a", 0, world.at) - before) <= 1
+    assert pool.past.used("a", 0, world.at + 2 * HOUR) == pytest.approx(before / 2, rel=1e-6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    changes=st.lists(st.tuples(st.integers(1, 400_000_000), st.integers(1, 64_000)), min_size=1, max_size=12),
+    half_life=st.sampled_from([0, 60_000, 3_600_000, 604_800_000]),
+)
+def test_decayed_use_is_the_integral_that_it_claims_to_be(changes, half_life):
+    """Against the closed form in floating point, over any number of moved origins."""
+    past, at, rate = Past(half_life_ms=half_life), 1_700_000_000_000, 0
+    pieces = []
+    for wait, new_rate in changes:
+        past.note("x", new_rate - rate, at)
+        pieces.append((at, at + wait, new_rate))
+        rate, at = new_rate, at + wait
+    expected = sum(_integral(a - at, b - at, half_life) * held for a, b, held in pieces)
+    assert past.used("x", rate, at) == pytest.approx(expected, rel=1e-4, abs=2 * 64_000 * len(changes))
+
+
+def _integral(a: float, b: float, half_life: float) -> float:
+    if not half_life:
+        return b - a
+    from math import log
+
+    return half_life / log(2) * (2 ** (b / half_life) - 2 ** (a / half_life))
+
+
+def test_powers_of_two_are_exact_where_they_are_whole_and_close_between():
+    assert [exp2(k, 1) for k in (0, 1, 3)] == [1 << 40, 1 << 41, 1 << 43]
+    assert exp2(1, 2) / (1 << 40) == pytest.approx(2**0.5, rel=1e-9)
+
+
+# --- turns ------------------------------------------------------------------------------------------------
+
+
+def test_groups_take_turns_and_who_waited_longest_for_one_begins():
+    world = World(node(), groups=[group("a"), group("b"), group("c")]).set_policy(ordering="round_robin")
+    ran(world, 1, gpus=1, group="a")
+    ran(world, 1, gpus=1, group="c")
+    for path in "aabbcc":
+        world.submit(gpus=1, group=path)
+    assert groups_in_order(world) == ["b", "a", "c", "b", "a", "c"]
+
+
+def test_users_take_turns_inside_their_group():
+    world = World(node(), groups=[group("a")]).set_policy(ordering="round_robin")
+    for user in ("ada", "ada", "ada", "bob"):
+        world.submit(gpus=1, group="a", user=user)
+    assert [world.job(job).spec.user for job in ids(world)] == ["ada", "bob", "ada", "ada"]
+
+
+def test_a_higher_queue_level_goes_first_whoever_has_less():
+    world = World(node(), groups=[group("a"), group("b")]).set_policy(ordering="fair_share")
+    ran(world, 3600, gpus=8, group="a")
+    world.submit(gpus=1, group="b")
+    world.submit(gpus=1, group="a", level="high")
+    assert groups_in_order(world) == ["a", "b"]
+
+
+def test_a_short_look_is_the_beginning_of_a_long_one():
+    for name in ("fair_share", "dominant_resource", "round_robin"):
+        world = World(node(), groups=[group("a", weight=3), group("b"), group("b/x"), group("c")])
+        world.set_policy(ordering=name)
+        for k in range(60):
+            world.submit(
+                gpus=k % 5, cpus=1 + k % 7, group=("a", "b", "b/x", "c")[k % 4], level=("high", "normal")[k % 3 > 1]
+            )
+        pool = world.state.kept.pools["default"]
+        long = rank(Waiting.of(world.state, pool, world.waiting(), now=world.at))
+        for first in (1, 7, 30):
+            short = rank(Waiting.of(world.state, pool, world.waiting(), now=world.at), first)
+            assert short.ids[:first].tolist() == long.ids[:first].tolist()
+
+
+# --- dominant resources -----------------------------------------------------------------------------------
+
+
+def _start_in_order(world: World) -> dict[str, int]:
+    """Jobs per group that start one after the other, until the next in order does not fit."""
+    started: dict[str, int] = {}
+    total = {"cpu_milli": 9_000, "memory_mib": 18 * 1024}
+    for candidate in ordered(world).candidates:
+        job = world.job(candidate.job)
+        need = job.spec.roles[0].resources
+        if need.cpu_milli > total["cpu_milli"] or need.memory_mib > total["memory_mib"]:
+            break
+        total["cpu_milli"] -= need.cpu_milli
+        total["memory_mib"] -= need.memory_mib
+        started[job.spec.group] = started.get(job.spec.group, 0) + 1
+    return started
+
+
+def test_the_published_example_of_dominant_resource_fairness():
+    """Ghodsi et al., NSDI 2011, section 4.1: 9 CPUs and 18 GB; (1 CPU, 4 GB) gets 3 tasks, (3 CPUs, 1 GB) gets 2."""
+    world = World(node(gpus=0, cpus=9, memory_mib=18 * 1024), groups=[group("a"), group("b")])
+    world.set_policy(ordering="dominant_resource")
+    for _ in range(6):
+        world.submit(gpus=0, cpus=1, memory_mib=4096, group="a")
+        world.submit(gpus=0, cpus=3, memory_mib=1024, group="b")
+    assert _start_in_order(world) == {"a": 3, "b": 2}
+
+
+def test_a_child_that_takes_what_nobody_else_can_use_does_not_starve_its_sibling():
+    """Bhattacharya et al., SoCC 2013, section 3: with plain sums a group is judged by its greediest child."""
+    world = World(node(gpus=8, cpus=8), groups=[group("a"), group("b"), group("b/cpu"), group("b/gpu")])
+    world.set_policy(ordering="dominant_resource")
+    world.submit_running(spec(gpus=0, cpus=7, group="b/cpu"), "n1")
+    world.submit_running(spec(gpus=1, cpus=0, group="b/gpu"), "n1")
+    world.submit_running(spec(gpus=2, cpus=0, group="a"), "n1")
+    world.submit(gpus=1, cpus=0, group="a")
+    world.submit(gpus=1, cpus=0, group="b/gpu")
+    assert groups_in_order(world) == ["b/gpu", "a"], "b counts as 1/8, not as the 7/8 of its CPU child"
+
+
+TREE = {"a": "", "b": "", "b/x": "b", "b/y": "b"}
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_dominant_shares_equal_a_computation_from_scratch_at_every_turn(data):
+    weights = {path: data.draw(st.integers(1, 3)) for path in TREE}
+    world = World(node(gpus=8, cpus=16, memory_mib=65536), groups=[group(p, weight=w) for p, w in weights.items()])
+    world.set_policy(ordering="dominant_resource")
+    for _ in range(data.draw(st.integers(2, 12))):
+        world.submit(
+            gpus=data.draw(st.integers(0, 3)),
+            cpus=data.draw(st.integers(1, 6)),
+            memory_mib=1024 * data.draw(st.integers(1, 9)),
+            group=data.draw(st.sampled_from(sorted(TREE))),
+            user=data.draw(st.sampled_from(["ada", "bob"])),
+        )
+    assert ids(world) == _by_brute_force(world, weights)
+
+
+def _by_brute_force(world: World, weights: dict[str, int]) -> list[int]:
+    total = (8_000, 16_000, 65_536)
+    queues: dict[tuple[str, ...], list[int]] = {}
+    for job in world.waiting():
+        path = job.spec.group
+        chain = tuple(reversed([p for p in (path, TREE[path]) if p]))
+        queues.setdefault((*chain, f"{path}:{job.spec.user}"), []).append(job.id)
+    held: dict[tuple[str, ...], list[int]] = {leaf: [0, 0, 0] for leaf in queues}
+
+    def counted(at: tuple[str, ...]) -> list[float]:
+        below = sorted({leaf[: len(at) + 1] for leaf in queues if leaf[: len(at)] == at and leaf != at})
+        if not below:
+            return [amount / whole for amount, whole in zip(held[at], total, strict=True)]
+        vectors = [vector for child in below if max(vector := counted(child)) > 0]
+        least = min((max(vector) for vector in vectors), default=0.0)
+        if len(vectors) < 2:
+            return vectors[0] if vectors else [0.0, 0.0, 0.0]
+        return [sum(vector[k] * least / max(vector) for vector in vectors) for k in range(3)]
+
+    sequence = []
+    while any(queues.values()):
+        at: tuple[str, ...] = ()
+        while at not in queues:
+            below = sorted({leaf[: len(at) + 1] for leaf, jobs in queues.items() if jobs and leaf[: len(at)] == at})
+            at = min(below, key=lambda one: (round(max(counted(one)) / weights.get(one[-1], 1), 6), one[-1]))
+        job = queues[at].pop(0)
+        need = world.job(job).spec.roles[0].resources
+        amounts = (need.gpu_milli, need.cpu_milli, need.memory_mib)
+        held[at] = [had + more for had, more in zip(held[at], amounts, strict=True)]
+        sequence.append(job)
+    return sequence
+
+
+# --- service ----------------------------------------------------------------------------------------------
+
+
+def _stopped_once(world: World, job: int, seconds: float) -> None:
+    """The job runs so long and goes back to the queue."""
+    from gangline_core import facts as f
+
+    world.run(job, "n1")
+    world.wait(seconds)
+    other = world.submit(gpus=1, priority=-9, level="low")
+    eviction = f.Eviction(job=job, beneficiary=other, rule="priority")
+    world.tell("placement.default", f.RoundDecided(pool="default", round=0, evictions=(eviction,)))
+    world.stop_all().cancel(other)
+
+
+def test_a_job_sinks_as_its_gpus_times_time_grow():
+    """Tiresias's shipped thresholds: 3,250, 7,200 and 18,000 GPU-seconds."""
+    world = World(node()).set_policy(ordering="least_attained")
+    job = world.submit(gpus=4)
+    for seconds, queue in ((812, 0), (1, 1), (986, 1), (2, 2), (10_000, 3)):
+        _stopped_once(world, job, seconds)
+        fresh = world.submit(gpus=1)
+        result = ordered(world)
+        by_job = {candidate.job: candidate for candidate in result.candidates}
+        assert by_job[job].terms == (0, -queue * MILLION)
+        assert [candidate.job for candidate in result.candidates] == ([job, fresh] if queue == 0 else [fresh, job])
+        world.cancel(fresh)
+
+
+def test_who_waited_long_compared_with_what_it_ran_is_promoted_and_what_it_had_is_forgiven():
+    world = World(node()).set_policy(ordering="least_attained", promote_after=2)
+    job = world.submit(gpus=4)
+    _stopped_once(world, job, 1_000)
+    assert ordered(world).candidates[0].terms == (0, -1 * MILLION)
+    world.wait(2_000)
+    assert ordered(world).candidates[0].terms == (0, 0)
+    _stopped_once(world, job, 100)
+    assert ordered(world).candidates[0].terms == (0, 0), "400 GPU-seconds since the promotion"
+    assert world.job(job).attained == 4_400 * GPU_SECOND
+
+
+@settings(max_examples=60, deadline=None)
+@given(services=st.lists(st.integers(1, 60), min_size=1, max_size=12), attained=st.integers(0, 59))
+def test_the_gittins_index_is_the_supremum_that_it_claims_to_be(services, attained):
+    left = [service - attained for service in services if service > attained]
+    brute = max(
+        (sum(s <= d for s in left) / sum(min(s, d) for s in left) for d in range(1, 61) if left),
+        default=0.0,
+    )
+    assert index(sorted(services), attained) == pytest.approx(brute)
+
+
+def test_whoever_probably_ends_soon_goes_first_by_the_gittins_index():
+    """Most jobs are short, a few are very long: a job that outlived the short ones will take long."""
+    world = World(node()).set_policy(ordering="gittins")
+    for seconds in (60, 60, 60, 60, 36_000):
+        ran(world, seconds, gpus=1)
+    old = world.submit(gpus=1)
+    _stopped_once(world, old, 600)
+    fresh = world.submit(gpus=1)
+    assert ids(world) == [fresh, old]
+
+
+# --- prediction -------------------------------------------------------------------------------------------
+
+
+def test_what_is_predicted_to_take_least_gpu_time_goes_first():
+    world = World(node()).set_policy(ordering="shortest_predicted")
+    for _ in range(3):
+        ran(world, 60, gpus=2, name="eval-1", user="ada")
+        ran(world, 7200, gpus=2, name="train-7", user="ada")
+    long = world.submit(spec("train-8", gpus=2, user="ada"))
+    short = world.submit(spec("eval-9", gpus=2, user="ada"))
+    said = world.submit(spec("new", gpus=1, user="eve", estimate_s=600))
+    result = ordered(world)
+    assert [candidate.job for candidate in result.candidates] == [short, said, long]
+    assert result.candidates[0].terms[1] == pytest.approx(-2 * 60 / 3600 * MILLION, rel=0.01)
+    assert result.candidates[1].terms[1] == pytest.approx(-600 / 3600 * MILLION, rel=0.01)
+
+
+def test_the_worst_finish_time_compared_with_a_cluster_of_its_own_goes_first():
+    world = World(node()).set_policy(ordering="finish_time")
+    short_late = world.submit(gpus=1, estimate_s=600)
+    long = world.submit(gpus=1, estimate_s=36_000)
+    world.wait(600)
+    result = ordered(world)
+    assert [candidate.job for candidate in result.candidates] == [short_late, long]
+    assert result.candidates[0].terms[1] == 2 * MILLION, "twice as late as alone: ten minutes waited, ten to run"
+
+
+# --- Gavel ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("objective", ["max_min", "makespan", "finish_time", "fifo", "cost"])
+def test_every_objective_gives_an_order_with_its_terms(objective):
+    world = World(node(gpus=2), node("n2", gpus=2, model="K80")).set_policy(ordering="gavel", objective=objective)
+    for k in range(6):
+        world.submit(gpus=1 + k % 2, estimate_s=600 * (1 + k), attributes={"speed_k80": 0.5 if k % 2 else 0.1})
+    world.wait(60)
+    result = ordered(world)
+    assert result.terms == ("level", "part_over_received", "part")
+    parts = [candidate.terms[2] for candidate in result.candidates]
+    assert all(0 <= part <= MILLION + 1 for part in parts)
+    assert sum(p * world.job(c.job).spec.roles[0].count for p, c in zip(parts, result.candidates, strict=True)) > 0
+
+
+def test_who_has_had_less_than_its_part_goes_first():
+    world = World(node(gpus=2)).set_policy(ordering="gavel")
+    had, fresh = world.submit(gpus=2), world.submit(gpus=2)
+    _stopped_once(world, had, 600)
+    assert ids(world) == [fresh, had]
+
+
+# --- all --------------------------------------------------------------------------------------------------
+
+
+def _busy(name: str) -> World:
+    world = World(node(), node("n2"), groups=[group("a", weight=2), group("b")]).set_policy(ordering=name)
+    for k, (path, gpus) in enumerate(product("ab", (1, 2, 3))):
+        ran(world, 30 + 50 * k, gpus=gpus, group=path, name=f"run-{k % 2}")
+    world.submit_running(spec(gpus=2, group="a"), "n2")
+    for k in range(12):
+        world.wait(3)
+        world.submit(spec(roles=[role(gpus=1 + k % 3, tasks=1 + k % 2)], group="ab"[k % 2], estimate_s=100 * k))
+    return world
+
+
+@pytest.mark.parametrize("name", sorted(ORDERINGS))
+def test_after_a_restart_the_same_round_opens(name):
+    world = _busy(name)
+    again = decode_snapshot(encode_snapshot(world.state))
+    assert cycle.open_round(again, "default", world.at) == cycle.open_round(world.state, "default", world.at)
+    assert encode_snapshot(again) == encode_snapshot(world.state)
+
+
+@pytest.mark.parametrize("name", sorted(ORDERINGS))
+def test_the_round_and_the_explanation_show_one_order(name):
+    world = _busy(name)
+    opened = cycle.open_round(world.state, "default", world.at)
+    assert opened is not None
+    assert list(opened.candidates) == ordered(world).candidates
+    assert all(sum(candidate.terms) == candidate.score for candidate in opened.candidates)
+
+
+def test_a_group_that_is_only_a_name_weighs_one():
+    world = World(node()).set_policy(ordering="fair_share")
+    assert ROOT in world.state.kept.groups
+    world.submit(gpus=1, group="nobody/knows")
+    world.submit(gpus=1)
+    assert len(ids(world)) == 2
+    assert replace(world.job(1)).spec.group == "nobody/knows"
