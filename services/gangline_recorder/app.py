@@ -236,6 +236,7 @@ class Recorder:
         self.site.not_ready.pop("archive", None)
         while self.backlog or not self.is_behind:
             await self.grown.wait()
+            await self.site.clock.sleep(self.config.gather_ms / 1000)
             self.grown.clear()
             if self.disk_error is not None:
                 raise self.disk_error
