@@ -16,6 +16,7 @@ from gangline_client.transport import Answer, Call, Transport
 from gangline_core.cluster import Policy
 from gangline_core.groups import Group, User
 from gangline_core.job import ENDS
+from gangline_core.windows import Window
 from gangline_wire import views as v
 from gangline_wire.requests import EventLine
 
@@ -111,6 +112,30 @@ class Client:
     async def release(self, job: int) -> v.DoneView:
         """Let a held or suspended job run again."""
         return (await self._send(paths.job(job, "release"), {})).view(v.DoneView)
+
+    async def element(self, array: int, index: int) -> v.JobView:
+        """One element of an array, by its index."""
+        return await self._get(paths.job(f"{array}_{index}"), v.JobView)
+
+    async def edit(self, job: int, changes: Mapping[str, object], *, why: str = "", dry_run: bool = False) -> v.JobView:
+        """Change some terms of a job, called as in a job file: {"priority": 5, "time_limit": "2h"}."""
+        query = paths.given({"dry_run": "true" if dry_run else "", "why": why})
+        call = Call("PATCH", paths.job(job), query=query, body=msgspec.json.encode(changes))
+        return (await self.transport.call(call)).view(v.JobView)
+
+    async def top(self, job: int, *, among: str = "user", why: str = "") -> v.DoneView:
+        """Put a waiting job before one's others ("user"), the group's ("group"), or everybody's ("all")."""
+        return (await self._send(paths.job(job, "top"), paths.given({"among": among, "why": why}))).view(v.DoneView)
+
+    async def resize(self, job: int, size: int, *, role: str = "") -> v.DoneView:
+        """Ask for a size of an elastic job, within its bounds; 0 leaves it to the policy again."""
+        body = {"size": size, **paths.given({"role": role})}
+        return (await self._send(paths.job(job, "resize"), body)).view(v.DoneView)
+
+    async def rerun(self, job: int, *, key: str = "", dry_run: bool = False) -> v.JobView:
+        """The same job once more, as a new one."""
+        answer = await self._send(paths.job(job, "rerun"), {}, key=key or self._make_key(), dry_run=dry_run)
+        return answer.view(v.JobView)
 
     async def explain(self, job: int) -> v.ExplanationView:
         """Why the job is where it is."""
@@ -229,6 +254,31 @@ class Client:
     ) -> v.DoneView:
         """Change a pool's policy; with `version` only if nobody changed it since."""
         return await self._put(paths.policy(pool), policy, version=version, dry_run=dry_run, why=why)
+
+    async def windows(self) -> v.WindowsView:
+        """Dated capacity that administrators keep, soonest first."""
+        return await self._get(paths.WINDOWS, v.WindowsView)
+
+    async def set_window(
+        self, window: Window, *, version: int | None = None, dry_run: bool = False, why: str = ""
+    ) -> v.DoneView:
+        """Keep nodes for maintenance or for some users and groups, from one moment to another."""
+        return await self._put(paths.window(window.name), window, version=version, dry_run=dry_run, why=why)
+
+    async def remove_window(self, name: str, *, why: str = "") -> v.DoneView:
+        """Give dated capacity back."""
+        call = Call("DELETE", paths.window(name), query=paths.given({"why": why}))
+        return (await self.transport.call(call)).view(v.DoneView)
+
+    async def prices(self) -> v.PricesView:
+        """What a GPU-hour of each model costs, in thousandths."""
+        return await self._get(paths.PRICES, v.PricesView)
+
+    async def set_prices(
+        self, milli: Mapping[str, int], *, version: int | None = None, dry_run: bool = False, why: str = ""
+    ) -> v.DoneView:
+        """Change the price list, as a whole."""
+        return await self._put(paths.PRICES, {"milli": dict(milli)}, version=version, dry_run=dry_run, why=why)
 
     # --- access and service -----------------------------------------------------------------------------------
 

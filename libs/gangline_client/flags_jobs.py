@@ -105,7 +105,20 @@ def _terms(parser: ArgumentParser) -> None:
     group.add_argument("--grace", default="", metavar="TIME", help="time between the stop signal and the kill")
     group.add_argument("--retries", default=None, type=int, metavar="N", help="further attempts after a failure")
     group.add_argument(
-        "--after", action="append", default=[], type=int, metavar="JOB", help="start only when this job has succeeded"
+        "--after",
+        action="append",
+        default=[],
+        metavar="JOB",
+        help="start only when this job has succeeded; afterany:JOB when it ended, afternotok:JOB when it failed",
+    )
+    group.add_argument("--singleton", action="store_true", help="start only when your earlier jobs of its name ended")
+    group.add_argument("--begin", default="", metavar="TIME", help="not before 2026-07-01T02:00:00Z, or +2h")
+    group.add_argument("--deadline", default="", metavar="TIME", help="it must have ended by then")
+    group.add_argument(
+        "--array",
+        default="",
+        metavar="INDEXES",
+        help="many equal jobs: 0-99, 1,3,7 or 0-98:2; %%10 is 10 at once",
     )
     group.add_argument("--hold", action="store_true", help="do not start before `gangline release`")
     group.add_argument("--label", "-l", action="append", default=[], metavar="KEY=VALUE", help="label of the job")
@@ -168,7 +181,7 @@ def wait(parser: ArgumentParser) -> None:
 def cancel(parser: ArgumentParser) -> None:
     """`gangline cancel`."""
     _some_jobs(parser)
-    parser.add_argument("--why", default="", metavar="TEXT", help="reason to record")
+    parser.add_argument("--why", "--reason", default="", metavar="TEXT", help="reason to record")
 
 
 def hold(parser: ArgumentParser) -> None:

@@ -53,7 +53,7 @@ def nodes(parser: ArgumentParser) -> None:
 def drain(parser: ArgumentParser) -> None:
     """`gangline drain`."""
     parser.add_argument("nodes", nargs="+", metavar="NODE")
-    parser.add_argument("--why", default="", metavar="TEXT", help="reason to record")
+    parser.add_argument("--why", "--reason", default="", metavar="TEXT", help="reason to record")
 
 
 def resume(parser: ArgumentParser) -> None:
@@ -163,4 +163,4 @@ def completion(parser: ArgumentParser) -> None:
 def _changes(parser: ArgumentParser, *, least: str = "+") -> None:
     parser.add_argument("changes", nargs=least, metavar="KEY=VALUE")
     parser.add_argument("--dry-run", action="store_true", help="check the change and show it, without making it")
-    parser.add_argument("--why", default="", metavar="TEXT", help="reason to record")
+    parser.add_argument("--why", "--reason", default="", metavar="TEXT", help="reason to record")

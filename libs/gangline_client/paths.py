@@ -14,6 +14,8 @@ GROUPS = f"{V1}/groups"
 USAGE = f"{V1}/usage"
 POLICIES = f"{V1}/policies"
 TOKENS = f"{V1}/tokens"
+WINDOWS = f"{V1}/windows"
+PRICES = f"{V1}/prices"
 WHOAMI = f"{V1}/whoami"
 CLUSTER = f"{V1}/cluster"
 VERSION = "/version"
@@ -33,6 +35,8 @@ class JobQuery:
     name: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     newest_first: bool = False
+    array: int = 0
+    """Only this array and its elements; 0 does not filter."""
 
     def parameters(self, *, limit: int, cursor: str) -> dict[str, str]:
         """The query of the address."""
@@ -43,6 +47,7 @@ class JobQuery:
             "pool": self.pool,
             "name": self.name,
             "label": ",".join(f"{key}={value}" for key, value in self.labels.items()),
+            "array": str(self.array) if self.array else "",
             "order": "desc" if self.newest_first else "",
             "limit": str(limit),
             "cursor": cursor,
@@ -55,8 +60,8 @@ def given(parts: Mapping[str, str]) -> dict[str, str]:
     return {name: text for name, text in parts.items() if text}
 
 
-def job(job: int, part: str = "") -> str:
-    """A job, or a part of it such as "logs"."""
+def job(job: int | str, part: str = "") -> str:
+    """A job (by its number, or "42_7" for an element of an array), or a part of it such as "logs"."""
     return f"{JOBS}/{job}/{part}" if part else f"{JOBS}/{job}"
 
 
@@ -78,6 +83,11 @@ def user(group_path: str, name: str) -> str:
 def policy(pool: str) -> str:
     """A pool's policy."""
     return f"{POLICIES}/{segment(pool)}"
+
+
+def window(name: str) -> str:
+    """One window of dated capacity."""
+    return f"{WINDOWS}/{segment(name)}"
 
 
 def token(digest: str) -> str:

@@ -84,11 +84,14 @@ async def repeat(session: Session, *, every_s: float | None, draw: Callable[[], 
 
 
 async def find_job(client: Client, text: str) -> int:
-    """The job's number from its number, the id of one of its tasks, or its name (the newest job of that name).
+    """The job's number from its number, "42_7", the id of one of its tasks, or its name (the newest of that name).
 
     Raises:
         InputError: no job of the name can be seen.
     """
+    array, underscore, index = text.partition("_")
+    if underscore and array.isdecimal() and index.isdecimal():
+        return (await client.element(int(array), int(index))).id
     head = text.partition("-")[0]
     if head.isdecimal() and (text == head or text.count("-") >= 3):
         return int(head)

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -12,6 +12,7 @@ from gangline_client.paths import JobQuery
 from gangline_client.retry import Retry
 from gangline_core.cluster import Policy
 from gangline_core.groups import Group, User
+from gangline_core.windows import Window
 from gangline_wire import views as v
 from gangline_wire.requests import EventLine
 
@@ -86,6 +87,26 @@ class SyncClient:
     def release(self, job: int) -> v.DoneView:
         """Let a held or suspended job run again."""
         return self._run(self._client.release(job))
+
+    def element(self, array: int, index: int) -> v.JobView:
+        """One element of an array, by its index."""
+        return self._run(self._client.element(array, index))
+
+    def edit(self, job: int, changes: Mapping[str, object], *, why: str = "", dry_run: bool = False) -> v.JobView:
+        """Change some terms of a job, called as in a job file."""
+        return self._run(self._client.edit(job, changes, why=why, dry_run=dry_run))
+
+    def top(self, job: int, *, among: str = "user", why: str = "") -> v.DoneView:
+        """Put a waiting job before one's others, the group's, or everybody's."""
+        return self._run(self._client.top(job, among=among, why=why))
+
+    def resize(self, job: int, size: int, *, role: str = "") -> v.DoneView:
+        """Ask for a size of an elastic job, within its bounds; 0 leaves it to the policy again."""
+        return self._run(self._client.resize(job, size, role=role))
+
+    def rerun(self, job: int, *, key: str = "", dry_run: bool = False) -> v.JobView:
+        """The same job once more, as a new one."""
+        return self._run(self._client.rerun(job, key=key, dry_run=dry_run))
 
     def explain(self, job: int) -> v.ExplanationView:
         """Why the job is where it is."""
@@ -175,6 +196,30 @@ class SyncClient:
     def set_policy(self, pool: str, policy: Policy, *, version: int | None = None, dry_run: bool = False) -> v.DoneView:
         """Change a pool's policy; with `version` only if nobody changed it since."""
         return self._run(self._client.set_policy(pool, policy, version=version, dry_run=dry_run))
+
+    def windows(self) -> v.WindowsView:
+        """Dated capacity that administrators keep, soonest first."""
+        return self._run(self._client.windows())
+
+    def set_window(
+        self, window: Window, *, version: int | None = None, dry_run: bool = False, why: str = ""
+    ) -> v.DoneView:
+        """Keep nodes for maintenance or for some users and groups, from one moment to another."""
+        return self._run(self._client.set_window(window, version=version, dry_run=dry_run, why=why))
+
+    def remove_window(self, name: str, *, why: str = "") -> v.DoneView:
+        """Give dated capacity back."""
+        return self._run(self._client.remove_window(name, why=why))
+
+    def prices(self) -> v.PricesView:
+        """What a GPU-hour of each model costs, in thousandths."""
+        return self._run(self._client.prices())
+
+    def set_prices(
+        self, milli: Mapping[str, int], *, version: int | None = None, dry_run: bool = False, why: str = ""
+    ) -> v.DoneView:
+        """Change the price list, as a whole."""
+        return self._run(self._client.set_prices(milli, version=version, dry_run=dry_run, why=why))
 
     def whoami(self) -> v.WhoamiView:
         """What the caller's token says."""

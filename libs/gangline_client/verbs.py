@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from gangline_client import flags_jobs as jobs
 from gangline_client import flags_platform as platform
+from gangline_client import flags_steer as steer
 
 COMMANDS = "gangline_client.commands"
 
@@ -51,12 +52,19 @@ VERBS = (
     Verb("cancel", "end jobs", "Jobs", jobs.cancel, "acts", "cancel"),
     Verb("hold", "keep jobs from starting; suspend running ones", "Jobs", jobs.hold, "acts", "hold"),
     Verb("release", "let held or suspended jobs go on", "Jobs", jobs.release, "acts", "release"),
+    Verb("edit", "change terms of a job", "Jobs", steer.edit, "steer", "edit"),
+    Verb("move", "move jobs to another pool or queue level", "Jobs", steer.move, "steer", "move"),
+    Verb("top", "put waiting jobs before your others", "Jobs", steer.top, "steer", "top"),
+    Verb("resize", "ask for a size of a running elastic job", "Jobs", steer.resize, "steer", "resize"),
+    Verb("rerun", "submit jobs once more", "Jobs", steer.rerun, "steer", "rerun"),
     Verb("queue", "show the waiting jobs in order, each with its reason", "Cluster", platform.queue, "queue", "queue"),
     Verb("status", "show totals of the cluster", "Cluster", platform.status, "status", "status"),
     Verb("nodes", "show machines and their GPUs", "Cluster", platform.nodes, "nodes", "nodes"),
     Verb("drain", "let nodes take no new work", "Cluster", platform.drain, "nodes", "drain"),
     Verb("resume", "let drained nodes take work again", "Cluster", platform.resume, "nodes", "resume"),
     Verb("events", "follow what happens", "Cluster", platform.events, "events", "events"),
+    Verb("window", "keep nodes for maintenance or for some", "Cluster", steer.window, "window", "window"),
+    Verb("prices", "show or change what a GPU-hour costs", "Groups", steer.prices, "window", "prices"),
     Verb("usage", "show GPU-hours used by groups and users", "Groups", platform.usage, "usage", "usage"),
     Verb("quota", "show or change what groups and users may use", "Groups", platform.quota, "quota", "quota"),
     Verb("policy", "show, check or change how a pool decides", "Groups", platform.policy, "policy", "policy"),

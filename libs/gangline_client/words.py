@@ -38,6 +38,11 @@ def state_cell(state: str) -> Cell:
     return Cell(state, STATE_PAINT.get(state, Paint.PLAIN))
 
 
+def job_label(job: v.JobView) -> str:
+    """How people write the job's number: "42_7" for an element of an array."""
+    return f"{job.array_job}_{job.array_index}" if job.array_job else str(job.id)
+
+
 def reason_text(reason: v.ReasonView | None) -> str:
     """Code and sentence of a reason, in one line."""
     return f"{reason.code}: {reason.sentence}" if reason is not None else ""

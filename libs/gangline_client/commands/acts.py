@@ -20,22 +20,22 @@ Act = Callable[[int], Awaitable[Any]]  # Any: the answer's details are of no int
 async def cancel(session: Session, args: Namespace) -> int:
     """End jobs."""
     jobs = await _chosen(session, args, states=ACTED_ON_BY_CANCEL, verb="cancel")
-    return await _act(session, jobs, lambda job: session.client.cancel(job, why=args.why), done="will be cancelled")
+    return await act_on(session, jobs, lambda job: session.client.cancel(job, why=args.why), done="will be cancelled")
 
 
 async def hold(session: Session, args: Namespace) -> int:
     """Keep jobs from starting; suspend running ones."""
     jobs = await _chosen(session, args, states=ACTED_ON_BY_HOLD, verb="hold")
-    return await _act(session, jobs, session.client.hold, done="is held")
+    return await act_on(session, jobs, session.client.hold, done="is held")
 
 
 async def release(session: Session, args: Namespace) -> int:
     """Let held or suspended jobs go on."""
     jobs = await _chosen(session, args, states=ACTED_ON_BY_RELEASE, verb="release")
-    return await _act(session, jobs, session.client.release, done="is released")
+    return await act_on(session, jobs, session.client.release, done="is released")
 
 
-async def _act(session: Session, jobs: list[int], act: Act, *, done: str) -> int:
+async def act_on(session: Session, jobs: list[int], act: Act, *, done: str) -> int:
     """Act on each; one that is refused does not keep the others from it."""
     failed = False
     for job in jobs:

@@ -10,6 +10,7 @@ from typing import Any, TextIO
 import msgspec
 
 from gangline_client.errors import InputError, UsageError
+from gangline_client.moments import moment_ms
 
 FILE_BYTES_MAX = 16 * 1024 * 1024
 STANDARD_INPUT = "-"
@@ -46,7 +47,7 @@ def read_files(names: list[str], *, standard_input: TextIO) -> list[Source]:
     return sources
 
 
-def run_document(args: Namespace, *, environ: Mapping[str, str], folder: str) -> Document:
+def run_document(args: Namespace, *, environ: Mapping[str, str], folder: str, now_ms: int) -> Document:
     """The job that the flags of `gangline run` describe.
 
     Raises:
@@ -81,7 +82,11 @@ def run_document(args: Namespace, *, environ: Mapping[str, str], folder: str) ->
         "time_limit": args.time_limit,
         "estimate": args.estimate,
         "grace": args.grace,
-        "after": args.after,
+        "after": [int(job) if job.isdecimal() else job for job in args.after],
+        "singleton": args.singleton,
+        "not_before": moment_ms(args.begin, flag="--begin", now_ms=now_ms) if args.begin else "",
+        "deadline": moment_ms(args.deadline, flag="--deadline", now_ms=now_ms) if args.deadline else "",
+        "array": args.array,
         "hold": args.hold,
         "labels": pairs(args.label, flag="--label"),
     }

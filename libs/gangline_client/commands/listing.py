@@ -9,7 +9,7 @@ from gangline_client.console import Format
 from gangline_client.paths import JobQuery
 from gangline_client.session import Session, emit
 from gangline_client.table import Cell, Column, Row
-from gangline_client.words import reason_text, state_cell
+from gangline_client.words import job_label, reason_text, state_cell
 from gangline_core.job import JobState
 from gangline_wire import views as v
 
@@ -53,7 +53,7 @@ async def list_jobs(session: Session, args: Namespace) -> None:
     emit(
         session.console,
         v.JobPage(jobs=tuple(shown)),
-        names=[str(job.id) for job in shown],
+        names=[job_label(job) for job in shown],
         people=lambda: _table(session, shown, every_state=bool(args.state or args.all)),
     )
     if len(jobs) > len(shown) and session.console.is_for_people:
@@ -80,12 +80,12 @@ def _row(job: v.JobView, *, wide: bool, now_ms: int) -> Row:
         "-" if job.exit_code is None else str(job.exit_code),
     )
     return [
-        str(job.id),
+        job_label(job),
         job.name,
         state_cell(job.state),
         job.group or "/",
         job.user,
-        str(sum(job.sizes.values()) or job.size),
+        f"{job.size} x {job.array.size}" if job.array is not None else str(sum(job.sizes.values()) or job.size),
         q.gpus(job.gpu_milli),
         q.age(job.submitted_ms, now_ms=now_ms),
         time_in_state(job, now_ms=now_ms),

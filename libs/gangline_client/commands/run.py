@@ -27,13 +27,14 @@ QUIET_STATES = frozenset({"held", "waiting", "suspended"})
 
 async def run(session: Session, args: Namespace) -> int:
     """Submit what the flags describe and stay with it; the job's exit code."""
-    document = documents.run_document(args, environ=session.environ, folder=session.folder)
+    document = documents.run_document(args, environ=session.environ, folder=session.folder, now_ms=session.now_ms())
     document = documents.with_defaults(document, group=session.settings.group, pool=session.settings.pool)
     job = await session.client.submit(document, dry_run=args.dry_run)
     if args.dry_run:
         emit(session.console, job, names=[job.name], people=lambda: session.console.say("The job would be admitted."))
         return 0
-    if args.detach:
+    if args.detach or job.array is not None:
+        # An array writes nothing itself: its elements are followed one by one, as `gangline logs 42_7`.
         line = f"Submitted job {job.id} ({job.name}); it is {job.state}."
         emit(session.console, job, names=[str(job.id)], people=lambda: session.console.say(line))
         return 0

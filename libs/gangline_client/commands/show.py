@@ -6,7 +6,7 @@ from gangline_client import quantities as q
 from gangline_client.commands.listing import list_jobs, time_in_state
 from gangline_client.session import Session, emit, find_job, repeat, watch_interval
 from gangline_client.table import Column, Paint, Row
-from gangline_client.words import STATE_PAINT, job_asks, state_cell
+from gangline_client.words import STATE_PAINT, job_asks, job_label, state_cell
 from gangline_wire import views as v
 from gangline_wire.requests import EventLine
 
@@ -62,7 +62,8 @@ async def _detail(session: Session, job: int) -> None:
 
 def _facts(session: Session, job: v.JobView) -> None:
     console, now_ms = session.console, session.now_ms()
-    console.say(console.paint(f"Job {job.id}: {job.name}", Paint.STRONG))
+    what = "Array" if job.array is not None else "Job"
+    console.say(console.paint(f"{what} {job_label(job)}: {job.name}", Paint.STRONG))
     state = console.paint(job.state, STATE_PAINT.get(job.state, Paint.PLAIN))
     console.fact("State", f"{state} ({job.slurm}), {time_in_state(job, now_ms=now_ms)}")
     if job.reason is not None:
@@ -70,6 +71,13 @@ def _facts(session: Session, job: v.JobView) -> None:
         console.fact("Hint", job.reason.hint)
     console.fact("Owner", f"{job.user} in {job.group or '/'}")
     console.fact("Queue", f"pool {job.pool}, level {job.level}, priority {job.priority}, {job.service_class}")
+    if job.array is not None:
+        console.fact("Elements", f"{job.array.size} ({job.array.indexes})")
+        for one, indexes in job.array.elements.items():
+            console.fact(one.capitalize(), f"{job.array.counts[one]}: {indexes}")
+    console.fact("Element of", f"array {job.array_job}; its own number is {job.id}" if job.array_job else "")
+    console.fact("Not before", q.moment(job.not_before_ms) if job.not_before_ms else "")
+    console.fact("Deadline", q.moment(job.deadline_ms) if job.deadline_ms else "")
     for asks in job_asks(job.spec) if job.spec is not None else []:
         console.fact("Asks for", asks)
     for role in job.spec.roles if job.spec is not None else ():
