@@ -99,7 +99,7 @@ class Kubelets:
         self.set_ready(name, "Unknown")
 
     def remove(self, name: str) -> None:
-        """A node's object is deleted, and with it, as pod garbage collection does, its pods."""
+        """A node's object is deleted; then pod garbage collection fails its pods and deletes them by force."""
         self.silent.add(name)
         kind, pods = self.double.kinds.find("", "v1", "nodes"), self.double.kinds.find("", "v1", "pods")
         assert kind is not None
@@ -108,6 +108,11 @@ class Kubelets:
         for pod in self.store.all(PODS):
             if pod["spec"].get("nodeName") == name:
                 meta = pod["metadata"]
+                if pod["status"].get("phase") not in ("Succeeded", "Failed"):
+                    why = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC"}
+                    self._status(
+                        pod, phase="Failed", conditions=with_condition(pod["status"].get("conditions", []), why)
+                    )
                 self.double.verbs.delete(pods, meta["namespace"], meta["name"], {"gracePeriodSeconds": 0})
 
     def _change(self, storage: str, namespace: str, name: str, change: Callable[[Object], Object]) -> None:

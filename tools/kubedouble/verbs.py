@@ -100,7 +100,7 @@ class Verbs:
             return item
         dropped: list[str] = []
         known = {"apiVersion": {}, "kind": {}, "metadata": {"x-kubernetes-preserve-unknown-fields": True}}
-        whole = {**schema, "properties": {**known, **schema.get("properties", {})}}
+        whole = {**schema, "properties": {**schema.get("properties", {}), **known}}
         item = schemas.prune(item, whole, dropped=dropped)
         if dropped and strict:
             unknown = ", ".join(f'unknown field "{field}"' for field in dropped)

@@ -1,0 +1,120 @@
+"""The shell around one cluster: watches feed pictures, the log wakes decisions, both are brought together for ever."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from gangline_kit.errors import PermanentError
+from gangline_kit.lane import Lane
+from gangline_kit.leader import lead
+from gangline_kit.service import Site
+from gangline_kubernetes.api import Api, Transport, path_of
+from gangline_kubernetes.carrier import Carrier
+from gangline_kubernetes.config import Config, DeviceMode
+from gangline_kubernetes.credentials import CredentialsError, find
+from gangline_kubernetes.desk import Desk
+from gangline_kubernetes.http import HttpTransport
+from gangline_kubernetes.inventory import Inventory
+from gangline_kubernetes.makes import Maker
+from gangline_kubernetes.names import GROUP_VERSION
+from gangline_kubernetes.objects import JobObject, KubeNode, Namespace, Pod, ResourceSlice
+from gangline_kubernetes.reporter import Reporter
+from gangline_kubernetes.watch import T, Watched
+from gangline_wire.subjects import token
+
+log = logging.getLogger(__name__)
+
+SYNC_POLL_S = 0.05
+
+
+async def run(site: Site, config: Config) -> None:
+    """Lead (or stand by for) the cluster's lane until cancelled.
+
+    Raises:
+        PermanentError: there are no credentials for the cluster.
+    """
+    try:
+        credentials = find(config.kubeconfig, config.context)
+    except CredentialsError as error:
+        raise PermanentError(str(error)) from error
+    async with HttpTransport(credentials, site.clock) as transport:
+        await run_with(site, config, transport)
+
+
+async def run_with(site: Site, config: Config, transport: Transport) -> None:
+    """The same over a given way to the API server."""
+    api = Api(transport, site.clock, site.ids)
+    await lead(site, lane_name(config.cluster), Cluster(site, config, api).work)
+
+
+def lane_name(cluster: str) -> str:
+    """The lane of a cluster."""
+    return f"kubernetes.{token(cluster)}"
+
+
+class Cluster:
+    """One cluster while this process leads its lane; every reign begins with empty pictures."""
+
+    def __init__(self, site: Site, config: Config, api: Api) -> None:
+        """Nothing runs before `work`."""
+        self.site = site
+        self.config = config
+        self.api = api
+
+    async def work(self, lane: Lane) -> None:
+        """Bring the log and the cluster together for as long as this process leads."""
+        agent = lane_name(self.config.cluster)
+        desk = Desk(self.site, self.config, self.api)
+        inventory = Inventory(self.site, self.config, agent)
+        reporter = Reporter(self.site, self.config, agent)
+        maker = Maker(self.site, self.config, self.api, desk, inventory)
+        carrier = Carrier(self.site, self.config, self.api, maker.make, reporter.changed)
+        inventory.carrier = reporter.carrier = carrier
+
+        def hear_pod(before: Pod | None, after: Pod | None) -> None:
+            carrier.hear(before, after)
+            inventory.hear_pod(before, after)
+
+        watches: tuple[Watched[Any], ...] = (
+            self._watched(KubeNode, path_of("v1", "nodes"), inventory.hear_node),
+            self._watched(Pod, path_of("v1", "pods"), hear_pod),
+            self._watched(Namespace, path_of("v1", "namespaces"), desk.hear_namespace),
+            self._watched(JobObject, path_of(GROUP_VERSION, "jobs"), desk.hear),
+            *self._slices(inventory),
+        )
+        try:
+            with self.site.follower.listening(reporter.note), self.site.follower.listening(desk.note):
+                async with asyncio.TaskGroup() as group:
+                    for watched in watches:
+                        group.create_task(watched.run(), name="watch")
+                    while not all(watched.is_synced for watched in watches):
+                        await self.site.clock.sleep(SYNC_POLL_S)
+                    log.info("cluster %s: %d nodes", self.config.cluster, len(inventory.nodes))
+                    inventory.take_over()
+                    reporter.take_over()
+                    desk.take_over()
+                    group.create_task(inventory.report_for_ever(lane), name="nodes")
+                    group.create_task(reporter.report_for_ever(lane), name="tasks")
+                    group.create_task(reporter.look_for_stuck_for_ever(), name="stuck")
+                    group.create_task(desk.work_for_ever(), name="objects")
+        finally:
+            await carrier.close()
+
+    def _watched(self, kind: type[T], path: str, changed: Callable[[T | None, T | None], None]) -> Watched[T]:
+        return Watched(
+            kind,
+            path,
+            changed,
+            api=self.api,
+            clock=self.site.clock,
+            ids=self.site.ids,
+            metrics=self.site.metrics,
+            relist_s=self.config.relist_s,
+        )
+
+    def _slices(self, inventory: Inventory) -> tuple[Watched[ResourceSlice], ...]:
+        if self.config.mode is not DeviceMode.DRA:
+            return ()
+        path = path_of("resource.k8s.io/v1", "resourceslices")
+        return (self._watched(ResourceSlice, path, inventory.hear_slice),)

@@ -1,0 +1,237 @@
+"""The tasks on the cluster's nodes: what the watch shows of their pods, and what is being done about them."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+
+from msgspec.structs import replace
+
+from gangline_core.facts import ExitCause
+from gangline_core.ids import NodeId, TaskId
+from gangline_kit.carrying.known import Local, Order, Phase
+from gangline_kit.errors import TemporaryError
+from gangline_kit.service import Site
+from gangline_kit.tasks import Tasks
+from gangline_kubernetes.api import Api, RefusedError
+from gangline_kubernetes.config import Config
+from gangline_kubernetes.names import mark_of
+from gangline_kubernetes.objects import Pod
+from gangline_kubernetes.reading import HOPELESS, local_of, stuck, vanished
+from gangline_kubernetes.starts import Refusal, Start, Starter
+from gangline_wire.seal import SecretMissingError
+
+log = logging.getLogger(__name__)
+
+HOPELESS_S = 30.0
+"""A container whose settings are wrong gets this long to be put right."""
+STOP_TRIES_MAX = 1_000
+
+Makes = Callable[[Order], Awaitable[Start]]
+
+
+class Carrier:
+    """The same promises as an agent's runner: `known`, `start`, `stop`, `forget`; pods are its processes."""
+
+    def __init__(self, site: Site, config: Config, api: Api, makes: Makes, changed: Callable[[TaskId], None]) -> None:
+        """`makes` tells how an order is started; `changed` hears of every task about which something is new."""
+        self.site = site
+        self.config = config
+        self.starter = Starter(api, config)
+        self._makes = makes
+        self._changed = changed
+        self._known: dict[TaskId, Local] = {}
+        self.pods: dict[TaskId, Pod] = {}
+        """The pod of each task, as last seen."""
+        self._stopping: dict[TaskId, ExitCause] = {}
+        self._starting: dict[TaskId, Order] = {}
+        self._stuck_since: dict[TaskId, float] = {}
+        self._faults: dict[TaskId, str] = {}
+        """What kept a task from starting, while its pod is being taken away."""
+        self.resting: dict[NodeId, tuple[float, str]] = {}
+        """Nodes that refused a pod: until when they are given no more, and why."""
+        self._slots = asyncio.Semaphore(config.in_flight)
+        self._work = Tasks()
+
+    @property
+    def known(self) -> Mapping[TaskId, Local]:
+        """Every task that is here or was, and that was not to be forgotten."""
+        return self._known
+
+    async def close(self) -> None:
+        """Do no more; pods stay as they are."""
+        await self._work.close()
+
+    # --- what the watch tells -----------------------------------------------------------------------------
+
+    def hear(self, before: Pod | None, after: Pod | None) -> None:
+        """A pod came, changed, or is gone."""
+        pod = after or before
+        mark = mark_of(pod, self.config.cluster) if pod is not None else None
+        if mark is None or pod is None:
+            return
+        task = mark.task
+        held = self.pods.get(task)
+        if held is not None and held.metadata.uid != pod.metadata.uid and not (after and held.is_over):
+            # A second pod of the same task can only be the ghost of another life; it is nobody's.
+            return
+        if after is not None:
+            self.pods[task] = after
+            local = local_of(after, mark, stopping=self._stopping.get(task))
+            self._enter(self._kept(local))
+            return
+        self.pods.pop(task, None)
+        local = self._known.get(task) or local_of(pod, mark, stopping=None)
+        if local.phase != Phase.EMPTY:
+            self._enter(vanished(local, stopping=self._stopping.get(task)))
+
+    def _kept(self, local: Local) -> Local:
+        """What was once seen of an end stays, whatever is deleted afterwards."""
+        known = self._known.get(local.task)
+        ended = known is not None and known.phase == Phase.EMPTY and known.placed_ms == local.placed_ms
+        return known if ended and known is not None else local
+
+    def _enter(self, local: Local) -> None:
+        if local.phase == Phase.EMPTY and not local.error:
+            local = replace(local, error=self._faults.get(local.task, ""))
+        if self._known.get(local.task) == local:
+            return
+        self._known[local.task] = local
+        if local.phase == Phase.EMPTY:
+            self._stuck_since.pop(local.task, None)
+            if local.cause == ExitCause.PLACE_REFUSED and local.task in self.pods:
+                self._rest(NodeId(self.pods[local.task].spec.node_name), local.error)
+        self._changed(local.task)
+
+    def _rest(self, node: NodeId, why: str) -> None:
+        self.resting[node] = (self.site.clock.monotonic_s() + self.config.rest_s, f"refused a pod: {why}")
+
+    # --- orders -------------------------------------------------------------------------------------------
+
+    def start(self, order: Order) -> None:
+        """Begin to start a task; must not be called for a known one."""
+        task = order.task
+        self._starting[task.id] = order
+        self._known[task.id] = Local(task=task.id, placed_ms=task.placed_ms, phase=Phase.STARTING, silent=True)
+        self._work.spawn(self._start(order), name=f"start {task.id}")
+
+    async def _start(self, order: Order) -> None:
+        task = order.task
+        began_s = self.site.clock.monotonic_s()
+        try:
+            async with self._slots:
+                done = await self._tried(order)
+        finally:
+            self._starting.pop(task.id, None)
+        if isinstance(done, Refusal):
+            log.warning("task %s on node %s: %s", task.id, task.node, done.error)
+            self.site.metrics.count("gangline_kubernetes_refused_total", cause=done.cause.value)
+            if done.cause == ExitCause.PLACE_REFUSED:
+                self._rest(task.node, done.error)
+            local = Local(
+                task=task.id,
+                placed_ms=task.placed_ms,
+                phase=Phase.EMPTY,
+                cause=self._stopping.get(task.id, done.cause),
+                error=done.error,
+                silent=True,
+            )
+            self._enter(local)
+            return
+        self.site.metrics.count("gangline_kubernetes_bound_total")
+        self.site.metrics.observe("gangline_kubernetes_bind_seconds", self.site.clock.monotonic_s() - began_s)
+        self._seen(done)
+        if task.id in self._stopping:
+            self._work.spawn(self._stop(task.id), name=f"stop {task.id}")
+
+    async def _tried(self, order: Order) -> Pod | Refusal:
+        if order.task.id in self._stopping:
+            return Refusal(ExitCause.STOPPED, "stopped before it was started")
+        try:
+            return await self.starter.start(await self._makes(order))
+        except TemporaryError as error:
+            return Refusal(ExitCause.PLACE_REFUSED, str(error))
+        except (RefusedError, SecretMissingError) as error:
+            return Refusal(ExitCause.START_FAILED, str(error))
+
+    def _seen(self, pod: Pod) -> None:
+        """The answer to a write shows the pod before the watch does; what the watch showed already is newer."""
+        mark = mark_of(pod, self.config.cluster)
+        if mark is not None and mark.task not in self.pods and self._known[mark.task].phase == Phase.STARTING:
+            self.pods[mark.task] = pod
+
+    def stop(self, task: TaskId, cause: ExitCause) -> None:
+        """Ask a task to stop, in the end by force; a repeat changes nothing."""
+        if task in self._stopping:
+            return
+        self._stopping[task] = cause
+        if task not in self._starting:
+            self._work.spawn(self._stop(task), name=f"stop {task}")
+
+    async def _stop(self, name: TaskId) -> None:
+        """Delete the task's pod; its end is what the watch then shows."""
+        for number in range(1, STOP_TRIES_MAX):
+            pod = self.pods.get(name)
+            if pod is None or self._known[name].phase == Phase.EMPTY:
+                return
+            try:
+                async with self._slots:
+                    await self.starter.delete(pod.metadata, grace_s=self._grace(name), notice=self._notice(name))
+                return
+            except (RefusedError, TemporaryError) as error:
+                log.warning("stop of %s: %s", name, error)
+            await self.site.clock.sleep(min(30.0, 0.5 * number))
+
+    def _grace(self, name: TaskId) -> int | None:
+        task = self.site.follower.state.kept.tasks.get(name)
+        job = self.site.follower.state.job(task.job) if task is not None else None
+        return None if job is None else job.spec.grace_s
+
+    def _notice(self, name: TaskId) -> str:
+        """What the program is told: why it must end and when it will be killed."""
+        state = self.site.follower.state
+        task = state.kept.tasks.get(name)
+        job = state.job(task.job) if task is not None else None
+        if task is None or job is None:
+            return ""
+        code = job.reason.code.value if job.reason is not None else "Stopped"
+        return f'{{"cause":"{code}","kill_ms":{task.stop_ms + job.spec.grace_s * 1000}}}'
+
+    def forget(self, task: TaskId) -> None:
+        """The log knows the end of the task: its pod may go."""
+        self._known.pop(task, None)
+        self._stopping.pop(task, None)
+        self._stuck_since.pop(task, None)
+        self._faults.pop(task, None)
+        pod = self.pods.pop(task, None)
+        if pod is not None:
+            self._work.spawn(self._release(pod), name=f"release {task}")
+
+    async def _release(self, pod: Pod) -> None:
+        """Let the pod go; with a Job object it stays to be looked at until that goes, without one it goes now."""
+        for number in range(1, STOP_TRIES_MAX):
+            try:
+                async with self._slots:
+                    await self.starter.release(pod)
+                    if not pod.metadata.owner_references and not pod.metadata.deletion_timestamp:
+                        await self.starter.delete(pod.metadata, grace_s=None)
+                return
+            except (RefusedError, TemporaryError) as error:
+                log.warning("release of pod %s: %s", pod.metadata.name, error)
+            await self.site.clock.sleep(min(30.0, 0.5 * number))
+
+    # --- what takes too long ------------------------------------------------------------------------------
+
+    def look_for_stuck(self) -> None:
+        """Pods that could not be started for too long count as failed to start."""
+        now_s = self.site.clock.monotonic_s()
+        for name, pod in self.pods.items():
+            local = self._known.get(name)
+            why = stuck(pod) if local is not None and local.phase == Phase.STARTING else None
+            if why is None or local is None:
+                self._stuck_since.pop(name, None)
+                continue
+            since_s = self._stuck_since.setdefault(name, now_s)
+            patience_s = HOPELESS_S if why.reason in HOPELESS else self.config.stuck_s
+            if now_s - since_s >= patience_s:
+                self._faults[name] = f"{why.reason}: {why.message}"
+                self.stop(name, ExitCause.START_FAILED)

@@ -1,0 +1,284 @@
+"""Job objects: each becomes a job of the log once, follows its life in the status, and goes when its tasks are gone."""
+
+import logging
+from typing import Any
+
+from gangline_core.fold import Message
+from gangline_core.ids import JobId
+from gangline_core.job import ENDS, Job, JobState
+from gangline_core.reasons import sentence
+from gangline_core.state import State
+from gangline_core.step import Step
+from gangline_kit.errors import TemporaryError
+from gangline_kit.service import Site
+from gangline_kit.tasks import Tasks
+from gangline_kubernetes.api import MERGE, Api, RefusedError, path_of
+from gangline_kubernetes.asking import ask
+from gangline_kubernetes.config import Config
+from gangline_kubernetes.happenings import Happenings
+from gangline_kubernetes.manifests import Home
+from gangline_kubernetes.names import GROUP_VERSION, JOB_FINALIZER
+from gangline_kubernetes.objects import JobObject, Namespace
+from gangline_kubernetes.ownership import LABEL_NAMESPACE, LABEL_UID, Fault, owned
+from gangline_kubernetes.statuses import refused_status, status_of, word_of
+from gangline_wire.jobfile import JobFileError, parse_job
+from gangline_wire.requests import Admitted, CancelJob, Denied, Refused, SetHold, SubmitJobs
+from gangline_wire.seal import seal
+
+log = logging.getLogger(__name__)
+
+SAME_WORD_S = 30.0
+"""A status whose word stays the same is written again for its numbers at most this often."""
+TICK_S = 0.25
+UNFINISHED_TRIES_S = 5.0
+REFUSED_TRIES_S = 60.0
+"""A refused object is tried again this often when it may be admitted later: its namespace or group may be made."""
+SUBMIT_MAX = 200
+"""Jobs that are submitted at the same time."""
+
+
+def by(cluster: str) -> str:
+    """Whom the log names as the one who submitted a cluster's jobs; no token can be of this user."""
+    return f"kubernetes:{cluster}"
+
+
+class Desk:
+    """What is known of every Job object, and of the job that is its."""
+
+    def __init__(self, site: Site, config: Config, api: Api) -> None:
+        """Nothing is done before `work_for_ever`."""
+        self.site = site
+        self.config = config
+        self.api = api
+        self.objects: dict[str, JobObject] = {}
+        """By uid."""
+        self.namespaces: dict[str, Namespace] = {}
+        self.jobs: dict[str, JobId] = {}
+        """Job of each object, by uid."""
+        self.dirty: dict[str, None] = {}
+        self.written: dict[str, tuple[float, str]] = {}
+        """When each status was last written, and its word."""
+        self.wait_until: dict[str, float] = {}
+        self.is_synced = False
+        self.happenings = Happenings(site, api)
+        self._work = Tasks()
+        self._busy: dict[str, None] = {}
+
+    @property
+    def state(self) -> State:
+        """The fold."""
+        return self.site.follower.state
+
+    def home(self, job: Job) -> Home | None:
+        """Where the job's pods belong, when it came from an object of this cluster."""
+        if job.submitted_by != by(self.config.cluster):
+            return None
+        found = self.objects.get(job.spec.labels.get(LABEL_UID, ""))
+        namespace = job.spec.labels.get(LABEL_NAMESPACE, "")
+        return Home(namespace=namespace, owner=found.metadata if found is not None else None)
+
+    # --- what the watch and the log tell ------------------------------------------------------------------
+
+    def hear(self, before: JobObject | None, after: JobObject | None) -> None:
+        """A Job object came, changed or went."""
+        one = after or before
+        assert one is not None
+        uid = one.metadata.uid
+        if after is None:
+            self.objects.pop(uid, None)
+            self.written.pop(uid, None)
+        else:
+            self.objects[uid] = after
+            if before is None or before.metadata.generation != after.metadata.generation:
+                self.wait_until.pop(uid, None)
+        self.dirty[uid] = None
+
+    def hear_namespace(self, before: Namespace | None, after: Namespace | None) -> None:
+        """A namespace came, changed or went; refused jobs of it may be looked at again."""
+        one = after or before
+        assert one is not None
+        name = one.metadata.name
+        if after is None:
+            self.namespaces.pop(name, None)
+            return
+        self.namespaces[name] = after
+        for uid, found in self.objects.items():
+            if found.metadata.namespace == name and uid in self.wait_until:
+                del self.wait_until[uid]
+                self.dirty[uid] = None
+
+    def note(self, message: Message, step: Step) -> None:
+        """The log knows something new about jobs."""
+        for moved in step.moves:
+            self._touch(moved.job)
+        if step.rounds or step.decided:
+            for pool in dict.fromkeys((*step.rounds, *step.decided)):
+                for job in self.state.waiting.get(pool, ()):
+                    self._touch(job)
+
+    def _touch(self, job_id: JobId) -> None:
+        job = self.state.job(job_id)
+        if job is not None and job.submitted_by == by(self.config.cluster):
+            uid = job.spec.labels.get(LABEL_UID, "")
+            self.jobs[uid] = job_id
+            self.dirty[uid] = None
+
+    def take_over(self) -> None:
+        """Find the jobs of all objects in the log, and look at everything once."""
+        self.jobs.clear()
+        for job in self.state.kept.jobs.values():
+            self._touch(job.id)
+        self.dirty |= dict.fromkeys(self.objects)
+        self.is_synced = True
+
+    # --- acting -------------------------------------------------------------------------------------------
+
+    async def work_for_ever(self) -> None:
+        """Look at every object about which something is new; several at a time, each by one hand."""
+        try:
+            while True:
+                await self.site.clock.sleep(TICK_S)
+                now_s = self.site.clock.monotonic_s()
+                for uid in [uid for uid, at in self.wait_until.items() if at <= now_s]:
+                    del self.wait_until[uid]
+                    self.dirty[uid] = None
+                for uid in list(self.dirty):
+                    if uid not in self._busy and uid not in self.wait_until and len(self._busy) < SUBMIT_MAX:
+                        del self.dirty[uid]
+                        self._busy[uid] = None
+                        self._work.spawn(self._handle(uid), name=f"object {uid}")
+        finally:
+            await self._work.close()
+
+    async def _handle(self, uid: str) -> None:
+        try:
+            await self._look(uid)
+        except (RefusedError, TemporaryError) as error:
+            log.warning("job object %s: %s", uid, error)
+            self.wait_until[uid] = self.site.clock.monotonic_s() + UNFINISHED_TRIES_S
+        finally:
+            self._busy.pop(uid, None)
+
+    async def _look(self, uid: str) -> None:
+        """Bring one object and its job together."""
+        found = self.objects.get(uid)
+        job = self.state.job(self.jobs[uid]) if uid in self.jobs else None
+        if found is None:
+            # Somebody took our finalizer off; whoever deletes an object wants its job to end.
+            if self.is_synced and job is not None and job.state not in ENDS:
+                await self._cancel(job, "its Job object is gone")
+        elif found.metadata.deletion_timestamp:
+            await self._let_go(found, job)
+        elif job is not None:
+            await self._follow(found, job)
+        elif not found.status.get("job"):
+            await self._submit(found)
+
+    async def _submit(self, found: JobObject) -> None:
+        """Ask for admission; the object's uid makes a repeat give the same job."""
+        meta = found.metadata
+        try:
+            spec = parse_job(found.spec)
+        except JobFileError as error:
+            message = "; ".join(f"{one.path}: {one.message}" for one in error.errors)
+            await self._refuse(found, "Invalid", message, again_s=0)
+            return
+        mine = owned(spec, meta, self.namespaces.get(meta.namespace), self.config)
+        if isinstance(mine, Fault):
+            await self._refuse(found, "Forbidden", f"{mine.field}: {mine.message}", again_s=REFUSED_TRIES_S)
+            return
+        if JOB_FINALIZER not in meta.finalizers:
+            await self._set_finalizers(found, (*meta.finalizers, JOB_FINALIZER))
+        sealed, secrets = seal(mine)
+        request = SubmitJobs(
+            jobs=(sealed,),
+            submit_id=f"{by(self.config.cluster)}:{meta.uid}",
+            by=by(self.config.cluster),
+            secrets=(secrets,) if secrets else (),
+        )
+        match await ask(self.site, request):
+            case Admitted(jobs=jobs):
+                self.jobs[meta.uid] = JobId(jobs[0])
+                self.dirty[meta.uid] = None
+            case Refused(refusals=refusals):
+                reason = refusals[0].reason
+                await self._refuse(found, reason.code.value, sentence(reason), again_s=REFUSED_TRIES_S)
+            case Denied(message=message):
+                await self._refuse(found, "Invalid", message, again_s=0)
+            case other:
+                raise TemporaryError(f"admission answered {type(other).__name__}")
+
+    async def _refuse(self, found: JobObject, code: str, message: str, *, again_s: float) -> None:
+        meta = found.metadata
+        if again_s:
+            self.wait_until[meta.uid] = self.site.clock.monotonic_s() + again_s
+        if found.status.get("message") == message and found.status.get("observedGeneration") == meta.generation:
+            return
+        status = refused_status(
+            code, message, found.status, generation=meta.generation, now_ms=self.site.clock.now_ms()
+        )
+        await self._write_status(found, status)
+        await self.happenings.tell(found, "Refused", message, is_warning=True)
+
+    async def _follow(self, found: JobObject, job: Job) -> None:
+        """The status follows the job; holding and releasing the object does so with the job."""
+        wants_hold = bool(found.spec.get("hold", False))
+        is_held = job.state in (JobState.HELD, JobState.SUSPENDED)
+        observed = found.status.get("observedGeneration", found.metadata.generation)
+        if wants_hold != is_held and observed != found.metadata.generation and job.state not in ENDS:
+            await ask(self.site, SetHold(job=int(job.id), held=wants_hold, by=by(self.config.cluster)))
+            job = self.state.job(job.id) or job
+        word, now_s = word_of(job), self.site.clock.monotonic_s()
+        last_s, last_word = self.written.get(found.metadata.uid, (-SAME_WORD_S, ""))
+        key = f"{job.state}/{word}/{job.attempt}/{found.metadata.generation}/{len(job.tasks)}"
+        if last_word == key and now_s - last_s < SAME_WORD_S:
+            return
+        status = status_of(
+            job,
+            self.state.tasks_of(job),
+            found.status,
+            generation=found.metadata.generation,
+            now_ms=self.site.clock.now_ms(),
+        )
+        self.written[found.metadata.uid] = (now_s, key)
+        if status != found.status:
+            await self._write_status(found, status)
+        if word != found.status.get("reason") or job.preemptions > found.status.get("preemptions", 0):
+            await self.happenings.of_job(found, job)
+
+    async def _let_go(self, found: JobObject, job: Job | None) -> None:
+        """A deleted object ends its job, and goes when nothing of it runs any more."""
+        if job is not None and job.state not in ENDS:
+            if job.state != JobState.STOPPING:
+                await self._cancel(job, "its Job object was deleted")
+            if (self.state.job(job.id) or job).state not in ENDS:
+                return
+        if JOB_FINALIZER in found.metadata.finalizers:
+            rest = tuple(name for name in found.metadata.finalizers if name != JOB_FINALIZER)
+            await self._set_finalizers(found, rest)
+
+    async def _cancel(self, job: Job, why: str) -> None:
+        await ask(self.site, CancelJob(job=int(job.id), by=by(self.config.cluster), why=why))
+
+    async def _set_finalizers(self, found: JobObject, finalizers: tuple[str, ...]) -> None:
+        meta = found.metadata
+        body = {"metadata": {"finalizers": list(finalizers), "resourceVersion": meta.resource_version}}
+        try:
+            await self.api.call("PATCH", self._path(found), body, form=MERGE)
+        except RefusedError as error:
+            if not error.is_gone:
+                raise
+
+    async def _write_status(self, found: JobObject, status: dict[str, Any]) -> None:
+        # Fields that no longer hold are taken away by name: a merge keeps what it is not told.
+        dropped = {key: None for key in found.status if key not in status}
+        body = {"metadata": {"uid": found.metadata.uid}, "status": {**dropped, **status}}
+        try:
+            await self.api.call("PATCH", self._path(found, "status"), body, form=MERGE)
+        except RefusedError as error:
+            if not error.is_gone:
+                raise
+
+    def _path(self, found: JobObject, sub: str = "") -> str:
+        meta = found.metadata
+        return path_of(GROUP_VERSION, "jobs", namespace=meta.namespace, name=meta.name, sub=sub)

@@ -1,0 +1,84 @@
+"""Events of Kubernetes about our objects: one per change of word, with the job that caused it; never a storm."""
+
+from hashlib import sha256
+from typing import Any
+
+from gangline_core.job import Job
+from gangline_kit.errors import TemporaryError
+from gangline_kit.service import Site
+from gangline_kubernetes.api import Api, RefusedError, path_of
+from gangline_kubernetes.names import GROUP_VERSION
+from gangline_kubernetes.objects import JobObject
+from gangline_kubernetes.statuses import made_way, message_of, stamp, word_of
+
+QUIET_S = 60.0
+"""The same word about the same object is not told again within this time."""
+KEPT_MAX = 10_000
+MESSAGE_CHARS_MAX = 1_000
+
+WARNINGS = frozenset({"Refused", "Failed", "TimedOut", "Lost", "Preempted", "NodeLost", "GpuFailed", "StartFailed"})
+
+
+class Happenings:
+    """Tells events, each at most once in a while."""
+
+    def __init__(self, site: Site, api: Api) -> None:
+        """Nothing was told yet."""
+        self._site = site
+        self._api = api
+        self._told: dict[tuple[str, str], float] = {}
+
+    async def of_job(self, found: JobObject, job: Job) -> None:
+        """The job's present word, with its sentence; a preemption names who it was for."""
+        word = word_of(job)
+        if job.yielded_to and (word == "Preempted" or job.preemptions > found.status.get("preemptions", 0)):
+            related = f"job {job.yielded_to[-1]}"
+            await self.tell(found, "Preempted", made_way(job), is_warning=True, related=related)
+        if word != "Preempted":
+            await self.tell(found, word, message_of(job) or _placed(job), is_warning=word in WARNINGS)
+
+    async def tell(
+        self, found: JobObject, reason: str, message: str, *, is_warning: bool = False, related: str | None = None
+    ) -> None:
+        """Tell one event; when the server does not want it, nobody misses it."""
+        meta, now_s = found.metadata, self._site.clock.monotonic_s()
+        key = (meta.uid, reason)
+        if now_s - self._told.get(key, -QUIET_S) < QUIET_S:
+            return
+        self._told[key] = now_s
+        while len(self._told) > KEPT_MAX:
+            del self._told[next(iter(self._told))]
+        now_ms = self._site.clock.now_ms()
+        digest = sha256(f"{meta.uid}{reason}{now_ms}".encode()).hexdigest()[:16]
+        body: dict[str, Any] = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"{meta.name[:200]}.{digest}", "namespace": meta.namespace},
+            "involvedObject": {
+                "apiVersion": GROUP_VERSION,
+                "kind": "Job",
+                "name": meta.name,
+                "namespace": meta.namespace,
+                "uid": meta.uid,
+            },
+            "reason": reason,
+            "message": message[:MESSAGE_CHARS_MAX],
+            "type": "Warning" if is_warning else "Normal",
+            "source": {"component": "gangline"},
+            "reportingComponent": "gangline.dev/scheduler",
+            "reportingInstance": self._site.instance,
+            "action": "Scheduling",
+            "firstTimestamp": stamp(now_ms),
+            "lastTimestamp": stamp(now_ms),
+            "count": 1,
+        }
+        if related is not None:
+            body["related"] = {"kind": "GanglineJob", "name": related}
+        try:
+            await self._api.call("POST", path_of("v1", "events", namespace=meta.namespace), body, tries=1)
+        except (RefusedError, TemporaryError):
+            self._site.metrics.count("gangline_kubernetes_events_lost_total")
+
+
+def _placed(job: Job) -> str:
+    return f"job {job.id}, attempt {job.attempt}, {len(job.tasks)} tasks"

@@ -1,0 +1,202 @@
+"""The cluster's nodes for the log: described when they change, lost when they are gone or not Ready for too long."""
+
+import logging
+
+from gangline_core.claims import is_overdue
+from gangline_core.cluster import Node
+from gangline_core.facts import Fact, NodeLost, NodeSeen
+from gangline_core.ids import NodeId, TaskId
+from gangline_kit.carrying.known import Phase
+from gangline_kit.lane import Lane
+from gangline_kit.service import Site
+from gangline_kubernetes.carrier import Carrier
+from gangline_kubernetes.config import Config, DeviceMode
+from gangline_kubernetes.names import mark_of
+from gangline_kubernetes.nodes import Taken, Terms, describe, device_names, taken_by
+from gangline_kubernetes.objects import KubeNode, Pod, ResourceSlice
+
+log = logging.getLogger(__name__)
+
+NODES_MAX = 250
+"""Nodes described in one message."""
+LOOK_S = 0.5
+
+
+class Inventory:
+    """What is known of every node: its object, its slices, and the pods on it."""
+
+    carrier: Carrier
+
+    def __init__(self, site: Site, config: Config, agent: str) -> None:
+        """`carrier` must be set before `work`."""
+        self.site = site
+        self.config = config
+        self.terms = Terms(
+            agent=agent,
+            pool=config.pool,
+            gpu_resource=config.gpu_resource,
+            device_driver=config.device_class if config.mode is DeviceMode.DRA else "",
+        )
+        self.nodes: dict[NodeId, KubeNode] = {}
+        self.slices: dict[NodeId, dict[str, ResourceSlice]] = {}
+        self.pods: dict[NodeId, dict[str, Pod]] = {}
+        """Pods that are not over, by node and uid."""
+        self.told: dict[NodeId, Node] = {}
+        self.dirty: dict[NodeId, None] = {}
+        self.unready_since: dict[NodeId, float] = {}
+        self.gone: dict[NodeId, None] = {}
+        """Nodes whose object is no more, until the log knows."""
+
+    # --- what the watches tell ----------------------------------------------------------------------------
+
+    def hear_node(self, before: KubeNode | None, after: KubeNode | None) -> None:
+        """A node came, changed or went."""
+        if after is None:
+            assert before is not None
+            name = NodeId(before.metadata.name)
+            self.nodes.pop(name, None)
+            self.unready_since.pop(name, None)
+            self.gone[name] = None
+            return
+        name = NodeId(after.metadata.name)
+        self.nodes[name] = after
+        self.dirty[name] = None
+        if after.is_ready:
+            self.unready_since.pop(name, None)
+        else:
+            self.unready_since.setdefault(name, self.site.clock.monotonic_s())
+
+    def hear_slice(self, before: ResourceSlice | None, after: ResourceSlice | None) -> None:
+        """A slice of devices came, changed or went."""
+        for old in filter(None, (before,)):
+            self.slices.get(NodeId(old.spec.node_name), {}).pop(old.metadata.uid, None)
+            self.dirty[NodeId(old.spec.node_name)] = None
+        if after is not None and after.spec.driver == self.terms.device_driver:
+            self.slices.setdefault(NodeId(after.spec.node_name), {})[after.metadata.uid] = after
+            self.dirty[NodeId(after.spec.node_name)] = None
+
+    def hear_pod(self, before: Pod | None, after: Pod | None) -> None:
+        """A pod came, changed or went: what it takes of its node matters when it is not ours."""
+        for old in filter(None, (before,)):
+            node = NodeId(old.spec.node_name)
+            if self.pods.get(node, {}).pop(old.metadata.uid, None) is not None:
+                self.dirty[node] = None
+        if after is not None and after.spec.node_name and not after.is_over:
+            node = NodeId(after.spec.node_name)
+            self.pods.setdefault(node, {})[after.metadata.uid] = after
+            self.dirty[node] = None
+
+    # --- what the log is told -----------------------------------------------------------------------------
+
+    async def report_for_ever(self, lane: Lane) -> None:
+        """Tell the log what changed about the nodes."""
+        while True:
+            await self._tell(lane)
+            await self.site.clock.sleep(LOOK_S)
+
+    def take_over(self) -> None:
+        """Describe every node anew: another process may have said something else."""
+        self.told.clear()
+        self.dirty |= dict.fromkeys(self.nodes)
+        known = self.site.follower.state.kept.nodes
+        self.gone |= {n.id: None for n in known.values() if n.agent == self.terms.agent and n.id not in self.nodes}
+
+    async def _tell(self, lane: Lane) -> None:
+        now_s = self.site.clock.monotonic_s()
+        for name, (until_s, _) in list(self.carrier.resting.items()):
+            self.dirty[name] = None
+            if now_s >= until_s:
+                del self.carrier.resting[name]
+        self._look_for_undead()
+        lost = self._lost(now_s)
+        names = [name for name in self.dirty if name in self.nodes and name not in lost]
+        self.dirty.clear()
+        seen = [(node, alive) for name in names for node, alive in self._described(name)]
+        facts: list[Fact] = [NodeSeen(node=node, alive=alive) for node, alive in seen]
+        facts.extend(lost.values())
+        for first in range(0, len(facts), NODES_MAX):
+            await lane.append(tuple(facts[first : first + NODES_MAX]), at=self.site.now_ms())
+        self.told |= {node.id: node for node, _ in seen}
+        for name in lost:
+            self.told.pop(name, None)
+            self.gone.pop(name, None)
+
+    def _look_for_undead(self) -> None:
+        """Nodes with a task that should have been gone for long take no more."""
+        state, now = self.site.follower.state, self.site.now_ms()
+        for name in state.stopping_tasks:
+            task = state.kept.tasks[name]
+            if task.node in self.nodes and is_overdue(state, task, now):
+                self.dirty[task.node] = None
+
+    def _lost(self, now_s: float) -> dict[NodeId, Fact]:
+        known = self.site.follower.state.kept.nodes
+        lost: dict[NodeId, Fact] = {}
+        for name in self.gone:
+            if name in known and not known[name].lost and name not in self.nodes:
+                lost[name] = NodeLost(node=name, silent_ms=0)
+        for name, since_s in self.unready_since.items():
+            silent_s = now_s - since_s
+            if silent_s >= self.config.loss_s and name in known and not known[name].lost:
+                lost[name] = NodeLost(node=name, silent_ms=int(silent_s * 1000))
+        self.gone = {name: None for name in self.gone if name in lost}
+        return lost
+
+    def _described(self, name: NodeId) -> list[tuple[Node, tuple[TaskId, ...]]]:
+        """The node and its living tasks, when the log should hear of it."""
+        state = self.site.follower.state
+        known = state.kept.nodes.get(name)
+        node = self.describe(name)
+        comes_back = known is not None and known.lost and self.nodes[name].is_ready
+        if (known is not None and known.lost and not comes_back) or (self.told.get(name) == node and not comes_back):
+            return []
+        here = self.carrier.known
+        alive = tuple(
+            task for task in state.node_tasks.get(name, ()) if task in here and here[task].phase != Phase.EMPTY
+        )
+        return [(node, alive)]
+
+    def describe(self, name: NodeId) -> Node:
+        """The node as it is now."""
+        state = self.site.follower.state
+        tasks = state.kept.tasks
+        busy = frozenset(share.index for task in state.node_tasks.get(name, ()) for share in tasks[task].gpus)
+        return describe(
+            self.nodes[name],
+            self.terms,
+            slices=self.slices_of(name),
+            taken=self._taken(name),
+            busy=busy,
+            problem=self._problem(name),
+        )
+
+    def slices_of(self, name: NodeId) -> tuple[ResourceSlice, ...]:
+        """The node's slices of our driver, in a fixed order."""
+        return tuple(sorted(self.slices.get(name, {}).values(), key=lambda one: one.metadata.name))
+
+    def devices_of(self, name: NodeId) -> dict[int, tuple[str, str]]:
+        """Pool and device behind each GPU index."""
+        return device_names(self.slices_of(name))
+
+    def uuids_of(self, name: NodeId, indexes: tuple[int, ...]) -> tuple[str, ...]:
+        """How the driver calls these GPUs: by uuid where it is known, by number where it is not."""
+        uuids = {gpu.index: gpu.uuid for gpu in self.describe(name).gpus} if name in self.nodes else {}
+        return tuple(uuids.get(index) or str(index) for index in indexes)
+
+    def _taken(self, name: NodeId) -> Taken:
+        """What pods take that are no task of the log."""
+        tasks = self.site.follower.state.kept.tasks
+        foreign = []
+        for pod in self.pods.get(name, {}).values():
+            mark = mark_of(pod, self.config.cluster)
+            if mark is None or mark.task not in tasks:
+                foreign.append(pod)
+        return taken_by(foreign)
+
+    def _problem(self, name: NodeId) -> str:
+        if name in self.carrier.resting:
+            return self.carrier.resting[name][1]
+        state, now = self.site.follower.state, self.site.now_ms()
+        late = [t for t in state.node_tasks.get(name, ()) if t in state.stopping_tasks]
+        undead = next((t for t in late if is_overdue(state, state.kept.tasks[t], now)), None)
+        return f"task {undead} does not end" if undead is not None else ""

@@ -1,0 +1,74 @@
+"""From an order to its start: where the pod belongs, which devices it gets, and the Secret its values come from."""
+
+from gangline_core.ids import JobId
+from gangline_kit.carrying.environment import role_of
+from gangline_kit.carrying.known import Order
+from gangline_kit.service import Site
+from gangline_kubernetes.api import Api, RefusedError, path_of
+from gangline_kubernetes.config import Config, DeviceMode
+from gangline_kubernetes.desk import Desk
+from gangline_kubernetes.inventory import Inventory
+from gangline_kubernetes.manifests import Home, owner_reference, secret_key, secret_name
+from gangline_kubernetes.names import LABEL_JOB, MANAGER
+from gangline_kubernetes.starts import Start
+from gangline_wire.codec import decode
+from gangline_wire.seal import PLACEHOLDER, unseal_text
+from gangline_wire.streams import SECRETS
+
+
+class Maker:
+    """Knows what a start needs beside its order."""
+
+    def __init__(self, site: Site, config: Config, api: Api, desk: Desk, inventory: Inventory) -> None:
+        """Look things up here."""
+        self._secrets = site.bus.kv(SECRETS.name)
+        self._config = config
+        self._api = api
+        self._desk = desk
+        self._inventory = inventory
+
+    def home(self, order: Order) -> Home:
+        """The namespace of the job's object, or the usual one."""
+        return self._desk.home(order.job) or Home(namespace=self._config.namespace)
+
+    async def make(self, order: Order) -> Start:
+        """The start of one task.
+
+        Raises:
+            RefusedError: the job's Secret cannot be made.
+            TemporaryError: the bus or the server did not answer.
+        """
+        home, task = self.home(order), order.task
+        indexes = tuple(share.index for share in task.gpus)
+        if order.job.spec.secrets:
+            await self._make_secret(order, home)
+        return Start(
+            order=order,
+            home=home,
+            uuids=self._inventory.uuids_of(task.node, indexes) if self._config.mode is DeviceMode.ANNOTATION else (),
+            devices=self._inventory.devices_of(task.node) if self._config.mode is DeviceMode.DRA else {},
+        )
+
+    async def _make_secret(self, order: Order, home: Home) -> None:
+        """The job's sealed values as a Secret that goes with its Job object; made once, found by every task."""
+        job = JobId(order.job.array or order.task.job)
+        found = await self._secrets.get(str(job))
+        values = decode(found[0], dict[str, str]) if found is not None else {}
+        role = role_of(order)
+        texts = {text for text in (*role.command, *role.environment.values()) if PLACEHOLDER in text}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {
+                "name": secret_name(order.task.job),
+                "namespace": home.namespace,
+                "labels": {LABEL_JOB: str(order.task.job), "app.kubernetes.io/managed-by": MANAGER},
+                **({"ownerReferences": [owner_reference(home.owner)]} if home.owner is not None else {}),
+            },
+            "stringData": {secret_key(text): unseal_text(text, values) for text in sorted(texts)},
+        }
+        try:
+            await self._api.call("POST", path_of("v1", "secrets", namespace=home.namespace), body)
+        except RefusedError as error:
+            if error.reason != "AlreadyExists":
+                raise

@@ -1,0 +1,79 @@
+"""How our objects on the cluster are named and marked: unique, valid for every job name, and found again."""
+
+import re
+from hashlib import sha256
+
+from msgspec import Struct
+
+from gangline_core.ids import TaskId
+from gangline_kubernetes.objects import Pod
+
+GROUP = "gangline.dev"
+VERSION = "v1alpha1"
+GROUP_VERSION = f"{GROUP}/{VERSION}"
+
+LABEL_JOB = f"{GROUP}/job"
+LABEL_CLUSTER = f"{GROUP}/cluster"
+LABEL_ROLE = f"{GROUP}/role"
+LABEL_POOL = f"{GROUP}/pool"
+LABEL_MODEL = f"{GROUP}/gpu-model"
+NOTE_TASK = f"{GROUP}/task"
+NOTE_PLACED = f"{GROUP}/placed-ms"
+NOTE_CLUSTER = f"{GROUP}/cluster"
+NOTE_GPUS = f"{GROUP}/gpus"
+NOTE_NOTICE = f"{GROUP}/notice"
+NOTE_GROUP = f"{GROUP}/group"
+NOTE_USER = f"{GROUP}/user"
+NOTE_UUIDS = f"{GROUP}/gpu-uuids"
+FINALIZER = f"{GROUP}/seen"
+"""Keeps a pod until its end is in the log."""
+JOB_FINALIZER = f"{GROUP}/job"
+"""Keeps a Job object until its tasks are gone."""
+MANAGER = "gangline"
+
+NAME_CHARS_MAX = 63
+HASH_CHARS = 8
+
+_UNSAFE = re.compile(r"[^a-z0-9-]+")
+_DASHES = re.compile(r"-{2,}")
+
+
+class Mark(Struct, frozen=True):
+    """What a pod says of the task it is."""
+
+    task: TaskId
+    placed_ms: int
+
+
+def mark_of(pod: Pod, cluster: str) -> Mark | None:
+    """The task a pod of this cluster's is, or None."""
+    notes = pod.metadata.annotations
+    task, placed = notes.get(NOTE_TASK, ""), notes.get(NOTE_PLACED, "")
+    if not task or notes.get(NOTE_CLUSTER) != cluster or not placed.isdecimal():
+        return None
+    return Mark(task=TaskId(task), placed_ms=int(placed))
+
+
+def slug(text: str, most: int) -> str:
+    """The text as part of a DNS label; empty when nothing of it can stand there."""
+    return _DASHES.sub("-", _UNSAFE.sub("-", text.lower())).strip("-")[:most].rstrip("-")
+
+
+def pod_name(job_name: str, task: TaskId) -> str:
+    """A valid name that no other task has: what people recognise of the job's name, then the task, then its digest.
+
+    The digest keeps apart tasks whose names differ only in what a pod's name cannot show.
+    """
+    digest = sha256(task.encode()).hexdigest()[:HASH_CHARS]
+    tail = f"{slug(task, 30)}-{digest}"
+    head = slug(job_name, NAME_CHARS_MAX - len(tail) - 1)
+    # A label must begin with a letter where a service name is made of it.
+    return f"{head or 'job'}-{tail}"
+
+
+def label_value(text: str) -> str:
+    """The text as a label's value: as it is, or cut and told apart by its digest."""
+    if len(text) <= NAME_CHARS_MAX and re.fullmatch(r"(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)?", text, re.ASCII):
+        return text
+    digest = sha256(text.encode()).hexdigest()[:HASH_CHARS]
+    return f"{slug(text, NAME_CHARS_MAX - HASH_CHARS - 1) or 'x'}-{digest}"

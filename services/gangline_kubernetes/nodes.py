@@ -1,0 +1,181 @@
+"""From Kubernetes nodes, slices and pods of others to our nodes: pure."""
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from gangline_core.cluster import Gpu, Node, Taint
+from gangline_core.ids import NodeId
+from gangline_kubernetes.names import LABEL_MODEL, LABEL_POOL, NOTE_UUIDS
+from gangline_kubernetes.objects import Device, KubeNode, Pod, ResourceSlice
+from gangline_kubernetes.quantities import amount, mebibytes, milli, whole
+
+PRODUCT = ("nvidia.com/gpu.product", "amd.com/gpu.product-name")
+MEMORY = ("nvidia.com/gpu.memory", "amd.com/gpu.vram")
+"""Labels that say how much memory each GPU has: MiB, or a quantity with a unit."""
+UNKNOWN_MODEL = "GPU"
+OWN_TAINTS = frozenset({"unschedulable", "not-ready", "unreachable"})
+"""Taints under node.kubernetes.io that say what the node's problem says already."""
+KEEPS_AWAY = frozenset({"NoSchedule", "NoExecute"})
+BASIC = frozenset({"cpu", "memory", "pods", "ephemeral-storage"})
+
+
+class Taken(Struct):
+    """What pods that are not ours take on a node."""
+
+    cpu_milli: int = 0
+    memory_mib: int = 0
+    resources: dict[str, int] = {}
+
+
+def taken_by(pods: Iterable[Pod]) -> Taken:
+    """What these pods ask for, all containers together."""
+    taken = Taken()
+    for pod in pods:
+        for container in pod.spec.containers:
+            asked = {**container.resources.limits, **container.resources.requests}
+            for name, value in asked.items():
+                if name == "cpu":
+                    taken.cpu_milli += milli(value, up=True)
+                elif name == "memory":
+                    taken.memory_mib += mebibytes(value, up=True)
+                elif "/" in name:
+                    taken.resources[name] = taken.resources.get(name, 0) + whole(value, up=True)
+    return taken
+
+
+class Terms(Struct, frozen=True):
+    """How this cluster's nodes are read."""
+
+    agent: str
+    pool: str
+    gpu_resource: str
+    device_driver: str = ""
+    """Read GPUs from this driver's slices; empty reads them from labels and the device plugin's count."""
+
+
+def describe(
+    node: KubeNode,
+    terms: Terms,
+    *,
+    slices: Sequence[ResourceSlice] = (),
+    taken: Taken | None = None,
+    busy: frozenset[int] = frozenset(),
+    problem: str = "",
+) -> Node:
+    """The node as the log shall know it; `busy` are GPUs that our own tasks hold.
+
+    GPUs that pods of others took are left out: those with the highest numbers that none of ours holds.
+    """
+    taken = taken or Taken()
+    labels, allocatable = node.metadata.labels, node.status.allocatable
+    gpus = _from_slices(slices, labels) if terms.device_driver else _from_labels(node, terms.gpu_resource)
+    foreign = taken.resources.get(terms.gpu_resource, 0)
+    free = [gpu.index for gpu in gpus if gpu.index not in busy]
+    gone = frozenset(free[max(0, len(free) - foreign) :] if foreign else ())
+    devices = {
+        name: max(0, whole(value) - taken.resources.get(name, 0))
+        for name, value in sorted(allocatable.items())
+        if name not in BASIC and "/" in name and name != terms.gpu_resource
+    }
+    return Node(
+        id=NodeId(node.metadata.name),
+        agent=terms.agent,
+        cpu_milli=max(0, milli(allocatable.get("cpu", 0)) - taken.cpu_milli),
+        memory_mib=max(0, mebibytes(allocatable.get("memory", 0)) - taken.memory_mib),
+        gpus=tuple(gpu for gpu in gpus if gpu.index not in gone),
+        pool=labels.get(LABEL_POOL, terms.pool),
+        labels=labels,
+        taints=_taints(node),
+        devices={name: count for name, count in devices.items() if count},
+        address=_address(node),
+        problem=problem or fault(node),
+        is_watched=True,
+    )
+
+
+def fault(node: KubeNode) -> str:
+    """Why the node takes no new work; empty when it does."""
+    if node.metadata.deletion_timestamp:
+        return "the node is being deleted"
+    if node.spec.unschedulable:
+        return "cordoned"
+    return "" if node.is_ready else "not ready"
+
+
+def _taints(node: KubeNode) -> tuple[Taint, ...]:
+    return tuple(
+        Taint(key=taint.key, value=taint.value)
+        for taint in node.spec.taints
+        if taint.effect in KEEPS_AWAY and taint.key.removeprefix("node.kubernetes.io/") not in OWN_TAINTS
+    )
+
+
+def _address(node: KubeNode) -> str:
+    found = {one.type: one.address for one in node.status.addresses}
+    return found.get("InternalIP") or found.get("Hostname") or node.metadata.name
+
+
+def _from_labels(node: KubeNode, resource: str) -> tuple[Gpu, ...]:
+    labels = node.metadata.labels
+    model = labels.get(LABEL_MODEL) or next((labels[key] for key in PRODUCT if key in labels), UNKNOWN_MODEL)
+    memory_mib = next((_memory(labels[key]) for key in MEMORY if key in labels), 0)
+    uuids = [text for text in node.metadata.annotations.get(NOTE_UUIDS, "").split(",") if text]
+    return tuple(
+        Gpu(index=k, model=model, memory_mib=memory_mib, uuid=uuids[k] if k < len(uuids) else "")
+        for k in range(whole(node.status.allocatable.get(resource, 0)))
+    )
+
+
+def _memory(text: str) -> int:
+    """A bare number is MiB, as the feature discovery labels write it."""
+    return int(text) if text.isdecimal() else mebibytes(text)
+
+
+def _from_slices(slices: Sequence[ResourceSlice], labels: dict[str, str]) -> tuple[Gpu, ...]:
+    """GPUs of the newest generation of each pool of devices, in the order of their names."""
+    newest: dict[str, int] = {}
+    for one in slices:
+        newest[one.spec.pool.name] = max(newest.get(one.spec.pool.name, 0), one.spec.pool.generation)
+    devices = sorted(
+        (
+            device
+            for one in slices
+            if one.spec.pool.generation == newest[one.spec.pool.name]
+            for device in one.spec.devices
+        ),
+        key=lambda device: (len(device.name), device.name),
+    )
+    return tuple(_gpu(k, device, labels) for k, device in enumerate(devices))
+
+
+def _gpu(index: int, device: Device, labels: dict[str, str]) -> Gpu:
+    attributes = {name.rpartition("/")[2]: value for name, value in device.attributes.items()}
+    capacity = {name.rpartition("/")[2]: value for name, value in device.capacity.items()}
+    model = labels.get(LABEL_MODEL) or (attributes["productName"].string if "productName" in attributes else "")
+    return Gpu(
+        index=index,
+        model=model.replace(" ", "-") or UNKNOWN_MODEL,
+        memory_mib=mebibytes(capacity["memory"].value) if "memory" in capacity else 0,
+        uuid=attributes["uuid"].string if "uuid" in attributes else "",
+        socket=attributes["numaNode"].int if "numaNode" in attributes else 0,
+    )
+
+
+def device_names(slices: Sequence[ResourceSlice]) -> dict[int, tuple[str, str]]:
+    """Pool and device name behind each GPU's index, as `describe` numbers them."""
+    newest: dict[str, int] = {}
+    for one in slices:
+        newest[one.spec.pool.name] = max(newest.get(one.spec.pool.name, 0), one.spec.pool.generation)
+    found = sorted(
+        (len(device.name), device.name, one.spec.pool.name)
+        for one in slices
+        if one.spec.pool.generation == newest[one.spec.pool.name]
+        for device in one.spec.devices
+    )
+    return {k: (pool, name) for k, (_, name, pool) in enumerate(found)}
+
+
+def is_true(value: object) -> bool:
+    """True for an amount above zero."""
+    return amount(value) > 0

@@ -1,0 +1,38 @@
+"""Whose job an object is: the namespace says it, since who may write there may write anything in the object. Pure."""
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gangline_core.spec import JobSpec
+from gangline_kubernetes.config import Config
+from gangline_kubernetes.names import NOTE_GROUP, NOTE_USER
+from gangline_kubernetes.objects import Meta, Namespace
+
+LABEL_NAMESPACE = "gangline.dev/namespace"
+LABEL_NAME = "gangline.dev/name"
+LABEL_UID = "gangline.dev/uid"
+
+
+class Fault(Struct, frozen=True):
+    """Why an object's job may not be submitted."""
+
+    field: str
+    message: str
+
+
+def owned(spec: JobSpec, meta: Meta, namespace: Namespace | None, config: Config) -> JobSpec | Fault:
+    """The job with the group and user of its namespace, or why it may not be theirs.
+
+    A job may name a group below its namespace's; it may name no other user.
+    """
+    notes = namespace.metadata.annotations if namespace is not None else {}
+    group, user = notes.get(NOTE_GROUP, config.group), notes.get(NOTE_USER, config.user)
+    if not group and NOTE_GROUP not in notes:
+        return Fault("group", f"namespace {meta.namespace} has no annotation {NOTE_GROUP}, so its jobs have no group")
+    if spec.group and spec.group != group and not spec.group.startswith(f"{group}/" if group else ""):
+        return Fault("group", f"namespace {meta.namespace} may submit to group {group} and below, not to {spec.group}")
+    if spec.user and spec.user != user:
+        return Fault("user", f"jobs of namespace {meta.namespace} are of user {user}, not of {spec.user}")
+    marks = {LABEL_NAMESPACE: meta.namespace, LABEL_NAME: meta.name, LABEL_UID: meta.uid}
+    labels = {key: value for key, value in spec.labels.items() if not key.startswith("gangline.dev/")}
+    return replace(spec, name=spec.name or meta.name, group=spec.group or group, user=user, labels={**labels, **marks})

@@ -1,0 +1,217 @@
+"""Bringing tasks into being: creates or binds their pods, until it is known whether each is there or was refused."""
+
+import logging
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from gangline_core.facts import ExitCause
+from gangline_kit.carrying.known import Order
+from gangline_kit.errors import OutcomeUnknownError, TemporaryError
+from gangline_kubernetes import manifests
+from gangline_kubernetes.api import MERGE, Api, RefusedError, path_of
+from gangline_kubernetes.config import Config, DeviceMode
+from gangline_kubernetes.manifests import Home, NoImageError
+from gangline_kubernetes.names import FINALIZER, Mark, mark_of, pod_name
+from gangline_kubernetes.objects import Meta, Pod
+
+log = logging.getLogger(__name__)
+
+CLAIMS = "resource.k8s.io/v1"
+TRIES_MAX = 40
+"""So often a start is tried while the server does not answer; with growing pauses that is minutes."""
+
+
+class Refusal(Struct, frozen=True):
+    """A task that will not start here."""
+
+    cause: ExitCause
+    error: str
+
+
+class Start(Struct, frozen=True):
+    """One task to bring into being."""
+
+    order: Order
+    home: Home
+    uuids: tuple[str, ...] = ()
+    devices: dict[int, tuple[str, str]] = {}
+    """Pool and device behind each GPU index, in mode dra."""
+    adopted: Meta | None = None
+    """The pod of somebody else that is to be bound, instead of making one."""
+
+
+class Starter:
+    """Makes starts come true; safe to be asked twice for one task, as answers may be lost."""
+
+    def __init__(self, api: Api, config: Config) -> None:
+        """Write through this API."""
+        self._api = api
+        self._config = config
+        self._pod = msgspec.json.Decoder(Pod)
+
+    async def start(self, start: Start) -> Pod | Refusal:
+        """The task's pod on its node, or why there is none.
+
+        Raises:
+            TemporaryError: the server did not answer for very long.
+        """
+        order = start.order
+        if order.task.gpus and self._config.mode is DeviceMode.COUNT and order.task.gpu_milli % 1000:
+            return Refusal(ExitCause.START_FAILED, "mode count cannot share a GPU; use mode annotation or dra")
+        for number in range(1, TRIES_MAX + 1):
+            try:
+                if start.adopted is not None:
+                    return await self._bind(start, start.adopted)
+                return await self._create(start)
+            except RefusedError as error:
+                return _judged(error)
+            except NoImageError as error:
+                return Refusal(ExitCause.START_FAILED, str(error))
+            except OutcomeUnknownError as error:
+                log.info("start of %s: %s; looking whether it was done", order.task.id, error)
+            except TemporaryError as error:
+                log.warning("start of %s: %s", order.task.id, error)
+            await self._api.pause(number)
+        raise TemporaryError(f"task {order.task.id} could not be started: the API server does not answer")
+
+    async def _create(self, start: Start) -> Pod | Refusal:
+        body = manifests.pod(start.order, self._config, start.home, uuids=start.uuids)
+        is_dra = self._config.mode is DeviceMode.DRA and bool(start.order.task.gpus)
+        if is_dra:
+            # Bound only when its devices are its own: a kubelet that sees it before would turn it away.
+            del body["spec"]["nodeName"]
+            await self._make(
+                path_of(CLAIMS, "resourceclaims", namespace=start.home.namespace),
+                manifests.claim(start.order, self._config, start.home, body["metadata"]["name"]),
+            )
+        made = await self._make(path_of("v1", "pods", namespace=start.home.namespace), body)
+        pod = self._pod.decode(made)
+        found = self._checked(start, pod)
+        if isinstance(found, Refusal) or not is_dra or pod.spec.node_name:
+            return found
+        await self._allocate(start, pod.metadata)
+        return await self._bind(start, pod.metadata)
+
+    async def _make(self, path: str, body: Any) -> bytes:
+        """Create the object, or give the one that an earlier try has made."""
+        try:
+            return await self._api.call("POST", path, body)
+        except RefusedError as error:
+            if error.reason != "AlreadyExists":
+                raise
+            found = await self._api.get(f"{path}/{body['metadata']['name']}")
+            if found is None:
+                raise OutcomeUnknownError("it was there and is gone") from None
+            return found
+
+    def _checked(self, start: Start, pod: Pod) -> Pod | Refusal:
+        task = start.order.task
+        if mark_of(pod, self._config.cluster) != Mark(task=task.id, placed_ms=task.placed_ms):
+            return Refusal(ExitCause.PLACE_REFUSED, f"another pod is called {pod.metadata.name}")
+        if pod.spec.node_name not in ("", task.node):
+            return Refusal(ExitCause.PLACE_REFUSED, f"its pod is on node {pod.spec.node_name}")
+        return pod
+
+    async def _allocate(self, start: Start, pod: Meta) -> None:
+        """Give the claim its devices and its pod."""
+        missing = [share.index for share in start.order.task.gpus if share.index not in start.devices]
+        if missing:
+            raise RefusedError(409, "Conflict", f"the node's slices have no device for GPU {missing[0]}")
+        status = manifests.allocation(start.order, self._config, start.devices, pod)
+        path = path_of(CLAIMS, "resourceclaims", namespace=pod.namespace, name=pod.name, sub="status")
+        await self._api.call("PATCH", path, {"status": status}, form=MERGE)
+
+    async def _bind(self, start: Start, meta: Meta) -> Pod | Refusal:
+        """Bind a pod that is there; its devices come along in the same write.
+
+        Raises:
+            RefusedError: it is somebody else's, gated, or being deleted.
+        """
+        task = start.order.task
+        binding = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {
+                "name": meta.name,
+                "namespace": meta.namespace,
+                "uid": meta.uid,
+                "annotations": manifests.marks(start.order, self._config) | self._visible(start),
+            },
+            "target": {"apiVersion": "v1", "kind": "Node", "name": task.node},
+        }
+        path = path_of("v1", "pods", namespace=meta.namespace, name=meta.name)
+        try:
+            await self._api.call("POST", f"{path}/binding", binding)
+        except RefusedError as error:
+            if error.code != 409:
+                raise
+            # Perhaps by ourselves, and the answer was lost: only the pod knows.
+            found = await self._api.get(path)
+            if found is None:
+                raise
+            pod = self._pod.decode(found)
+            if pod.metadata.uid != meta.uid or pod.spec.node_name != task.node:
+                raise
+            return self._checked(start, pod)
+        found = await self._api.get(path) if start.adopted is None else None
+        return self._pod.decode(found) if found is not None else self._assumed(start, meta)
+
+    def _visible(self, start: Start) -> dict[str, str]:
+        return {"gangline.dev/visible-devices": ",".join(start.uuids)} if start.uuids else {}
+
+    def _assumed(self, start: Start, meta: Meta) -> Pod:
+        """The pod as the binding made it; the watch brings the rest."""
+        notes = {**meta.annotations, **manifests.marks(start.order, self._config)}
+        after = msgspec.structs.replace(meta, annotations=notes)
+        spec = msgspec.structs.replace(Pod(metadata=meta).spec, node_name=start.order.task.node)
+        return Pod(metadata=after, spec=spec)
+
+    async def release(self, pod: Pod) -> None:
+        """Take our finalizer off a pod whose end is in the log.
+
+        Raises:
+            RefusedError, TemporaryError: as `Api.call`.
+        """
+        if FINALIZER not in pod.metadata.finalizers:
+            return
+        rest = [name for name in pod.metadata.finalizers if name != FINALIZER]
+        body = {"metadata": {"finalizers": rest, "uid": pod.metadata.uid}}
+        path = path_of("v1", "pods", namespace=pod.metadata.namespace, name=pod.metadata.name)
+        try:
+            await self._api.call("PATCH", path, body, form=MERGE)
+        except RefusedError as error:
+            if error.code not in (404, 409):
+                raise
+
+    async def delete(self, pod: Meta, *, grace_s: int | None, notice: str = "") -> None:
+        """Ask a pod to end, with our notice first; gone already is as good.
+
+        Raises:
+            RefusedError, TemporaryError: as `Api.call`.
+        """
+        path = path_of("v1", "pods", namespace=pod.namespace, name=pod.name)
+        try:
+            if notice:
+                body = {"metadata": {"uid": pod.uid, "annotations": {"gangline.dev/notice": notice}}}
+                await self._api.call("PATCH", path, body, form=MERGE)
+            options: dict[str, Any] = {"preconditions": {"uid": pod.uid}}
+            if grace_s is not None:
+                options["gracePeriodSeconds"] = grace_s
+            await self._api.call("DELETE", path, options)
+        except RefusedError as error:
+            if error.code not in (404, 409):
+                raise
+
+
+def _judged(error: RefusedError) -> Refusal:
+    """Whether the job is to blame for what the server refused, or only this place and moment."""
+    if error.code in (409, 410) or (error.code == 404 and "pods" in error.message):
+        return Refusal(ExitCause.PLACE_REFUSED, str(error))
+    return Refusal(ExitCause.START_FAILED, str(error))
+
+
+def name_of(order: Order) -> str:
+    """Name of the pod we make for a task."""
+    return pod_name(order.job.spec.name, order.task.id)

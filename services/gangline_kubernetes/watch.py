@@ -1,0 +1,195 @@
+"""List and watch one kind: a cache that is always some true moment of the server, whatever is lost on the way."""
+
+import logging
+from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar
+from urllib.parse import urlencode
+
+import msgspec
+
+from gangline_kit.clock import Clock
+from gangline_kit.errors import TemporaryError
+from gangline_kit.ids import Ids
+from gangline_kit.metrics import Metrics
+from gangline_kubernetes.api import Api, RefusedError, wait_s
+from gangline_kubernetes.objects import Event, Failure, Listed, Mark, Meta
+
+log = logging.getLogger(__name__)
+
+
+class Thing(Protocol):
+    """Any object of a cluster."""
+
+    @property
+    def metadata(self) -> Meta:
+        """Its name, version and marks."""
+
+
+T = TypeVar("T", bound=Thing)
+Key = tuple[str, str]
+"""Namespace and name."""
+
+PAGE = 500
+WATCH_S = 300
+"""The server is asked to end each watch after about this long, so that load spreads over its copies."""
+IDLE_S = 90.0
+"""A watch without any line for longer (bookmarks come each minute) is dead, whatever the connection says."""
+EMPTY_MAX = 3
+"""After so many watches in a row that ended at once, everything is listed anew."""
+
+
+class Watched(Generic[T]):
+    """The objects of one kind, kept current; `changed(before, after)` hears of each difference and must not raise."""
+
+    def __init__(
+        self,
+        kind: type[T],
+        path: str,
+        changed: Callable[[T | None, T | None], None],
+        *,
+        api: Api,
+        clock: Clock,
+        ids: Ids,
+        metrics: Metrics,
+        relist_s: float,
+    ) -> None:
+        """Nothing is read before `run`."""
+        self.items: dict[Key, T] = {}
+        self.version = ""
+        self.is_synced = False
+        """True once everything was listed."""
+        self.lists = 0
+        self.missed = 0
+        """Differences that a list found and no watch had told."""
+        self._path = path
+        self._changed = changed
+        self._api = api
+        self._clock = clock
+        self._ids = ids
+        self._metrics = metrics
+        self._relist_s = relist_s
+        self._listed_s = 0.0
+        self._page: msgspec.json.Decoder[Listed[T]] = msgspec.json.Decoder(Listed[kind])  # type: ignore[valid-type]  # the type is known at run time only
+        self._item: msgspec.json.Decoder[T] = msgspec.json.Decoder(kind)
+        self._event = msgspec.json.Decoder(Event)
+        self._name = path.rpartition("/")[2]
+
+    async def run(self) -> None:
+        """Keep the cache current until cancelled."""
+        failures = empty = 0
+        while True:
+            try:
+                if not self.version or self._clock.monotonic_s() - self._listed_s >= self._relist_s:
+                    await self.list()
+                heard = await self._watch()
+            except RefusedError as error:
+                self.version = ""
+                failures += 0 if error.code == 410 else 1
+                empty += error.code == 410
+                log.info("watch of %s: %s", self._name, error)
+            except TemporaryError as error:
+                failures += 1
+                log.warning("watch of %s: %s", self._name, error)
+            else:
+                failures, empty = 0, 0 if heard else empty + 1
+            if empty >= EMPTY_MAX:
+                self._metrics.count("gangline_kubernetes_watch_failures_total", kind=self._name)
+                self.version = ""
+            if failures or empty:
+                await self._clock.sleep(wait_s(failures + empty, self._ids))
+
+    async def list(self) -> None:
+        """Read everything and tell every difference from what was known.
+
+        Raises:
+            RefusedError, TemporaryError: as `Api.call`.
+        """
+        found: dict[Key, T] = {}
+        query = {"limit": str(PAGE)}
+        while True:
+            page = self._page.decode(await self._api.call("GET", self._path, query=query))
+            found.update({key_of(item): item for item in page.items})
+            if not page.metadata.next:
+                break
+            query["continue"] = page.metadata.next
+        was_synced, told = self.is_synced, 0
+        for key, before in list(self.items.items()):
+            if key not in found:
+                told += self._put(key, before, None)
+        for key, item in found.items():
+            told += self._put(key, self.items.get(key), item)
+        self.version, self.is_synced = page.metadata.resource_version, True
+        self.lists += 1
+        self._listed_s = self._clock.monotonic_s()
+        if was_synced and told:
+            self.missed += told
+            self._metrics.count("gangline_kubernetes_missed_changes_total", told, kind=self._name)
+
+    def take(self, item: T) -> None:
+        """Take in an object that a write answered with, before the watch tells it."""
+        known = self.items.get(key_of(item))
+        if known is None or int(known.metadata.resource_version) < int(item.metadata.resource_version):
+            self._put(key_of(item), known, item)
+
+    def _put(self, key: Key, before: T | None, after: T | None) -> bool:
+        """Enter a change and tell it; another object of the same name is a deletion and a new one."""
+        if before is not None and after is not None:
+            if before.metadata.resource_version == after.metadata.resource_version:
+                return False
+            if before.metadata.uid != after.metadata.uid:
+                del self.items[key]
+                self._changed(before, None)
+                before = None
+        if after is None:
+            self.items.pop(key, None)
+        else:
+            self.items[key] = after
+        self._changed(before, after)
+        return True
+
+    async def _watch(self) -> bool:
+        """Follow until the server ends the watch; True when it told anything.
+
+        Raises:
+            RefusedError: the version is too old.
+            TemporaryError: the connection broke.
+        """
+        seconds = int(min(WATCH_S, max(1.0, self._relist_s)) * (0.75 + self._ids.fraction() / 2))
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": self.version,
+            "timeoutSeconds": str(seconds),
+        }
+        began_s, heard = self._clock.monotonic_s(), False
+        async for line in self._api.transport.stream(self._path, urlencode(query), IDLE_S):
+            event = self._event.decode(line)
+            if event.type == "ERROR":
+                status = msgspec.json.decode(event.object, type=Failure)
+                raise RefusedError(status.code, status.reason, status.message)
+            heard = True
+            if event.type == "BOOKMARK":
+                self.version = msgspec.json.decode(event.object, type=Mark).metadata.resource_version
+                continue
+            self._hear(event)
+        # One that was open for its whole time is well, even when nothing happened.
+        return heard or self._clock.monotonic_s() - began_s >= 1.0
+
+    def _hear(self, event: Event) -> None:
+        item = self._item.decode(event.object)
+        key, version = key_of(item), item.metadata.resource_version
+        self.version = version
+        known = self.items.get(key)
+        if known is not None and int(known.metadata.resource_version) > int(version):
+            # Told of by the answer to a write of ours already.
+            return
+        if event.type == "DELETED":
+            if known is not None and known.metadata.uid == item.metadata.uid:
+                self._put(key, known, None)
+        else:
+            self._put(key, known, item)
+
+
+def key_of(item: Thing) -> Key:
+    """Where the object stands in a cache."""
+    return item.metadata.namespace, item.metadata.name

@@ -1,0 +1,118 @@
+"""From a Job object to bound pods and back: everything a user of a cluster sees of a job's life."""
+
+from tests.kubernetes.house import NAMESPACE, condition, opened
+
+from dollhouse.loop import live
+from gangline_core.job import JobState
+
+
+def test_an_applied_job_runs_on_its_nodes_and_succeeds() -> None:
+    live(applied_story())
+
+
+async def applied_story() -> None:
+    async with opened(nodes=2) as house:
+        await house.apply("train", tasks=2, gpus=8, cpus=4, memory="16Gi", command=["python", "train.py"])
+        found = await house.phase("train", "Running")
+        assert found["status"]["nodes"] == ["n0", "n1"]
+        assert condition(found, "Running")["status"] == "True"
+        assert found["status"]["observedGeneration"] == found["metadata"]["generation"] == 1
+        pods = await house.pods()
+        assert sorted(pod["spec"]["nodeName"] for pod in pods) == ["n0", "n1"]
+        for pod in pods:
+            container = pod["spec"]["containers"][0]
+            assert container["resources"]["limits"]["nvidia.com/gpu"] == "8"
+            assert {"name": "WORLD_SIZE", "value": "2"} in container["env"]
+            assert pod["metadata"]["ownerReferences"][0]["uid"] == found["metadata"]["uid"]
+            house.kubelets.finish_named(NAMESPACE, pod["metadata"]["name"])
+        found = await house.phase("train", "Succeeded")
+        assert condition(found, "Complete")["status"] == "True"
+        assert house.job(found["status"]["job"]).state == JobState.SUCCEEDED
+        assert not house.world.state.kept.tasks
+        # A finished pod stays to be looked at, held by nothing, and goes with its Job.
+        await house.until(lambda: all(not pod["metadata"].get("finalizers") for pod in house.stored("/pods")))
+        await house.ask("DELETE", f"/apis/gangline.dev/v1alpha1/namespaces/{NAMESPACE}/jobs/train")
+        await house.until(lambda: not house.stored("/pods") and not house.stored("gangline.dev/jobs"))
+
+
+def test_a_job_that_outranks_others_gets_their_room_when_it_is_really_free() -> None:
+    live(preemption_story())
+
+
+async def preemption_story() -> None:
+    async with opened(nodes=1) as house:
+        await house.apply("low", gpus=8, command=["sleep"], level="low", grace="10s")
+        await house.phase("low", "Running")
+        await house.apply("high", gpus=8, command=["sleep"], level="high")
+        found = await house.phase("high", "Running")
+        low = await house.phase("low", "Waiting")
+        assert condition(low, "Preempted")["status"] == "True"
+        assert f"job {found['status']['job']}" in condition(low, "Preempted")["message"]
+        assert low["status"]["preemptions"] == 1
+        events = {event["reason"] for event in house.stored("/events")}
+        assert {"Running", "Preempted"} <= events
+        running = [pod for pod in await house.pods() if pod["status"]["phase"] == "Running"]
+        assert [pod["metadata"]["name"][:4] for pod in running] == ["high"]
+
+
+def test_work_of_a_lost_node_starts_elsewhere() -> None:
+    live(loss_story())
+
+
+async def loss_story() -> None:
+    async with opened(nodes=2, loss_s=20.0) as house:
+        await house.apply("train", gpus=8, command=["sleep"])
+        found = await house.phase("train", "Running")
+        (node,) = found["status"]["nodes"]
+        house.kubelets.lose(node)
+        await house.until(lambda: house.job(1).attempt == 2 and house.job(1).state == JobState.RUNNING)
+        await house.until(lambda: house.status("train")["nodes"] not in ([], [node]))
+        # What the node held is free only when the node is back, or its object is gone.
+        assert house.world.state.use[node].gpu_milli == [1000] * 8
+        house.kubelets.remove(node)
+        await house.until(lambda: not any(house.world.state.use[node].gpu_milli))
+
+
+def test_a_deleted_object_ends_its_job_and_leaves_nothing() -> None:
+    live(deletion_story())
+
+
+async def deletion_story() -> None:
+    async with opened(nodes=1) as house:
+        await house.apply("train", gpus=1, command=["sleep"])
+        await house.phase("train", "Running")
+        await house.ask("DELETE", f"/apis/gangline.dev/v1alpha1/namespaces/{NAMESPACE}/jobs/train")
+        await house.until(lambda: house.job(1).state == JobState.CANCELLED)
+        await house.until(lambda: not house.stored("gangline.dev/jobs") and not house.stored("/pods"))
+
+
+def test_a_job_of_the_http_api_runs_on_the_cluster_too() -> None:
+    live(http_story())
+
+
+async def http_story() -> None:
+    from tests.make import role, spec
+
+    async with opened(nodes=1) as house:
+        (job,) = await house.world.submit(spec(group="lab", user="ann", roles=[role(tasks=1, gpus=1)]))
+        await house.world.until(lambda state: state.kept.jobs[job].state == JobState.RUNNING)
+        (pod,) = house.stored("/pods", "gangline-jobs")
+        house.kubelets.finish(pod, 0)
+        await house.world.until(lambda state: state.kept.jobs[job].state == JobState.SUCCEEDED)
+        await house.until(lambda: not house.stored("/pods"))
+
+
+def test_a_failing_pod_fails_its_job_with_its_exit_code() -> None:
+    live(failure_story())
+
+
+async def failure_story() -> None:
+    async with opened(nodes=1) as house:
+        await house.apply("train", tasks=2, gpus=1, command=["sleep"])
+        await house.phase("train", "Running")
+        pods = await house.pods()
+        house.kubelets.finish(pods[0], 3)
+        found = await house.phase("train", "Failed")
+        assert found["status"]["exitCode"] == 3
+        assert "exited with code 3" in found["status"]["message"]
+        assert condition(found, "Failed")["status"] == "True"
