@@ -1,8 +1,10 @@
 """The shell around how-big: when a pool has come to rest, it proposes sizes for running elastic jobs."""
 
 import asyncio
+from contextlib import suppress
 
 from gangline_core import elasticity
+from gangline_core.facts import ResizeFailed
 from gangline_core.fold import Message
 from gangline_core.step import Step
 from gangline_elastic.config import Config
@@ -35,7 +37,10 @@ class Sizer:
         self.wake.set()
         with self.site.follower.listening(self.note):
             while True:
-                await self.wake.wait()
+                # Time alone brings something, too: changes that take too long, jobs whose rest is over, a new weighing.
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self.config.idle_check_s):
+                        await self.wake.wait()
                 self.wake.clear()
                 await self.site.clock.sleep(self.config.settle_ms / 1000)
                 if not self.wake.is_set():
@@ -43,7 +48,15 @@ class Sizer:
 
     def note(self, message: Message, step: Step) -> None:
         """Wake up when jobs, room or settings changed, and when a round has said what waiting jobs could use."""
-        if step.moves or step.freed or step.nodes or step.settings or self.pool in step.decided:
+        if (
+            step.moves
+            or step.sized
+            or step.touched
+            or step.freed
+            or step.nodes
+            or step.settings
+            or self.pool in step.decided
+        ):
             self.wake.set()
 
     async def _propose(self, lane: Lane) -> None:
@@ -55,4 +68,6 @@ class Sizer:
         proposals = elasticity.propose(state, self.pool, now)
         if proposals:
             await lane.append(proposals, at=now)
-            self.site.metrics.count("gangline_resizes_total", len(proposals), pool=self.pool)
+            for fact in proposals:
+                name = "gangline_resizes_failed_total" if isinstance(fact, ResizeFailed) else "gangline_resizes_total"
+                self.site.metrics.count(name, pool=self.pool)
