@@ -8,7 +8,6 @@ child groups may add up to more than their parent's, because the parent's own li
 import re
 from collections.abc import Iterable, Mapping
 
-from msgspec import Struct
 from msgspec.structs import fields as struct_fields
 
 from gangline_core.admission import Draft
@@ -17,37 +16,27 @@ from gangline_core.formula import FormulaError, compile_formula
 from gangline_core.groups import ROOT, Group, User, ancestors, user_key
 from gangline_core.ordering import ORDERINGS
 from gangline_core.placement import PLACERS
-from gangline_core.quota import JOBS, MODEL_PREFIX, shown
+from gangline_core.quota import JOBS, shown
+from gangline_core.rungs import MODEL_PREFIX
+from gangline_core.settings_amounts import AMOUNT_MAX, LEVEL_MAX, amounts_problem, range_problem
+from gangline_core.settings_amounts import Problem as Problem
+from gangline_core.settings_group import bounds_problem, lending_problem, seasons_problem
 from gangline_core.state import State
 
-DIMENSIONS = ("gpu_milli", "cpu_milli", "memory_mib", JOBS)
-"""What can be limited, besides "gpu_milli:<MODEL>"."""
-AMOUNT_MAX = 10**15
-LEVEL_MAX = 1_000_000
 WEIGHT_MAX = 1_000_000
 DEPTH_MAX = 16
 HEADS_MAX = 64
-DIMENSIONS_MAX = 64
-DIMENSION_CHARS_MAX = 128
 LEVELS_MAX = 64
 CANDIDATES_MAX = 100_000
 STARVATION_S_MAX = 366 * 86_400
 
-HEADS_OWN = ("user_limit", "job_limit")
+HEADS_OWN = ("user_limit", "job_limit", "user_queued_jobs_max", "user_submits_per_minute", "user_priority_max")
 """What a head may change of the very group they lead; how much that group gets is decided above it."""
-ADMINISTRATORS_OWN = ("level",)
+ADMINISTRATORS_OWN = ("level", "priority_max", "levels")
 """What only an administrator may change, because it moves jobs before those of other groups."""
 
 _SEGMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._@+-]*")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
-
-
-class Problem(Struct, frozen=True):
-    """Why a change is refused: `kind` is "not_found", "conflict" or "invalid"; `field` is the path of what is wrong."""
-
-    kind: str
-    message: str
-    field: str = ""
 
 
 # --- groups and users ---------------------------------------------------------------------------------------
@@ -73,10 +62,11 @@ def check_user(state: State, draft: Draft, user: User) -> Problem | None:
     if not _SEGMENT.fullmatch(user.name):
         return Problem("invalid", f"{user.name!r} cannot be a user's name", "name")
     problem = (
-        _amounts_problem("limit", user.limit)
-        or _range_problem("level", user.level, -LEVEL_MAX, LEVEL_MAX)
-        or _range_problem("queued_jobs_max", user.queued_jobs_max, 0, AMOUNT_MAX)
-        or _range_problem("submits_per_minute", user.submits_per_minute, 0, AMOUNT_MAX)
+        amounts_problem("limit", user.limit)
+        or range_problem("level", user.level, -LEVEL_MAX, LEVEL_MAX)
+        or range_problem("queued_jobs_max", user.queued_jobs_max, 0, AMOUNT_MAX)
+        or range_problem("submits_per_minute", user.submits_per_minute, 0, AMOUNT_MAX)
+        or range_problem("priority_max", user.priority_max or 0, -LEVEL_MAX, LEVEL_MAX)
     )
     if problem is not None:
         return problem
@@ -100,7 +90,7 @@ def _path_problem(state: State, path: str) -> Problem | None:
 
 def _group_values_problem(group: Group) -> Problem | None:
     for field in ("guaranteed", "limit", "user_limit", "job_limit"):
-        problem = _amounts_problem(field, getattr(group, field))
+        problem = amounts_problem(field, getattr(group, field))
         if problem is not None:
             return problem
     if JOBS in group.guaranteed or JOBS in group.job_limit:
@@ -113,12 +103,15 @@ def _group_values_problem(group: Group) -> Problem | None:
     if not all(_SEGMENT.fullmatch(head) for head in group.heads):
         return Problem("invalid", "must be names of users", "heads")
     return (
-        _range_problem("weight", group.weight, 0, WEIGHT_MAX)
-        or _range_problem("level", group.level, -LEVEL_MAX, LEVEL_MAX)
-        or _range_problem("queued_jobs_max", group.queued_jobs_max, 0, AMOUNT_MAX)
-        or _range_problem("submits_per_minute", group.submits_per_minute, 0, AMOUNT_MAX)
-        or _range_problem("time_limit_s_max", group.time_limit_s_max, 0, AMOUNT_MAX)
-        or _range_problem("budget_gpu_hours", group.budget_gpu_hours, 0, AMOUNT_MAX)
+        range_problem("weight", group.weight, 0, WEIGHT_MAX)
+        or range_problem("level", group.level, -LEVEL_MAX, LEVEL_MAX)
+        or range_problem("queued_jobs_max", group.queued_jobs_max, 0, AMOUNT_MAX)
+        or range_problem("submits_per_minute", group.submits_per_minute, 0, AMOUNT_MAX)
+        or range_problem("time_limit_s_max", group.time_limit_s_max, 0, AMOUNT_MAX)
+        or range_problem("budget_gpu_hours", group.budget_gpu_hours, 0, AMOUNT_MAX)
+        or bounds_problem(group)
+        or lending_problem(group)
+        or seasons_problem(group)
     )
 
 
@@ -203,7 +196,7 @@ def check_pool(state: State, pool: Pool) -> Problem | None:
     for level, band in pool.levels.items():
         if not _NAME.fullmatch(level):
             return Problem("invalid", f"{level!r} cannot be a level's name", "levels")
-        problem = _range_problem(f"levels.{level}", band, -LEVEL_MAX, LEVEL_MAX)
+        problem = range_problem(f"levels.{level}", band, -LEVEL_MAX, LEVEL_MAX)
         if problem is not None:
             return problem
     for level, label in pool.topology.items():
@@ -229,9 +222,9 @@ def check_policy(state: State, policy: Policy) -> Problem | None:
     except FormulaError as error:
         return Problem("invalid", str(error), "formula")
     return (
-        _range_problem("starvation_s", policy.starvation_s, 0, STARVATION_S_MAX)
-        or _range_problem("candidates_max", policy.candidates_max, 1, CANDIDATES_MAX)
-        or _range_problem("candidates_per_shape", policy.candidates_per_shape, 1, CANDIDATES_MAX)
+        range_problem("starvation_s", policy.starvation_s, 0, STARVATION_S_MAX)
+        or range_problem("candidates_max", policy.candidates_max, 1, CANDIDATES_MAX)
+        or range_problem("candidates_per_shape", policy.candidates_per_shape, 1, CANDIDATES_MAX)
     )
 
 
@@ -279,30 +272,6 @@ def changed_fields(known: Group, wanted: Group) -> set[str]:
 
 
 # --- inside -------------------------------------------------------------------------------------------------
-
-
-def _amounts_problem(field: str, amounts: Mapping[str, int]) -> Problem | None:
-    if len(amounts) > DIMENSIONS_MAX:
-        return Problem("invalid", f"has {len(amounts)} entries; at most {DIMENSIONS_MAX} are allowed", field)
-    for dimension, amount in amounts.items():
-        if len(dimension) > DIMENSION_CHARS_MAX:
-            return Problem("invalid", f"must be at most {DIMENSION_CHARS_MAX} characters", f"{field}.{dimension[:40]}")
-        is_model = dimension.startswith(MODEL_PREFIX) and dimension != MODEL_PREFIX
-        if dimension not in DIMENSIONS and not is_model:
-            known = ", ".join((*DIMENSIONS, f"{MODEL_PREFIX}<MODEL>"))
-            return Problem("invalid", f"{dimension!r} is none of {known}", f"{field}.{dimension}")
-        problem = _range_problem(f"{field}.{dimension}", amount, 0, AMOUNT_MAX)
-        if problem is not None:
-            return problem
-    if len({dimension.lower() for dimension in amounts}) < len(amounts):
-        return Problem("invalid", "names one GPU model twice; upper and lower case are the same", field)
-    return None
-
-
-def _range_problem(field: str, value: int, least: int, most: int) -> Problem | None:
-    if least <= value <= most:
-        return None
-    return Problem("invalid", f"is {value}; it must be from {least} to {most}", field)
 
 
 def _too_much(field: str, dimension: str, amount: int, why: str) -> Problem:

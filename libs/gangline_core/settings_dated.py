@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 
 from gangline_core.budgets import ANY_MODEL, PRICE_MILLI_MAX
-from gangline_core.settings import Problem
+from gangline_core.settings_amounts import Problem
 from gangline_core.state import State
 from gangline_core.windows import Window
 

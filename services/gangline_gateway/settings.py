@@ -62,7 +62,7 @@ def _check_values(value: object, path: str) -> None:
     if isinstance(value, bool):
         return
     if isinstance(value, int):
-        least = -AMOUNT_MOST if path.startswith("level") else 0
+        least = -AMOUNT_MOST if path.startswith(("level", "priority", "user_priority")) else 0
         if not least <= value <= AMOUNT_MOST:
             raise invalid(path, f"must be from {least} to {AMOUNT_MOST}")
     if isinstance(value, float):
