@@ -18,6 +18,7 @@ from gangline_core.claims import honour_claims, waiting_reason
 from gangline_core.columns import SHAPE, Ints
 from gangline_core.elasticity import grow
 from gangline_core.facts import Candidate, RoundDecided, RoundOpened
+from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
 from gangline_core.passing import may_pass
 from gangline_core.placement.why_not import ROOM_CODES
@@ -49,7 +50,9 @@ def open_round(state: State, pool: str, now: int) -> RoundOpened | None:
     may, kept_out, given_up = sieve.may(), sieve.changed(), sieve.given_up()
     if not (len(may) or kept_out or given_up or known.proposals):
         return None
-    terms, candidates = _in_view(state, Waiting(state, known, (sieve.columns, may), now=now))
+    waiting = Waiting(state, known, (sieve.columns, may), now=now)
+    terms, candidates = _in_view(state, waiting)
+    edges = _edges(waiting, candidates)
     return RoundOpened(
         pool=pool,
         round=known.rounds + 1,
@@ -59,6 +62,8 @@ def open_round(state: State, pool: str, now: int) -> RoundOpened | None:
         given_up=tuple(given_up),
         waiting=len(may),
         policy_version=known.policy.version,
+        edges=edges or (),
+        is_cut=edges is None,
     )
 
 
@@ -132,6 +137,22 @@ def _in_view(state: State, waiting: Waiting) -> tuple[tuple[str, ...], tuple[Can
         if len(places) == policy.candidates_max or first >= len(waiting):
             return ranking.terms, tuple(ranking.candidates(places))
         first *= 2
+
+
+def _edges(waiting: Waiting, candidates: tuple[Candidate, ...]) -> tuple[JobId, ...] | None:
+    """The last candidate of each shape of which more wait; None when whole shapes are out of view."""
+    if len(candidates) == len(waiting):
+        return ()
+    shape_of = waiting.state.shapes
+    left = dict(zip(*(part.tolist() for part in np.unique(waiting.field(SHAPE), return_counts=True)), strict=True))
+    last: dict[int, JobId] = {}
+    for candidate in candidates:
+        shape = shape_of[candidate.job]
+        left[shape] -= 1
+        last[shape] = candidate.job
+    if left.keys() != last.keys():
+        return None
+    return tuple(sorted(job for shape, job in last.items() if left[shape]))
 
 
 def _numbers(values: Ints) -> Ints:

@@ -167,6 +167,10 @@ class RoundOpened(FactBase, frozen=True, tag=True):
     """Jobs that can never run any more (a dependency failed) and end here."""
     waiting: int = 0
     policy_version: int = 0
+    edges: tuple[JobId, ...] = ()
+    """The last candidate of each shape of which more wait out of view: when it starts, the next ones come into view."""
+    is_cut: bool = True
+    """False when all that is out of view is like an edge, so that nothing else can come into view."""
 
 
 class TaskPlacement(Struct, frozen=True, omit_defaults=True, gc=False):

@@ -228,10 +228,18 @@ def _round_decided(state: State, fact: f.RoundDecided, step: Step) -> None:
         start_again(state, restart, step)
     _clear_room(state, fact, step)
     step.decided.append(fact.pool)
-    in_view = len(opened.candidates) - fact.unseen if opened is not None else 0
-    if opened is not None and fact.placements and opened.waiting > in_view:
-        # Those at the front have started, so the next ones come into view.
+    if opened is not None and _brings_into_view(opened, fact):
         state.kept.changed_seq = step.seq
+
+
+def _brings_into_view(opened: f.RoundOpened, fact: f.RoundDecided) -> bool:
+    """True when jobs that the round did not look at may fare better than those it looked at and left waiting."""
+    if opened.waiting <= len(opened.candidates) - fact.unseen or not fact.placements:
+        return False
+    if opened.is_cut or fact.unseen:
+        return True
+    started = {placement.job for placement in fact.placements}
+    return any(edge in started for edge in opened.edges)
 
 
 def _clear_room(state: State, fact: f.RoundDecided, step: Step) -> None:

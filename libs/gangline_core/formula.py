@@ -82,7 +82,7 @@ def compile_formula(text: str) -> Formula:
 
 def quantised(values: Column) -> NDArray[np.int64]:
     """Numbers in millionths, rounded half to even; values without meaning are 0, huge ones are cut at TERM_MAX."""
-    finite = np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
+    finite = values if np.isfinite(values).all() else np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
     return np.rint(np.clip(finite, -TERM_MAX, TERM_MAX) * MILLIONTHS).astype(np.int64)
 
 

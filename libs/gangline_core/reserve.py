@@ -33,11 +33,17 @@ class Reserver:
         self._releases: Releases | None = None
         self._taken: Flags | None = None
         """Nodes that some reserved job could use."""
+        self._is_over = False
+        """True when those are all nodes, so that every further job competes with one of them."""
 
     def consider(self, job: Job) -> None:
         """Reserve room for a refused job, unless it competes with a job that has a reservation already."""
         table = self._table
-        if len(table.reservations) >= RESERVATIONS_MAX or job.spec.service_class == ServiceClass.OPPORTUNISTIC:
+        if (
+            self._is_over
+            or len(table.reservations) >= RESERVATIONS_MAX
+            or job.spec.service_class == ServiceClass.OPPORTUNISTIC
+        ):
             return
         gang = table.seating.least(job).gang
         wanted = usable_nodes(table.room, gang)
@@ -51,6 +57,7 @@ class Reserver:
         start_ms, seats, later = planned
         table.reserve(Reservation(job=job.id, start_ms=start_ms, tasks=seats.tasks), later, wanted)
         self._taken = wanted if self._taken is None else self._taken | wanted
+        self._is_over = bool(self._taken.all())
 
     def _plan(self, job: Job, gang: Gang) -> tuple[int, Seats, Room] | None:
         """The earliest time at which the gang fits, its seats then, and the room then; None when it never does."""

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 
-from gangline_core.ageing import waiting_since_ms
+from gangline_core import columns as c
+from gangline_core.ageing import since_ms
 from gangline_core.calendar import next_change_ms
 from gangline_core.claims import gives_up_ms, overdue_ms
+from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
 from gangline_core.rungs import seasons_of
 from gangline_core.state import State
@@ -14,15 +16,13 @@ from gangline_core.terms import last_start_ms
 def next_wake_ms(state: State, pool_name: str, now: int) -> int | None:
     """The next time in ms after `now` at which a new round could decide otherwise; None when only events matter."""
     pool = state.kept.pools[pool_name]
-    waiting = [state.kept.jobs[job] for job in state.waiting.get(pool_name, {})]
     times = [reservation.start_ms for reservation in pool.reservations]
-    times += [job.spec.not_before_ms for job in waiting if job.spec.not_before_ms]
     if (change := next_change_ms(seasons_of(state), now)) is not None:
         times.append(change)
     times += [window.end_ms for window in state.kept.windows.values() if window.pool == pool_name]
-    times += [last_start_ms(job.spec) + 1 for job in waiting if job.spec.deadline_ms]
-    if pool.policy.starvation_s > 0:
-        times += (waiting_since_ms(state, waiting) + pool.policy.starvation_s * 1000).tolist()
+    waiting = bool(state.waiting.get(pool_name))
+    if waiting:
+        times += _of_waiting(state, pool_name, pool.policy.starvation_s * 1000, now)
     for claim in state.kept.claims.values():
         job = state.kept.jobs[claim.job]
         if job.spec.pool == pool_name and job.state == JobState.WAITING:
@@ -34,6 +34,25 @@ def next_wake_ms(state: State, pool_name: str, now: int) -> int | None:
             times += [job.started_ms + job.spec.protected_s * 1000 for job in _protected(state, pool_name)]
     later = [time for time in times if time > now]
     return min(later) if later else None
+
+
+def _of_waiting(state: State, pool_name: str, starvation_ms: int, now: int) -> Iterator[int]:
+    """Times that lie in the waiting jobs themselves: their own terms, and from when on they starve."""
+    columns = state.columns[pool_name]
+    slots = columns.slots()
+    ids, since, has_terms = (columns.field(slots, field) for field in (c.ID, c.SINCE, c.HAS_TERMS))
+    if starvation_ms > 0:
+        starves = since[has_terms == 0] + starvation_ms
+        later = starves[starves > now]
+        if len(later):
+            yield int(later.min())
+    for job_id in ids[has_terms != 0].tolist():
+        job = state.kept.jobs[JobId(job_id)]
+        yield job.spec.not_before_ms
+        if job.spec.deadline_ms:
+            yield last_start_ms(job.spec) + 1
+        if starvation_ms > 0:
+            yield since_ms(state, job) + starvation_ms
 
 
 def _protected(state: State, pool_name: str) -> Iterator[Job]:
