@@ -71,6 +71,7 @@ class Cluster:
         maker = Maker(self.site, self.config, self.api, desk, inventory)
         carrier = Carrier(self.site, self.config, self.api, maker.make, reporter.changed)
         inventory.carrier = reporter.carrier = carrier
+        reporter.rests = inventory.rests
 
         def hear_pod(before: Pod | None, after: Pod | None) -> None:
             carrier.hear(before, after)

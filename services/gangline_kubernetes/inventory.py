@@ -121,6 +121,16 @@ class Inventory:
             self.told.pop(name, None)
             self.gone.pop(name, None)
 
+    def rests(self) -> tuple[Fact, ...]:
+        """Word of nodes that refused a pod, as soon as they did."""
+        fresh = [name for name in self.carrier.resting if name in self.nodes and not self._is_told(name)]
+        seen = [one for name in fresh for one in self._described(name)]
+        self.told |= {node.id: node for node, _ in seen}
+        return tuple(NodeSeen(node=node, alive=alive) for node, alive in seen)
+
+    def _is_told(self, name: NodeId) -> bool:
+        return name in self.told and bool(self.told[name].problem)
+
     def _look_for_undead(self) -> None:
         """Nodes with a task that should have been gone for long take no more."""
         state, now = self.site.follower.state, self.site.now_ms()

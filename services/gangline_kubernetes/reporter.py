@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from gangline_core.facts import ExitCause, Fact, TaskExited, TaskStarted
 from gangline_core.fold import Message
@@ -30,9 +31,11 @@ class Reporter:
     """What the log and the pods show decides what is done; the same decision as an agent's."""
 
     carrier: Carrier
+    rests: Callable[[], tuple[Fact, ...]]
+    """Facts about nodes that refused something just now."""
 
     def __init__(self, site: Site, config: Config, agent: str) -> None:
-        """`carrier` must be set before `work`; `agent` is what nodes of this cluster name as their carrier."""
+        """`carrier` and `rests` must be set before `work`; `agent` is what nodes of this cluster name as their carrier."""
         self.site = site
         self.config = config
         self.agent = agent
@@ -87,6 +90,8 @@ class Reporter:
             self.wake.clear()
             facts = self._decide()
             if facts:
+                # A node that refused a task must not be thought of in the very round that its refusal sets off.
+                facts = (*self.rests(), *facts)
                 await lane.append(facts, at=self.site.now_ms())
                 self.appended_s = self.site.clock.monotonic_s()
                 self._count(facts)

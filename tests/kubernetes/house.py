@@ -165,7 +165,7 @@ async def opened(
     for name in (NAMESPACE, "gangline-jobs"):
         body = {"metadata": {"name": name, "annotations": {"gangline.dev/group": "lab", "gangline.dev/user": "ann"}}}
         await double.handle("POST", "/api/v1/namespaces", "", msgspec.json.encode(body))
-    config = Config(**{"image": "trainer:1", **settings})
+    config = msgspec.convert({"image": "trainer:1", **settings}, Config)
 
     async def run(site: Site, config: Config) -> None:
         await run_with(site, config, MemoryTransport(double))

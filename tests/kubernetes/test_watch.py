@@ -1,0 +1,187 @@
+"""Watching as it goes wrong: old versions, empty answers, deletes nobody told of, readers that are too slow."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from tests.kubernetes.house import MemoryTransport
+
+from dollhouse.clock import LoopClock
+from dollhouse.loop import live
+from gangline_kit.ids import CountedIds
+from gangline_kit.metrics import Metrics
+from gangline_kit.tasks import Tasks
+from gangline_kubernetes.api import Api
+from gangline_kubernetes.objects import Pod
+from gangline_kubernetes.watch import Watched
+from kubedouble.faults import Fault
+from kubedouble.server import Double
+
+BODY = {"spec": {"containers": [{"name": "main", "image": "x:1"}]}}
+
+
+class Desk:
+    """A double, a watch of its pods, and what the watch told."""
+
+    def __init__(self, *, relist_s: float = 100_000.0) -> None:
+        clock = LoopClock()
+        self.double = Double(lambda: clock.now_ms() / 1000)
+        kind = self.double.kinds.find("", "v1", "pods")
+        assert kind is not None
+        self.kind = kind
+        self.told: list[str] = []
+        self.metrics = Metrics()
+        self.watched = Watched(
+            Pod,
+            "/api/v1/pods",
+            self.hear,
+            api=Api(MemoryTransport(self.double), clock, CountedIds()),
+            clock=clock,
+            ids=CountedIds(),
+            metrics=self.metrics,
+            relist_s=relist_s,
+        )
+
+    def hear(self, before: Pod | None, after: Pod | None) -> None:
+        """Note what was told."""
+        one = after or before
+        assert one is not None
+        word = "new" if before is None else "gone" if after is None else "changed"
+        self.told.append(f"{word} {one.metadata.name}")
+
+    def make(self, name: str) -> None:
+        """A pod is created."""
+        self.double.verbs.create(self.kind, "default", {**BODY, "metadata": {"name": name}})
+
+    def drop(self, name: str) -> None:
+        """A pod is deleted."""
+        self.double.verbs.delete(self.kind, "default", name)
+
+    def finish(self, name: str) -> None:
+        """A pod succeeds."""
+        pod = self.double.store.get("/pods", "default", name)
+        assert pod is not None
+        self.double.store.put("/pods", {**pod, "status": {"phase": "Succeeded"}}, pod)
+
+    @property
+    def names(self) -> list[str]:
+        """Pods the watch has."""
+        return sorted(name for _, name in self.watched.items)
+
+
+@asynccontextmanager
+async def watching(desk: Desk) -> AsyncIterator[Desk]:
+    """The desk while it watches, after the first list."""
+    tasks = Tasks()
+    tasks.spawn(desk.watched.run(), name="watch")
+    await asyncio.sleep(0.1)
+    try:
+        yield desk
+    finally:
+        await tasks.close()
+        tasks.check()
+
+
+def test_a_version_that_is_too_old_leads_to_a_list_that_tells_all_that_was_missed() -> None:
+    """P01: 410 as an event of the stream."""
+    live(too_old_story(Fault(method="GET", path="watch=true", times=0)))
+
+
+def test_a_410_as_an_answer_leads_to_the_same() -> None:
+    """P01: 410 as the status of the answer, with and without a body."""
+    live(too_old_story(Fault(method="GET", path="watch=true", status=410, reason="Expired")))
+
+
+async def too_old_story(fault: Fault) -> None:
+    desk = Desk()
+    for name in ("a", "b", "c"):
+        desk.make(name)
+    async with watching(desk):
+        assert desk.told == ["new a", "new b", "new c"]
+        desk.double.faults.away = True
+        desk.double.store.hang_up()
+        await asyncio.sleep(0.01)
+        desk.drop("a")
+        desk.finish("b")
+        desk.double.store.compact()
+        desk.told.clear()
+        desk.double.faults.away = False
+        desk.double.faults.add(fault)
+        await asyncio.sleep(30)
+        assert desk.told == ["gone a", "changed b"]
+        assert desk.watched.lists == 2
+        desk.make("d")
+        await asyncio.sleep(0.1)
+        assert desk.told[-1] == "new d"
+
+
+def test_watches_that_end_at_once_are_no_hot_loop_and_are_told() -> None:
+    """P02: a thousand empty answers."""
+    live(empty_story())
+
+
+async def empty_story() -> None:
+    desk = Desk()
+    async with watching(desk):
+        desk.double.faults.add(Fault(method="GET", path="watch=true", times=1000, is_empty=True))
+        desk.double.store.hang_up()
+        before = len(desk.double.requests)
+        desk.make("late")
+        await asyncio.sleep(120)
+        assert len(desk.double.requests) - before <= 120
+        assert desk.watched.lists > 1
+        assert desk.names == ["late"]
+        assert b"gangline_kubernetes_watch_failures_total" in desk.metrics.render()
+
+
+def test_a_delete_that_no_watch_told_is_found_and_a_new_pod_of_the_name_is_another() -> None:
+    """P04: objects are told apart by uid."""
+    live(unseen_story())
+
+
+async def unseen_story() -> None:
+    desk = Desk(relist_s=60.0)
+    desk.make("a")
+    async with watching(desk):
+        uid = desk.watched.items["default", "a"].metadata.uid
+        # Nobody is told of what happens now, as when a server restarts.
+        watchers, desk.double.store.watchers = desk.double.store.watchers, []
+        desk.drop("a")
+        desk.make("a")
+        assert watchers
+        desk.told.clear()
+        for watcher in watchers:
+            watcher.end()
+        desk.double.store.compact()
+        await asyncio.sleep(90)
+        assert desk.told == ["gone a", "new a"]
+        assert desk.watched.items["default", "a"].metadata.uid != uid
+        assert desk.watched.missed == 1
+
+
+def test_a_reader_that_is_too_slow_is_cut_off_and_misses_nothing() -> None:
+    live(slow_story())
+
+
+async def slow_story() -> None:
+    desk = Desk()
+    desk.double.store.slow_reader_events = 10
+    async with watching(desk):
+        for number in range(200):
+            desk.make(f"p{number:03}")
+        await asyncio.sleep(30)
+        assert len(desk.names) == 200
+        assert len(desk.told) == 200
+
+
+def test_a_long_list_comes_in_pages() -> None:
+    live(pages_story())
+
+
+async def pages_story() -> None:
+    desk = Desk()
+    for number in range(1200):
+        desk.make(f"p{number:04}")
+    async with watching(desk):
+        assert len(desk.names) == 1200
+        assert sum(path == "/api/v1/pods" for _, path in desk.double.requests) == 4
