@@ -130,6 +130,7 @@ def _in_view(state: State, waiting: Waiting) -> tuple[tuple[str, ...], tuple[Can
     first = policy.candidates_max
     while True:
         ranking = ordering.rank(waiting, first)
+        first = max(first, ranking.exact)
         chosen = _numbers(waiting.field(SHAPE)[ranking.rows]) < policy.candidates_per_shape
         if state.kept.claims:
             chosen |= np.isin(ranking.ids, sorted(state.kept.claims))

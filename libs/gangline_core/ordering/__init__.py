@@ -56,6 +56,8 @@ class Ranking(Struct, frozen=True):
     """Job ids, first to last."""
     scores: Ints
     columns: list[Ints]
+    exact: int
+    """So many of the first are in their true order, which is all of them unless the ordering takes turns."""
 
     def candidates(self, places: Ints) -> list[Candidate]:
         """The candidates at these places of the order, the first of all being 0."""
@@ -89,5 +91,10 @@ def rank(waiting: Waiting, first: int = EVERYBODY) -> Ranking:
     sequence = sequence[put_first(waiting.state, waiting.pool.pool.name, waiting.ids[sequence])]
     columns = [column[sequence] for column in scored.columns]
     return Ranking(
-        terms=scored.names, rows=sequence, ids=waiting.ids[sequence], scores=scores[sequence], columns=columns
+        terms=scored.names,
+        rows=sequence,
+        ids=waiting.ids[sequence],
+        scores=scores[sequence],
+        columns=columns,
+        exact=len(waiting) if scored.sequence is None else first,
     )
