@@ -20,6 +20,7 @@ from gangline_core.elasticity import grow
 from gangline_core.facts import Candidate, RoundDecided, RoundOpened
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
+from gangline_core.outlook import foresee
 from gangline_core.passing import may_pass
 from gangline_core.placement.why_not import ROOM_CODES
 from gangline_core.preemption import Preemptor
@@ -64,6 +65,7 @@ def open_round(state: State, pool: str, now: int) -> RoundOpened | None:
         policy_version=known.policy.version,
         edges=edges or (),
         is_cut=edges is None,
+        foreseen=foresee(state, known, candidates, now),
     )
 
 

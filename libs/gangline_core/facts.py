@@ -7,6 +7,9 @@ from msgspec import Struct
 from gangline_core.cluster import Node, Policy, Pool
 from gangline_core.fact_base import FactBase
 from gangline_core.facts_door import (
+    ClassSet as ClassSet,
+)
+from gangline_core.facts_door import (
     JobEdited,
     JobTopped,
     PricesSet,
@@ -23,6 +26,18 @@ from gangline_core.facts_health import (
     NodeLost,
     NodeQuarantined,
     UtilisationSummary,
+)
+from gangline_core.facts_queue import (
+    Candidate as Candidate,
+)
+from gangline_core.facts_queue import (
+    Foreseen as Foreseen,
+)
+from gangline_core.facts_queue import (
+    KeptOut as KeptOut,
+)
+from gangline_core.facts_queue import (
+    RoundOpened,
 )
 from gangline_core.facts_size import (
     MemberSafe,
@@ -136,41 +151,6 @@ class TokenRevoked(FactBase, frozen=True, tag=True):
 
     digest: str
     by: str
-
-
-class Candidate(Struct, frozen=True, array_like=True, gc=False):
-    """One job of a round, in order: its score and each term of it, in millionths."""
-
-    job: JobId
-    score: int
-    terms: tuple[int, ...] = ()
-
-
-class KeptOut(Struct, frozen=True, omit_defaults=True, gc=False):
-    """Jobs that did not enter the round, with the reason they share."""
-
-    reason: Reason
-    jobs: tuple[JobId, ...]
-
-
-class RoundOpened(FactBase, frozen=True, tag=True):
-    """Who may be placed now, in which order, and why the others may not. `now` of the round is the message's time."""
-
-    pool: str
-    round: int
-    candidates: tuple[Candidate, ...]
-    terms: tuple[str, ...] = ()
-    """Names of the candidates' terms."""
-    kept_out: tuple[KeptOut, ...] = ()
-    """Only jobs whose reason changed since it was last recorded."""
-    given_up: tuple[KeptOut, ...] = ()
-    """Jobs that can never run any more (a dependency failed) and end here."""
-    waiting: int = 0
-    policy_version: int = 0
-    edges: tuple[JobId, ...] = ()
-    """The last candidate of each shape of which more wait out of view: when it starts, the next ones come into view."""
-    is_cut: bool = True
-    """False when all that is out of view is like an edge, so that nothing else can come into view."""
 
 
 class TaskPlacement(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -366,6 +346,7 @@ Fact = (
     | WindowSet
     | WindowRemoved
     | PricesSet
+    | ClassSet
     | GroupSet
     | UserSet
     | PoolSet

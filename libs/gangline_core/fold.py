@@ -30,7 +30,7 @@ from gangline_core.fold_jobs import (
 )
 from gangline_core.fold_resize import shrink, start_again
 from gangline_core.fold_tasks import task_exited, task_started, tasks_empty
-from gangline_core.groups import ancestors, user_key
+from gangline_core.groups import ancestors, holders, user_key
 from gangline_core.job import ENDS, IllegalMoveError, JobState
 from gangline_core.spec import is_elastic
 from gangline_core.state import SUBMITS_KEPT, OpenRound, PoolState, State, count
@@ -112,16 +112,24 @@ def _job_admitted(state: State, fact: f.JobAdmitted, step: Step) -> None:
     admit(state, fact, step)
     _remember_submit(state, fact.submit_id, (*state.kept.submits.get(fact.submit_id, ()), fact.job))
     minute_ago = step.at - 60_000
-    for path in (*ancestors(fact.spec.group), user_key(fact.spec.group, fact.spec.user)):
-        _note_submit(state, path, step.at, minute_ago)
+    for path in holders(fact.spec.group, fact.spec.user):
+        if has_rate(state, fact.spec.group, path):
+            _note_submit(state, path, step.at, minute_ago)
 
 
 def _note_submit(state: State, path: str, at: int, minute_ago: int) -> None:
-    """Remember the time of a submission, but only for holders that have a rate limit."""
-    group, user = state.kept.groups.get(path), state.kept.users.get(path)
-    if (group and group.submits_per_minute) or (user and user.submits_per_minute):
-        times = state.kept.recent_submits.get(path, ())
-        state.kept.recent_submits[path] = (*(time for time in times if time > minute_ago), at)
+    """Remember the time of a submission."""
+    times = state.kept.recent_submits.get(path, ())
+    state.kept.recent_submits[path] = (*(time for time in times if time > minute_ago), at)
+
+
+def has_rate(state: State, group: str, holder: str) -> bool:
+    """True when a holder on the way from a user of this group up to the root has a rate limit."""
+    known = state.kept.groups.get(holder)
+    if known is not None:
+        return known.submits_per_minute > 0
+    user, nearest = state.user(holder), state.kept.groups.get(group)
+    return bool(user and user.submits_per_minute) or bool(nearest and nearest.user_submits_per_minute)
 
 
 def _remember_submit(state: State, submit_id: str, jobs: tuple[Any, ...]) -> None:
@@ -196,6 +204,9 @@ def _round_opened(state: State, fact: f.RoundOpened, step: Step) -> None:
     pool.rounds = fact.round
     pool.opened_seq = step.seen
     pool.open_round = OpenRound(opened=fact, seq=step.seq, at=step.at)
+    for foreseen in fact.foreseen:
+        pool.foreseen[foreseen.job] = (step.at, foreseen.wait_ms)
+        pool.foreseen_at = step.at
     for kept_out in fact.kept_out:
         for job in kept_out.jobs:
             set_reason(state, job, kept_out.reason, step)
@@ -316,6 +327,7 @@ HANDLERS: dict[type[f.Fact], Callable[[State, Any, Step], None]] = {
     f.WindowSet: fold_door.window_set,
     f.WindowRemoved: fold_door.window_removed,
     f.PricesSet: fold_door.prices_set,
+    f.ClassSet: fold_door.class_set,
     f.GroupSet: _group_set,
     f.UserSet: _user_set,
     f.PoolSet: _pool_set,

@@ -21,6 +21,7 @@ from gangline_core.fold_life import move_job, order_stop, sizes, staying
 from gangline_core.holds import claim_fault, placement_fault
 from gangline_core.ids import JobId, task_id
 from gangline_core.job import ENDS, LIVE, Job, JobState, Move, Outcome, Task, TaskState
+from gangline_core.outlook import score
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.resizing import ResizeEvent
 from gangline_core.state import ENDED_JOBS_KEPT, State
@@ -135,6 +136,7 @@ def add_placement(state: State, placement: Placement, step: Step) -> None:
         forgiven=job.attained if is_promoted(job, state.pool_of(job).policy, step.at) else job.forgiven,
     )
     note_turn(state, job, step.seq)
+    score(state.pool_of(job), job, step.at)
     if resizing.is_active(job):
         # A gang that starts again at another size has its room; any other placement is not that change.
         is_it = job.resize is not None and job.resize.after == job.sizes
@@ -194,7 +196,9 @@ def forget_ended(state: State) -> None:
     while len(ended) > ENDED_JOBS_KEPT:
         oldest = next(iter(ended))
         del ended[oldest]
-        state.kept.jobs.pop(oldest, None)
+        gone = state.kept.jobs.pop(oldest, None)
+        if gone is not None:
+            state.asked.leave(gone)
 
 
 def _void(state: State, job: JobId, fault: str, step: Step) -> None:

@@ -45,6 +45,7 @@ class Release(Struct, frozen=True):
     amounts: dict[str, int]
     """By class."""
     span: Span | None
+    job: JobId = JobId(0)
 
 
 class Pile:
@@ -87,6 +88,14 @@ def pool_forecast(
     state: State, pool: str, jobs: Sequence[Job], *, times: RunTimes, now: int
 ) -> dict[JobId, Start | None]:
     """Expected starts of the pool's waiting jobs that may go, given in their order."""
+    free, releases, asks = plan_of(state, pool, jobs, times=times, now=now)
+    return simulate(free, releases, asks, now)
+
+
+def plan_of(
+    state: State, pool: str, jobs: Sequence[Job], *, times: RunTimes, now: int
+) -> tuple[dict[str, int], list[Release], list[Ask]]:
+    """What is free by class, what comes back, and what these waiting jobs ask for, in their order."""
     gpus, cpu_milli = free_by_model(state, pool)
     free = {**gpus, CPU: cpu_milli}
     releases = [_release(state, state.kept.jobs[job], times, now) for job in sorted(state.live.get(pool, {}))]
@@ -99,7 +108,7 @@ def pool_forecast(
             known[shape] = _needs(job, tuple(model for model in free if model != CPU), largest_card)
         classes, amount = known[shape]
         asks.append(Ask(job.id, classes, amount, times.whole(job.spec)))
-    return simulate(free, releases, asks, now)
+    return free, releases, asks
 
 
 def limit_forecast(state: State, jobs: Sequence[Job], *, times: RunTimes, now: int) -> dict[JobId, Start | None]:
@@ -152,14 +161,14 @@ def _run(
                     piles[name].give_back(now + length(release.span), amount)
     starts: dict[JobId, int | None] = {}
     for ask in asks:
-        pile = _best_pile(piles, ask)
+        pile = best_pile(piles, ask)
         start = starts[ask.job] = pile.take(ask.amount) if pile else None
         if pile and start is not None and ask.span is not None:
             pile.give_back(start + length(ask.span), ask.amount)
     return starts
 
 
-def _best_pile(piles: Mapping[str, Pile], ask: Ask) -> Pile | None:
+def best_pile(piles: Mapping[str, Pile], ask: Ask) -> Pile | None:
     """The class in which the job gets its room first; among those where it must wait, the one with most free."""
     if len(ask.classes) == 1:
         return piles.get(ask.classes[0])
@@ -191,7 +200,7 @@ def _release(state: State, job: Job, times: RunTimes, now: int) -> Release:
         if task.gpu_model:
             model = task.gpu_model.lower()
             amounts[model] = amounts.get(model, 0) + task.gpu_milli
-    return Release(amounts=amounts, span=times.remaining(job, now))
+    return Release(amounts=amounts, span=times.remaining(job, now), job=job.id)
 
 
 def _release_of_holders(
@@ -208,4 +217,4 @@ def _release_of_holders(
         for dimension, name in watched.get(holder, {}).items()
         if dimension in used
     }
-    return Release(amounts=amounts, span=times.remaining(job, now))
+    return Release(amounts=amounts, span=times.remaining(job, now), job=job.id)

@@ -52,10 +52,15 @@ def note_end(history: dict[str, tuple[int, ...]], job: Job) -> None:
         del history[next(iter(history))]
 
 
-def recall(history: dict[str, tuple[int, ...]], spec: JobSpec, *, least: int, of_user: bool = False) -> tuple[int, ...]:
-    """Run times of the jobs most alike of which there are so many, of the user's own alone if asked; else none."""
+def recall(
+    history: dict[str, tuple[int, ...]], spec: JobSpec, *, least: int, of_user: bool = False, or_pool: bool = False
+) -> tuple[int, ...]:
+    """Run times of the jobs most alike of which there are so many, of the user's own alone if asked; else none.
+
+    With `or_pool`, whatever the pool has is better than none.
+    """
     for name in classes(spec)[: OF_USER if of_user else None]:
         found = history.get(name, ())
         if len(found) >= least:
             return found
-    return ()
+    return history.get(spec.pool, ()) if or_pool else ()

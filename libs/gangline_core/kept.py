@@ -6,7 +6,7 @@ from gangline_core.array_record import ArrayRecord
 from gangline_core.cluster import Load, Node, Policy, Pool
 from gangline_core.decay import Past
 from gangline_core.facts import Claim, JobUsed, Reservation, ResizeProposed, RoundOpened, UsageCharged
-from gangline_core.groups import ROOT, Group, Token, User
+from gangline_core.groups import ROOT, Group, Token, User, UserClass
 from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.job import Job, Task
 from gangline_core.progress import Progress
@@ -46,6 +46,12 @@ class PoolState(Struct):
     """What groups and users used of the pool lately."""
     services: tuple[int, ...] = ()
     """Service of recently ended jobs, as `Job.attained` counts it, oldest first."""
+    foreseen: dict[JobId, tuple[int, int]] = {}
+    """Written forecasts of jobs that still wait: when each was made, and the wait it foresaw in ms."""
+    foreseen_at: int = 0
+    """When forecasts were last written down."""
+    start_scores: dict[str, tuple[int, ...]] = {}
+    """True wait over forecast wait, in thousandths, of the last forecasts by size of job ("" is all), oldest first."""
     turns: dict[str, int] = {}
     """Log sequence at which a group or user last had a job placed here."""
     proposed_at: int = 0
@@ -99,6 +105,8 @@ class Kept(Struct):
     arrays: dict[JobId, ArrayRecord] = {}
     windows: dict[str, Window] = {}
     """Dated capacity that administrators keep, by name."""
+    classes: dict[str, UserClass] = {}
+    """Classes of users, by name."""
     prices: dict[str, int] = {}
     """What a GPU of each model (lower case) costs: thousandths of a GPU-hour of budget per GPU-hour used."""
     prices_version: int = 0

@@ -6,18 +6,16 @@ what only one of four recent jobs stayed under, or half of the user's estimate; 
 """
 
 from enum import IntEnum
-from itertools import islice
 
 from msgspec import Struct
 
+from gangline_core.history import classes, recall
 from gangline_core.job import Job, JobState
 from gangline_core.spec import JobSpec
 from gangline_core.state import State
 
-RECENT_MAX = 500
-"""Most ended jobs looked at."""
 SAMPLES_LEAST = 5
-"""Fewer ended jobs of a group say nothing; then those of its whole pool are asked."""
+"""Fewer ended jobs of a class say nothing; then a wider class is asked, in the end the whole pool."""
 
 
 class Basis(IntEnum):
@@ -37,27 +35,17 @@ class Span(Struct, frozen=True):
 
 
 class RunTimes:
-    """Run times of recent jobs of one pool, by group."""
+    """Run times of recent jobs of one pool, by what they have in common with others."""
 
     def __init__(self, state: State, pool: str) -> None:
         """What recently ended jobs of the pool tell."""
-        self._by_group: dict[str, list[int]] = {}
-        self._all: list[int] = []
-        for job_id in islice(reversed(state.kept.ended), RECENT_MAX):
-            job = state.kept.jobs.get(job_id)
-            if job is None or job.spec.pool != pool or not job.started_ms or job.state == JobState.CANCELLED:
-                continue
-            ran = max(0, job.ended_ms - job.started_ms)
-            self._all.append(ran)
-            self._by_group.setdefault(job.spec.group, []).append(ran)
-        self._all.sort()
-        for samples in self._by_group.values():
-            samples.sort()
+        self._history = state.kept.history
+        self._sorted: dict[str, list[int]] = {}
         self._known: dict[tuple[str, int, int], Span | None] = {}
 
     def whole(self, spec: JobSpec) -> Span | None:
         """How long a job that has not begun will run; None when nothing is known."""
-        key = (spec.group, spec.time_limit_s, spec.estimate_s)
+        key = (classes(spec)[0], spec.time_limit_s, spec.estimate_s)
         if key not in self._known:
             self._known[key] = self._span(spec, elapsed_ms=0)
         return self._known[key]
@@ -70,7 +58,7 @@ class RunTimes:
         return self._span(job.spec, elapsed_ms=elapsed_ms) if elapsed_ms else self.whole(job.spec)
 
     def _span(self, spec: JobSpec, *, elapsed_ms: int) -> Span | None:
-        samples = self._samples(spec.group)
+        samples = self._samples(spec)
         limit_ms, estimate_ms = spec.time_limit_s * 1000, spec.estimate_s * 1000
         if limit_ms:
             latest_ms, basis = limit_ms - elapsed_ms, Basis.LIMIT
@@ -90,9 +78,12 @@ class RunTimes:
         latest_ms = max(0, latest_ms)
         return Span(soonest_ms=min(soonest_ms, latest_ms), latest_ms=latest_ms, basis=basis)
 
-    def _samples(self, group: str) -> list[int]:
-        own = self._by_group.get(group, [])
-        return own if len(own) >= SAMPLES_LEAST else self._all
+    def _samples(self, spec: JobSpec) -> list[int]:
+        kind = classes(spec)[0]
+        found = self._sorted.get(kind)
+        if found is None:
+            found = self._sorted[kind] = sorted(recall(self._history, spec, least=SAMPLES_LEAST, or_pool=True))
+        return found
 
 
 def _quantile(samples: list[int], part: float) -> int:

@@ -11,11 +11,12 @@ import msgspec
 from msgspec.structs import replace
 
 from gangline_core.array_record import ArrayBook, ArrayRecord
+from gangline_core.asked import Asked
 from gangline_core.capacity import Room
 from gangline_core.cluster import Node, NodeUse, gpu_span
 from gangline_core.columns import Columns, cause_of
 from gangline_core.facts import Claim
-from gangline_core.groups import ancestors, user_key
+from gangline_core.groups import User, ancestors, user_key, with_class
 from gangline_core.history import SERVICES_KEPT, note_end
 from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.inventory import Inventory
@@ -71,6 +72,7 @@ class State:
         self.topped: dict[str, dict[JobId, None]] = {}
         """Waiting jobs that somebody put first, per pool."""
         self.arrays = ArrayBook()
+        self.asked = Asked()
         self.shapes: dict[JobId, int] = {}
         """Shape number of every waiting job: equal numbers ask for exactly the same."""
         self.asks: dict[JobId, int] = {}
@@ -101,12 +103,18 @@ class State:
             self._index_array(array, 1)
         for job in self.kept.jobs.values():
             self.index_job(job)
+            self.asked.enter(job)
 
     # --- reading ----------------------------------------------------------------------------------------
 
     def job(self, job: JobId) -> Job | None:
         """The job, if it is known and not long ended."""
         return self.kept.jobs.get(job)
+
+    def user(self, holder: str) -> User | None:
+        """A member by user_key, with the settings of the class where the own ones are silent."""
+        known = self.kept.users.get(holder)
+        return None if known is None else with_class(known, self.kept.classes.get(known.of_class))
 
     def pool_of(self, job: Job) -> PoolState:
         """The scheduling state of the job's pool."""
@@ -251,6 +259,8 @@ class State:
         known = self.kept.jobs.get(job.id)
         if known is not None and known.id not in self.kept.ended:
             self.drop_job(known)
+        if job.state != JobState.WAITING:
+            self.kept.pools[job.spec.pool].foreseen.pop(job.id, None)
         if job.state in ENDS:
             self.kept.ended[job.id] = None
             if known is not None and known.state in LIVE:
@@ -260,6 +270,7 @@ class State:
             self.kept.progress.pop(job.id, None)
             self.kept.job_use.pop(job.id, None)
         self.kept.jobs[job.id] = job
+        self.asked.put(known, job)
         self.index_job(job)
 
     def put_array(self, array: ArrayRecord) -> None:
