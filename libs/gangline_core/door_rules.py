@@ -60,7 +60,7 @@ def make_rules(state: State, memory: Memory, *, group: str, user: str, by: str, 
         return Rules(stranger=(Reason(ReasonCode.UNKNOWN_USER, {"user": user, "group": group}), "user"))
     above = [state.kept.groups[path] for path in ancestors(group) if path in state.kept.groups]
     times = [(one.time_limit_s_max, named(one.path)) for one in above if one.time_limit_s_max]
-    own = state.kept.users.get(user_key(group, user))
+    own = state.user(user_key(group, user))
     group_bounds = tuple((named(one.path), one.priority_max) for one in above if one.priority_max is not None)
     return Rules(
         stranger=None,

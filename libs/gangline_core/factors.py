@@ -74,10 +74,9 @@ def probe_values(name: str) -> tuple[float, float, float] | None:
 
 
 def _user_level(table: Table) -> Column:
-    users = table.state.kept.users
 
     def level(group: str, user: str) -> float:
-        known = users.get(user_key(group, user))
+        known = table.state.user(user_key(group, user))
         return known.level if known else 0
 
     return table.waiting.per_member(level)

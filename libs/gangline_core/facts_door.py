@@ -2,6 +2,7 @@
 
 from gangline_core.edits import JobEdit
 from gangline_core.fact_base import FactBase
+from gangline_core.groups import UserClass
 from gangline_core.ids import JobId
 from gangline_core.windows import Window
 
@@ -37,6 +38,14 @@ class WindowRemoved(FactBase, frozen=True, tag=True):
     """Dated capacity is no longer set aside."""
 
     name: str
+    by: str
+    why: str = ""
+
+
+class ClassSet(FactBase, frozen=True, tag=True):
+    """A class of users was made or changed as a whole."""
+
+    user_class: UserClass
     by: str
     why: str = ""
 

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from gangline_core.edits import WAITING_ONLY, edited, given
-from gangline_core.facts import JobEdited, JobTopped, PricesSet, WindowRemoved, WindowSet
+from gangline_core.facts import ClassSet, JobEdited, JobTopped, PricesSet, WindowRemoved, WindowSet
 from gangline_core.fold_arrays import enter_queue
 from gangline_core.job import ENDS, Job, JobState
 from gangline_core.state import State
@@ -53,6 +53,12 @@ def window_set(state: State, fact: WindowSet, step: Step) -> None:
 def window_removed(state: State, fact: WindowRemoved, step: Step) -> None:
     """Dated capacity is given back."""
     state.kept.windows.pop(fact.name, None)
+    step.settings = True
+
+
+def class_set(state: State, fact: ClassSet, step: Step) -> None:
+    """A class of users has these settings from now on."""
+    state.kept.classes[fact.user_class.name] = fact.user_class
     step.settings = True
 
 

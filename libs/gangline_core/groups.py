@@ -77,6 +77,20 @@ class User(Struct, frozen=True, omit_defaults=True, gc=False):
     version: int = 0
     priority_max: int | None = None
     """Highest priority the user may give; the group's word for its users when it is None."""
+    of_class: str = ""
+    """The user class whose settings hold where the user's own are silent."""
+
+
+class UserClass(Struct, frozen=True, omit_defaults=True, gc=False):
+    """Settings that many users share, such as those of students."""
+
+    name: str
+    limit: dict[str, int] = {}
+    level: int = 0
+    queued_jobs_max: int = 0
+    submits_per_minute: int = 0
+    priority_max: int | None = None
+    version: int = 0
 
 
 class Token(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -101,6 +115,23 @@ def ancestors(path: str) -> tuple[str, ...]:
         path = path.rpartition("/")[0]
         chain.append(path)
     return tuple(chain)
+
+
+def with_class(user: User, user_class: UserClass | None) -> User:
+    """The user's settings, with those of the class where the own ones are silent."""
+    if user_class is None:
+        return user
+    return User(
+        name=user.name,
+        group=user.group,
+        limit={**user_class.limit, **user.limit},
+        level=user.level or user_class.level,
+        queued_jobs_max=user.queued_jobs_max or user_class.queued_jobs_max,
+        submits_per_minute=user.submits_per_minute or user_class.submits_per_minute,
+        version=user.version,
+        priority_max=user_class.priority_max if user.priority_max is None else user.priority_max,
+        of_class=user.of_class,
+    )
 
 
 def holders(group: str, user: str) -> tuple[str, ...]:

@@ -50,7 +50,7 @@ class Rung(Struct, frozen=True):
 def user_rung(state: State, *, group: str, user: str, now: int) -> Rung | None:
     """A user's own limits at a moment; None when there are none."""
     holder = user_key(group, user)
-    own = user_limit(state.kept.groups.get(group), state.kept.users.get(holder), now)
+    own = user_limit(state.kept.groups.get(group), state.user(holder), now)
     return Rung(holder=holder, group=group, user=user, limit=folded(own)) if own else None
 
 
@@ -103,7 +103,7 @@ def group_rungs(state: State, group: str, now: int) -> Iterator[Rung]:
 
 def most_limits(state: State, *, group: str, user: str) -> Iterator[tuple[str, dict[str, int]]]:
     """(holder's name, the largest limit that ever holds for it): what breaks one of these never fits."""
-    known_user = state.kept.users.get(user_key(group, user))
+    known_user = state.user(user_key(group, user))
     own = state.kept.groups.get(group)
     most_user = _largest(own.user_limit, [s.user_limit for s in own.seasons]) if own is not None else {}
     if known_user is not None:

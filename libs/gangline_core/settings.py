@@ -13,7 +13,7 @@ from msgspec.structs import fields as struct_fields
 from gangline_core.admission import Draft
 from gangline_core.cluster import LEVELS_INSIDE_NODE, Policy, Pool
 from gangline_core.formula import FormulaError, compile_formula
-from gangline_core.groups import ROOT, Group, User, ancestors, user_key
+from gangline_core.groups import ROOT, Group, User, UserClass, ancestors, user_key, with_class
 from gangline_core.ordering import ORDERINGS
 from gangline_core.placement import PLACERS
 from gangline_core.quota import JOBS, shown
@@ -70,8 +70,37 @@ def check_user(state: State, draft: Draft, user: User) -> Problem | None:
     )
     if problem is not None:
         return problem
+    if user.of_class and user.of_class not in state.kept.classes:
+        return Problem("invalid", f"there is no class {user.of_class}", "of_class")
     others = [one for one in _users_of(state, user.group) if one.name != user.name]
-    return _sum_problem(group.limit, [*others, user], group=group.path, field="limit")
+    whole = with_class(user, state.kept.classes.get(user.of_class))
+    return _sum_problem(group.limit, [*others, whole], group=group.path, field="limit")
+
+
+def check_class(state: State, user_class: UserClass) -> Problem | None:
+    """What is wrong with making or changing this class of users; None when nothing is."""
+    if not _NAME.fullmatch(user_class.name):
+        return Problem("invalid", f"{user_class.name!r} cannot be a class's name", "name")
+    problem = (
+        amounts_problem("limit", user_class.limit)
+        or range_problem("level", user_class.level, -LEVEL_MAX, LEVEL_MAX)
+        or range_problem("queued_jobs_max", user_class.queued_jobs_max, 0, AMOUNT_MAX)
+        or range_problem("submits_per_minute", user_class.submits_per_minute, 0, AMOUNT_MAX)
+        or range_problem("priority_max", user_class.priority_max or 0, -LEVEL_MAX, LEVEL_MAX)
+    )
+    if problem is not None:
+        return problem
+    members = [user for user in state.kept.users.values() if user.of_class == user_class.name]
+    classes = {**state.kept.classes, user_class.name: user_class}
+    for path in sorted({user.group for user in members}):
+        users = [
+            with_class(user, classes.get(user.of_class)) for user in state.kept.users.values() if user.group == path
+        ]
+        known = state.kept.groups.get(path)
+        problem = _sum_problem(known.limit, users, group=path, field="limit") if known is not None else None
+        if problem is not None:
+            return problem
+    return None
 
 
 def _path_problem(state: State, path: str) -> Problem | None:
@@ -302,7 +331,11 @@ def _children_of(state: State, path: str) -> list[Group]:
 
 
 def _users_of(state: State, path: str) -> list[User]:
-    return [user for _, user in sorted(state.kept.users.items()) if user.group == path]
+    return [
+        with_class(user, state.kept.classes.get(user.of_class))
+        for _, user in sorted(state.kept.users.items())
+        if user.group == path
+    ]
 
 
 def _named(path: str) -> str:

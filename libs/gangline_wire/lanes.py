@@ -12,6 +12,7 @@ PENS: dict[type[f.Fact], str] = {
     f.WindowSet: "admission",
     f.WindowRemoved: "admission",
     f.PricesSet: "admission",
+    f.ClassSet: "admission",
     f.GroupSet: "admission",
     f.UserSet: "admission",
     f.PoolSet: "admission",
