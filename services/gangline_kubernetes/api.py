@@ -14,6 +14,7 @@ from gangline_kubernetes.objects import Failure
 
 JSON = "application/json"
 MERGE = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
 TIMEOUT_S = 15.0
 RETRY_S = 0.2
 RETRY_S_MAX = 15.0

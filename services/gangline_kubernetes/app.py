@@ -18,6 +18,7 @@ from gangline_kubernetes.http import HttpTransport
 from gangline_kubernetes.inventory import Inventory
 from gangline_kubernetes.makes import Maker
 from gangline_kubernetes.names import GROUP_VERSION
+from gangline_kubernetes.nursery import Nursery
 from gangline_kubernetes.objects import JobObject, KubeNode, Namespace, Pod, ResourceSlice
 from gangline_kubernetes.reporter import Reporter
 from gangline_kubernetes.watch import T, Watched
@@ -68,7 +69,8 @@ class Cluster:
         desk = Desk(self.site, self.config, self.api)
         inventory = Inventory(self.site, self.config, agent)
         reporter = Reporter(self.site, self.config, agent)
-        maker = Maker(self.site, self.config, self.api, desk, inventory)
+        nursery = Nursery(self.site, self.config, self.api, desk)
+        maker = Maker(self.site, self.config, self.api, desk, inventory, nursery)
         carrier = Carrier(self.site, self.config, self.api, maker.make, reporter.changed)
         inventory.carrier = reporter.carrier = carrier
         reporter.rests = inventory.rests
@@ -76,6 +78,7 @@ class Cluster:
         def hear_pod(before: Pod | None, after: Pod | None) -> None:
             carrier.hear(before, after)
             inventory.hear_pod(before, after)
+            nursery.hear(before, after)
 
         watches: tuple[Watched[Any], ...] = (
             self._watched(KubeNode, path_of("v1", "nodes"), inventory.hear_node),
@@ -85,7 +88,8 @@ class Cluster:
             *self._slices(inventory),
         )
         try:
-            with self.site.follower.listening(reporter.note), self.site.follower.listening(desk.note):
+            follower = self.site.follower
+            with follower.listening(reporter.note), follower.listening(desk.note), follower.listening(nursery.note):
                 async with asyncio.TaskGroup() as group:
                     for watched in watches:
                         group.create_task(watched.run(), name="watch")
@@ -95,10 +99,12 @@ class Cluster:
                     inventory.take_over()
                     reporter.take_over()
                     desk.take_over()
+                    nursery.take_over()
                     group.create_task(inventory.report_for_ever(lane), name="nodes")
                     group.create_task(reporter.report_for_ever(lane), name="tasks")
                     group.create_task(reporter.look_for_stuck_for_ever(), name="stuck")
                     group.create_task(desk.work_for_ever(), name="objects")
+                    group.create_task(nursery.work_for_ever(), name="adopted")
         finally:
             await carrier.close()
 

@@ -14,7 +14,7 @@ from gangline_kit.service import Site
 from gangline_kit.tasks import Tasks
 from gangline_kubernetes.api import Api, RefusedError
 from gangline_kubernetes.config import Config
-from gangline_kubernetes.names import mark_of
+from gangline_kubernetes.names import MANAGER, mark_of
 from gangline_kubernetes.objects import Pod
 from gangline_kubernetes.reading import HOPELESS, local_of, stuck, vanished
 from gangline_kubernetes.starts import Refusal, Start, Starter
@@ -212,7 +212,8 @@ class Carrier:
             try:
                 async with self._slots:
                     await self.starter.release(pod)
-                    if not pod.metadata.owner_references and not pod.metadata.deletion_timestamp:
+                    is_ours = pod.metadata.labels.get("app.kubernetes.io/managed-by") == MANAGER
+                    if is_ours and not pod.metadata.owner_references and not pod.metadata.deletion_timestamp:
                         await self.starter.delete(pod.metadata, grace_s=None)
                 return
             except (RefusedError, TemporaryError) as error:

@@ -10,6 +10,8 @@ from gangline_kubernetes.desk import Desk
 from gangline_kubernetes.inventory import Inventory
 from gangline_kubernetes.manifests import Home, owner_reference, secret_key, secret_name
 from gangline_kubernetes.names import LABEL_JOB, MANAGER
+from gangline_kubernetes.nursery import Nursery
+from gangline_kubernetes.ownership import LABEL_PODS
 from gangline_kubernetes.starts import Start
 from gangline_wire.codec import decode
 from gangline_wire.seal import PLACEHOLDER, unseal_text
@@ -19,13 +21,16 @@ from gangline_wire.streams import SECRETS
 class Maker:
     """Knows what a start needs beside its order."""
 
-    def __init__(self, site: Site, config: Config, api: Api, desk: Desk, inventory: Inventory) -> None:
+    def __init__(
+        self, site: Site, config: Config, api: Api, desk: Desk, inventory: Inventory, nursery: Nursery
+    ) -> None:
         """Look things up here."""
         self._secrets = site.bus.kv(SECRETS.name)
         self._config = config
         self._api = api
         self._desk = desk
         self._inventory = inventory
+        self._nursery = nursery
 
     def home(self, order: Order) -> Home:
         """The namespace of the job's object, or the usual one."""
@@ -39,6 +44,7 @@ class Maker:
             TemporaryError: the bus or the server did not answer.
         """
         home, task = self.home(order), order.task
+        adopted = self._nursery.pod_of(order) if LABEL_PODS in order.job.spec.labels else None
         indexes = tuple(share.index for share in task.gpus)
         if order.job.spec.secrets:
             await self._make_secret(order, home)
@@ -46,6 +52,8 @@ class Maker:
             order=order,
             home=home,
             uuids=self._inventory.uuids_of(task.node, indexes) if self._config.mode is DeviceMode.ANNOTATION else (),
+            adopted=adopted,
+            is_gated=adopted is not None and self._nursery.is_gated(adopted),
             devices=self._inventory.devices_of(task.node) if self._config.mode is DeviceMode.DRA else {},
         )
 

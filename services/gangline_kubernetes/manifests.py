@@ -198,13 +198,18 @@ def resources(order: Order, config: Config) -> Manifest:
     return asked
 
 
-def claim(order: Order, config: Config, home: Home, name: str) -> Manifest:
-    """The ResourceClaim of a task: as many devices of the class as it has GPUs."""
+def claim(order: Order, config: Config, pod: Meta) -> Manifest:
+    """The ResourceClaim of a task's pod, with which it goes: as many devices of the class as the task has GPUs."""
     exactly = {"deviceClassName": config.device_class, "allocationMode": "ExactCount", "count": len(order.task.gpus)}
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaim",
-        "metadata": meta(order, config, home, name),
+        "metadata": {
+            "name": pod.name,
+            "namespace": pod.namespace,
+            "labels": {LABEL_JOB: str(order.task.job), "app.kubernetes.io/managed-by": MANAGER},
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid}],
+        },
         "spec": {"devices": {"requests": [{"name": CLAIM, "exactly": exactly}]}},
     }
 

@@ -158,7 +158,7 @@ def _gpu(index: int, device: Device, labels: dict[str, str]) -> Gpu:
         model=model.replace(" ", "-") or UNKNOWN_MODEL,
         memory_mib=mebibytes(capacity["memory"].value) if "memory" in capacity else 0,
         uuid=attributes["uuid"].string if "uuid" in attributes else "",
-        socket=attributes["numaNode"].int if "numaNode" in attributes else 0,
+        socket=attributes["numaNode"].number if "numaNode" in attributes else 0,
     )
 
 

@@ -198,7 +198,7 @@ class Driver(Struct, frozen=True):
     """A device's attribute: exactly one of the fields is there."""
 
     string: str = ""
-    int: int = 0
+    number: int = msgspec.field(name="int", default=0)
     version: str = ""
 
 

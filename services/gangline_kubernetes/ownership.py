@@ -11,6 +11,8 @@ from gangline_kubernetes.objects import Meta, Namespace
 LABEL_NAMESPACE = "gangline.dev/namespace"
 LABEL_NAME = "gangline.dev/name"
 LABEL_UID = "gangline.dev/uid"
+LABEL_PODS = "gangline.dev/pods"
+"""Uids of the pods of an adopted job, in the order of its roles and their members."""
 
 
 class Fault(Struct, frozen=True):

@@ -35,7 +35,7 @@ class Reporter:
     """Facts about nodes that refused something just now."""
 
     def __init__(self, site: Site, config: Config, agent: str) -> None:
-        """`carrier` and `rests` must be set before `work`; `agent` is what nodes of this cluster name as their carrier."""
+        """`carrier` and `rests` must be set before `work`; `agent` is the carrier that this cluster's nodes name."""
         self.site = site
         self.config = config
         self.agent = agent

@@ -10,7 +10,8 @@ from gangline_core.facts import ExitCause
 from gangline_kit.carrying.known import Order
 from gangline_kit.errors import OutcomeUnknownError, TemporaryError
 from gangline_kubernetes import manifests
-from gangline_kubernetes.api import MERGE, Api, RefusedError, path_of
+from gangline_kubernetes.adoption import GATE
+from gangline_kubernetes.api import MERGE, STRATEGIC, Api, RefusedError, path_of
 from gangline_kubernetes.config import Config, DeviceMode
 from gangline_kubernetes.manifests import Home, NoImageError
 from gangline_kubernetes.names import FINALIZER, Mark, mark_of, pod_name
@@ -40,6 +41,8 @@ class Start(Struct, frozen=True):
     """Pool and device behind each GPU index, in mode dra."""
     adopted: Meta | None = None
     """The pod of somebody else that is to be bound, instead of making one."""
+    is_gated: bool = False
+    """True when our scheduling gate must be taken off that pod first."""
 
 
 class Starter:
@@ -82,15 +85,13 @@ class Starter:
         if is_dra:
             # Bound only when its devices are its own: a kubelet that sees it before would turn it away.
             del body["spec"]["nodeName"]
-            await self._make(
-                path_of(CLAIMS, "resourceclaims", namespace=start.home.namespace),
-                manifests.claim(start.order, self._config, start.home, body["metadata"]["name"]),
-            )
         made = await self._make(path_of("v1", "pods", namespace=start.home.namespace), body)
         pod = self._pod.decode(made)
         found = self._checked(start, pod)
         if isinstance(found, Refusal) or not is_dra or pod.spec.node_name:
             return found
+        claim = manifests.claim(start.order, self._config, pod.metadata)
+        await self._make(path_of(CLAIMS, "resourceclaims", namespace=pod.metadata.namespace), claim)
         await self._allocate(start, pod.metadata)
         return await self._bind(start, pod.metadata)
 
@@ -130,6 +131,8 @@ class Starter:
             RefusedError: it is somebody else's, gated, or being deleted.
         """
         task = start.order.task
+        if start.is_gated:
+            await self._ungate(meta)
         binding = {
             "apiVersion": "v1",
             "kind": "Binding",
@@ -158,6 +161,12 @@ class Starter:
         found = await self._api.get(path) if start.adopted is None else None
         return self._pod.decode(found) if found is not None else self._assumed(start, meta)
 
+    async def _ungate(self, meta: Meta) -> None:
+        """Take our gate off, which may be off already."""
+        body = {"metadata": {"uid": meta.uid}, "spec": {"schedulingGates": [{"name": GATE, "$patch": "delete"}]}}
+        path = path_of("v1", "pods", namespace=meta.namespace, name=meta.name)
+        await self._api.call("PATCH", path, body, form=STRATEGIC)
+
     def _visible(self, start: Start) -> dict[str, str]:
         return {"gangline.dev/visible-devices": ",".join(start.uuids)} if start.uuids else {}
 
@@ -174,6 +183,8 @@ class Starter:
         Raises:
             RefusedError, TemporaryError: as `Api.call`.
         """
+        if self._config.mode is DeviceMode.DRA:
+            await self._drop_claim(pod.metadata)
         if FINALIZER not in pod.metadata.finalizers:
             return
         rest = [name for name in pod.metadata.finalizers if name != FINALIZER]
@@ -183,6 +194,14 @@ class Starter:
             await self._api.call("PATCH", path, body, form=MERGE)
         except RefusedError as error:
             if error.code not in (404, 409):
+                raise
+
+    async def _drop_claim(self, pod: Meta) -> None:
+        """Give the pod's devices back."""
+        try:
+            await self._api.call("DELETE", path_of(CLAIMS, "resourceclaims", namespace=pod.namespace, name=pod.name))
+        except RefusedError as error:
+            if error.code != 404:
                 raise
 
     async def delete(self, pod: Meta, *, grace_s: int | None, notice: str = "") -> None:

@@ -62,7 +62,8 @@ def _resources(kinds: Kinds, group: str, version: str) -> Object:
         }
         found.append(one)
         parts = (*(("status",) if kind.has_status else ()), *kind.subresources)
-        found.extend({**one, "name": f"{kind.plural}/{part}", "verbs": ["get", "patch", "update"]} for part in parts)
+        plain = {key: value for key, value in one.items() if key != "shortNames"}
+        found.extend({**plain, "name": f"{kind.plural}/{part}", "verbs": ["get", "patch", "update"]} for part in parts)
     place = f"{group}/{version}" if group else version
     return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": place, "resources": found}
 

@@ -1,0 +1,207 @@
+"""Pods of others that ask for us: which of them are one gang, and what job they are. Pure.
+
+The names are those existing manifests carry (Kueue, KAI, Volcano, YuniKorn, Koordinator, HAMi, gpushare), where they
+mean what we mean; docs/kubernetes.md lists them.
+"""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from gangline_core.cluster import Pool
+from gangline_core.spec import JobSpec, Resources, Role, Toleration, TopologyWish
+from gangline_kubernetes.config import Config
+from gangline_kubernetes.names import MANAGER, mark_of
+from gangline_kubernetes.objects import Pod
+from gangline_kubernetes.quantities import amount, mebibytes, milli, whole
+from gangline_wire.limits import most
+
+QUEUE = (
+    "gangline.dev/queue",
+    "kueue.x-k8s.io/queue-name",
+    "kai.scheduler/queue",
+    "scheduling.volcano.sh/queue-name",
+    "volcano.sh/queue-name",
+    "yunikorn.apache.org/queue",
+    "queue",
+)
+"""Names of a group, with dots for slashes, as label values cannot hold those."""
+GANG = (
+    "gangline.dev/gang",
+    "kueue.x-k8s.io/pod-group-name",
+    "scheduling.k8s.io/group-name",
+    "pod-group.scheduling.sigs.k8s.io",
+    "scheduling.x-k8s.io/pod-group",
+    "gang.scheduling.koordinator.sh/name",
+    "armadaproject.io/gangId",
+)
+SIZE = (
+    "gangline.dev/gang-size",
+    "kueue.x-k8s.io/pod-group-total-count",
+    "gang.scheduling.koordinator.sh/min-available",
+    "kai.scheduler/batch-min-member",
+    "scheduling.k8s.io/group-min-member",
+    "armadaproject.io/gangCardinality",
+)
+OWNER_GANGS = frozenset({"JobSet", "PyTorchJob", "TFJob", "MPIJob", "RayCluster", "RayJob", "Job", "LeaderWorkerSet"})
+"""Owners whose pods belong together, once somebody says how many there are."""
+REQUIRED = (
+    "gangline.dev/topology-required",
+    "kueue.x-k8s.io/podset-required-topology",
+    "kai.scheduler/topology-required-placement",
+)
+PREFERRED = (
+    "gangline.dev/topology-preferred",
+    "kueue.x-k8s.io/podset-preferred-topology",
+    "kai.scheduler/topology-preferred-placement",
+)
+NOT_PREEMPTIBLE = {
+    "kai.scheduler/preemptibility": "non-preemptible",
+    "volcano.sh/preemptable": "false",
+    "yunikorn.apache.org/allow-preemption": "false",
+}
+TIME_LIMIT = ("kueue.x-k8s.io/max-exec-time-seconds",)
+FRACTION = ("gangline.dev/gpu-fraction", "gpu-fraction")
+SHARE_MEMORY = ("gangline.dev/gpu-memory", "gpu-memory")
+"""MiB of a GPU's memory, as a bare number."""
+CORES = ("koordinator.sh/gpu-core", "nvidia.com/gpucores")
+"""Extended resources in hundredths of a GPU."""
+CARD_MEMORY = ("nvidia.com/gpumem", "aliyun.com/gpu-mem")
+"""Extended resources of a GPU's memory: MiB, and GiB for the last."""
+GATE = "gangline.dev/queued"
+"""Scheduling gate that we take away ourselves when the pod has its place."""
+KNOWN_COUNTS = frozenset({*CORES, *CARD_MEMORY})
+
+
+class Gang(Struct, frozen=True):
+    """Which pods belong together, and how many there must be before anything is done."""
+
+    namespace: str
+    name: str
+    size: int
+
+
+def wants_us(pod: Pod, config: Config) -> bool:
+    """True for a pod that is for us to schedule and was made by somebody else."""
+    meta, spec = pod.metadata, pod.spec
+    if spec.scheduler_name != config.scheduler_name or spec.node_name or pod.is_over or meta.deletion_timestamp:
+        return False
+    if meta.labels.get("app.kubernetes.io/managed-by") == MANAGER or mark_of(pod, config.cluster) is not None:
+        return False
+    return all(gate.name == GATE for gate in spec.scheduling_gates)
+
+
+def gang_of(pod: Pod) -> Gang:
+    """The pod's gang; one of its own when nothing says otherwise."""
+    name, size = said(pod, GANG), said(pod, SIZE)
+    owner = next((one for one in pod.metadata.owner_references if one.controller and one.kind in OWNER_GANGS), None)
+    if not name and owner is not None and size:
+        name = f"{owner.kind}/{owner.name}/{owner.uid}"
+    if not name:
+        return Gang(pod.metadata.namespace, f"pod/{pod.metadata.uid}", 1)
+    return Gang(pod.metadata.namespace, name, max(1, whole(size)))
+
+
+def said(pod: Pod, names: Sequence[str]) -> str:
+    """The first of these labels or annotations that the pod has."""
+    meta = pod.metadata
+    return next((meta.labels.get(name) or meta.annotations.get(name, "") for name in names if _has(pod, name)), "")
+
+
+def _has(pod: Pod, name: str) -> bool:
+    return bool(pod.metadata.labels.get(name) or pod.metadata.annotations.get(name))
+
+
+def ordered(pods: Sequence[Pod]) -> list[list[Pod]]:
+    """The gang's pods by role: equal needs make a role, and names give the order, numbers as numbers."""
+    shapes: dict[str, list[Pod]] = {}
+    for pod in sorted(pods, key=_natural):
+        shapes.setdefault(repr(resources_of(pod)), []).append(pod)
+    return list(shapes.values())
+
+
+def _natural(pod: Pod) -> tuple[str, int, str]:
+    """A name that ends in a number sorts by it."""
+    name = pod.metadata.name
+    stem = name.rstrip("0123456789")
+    digits = name[len(stem) :]
+    return stem, int(digits) if digits else 0, pod.metadata.uid
+
+
+def job_of(roles: Sequence[Sequence[Pod]], config: Config, pool: Pool | None, gpu_resource: str) -> JobSpec:
+    """The job that these pods are; its group is what their queue says, for `ownership.owned` to judge."""
+    first = roles[0][0]
+    spec, labels = first.spec, first.metadata.labels
+    deadline = spec.active_deadline_seconds or whole(said(first, TIME_LIMIT))
+    bound = most("priority")
+    return JobSpec(
+        name=said(first, GANG) or first.metadata.name,
+        group=said(first, QUEUE).replace(".", "/"),
+        user="",
+        pool=labels.get("gangline.dev/pool", config.pool),
+        roles=tuple(
+            Role(
+                name=f"pods{number}" if number else "pods",
+                count=len(pods),
+                min_count=len(pods),
+                max_count=len(pods),
+                resources=resources_of(pods[0], gpu_resource),
+            )
+            for number, pods in enumerate(roles)
+        ),
+        priority=max(-bound, min(bound, spec.priority or 0)),
+        topology=TopologyWish(
+            required=_level(said(first, REQUIRED), pool), preferred=_level(said(first, PREFERRED), pool)
+        ),
+        node_selector=spec.node_selector,
+        tolerations=tuple(
+            Toleration(key=one.key, value=one.value if one.operator == "Equal" else "")
+            for one in spec.tolerations
+            if one.key and not one.key.startswith("node.kubernetes.io/")
+        ),
+        time_limit_s=max(0, deadline),
+        grace_s=30 if spec.termination_grace_period_seconds is None else spec.termination_grace_period_seconds,
+        preemptible=not any(_says(first, name, value) for name, value in NOT_PREEMPTIBLE.items()),
+    )
+
+
+def _says(pod: Pod, name: str, value: str) -> bool:
+    return value in (pod.metadata.labels.get(name), pod.metadata.annotations.get(name))
+
+
+def _level(text: str, pool: Pool | None) -> str:
+    """The pool's level whose node label this is; a level's own name is taken as it is."""
+    if text == "kubernetes.io/hostname":
+        return "node"
+    levels = pool.topology if pool is not None else {}
+    return next((level for level, label in levels.items() if text in (level, label)), text)
+
+
+def resources_of(pod: Pod, gpu_resource: str = "nvidia.com/gpu") -> Resources:
+    """What the pod needs on its node, all containers together."""
+    cpu = memory = gpus = cores = card_memory = 0
+    devices: dict[str, int] = {}
+    for container in pod.spec.containers:
+        for name, value in {**container.resources.limits, **container.resources.requests}.items():
+            if name == "cpu":
+                cpu += milli(value, up=True)
+            elif name == "memory":
+                memory += mebibytes(value, up=True)
+            elif name == gpu_resource:
+                gpus += whole(value, up=True)
+            elif name in CORES:
+                cores += whole(value, up=True)
+            elif name in CARD_MEMORY:
+                card_memory += whole(value, up=True) * (1024 if name == CARD_MEMORY[-1] else 1)
+            elif "/" in name:
+                devices[name] = devices.get(name, 0) + whole(value, up=True)
+    share = int(amount(said(pod, FRACTION) or 0) * 1000) or cores * 10
+    is_share = 0 < share < 1000 or (not share and (card_memory or said(pod, SHARE_MEMORY)))
+    gpu_memory = card_memory or whole(said(pod, SHARE_MEMORY))
+    return Resources(
+        gpu_milli=(share if share else 0) if is_share else (gpus * 1000 or share // 1000 * 1000),
+        gpu_memory_mib=gpu_memory,
+        cpu_milli=cpu,
+        memory_mib=memory,
+        devices={name: count for name, count in sorted(devices.items()) if count},
+    )

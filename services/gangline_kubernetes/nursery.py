@@ -1,0 +1,239 @@
+"""Adopted pods: gathered into gangs, submitted once they are whole, bound where the log says, told why they wait."""
+
+import logging
+from hashlib import sha256
+from typing import Any
+
+from msgspec.structs import replace
+
+from gangline_core.fold import Message
+from gangline_core.ids import JobId
+from gangline_core.job import ENDS, Job, JobState
+from gangline_core.reasons import sentence
+from gangline_core.state import State
+from gangline_core.step import Step
+from gangline_kit.carrying.known import Order
+from gangline_kit.errors import TemporaryError
+from gangline_kit.service import Site
+from gangline_kit.tasks import Tasks
+from gangline_kubernetes.adoption import GATE, Gang, gang_of, job_of, ordered, wants_us
+from gangline_kubernetes.api import STRATEGIC, Api, RefusedError, path_of
+from gangline_kubernetes.asking import ask
+from gangline_kubernetes.config import Config
+from gangline_kubernetes.desk import Desk, by
+from gangline_kubernetes.objects import Meta, Pod
+from gangline_kubernetes.ownership import LABEL_PODS, Fault, owned
+from gangline_kubernetes.statuses import scheduled_condition
+from gangline_wire.requests import Admitted, CancelJob, Denied, Refused, SubmitJobs
+
+log = logging.getLogger(__name__)
+
+TICK_S = 0.05
+GATHER_S = 2.0
+"""A gang whose size nobody tells is whole when no pod has come for so long."""
+BATCH_MAX = 100
+"""Gangs that are submitted at the same time."""
+AGAIN_S = 30.0
+"""A refused gang is looked at again after this, and a waiting pod is told the same reason again not before."""
+
+
+class Nursery:
+    """Pods of others, from seen to bound."""
+
+    def __init__(self, site: Site, config: Config, api: Api, desk: Desk) -> None:
+        """Nothing is done before `work_for_ever`."""
+        self.site = site
+        self.config = config
+        self.api = api
+        self.desk = desk
+        self.pods: dict[str, Pod] = {}
+        """Pods that want us and have no job yet, or a job that has not started; by uid."""
+        self.gangs: dict[Gang, dict[str, None]] = {}
+        self.job_of_pod: dict[str, JobId] = {}
+        self.fresh: dict[Gang, float] = {}
+        """Gangs that changed, and when."""
+        self.told: dict[str, tuple[str, float]] = {}
+        self.waiting: dict[JobId, None] = {}
+        """Waiting jobs whose pods may have to be told why."""
+        self._work = Tasks()
+        self._busy: dict[Gang, None] = {}
+
+    @property
+    def state(self) -> State:
+        """The fold."""
+        return self.site.follower.state
+
+    def hear(self, before: Pod | None, after: Pod | None) -> None:
+        """A pod came, changed or went."""
+        pod = after or before
+        assert pod is not None
+        uid = pod.metadata.uid
+        if after is not None and self.config.adopt and wants_us(after, self.config):
+            gang = gang_of(after)
+            is_new = uid not in self.pods
+            self.pods[uid] = after
+            self.gangs.setdefault(gang, {})[uid] = None
+            if is_new and uid not in self.job_of_pod:
+                self.fresh[gang] = self.site.clock.monotonic_s()
+        elif uid in self.pods:
+            self._drop(uid, is_bound=after is not None and bool(after.spec.node_name))
+
+    def _drop(self, uid: str, *, is_bound: bool) -> None:
+        gang = gang_of(self.pods.pop(uid))
+        self.told.pop(uid, None)
+        members = self.gangs.get(gang, {})
+        members.pop(uid, None)
+        if not members:
+            self.gangs.pop(gang, None)
+            self.fresh.pop(gang, None)
+        job = self.job_of_pod.pop(uid, None)
+        if job is not None and not is_bound:
+            # A pod that went before it was bound will not come again: whoever made it makes another.
+            self._work.spawn(self._cancel(job), name=f"cancel {job}")
+
+    def note(self, message: Message, step: Step) -> None:
+        """The log knows something new about waiting jobs."""
+        for pool in dict.fromkeys((*step.rounds, *step.decided)):
+            for job_id in self.state.waiting.get(pool, ()):
+                job = self.state.job(job_id)
+                if job is not None and LABEL_PODS in job.spec.labels:
+                    self.waiting[job_id] = None
+
+    def take_over(self) -> None:
+        """Find the jobs of all pods in the log."""
+        for job in self.state.kept.jobs.values():
+            if job.submitted_by == by(self.config.cluster) and job.state not in ENDS:
+                self._enter(job.id, uids_of(job))
+        for gang, members in self.gangs.items():
+            if not all(uid in self.job_of_pod for uid in members):
+                self.fresh.setdefault(gang, self.site.clock.monotonic_s())
+
+    def _enter(self, job: JobId, uids: tuple[str, ...]) -> None:
+        self.job_of_pod |= {uid: job for uid in uids if uid in self.pods}
+
+    def pod_of(self, order: Order) -> Meta:
+        """The pod of a task of an adopted job.
+
+        Raises:
+            RefusedError: it is gone.
+        """
+        uids, first = uids_of(order.job), 0
+        for role in order.job.spec.roles:
+            if role.name == order.task.role:
+                break
+            first += role.count
+        pod = self.pods.get(uids[first + order.task.index])
+        if pod is None:
+            raise RefusedError(404, "NotFound", "its pod is gone; whoever made it makes another")
+        return pod.metadata
+
+    def is_gated(self, meta: Meta) -> bool:
+        """True when our gate must be taken away before the pod can be bound."""
+        pod = self.pods.get(meta.uid)
+        return pod is not None and any(gate.name == GATE for gate in pod.spec.scheduling_gates)
+
+    # --- acting -------------------------------------------------------------------------------------------
+
+    async def work_for_ever(self) -> None:
+        """Submit gangs that are whole; tell waiting pods why they wait."""
+        try:
+            while True:
+                await self.site.clock.sleep(TICK_S)
+                now_s = self.site.clock.monotonic_s()
+                for gang in [gang for gang, at in self.fresh.items() if self._is_whole(gang, at, now_s)]:
+                    if len(self._busy) >= BATCH_MAX:
+                        break
+                    if gang not in self._busy:
+                        del self.fresh[gang]
+                        self._busy[gang] = None
+                        self._work.spawn(self._submit(gang), name=f"adopt {gang.name}")
+                await self._tell_waiting(now_s)
+        finally:
+            await self._work.close()
+
+    def _is_whole(self, gang: Gang, changed_s: float, now_s: float) -> bool:
+        count = sum(uid not in self.job_of_pod for uid in self.gangs.get(gang, ()))
+        if now_s < changed_s:
+            return False
+        return (
+            count >= gang.size > 1 or gang.name.startswith("pod/") or (gang.size <= 1 and now_s - changed_s > GATHER_S)
+        )
+
+    async def _submit(self, gang: Gang) -> None:
+        try:
+            await self._submitted(gang)
+        except (RefusedError, TemporaryError) as error:
+            log.warning("pods of %s/%s: %s", gang.namespace, gang.name, error)
+            self.fresh[gang] = self.site.clock.monotonic_s() + 1.0
+        finally:
+            self._busy.pop(gang, None)
+
+    async def _submitted(self, gang: Gang) -> None:
+        pods = [self.pods[uid] for uid in self.gangs.get(gang, ()) if uid not in self.job_of_pod]
+        if not pods:
+            return
+        roles = ordered(pods)
+        pool = self.state.kept.pools.get(pods[0].metadata.labels.get("gangline.dev/pool", self.config.pool))
+        spec = job_of(roles, self.config, pool.pool if pool is not None else None, self.config.gpu_resource)
+        mine = owned(spec, pods[0].metadata, self.desk.namespaces.get(gang.namespace), self.config)
+        if isinstance(mine, Fault):
+            await self._refused(gang, pods, "Forbidden", mine.message)
+            return
+        uids = tuple(pod.metadata.uid for role in roles for pod in role)
+        digest = sha256(" ".join(uids).encode()).hexdigest()[:32]
+        named = replace(
+            mine, name=f"{gang.namespace}/{mine.name}"[:200], labels={**mine.labels, LABEL_PODS: " ".join(uids)}
+        )
+        request = SubmitJobs(
+            jobs=(named,), submit_id=f"{by(self.config.cluster)}:pods:{digest}", by=by(self.config.cluster)
+        )
+        match await ask(self.site, request):
+            case Admitted(jobs=jobs):
+                self._enter(JobId(jobs[0]), uids)
+            case Refused(refusals=refusals):
+                reason = refusals[0].reason
+                await self._refused(gang, pods, reason.code.value, sentence(reason))
+            case Denied(message=message):
+                await self._refused(gang, pods, "Invalid", message)
+            case other:
+                raise TemporaryError(f"admission answered {type(other).__name__}")
+
+    async def _refused(self, gang: Gang, pods: list[Pod], code: str, message: str) -> None:
+        """Tell the pods, and look at them again later: a group may be made, a limit raised."""
+        self.fresh[gang] = self.site.clock.monotonic_s() + AGAIN_S
+        condition = {"type": "PodScheduled", "status": "False", "reason": code, "message": message}
+        for pod in pods:
+            await self._tell(pod, condition)
+
+    async def _cancel(self, job: JobId) -> None:
+        known = self.state.job(job)
+        if known is not None and known.state not in (*ENDS, JobState.STOPPING):
+            await ask(self.site, CancelJob(job=int(job), by=by(self.config.cluster), why="one of its pods is gone"))
+
+    async def _tell_waiting(self, now_s: float) -> None:
+        """Why their jobs wait, in the words that people and autoscalers look for."""
+        names, self.waiting = list(self.waiting), {}
+        for name in names:
+            job = self.state.job(name)
+            condition = scheduled_condition(job) if job is not None else None
+            if job is None or condition is None:
+                continue
+            for uid in uids_of(job):
+                code, last_s = self.told.get(uid, ("", -AGAIN_S))
+                if uid in self.pods and code != condition["reason"] and now_s - last_s >= 1.0:
+                    self.told[uid] = (condition["reason"], now_s)
+                    self._work.spawn(self._tell(self.pods[uid], condition), name=f"tell {uid}")
+
+    async def _tell(self, pod: Pod, condition: dict[str, Any]) -> None:
+        meta = pod.metadata
+        path = path_of("v1", "pods", namespace=meta.namespace, name=meta.name, sub="status")
+        body = {"metadata": {"uid": meta.uid}, "status": {"conditions": [condition]}}
+        try:
+            await self.api.call("PATCH", path, body, form=STRATEGIC, tries=1)
+        except (RefusedError, TemporaryError) as error:
+            log.info("pod %s/%s was not told why it waits: %s", meta.namespace, meta.name, error)
+
+
+def uids_of(job: Job) -> tuple[str, ...]:
+    """Uids of an adopted job's pods, in the order of its roles; none for any other job."""
+    return tuple(job.spec.labels.get(LABEL_PODS, "").split())

@@ -1,0 +1,164 @@
+"""Pods of others that ask for us: single ones, gangs, their owners' words, and what an autoscaler sees."""
+
+import asyncio
+from typing import Any
+
+from tests.kubernetes.house import NAMESPACE, PODS, House, opened
+
+from dollhouse.loop import live
+from gangline_core.job import JobState
+from gangline_kubernetes.adoption import gang_of, job_of, ordered, resources_of
+from gangline_kubernetes.config import Config
+from gangline_kubernetes.objects import Container, Meta, Pod, PodSpec, Requirements
+
+
+async def make(house: House, name: str, *, gpus: int = 1, gates: bool = False, **meta: Any) -> Any:
+    """Somebody makes a pod that names our scheduler."""
+    resources = {"limits": {"nvidia.com/gpu": str(gpus)}}
+    spec: dict[str, Any] = {
+        "schedulerName": "gangline",
+        "containers": [{"name": "c", "image": "x:1", "resources": resources}],
+    }
+    if gates:
+        spec["schedulingGates"] = [{"name": "gangline.dev/queued"}]
+    return await house.ask("POST", PODS, {"metadata": {"name": name, **meta}, "spec": spec})
+
+
+def bound(house: House) -> dict[str, str]:
+    """Nodes of the pods that have one."""
+    return {
+        pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in house.stored("/pods") if pod["spec"].get("nodeName")
+    }
+
+
+def test_a_pod_that_names_our_scheduler_is_bound_and_followed_to_its_end() -> None:
+    live(single_story())
+
+
+async def single_story() -> None:
+    async with opened(nodes=1, gpus=2) as house:
+        await make(house, "one", gates=True)
+        await house.until(lambda: bound(house) == {"one": "n0"})
+        await house.until(lambda: house.job(1).state == JobState.RUNNING)
+        (pod,) = house.stored("/pods")
+        assert pod["metadata"]["annotations"]["gangline.dev/gpus"] == "0"
+        house.kubelets.finish(pod, 0)
+        await house.until(lambda: house.job(1).state == JobState.SUCCEEDED)
+        await asyncio.sleep(5)
+        assert len(house.stored("/pods")) == 1, "what others made, others delete"
+
+
+def test_a_gang_is_bound_whole_or_not_at_all() -> None:
+    live(gang_story())
+
+
+async def gang_story() -> None:
+    words = {"kueue.x-k8s.io/pod-group-name": "g"}
+    notes = {"kueue.x-k8s.io/pod-group-total-count": "4"}
+    async with opened(nodes=1, gpus=4) as house:
+        await make(house, "first", gpus=1)
+        await house.until(lambda: bound(house) == {"first": "n0"})
+        for number in range(3):
+            await make(house, f"g-{number}", labels=words, annotations=notes)
+        await asyncio.sleep(30)
+        assert bound(house) == {"first": "n0"}, "the gang is not whole"
+        await make(house, "g-3", labels=words, annotations=notes)
+        await asyncio.sleep(30)
+        assert bound(house) == {"first": "n0"}, "there is no room for all of it"
+        waiting = next(pod for pod in house.stored("/pods") if pod["metadata"]["name"] == "g-0")
+        said = next(one for one in waiting["status"]["conditions"] if one["type"] == "PodScheduled")
+        assert (said["status"], said["reason"]) == ("False", "Unschedulable")
+        house.kubelets.finish_named(NAMESPACE, "first")
+        await house.until(lambda: len(bound(house)) == 5)
+
+
+def test_a_wait_for_quota_is_not_what_an_autoscaler_acts_on() -> None:
+    live(quota_story())
+
+
+async def quota_story() -> None:
+    from gangline_core.groups import Group
+    from gangline_wire.requests import SetGroup
+
+    async with opened(nodes=1, gpus=4) as house:
+        await house.world.ask(SetGroup(group=Group(path="lab", limit={"gpu_milli": 1000}), by="root"))
+        await make(house, "one")
+        await house.until(lambda: bound(house) == {"one": "n0"})
+        await make(house, "two")
+
+        def reason() -> str:
+            found = next(pod for pod in house.stored("/pods") if pod["metadata"]["name"] == "two")
+            return next((one["reason"] for one in found["status"]["conditions"] if one["type"] == "PodScheduled"), "")
+
+        await house.until(lambda: reason() == "QuotaHeld")
+
+
+def test_a_preempted_pod_is_deleted_with_notice_and_its_owners_next_one_is_a_job_of_its_own() -> None:
+    live(preempted_story())
+
+
+async def preempted_story() -> None:
+    async with opened(nodes=1, gpus=1) as house:
+        await make(house, "low")
+        await house.until(lambda: house.job(1).state == JobState.RUNNING)
+        await house.apply("high", gpus=1, level="high", command=["sleep"])
+        await house.phase("high", "Running")
+        await house.until(lambda: house.job(1).ended_ms > 0)
+        await make(house, "low")
+        await house.until(lambda: 3 in house.world.state.kept.jobs)
+        assert house.job(3).state == JobState.WAITING
+
+
+def test_a_binding_that_somebody_else_was_faster_with_undoes_the_gang() -> None:
+    live(raced_story())
+
+
+async def raced_story() -> None:
+    words = {"gangline.dev/gang": "g", "gangline.dev/gang-size": "2"}
+    async with opened(nodes=2, gpus=1) as house:
+        house.world.freeze("kubernetes")
+        await make(house, "g-0", labels=words)
+        await make(house, "g-1", labels=words)
+        house.world.thaw("kubernetes")
+        from kubedouble.faults import Fault
+
+        house.double.faults.add(
+            Fault(method="POST", path="g-1/binding", status=409, reason="Conflict", message="pods g-1: no")
+        )
+        await house.until(lambda: house.job(1).ended_ms > 0 or house.job(1).attempt > 1)
+        await house.until(lambda: not any(pod["metadata"]["name"] == "g-0" for pod in house.stored("/pods")))
+
+
+def pod(name: str = "p", *, owner: str = "", **fields: Any) -> Pod:
+    """A pod as the watch decodes it."""
+    meta = {key: fields.pop(key) for key in ("labels", "annotations") if key in fields}
+    limits = fields.pop("limits", {})
+    spec = PodSpec(containers=(Container(resources=Requirements(limits=limits)),), **fields)
+    return Pod(metadata=Meta(name=name, namespace="team", uid=f"uid-{name}", **meta), spec=spec)
+
+
+def test_words_of_other_schedulers_mean_the_same_here() -> None:
+    volcano = pod(annotations={"scheduling.k8s.io/group-name": "pg", "scheduling.volcano.sh/queue-name": "lab.vision"})
+    assert gang_of(volcano).name == "pg"
+    assert job_of([[volcano]], Config(), None, "nvidia.com/gpu").group == "lab/vision"
+    koordinator = {"gang.scheduling.koordinator.sh/name": "k", "gang.scheduling.koordinator.sh/min-available": "8"}
+    assert gang_of(pod(annotations=koordinator)).size == 8
+    topology = {"kueue.x-k8s.io/podset-required-topology": "kubernetes.io/hostname"}
+    assert job_of([[pod(annotations=topology)]], Config(), None, "nvidia.com/gpu").topology.required == "node"
+    kept = {"kai.scheduler/preemptibility": "non-preemptible"}
+    assert not job_of([[pod(labels=kept)]], Config(), None, "nvidia.com/gpu").preemptible
+
+
+def test_fractions_of_other_schedulers_are_read() -> None:
+    assert resources_of(pod(annotations={"gpu-fraction": "0.25"})).gpu_milli == 250
+    assert resources_of(pod(annotations={"gpu-memory": "4096"})).gpu_memory_mib == 4096
+    hami = resources_of(pod(limits={"nvidia.com/gpumem": "3000", "nvidia.com/gpucores": "30"}))
+    assert (hami.gpu_milli, hami.gpu_memory_mib) == (300, 3000)
+    assert resources_of(pod(limits={"aliyun.com/gpu-mem": "4"})).gpu_memory_mib == 4096
+    assert resources_of(pod(limits={"nvidia.com/gpu": "2", "cpu": "1500m"})).whole_gpus == 2
+
+
+def test_members_are_in_the_order_of_their_numbers() -> None:
+    pods = [pod(f"worker-{number}") for number in (10, 9, 1)]
+    (role,) = ordered(pods)
+    assert [one.metadata.name for one in role] == ["worker-1", "worker-9", "worker-10"]

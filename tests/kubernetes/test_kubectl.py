@@ -1,0 +1,129 @@
+"""The real kubectl against the double: what users and administrators type, and what they get."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+import programs
+from gangline_kubernetes.definitions import definitions
+from kubedouble.kubelet import Kubelets
+from kubedouble.server import Double
+from kubedouble.web import serving
+
+KUBECTL = programs.found("kubectl")
+pytestmark = pytest.mark.skipif(KUBECTL is None, reason=programs.why_not("kubectl"))
+
+JOB = {
+    "apiVersion": "gangline.dev/v1alpha1",
+    "kind": "Job",
+    "metadata": {"name": "train"},
+    "spec": {"gpus": 2, "command": ["python", "train.py"], "env": {"MODE": "train"}, "time_limit": "2h"},
+}
+
+
+class Shell:
+    """kubectl, pointed at a double."""
+
+    def __init__(self, double: Double, kubelets: Kubelets, url: str, home: Path) -> None:
+        self.double = double
+        self.kubelets = kubelets
+        self.url = url
+        self.home = home
+
+    async def run(self, *arguments: str, stdin: object = None, fails: bool = False) -> str:
+        """What kubectl prints."""
+        process = await asyncio.create_subprocess_exec(
+            str(KUBECTL),
+            "--server",
+            self.url,
+            *arguments,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            env={"HOME": str(self.home), "PATH": "/usr/bin:/bin"},
+        )
+        data = yaml.safe_dump(stdin).encode() if stdin is not None else b""
+        async with asyncio.timeout(60):
+            said, _ = await process.communicate(data)
+        text = said.decode()
+        assert (process.returncode != 0) is fails, text
+        return text
+
+
+@pytest.fixture
+async def shell(tmp_path: Path) -> AsyncIterator[Shell]:
+    double = Double(time.time, bookmark_s=1.0)
+    kubelets = Kubelets(double)
+    kubelets.add_node("n0")
+    async with serving(double) as url:
+        found = Shell(double, kubelets, url, tmp_path)
+        for one in definitions():
+            await found.run("apply", "-f", "-", stdin=one)
+        yield found
+
+
+async def test_a_job_is_applied_listed_explained_changed_waited_for_and_deleted(shell: Shell) -> None:
+    assert "created" in await shell.run("apply", "-f", "-", stdin=JOB)
+    assert "unchanged" in await shell.run("apply", "-f", "-", stdin=JOB)
+    listed = await shell.run("get", "jobs.gangline.dev")
+    assert listed.split()[:6] == ["NAME", "JOB", "PHASE", "REASON", "GPUS", "RUNNING"]
+    assert "train" in listed
+    said = await shell.run("explain", "jobs.gangline.dev.spec.time_limit")
+    assert "The job is stopped after this" in said
+    held = {**JOB, "spec": {**JOB["spec"], "hold": True}}
+    assert "configured" in await shell.run("apply", "-f", "-", stdin=held)
+    found = json.loads(await shell.run("get", "gj", "train", "-o", "json"))
+    assert found["spec"]["hold"] is True
+    assert found["metadata"]["generation"] == 2
+    waiting = asyncio.get_running_loop().create_task(
+        shell.run("wait", "--for=condition=Running", "gj/train", "--timeout=30s")
+    )
+    status = {"status": {"phase": "Running", "conditions": [{"type": "Running", "status": "True"}]}}
+    kind = shell.double.kinds.find("gangline.dev", "v1alpha1", "jobs")
+    assert kind is not None
+    shell.double.verbs.patch(kind, "default", "train", form="application/merge-patch+json", data=status, status=True)
+    assert "condition met" in await waiting
+    assert "deleted" in await shell.run("delete", "gj", "train")
+
+
+async def test_what_the_schema_forbids_is_refused_with_the_fields_name(shell: Shell) -> None:
+    wrong = {**JOB, "spec": {**JOB["spec"], "priority": "high"}}
+    assert "spec.priority" in await shell.run("apply", "-f", "-", stdin=wrong, fails=True)
+    unknown = {**JOB, "spec": {**JOB["spec"], "gpu_memry": "8Gi"}}
+    assert "gpu_memry" in await shell.run("apply", "-f", "-", stdin=unknown, fails=True)
+    await shell.run("apply", "-f", "-", stdin={**JOB, "spec": {**JOB["spec"], "tasks": 2}})
+    changed = {**JOB, "spec": {**JOB["spec"], "tasks": 3}}
+    assert "cannot be changed; make a new Job" in await shell.run("apply", "-f", "-", stdin=changed, fails=True)
+
+
+async def test_server_side_apply_keeps_what_others_own(shell: Shell) -> None:
+    await shell.run("apply", "--server-side", "-f", "-", stdin=JOB)
+    other = {**JOB, "spec": {"priority": 7}}
+    await shell.run("apply", "--server-side", "--field-manager=boss", "-f", "-", stdin=other)
+    found = json.loads(await shell.run("get", "gj", "train", "-o", "json"))
+    assert (found["spec"]["priority"], found["spec"]["gpus"]) == (7, 2)
+    clash = {**JOB, "spec": {**JOB["spec"], "priority": 9}}
+    assert "conflict" in (await shell.run("apply", "--server-side", "-f", "-", stdin=clash, fails=True)).lower()
+
+
+async def test_pods_and_nodes_look_as_they_should(shell: Shell) -> None:
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "labels": {"app": "x"}},
+        "spec": {"nodeName": "n0", "containers": [{"name": "c", "image": "x:1"}]},
+    }
+    await shell.run("apply", "-f", "-", stdin=pod)
+    await shell.run("wait", "--for=jsonpath={.status.phase}=Running", "pod/p", "--timeout=20s")
+    assert "Running" in await shell.run("get", "pods", "-l", "app=x", "--field-selector=spec.nodeName=n0")
+    assert "No resources found" in await shell.run("get", "pods", "-l", "app!=x")
+    assert "n0" in await shell.run("get", "nodes")
+    await shell.run("cordon", "n0")
+    assert "true" in await shell.run("get", "node", "n0", "-o", "jsonpath={.spec.unschedulable}")
+    await shell.run("delete", "pod", "p", "--grace-period=1")
+    assert "NotFound" in await shell.run("get", "pod", "p", fails=True)
