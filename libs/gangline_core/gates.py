@@ -8,6 +8,8 @@ full when elastic jobs below that limit can shrink, when jobs of lower priority 
 its own guarantee and others borrowed from it.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
@@ -175,6 +177,15 @@ class Gate:
         if shape not in self._limits:
             self._limits[shape] = self._limit_reason(job)
         return self._limits[shape]
+
+    def reasons(self, job: Job) -> Iterator[Reason]:
+        """Everything that keeps the job out, not only the first."""
+        if has_terms(job.spec) and (reason := terms_reason(self._state, job, self._now)) is not None:
+            yield reason
+        if self._state.kept.exhausted and (reason := self._budget_reason(job)) is not None:
+            yield reason
+        if self._limit_reason(job) is not None:
+            yield from self._ledger.faults(job, job_amounts(job.spec, minimum_sizes(job.spec)))
 
     def doubtful(self, columns: Columns, slots: Ints) -> NDArray[np.bool_]:
         """Which of these rows could be kept out by more than their own terms; the others surely are not."""

@@ -205,6 +205,11 @@ class ExplanationView(View, frozen=True):
     """What the estimate rests on, or why there is none."""
     notes: tuple[str, ...] = ()
     """Further facts a user can act on, such as earlier preemptions."""
+    also: tuple[ReasonView, ...] = ()
+    """What else would keep it back if the reason were gone."""
+    level_position: int = 0
+    """1 is next among the jobs of its queue level."""
+    level_waiting: int = 0
 
 
 class QueueLineView(View, frozen=True):

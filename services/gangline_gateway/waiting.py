@@ -59,6 +59,9 @@ async def explain_job(call: Call) -> ExplanationView:
         confidence=told.confidence,
         start_note=told.start_note,
         notes=told.notes,
+        also=tuple(reason_view(reason, job=told.job) for reason in told.also),
+        level_position=told.level_position,
+        level_waiting=told.level_waiting,
     )
 
 

@@ -32,8 +32,10 @@ def _tell(session: Session, view: v.ExplanationView) -> None:
     console.fact("Reason", view.code)
     console.fact("Numbers", ", ".join(f"{name}={value}" for name, value in sorted(view.numbers.items())))
     console.fact("Hint", view.hint)
-    console.fact("Position", f"{view.position} of {view.waiting} waiting in pool {view.pool}" if view.position else "")
+    console.fact("Position", _position(view))
     _tell_start(session, view)
+    for further in view.also:
+        console.fact("Also", f"{further.sentence} {further.hint}".rstrip())
     for note in view.notes:
         console.fact("Note", note)
     _tell_score(console, view)
@@ -41,6 +43,16 @@ def _tell(session: Session, view: v.ExplanationView) -> None:
         console.say()
         causes = sorted(view.rejected.items(), key=lambda item: (-item[1], item[0]))
         console.table(REJECTED_COLUMNS, [[str(count), cause] for cause, count in causes])
+
+
+def _position(view: v.ExplanationView) -> str:
+    """The place in the whole queue, and in the job's level when there are others."""
+    if not view.position:
+        return ""
+    whole = f"{view.position} of {view.waiting} waiting in pool {view.pool}"
+    if view.level_waiting in (0, view.waiting):
+        return whole
+    return f"{whole}; {view.level_position} of {view.level_waiting} in its level"
 
 
 def _tell_start(session: Session, view: v.ExplanationView) -> None:
