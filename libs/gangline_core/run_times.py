@@ -37,8 +37,9 @@ class Span(Struct, frozen=True):
 class RunTimes:
     """Run times of recent jobs of one pool, by what they have in common with others."""
 
-    def __init__(self, state: State, pool: str) -> None:
-        """What recently ended jobs of the pool tell."""
+    def __init__(self, state: State, pool: str, *, by_limits: bool = False) -> None:
+        """What recently ended jobs of the pool tell; `by_limits`, every job is taken to run to its time limit."""
+        self._by_limits = by_limits
         self._history = state.kept.history
         self._sorted: dict[str, list[int]] = {}
         self._known: dict[tuple[str, int, int], Span | None] = {}
@@ -58,6 +59,9 @@ class RunTimes:
         return self._span(job.spec, elapsed_ms=elapsed_ms) if elapsed_ms else self.whole(job.spec)
 
     def _span(self, spec: JobSpec, *, elapsed_ms: int) -> Span | None:
+        if self._by_limits:
+            left_ms = max(0, spec.time_limit_s * 1000 - elapsed_ms)
+            return Span(soonest_ms=left_ms, latest_ms=left_ms, basis=Basis.LIMIT) if spec.time_limit_s else None
         samples = self._samples(spec)
         limit_ms, estimate_ms = spec.time_limit_s * 1000, spec.estimate_s * 1000
         if limit_ms:

@@ -7,6 +7,7 @@ from pathlib import Path
 from gangline_lab.archive import verify
 from gangline_lab.chronicle import tell
 from gangline_lab.commands.words import say
+from gangline_lab.eta import score_archive, score_lines, summed_up
 from gangline_lab.progress import Bar
 from gangline_lab.replay import replay
 from gangline_lab.report import write_report
@@ -33,7 +34,13 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     )
     reporting.add_argument("-o", "--out", type=Path, metavar="FILE", help="write the HTML page here")
     reporting.set_defaults(run=_report)
-    for command in (replaying, verifying, reporting):
+    scoring = commands.add_parser(
+        "eta-score",
+        help="how good the expected starts were",
+        description="Score every expected start of an archive against what happened: coverage of the ranges, errors.",
+    )
+    scoring.set_defaults(run=_eta_score)
+    for command in (replaying, verifying, reporting, scoring):
         command.add_argument("archive", type=Path, metavar="ARCHIVE", help="folder of an archive's segments")
         command.add_argument("--json", action="store_true", help="the result as JSON")
 
@@ -56,6 +63,16 @@ def _verify(options: argparse.Namespace) -> int:
         bar.close()
     say(encode(verified).decode() if options.json else "\n".join(verification_lines(verified)))
     return 0 if verified.holds else 1
+
+
+def _eta_score(options: argparse.Namespace) -> int:
+    bar = Bar(sys.stderr, "eta-score")
+    try:
+        score = summed_up(score_archive(options.archive, progress=bar))
+    finally:
+        bar.close()
+    say(encode(score).decode() if options.json else "\n".join(score_lines(score)))
+    return 0
 
 
 def _report(options: argparse.Namespace) -> int:
