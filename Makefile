@@ -3,10 +3,11 @@
 VENV_PYTHON := .venv/bin/python
 NAME ?= pipeline
 OUT ?=
+SEEDS ?= 100
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test check bench docs lock clean
+.PHONY: help demo up test check dollhouse bench docs lock clean
 
 help: ## show this list
 	@grep -E '^[a-z]+: .*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z]+): .*## /  make \1\t/' | expand -t 16
@@ -26,6 +27,10 @@ test: ## run everything that must be green
 check: ## only the quick checks: walls, types, lint, tidy, generated pages, locks
 	@tools/setup dev
 	@tools/check quick
+
+dollhouse: ## break everything in one process: make dollhouse SEEDS=10000 [ARGS="--keep tests/sim/stories"]
+	@tools/setup dev
+	@$(VENV_PYTHON) -m dollhouse --seeds $(SEEDS) $(ARGS)
 
 bench: ## measure: make bench NAME=pipeline [OUT=file.json]
 	@tools/setup dev

@@ -13,7 +13,6 @@ from typing import BinaryIO
 from gangline_core.fold import chain
 from gangline_wire.archive import SEGMENT_NAME, ArchiveLine, decode_line, encode_line, segment_name
 
-
 Opened = Callable[[Path], BinaryIO]
 """Opens a segment for appending."""
 

@@ -140,9 +140,7 @@ class MemoryBus:
         await self._hop(WRITE_S / 2)
         self.connection.check_stores()
         stream = self.server.stream_of(subject)
-        seq = stream.append(
-            subject, data, expected_seq=expected_seq, msg_id=msg_id, headers=headers, writer=self.name
-        )
+        seq = stream.append(subject, data, expected_seq=expected_seq, msg_id=msg_id, headers=headers, writer=self.name)
         await self.connection.check_answer(timeout_s)
         await self._hop(WRITE_S / 2)
         return seq
@@ -178,9 +176,7 @@ class MemoryBus:
         await self._hop(HOP_S)
         stored = self.server.stream(stream)
         first = stored.messages[0].seq if stored.messages else stored.last + 1
-        state = StreamState(
-            messages=len(stored.messages), bytes=stored.bytes, first_seq=first, last_seq=stored.last
-        )
+        state = StreamState(messages=len(stored.messages), bytes=stored.bytes, first_seq=first, last_seq=stored.last)
         return StreamInfo(created="once", state=state, config={"max_bytes": stored.settings.bytes_max})
 
     async def message_at(self, stream: str, seq: int) -> bytes | None:
@@ -333,7 +329,7 @@ class MemoryKv(Struct):
     async def keys(self) -> list[str]:
         """All keys that have a value."""
         await self.bus.hop()
-        return self.bus.server.buckets[self.bucket].keys()
+        return self.bus.server.buckets[self.bucket].held()
 
     async def _before(self) -> None:
         """On the way to a store that may not take anything now."""

@@ -1,4 +1,4 @@
-"""What may go wrong between one process and the server: cut, swallowed, late, slow, refused, or the process stands still."""
+"""What may go wrong between one process and the server: cut, swallowed, late, slow, refused, or standing still."""
 
 import asyncio
 from collections.abc import Callable

@@ -75,7 +75,7 @@ class Rack:
     async def run(self, site: Site, config: Config) -> None:
         """The agent: the real one, with hands of this process on these machines."""
         reporter = Reporter(site, config, self.driver)
-        hands = Hands(self.machines, site.bus.connection.gate, reporter.changed)  # type: ignore[attr-defined]  # the memory bus's connection has a gate
+        hands = Hands(self.machines, site.bus.connection.gate, reporter.changed, reporter.met)  # type: ignore[attr-defined]  # the memory bus's connection has a gate
         hands.renew()
         await carry(site, config, reporter, hands, renew=hands.renew)
 

@@ -159,8 +159,8 @@ class History:
         claims = {claim.job: set(claim.victims) for claim in decided.claims}
         for eviction in decided.evictions:
             self.evictions += 1
-            held = {name for name, task in self._tasks.items() if task.job == eviction.job}
-            if not held & claims.get(eviction.beneficiary, set()):
+            # By name, since a member may have gone between the decision and now.
+            if not any(name.startswith(f"{eviction.job}-") for name in claims.get(eviction.beneficiary, ())):
                 yield f"job {eviction.job} is evicted for job {eviction.beneficiary}, which does not get its room"
             if (eviction.beneficiary, eviction.job) in self._evicted:
                 yield f"jobs {eviction.job} and {eviction.beneficiary} evict each other"
@@ -175,7 +175,9 @@ class History:
             job = state.kept.jobs.get(job_id)
             if job_id in state.kept.claims or (job is not None and job.state != JobState.WAITING):
                 continue
-            has_given_up = any(name in self._tasks for name in claim.victims) and message.at >= gives_up_ms(state, claim)
+            has_given_up = any(name in self._tasks for name in claim.victims) and message.at >= gives_up_ms(
+                state, claim
+            )
             if self._disturbed_seq < made_seq and not has_given_up:
                 yield f"job {job_id} lost the room that others had to leave for it"
 

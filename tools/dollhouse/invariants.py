@@ -94,10 +94,9 @@ def tasks_belong_to_live_jobs(state: State) -> Iterator[str]:
 def victims_wait_for_somebody(state: State) -> Iterator[str]:
     """Who waits for victims has its room kept, and whose room is kept waits."""
     for job in state.kept.jobs.values():
-        waits = job.state == JobState.WAITING and job.reason is not None
-        if waits and job.reason is not None and job.reason.code == ReasonCode.WAITING_FOR_VICTIMS:
-            if job.id not in state.kept.claims:
-                yield f"job {job.id} is told to wait for victims, but nothing is kept for it"
+        code = job.reason.code if job.state == JobState.WAITING and job.reason is not None else None
+        if code == ReasonCode.WAITING_FOR_VICTIMS and job.id not in state.kept.claims:
+            yield f"job {job.id} is told to wait for victims, but nothing is kept for it"
     for claim in state.kept.claims:
         known = state.kept.jobs.get(claim)
         if known is None or known.state != JobState.WAITING:

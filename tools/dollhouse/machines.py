@@ -15,8 +15,9 @@ from gangline_agent.judge import BUS_LOST_GRACE_S_MAX
 from gangline_agent.runner import Local, Order, Phase
 from gangline_agent.simulated import STOPPED_CODE, Script, script
 from gangline_core.facts import ExitCause
-from gangline_core.ids import JobId, TaskId
-from gangline_core.job import Task
+from gangline_core.ids import TaskId
+from gangline_core.job import ResizeStage, Task
+from gangline_wire.contract import Sizing
 
 STUCK_TIME = "stuck_time_s"
 """Attribute of a job whose processes withstand even the kill for so long, as in a hanging driver."""
@@ -24,6 +25,10 @@ START_TIME = "start_time_s"
 """Attribute of a job whose processes take so long to start."""
 WATCH_S = 1.0
 GPU_MILLI = 1000
+SAVES_S = 2.0
+"""A member that leaves has saved what it must after so long."""
+JOINS_S = 1.0
+"""A gang has met at a new size after so long."""
 
 
 class Ledger:
@@ -73,6 +78,9 @@ class Program(Struct):
     timer: asyncio.TimerHandle
     stop: ExitCause | None = None
     kill_at_s: float = 0.0
+    is_leaving: bool = False
+    met: int = 0
+    """The last change of size at which its gang met."""
 
 
 class Machines:
@@ -82,6 +90,8 @@ class Machines:
         """Empty machines under power."""
         self.known: dict[TaskId, Local] = {}
         self.news: dict[TaskId, None] = {}
+        self.meetings: list[Sizing] = []
+        """Sizes at which gangs met, not told yet."""
         self.told = asyncio.Event()
         self.ledger = ledger
         self.orphan_s = orphan_s
@@ -140,6 +150,31 @@ class Machines:
             wanted_s, self._main_ended, task, program.stop, STOPPED_CODE
         )
 
+    def leave(self, task: TaskId, notice_s: float) -> None:
+        """Tell it that it leaves: it saves what it must within its notice, says so, and is stopped."""
+        program = self._programs.get(task)
+        if program is not None and not program.is_leaving and program.stop is None:
+            program.is_leaving = True
+            asyncio.get_running_loop().call_later(min(SAVES_S, notice_s), self._safe, task)
+
+    def _safe(self, task: TaskId) -> None:
+        if task in self._programs and self.known[task].phase in (Phase.STARTING, Phase.RUNNING):
+            self._say(replace(self.known[task], safe=True))
+            self.stop(task, ExitCause.STOPPED)
+
+    def inform(self, sizing: Sizing) -> None:
+        """Rank 0 of a gang meets the others at its new size, and says so."""
+        program = self._programs.get(TaskId(sizing.task))
+        if program is None or sizing.rank or sizing.stage != ResizeStage.CONFIRMING or program.met == sizing.resize:
+            return
+        program.met = sizing.resize
+        asyncio.get_running_loop().call_later(JOINS_S, self._met, sizing)
+
+    def _met(self, sizing: Sizing) -> None:
+        if sizing.task in self._programs:
+            self.meetings.append(sizing)
+            self.told.set()
+
     def _main_ended(self, task: TaskId, cause: ExitCause, code: int) -> None:
         program = self._programs[task]
         self._say(replace(self.known[task], phase=Phase.EXITED, cause=cause, exit_code=code))
@@ -173,11 +208,14 @@ class Machines:
 class Hands:
     """One agent process's way to its machines; see gangline_agent.runner.Runner."""
 
-    def __init__(self, machines: Machines, gate: Gate, changed: Callable[[TaskId], None]) -> None:
+    def __init__(
+        self, machines: Machines, gate: Gate, changed: Callable[[TaskId], None], met: Callable[[Sizing], None]
+    ) -> None:
         """Hands of a process with this gate: a frozen one notices nothing."""
         self.machines = machines
         self.gate = gate
         self.changed = changed
+        self.met = met
 
     @property
     def known(self) -> Mapping[TaskId, Local]:
@@ -194,6 +232,14 @@ class Hands:
     def stop(self, task: TaskId, cause: ExitCause) -> None:
         """See Runner."""
         self.machines.stop(task, cause)
+
+    def leave(self, task: TaskId, notice_s: float) -> None:
+        """See Runner."""
+        self.machines.leave(task, notice_s)
+
+    def inform(self, sizing: Sizing) -> None:
+        """See Runner."""
+        self.machines.inform(sizing)
 
     def forget(self, task: TaskId) -> None:
         """See Runner."""
@@ -213,11 +259,9 @@ class Hands:
             news, self.machines.news = self.machines.news, {}
             for task in news:
                 self.changed(task)
-
-
-def jobs_of(ledger: Ledger) -> set[JobId]:
-    """Jobs of which something lives on some machine."""
-    return {task.job for task in ledger.tasks.values()}
+            meetings, self.machines.meetings = self.machines.meetings, []
+            for sizing in meetings:
+                self.met(sizing)
 
 
 def _seconds(value: object) -> float:

@@ -1,4 +1,4 @@
-"""Those who use the platform in a dollhouse: they submit, change their minds, and edit settings in the middle of a round."""
+"""Those who use the platform in a dollhouse: they submit, change their minds, and edit settings mid-round."""
 
 from collections.abc import Awaitable, Callable
 

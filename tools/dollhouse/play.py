@@ -1,7 +1,9 @@
 """One run from a plan: things happen, everything is healed, and then nothing may be lost, doubled, or left behind."""
 
 import tempfile
+import traceback
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 from msgspec import Struct
@@ -13,9 +15,11 @@ from dollhouse.replayed import replay_fault
 from dollhouse.town import Town
 from dollhouse.troubles import TROUBLES, heal_all
 from gangline_core import cycle
-from gangline_core.fold import apply
-from gangline_core.job import JobState
+from gangline_core.facts import RoundOpened
+from gangline_core.fold import Message, apply
+from gangline_core.ids import JobId
 from gangline_core.state import State, decode_snapshot, encode_snapshot
+from gangline_kit.errors import flat
 from gangline_kit.tasks import Tasks
 from gangline_recorder.archive import lines
 from gangline_recorder.events import public_events
@@ -65,7 +69,8 @@ async def _play(plan: Plan, folder: Path) -> Outcome:
             await _story(town, people, plan)
     except Exception as error:  # noqa: BLE001 - whatever ends a run is what the run was for
         if not town.faults:
-            town.note_fault(f"{type(error).__name__}: {error}"[:1000])
+            for each in flat(error) if isinstance(error, BaseExceptionGroup) else (error,):
+                town.note_fault(f"{type(each).__name__}: {each} ({_place_of(each)})"[:1000])
     return Outcome(
         faults=tuple(town.faults),
         jobs=len(people.jobs),
@@ -73,6 +78,12 @@ async def _play(plan: Plan, folder: Path) -> Outcome:
         evictions=town.history.evictions,
         seconds=town.clock.monotonic_s(),
     )
+
+
+def _place_of(error: BaseException) -> str:
+    """Where it was raised."""
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    return ", ".join(f"{Path(frame.filename).name}:{frame.lineno}" for frame in last)
 
 
 async def _story(town: Town, people: People, plan: Plan) -> None:
@@ -93,7 +104,8 @@ async def _story(town: Town, people: People, plan: Plan) -> None:
     _look_at_truth(town)
     await people.lift_all()
     await _until(town, lambda: not people.unfinished(), END_S_MAX, "jobs never end", people)
-    await _until(town, lambda: not town.state.kept.tasks and not town.state.kept.uncharged, CALM_S_MAX, "rooms stay taken")
+    kept = town.state.kept
+    await _until(town, lambda: not kept.tasks and not kept.uncharged, CALM_S_MAX, "rooms stay taken")
     await _calm_down(town)
     _look_at_the_end(town)
     town.check()
@@ -106,13 +118,16 @@ async def _happen(town: Town, people: People, event: Event) -> None:
         await TROUBLES[event.what](town, event)
 
 
-async def _until(town: Town, claim, within_s: float, what: str, people: People | None = None) -> None:  # type: ignore[no-untyped-def]
+async def _until(
+    town: Town, claim: Callable[[], bool], within_s: float, what: str, people: People | None = None
+) -> None:
     deadline_s = town.clock.monotonic_s() + within_s
     while not claim():
         town.check()
         if town.clock.monotonic_s() > deadline_s:
-            left = [] if people is None else [(job, str(town.state.kept.jobs[job].state)) for job in people.unfinished()]  # type: ignore[index]
-            raise AssertionError(f"{what}: {left}")
+            jobs = [] if people is None else people.unfinished()
+            states = {job: town.state.kept.jobs[JobId(job)].state.value for job in jobs}
+            raise AssertionError(f"{what}: {states}")
         await town.clock.sleep(POLL_S)
 
 
@@ -156,9 +171,7 @@ def _look_at_truth(town: Town) -> None:
         _tell_round(town, state, pool, opened)
 
 
-def _tell_round(town: Town, state: State, pool: str, opened) -> None:  # type: ignore[no-untyped-def]
-    from gangline_core.fold import Message
-
+def _tell_round(town: Town, state: State, pool: str, opened: RoundOpened) -> None:
     seq = state.kept.seq + 1
     lane = f"queue.{pool}"
     epoch = state.kept.epochs.get(lane, 0)

@@ -20,9 +20,9 @@ def replay_fault(stored: Sequence[LogMessage], live: State) -> str:
         if kind_of(message.lane) in DECIDING:
             pending.setdefault(message.seen, []).append(message)
     state = State()
-    for message in (None, *messages):
-        if message is not None:
-            apply(state, message)
+    for step in range(len(messages) + 1):
+        if step:
+            apply(state, messages[step - 1])
         for written in pending.pop(state.kept.seq, ()):
             decided = redecide(state, written.lane, written.facts, written.at)
             difference = None if decided is None else compare(state, written, decided)

@@ -1,8 +1,9 @@
 """The message server of a dollhouse: streams, key-value buckets, objects and plain messages, all in memory.
 
 It keeps JetStream's contract where our services rely on it, and `tests/bus/test_contract.py` holds it to the same
-promises as a real server: one order per stream, expected sequence per subject, duplicate window by message id, limits by
-bytes, age and messages per subject, key revisions that only grow, keys that expire, requests that meet one of a group.
+promises as a real server: one order per stream, expected sequence per subject, duplicate window by message id, limits
+by bytes, age and messages per subject, key revisions that only grow, keys that expire, requests that meet one of a
+group.
 """
 
 import asyncio
@@ -187,7 +188,7 @@ class StoredBucket:
         self.revision += 1
         self._entries.pop(key, None)
 
-    def keys(self) -> list[str]:
+    def held(self) -> list[str]:
         """Keys that have a value, sorted."""
         return sorted(key for key in self._entries if self.get(key) is not None)
 

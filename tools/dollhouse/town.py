@@ -1,4 +1,4 @@
-"""A whole platform in a dollhouse: every service in as many copies as asked for, agents on machines, and a full disk."""
+"""A whole platform in a dollhouse: every service in as many copies as asked for, agents on machines, a full disk."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -67,7 +67,7 @@ class Town(World):
     def holder_of(self, kind: str) -> str:
         """Name of the process that holds the lease of a kind of lane now; "" when nobody does."""
         bucket = self.server.buckets[LEASES.name]
-        for key in bucket.keys():
+        for key in bucket.held():
             entry = bucket.get(key)
             if key.partition(".")[0] == kind and entry is not None:
                 holder = entry.value.decode()
@@ -77,7 +77,7 @@ class Town(World):
     def expire_leases(self, kind: str) -> None:
         """The server forgets who leads; whoever did does not know."""
         bucket = self.server.buckets[LEASES.name]
-        for key in bucket.keys():
+        for key in bucket.held():
             if key.partition(".")[0] == kind:
                 bucket.delete(key, None)
 

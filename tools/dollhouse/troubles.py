@@ -1,4 +1,4 @@
-"""Everything that goes wrong in a dollhouse, each with how it begins and how it ends: one function per trouble, in a table."""
+"""Everything that goes wrong in a dollhouse, each with how it begins and ends: one function per trouble, in a table."""
 
 from collections.abc import Awaitable, Callable
 

@@ -1,0 +1,130 @@
+"""Runs seeds until something breaks. Usage: python -m dollhouse [--seeds N] [--first SEED] [--keep FOLDER].
+
+A failing seed is shrunk to the shortest story that fails in the same way; the story is printed, and with --keep written
+to a file that `tests/sim/test_stories.py` plays again from then on.
+"""
+
+import argparse
+import logging
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from msgspec import Struct
+
+from dollhouse.plan import Plan, decode_plan, draw_plan, encode_plan, tell
+from dollhouse.play import Outcome, play
+from dollhouse.shrink import shrink
+
+BAR = 30
+SHRUNK_MAX = 3
+"""So many failing seeds are shrunk; the others are named."""
+
+
+class Ran(Struct, frozen=True):
+    """One seed and what became of it."""
+
+    seed: int
+    outcome: Outcome
+    events: tuple[str, ...]
+
+
+def run(seed: int) -> Ran:
+    """Play one seed."""
+    logging.disable(logging.CRITICAL)
+    plan = draw_plan(seed)
+    return Ran(seed=seed, outcome=play(plan), events=tuple(event.what for event in plan.events))
+
+
+def run_all(seeds: range, workers: int) -> Iterator[Ran]:
+    """All seeds, as they end."""
+    if workers <= 1:
+        yield from map(run, seeds)
+        return
+    with ProcessPoolExecutor(workers) as pool:
+        yield from pool.map(run, seeds, chunksize=1)
+
+
+def main() -> int:
+    """Play, show, shrink; 1 when a promise was broken."""
+    parser = argparse.ArgumentParser(prog="python -m dollhouse", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=100)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 2) - 1))
+    parser.add_argument("--keep", type=Path, help="write shrunk stories into this folder")
+    parser.add_argument("--story", type=Path, help="play the story in this file and nothing else")
+    arguments = parser.parse_args()
+    logging.disable(logging.CRITICAL)
+    if arguments.story:
+        return show_story(decode_plan(arguments.story.read_bytes()))
+    began_s = time.monotonic()
+    ran: list[Ran] = []
+    failed: list[Ran] = []
+    for one in run_all(range(arguments.first, arguments.first + arguments.seeds), arguments.workers):
+        ran.append(one)
+        if one.outcome.faults:
+            failed.append(one)
+            print(f"\rseed {one.seed} fails: {one.outcome.faults[0][:160]}{' ' * 20}", file=sys.stderr)
+        show_progress(len(ran), arguments.seeds, len(failed), time.monotonic() - began_s)
+    print(file=sys.stderr)
+    for one in failed[:SHRUNK_MAX]:
+        show_shrunk(one.seed, arguments.keep)
+    print(summary(ran, failed, time.monotonic() - began_s))
+    return 1 if failed else 0
+
+
+def show_progress(done: int, total: int, failed: int, seconds: float) -> None:
+    """One line that is written over."""
+    filled = BAR * done // max(1, total)
+    left_s = seconds / done * (total - done)
+    bar = "#" * filled + "." * (BAR - filled)
+    print(f"\r[{bar}] {done}/{total} seeds, {failed} failed, {left_s:.0f} s left ", end="", file=sys.stderr, flush=True)
+
+
+def show_shrunk(seed: int, keep: Path | None) -> None:
+    """The shortest story of a failing seed."""
+
+    def told(tries: int, events: int) -> None:
+        print(f"\rshrinking seed {seed}: try {tries}, {events} events ", end="", file=sys.stderr, flush=True)
+
+    shortest = shrink(draw_plan(seed), play, tell=told)
+    print(file=sys.stderr)
+    show_story(shortest)
+    if keep is not None:
+        keep.mkdir(parents=True, exist_ok=True)
+        path = keep / f"seed_{seed}.json"
+        path.write_bytes(encode_plan(shortest))
+        print(f"kept as {path}; give it the name of what it proves")
+
+
+def show_story(plan: Plan) -> int:
+    """Play a story and tell how it ends; 1 when it ends badly."""
+    outcome = play(plan)
+    print(tell(plan))
+    for fault in outcome.faults[:5]:
+        print(f"  -> {fault}")
+    if not outcome.faults:
+        print("  -> all is well")
+    return 1 if outcome.faults else 0
+
+
+def summary(ran: list[Ran], failed: list[Ran], seconds: float) -> str:
+    """What was run, what was broken, what came of it."""
+    troubles = Counter(event for one in ran for event in one.events)
+    outcomes = [one.outcome for one in ran]
+    lines = [
+        f"{len(ran)} seeds in {seconds:.0f} s: {sum(each.seconds for each in outcomes) / 3600:.1f} hours lived, "
+        f"{sum(each.jobs for each in outcomes)} jobs, {sum(each.messages for each in outcomes)} messages, "
+        f"{sum(each.evictions for each in outcomes)} evictions",
+        "what happened: " + ", ".join(f"{count} {what}" for what, count in sorted(troubles.items())),
+        f"failed: {len(failed)}" + (f" (seeds {', '.join(str(one.seed) for one in failed[:20])})" if failed else ""),
+    ]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
