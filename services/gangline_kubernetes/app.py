@@ -70,7 +70,7 @@ class Cluster:
         inventory = Inventory(self.site, self.config, agent)
         reporter = Reporter(self.site, self.config, agent)
         nursery = Nursery(self.site, self.config, self.api, desk)
-        maker = Maker(self.site, self.config, self.api, desk, inventory, nursery)
+        maker = Maker(self.site, self.config, self.api, desk=desk, inventory=inventory, nursery=nursery)
         carrier = Carrier(self.site, self.config, self.api, maker.make, reporter.changed)
         inventory.carrier = reporter.carrier = carrier
         reporter.rests = inventory.rests

@@ -22,7 +22,7 @@ class Maker:
     """Knows what a start needs beside its order."""
 
     def __init__(
-        self, site: Site, config: Config, api: Api, desk: Desk, inventory: Inventory, nursery: Nursery
+        self, site: Site, config: Config, api: Api, *, desk: Desk, inventory: Inventory, nursery: Nursery
     ) -> None:
         """Look things up here."""
         self._secrets = site.bus.kv(SECRETS.name)

@@ -33,6 +33,8 @@ GATHER_S = 2.0
 """A gang whose size nobody tells is whole when no pod has come for so long."""
 BATCH_MAX = 100
 """Gangs that are submitted at the same time."""
+RETIRED_S = 5.0
+"""Pods that are left of a job that ended are looked at again after this."""
 AGAIN_S = 30.0
 """A refused gang is looked at again after this, and a waiting pod is told the same reason again not before."""
 
@@ -92,12 +94,28 @@ class Nursery:
             self._work.spawn(self._cancel(job), name=f"cancel {job}")
 
     def note(self, message: Message, step: Step) -> None:
-        """The log knows something new about waiting jobs."""
+        """The log knows something new: why jobs wait, and which ones will not get their pods back."""
+        for moved in step.moves:
+            again = moved.after == JobState.WAITING and moved.before is not None
+            job = self.state.job(moved.job) if again or moved.after in ENDS else None
+            if job is not None and LABEL_PODS in job.spec.labels and job.submitted_by == by(self.config.cluster):
+                self._retire(job)
         for pool in dict.fromkeys((*step.rounds, *step.decided)):
             for job_id in self.state.waiting.get(pool, ()):
                 job = self.state.job(job_id)
                 if job is not None and LABEL_PODS in job.spec.labels:
                     self.waiting[job_id] = None
+
+    def _retire(self, job: Job) -> None:
+        """A job whose pods are gone ends; what is left of them is a gang of its own."""
+        if job.state not in ENDS:
+            self._work.spawn(self._cancel(job.id), name=f"cancel {job.id}")
+        now_s = self.site.clock.monotonic_s()
+        for uid in uids_of(job):
+            if self.job_of_pod.get(uid) == job.id:
+                del self.job_of_pod[uid]
+            if uid in self.pods:
+                self.fresh[gang_of(self.pods[uid])] = now_s + RETIRED_S
 
     def take_over(self) -> None:
         """Find the jobs of all pods in the log."""
@@ -155,9 +173,9 @@ class Nursery:
         count = sum(uid not in self.job_of_pod for uid in self.gangs.get(gang, ()))
         if now_s < changed_s:
             return False
-        return (
-            count >= gang.size > 1 or gang.name.startswith("pod/") or (gang.size <= 1 and now_s - changed_s > GATHER_S)
-        )
+        if gang.size > 1:
+            return count >= gang.size
+        return gang.name.startswith("pod/") or now_s - changed_s > GATHER_S
 
     async def _submit(self, gang: Gang) -> None:
         try:
@@ -181,9 +199,9 @@ class Nursery:
             return
         uids = tuple(pod.metadata.uid for role in roles for pod in role)
         digest = sha256(" ".join(uids).encode()).hexdigest()[:32]
-        named = replace(
-            mine, name=f"{gang.namespace}/{mine.name}"[:200], labels={**mine.labels, LABEL_PODS: " ".join(uids)}
-        )
+        # The digest lets a pod that was made anew be a job while the one before it is still ending.
+        name = f"{gang.namespace}/{mine.name}"[:200] + f"-{digest[:6]}"
+        named = replace(mine, name=name, labels={**mine.labels, LABEL_PODS: " ".join(uids)})
         request = SubmitJobs(
             jobs=(named,), submit_id=f"{by(self.config.cluster)}:pods:{digest}", by=by(self.config.cluster)
         )

@@ -120,7 +120,7 @@ class House:
         """Let time pass until the claim holds."""
         loop = asyncio.get_running_loop()
         end = loop.time() + within_s
-        while not claim():
+        while not _holds(claim):
             self.world.check()
             assert loop.time() < end, f"not within {within_s} s: {what or claim}"
             await asyncio.sleep(0.05)
@@ -140,6 +140,14 @@ class House:
         found = self.double.store.get("gangline.dev/jobs", NAMESPACE, name) or {}
         await self.until(claim, within_s, f"{name} to be {wanted}, is {found.get('status')}")
         return await self.object(name)
+
+
+def _holds(claim: Callable[[], bool]) -> bool:
+    """Whether it holds; what it speaks of may not be there yet."""
+    try:
+        return claim()
+    except KeyError:
+        return False
 
 
 def condition(found: Object, kind: str) -> Object:
