@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from gangline_core.cluster import Policy, Pool
+from gangline_core.document import Document
 from gangline_core.edits import JobEdit
 from gangline_core.groups import Group, Token, User
 from gangline_core.progress import Progress
@@ -104,6 +105,16 @@ class SetPrices(RequestBase, frozen=True, tag=True):
     dry_run: bool = False
 
 
+class ApplySettings(RequestBase, frozen=True, tag=True):
+    """Make the settings as this document says, all of it or nothing; `if_version` is that of all settings."""
+
+    document: Document
+    by: str
+    why: str = ""
+    if_version: int = -1
+    dry_run: bool = False
+
+
 class SetGroup(RequestBase, frozen=True, tag=True):
     """Make or change a group; `if_version` refuses when somebody else was faster (-1 does not care)."""
 
@@ -175,6 +186,7 @@ Request = (
     | SetWindow
     | RemoveWindow
     | SetPrices
+    | ApplySettings
     | SetGroup
     | SetUser
     | SetPool

@@ -23,6 +23,7 @@ from gangline_wire.views_jobs import (
     View,
 )
 from gangline_wire.views_platform import (
+    AppliedView,
     ClusterView,
     DoneView,
     GpuView,
@@ -35,6 +36,8 @@ from gangline_wire.views_platform import (
     PoliciesView,
     PolicyView,
     PricesView,
+    SettingsView,
+    SettingView,
     TokensView,
     TokenView,
     UsageLine,
@@ -47,6 +50,7 @@ from gangline_wire.views_platform import (
 )
 
 __all__ = [
+    "AppliedView",
     "ArrayView",
     "BatchView",
     "ClusterView",
@@ -71,6 +75,8 @@ __all__ = [
     "QueueView",
     "ReasonView",
     "RefusalView",
+    "SettingView",
+    "SettingsView",
     "SubmittedView",
     "TaskView",
     "TermView",

@@ -1,5 +1,7 @@
 """What the HTTP API answers about machines, groups, usage, policies and access."""
 
+from typing import Any
+
 from msgspec import field
 
 from gangline_core.cluster import Policy, Pool
@@ -171,6 +173,37 @@ class PricesView(View, frozen=True):
     milli: dict[str, int] = field(default_factory=dict)
     version: int = 0
     """Also the ETag."""
+
+
+class SettingView(View, frozen=True):
+    """One setting that a policy file changes."""
+
+    kind: str
+    """"group", "user", "class", "pool", "policy", "prices" or "window"."""
+    name: str
+    field: str = ""
+    before: Any = None
+    """None for what did not exist."""
+    after: Any = None
+
+
+class SettingsView(View, frozen=True):
+    """All settings as a policy file."""
+
+    settings: dict[str, Any]
+    version: int = 0
+    """Also the ETag; another one whenever any setting is."""
+
+
+class AppliedView(View, frozen=True):
+    """What a policy file changed, or would change."""
+
+    changes: tuple[SettingView, ...] = ()
+    unnamed: tuple[str, ...] = ()
+    """What exists and the file does not name: it is left as it is."""
+    version: int = 0
+    seq: int = 0
+    dry_run: bool = False
 
 
 class PolicyView(View, frozen=True):

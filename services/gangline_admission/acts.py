@@ -9,6 +9,7 @@ from gangline_admission.verdict import Verdict, checked, denied, stale
 from gangline_core import settings
 from gangline_core.admission import Draft
 from gangline_core.arrays import lookup
+from gangline_core.document import check, facts, version_of
 from gangline_core.edits import changed
 from gangline_core.facts import (
     CancelRequested,
@@ -123,6 +124,20 @@ def prices(state: State, draft: Draft, request: r.SetPrices, at: int) -> Verdict
     return checked(check_prices(request.milli), fact, version=version + 1, dry_run=request.dry_run)
 
 
+def apply(state: State, draft: Draft, request: r.ApplySettings, at: int) -> Verdict:
+    """Make all settings as a document says: one append, or nothing."""
+    version = version_of(state)
+    if request.if_version not in (-1, version):
+        return stale(version)
+    wrong = check(state, request.document, at)
+    if wrong:
+        first = wrong[0]
+        name = f"{first.kind} {first.name}".strip()
+        return denied("invalid", f"{name}: {first.problem.message}", first.problem.field)
+    written = facts(state, request.document, by=request.by, why=request.why)
+    return Verdict(reply=r.Done(), facts=() if request.dry_run else written)
+
+
 def _ended(job: Job | None, number: int) -> Verdict | None:
     if job is None:
         return denied("not_found", f"there is no job {number}")
@@ -144,5 +159,6 @@ ACTS: dict[type[r.Request], Callable[[State, Draft, Any, int], Verdict]] = {
     r.SetWindow: window,
     r.RemoveWindow: remove_window,
     r.SetPrices: prices,
+    r.ApplySettings: apply,
 }
 """Request -> who judges it."""

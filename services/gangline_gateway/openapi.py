@@ -12,6 +12,7 @@ from gangline_gateway.route_parts import (
     BATCH_FILE,
     EDIT_FILE,
     JOB_FILE,
+    POLICY_FILE,
     SIZE_FILE,
     TOKEN_EXAMPLE,
     TOKEN_FILE,
@@ -24,6 +25,7 @@ from gangline_gateway.table import Route
 from gangline_kit.service import build_version
 from gangline_wire import jobfile_schema
 from gangline_wire.limits import most
+from gangline_wire.policyfile import PARTS
 from gangline_wire.requests import EventLine
 from gangline_wire.views import ProblemView
 
@@ -53,6 +55,12 @@ FILES: dict[str, Schema] = {
         "type": "object",
         "properties": {"why": {"type": "string", "maxLength": most("why_chars")}},
         "additionalProperties": False,
+    },
+    POLICY_FILE: {
+        "type": "object",
+        "properties": {part: {"type": "object"} for part in PARTS},
+        "additionalProperties": False,
+        "description": "All settings, or some of them, as docs/policy-file.md has it.",
     },
     EDIT_FILE: {
         "type": "object",

@@ -12,6 +12,7 @@ TOKEN_FILE = "TokenFile"
 EDIT_FILE = "EditFile"
 TOP_FILE = "TopFile"
 SIZE_FILE = "SizeFile"
+POLICY_FILE = "PolicyFile"
 
 DRY_RUN_PARAMETER = Parameter("dry_run", "True judges and changes nothing.", "boolean", "true")
 LIMIT_PARAMETER = Parameter("limit", "Entries of one page.", "integer", "100")
@@ -33,6 +34,11 @@ WINDOW_EXAMPLE = {
     "start_ms": 1_790_000_000_000,
     "end_ms": 1_790_007_200_000,
     "nodes": ["n1"],
+}
+FILE_EXAMPLE = {
+    "groups": {"research": {"limit": {"gpus": 32}, "heads": ["ada"], "users": {"bob": {"limit": {"gpus": 4}}}}},
+    "pools": {"default": {"policy": {"ordering": "weighted", "starvation": "1h"}}},
+    "prices": {"H100": 2.5},
 }
 POOL_EXAMPLE = {"name": "local"}
 TOKEN_EXAMPLE = {"name": "ada's laptop", "role": "user", "user": "ada", "groups": ["research"], "expires_in": "90d"}

@@ -3,14 +3,16 @@
 from gangline_core.cluster import Policy, Pool
 from gangline_core.groups import Group, User
 from gangline_core.windows import Window
-from gangline_gateway import dated, machines, policies, pools, tokens, tree
+from gangline_gateway import dated, document, machines, policies, pools, tokens, tree
 from gangline_gateway.route_parts import (
     CHANGES,
     CURSOR_PARAMETER,
     DRY_RUN_PARAMETER,
+    FILE_EXAMPLE,
     GROUP_EXAMPLE,
     LIMIT_PARAMETER,
     POLICY_EXAMPLE,
+    POLICY_FILE,
     POOL_EXAMPLE,
     POOL_PARAMETER,
     SETS,
@@ -140,6 +142,28 @@ PLATFORM_ROUTES = (
         example=POOL_EXAMPLE,
         problems=SETS,
         changes=True,
+    ),
+    Route(
+        "GET",
+        "/v1/settings",
+        document.get_settings,
+        "All settings as one policy file.",
+        v.SettingsView,
+        problems=("forbidden",),
+        has_etag=True,
+    ),
+    Route(
+        "PUT",
+        "/v1/settings",
+        document.put_settings,
+        "Make all settings as a policy file says: one append, or nothing; a dry run tells what would change.",
+        v.AppliedView,
+        query=(DRY_RUN_PARAMETER, WHY_PARAMETER),
+        body=POLICY_FILE,
+        example=FILE_EXAMPLE,
+        problems=SETS,
+        changes=True,
+        has_etag=True,
     ),
     Route("GET", "/v1/windows", dated.list_windows, "Dated capacity, soonest first.", v.WindowsView),
     Route(
