@@ -128,7 +128,7 @@ class Policy(Struct, frozen=True, omit_defaults=True, gc=False):
     """A name in gangline_core.ordering.ORDERINGS."""
     formula: str = "level + 1000 * priority + 10 * age_hours - 10 * share_over_weight"
     """The weighted ordering's expression over named factors (see docs)."""
-    placement: str = "best_fit"
+    placement: str = "default"
     """A name in gangline_core.placement.PLACERS."""
     preemption: bool = True
     shrink: bool = True

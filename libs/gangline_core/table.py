@@ -9,6 +9,7 @@ from collections.abc import Iterable
 import numpy as np
 from msgspec import Struct
 
+from gangline_core.beside import Beside
 from gangline_core.capacity import Flags, Holding, Room
 from gangline_core.closures import Closures
 from gangline_core.facts import (
@@ -26,7 +27,7 @@ from gangline_core.facts import (
 from gangline_core.holds import placed_amounts
 from gangline_core.ids import JobId, TaskId
 from gangline_core.job import Job, TaskState
-from gangline_core.placement import PLACERS
+from gangline_core.placement import placer_for
 from gangline_core.placement.gang import Seats
 from gangline_core.quota import Ledger
 from gangline_core.reasons import Reason
@@ -68,7 +69,7 @@ class Table:
         self.seating = Seating(
             state=state,
             pool=self.pool.pool,
-            placer=PLACERS[self.policy.placement],
+            placer=placer_for(self.policy.placement, Beside(state, pool, now)),
             ledger=self.ledger,
             closures=Closures(state, now),
         )

@@ -1,0 +1,115 @@
+"""Placement: packing of a public trace beside published policies, closeness beside brute force, speed of the core."""
+
+import importlib
+import importlib.util
+import os
+import statistics
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from multiprocessing import get_context
+
+from bench import openb
+from bench.closeness import BUILDS, compare
+from bench.openb import LISTS, SEEDS, Outcome
+from bench.rows import Baseline, Measured
+
+PROCESSES = 2
+QUICK_SEEDS = 2
+"""Seeds per list of a quick run; `--full` takes all ten."""
+PUBLISHED = ("FGD", "BestFit", "GpuPacking", "GpuClustering", "DotProd", "Random")
+OURS = ("default", "fgd", "first_fit")
+RIVALS = ("best_fit", "random", "dot_product", "packing", "best_fit_of_study")
+"""Measured on the default list only."""
+CLOSENESS_SEEDS = range(3)
+
+Runs = dict[tuple[str, str], list["Future[Outcome]"]]
+
+
+async def measure() -> AsyncIterator[Measured]:
+    """All rows of a quick run."""
+    for row in _rows(SEEDS[:QUICK_SEEDS]):
+        yield row
+
+
+async def measure_full() -> AsyncIterator[Measured]:
+    """The same with all seeds."""
+    for row in _rows(SEEDS):
+        yield row
+
+
+def _rows(seeds: tuple[int, ...]) -> Iterator[Measured]:
+    with ProcessPoolExecutor(min(PROCESSES, os.cpu_count() or 1), mp_context=get_context("spawn")) as pool:
+        runs = _begin(pool, seeds)
+        yield from _openb_rows(runs, seeds)
+    yield from _closeness_rows()
+    yield from _speed_rows()
+
+
+def _begin(pool: Executor, seeds: tuple[int, ...]) -> Runs:
+    """Every run of the experiment, list by list, so that rows come as early as they can."""
+    runs: Runs = {}
+    for name in LISTS:
+        for policy in OURS + (RIVALS if name == "default" else ()):
+            chosen = seeds if policy in OURS else seeds[:1]
+            runs[name, policy] = [pool.submit(openb.job(name, policy, seed)) for seed in chosen]
+    return runs
+
+
+def _openb_rows(runs: Runs, seeds: tuple[int, ...]) -> Iterator[Measured]:
+    cpu_s: list[float] = []
+    for done, name in enumerate(LISTS):
+        _progress(f"openb: list {done + 1} of {len(LISTS)} ({name}), seeds {seeds[0]} to {seeds[-1]}")
+        results = {policy: [run.result() for run in own] for (of, policy), own in runs.items() if of == name}
+        cpu_s += [run.cpu_s for run in results["fgd"]]
+        yield from _list_rows(name, results, seeds)
+    yield Measured(name="openb.fgd.cpu_s_per_trace", value=max(cpu_s), unit="s", better="lower")
+
+
+def _list_rows(name: str, results: dict[str, list[Outcome]], seeds: tuple[int, ...]) -> Iterator[Measured]:
+    ours = openb.mean_at_end(results["default"])
+    fgd = openb.mean_at_end(results["fgd"])
+    known = openb.published()[name, "FGD"]
+    yield Measured(name=f"openb.{name}.fgd", value=fgd, unit="%", baseline=Baseline("published FGD", known.mean))
+    # 0 inside the range of the published seeds, else the distance to it.
+    beside = max(0.0, known.least - fgd, fgd - known.most)
+    yield Measured(name=f"openb.{name}.fgd.outside_published", value=beside, unit="points", better="lower")
+    rivals = {f"published {policy}": openb.published()[name, policy].mean for policy in PUBLISHED}
+    rivals |= {f"our {policy}": openb.mean_at_end(own) for policy, own in results.items() if policy != "default"}
+    best = max(rivals, key=lambda rival: rivals[rival])
+    yield Measured(name=f"openb.{name}.default", value=ours, unit="%", baseline=Baseline(best, rivals[best]))
+    yield Measured(name=f"openb.{name}.default.lead", value=ours - rivals[best], unit="points")
+    bound = statistics.mean(openb.bound_percent(name, seed) for seed in seeds)
+    yield Measured(name=f"openb.{name}.default.gap_to_bound", value=bound - ours, unit="points", better="lower")
+    for policy, own in results.items():
+        if policy not in ("default", "fgd"):
+            yield Measured(name=f"openb.{name}.{policy}", value=openb.mean_at_end(own), unit="%")
+    if name == "default":
+        for policy in ("default", "fgd"):
+            for mark in openb.MARKS_PERCENT:
+                value = statistics.mean(run.fragment[mark] for run in results[policy])
+                yield Measured(name=f"openb.fragment.{policy}.at_{mark}", value=value, unit="%", better="lower")
+
+
+def _closeness_rows() -> Iterator[Measured]:
+    for build in BUILDS:
+        _progress(f"closeness: machines with {build}")
+        for placer in ("default", "topology"):
+            runs = [compare(build, placer, seed) for seed in CLOSENESS_SEEDS]
+            ratio = statistics.mean(run.cost_ratio for run in runs)
+            blocks = statistics.mean(run.block_ratio for run in runs)
+            yield Measured(name=f"closeness.{build}.{placer}.cost", value=ratio, unit="x optimum", better="lower")
+            yield Measured(name=f"closeness.{build}.{placer}.free_block", value=blocks, unit="x buddy")
+
+
+def _speed_rows() -> Iterator[Measured]:
+    """Speed of the pure core, where its part of the benchmark is there."""
+    if importlib.util.find_spec("bench.placement_speed") is None:
+        return
+    _progress("speed of the core")
+    rows: Callable[[], Iterator[Measured]] = importlib.import_module("bench.placement_speed").speed_rows
+    yield from rows()
+
+
+def _progress(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
