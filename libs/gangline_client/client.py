@@ -255,6 +255,19 @@ class Client:
         """Change a pool's policy; with `version` only if nobody changed it since."""
         return await self._put(paths.policy(pool), policy, version=version, dry_run=dry_run, why=why)
 
+    async def settings(self) -> v.SettingsView:
+        """All settings as one policy file."""
+        return await self._get(paths.SETTINGS, v.SettingsView)
+
+    async def apply_settings(
+        self, page: Mapping[str, object], *, version: int | None = None, dry_run: bool = False, why: str = ""
+    ) -> v.AppliedView:
+        """Make the settings as a policy file says, all or nothing; a dry run tells what would change."""
+        headers = {} if version is None else {"If-Match": f'"{version}"'}
+        query = paths.given({"dry_run": "true" if dry_run else "", "why": why})
+        call = Call("PUT", paths.SETTINGS, query=query, body=msgspec.json.encode(page), headers=headers)
+        return (await self.transport.call(call)).view(v.AppliedView)
+
     async def windows(self) -> v.WindowsView:
         """Dated capacity that administrators keep, soonest first."""
         return await self._get(paths.WINDOWS, v.WindowsView)

@@ -98,12 +98,21 @@ def policy(parser: ArgumentParser) -> None:
     verbs = parser.add_subparsers(dest="act", metavar="ACT")
     showing = verbs.add_parser("show", help="show policies and the names to choose from (the default)")
     showing.add_argument("pool", nargs="?", default="", metavar="POOL")
+    showing.add_argument("--file", action="store_true", help="print all settings as a policy file")
     setting = verbs.add_parser("set", help="change a pool's policy", epilog=POLICY_KEYS)
     setting.add_argument("pool", metavar="POOL")
     _changes(setting)
-    lint = verbs.add_parser("lint", help="check a formula without using it")
-    lint.add_argument("formula", metavar="FORMULA")
+    lint = verbs.add_parser("lint", help="check a policy file, or a formula, without using it")
+    lint.add_argument("formula", metavar="FILE|FORMULA", help="a policy file (.yaml, .yml, .json or -), or a formula")
     lint.add_argument("--pool", default="default", help="pool it is checked for")
+
+    diff = verbs.add_parser("diff", help="show what a policy file would change")
+    diff.add_argument("file", metavar="FILE", help="policy file, or - for standard input")
+    apply = verbs.add_parser("apply", help="make all settings as a policy file says, or none")
+    apply.add_argument("file", metavar="FILE", help="policy file, or - for standard input")
+    apply.add_argument("--dry-run", action="store_true", help="the same as `gangline policy diff`")
+    apply.add_argument("--why", "--reason", default="", metavar="TEXT", help="reason to record")
+    apply.add_argument("--yes", "-y", action="store_true", help="do not show the changes and ask first")
 
 
 def token(parser: ArgumentParser) -> None:

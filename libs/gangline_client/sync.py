@@ -197,6 +197,16 @@ class SyncClient:
         """Change a pool's policy; with `version` only if nobody changed it since."""
         return self._run(self._client.set_policy(pool, policy, version=version, dry_run=dry_run))
 
+    def settings(self) -> v.SettingsView:
+        """All settings as one policy file."""
+        return self._run(self._client.settings())
+
+    def apply_settings(
+        self, page: Mapping[str, object], *, version: int | None = None, dry_run: bool = False, why: str = ""
+    ) -> v.AppliedView:
+        """Make the settings as a policy file says, all or nothing; a dry run tells what would change."""
+        return self._run(self._client.apply_settings(page, version=version, dry_run=dry_run, why=why))
+
     def windows(self) -> v.WindowsView:
         """Dated capacity that administrators keep, soonest first."""
         return self._run(self._client.windows())

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from gangline_client.commands.policy_file import apply_file, diff_file, is_file, lint_file, show_file
 from gangline_client.durations import seconds
 from gangline_client.errors import InputError, UsageError
 from gangline_client.session import Session, emit
@@ -23,8 +24,16 @@ async def policy(session: Session, args: Namespace) -> int:
     match args.act:
         case "set":
             return await _set(session, args)
+        case "lint" if is_file(args.formula):
+            return await lint_file(session, args.formula)
         case "lint":
             return await _lint(session, args)
+        case "diff":
+            return await diff_file(session, args.file)
+        case "apply":
+            return await apply_file(session, args)
+        case "show" if args.file:
+            return await show_file(session)
         case _:
             return await _show(session, args.pool if args.act == "show" else "")
 

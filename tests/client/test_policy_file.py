@@ -1,0 +1,91 @@
+"""The policy file on the command line: lines of what is wrong, what would change, and nothing applied unseen."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from tests.client.command_line import gangline
+from tests.client.fake_platform import FakePlatform, problem
+
+from gangline_client.errors import InputError
+from gangline_client.page_lines import read_page
+from gangline_wire import views as v
+from gangline_wire.policyfile import parse_policy
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "settings" / "policy.yaml"
+CHANGE = v.SettingView(kind="group", name="research", field="limit", before={"gpu_milli": 4}, after={"gpu_milli": 8})
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "policy.yaml"
+    path.write_text("groups:\n  research:\n    limit:\n      gpus: 8\n")
+    return path
+
+
+async def test_what_is_wrong_is_told_with_its_line(platform: FakePlatform, file: Path) -> None:
+    errors = (
+        v.FieldErrorView("groups.research.limit.gpus", "comes to 8 GPUs; the limit of the whole cluster is 4 GPUs"),
+        v.FieldErrorView("groups.research.heads[0]", "is nobody"),
+    )
+    platform.answer("PUT", "/v1/settings", problem(422, "invalid_fields", "Some fields are wrong", errors=errors))
+    result = await gangline(platform.url, "policy", "lint", str(file))
+    assert result.code == 1
+    assert result.err.splitlines()[:2] == [
+        f"{file}:4: groups.research.limit.gpus: comes to 8 GPUs; the limit of the whole cluster is 4 GPUs",
+        f"{file}:2: groups.research.heads[0]: is nobody",
+    ]
+    assert platform.asked[0].query == {"dry_run": "true"}
+
+
+async def test_a_diff_shows_every_setting_and_changes_nothing(platform: FakePlatform, file: Path) -> None:
+    platform.answer("PUT", "/v1/settings", v.AppliedView(changes=(CHANGE,), unnamed=("pool default",), dry_run=True))
+    result = await gangline(platform.url, "policy", "diff", str(file))
+    assert result.out == 'group research limit: {"gpu_milli": 4} -> {"gpu_milli": 8}\n'
+    assert "left as it is: pool default" in result.err
+    assert [asked.query for asked in platform.asked] == [{"dry_run": "true"}]
+
+
+async def test_apply_changes_only_what_was_shown(platform: FakePlatform, file: Path) -> None:
+    platform.answer(
+        "PUT", "/v1/settings", v.AppliedView(changes=(CHANGE,), version=7), v.AppliedView(changes=(CHANGE,), version=8)
+    )
+    result = await gangline(platform.url, "policy", "apply", str(file), "--yes", "--reason", "new quarter")
+    assert (result.code, result.out) == (0, "Applied 1 change.\n")
+    dry, real = platform.asked
+    assert dry.query == {"dry_run": "true"}
+    assert (real.query, real.headers["If-Match"]) == ({"why": "new quarter"}, '"7"')
+
+
+async def test_apply_asks_first_and_does_nothing_when_nobody_is_there(platform: FakePlatform, file: Path) -> None:
+    platform.answer("PUT", "/v1/settings", v.AppliedView(changes=(CHANGE,), version=7))
+    result = await gangline(platform.url, "policy", "apply", str(file))
+    assert (result.code, len(platform.asked)) == (2, 1)
+
+
+async def test_all_settings_are_printed_as_a_policy_file(platform: FakePlatform) -> None:
+    page = {"groups": {"research": {"limit": {"gpus": 8}}}}
+    platform.answer("GET", "/v1/settings", v.SettingsView(settings=page, version=1))
+    result = await gangline(platform.url, "policy", "show", "--file")
+    assert yaml.safe_load(result.out) == page
+
+
+async def test_a_formula_is_still_linted_as_one(platform: FakePlatform) -> None:
+    result = await gangline(platform.url, "policy", "lint", "level + 1")
+    assert platform.asked[0].path == "/v1/policies/default"
+    assert result.code == 1
+
+
+def test_a_key_that_stands_twice_is_told_with_both_lines() -> None:
+    with pytest.raises(InputError, match="p:3: groups stands twice, first in line 1"):
+        read_page("groups: {}\npools: {}\ngroups: {}\n", "p")
+
+
+def test_what_is_no_yaml_is_told_with_its_line() -> None:
+    with pytest.raises(InputError, match=r"p:[23]"):
+        read_page("groups:\n  a: [1\nb: }", "p")
+
+
+def test_the_example_is_a_policy_file() -> None:
+    document = parse_policy(read_page(EXAMPLE.read_text(), "policy.yaml").document)
+    assert {group.path for group in document.groups} >= {"", "research", "research/vision", "teaching"}
