@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from gangline_embedded.children import Child
 from gangline_embedded.config import PlatformConfig
-from gangline_embedded.nats_users import AGENT_USER, PLATFORM_USER, agent_user
+from gangline_embedded.nats_users import AGENT_USER, PLATFORM_USER, agent_user, service_user
 from gangline_embedded.rooms import Room, rooms
 from gangline_kit.clock import Clock, SystemClock
 from gangline_kit.config import KitConfig
@@ -27,6 +27,7 @@ from gangline_kit.nats_server import NatsServer, NatsUser
 from gangline_kit.service import Site, connect, open_site, watch
 from gangline_kit.tasks import Tasks
 from gangline_wire.connection import make_private_folder
+from gangline_wire.rights import OWN
 from gangline_wire.streams import BUCKETS, SNAPSHOTS, STREAMS
 
 READY_S_MAX = 60.0
@@ -177,9 +178,12 @@ class Platform:
 
     async def _start_nats(self) -> None:
         config = self.config
+        # One process is one user; processes of their own have the rights of their service and no others.
+        services = [service for service in OWN if service != AGENT_USER] if config.processes else []
         users = (
             NatsUser(name=PLATFORM_USER, password=self._password(PLATFORM_USER)),
             agent_user(self._password(AGENT_USER)),
+            *(service_user(service, password=self._password(service)) for service in services),
         )
         self.nats = NatsServer(
             self.data_dir / "nats",
@@ -212,12 +216,12 @@ class Platform:
                 file.write(SystemIds().token(24))
         return path.read_text().strip()
 
-    def _kit(self, instance: str) -> KitConfig:
+    def _kit(self, instance: str, user: str = PLATFORM_USER) -> KitConfig:
         private = self.nats is not None
         return KitConfig(
             nats_url=self.nats_url,
-            nats_user=PLATFORM_USER if private else self.config.nats_user,
-            nats_password=self._password(PLATFORM_USER) if private else self.config.nats_password,
+            nats_user=user if private else self.config.nats_user,
+            nats_password=self._password(user) if private else self.config.nats_password,
             instance=instance,
             parent_pid=os.getpid() if self.config.processes else 0,
             otlp_endpoint=self.config.otlp_endpoint,
@@ -258,7 +262,7 @@ class Platform:
                 child = Child(
                     name,
                     module=f"gangline_{room.kind}.main",
-                    environ=environment(room, self._kit("")),
+                    environ=environment(room, self._kit("", room.kind)),
                     log_file=self.data_dir / "logs" / f"{name}.log",
                     clock=self._clock,
                 )
