@@ -12,7 +12,7 @@ from gangline_kit.service import Site
 from gangline_kubernetes.carrier import Carrier
 from gangline_kubernetes.config import Config, DeviceMode
 from gangline_kubernetes.names import mark_of
-from gangline_kubernetes.nodes import Taken, Terms, describe, device_names, taken_by
+from gangline_kubernetes.nodes import Taken, Terms, describe, device_names, is_same, taken_by
 from gangline_kubernetes.objects import KubeNode, Pod, ResourceSlice
 
 log = logging.getLogger(__name__)
@@ -79,12 +79,13 @@ class Inventory:
         """A pod came, changed or went: what it takes of its node matters when it is not ours."""
         for old in filter(None, (before,)):
             node = NodeId(old.spec.node_name)
-            if self.pods.get(node, {}).pop(old.metadata.uid, None) is not None:
+            if self.pods.get(node, {}).pop(old.metadata.uid, None) is not None and self._is_foreign(old):
                 self.dirty[node] = None
         if after is not None and after.spec.node_name and not after.is_over:
             node = NodeId(after.spec.node_name)
             self.pods.setdefault(node, {})[after.metadata.uid] = after
-            self.dirty[node] = None
+            if self._is_foreign(after):
+                self.dirty[node] = None
 
     # --- what the log is told -----------------------------------------------------------------------------
 
@@ -95,10 +96,15 @@ class Inventory:
             await self.site.clock.sleep(LOOK_S)
 
     def take_over(self) -> None:
-        """Describe every node anew: another process may have said something else."""
-        self.told.clear()
-        self.dirty |= dict.fromkeys(self.nodes)
+        """Describe every node that the log has otherwise, whoever told it so."""
         known = self.site.follower.state.kept.nodes
+        self.told.clear()
+        for name in self.nodes:
+            found, node = known.get(name), self.describe(name)
+            if found is not None and not found.lost and is_same(found, node):
+                self.told[name] = node
+            else:
+                self.dirty[name] = None
         self.gone |= {n.id: None for n in known.values() if n.agent == self.terms.agent and n.id not in self.nodes}
 
     async def _tell(self, lane: Lane) -> None:
@@ -195,13 +201,11 @@ class Inventory:
 
     def _taken(self, name: NodeId) -> Taken:
         """What pods take that are no task of the log."""
-        tasks = self.site.follower.state.kept.tasks
-        foreign = []
-        for pod in self.pods.get(name, {}).values():
-            mark = mark_of(pod, self.config.cluster)
-            if mark is None or mark.task not in tasks:
-                foreign.append(pod)
-        return taken_by(foreign)
+        return taken_by(pod for pod in self.pods.get(name, {}).values() if self._is_foreign(pod))
+
+    def _is_foreign(self, pod: Pod) -> bool:
+        mark = mark_of(pod, self.config.cluster)
+        return mark is None or mark.task not in self.site.follower.state.kept.tasks
 
     def _problem(self, name: NodeId) -> str:
         if name in self.carrier.resting:

@@ -3,12 +3,13 @@
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gangline_core.cluster import Gpu, Node, Taint
 from gangline_core.ids import NodeId
 from gangline_kubernetes.names import LABEL_MODEL, LABEL_POOL, NOTE_UUIDS
 from gangline_kubernetes.objects import Device, KubeNode, Pod, ResourceSlice
-from gangline_kubernetes.quantities import amount, mebibytes, milli, whole
+from gangline_kubernetes.quantities import mebibytes, milli, whole
 
 PRODUCT = ("nvidia.com/gpu.product", "amd.com/gpu.product-name")
 MEMORY = ("nvidia.com/gpu.memory", "amd.com/gpu.vram")
@@ -176,6 +177,18 @@ def device_names(slices: Sequence[ResourceSlice]) -> dict[int, tuple[str, str]]:
     return {k: (pool, name) for k, (_, name, pool) in enumerate(found)}
 
 
-def is_true(value: object) -> bool:
-    """True for an amount above zero."""
-    return amount(value) > 0
+def is_same(known: Node, node: Node) -> bool:
+    """True when the log has the node as it is, apart from what administrators, telemetry and the fold add."""
+    bare = tuple(
+        Gpu(index=g.index, model=g.model, memory_mib=g.memory_mib, uuid=g.uuid, socket=g.socket) for g in known.gpus
+    )
+    added = replace(
+        known,
+        gpus=bare,
+        drained=node.drained,
+        drain_why=node.drain_why,
+        lost=node.lost,
+        seen_ms=node.seen_ms,
+        quarantine=node.quarantine,
+    )
+    return added == node

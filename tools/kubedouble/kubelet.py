@@ -57,7 +57,7 @@ class Kubelets:
         self.silent: set[str] = set()
         self._timers: dict[str, list[asyncio.TimerHandle]] = {}
         self._stopping: set[str] = set()
-        self.store.listeners.append(self._hear)
+        self.store.listeners.append(self.hear)
 
     # --- nodes --------------------------------------------------------------------------------------------
 
@@ -122,7 +122,8 @@ class Kubelets:
 
     # --- pods ---------------------------------------------------------------------------------------------
 
-    def _hear(self, change: Change) -> None:
+    def hear(self, change: Change) -> None:
+        """A pod changed; whoever wants no kubelets takes this off the listeners."""
         if change.storage != PODS:
             return
         pod = change.after
