@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from gangline_lab.archive import ArchiveError
-from gangline_lab.commands import logs, simulations
+from gangline_lab.commands import logs, past, simulations
 from gangline_lab.policyfile import PolicyFileError
 from gangline_lab.rows import TraceError
 from gangline_lab.runs import RunError
@@ -35,6 +35,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="gangline lab", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for kind in (simulations, logs):
+    for kind in (simulations, past, logs):
         kind.add(commands)
     return parser

@@ -70,6 +70,18 @@ def read_policy(path: Path) -> Rules:
     )
 
 
+def read_groups(path: Path) -> tuple[Group, ...]:
+    """The groups in a quota file: `groups: [{path: vision, limit: {gpu_milli: 8000}}]`.
+
+    Raises:
+        PolicyFileError: with the field that is wrong, or because there are none.
+    """
+    groups = read_policy(path).groups
+    if not groups:
+        raise PolicyFileError(f"{path.name}: names no groups")
+    return groups
+
+
 def _policy(file: str, pool: str, fields: dict[str, Any]) -> Policy:
     known = Policy.__struct_fields__
     for name in fields:

@@ -90,8 +90,8 @@ def write_parquet(result: RunResult, path: Path) -> None:
         RunError: pyarrow is not installed.
     """
     try:
-        import pyarrow
-        from pyarrow import parquet
+        import pyarrow  # type: ignore[import-not-found,import-untyped,unused-ignore]
+        from pyarrow import parquet  # type: ignore[import-not-found,import-untyped,unused-ignore]
     except ImportError as error:
         raise RunError("Parquet needs pyarrow: pip install 'gangline[lab]'") from error
     parquet.write_table(pyarrow.table(columns(result)), path)

@@ -20,19 +20,10 @@ from gangline_core.spec import JobSpec, task_count
 from gangline_core.state import State
 from gangline_lab.archive import ArchiveError, Progress, read
 from gangline_lab.rows import TraceError
-from gangline_lab.sim.workload import Arrival, Work, Workload, workload
+from gangline_lab.sim.workload import Arrival, Input, Work, Workload, workload
 
 INPUTS = (f.GroupSet, f.UserSet, f.PoolSet, f.PolicySet, f.DrainSet, f.NodeSeen, f.NodeLost, f.GpuFailed, f.GpuHealthy)
 """Facts that come from outside and are not jobs."""
-
-
-class Input(Struct, frozen=True):
-    """Something that came from outside at this time, told on this kind of lane."""
-
-    at_ms: int
-    """After the beginning of the history."""
-    kind: str
-    fact: f.Fact
 
 
 class Past(Struct, frozen=True):

@@ -24,11 +24,11 @@ from gangline_lab.sim.collect import Collector, JobRecord, Point
 from gangline_lab.sim.conditions import Conditions
 from gangline_lab.sim.courses import Courses, PlainCourses
 from gangline_lab.sim.estimates import prepared
-from gangline_lab.sim.events import Arrive, Events, Moment, Turn
+from gangline_lab.sim.events import Arrive, Cancel, Events, Moment, Tell, Turn
 from gangline_lab.sim.fleet import AGENT, Fleet
 from gangline_lab.sim.journal import Journal
 from gangline_lab.sim.runs import Run
-from gangline_lab.sim.workload import Workload
+from gangline_lab.sim.workload import Input, Workload
 
 BEGIN_MS = 1_700_000_000_000
 """When every simulated trace begins, in ms: late enough that no time in the log is 0."""
@@ -54,6 +54,8 @@ class Scenario(Struct, frozen=True):
     """Groups with quotas, over those of the trace and the fleet."""
     courses: Courses | None = None
     """How work goes on; by run time when None."""
+    inputs: tuple[Input, ...] = ()
+    """What else comes from outside: settings, machines that come and go. Inputs of time 0 come before all else."""
     seed: int = 0
     until_ms: int = 0
     """The run ends then, over or not; 0 runs to the end of the last job."""
@@ -120,6 +122,8 @@ class Simulation:
         self.rejected = 0
         self.over = 0
         self._random = Random(f"failures-{scenario.seed}")
+        self._ids: dict[int, JobId] = {}
+        """Job by place in the trace, of those that users may still take back."""
         self._nodes = {node.id: node for node in scenario.fleet.nodes}
         self._looks: dict[str, int] = {}
         """Per pool the next moment at which somebody will look, as far as it was foreseen."""
@@ -139,7 +143,11 @@ class Simulation:
         ]
         self.tell("admission", settings)
         self.tell(f"agent.{AGENT}", [f.NodeSeen(node=node) for node in scenario.fleet.nodes])
-        self.pools = sorted(self.state.kept.pools)
+        for index, told in enumerate(scenario.inputs):
+            if told.at_ms <= 0:
+                self._hear(told)
+            else:
+                self.events.enter(BEGIN_MS + told.at_ms, Tell(index))
         for index, arrival in enumerate(self.trace.arrivals):
             self.events.enter(BEGIN_MS + arrival.at_ms, Arrive(index))
         if self.conditions.failures.node_mtbf_hours:
@@ -165,7 +173,7 @@ class Simulation:
             self._live(self.events.take())
             if progress is not None:
                 progress(self.over, total)
-        for pool in self.pools:
+        for pool in sorted(self.state.kept.pools):
             self.collector.sample(pool, self.now, exact=True)
         self.collector.finish(self.agents.runs, self.now)
 
@@ -174,6 +182,8 @@ class Simulation:
         self.now = moment.at
         for turn in moment.turns:
             self._turn(turn)
+        for index in moment.tells:
+            self._hear(self.scenario.inputs[index])
         said: list[f.Fact] = []
         for end in moment.ends:
             said += self.agents.ended(end)
@@ -182,9 +192,11 @@ class Simulation:
             self.tell(f"agent.{AGENT}", said)
         if moment.arrivals:
             self._arrive(moment.arrivals)
+        for index in moment.cancels:
+            self._cancel(index)
         if self.state.kept.uncharged:
             self.tell("accounting", accounting.charge(self.state, self.now))
-        for pool in self.pools:
+        for pool in sorted(self.state.kept.pools):
             self._decide(pool)
             self.collector.sample(pool, self.now)
 
@@ -197,6 +209,20 @@ class Simulation:
         else:
             self.tell(f"agent.{AGENT}", [f.NodeSeen(node=node)])
             self._foresee_failure(node)
+
+    def _hear(self, told: Input) -> None:
+        """Something from outside; the simulated agent speaks for whoever carried a node."""
+        fact = told.fact
+        lane = told.kind
+        if isinstance(fact, f.NodeSeen):
+            lane, fact = f"agent.{AGENT}", f.NodeSeen(node=replace(fact.node, agent=AGENT))
+            self._nodes[fact.node.id] = fact.node
+        self.tell(lane, [fact])
+
+    def _cancel(self, index: int) -> None:
+        job = self.state.job(self._ids.pop(index))
+        if job is not None and not job.attempt:
+            self.tell("admission", [f.CancelRequested(job=job.id, by=job.spec.user, why="as recorded")])
 
     def _arrive(self, indexes: list[int]) -> None:
         draft = admission.Draft()
@@ -217,6 +243,9 @@ class Simulation:
             work = self.trace.arrivals[index].work
             self.agents.expect(job, work)
             self.collector.expect(job, index, work, self.now)
+            if work.cancel_ms:
+                self._ids[index] = job
+                self.events.enter(self.now + work.cancel_ms, Cancel(index))
         self.tell("admission", facts)
 
     # --- deciding -------------------------------------------------------------------------------------------
@@ -279,7 +308,11 @@ class Simulation:
     # --- ending ---------------------------------------------------------------------------------------------
 
     def _stuck(self) -> str:
-        waiting = [self.state.kept.jobs[job] for pool in self.pools for job in self.state.waiting.get(pool, {})]
+        waiting = [
+            self.state.kept.jobs[job]
+            for pool in sorted(self.state.kept.pools)
+            for job in self.state.waiting.get(pool, {})
+        ]
         if not waiting:
             return f"{len(self.trace.arrivals) - self.over} jobs are not over, but nothing is going to happen"
         first = min(waiting, key=lambda job: job.id)
@@ -296,7 +329,7 @@ class Simulation:
             trace=self.trace.name,
             seed=self.scenario.seed,
             gpus=self.scenario.fleet.kinds,
-            policies={name: kept.pools[name].policy for name in self.pools},
+            policies={name: kept.pools[name].policy for name in sorted(kept.pools)},
             jobs=tuple(self.collector.records),
             points={pool: tuple(points) for pool, points in sorted(self.collector.points.items())},
             rejected=self.rejected,

@@ -41,17 +41,29 @@ class Arrive(Struct, frozen=True, gc=False):
     index: int
 
 
+class Cancel(Struct, frozen=True, gc=False):
+    """The user of the job of this number takes it back, if it still waits."""
+
+    index: int
+
+
+class Tell(Struct, frozen=True, gc=False):
+    """Something else comes from outside: the input of this number."""
+
+    index: int
+
+
 class Look(Struct, frozen=True, gc=False):
     """Time alone changes something: a round may come out differently."""
 
 
-Event = End | Turn | Stop | Start | Arrive | Look
+Event = End | Turn | Stop | Start | Arrive | Cancel | Tell | Look
 
 
 class Moment:
     """Everything that happens at one time, by kind; each kind in the order in which it was entered."""
 
-    __slots__ = ("arrivals", "at", "ends", "looks", "starts", "stops", "turns")
+    __slots__ = ("arrivals", "at", "cancels", "ends", "looks", "starts", "stops", "tells", "turns")
 
     def __init__(self, at: int) -> None:
         """Nothing yet."""
@@ -60,6 +72,8 @@ class Moment:
         self.ends: list[End] = []
         self.stops: list[TaskId] = []
         self.arrivals: list[int] = []
+        self.cancels: list[int] = []
+        self.tells: list[int] = []
         self.starts: list[TaskId] = []
         self.looks = False
 
@@ -74,6 +88,10 @@ class Moment:
                 self.stops.append(event.task)
             case Arrive():
                 self.arrivals.append(event.index)
+            case Cancel():
+                self.cancels.append(event.index)
+            case Tell():
+                self.tells.append(event.index)
             case Start():
                 self.starts.append(event.task)
             case Look():

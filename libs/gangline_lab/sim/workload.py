@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gangline_core.facts import Fact
 from gangline_core.groups import Group
 from gangline_core.spec import GPU_MILLI, JobSpec, Resources, Role, gpu_milli_wanted
 
@@ -26,6 +27,15 @@ class Work(Struct, frozen=True, omit_defaults=True, gc=False):
     """Time after its arrival by which it should have ended; 0 when there is none."""
     cancel_ms: int = 0
     """Time after its arrival at which its user takes it back if it still waits; 0 when never."""
+
+
+class Input(Struct, frozen=True):
+    """Something beside jobs that came from outside at this time, told on this kind of lane."""
+
+    at_ms: int
+    """After the beginning of the trace."""
+    kind: str
+    fact: Fact
 
 
 class Arrival(Struct, frozen=True, gc=False):

@@ -1,0 +1,111 @@
+"""Commands that explain the past and ask what if: why, audit, what-if."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from gangline_core.groups import Group
+from gangline_core.ids import JobId
+from gangline_lab.audit import preemptions
+from gangline_lab.commands.words import say
+from gangline_lab.past_words import audit_lines, preemption_line, why_lines
+from gangline_lab.policyfile import PolicyFileError, read_groups, read_policy
+from gangline_lab.progress import Bar
+from gangline_lab.readers.archives import read_history
+from gangline_lab.sim.conditions import Conditions
+from gangline_lab.sim.fleet import Fleet, added
+from gangline_lab.whatif import Change, what_if
+from gangline_lab.whatif_words import answer_lines
+from gangline_lab.why import UnknownJobError, why
+from gangline_wire.codec import encode
+
+
+def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the commands."""
+    explaining = commands.add_parser(
+        "why", help="why a job waited", description="Every round a job waited in, recomputed from the log alone."
+    )
+    _of_archive(explaining)
+    explaining.add_argument("job", type=int, metavar="JOB", help="number of the job")
+    explaining.add_argument("--every-round", action="store_true", help="do not put rounds of one reason together")
+    explaining.set_defaults(run=_why)
+    auditing = commands.add_parser(
+        "audit", help="all inputs of a preemption", description="What a preemption was decided on; a list without one."
+    )
+    _of_archive(auditing)
+    auditing.add_argument("preemption", type=int, nargs="?", metavar="PREEMPTION", help="its number in the list")
+    auditing.set_defaults(run=_audit)
+    asking = commands.add_parser(
+        "what-if",
+        help="history under a change",
+        description="Run history again with the recorded arrivals and true durations, under another policy, quota, "
+        "cluster, or without a group; several changes may be combined.",
+    )
+    _of_archive(asking)
+    asking.add_argument("--policy", type=Path, metavar="FILE", help="another policy (YAML)")
+    asking.add_argument("--quota", type=Path, metavar="FILE", help="groups as they should be (YAML, `groups: [...]`)")
+    asking.add_argument("--nodes", action="append", default=[], metavar="+8xH100", help="further machines")
+    asking.add_argument("--without", default="", metavar="GROUP", help="as if this group had never come")
+    asking.add_argument("--varied", type=int, default=4, metavar="N", help="further runs with varied durations (4)")
+    asking.set_defaults(run=_what_if)
+    for command in (explaining, auditing, asking):
+        command.add_argument("--json", action="store_true", help="the result as JSON")
+
+
+def _of_archive(command: argparse.ArgumentParser) -> None:
+    command.add_argument("archive", type=Path, metavar="ARCHIVE", help="folder of an archive's segments")
+
+
+def _why(options: argparse.Namespace) -> int:
+    bar = Bar(sys.stderr, "why")
+    try:
+        told = why(options.archive, JobId(options.job), progress=bar)
+    except UnknownJobError as error:
+        sys.stderr.write(f"gangline lab: {error}\n")
+        return 2
+    finally:
+        bar.close()
+    say(encode(told).decode() if options.json else "\n".join(why_lines(told, every_round=options.every_round)))
+    return 0
+
+
+def _audit(options: argparse.Namespace) -> int:
+    bar = Bar(sys.stderr, "audit")
+    try:
+        found = preemptions(options.archive, progress=bar)
+    finally:
+        bar.close()
+    if options.preemption is None:
+        lines = [preemption_line(one) for one in found] or ["Nobody was preempted."]
+        say(encode(found).decode() if options.json else "\n".join(lines))
+        return 0
+    one = next((one for one in found if one.number == options.preemption), None)
+    if one is None:
+        sys.stderr.write(f"gangline lab: there is no preemption {options.preemption}; the archive has {len(found)}\n")
+        return 2
+    say(encode(one).decode() if options.json else "\n".join(audit_lines(one)))
+    return 0 if one.decided_again else 1
+
+
+def _what_if(options: argparse.Namespace) -> int:
+    rules = read_policy(options.policy) if options.policy else None
+    groups: tuple[Group, ...] = read_groups(options.quota) if options.quota else ()
+    fleet = Fleet(nodes=())
+    for more in options.nodes:
+        fleet = added(fleet, more)
+    change = Change(
+        policies=rules.policies if rules else {},
+        conditions=rules.conditions if rules else Conditions(),
+        groups=(*(rules.groups if rules else ()), *groups),
+        nodes=fleet.nodes,
+        without=options.without,
+    )
+    if not change.words():
+        raise PolicyFileError("say what should be different: --policy, --quota, --nodes or --without")
+    bar = Bar(sys.stderr, "what-if")
+    try:
+        answer = what_if(read_history(options.archive), change, varied=options.varied, progress=bar)
+    finally:
+        bar.close()
+    say(encode(answer).decode() if options.json else "\n".join(answer_lines(answer)))
+    return 0

@@ -1,0 +1,100 @@
+"""Why a job waited and what a preemption was decided on, as plain text."""
+
+from datetime import UTC, datetime
+
+from gangline_lab.audit import Party, Preemption
+from gangline_lab.why import RoundWaited, Why
+from gangline_lab.words import duration
+
+MILLIONTHS = 1_000_000
+AHEAD_SHOWN = 8
+"""Jobs that went before, shown for one stretch of rounds."""
+
+
+def clock(ms: int) -> str:
+    """A time as people write it, in UTC."""
+    return datetime.fromtimestamp(ms / 1000, tz=UTC).strftime("%Y-%m-%d %H:%M:%S") if ms else "never"
+
+
+def why_lines(told: Why, *, every_round: bool = False) -> list[str]:
+    """The story; rounds that say the same stand together unless every one is wanted."""
+    waited = (told.started_ms or (told.rounds[-1].at if told.rounds else told.submitted_ms)) - told.submitted_ms
+    lines = [
+        f"Job {told.job} {told.name}, now {told.state}: submitted {clock(told.submitted_ms)}, "
+        f"started {clock(told.started_ms)}, {duration(max(0, waited))} later.",
+        f"{len(told.rounds)} rounds left it waiting.",
+    ]
+    stretches = [[one] for one in told.rounds] if every_round else _stretches(told.rounds)
+    for stretch in stretches:
+        lines += ["", *_stretch_lines(stretch)]
+    return lines
+
+
+def _stretches(rounds: tuple[RoundWaited, ...]) -> list[list[RoundWaited]]:
+    """Consecutive rounds with the same reason code."""
+    found: list[list[RoundWaited]] = []
+    for one in rounds:
+        if found and found[-1][-1].code == one.code:
+            found[-1].append(one)
+        else:
+            found.append([one])
+    return found
+
+
+def _stretch_lines(stretch: list[RoundWaited]) -> list[str]:
+    first, last = stretch[0], stretch[-1]
+    named = f"Round {first.round}" if len(stretch) == 1 else f"Rounds {first.round} to {last.round} ({len(stretch)})"
+    places = sorted({one.place for one in stretch if one.place})
+    where = f"place {places[0]}" if len(places) == 1 else f"places {places[0]} to {places[-1]}" if places else ""
+    where = f", {where} of up to {max(one.of for one in stretch)}" if where else ", not in the order"
+    lines = [f"{named}, {clock(first.at)} to {clock(last.at)}{where}"]
+    lines.append(f"  {last.code}: {last.reason}" if last.code else f"  {last.reason}")
+    if last.terms:
+        terms = ", ".join(f"{name} = {value / MILLIONTHS:g}" for name, value in last.terms.items())
+        lines.append(f"  score {last.score / MILLIONTHS:g}: {terms}")
+    ahead = [one for each in stretch for one in each.ahead]
+    lines += [f"  job {o.job} went before: it {o.how} ({o.score / MILLIONTHS:g})" for o in ahead[:AHEAD_SHOWN]]
+    if len(ahead) > AHEAD_SHOWN:
+        lines.append(f"  and {len(ahead) - AHEAD_SHOWN} more went before")
+    return lines
+
+
+def preemption_line(one: Preemption) -> str:
+    """One preemption in a list."""
+    return (
+        f"{one.number}. {clock(one.at)} round {one.round} of {one.pool}: job {one.victim.job} ({one.victim.group}) "
+        f"for job {one.beneficiary.job} ({one.beneficiary.group}), rule {one.rule}, lost {duration(one.lost_ms)}"
+    )
+
+
+def audit_lines(one: Preemption) -> list[str]:
+    """All inputs of one preemption."""
+    again = "gives the same eviction" if one.decided_again else "gives ANOTHER decision"
+    terms = ", ".join(f"{name} = {value / MILLIONTHS:g}" for name, value in one.terms.items())
+    place = f"place {one.place}, score {one.score / MILLIONTHS:g}: {terms}" if one.place else "not in the order"
+    together = ", ".join(str(job) for job in one.together)
+    lines = [
+        preemption_line(one),
+        f"Decided in message {one.seq} on the state at {one.seq_seen}; deciding again {again}.",
+        "",
+        f"Victim       {_party(one.victim)}",
+        f"  ran since {clock(one.victim.started_ms)}; {duration(one.lost_ms)} of run time counted as lost",
+        f"Beneficiary  {_party(one.beneficiary)}",
+        f"  waiting since {clock(one.beneficiary.submitted_ms)}; {place}",
+        f"  room cleared on {', '.join(one.nodes) or 'no node'}; evicted for it: {together}",
+        "",
+        f"What came of it: victim gone {clock(one.victim_gone_ms)}, beneficiary started "
+        f"{clock(one.beneficiary_started_ms)}, victim started again {clock(one.victim_started_again_ms)}",
+    ]
+    if one.others:
+        lines += ["", "Others that ran and may be preempted, cheapest first"]
+        lines += [f"  {_party(other)}, ran since {clock(other.started_ms)}" for other in one.others]
+    return lines
+
+
+def _party(party: Party) -> str:
+    return (
+        f"job {party.job} {party.name} of {party.user} in {party.group or '(root)'}: {party.gpus:g} GPUs, "
+        f"{party.service_class}, priority {party.priority}, preempted {party.preemptions} times before; "
+        f"its group held {party.group_gpus:g} GPUs of {party.group_guaranteed:g} guaranteed"
+    )

@@ -1,0 +1,240 @@
+"""History under a change: the recorded arrivals, machines and true durations, decided again under other rules.
+
+Both sides are simulated, history as it was and history under the change, so that what the simulation leaves out (start
+times of processes, grace periods, people) is left out of both. How well the first agrees with what was recorded is
+said beside. Durations are not known exactly and users react, so both sides are run with varied durations as well, and
+every difference carries the interval that this gives.
+"""
+
+from collections.abc import Sequence
+from math import exp
+from random import Random
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gangline_core import facts as f
+from gangline_core.cluster import Node, Policy
+from gangline_core.groups import Group
+from gangline_lab.compare import Cell, interval
+from gangline_lab.readers.archives import History
+from gangline_lab.sim.collect import JobRecord
+from gangline_lab.sim.conditions import Conditions
+from gangline_lab.sim.engine import Progress, RunResult, Scenario, simulate
+from gangline_lab.sim.fleet import Fleet
+from gangline_lab.sim.workload import Arrival, Input, Workload
+
+VARIED_SIGMA = 0.2
+"""Spread of the log-normal factor by which durations are varied."""
+SHOWN = 5
+"""Jobs shown that gain most, and that lose most."""
+
+
+class Change(Struct, frozen=True):
+    """What is to be different; everything that is empty stays as it was."""
+
+    policies: dict[str, Policy] = {}
+    conditions: Conditions = Conditions()
+    groups: tuple[Group, ...] = ()
+    """Groups as they should be from the beginning on."""
+    nodes: tuple[Node, ...] = ()
+    """Further machines, there from the beginning on."""
+    without: str = ""
+    """A group whose jobs never come."""
+
+    def words(self) -> list[str]:
+        """The change, in words."""
+        said = [f"policy of pool {pool}: {policy.ordering}" for pool, policy in self.policies.items()]
+        said += [f"group {group.path or '(all)'} as given" for group in self.groups]
+        if self.nodes:
+            said.append(f"{len(self.nodes)} further nodes with {sum(len(node.gpus) for node in self.nodes)} GPUs")
+        if self.without:
+            said.append(f"without group {self.without}")
+        return said
+
+
+class Part(Struct, frozen=True):
+    """A group, or everybody: how it fared and would have fared. Times in seconds."""
+
+    name: str
+    jobs: int
+    wait_before: float
+    wait_change: Cell
+    """Change of the mean wait (after less before), with its interval over varied durations."""
+    jct_before: float
+    jct_change: Cell
+
+
+class JobChange(Struct, frozen=True):
+    """One job, before and after, in ms."""
+
+    job: int
+    name: str
+    group: str
+    wait_before_ms: int
+    wait_after_ms: int
+
+    @property
+    def gain_ms(self) -> int:
+        """How much less it would have waited."""
+        return self.wait_before_ms - self.wait_after_ms
+
+
+class Answer(Struct, frozen=True):
+    """What would have changed."""
+
+    change: list[str]
+    parts: tuple[Part, ...]
+    """Everybody first, then groups."""
+    gained: tuple[JobChange, ...]
+    lost: tuple[JobChange, ...]
+    better: int
+    """Jobs that would have waited less, by more than a second."""
+    worse: int
+    makespan_before_s: float
+    makespan_after_s: float
+    recorded_wait_s: float
+    """Mean wait as it really was, of the jobs that are compared."""
+    simulated_wait_s: float
+    """The same of the simulation of history as it was."""
+    censored: int
+    """Jobs whose true duration is only known to be at least what was recorded."""
+    varied: int
+    """Runs with varied durations."""
+    differs_first: int
+    """The first job that starts at another time; -1 when none does."""
+
+
+def what_if(history: History, change: Change, *, varied: int = 4, progress: Progress | None = None) -> Answer:
+    """Run history as it was and under the change, `varied` times more with varied durations."""
+    runs: list[tuple[RunResult, RunResult]] = []
+    total = 2 * (varied + 1)
+    for seed in range(varied + 1):
+        trace = history.trace if seed == 0 else varied_durations(history.trace, seed)
+        pair = [
+            simulate(_scenario(history, own, trace), progress=_part(progress, 2 * seed + k, total))
+            for k, own in enumerate((Change(), change))
+        ]
+        runs.append((pair[0], pair[1]))
+    return _answer(history, change, runs)
+
+
+def varied_durations(trace: Workload, seed: int) -> Workload:
+    """The same jobs, each taking longer or shorter by a random factor around 1."""
+    random = Random(f"durations-{seed}")
+
+    def vary(one: Arrival) -> Arrival:
+        factor = exp(random.gauss(0.0, VARIED_SIGMA))
+        return replace(one, work=replace(one.work, run_ms=max(1, round(one.work.run_ms * factor))))
+
+    return replace(trace, arrivals=tuple(vary(one) for one in trace.arrivals))
+
+
+def _scenario(history: History, change: Change, trace: Workload) -> Scenario:
+    trace = replace(trace, arrivals=tuple(trace.arrivals[place] for place in _kept(history, change)))
+    fixed = {group.path for group in change.groups}
+    inputs = [told for told in history.inputs if not _is_replaced(told, change, fixed)]
+    early = [Input(at_ms=0, kind="admission", fact=f.GroupSet(group=group, by="lab")) for group in change.groups]
+    early += [
+        Input(at_ms=0, kind="admission", fact=f.PolicySet(pool=pool, policy=replace(policy, version=1), by="lab"))
+        for pool, policy in change.policies.items()
+    ]
+    early += [Input(at_ms=0, kind="agent", fact=f.NodeSeen(node=node)) for node in change.nodes]
+    return Scenario(
+        trace=replace(trace, groups=()),
+        fleet=Fleet(nodes=()),
+        policies={},
+        conditions=change.conditions,
+        inputs=(*_at_once(inputs), *early),
+    )
+
+
+def _at_once(inputs: Sequence[Input]) -> list[Input]:
+    """Settings and machines of the first moments are there before all else, groups from the root down."""
+    return sorted(inputs, key=lambda told: told.at_ms)
+
+
+def _is_replaced(told: Input, change: Change, fixed: set[str]) -> bool:
+    fact = told.fact
+    if isinstance(fact, f.PolicySet):
+        return fact.pool in change.policies
+    return isinstance(fact, f.GroupSet) and fact.group.path in fixed
+
+
+def _part(progress: Progress | None, done: int, total: int) -> Progress | None:
+    if progress is None:
+        return None
+    return lambda at, of: progress(done * max(1, of) + at, total * max(1, of))
+
+
+def _kept(history: History, change: Change) -> list[int]:
+    """Places in the trace of the jobs that still come."""
+    below = f"{change.without}/" if change.without else ""
+    arrivals = enumerate(history.trace.arrivals)
+    return [place for place, one in arrivals if not below or not f"{one.spec.group}/".startswith(below)]
+
+
+Pair = tuple[int, JobRecord, JobRecord]
+"""Place in the trace, as it was, and under the change."""
+
+
+def _paired(before: RunResult, after: RunResult, kept: list[int]) -> list[Pair]:
+    old = {job.number: job for job in before.jobs}
+    pairs = [(kept[job.number], job) for job in after.jobs]
+    return [(place, old[place], job) for place, job in pairs if place in old]
+
+
+def _answer(history: History, change: Change, runs: list[tuple[RunResult, RunResult]]) -> Answer:
+    before, after = runs[0]
+    kept = _kept(history, change)
+    paired = [_paired(*pair, kept) for pair in runs]
+    pairs = paired[0]
+    groups = sorted({old.group for _, old, _ in pairs})
+    changes = sorted((_change(history, pair) for pair in pairs), key=lambda one: (-one.gain_ms, one.job))
+    differs = [place for place, old, new in pairs if old.first_started_ms != new.first_started_ms]
+    return Answer(
+        change=change.words(),
+        parts=(_part_of("everybody", paired, None), *(_part_of(group, paired, group) for group in groups)),
+        gained=tuple(one for one in changes[:SHOWN] if one.gain_ms > 0),
+        lost=tuple(one for one in reversed(changes[-SHOWN:]) if one.gain_ms < 0),
+        better=sum(one.gain_ms > 1000 for one in changes),
+        worse=sum(one.gain_ms < -1000 for one in changes),
+        makespan_before_s=max((job.ended_ms for job in before.jobs), default=0) / 1000,
+        makespan_after_s=max((job.ended_ms for job in after.jobs), default=0) / 1000,
+        recorded_wait_s=_mean([history.past[place].waited_ms for place, _, _ in pairs]) / 1000,
+        simulated_wait_s=_mean([old.waited_ms for _, old, _ in pairs]) / 1000,
+        censored=sum(past.censored for past in history.past),
+        varied=len(runs) - 1,
+        differs_first=history.past[min(differs)].job if differs else -1,
+    )
+
+
+def _change(history: History, pair: Pair) -> JobChange:
+    place, old, new = pair
+    return JobChange(
+        job=history.past[place].job,
+        name=old.name,
+        group=old.group,
+        wait_before_ms=old.waited_ms,
+        wait_after_ms=new.waited_ms,
+    )
+
+
+def _part_of(name: str, paired: list[list[Pair]], group: str | None) -> Part:
+    """A group (or all): the first run as it was, and the change over all runs."""
+    own = [[pair for pair in run if group is None or pair[1].group == group] for run in paired]
+    waits = [_mean([new.waited_ms - old.waited_ms for _, old, new in run]) / 1000 for run in own]
+    ended = [[(old, new) for _, old, new in run if old.ended_ms >= 0 and new.ended_ms >= 0] for run in own]
+    jcts = [_mean([new.jct_ms - old.jct_ms for old, new in run]) / 1000 for run in ended]
+    return Part(
+        name=name,
+        jobs=len(own[0]),
+        wait_before=_mean([old.waited_ms for _, old, _ in own[0]]) / 1000,
+        wait_change=interval(waits),
+        jct_before=_mean([old.jct_ms for old, _ in ended[0]]) / 1000,
+        jct_change=interval(jcts),
+    )
+
+
+def _mean(values: Sequence[int]) -> float:
+    return sum(values) / len(values) if values else 0.0

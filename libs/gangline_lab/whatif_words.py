@@ -1,0 +1,57 @@
+"""What would have changed, as plain text."""
+
+from gangline_lab.compare import Cell
+from gangline_lab.whatif import Answer, JobChange, Part
+from gangline_lab.words import duration, table
+
+HEADER = ("", "jobs", "mean wait", "change", "mean JCT", "change")
+
+
+def answer_lines(answer: Answer) -> list[str]:
+    """Everything, with what is uncertain about it."""
+    lines = [
+        f"Under the change ({'; '.join(answer.change) or 'none'}) {answer.better} jobs would have waited less, "
+        f"{answer.worse} longer; the last would have ended after {duration(1000 * answer.makespan_after_s)} instead of "
+        f"{duration(1000 * answer.makespan_before_s)}.",
+        "",
+        *table(HEADER, [_row(part) for part in answer.parts]),
+    ]
+    if answer.differs_first >= 0:
+        lines += ["", f"The first job that would have started at another time is {answer.differs_first}."]
+    for title, jobs in (("Gained most", answer.gained), ("Lost most", answer.lost)):
+        if jobs:
+            lines += ["", title, *(_job(job) for job in jobs)]
+    return [*lines, "", *uncertainty(answer)]
+
+
+def uncertainty(answer: Answer) -> list[str]:
+    """How far this may be believed."""
+    return [
+        f"How sure is this? History as it was, simulated, waits {duration(1000 * answer.simulated_wait_s)} on average; "
+        f"recorded were {duration(1000 * answer.recorded_wait_s)}. Intervals (95 %) are over {answer.varied} further "
+        "runs with durations varied by about a fifth.",
+        f"The true duration of {answer.censored} jobs is only known to be at least what was recorded. Users would have "
+        "reacted: with shorter waits they submit more, with longer ones they ask for less. The numbers leave that out.",
+    ]
+
+
+def _row(part: Part) -> tuple[str, ...]:
+    return (
+        part.name or "(root)",
+        str(part.jobs),
+        duration(1000 * part.wait_before),
+        _signed(part.wait_change),
+        duration(1000 * part.jct_before),
+        _signed(part.jct_change),
+    )
+
+
+def _signed(cell: Cell) -> str:
+    sign = "-" if cell.mean < 0 else "+"
+    text = f"{sign}{duration(1000 * abs(cell.mean))}"
+    return f"{text} ± {duration(1000 * cell.half)}" if cell.half else text
+
+
+def _job(job: JobChange) -> str:
+    before, after = duration(job.wait_before_ms), duration(job.wait_after_ms)
+    return f"  job {job.job} {job.name} ({job.group}): waited {before}, would have waited {after}"

@@ -1,0 +1,98 @@
+"""The past is explained from the log alone, and lived again under a change with the same jobs and durations."""
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from tests.lab.simulated import FIFO, trace
+
+from gangline_core.cluster import Policy
+from gangline_core.groups import Group
+from gangline_core.ids import JobId
+from gangline_lab.audit import preemptions
+from gangline_lab.cli import main
+from gangline_lab.readers.archives import read_history
+from gangline_lab.sim.engine import Scenario, simulate
+from gangline_lab.sim.fleet import added, read_fleet
+from gangline_lab.sim.workload import Workload
+from gangline_lab.whatif import Change, what_if
+from gangline_lab.why import How, UnknownJobError, why
+
+
+def record(folder: Path, jobs: Workload, policy: Policy = FIFO, cluster: str = "1x4xV100") -> Path:
+    simulate(Scenario(trace=jobs, fleet=read_fleet(cluster), policies={"default": policy}), archive=folder)
+    return folder
+
+
+def urgent(jobs: Workload, place: int, priority: int) -> Workload:
+    arrivals = list(jobs.arrivals)
+    arrivals[place] = replace(arrivals[place], spec=replace(arrivals[place].spec, priority=priority))
+    return replace(jobs, arrivals=tuple(arrivals))
+
+
+def test_why_names_who_went_before_and_by_which_rule(tmp_path: Path) -> None:
+    jobs = urgent(trace((0, 4, 100), (10, 4, 50), (20, 4, 30)), 2, 7)
+    archive = record(tmp_path / "a", jobs, Policy(ordering="priority", preemption=False))
+    told = why(archive, JobId(2))
+    assert told.rounds
+    assert {round.code for round in told.rounds} == {"NO_ROOM"} or all(round.code for round in told.rounds)
+    ahead = [one for round in told.rounds for one in round.ahead]
+    assert [(one.job, one.how) for one in ahead] == [(3, How.SCORE)]
+    assert told.rounds[0].terms == {"level": 0, "priority": 0}
+
+
+def test_why_of_a_job_that_never_was_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnknownJobError, match="no job 9"):
+        why(record(tmp_path / "a", trace((0, 1, 5))), JobId(9))
+
+
+def test_an_audit_shows_both_sides_and_decides_the_same_again(tmp_path: Path) -> None:
+    jobs = urgent(trace((0, 4, 100), (40, 4, 50)), 1, 5)
+    (one,) = preemptions(record(tmp_path / "a", jobs, Policy(ordering="priority")))
+    assert (one.victim.job, one.beneficiary.job, one.rule, one.lost_ms) == (1, 2, "priority", 40_000)
+    assert one.decided_again
+    assert one.beneficiary.priority - one.victim.priority == 5
+    assert one.victim_gone_ms <= one.beneficiary_started_ms < one.victim_started_again_ms
+
+
+def test_history_without_a_change_comes_out_as_it_was(tmp_path: Path) -> None:
+    jobs = trace((0, 4, 100), (10, 4, 50), (20, 2, 30), groups=("a", "b", "b"))
+    answer = what_if(read_history(record(tmp_path / "a", jobs)), Change(without="nobody"), varied=0)
+    assert (answer.better, answer.worse, answer.differs_first) == (0, 0, -1)
+    assert answer.simulated_wait_s == answer.recorded_wait_s > 0
+
+
+def test_more_machines_shorten_waits(tmp_path: Path) -> None:
+    history = read_history(record(tmp_path / "a", trace((0, 4, 100), (10, 4, 50), (20, 4, 30))))
+    answer = what_if(history, Change(nodes=added(read_fleet("1x4"), "+4xV100").nodes[1:]), varied=2)
+    assert answer.better == 2
+    assert answer.parts[0].wait_change.mean < 0
+    assert answer.parts[0].wait_change.runs == 3
+
+
+def test_the_others_without_a_group(tmp_path: Path) -> None:
+    jobs = trace((0, 4, 100), (10, 4, 50), (20, 4, 30), groups=("a", "b", "b"))
+    answer = what_if(read_history(record(tmp_path / "a", jobs)), Change(without="a"), varied=0)
+    assert [part.name for part in answer.parts] == ["everybody", "b"]
+    assert answer.better == 2
+
+
+def test_another_quota(tmp_path: Path) -> None:
+    jobs = trace((0, 2, 100), (0, 2, 100), groups=("a", "a"))
+    change = Change(groups=(Group(path="a", limit={"gpu_milli": 2000}),))
+    answer = what_if(read_history(record(tmp_path / "a", jobs)), change, varied=0)
+    assert (answer.better, answer.worse) == (0, 1)
+
+
+def test_the_commands_say_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    jobs = urgent(trace((0, 4, 100), (40, 4, 50)), 1, 5)
+    archive = str(record(tmp_path / "a", jobs, Policy(ordering="priority")))
+    assert main(["why", archive, "1"]) == 0
+    assert main(["audit", archive]) == 0
+    assert main(["audit", archive, "1"]) == 0
+    assert main(["audit", archive, "2"]) == 2
+    assert main(["what-if", archive, "--nodes", "+4xV100", "--varied", "0"]) == 0
+    assert main(["what-if", archive]) == 2
+    out = capsys.readouterr().out
+    assert "1 jobs would have waited less" in out
+    assert "for job 2 (all), rule priority, lost 40.0 s" in out

@@ -1,0 +1,181 @@
+"""Traces of other systems: each format is read in its own units, and a bad file is refused with line and column."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gangline_core.spec import ServiceClass, gpu_milli_wanted, task_count
+from gangline_lab import philly
+from gangline_lab.readers import READERS, read_trace
+from gangline_lab.rows import TraceError
+from gangline_lab.sim.workload import Workload
+
+SACCT = "JobID|JobName|User|Account|Partition|Submit|Start|End|State|Timelimit|AllocTRES\n"
+SACCT_ROW = "7|train|ada|vision|gpu|2024-05-01T10:00:00|2024-05-01T10:05:00|2024-05-01T11:05:00|COMPLETED|1-02:00:00|"
+TRES = "billing=4,cpu=32,gres/gpu=16,gres/gpu:a100=16,mem=256G,node=2"
+MURI = (
+    "job_id,num_gpu,submit_time,iterations,model_name,batch_size,duration,interval,iteration_time,"
+    "resource_time_0,resource_time_1,resource_time_2,priority\n"
+)
+CHRONUS = (
+    "job_id,user,num_gpu,submit_time,iterations,model_name,duration,interval,expect_time_list,expect_value_list,"
+    "best_effort,job_type\n"
+)
+GAVEL = "ResNet-50 (batch size 64)\tpython3 main.py\timage\t--steps\t1\t2931\t2\t1\t-1.000000\t12.5\n"
+SHOCKWAVE = "LM (batch size 10)\tpython3 main.py\tlm\t--steps\t1\t134583\t1\tgns\t1\t-1.000000\t1418\t3\n"
+SWF = "; Version: 2.2\n1 5 10 100 4 -1 -1 8 200 -1 1 3 7 -1 1 1 -1 -1\n2 9 1 -1 4 -1 -1 4 200 -1 5 3 7 -1 1 1 -1 -1\n"
+
+
+def read(folder: Path, kind: str, text: str) -> Workload:
+    path = folder / f"t.{kind}"
+    path.write_text(text, encoding="utf-8")
+    return READERS[kind](path)
+
+
+def test_philly_jobs_keep_their_clusters_as_groups() -> None:
+    trace = read_trace(f"philly:{philly.JOB_LIST}")
+    assert len(trace.arrivals) == 1000
+    assert len(trace.groups) == 10
+    assert trace.arrivals[0].work.run_ms == 8_570_000
+
+
+def test_openb_pods_share_gpus_and_wait_for_their_models(tmp_path: Path) -> None:
+    text = (
+        "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\n"
+        "a,6000,12288,1,460,V100M16|V100M32,LS,Running,100,400,150\nb,0,0,2,1000,,BE,Failed,90,190,\n"
+    )
+    b, a = read(tmp_path, "openb", text).arrivals
+    assert (a.at_ms, a.work.run_ms, gpu_milli_wanted(a.spec)) == (100_000, 250_000, 460)
+    assert a.spec.roles[0].resources.gpu_models == ("V100M16", "V100M32")
+    assert (b.work.run_ms, gpu_milli_wanted(b.spec)) == (100_000, 2000)
+    assert b.spec.service_class == ServiceClass.OPPORTUNISTIC
+
+
+def test_tiresias_times_are_seconds(tmp_path: Path) -> None:
+    text = "job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n1,8,30,133,vgg11,147,23\n"
+    one = read(tmp_path, "tiresias", text).arrivals[0]
+    assert (one.at_ms, one.work.run_ms, one.spec.attributes["model"]) == (30_000, 147_000, "vgg11")
+
+
+def test_muri_times_are_milliseconds_and_stages_become_attributes(tmp_path: Path) -> None:
+    one = read(tmp_path, "muri", MURI + "0,4,1456,10,resnet18,128,926133,9,886,703,62,17,0\n").arrivals[0]
+    assert (one.at_ms, one.work.run_ms) == (1456, 926_133)
+    assert one.spec.attributes["network_ms"] == 886 - 703 - 62 - 17
+
+
+def test_chronus_times_are_minutes_and_deadlines_count_from_submission(tmp_path: Path) -> None:
+    text = CHRONUS + "0,vc,4,12198,6910,resnet101,211,8,282,10,0,strict\n1,vc,4,12199,1,vgg,2,8,0,10,1,best\n"
+    one, other = read(tmp_path, "chronus", text).arrivals
+    assert (one.at_ms, one.work.run_ms, one.work.deadline_ms) == (12198 * 60_000, 211 * 60_000, 282 * 60_000)
+    assert other.work.deadline_ms == 0
+    assert other.spec.service_class == ServiceClass.OPPORTUNISTIC
+
+
+def test_gavel_and_shockwave_jobs_are_steps_of_a_named_row(tmp_path: Path) -> None:
+    one = read(tmp_path, "gavel", GAVEL).arrivals[0]
+    assert (one.at_ms, one.work.steps, one.work.row, task_count(one.spec)) == (
+        12_500,
+        2931,
+        "ResNet-50 (batch size 64)",
+        2,
+    )
+    other = read(tmp_path, "shockwave", SHOCKWAVE).arrivals[0]
+    assert (other.work.mode, other.work.batch_size, other.work.run_ms) == ("gns", 10, 1_418_000)
+
+
+def test_pollux_replicas_are_tasks_of_one_gpu(tmp_path: Path) -> None:
+    one = read(tmp_path, "pollux", "name,time,application,num_replicas,batch_size\nc-0,53,cifar10,6,2048\n").arrivals[0]
+    assert (task_count(one.spec), gpu_milli_wanted(one.spec), one.work.batch_size) == (6, 6000, 2048)
+
+
+def test_sacct_gives_gangs_models_limits_and_outcomes(tmp_path: Path) -> None:
+    text = SACCT + SACCT_ROW + TRES + "\n" + SACCT_ROW.replace("7|", "7.batch|", 1) + TRES + "\n"
+    (one,) = read(tmp_path, "sacct", text).arrivals
+    resources = one.spec.roles[0].resources
+    assert (task_count(one.spec), resources.whole_gpus, resources.gpu_models) == (2, 8, ("a100",))
+    assert (resources.cpu_milli, resources.memory_mib) == (16_000, 128 * 1024)
+    assert (one.work.run_ms, one.spec.time_limit_s) == (3_600_000, 26 * 3600)
+
+
+def test_swf_jobs_without_a_run_time_are_left_out(tmp_path: Path) -> None:
+    (one,) = read(tmp_path, "swf", SWF).arrivals
+    assert (one.at_ms, one.work.run_ms, gpu_milli_wanted(one.spec), one.spec.time_limit_s) == (5000, 100_000, 8000, 200)
+
+
+def pod(name: str, owner: str = "", start: str = "10:01:00", end: str = "11:00:00") -> dict[str, object]:
+    meta = {"name": name, "namespace": "vision", "creationTimestamp": "2024-05-01T10:00:00Z"}
+    return {
+        "kind": "Pod",
+        "metadata": {**meta, "ownerReferences": [{"uid": owner}]} if owner else meta,
+        "spec": {
+            "containers": [
+                {"resources": {"limits": {"nvidia.com/gpu": "2"}, "requests": {"cpu": "500m", "memory": "2Gi"}}}
+            ]
+        },
+        "status": {
+            "phase": "Succeeded",
+            "startTime": f"2024-05-01T{start}Z",
+            "containerStatuses": [{"state": {"terminated": {"finishedAt": f"2024-05-01T{end}Z"}}}],
+        },
+    }
+
+
+def test_pods_of_one_owner_are_one_gang(tmp_path: Path) -> None:
+    items = [pod("w-0", "job-1"), pod("w-1", "job-1"), pod("alone")]
+    alone, gang = sorted(
+        read(tmp_path, "kubernetes", json.dumps({"items": items})).arrivals, key=lambda a: task_count(a.spec)
+    )
+    assert (task_count(gang.spec), gpu_milli_wanted(gang.spec), gang.work.run_ms) == (2, 4000, 59 * 60_000)
+    assert (alone.spec.name, alone.spec.roles[0].resources.memory_mib) == ("alone", 2048)
+
+
+def test_events_tell_of_pods_that_are_gone(tmp_path: Path) -> None:
+    about = {"kind": "Pod", "namespace": "a", "name": "p"}
+    events = [
+        {"kind": "Event", "reason": reason, "involvedObject": about, "lastTimestamp": f"2024-05-01T10:0{k}:00Z"}
+        for k, reason in enumerate(("Scheduled", "Started", "Killing"))
+    ]
+    (one,) = read(tmp_path, "kubernetes", "\n".join(json.dumps(event) for event in events)).arrivals
+    assert one.work.run_ms == 60_000
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "complaint"),
+    [
+        (
+            "tiresias",
+            "job_id,num_gpu\n",
+            "line 1: the columns submit_time, iterations, model_name, duration are missing",
+        ),
+        ("muri", MURI + "0,4,x,10,r,128,9,9,886,703,62,17,0\n", "line 2, column submit_time: expected a whole number"),
+        (
+            "chronus",
+            CHRONUS + "0,vc,4,1,1,r,2,8,9,10,7,s\n",
+            "line 2, column best_effort: expected a number from 0 to 1",
+        ),
+        ("gavel", GAVEL.replace("\t12.5", ""), "line 1: expected 10 cells, found 9"),
+        (
+            "shockwave",
+            SHOCKWAVE.replace("gns", "new"),
+            "column mode: expected one of static, accordion, gns, found 'new'",
+        ),
+        (
+            "sacct",
+            SACCT + SACCT_ROW.replace("2024-05-01T10:05", "soon") + TRES,
+            "column Start: expected a time such as",
+        ),
+        ("sacct", SACCT + SACCT_ROW + "gres/gpu=x", "column AllocTRES: expected a whole number, found 'x'"),
+        ("swf", "1 2 3\n", "line 1: expected 18 numbers, found 3"),
+        ("swf", SWF.replace(" 100 ", " ten "), "line 2, column run time: expected a number, found 'ten'"),
+        ("kubernetes", json.dumps({"items": [pod("a", end="late")]}), "line 1, column state.terminated.finishedAt"),
+    ],
+)
+def test_a_bad_trace_is_refused_where_it_is_wrong(tmp_path: Path, kind: str, text: str, complaint: str) -> None:
+    with pytest.raises(TraceError, match=complaint.replace("(", r"\(")):
+        read(tmp_path, kind, text)
+
+
+def test_a_trace_without_a_format_says_which_there_are() -> None:
+    with pytest.raises(TraceError, match=r"say the format, such as philly:jobs\.csv"):
+        read_trace("jobs.csv")
