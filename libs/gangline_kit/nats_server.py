@@ -37,6 +37,24 @@ class NatsUser(Struct, frozen=True, kw_only=True):
     subscribe: tuple[str, ...] = ()
 
 
+class Cluster(Struct, frozen=True, kw_only=True):
+    """A server's place among others that keep the same streams."""
+
+    name: str
+    """Name of this server, unique among them."""
+    port: int
+    """Where the others reach it."""
+    routes: tuple[int, ...]
+    """Ports of all of them, on the same host."""
+
+
+class Tls(Struct, frozen=True, kw_only=True):
+    """A server's certificate and key, as files in PEM."""
+
+    certificate: Path
+    key: Path
+
+
 GOMAXPROCS = "1"
 """With one running thread one thread after the other syncs, and the file system need not wait for others to join in:
 appends of several writers are stored up to twice as fast, with less work. Set the variable to have it otherwise."""
@@ -55,6 +73,8 @@ class NatsServer:
         *,
         host: str = "127.0.0.1",
         clock: Clock | None = None,
+        cluster: Cluster | None = None,
+        tls: Tls | None = None,
     ) -> None:
         """Port -1 takes a free one and keeps it over restarts. `sync_always` writes through to disk before each ack."""
         self.directory = directory
@@ -64,13 +84,15 @@ class NatsServer:
         self.pid = 0
         self._sync_always = sync_always
         self._users = users
+        self._cluster = cluster
+        self._tls = tls
         self._clock = clock or SystemClock()
         self._process: asyncio.subprocess.Process | None = None
 
     @property
     def url(self) -> str:
         """Where clients connect; without user and password."""
-        return f"nats://{self.host}:{self.port}"
+        return f"{'tls' if self._tls else 'nats'}://{self.host}:{self.port}"
 
     @property
     def is_running(self) -> bool:
@@ -198,7 +220,7 @@ class NatsServer:
         lines = [
             f"host: {_quoted(self.host)}",
             f"port: {self.port}",
-            "server_name: gangline",
+            f"server_name: {self._cluster.name if self._cluster else 'gangline'}",
             f"max_payload: {MESSAGE_BYTES_MAX}",
             "max_pending: 256MB",
             "write_deadline: '10s'",
@@ -209,8 +231,23 @@ class NatsServer:
             "  max_file: 64GB",
             "  sync_interval: always" if self._sync_always else "  sync_interval: '2m'",
             "}",
+            *self._cluster_settings(),
+            *self._tls_settings(),
         ]
         return "\n".join(lines) + "\n" + (authorization(self._users) if self._users else "")
+
+    def _cluster_settings(self) -> list[str]:
+        if self._cluster is None:
+            return []
+        routes = ", ".join(_quoted(f"nats://{self.host}:{port}") for port in self._cluster.routes)
+        own = f"host: {_quoted(self.host)}, port: {self._cluster.port}"
+        return [f"cluster {{ name: gangline, {own}, routes: [{routes}] }}"]
+
+    def _tls_settings(self) -> list[str]:
+        if self._tls is None:
+            return []
+        files = f"cert_file: {_quoted(str(self._tls.certificate))}, key_file: {_quoted(str(self._tls.key))}"
+        return [f"tls {{ {files}, timeout: 5 }}"]
 
 
 def authorization(users: tuple[NatsUser, ...]) -> str:

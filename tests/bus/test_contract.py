@@ -1,0 +1,310 @@
+"""What services rely on of a bus, promised alike by the dollhouse's, by one real server and by three.
+
+Each promise is one function of an opened bus; a second bus is another process's. What the fake does otherwise than the
+real ones would make every simulated run worthless, so none may be skipped for one of them.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import pytest_asyncio
+
+from dollhouse.bus import MemoryBus
+from dollhouse.server import MemoryServer
+from gangline_kit.bus import Bus, BusConfig, Record
+from gangline_kit.clock import SystemClock
+from gangline_kit.errors import (
+    KeyExistsError,
+    LaneConflictError,
+    PermanentError,
+    StaleRevisionError,
+    StreamFullError,
+    TemporaryError,
+)
+from gangline_kit.nats_cluster import NatsCluster
+from gangline_kit.nats_server import NatsServer
+from gangline_kit.service import patiently
+from gangline_wire.streams import BUCKETS, LEASES, LOG, SECRETS, SNAPSHOTS, Bucket, Stream
+
+SMALL = Stream(name="SMALL", subjects=("small.>",), bytes_max=4_000)
+RING = Stream(name="RING", subjects=("ring.>",), bytes_max=4_000, discard_old=True)
+LAST = Stream(name="LAST", subjects=("last.>",), bytes_max=1 << 20, messages_per_subject_max=2)
+BRIEF = Stream(name="BRIEF", subjects=("brief.>",), bytes_max=1 << 20, duplicate_window_s=1)
+STREAMS = (LOG, SMALL, RING, LAST, BRIEF)
+SOON = Bucket(name="SOON", ttl_s=1.0)
+
+Connect = Callable[[], Awaitable[Bus]]
+
+
+def memory() -> Connect:
+    clock = SystemClock()
+    server = MemoryServer((), (), clock.monotonic_s)
+
+    async def connect() -> Bus:
+        # The memory bus has the words of the real one, which is a class and not a protocol.
+        return cast("Bus", MemoryBus(server, clock))
+
+    return connect
+
+
+def real(url: str) -> Connect:
+    async def connect() -> Bus:
+        return await Bus.connect(BusConfig(url=url), SystemClock())
+
+    return connect
+
+
+@pytest_asyncio.fixture(params=["memory", "one server", "three servers"], scope="module", loop_scope="module")
+async def connect(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Connect]:
+    """Makes connections to a server that has the streams."""
+    folder: Path = tmp_path_factory.mktemp("nats")
+    server: NatsServer | NatsCluster | None = None
+    if request.param == "one server":
+        server = NatsServer(folder, sync_always=False)
+    elif request.param == "three servers":
+        server = NatsCluster(folder, sync_always=False)
+    if server is not None:
+        await server.start()
+    connect = memory() if server is None else real(server.url)
+    first = await connect()
+    replicas = 3 if request.param == "three servers" else 1
+    await patiently(lambda: first.ensure(STREAMS, (*BUCKETS, SOON), (SNAPSHOTS,), replicas=replicas), SystemClock())
+    await first.close()
+    yield connect
+    if server is not None:
+        await server.stop()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def buses(connect: Connect) -> AsyncIterator[tuple[Bus, Bus]]:
+    """Two processes' connections."""
+    one, other = await connect(), await connect()
+    yield one, other
+    await one.close()
+    await other.close()
+
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+Two = tuple[Bus, Bus]
+
+
+async def test_messages_have_one_order_and_keep_their_headers(buses: Two) -> None:
+    bus, other = buses
+    first = await bus.append("gangline.log.order", b"a", headers={"traceparent": "t"})
+    assert await other.append("gangline.log.order2", b"b") == first + 1
+    found = [message async for message in other.read_subject(LOG.name, "", first, follow=False)]
+    assert [(m.seq, m.subject, m.data) for m in found] == [
+        (first, "gangline.log.order", b"a"),
+        (first + 1, "gangline.log.order2", b"b"),
+    ]
+    assert (found[0].headers or {})["traceparent"] == "t"
+    assert await other.last_seq(LOG.name) == first + 1
+    assert await other.message_at(LOG.name, first) == b"a"
+    assert await other.message_at(LOG.name, first + 100) is None
+    assert await other.last_message(LOG.name, "gangline.log.order") == (b"a", first)
+
+
+async def test_a_writer_that_expects_another_last_message_is_refused(buses: Two) -> None:
+    bus, other = buses
+    first = await bus.append("gangline.log.fence", b"1", expected_seq=0)
+    second = await other.append("gangline.log.fence", b"2", expected_seq=first)
+    with pytest.raises(LaneConflictError):
+        await bus.append("gangline.log.fence", b"3", expected_seq=first)
+    assert await bus.append("gangline.log.fence", b"2", expected_seq=first) == second, "its own lost answer"
+
+
+async def test_a_message_id_counts_once_inside_the_window_and_anew_after_it(buses: Two) -> None:
+    bus, _ = buses
+    first = await bus.append("brief.a", b"1", msg_id="x")
+    assert await bus.append("brief.a", b"1", msg_id="x") == first
+    assert await bus.append("brief.a", b"1", msg_id="y") == first + 1
+    await asyncio.sleep(2.2)
+    assert await bus.append("brief.a", b"1", msg_id="x") > first + 1
+
+
+async def test_a_full_stream_refuses_and_keeps_what_it_has(buses: Two) -> None:
+    bus, _ = buses
+    stored = [await bus.append("small.a", bytes(900)) for _ in range(4)]
+    with pytest.raises(StreamFullError):
+        await bus.append("small.a", bytes(900))
+    assert await bus.message_at(SMALL.name, stored[0]) == bytes(900)
+    await bus.ensure((Stream(name="SMALL", subjects=("small.>",), bytes_max=8_000),), replicas=await _replicas(bus))
+    assert await bus.append("small.a", bytes(900)) == stored[-1] + 1
+
+
+async def _replicas(bus: Bus) -> int:
+    """As many as the stream has."""
+    info = await bus.stream_info(SMALL.name)
+    return int(info.config.get("num_replicas", 1))
+
+
+async def test_a_ring_forgets_the_oldest_and_readers_go_on_behind_them(buses: Two) -> None:
+    bus, _ = buses
+    last = [await bus.append("ring.a", bytes(900)) for _ in range(12)][-1]
+    found = [message.seq async for message in bus.read_subject(RING.name, "", 1, follow=False)]
+    assert found == list(range(last - len(found) + 1, last + 1))
+    assert 0 < len(found) < 12
+    assert await bus.message_at(RING.name, 1) is None
+
+
+async def test_a_subject_keeps_its_last_messages(buses: Two) -> None:
+    bus, _ = buses
+    for number in range(5):
+        await bus.append("last.a", str(number).encode())
+    await bus.append("last.b", b"b")
+    found = [message.data async for message in bus.read_subject(LAST.name, "last.a", 1, follow=False)]
+    assert found == [b"3", b"4"]
+
+
+async def test_records_are_stored_once_however_often_they_are_sent(buses: Two) -> None:
+    bus, _ = buses
+    records = [Record(subject="gangline.log.all", data=str(n).encode(), msg_id=f"all-{n}") for n in range(20)]
+    first = await bus.last_seq(LOG.name) + 1
+    await bus.append_all(records)
+    await bus.append_all(records)
+    found = [message.data async for message in bus.read_subject(LOG.name, "", first, follow=False)]
+    assert found == [record.data for record in records]
+
+
+async def test_a_follower_sees_what_is_stored_while_it_reads(buses: Two) -> None:
+    bus, other = buses
+    first = await bus.last_seq(LOG.name) + 1
+    seen: list[bytes] = []
+
+    async def follow() -> None:
+        async for message in other.read(LOG.name, first):
+            seen.append(message.data)
+            if len(seen) == 300:
+                return
+
+    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        group.create_task(follow())
+        for number in range(300):
+            await bus.append("gangline.log.follow", str(number).encode())
+    assert seen == [str(number).encode() for number in range(300)]
+
+
+async def test_keys_are_made_changed_and_taken_away_by_revision(buses: Two) -> None:
+    kv, theirs = buses[0].kv(SECRETS.name), buses[1].kv(SECRETS.name)
+    made = await kv.create("a", b"1")
+    with pytest.raises(KeyExistsError):
+        await theirs.create("a", b"2")
+    changed = await theirs.update("a", b"2", made)
+    assert changed > made
+    with pytest.raises(StaleRevisionError):
+        await kv.update("a", b"3", made)
+    assert await kv.get("a") == (b"2", changed)
+    assert await kv.put("a", b"4") > changed
+    with pytest.raises(StaleRevisionError):
+        await kv.delete("a", made)
+    await kv.delete("a")
+    assert await kv.get("a") is None
+    again = await kv.create("a", b"5")
+    assert again > changed + 1, "taking away is a change, too"
+    assert "a" in await kv.keys()
+    with pytest.raises(StaleRevisionError):
+        await kv.update("never", b"1", again)
+
+
+async def test_a_key_expires_and_can_be_made_again(buses: Two) -> None:
+    kv = buses[0].kv(SOON.name)
+    made = await kv.create("a", b"1")
+    await asyncio.sleep(0.5)
+    renewed = await kv.update("a", b"1", made)
+    await asyncio.sleep(0.7)
+    assert await kv.get("a") == (b"1", renewed), "renewing begins its time anew"
+    await asyncio.sleep(1.5)
+    assert await kv.get("a") is None
+    with pytest.raises(StaleRevisionError):
+        await kv.update("a", b"2", renewed)
+    assert await kv.create("a", b"3") > renewed
+
+
+async def test_leases_have_one_holder(buses: Two) -> None:
+    answers = await asyncio.gather(
+        *(bus.kv(LEASES.name).create("contract", b"me") for bus in (*buses, *buses)), return_exceptions=True
+    )
+    assert sum(isinstance(answer, int) for answer in answers) == 1
+    assert sum(isinstance(answer, KeyExistsError) for answer in answers) == 3
+
+
+async def test_objects_are_kept_replaced_and_forgotten(buses: Two) -> None:
+    mine, theirs = buses[0].objects(SNAPSHOTS), buses[1].objects(SNAPSHOTS)
+    await mine.put("1", b"x" * 300_000)
+    await mine.put("2", b"second")
+    await mine.put("1", b"first")
+    assert await theirs.get("1") == b"first"
+    assert await theirs.list() == ["1", "2"]
+    await theirs.delete("1")
+    assert await mine.get("1") is None
+    assert await mine.list() == ["2"]
+
+
+async def test_a_request_meets_one_of_those_who_serve_it_and_errors_come_back(buses: Two) -> None:
+    bus, other = buses
+    asked: list[str] = []
+
+    def answering(name: str) -> Callable[[bytes, dict[str, str]], Awaitable[bytes]]:
+        async def answer(data: bytes, headers: dict[str, str]) -> bytes:
+            asked.append(name)
+            if data == b"later":
+                raise TemporaryError("come back", retry_after_s=3)
+            if data == b"stumble":
+                raise ValueError("a bug")
+            return data.upper()
+
+        return answer
+
+    servings = [await other.serve("contract.ask", answering("one"))]
+    await _flushed(other)
+    assert await bus.request("contract.ask", b"yes") == b"YES"
+    assert len(asked) == 1
+    with pytest.raises(TemporaryError) as refused:
+        await bus.request("contract.ask", b"later")
+    assert refused.value.retry_after_s == 3
+    with pytest.raises(PermanentError):
+        await bus.request("contract.ask", b"stumble")
+    for serving in servings:
+        await serving.stop()
+    await _flushed(other)
+    with pytest.raises(TemporaryError):
+        await bus.request("contract.ask", b"anybody", timeout_s=1)
+
+
+async def _flushed(bus: Bus) -> None:
+    """The server has heard what this connection sent."""
+    await bus.connection.flush()
+
+
+async def test_plain_messages_come_to_whoever_listens_in_the_order_of_their_subject(buses: Two) -> None:
+    bus, other = buses
+    heard: list[tuple[str, bytes]] = []
+    all_heard = asyncio.Event()
+
+    async def hear(subject: str, data: bytes, headers: dict[str, str]) -> None:
+        heard.append((subject, data))
+        if len(heard) == 20:
+            all_heard.set()
+
+    subscription: Any = await other.subscribe("contract.tell.*", hear)
+    await _flushed(other)
+    for number in range(20):
+        await bus.publish(f"contract.tell.{number % 2}", str(number).encode())
+    await bus.publish("contract.other", b"nobody")
+    async with asyncio.timeout(5):
+        await all_heard.wait()
+    for turn in (0, 1):
+        mine = [int(data) for subject, data in heard if subject == f"contract.tell.{turn}"]
+        assert mine == sorted(mine)
+    await other.unsubscribe(subscription)
+
+
+async def test_a_stream_that_nobody_made_is_a_temporary_error(buses: Two) -> None:
+    with pytest.raises(TemporaryError):
+        await buses[0].last_seq("NOT_THERE")
+    with pytest.raises(TemporaryError):
+        await buses[0].append("nobody.stores.this", b"x", timeout_s=1)
