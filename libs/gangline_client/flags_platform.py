@@ -9,14 +9,24 @@ SHELLS = ("bash", "zsh", "fish")
 
 QUOTA_KEYS = """\
 A change is KEY=VALUE; an empty value removes the limit. Keys:
-  gpus, gpus:MODEL, cpus, memory, jobs      the most the group may use at once (jobs: running jobs)
+  gpus, gpus:MODEL, gpu_memory, cpus, memory, device:NAME, jobs
+                                            the most the group may use at once (jobs: running jobs)
   guaranteed.gpus, guaranteed.cpus, ...     what it can always get back
   user.gpus, ...                            limit of each user without an own one
   job.gpus, ...                             the most one job may ask for
+  borrow.gpus, ...                          the most beyond its guarantee
+  lend.gpus, ...                            the most of its idle guarantee that others may use
   budget                                    GPU-hours in all (0: no budget)
+  budget_mode                               start (nothing new), safe (only what can end inside it), stop (ends all)
   weight, level                             factors of the priority formula
   heads                                     users who may change it, separated by commas
   queued_jobs, submits_per_minute           unfinished jobs; submits in a minute (0: no cap)
+  user.queued_jobs, user.submits_per_minute the same for each user without an own one
+  priority_max, user.priority_max           highest priority of its jobs; of what users set themselves
+  levels                                    queue levels its jobs may be in, separated by commas
+  class                                     of a user: the class whose settings it shares
+  season.NAME="22:00-06:00 Europe/Berlin mon-fri", season.NAME.gpus=64
+                                            other limits at certain times; an empty time removes it
   time_limit                                longest time limit a job may have, such as 7d (0: none)
 """
 POLICY_KEYS = """\

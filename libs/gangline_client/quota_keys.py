@@ -1,28 +1,44 @@
 """How KEY=VALUE changes of a quota are read: which setting a key means, and how its value is spelled."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from gangline_client.durations import seconds
 from gangline_client.errors import UsageError
-from gangline_client.words import amount, dimension_name
-from gangline_core.groups import Group, User
-from gangline_wire.problem import WrongValueError
-from gangline_wire.quantity import read_mebibytes, read_milli
+from gangline_client.quota_amounts import (
+    SEASON_PREFIX,
+    change_season,
+    changed_amounts,
+    limit_words,
+    season_words,
+    unknown_key,
+)
+from gangline_core.groups import BudgetMode, Group, User
 
-LIMIT_FIELDS = {"": "limit", "limit": "limit", "guaranteed": "guaranteed", "user": "user_limit", "job": "job_limit"}
+LIMIT_FIELDS = {
+    "": "limit",
+    "limit": "limit",
+    "guaranteed": "guaranteed",
+    "user": "user_limit",
+    "job": "job_limit",
+    "borrow": "borrow_limit",
+    "lend": "lend_limit",
+}
 """What stands before the dot of a key -> field of the group; without a dot it is the limit."""
-DIMENSIONS = {"gpus": "gpu_milli", "cpus": "cpu_milli", "memory": "memory_mib", "jobs": "jobs"}
 COUNTS = {
     "weight": "weight",
     "level": "level",
     "queued_jobs": "queued_jobs_max",
     "submits_per_minute": "submits_per_minute",
     "budget": "budget_gpu_hours",
+    "user.queued_jobs": "user_queued_jobs_max",
+    "user.submits_per_minute": "user_submits_per_minute",
 }
 """Keys whose value is a whole number."""
+BOUNDS = {"priority_max": "priority_max", "user.priority_max": "user_priority_max"}
+"""Keys whose value is a whole number, or nothing for no bound."""
 
 
 def change_group(group: Group, changes: list[str]) -> Group:
@@ -52,9 +68,16 @@ def change_user(user: User, changes: list[str]) -> User:
 def group_words(group: Group) -> dict[str, str]:
     """The group's settings by key, as a user would write them; what is not set is left out."""
     words: dict[str, str] = {}
-    for prefix, field in (("", "limit"), ("guaranteed", "guaranteed"), ("user", "user_limit"), ("job", "job_limit")):
-        words |= _limit_words(getattr(group, field), prefix)
-    words |= _count_words(group, COUNTS)
+    for prefix, field in LIMIT_FIELDS.items():
+        if prefix != "limit":
+            words |= limit_words(getattr(group, field), prefix)
+    words |= _count_words(group, COUNTS) | _bound_words(group)
+    if group.budget_mode is not BudgetMode.START:
+        words["budget_mode"] = group.budget_mode.value
+    if group.levels:
+        words["levels"] = ",".join(group.levels)
+    for season in group.seasons:
+        words |= season_words(season)
     if group.heads:
         words["heads"] = ",".join(group.heads)
     if group.time_limit_s_max:
@@ -64,7 +87,8 @@ def group_words(group: Group) -> dict[str, str]:
 
 def user_words(user: User) -> dict[str, str]:
     """The user's settings by key."""
-    return _limit_words(user.limit, "") | _count_words(user, COUNTS)
+    words = limit_words(user.limit, "") | _count_words(user, COUNTS) | _bound_words(user)
+    return words | ({"class": user.of_class} if user.of_class else {})
 
 
 def differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
@@ -77,43 +101,47 @@ def differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[str
 def _group_change(group: Group, key: str, value: str) -> dict[str, Any]:
     if key in COUNTS:
         return {COUNTS[key]: _count(key, value)}
+    if key in BOUNDS:
+        return {BOUNDS[key]: _count(key, value) if value else None}
+    if key == "budget_mode":
+        return {"budget_mode": _mode(value)}
+    if key == "levels":
+        return {"levels": tuple(name for name in value.split(",") if name)}
+    if key.startswith(SEASON_PREFIX):
+        return {"seasons": change_season(group.seasons, key, value)}
     if key == "heads":
         return {"heads": tuple(name for name in value.split(",") if name)}
     if key == "time_limit":
         return {"time_limit_s_max": seconds(value, flag=key) if value else 0}
     prefix, _, name = key.rpartition(".")
     if prefix not in LIMIT_FIELDS:
-        raise _unknown(key)
+        raise unknown_key(key)
     field = LIMIT_FIELDS[prefix]
-    return {field: _changed(getattr(group, field), key, name, value)}
+    return {field: changed_amounts(getattr(group, field), key, name, value)}
 
 
 def _user_change(user: User, key: str, value: str) -> dict[str, Any]:
     if key in COUNTS and hasattr(user, COUNTS[key]):
         return {COUNTS[key]: _count(key, value)}
+    if key == "priority_max":
+        return {key: _count(key, value) if value else None}
+    if key == "class":
+        return {"of_class": value}
     if key.rpartition(".")[0] not in {"", "limit"}:
-        raise _unknown(key)
-    return {"limit": _changed(user.limit, key, key.rpartition(".")[2], value)}
+        raise unknown_key(key)
+    return {"limit": changed_amounts(user.limit, key, key.rpartition(".")[2], value)}
 
 
-def _changed(amounts: Mapping[str, int], key: str, name: str, value: str) -> dict[str, int]:
-    """The amounts with one dimension set, or removed when the value is empty."""
-    kind, colon, model = name.partition(":")
-    if kind not in DIMENSIONS or (colon and (kind != "gpus" or not model)):
-        raise _unknown(key)
-    dimension = DIMENSIONS[kind] + colon + model
-    kept = {other: held for other, held in amounts.items() if other != dimension}
-    return kept if value in {"", "none"} else {**kept, dimension: _read(key, kind, value)}
-
-
-def _read(key: str, kind: str, value: str) -> int:
-    readers: dict[str, Callable[[object], int]] = {"gpus": read_milli, "cpus": read_milli, "memory": read_mebibytes}
-    if kind == "jobs":
-        return _count(key, value)
+def _mode(value: str) -> BudgetMode:
     try:
-        return readers[kind](value)
-    except WrongValueError as error:
-        raise UsageError(f"{key}: {error}") from error
+        return BudgetMode(value or BudgetMode.START)
+    except ValueError:
+        raise UsageError(f"budget_mode: {value!r} is none of {', '.join(BudgetMode)}") from None
+
+
+def _bound_words(settings: Group | User) -> dict[str, str]:
+    found = {key: getattr(settings, field, None) for key, field in BOUNDS.items()}
+    return {key: str(bound) for key, bound in found.items() if bound is not None}
 
 
 def _count(key: str, value: str) -> int:
@@ -128,15 +156,6 @@ def _split(text: str) -> tuple[str, str]:
     if not equals:
         raise UsageError(f"{text!r} is not KEY=VALUE", next_step="For instance: gangline quota set research gpus=8.")
     return key.strip(), value.strip()
-
-
-def _unknown(key: str) -> UsageError:
-    return UsageError(f"{key!r} is no setting", next_step="See the keys with `gangline quota set --help`.")
-
-
-def _limit_words(amounts: Mapping[str, int], prefix: str) -> dict[str, str]:
-    lead = f"{prefix}." if prefix else ""
-    return {lead + dimension_name(name): amount(name, value) for name, value in sorted(amounts.items())}
 
 
 def _count_words(settings: Group | User, fields: Mapping[str, str]) -> dict[str, str]:
