@@ -121,6 +121,21 @@ class Pool(Struct, frozen=True, omit_defaults=True, gc=False):
     """Administrator-named topology levels above the node, smallest first: level -> node label that names the domain."""
 
 
+class LevelRule(Struct, frozen=True, omit_defaults=True, gc=False):
+    """How one queue level is served, and when jobs leave it for another."""
+
+    strict: bool = False
+    """Nobody starts before the one in front of it; otherwise whoever fits may."""
+    head_wait_s: int = 0
+    """One that stands in front, blocked, for so long loses its place to those behind it; 0 never does."""
+    to: str = ""
+    """The level that jobs move to; empty when they stay."""
+    after_gpu_s: int = 0
+    """A job moves when its earlier runs had so many GPU-seconds; 0 is no reason to."""
+    after_wait_s: int = 0
+    """A job moves when it has waited so long; 0 is no reason to."""
+
+
 class Policy(Struct, frozen=True, omit_defaults=True, gc=False):
     """How one pool orders, places and preempts; everything here may be changed while jobs run."""
 
@@ -149,6 +164,8 @@ class Policy(Struct, frozen=True, omit_defaults=True, gc=False):
     """A job whose GPUs are used less than this is warned, then gives them back; 0 leaves everybody alone."""
     min_utilisation_s: int = 3600
     """Over this window; the warning comes after half of it."""
+    start_limit_s: int = 3600
+    """A gang that was given room but has not started wholly by then gives it back; 0 waits for ever."""
     hang_s: int = 0
     """A job that has reported steps and then none for so long is restarted whole; 0 never."""
     half_life_s: int = 604_800
@@ -159,6 +176,12 @@ class Policy(Struct, frozen=True, omit_defaults=True, gc=False):
     """A job that waits so many times as long as it ran is back in the first of these queues; 0 never promotes."""
     objective: str = "max_min"
     """What the gavel ordering optimises: a name in gangline_core.ordering.gavel.OBJECTIVES."""
+    levels: dict[str, LevelRule] = {}
+    """Rules of queue levels; the bands and names of levels are the pool's."""
+    backfill_depth: int = 1
+    """Blocked jobs that compete for the same room and have a date each: 1 is EASY, more is conservative backfill."""
+    unlimited_run_percent: int = 150
+    """A job without time limit is taken to run this part of what was predicted, where a date depends on its end."""
 
 
 class NodeUse:

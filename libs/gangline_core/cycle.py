@@ -20,6 +20,8 @@ from gangline_core.elasticity import grow
 from gangline_core.facts import Candidate, RoundDecided, RoundOpened
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
+from gangline_core.late_starts import late_starts
+from gangline_core.levels import Heads
 from gangline_core.outlook import foresee
 from gangline_core.passing import may_pass
 from gangline_core.placement.why_not import ROOM_CODES
@@ -49,7 +51,7 @@ def open_round(state: State, pool: str, now: int) -> RoundOpened | None:
         return None
     sieve = gates.Sieve(state, pool, now)
     may, kept_out, given_up = sieve.may(), sieve.changed(), sieve.given_up()
-    if not (len(may) or kept_out or given_up or known.proposals):
+    if not (len(may) or kept_out or given_up or known.proposals or late_starts(state, pool, now)):
         return None
     waiting = Waiting(state, known, (sieve.columns, may), now=now)
     terms, candidates = _in_view(state, waiting)
@@ -79,6 +81,7 @@ def decide_round(state: State, pool: str, now: int) -> RoundDecided:
     if opened is None:
         raise ValueError(f"no round of pool {pool} is open")
     table = Table(state, pool, now)
+    table.late_starts.extend(late_starts(state, pool, now))
     honour_claims(table)
     place_all(table, opened.opened.candidates)
     grow(table)
@@ -90,6 +93,7 @@ def place_all(table: Table, candidates: tuple[Candidate, ...]) -> None:
     refuser = Refuser(table)
     preemptor = Preemptor(table)
     reserver = Reserver(table)
+    heads = Heads(table.policy, table.pool.heads, table.now)
     claimed = {held.claim.job: held.alive for held in table.held}
     started = {placement.job for placement in table.placements}
     for seen, candidate in enumerate(candidates):
@@ -102,12 +106,18 @@ def place_all(table: Table, candidates: tuple[Candidate, ...]) -> None:
         if job.id in claimed:
             table.refuse(job, waiting_reason(claimed[job.id]))
             continue
+        if (reason := heads.in_the_way(job)) is not None:
+            table.refuse(job, reason)
+            continue
         reason = refuser.known(job)
         if reason is None:
             reason = _start(table, job, refuser, preemptor)
         if reason is None:
             continue
         table.refuse(job, reason)
+        if reason.code in ROOM_CODES:
+            heads.refused(job)
+            table.heads = heads.recorded()
         if refuser.remember(job, reason) and reason.code in ROOM_CODES:
             reserver.consider(job)
 

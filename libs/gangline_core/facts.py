@@ -260,6 +260,10 @@ class RoundDecided(FactBase, frozen=True, tag=True):
     """Digest of the state the decision was made on."""
     restarts: tuple[Restart, ...] = ()
     """Gangs that start again at another size."""
+    late_starts: tuple[JobId, ...] = ()
+    """Gangs that had room but did not start wholly in time; they give it back and queue again."""
+    heads: tuple[tuple[str, JobId], ...] = ()
+    """Who stood in front of each strict level and found no room."""
 
 
 class ExitCause(StrEnum):

@@ -28,10 +28,12 @@ from gangline_core.fold_jobs import (
     keep_claim,
     set_reason,
 )
+from gangline_core.fold_life import give_up_start
 from gangline_core.fold_resize import shrink, start_again
 from gangline_core.fold_tasks import task_exited, task_started, tasks_empty
 from gangline_core.groups import ancestors, holders, user_key
 from gangline_core.job import ENDS, IllegalMoveError, JobState
+from gangline_core.levels import remembered
 from gangline_core.spec import is_elastic
 from gangline_core.state import SUBMITS_KEPT, OpenRound, PoolState, State, count
 from gangline_core.step import Step
@@ -89,7 +91,20 @@ def apply(state: State, message: Message, *, strict: bool = False) -> Step:
     forget_ended(state)
     if _stirs(state, step):
         kept.changed_seq = message.seq
+    if _is_from_outside(step):
+        kept.outside_seq = message.seq
     return step
+
+
+def _is_from_outside(step: Step) -> bool:
+    """True when something happened that no change of size brought about."""
+    if step.nodes or step.settings:
+        return True
+    own = set(step.sized)
+    return any(moved.job not in own and (moved.before is None or moved.after in ENDS) for moved in step.moves) or any(
+        moved.job not in own and (moved.before, moved.after) == (JobState.STARTING, JobState.RUNNING)
+        for moved in step.moves
+    )
 
 
 def _stirs(state: State, step: Step) -> bool:
@@ -225,6 +240,7 @@ def _round_decided(state: State, fact: f.RoundDecided, step: Step) -> None:
     pool.open_round = None
     pool.decided_seq, pool.decided_at = step.seq, step.at
     pool.reservations = fact.reservations
+    pool.heads = remembered(pool.heads, fact.heads, step.at)
     pool.proposals = {}
     for dropped in fact.claims_dropped:
         state.drop_claim(dropped)
@@ -237,6 +253,8 @@ def _round_decided(state: State, fact: f.RoundDecided, step: Step) -> None:
         add_growth(state, growth, step)
     for restart in fact.restarts:
         start_again(state, restart, step)
+    for late in fact.late_starts:
+        give_up_start(state, late, step)
     _clear_room(state, fact, step)
     step.decided.append(fact.pool)
     if opened is not None and _brings_into_view(opened, fact):

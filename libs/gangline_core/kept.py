@@ -48,6 +48,8 @@ class PoolState(Struct):
     """Service of recently ended jobs, as `Job.attained` counts it, oldest first."""
     foreseen: dict[JobId, tuple[int, int]] = {}
     """Written forecasts of jobs that still wait: when each was made, and the wait it foresaw in ms."""
+    heads: dict[str, tuple[JobId, int]] = {}
+    """Who stands in front of each strict level without finding room, and since when."""
     foreseen_at: int = 0
     """When forecasts were last written down."""
     start_scores: dict[str, tuple[int, ...]] = {}
@@ -69,6 +71,8 @@ class Kept(Struct):
     """Latest time seen in the log, in ms."""
     changed_seq: int = 0
     """Log sequence of the last message after which a round may come out differently."""
+    outside_seq: int = 0
+    """Log sequence of the last message that brought something from outside: no change of size of our own making."""
     next_job: int = 1
     jobs: dict[JobId, Job] = {}
     tasks: dict[TaskId, Task] = {}

@@ -32,9 +32,12 @@ class ReasonCode(StrEnum):
     INSUFFICIENT_CPU = "InsufficientCpu"
     INSUFFICIENT_MEMORY = "InsufficientMemory"
     INSUFFICIENT_DEVICES = "InsufficientDevices"
+    INSUFFICIENT_SLICES = "InsufficientSlices"
+    SHAPE = "ShapeUnsatisfied"
     TOPOLOGY = "TopologyUnsatisfied"
     NO_ELIGIBLE_NODE = "NoEligibleNode"
     RESERVED = "ReservedForOlderJob"
+    BEHIND_HEAD = "BehindHeadOfLevel"
     WAITING_FOR_VICTIMS = "WaitingForVictims"
     PLACEMENT_VOIDED = "PlacementVoided"
     # refused at the door, can never fit
@@ -65,6 +68,7 @@ class ReasonCode(StrEnum):
     NODE_LOST = "NodeLost"
     GPU_FAILED = "GpuFailed"
     START_FAILED = "StartFailed"
+    START_LIMIT = "StartLimit"
     PROCESS_LOST = "ProcessLost"
     PLACE_REFUSED = "PlaceRefused"
     COMPLETED = "Completed"
@@ -111,7 +115,7 @@ SENTENCES: dict[ReasonCode, str] = {
     ReasonCode.NOT_YET_CONSIDERED: "In the queue at position {position}; the next round looks at it.",
     ReasonCode.INSUFFICIENT_GPUS: "Needs {needed} GPUs; {free} of {total} suitable ones are free.",
     ReasonCode.FRAGMENTED_GPUS: (
-        "Needs {needed} GPUs on one node; {free} are free but at most {free_on_one_node} on one node."
+        "Needs {needed} GPUs on one node; {free} are free but at most {free_on_one_node} on one node{where}."
     ),
     ReasonCode.INSUFFICIENT_GPU_MEMORY: (
         "Needs {needed} MiB on one GPU; the suitable GPU with most free memory has {free} MiB."
@@ -119,10 +123,13 @@ SENTENCES: dict[ReasonCode, str] = {
     ReasonCode.INSUFFICIENT_CPU: "Needs {needed} CPUs per task; at most {free} are free where it could run.",
     ReasonCode.INSUFFICIENT_MEMORY: "Needs {needed} MiB memory per task; at most {free} are free where it could run.",
     ReasonCode.INSUFFICIENT_DEVICES: "Needs {needed} of device {device} on one node; at most {free} are free there.",
-    ReasonCode.TOPOLOGY: "Needs {needed} GPUs inside one {level}; at most {free} are free in one.",
+    ReasonCode.INSUFFICIENT_SLICES: "Needs {needed} MIG slices {profile}; the cut cards have room for {free}.",
+    ReasonCode.SHAPE: "Needs {needed} places {shape}; there are {free} now.",
+    ReasonCode.TOPOLOGY: "Needs {needed} GPUs inside one {level}; at most {free} are free in one{where}.",
     ReasonCode.NO_ELIGIBLE_NODE: (
         "No node may take it now: {drained} drained, {lost} lost, {tainted} tainted, {unmatched} do not match."
     ),
+    ReasonCode.BEHIND_HEAD: "Level {level} is served strictly in order, and job {job} in front of it does not fit yet.",
     ReasonCode.RESERVED: (
         "Would fit, but room is reserved for older job {job} from {from_ms}; a time limit under {fits_s} s would pass."
     ),
@@ -154,6 +161,9 @@ SENTENCES: dict[ReasonCode, str] = {
     ReasonCode.PREEMPTED: "Preempted by job {job} ({rule}); it waits for its next turn.",
     ReasonCode.NODE_LOST: "Node {node} was lost.",
     ReasonCode.GPU_FAILED: "GPU {gpu} of node {node} failed.",
+    ReasonCode.START_LIMIT: (
+        "Only {started} of {tasks} tasks had started {limit_s} s after room was given; it gave the room back."
+    ),
     ReasonCode.START_FAILED: "Task {task} could not be started: {error}.",
     ReasonCode.PROCESS_LOST: "The process of task {task} was not found again.",
     ReasonCode.PLACE_REFUSED: "Node {node} did not take task {task}: {error}.",
@@ -189,8 +199,11 @@ HINTS: dict[ReasonCode, str] = {
     ReasonCode.INSUFFICIENT_CPU: "Ask for fewer CPUs per task.",
     ReasonCode.INSUFFICIENT_MEMORY: "Ask for less memory per task.",
     ReasonCode.INSUFFICIENT_DEVICES: "Ask for fewer devices per task.",
+    ReasonCode.INSUFFICIENT_SLICES: "Ask for a smaller profile, or wait.",
+    ReasonCode.SHAPE: "Ask for smaller slices or a wider spread, or wait.",
     ReasonCode.TOPOLOGY: "Make the level preferred instead of required, or wait.",
     ReasonCode.NO_ELIGIBLE_NODE: "Check the node selector and tolerations, or see `gangline nodes`.",
+    ReasonCode.BEHIND_HEAD: "Use a level that is not strict, or wait until the other starts or loses its place.",
     ReasonCode.RESERVED: "Give a shorter time limit so that it can be backfilled.",
     ReasonCode.WAITING_FOR_VICTIMS: "It starts by itself as soon as they are gone.",
     ReasonCode.PLACEMENT_VOIDED: "Nothing to do: the next round looks at it again.",
@@ -249,6 +262,9 @@ def utc(at_ms: int) -> str:
 def _readable(reason: Reason) -> dict[str, int | str]:
     """The numbers as people read them: moments (every name that ends in _ms) as dates, thousandths of CPUs as CPUs."""
     is_cpu = reason.code == ReasonCode.INSUFFICIENT_CPU
+    if reason.code in (ReasonCode.TOPOLOGY, ReasonCode.FRAGMENTED_GPUS):
+        where = reason.numbers.get("where")
+        return {**reason.numbers, "where": f" ({where})" if where else ""}
     return {name: _shown(name, number, is_cpu=is_cpu) for name, number in reason.numbers.items()}
 
 

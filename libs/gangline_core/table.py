@@ -37,7 +37,7 @@ from gangline_core.state import OpenRound, State, task_amounts
 
 ROUND_TASKS_MAX = 1_000
 """Tasks placed in one round; the next round follows at once, so that no decision takes long or grows large."""
-MOVING_NUMBERS = frozenset({"free", "free_on_one_node", "fits_s", "victims"})
+MOVING_NUMBERS = frozenset({"free", "free_on_one_node", "where", "fits_s", "victims"})
 """Numbers that follow every start and end; of a crowd, a change of them alone waits for a round that starts nobody."""
 EXACT_MAX = 64
 """Refused jobs of a round that are no crowd: their numbers are always recorded as they are."""
@@ -88,7 +88,11 @@ class Table:
         self.claims: list[Claim] = []
         self.claims_dropped: list[JobId] = []
         self.reservations: list[Reservation] = []
+        self.late_starts: list[JobId] = []
+        """Gangs that had room but did not start in time."""
         self.unseen = 0
+        self.heads: tuple[tuple[str, JobId], ...] = ()
+        """Who stood in front of each strict level and found no room."""
 
     # --- views ------------------------------------------------------------------------------------------
 
@@ -255,6 +259,8 @@ class Table:
             unplaced=len({candidate.job for candidate in opened.opened.candidates} - {p.job for p in self.placements}),
             unseen=self.unseen,
             digest=self.state.kept.digest,
+            heads=self.heads,
+            late_starts=tuple(self.late_starts),
             restarts=tuple(self.restarts),
         )
 

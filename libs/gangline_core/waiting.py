@@ -11,6 +11,7 @@ from gangline_core.ageing import since_ms
 from gangline_core.columns import Columns, Ints
 from gangline_core.ids import JobId
 from gangline_core.job import Job
+from gangline_core.levels import level_after
 from gangline_core.state import PoolState, State
 
 Column = NDArray[np.float64]
@@ -79,8 +80,19 @@ class Waiting:
     # --- columns by what jobs share ---------------------------------------------------------------------
 
     def per_level(self, value: Callable[[str], float]) -> Column:
-        """One number per queue level, spread over the jobs."""
-        return self._spread(c.LEVEL, [value(name) for name in self.columns.levels.names])
+        """One number per queue level, spread over the jobs; rules of levels may have moved a job to another one."""
+        column = self._spread(c.LEVEL, [value(name) for name in self.columns.levels.names])
+        if not any(rule.to for rule in self.policy.levels.values()):
+            return column
+        names, waited = self.columns.levels.names, np.maximum(self.now - self.since, 0)
+        moving = [names.index(level) for level, rule in self.policy.levels.items() if rule.to and level in names]
+        levels, attained = self.field(c.LEVEL), self.field(c.ATTAINED)
+        for row in np.flatnonzero(np.isin(levels, moving)).tolist():
+            level = level_after(
+                names[int(levels[row])], self.policy, attained=int(attained[row]), waited_ms=int(waited[row])
+            )
+            column[row] = value(level)
+        return column
 
     def per_group(self, value: Callable[[str], float]) -> Column:
         """One number per group, spread over the jobs."""

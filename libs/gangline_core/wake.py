@@ -4,13 +4,18 @@ from collections.abc import Iterator
 
 from gangline_core import columns as c
 from gangline_core.ageing import since_ms
+from gangline_core.attained import crossings
 from gangline_core.calendar import next_change_ms
 from gangline_core.claims import gives_up_ms, overdue_ms
+from gangline_core.cluster import Policy
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
+from gangline_core.late_starts import start_limits_end
+from gangline_core.levels import losing_place_ms
 from gangline_core.rungs import seasons_of
 from gangline_core.state import State
 from gangline_core.terms import last_start_ms
+from gangline_core.victims import orders_by_service
 
 
 def next_wake_ms(state: State, pool_name: str, now: int) -> int | None:
@@ -20,6 +25,7 @@ def next_wake_ms(state: State, pool_name: str, now: int) -> int | None:
     if (change := next_change_ms(seasons_of(state), now)) is not None:
         times.append(change)
     times += [window.end_ms for window in state.kept.windows.values() if window.pool == pool_name]
+    times += start_limits_end(state, pool_name)
     waiting = bool(state.waiting.get(pool_name))
     if waiting:
         times += _of_waiting(state, pool_name, pool.policy.starvation_s * 1000, now)
@@ -30,6 +36,10 @@ def next_wake_ms(state: State, pool_name: str, now: int) -> int | None:
     if waiting:
         # From then on a task that does not die is no longer counted on, and its node takes no work.
         times += [overdue_ms(state, state.kept.tasks[task]) for task in state.stopping_tasks]
+        times += losing_place_ms(pool.policy, pool.heads)
+        times += _level_moves(state, pool_name, pool.policy)
+        if orders_by_service(pool.policy):
+            times += _crossings(state, pool_name, pool.policy, now)
         if pool.policy.preemption:
             times += [job.started_ms + job.spec.protected_s * 1000 for job in _protected(state, pool_name)]
     later = [time for time in times if time > now]
@@ -55,9 +65,29 @@ def _of_waiting(state: State, pool_name: str, starvation_ms: int, now: int) -> I
             yield since_ms(state, job) + starvation_ms
 
 
+def _crossings(state: State, pool_name: str, policy: Policy, now: int) -> Iterator[int]:
+    """When running jobs sink into the next service queue, from where on others may take their room."""
+    for job_id in state.live.get(pool_name, {}):
+        job = state.kept.jobs[job_id]
+        if (crossed := crossings(job, state.tasks_of(job), policy, now)) is not None:
+            yield crossed
+
+
 def _protected(state: State, pool_name: str) -> Iterator[Job]:
     """Running jobs that nobody may evict in the first seconds of their run."""
     for job_id in state.live.get(pool_name, {}):
         job = state.kept.jobs[job_id]
         if job.spec.protected_s and job.started_ms:
             yield job
+
+
+def _level_moves(state: State, pool_name: str, policy: Policy) -> list[int]:
+    """When waiting jobs have waited long enough to move to another level."""
+    columns = state.columns[pool_name]
+    slots = columns.slots()
+    times: list[int] = []
+    for level, rule in policy.levels.items():
+        if rule.to and rule.after_wait_s and level in columns.levels.names:
+            inside = slots[columns.field(slots, c.LEVEL) == columns.levels.names.index(level)]
+            times += (columns.field(inside, c.SINCE) + rule.after_wait_s * 1000).tolist()
+    return times
