@@ -86,6 +86,20 @@ def finish_if_empty(state: State, job_id: JobId, step: Step) -> None:
     move_job(state, job, outcome.move, step)
 
 
+def give_up_start(state: State, job_id: JobId, step: Step) -> None:
+    """A gang that has room does not come up in time: it gives the room back and queues again."""
+    job = state.job(job_id)
+    if job is None or job.state != JobState.STARTING:
+        return
+    tasks = state.tasks_of(job)
+    numbers: dict[str, int | str] = {
+        "started": sum(task.state != TaskState.PLACED for task in tasks),
+        "tasks": len(tasks),
+        "limit_s": job.spec.start_limit_s or state.pool_of(job).policy.start_limit_s,
+    }
+    requeue(state, job_id, Reason(ReasonCode.START_LIMIT, numbers), step)
+
+
 def settle(state: State, job_id: JobId, step: Step) -> None:
     """A resizing job runs again when every new member started, every leaving one is gone, and the gang said so."""
     job = state.kept.jobs[job_id]

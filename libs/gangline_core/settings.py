@@ -254,6 +254,7 @@ def check_policy(state: State, policy: Policy) -> Problem | None:
         range_problem("starvation_s", policy.starvation_s, 0, STARVATION_S_MAX)
         or range_problem("candidates_max", policy.candidates_max, 1, CANDIDATES_MAX)
         or range_problem("candidates_per_shape", policy.candidates_per_shape, 1, CANDIDATES_MAX)
+        or range_problem("start_limit_s", policy.start_limit_s, 0, STARVATION_S_MAX)
     )
 
 

@@ -59,6 +59,8 @@ class State:
         """Unfinished jobs per group path (ancestors included) and user_key."""
         self.waiting: dict[str, dict[JobId, None]] = {}
         """Jobs in state waiting, per pool."""
+        self.starting: dict[str, dict[JobId, None]] = {}
+        """Jobs that have room but have not started wholly, per pool."""
         self.live: dict[str, dict[JobId, None]] = {}
         """Jobs that may hold resources, per pool."""
         self.live_sorts: dict[str, dict[Sort, dict[JobId, None]]] = {}
@@ -168,6 +170,8 @@ class State:
             shape = self.shapes[job.id] = self._shape_numbers.enter(shape_key(job.spec, ask))
             self.columns.setdefault(job.spec.pool, Columns()).enter(job, shape, ask)
         elif job.state in LIVE:
+            if job.state == JobState.STARTING:
+                self.starting.setdefault(job.spec.pool, {})[job.id] = None
             self.live.setdefault(job.spec.pool, {})[job.id] = None
             self.live_sorts.setdefault(job.spec.pool, {}).setdefault(sort_of(job.spec), {})[job.id] = None
         holder = user_key(job.spec.group, job.spec.user)
@@ -185,6 +189,8 @@ class State:
         if job.topped:
             self.topped.get(job.spec.pool, {}).pop(job.id, None)
         if job.state in LIVE:
+            if job.state == JobState.STARTING:
+                del self.starting[job.spec.pool][job.id]
             del self.live[job.spec.pool][job.id]
             sorts = self.live_sorts[job.spec.pool]
             alike = sorts[sort_of(job.spec)]

@@ -1,14 +1,24 @@
-"""Simulated nodes from a description: the public openb node list (CSV), or the same columns as JSON."""
+"""Simulated nodes from a description: the public openb node list (CSV), or the same columns as JSON.
+
+A JSON row may also say how its GPUs hang together: `gpus` is then a list of GPUs in the words of `Gpu` (with switches,
+islands, sockets, cards that are cut by MIG), `nics` a list of network cards, `labels` the node's labels.
+"""
 
 import csv
 import io
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from gangline_core.cluster import Gpu, Node
+import msgspec
+from msgspec.structs import replace
+
+from gangline_core.cluster import Gpu, Nic, Node
 from gangline_core.ids import NodeId
+from gangline_core.mig import GEOMETRIES
+
+Described = TypeVar("Described")
 
 RACK_LABEL = "topology.gangline.dev/rack"
 BLOCK_LABEL = "topology.gangline.dev/block"
@@ -75,10 +85,32 @@ def _nodes(
             agent=agent,
             cpu_milli=cpu,
             memory_mib=memory,
-            gpus=_gpus(name, model, count),
+            gpus=_described_gpus(row, name, path, number) or _gpus(name, model, count),
             pool=pool,
-            labels={RACK_LABEL: f"rack-{rack + 1:03d}", BLOCK_LABEL: f"block-{rack // max(1, block_racks) + 1:02d}"},
+            nics=_convert(row, "nics", tuple[Nic, ...], path, number) or (),
+            labels=_convert(row, "labels", dict[str, str], path, number)
+            or {RACK_LABEL: f"rack-{rack + 1:03d}", BLOCK_LABEL: f"block-{rack // max(1, block_racks) + 1:02d}"},
         )
+
+
+def _described_gpus(row: Mapping[str, Any], node: str, path: Path, number: int) -> tuple[Gpu, ...]:
+    """The GPUs of a row that describes each: index, model, memory_mib, and as far as known socket, switch, island, mig."""
+    gpus = _convert(row, "gpus", tuple[Gpu, ...], path, number) or ()
+    unknown = next((gpu.mig for gpu in gpus if gpu.mig and gpu.mig not in GEOMETRIES), None)
+    if unknown is not None:
+        raise FleetError(f"{path}: node {number + 1}: no card is cut like {unknown}; known are {', '.join(GEOMETRIES)}")
+    if len({gpu.index for gpu in gpus}) < len(gpus):
+        raise FleetError(f"{path}: node {number + 1}: two GPUs have one index")
+    return tuple(gpu if gpu.uuid else replace(gpu, uuid=f"GPU-{node}-{gpu.index}") for gpu in gpus)
+
+
+def _convert(row: Mapping[str, Any], key: str, kind: type[Described], path: Path, number: int) -> Described | None:
+    if not row.get(key):
+        return None
+    try:
+        return msgspec.convert(row[key], type=kind)
+    except msgspec.ValidationError as error:
+        raise FleetError(f"{path}: node {number + 1}: {key}: {error}") from error
 
 
 def _gpus(node: str, model: str, count: int) -> tuple[Gpu, ...]:

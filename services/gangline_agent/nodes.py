@@ -8,6 +8,7 @@ from zlib import crc32
 
 from gangline_agent import machine
 from gangline_agent.nvml import Nvml
+from gangline_agent.pci import network_cards
 from gangline_agent.runner import Order
 from gangline_core.cluster import Node
 from gangline_core.ids import NodeId
@@ -59,6 +60,7 @@ class Machine:
         self.gpus = machine.Gpus()
         self.disk_problem = ""
         self._nvml = nvml or Nvml()
+        self._nics = network_cards()
         self._is_seen = False
         self._ticks = machine.cpu_ticks()
         self._cpu_percent: int | None = None
@@ -83,6 +85,7 @@ class Machine:
                 labels=node.labels,
                 address=node.address,
                 problem=self.gpus.problem or self.disk_problem,
+                nics=self._nics,
             ),
         )
 

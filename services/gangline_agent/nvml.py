@@ -11,6 +11,7 @@ from typing import Any
 import pynvml  # type: ignore[import-untyped]  # the binding has no type hints
 from msgspec import Struct
 
+from gangline_agent.pci import UNKNOWN, socket_of, switch_of
 from gangline_core.cluster import Gpu
 from gangline_wire.requests import GpuSample
 
@@ -116,14 +117,16 @@ class Nvml:
         if uuids == set(self._descriptions):
             return
         islands = self._islands([gpu.index for gpu in gpus if gpu.uuid])
+        devices = {gpu.index: self._device(gpu.index) for gpu in gpus if gpu.uuid}
         self._descriptions = {
             gpu.uuid: Gpu(
                 index=gpu.index,
                 model=gpu.model,
                 memory_mib=gpu.memory_mib,
                 uuid=gpu.uuid,
-                socket=self._socket(gpu.index),
+                socket=socket_of(device) if (device := devices[gpu.index]) else 0,
                 island=islands.get(gpu.index, 0),
+                switch=switch_of(device) if device else UNKNOWN,
             )
             for gpu in gpus
             if gpu.uuid
@@ -149,18 +152,17 @@ class Nvml:
 
         return bool(self._try("NVLink status", status, quiet=True) == nvml.NVML_P2P_STATUS_OK)
 
-    def _socket(self, index: int) -> int:
-        """CPU socket (NUMA node) by the kernel's list of devices; NVML itself tells only where GPU memory is."""
+    def _device(self, index: int) -> Path | None:
+        """The GPU in the kernel's list of devices; NVML itself tells only where GPU memory is."""
         pci = self._try(
             "PCI address",
             lambda: self._nvml.nvmlDeviceGetPciInfo(self._nvml.nvmlDeviceGetHandleByIndex(index)),
             quiet=True,
         )
         try:
-            name = f"{pci.domain:04x}:{pci.bus:02x}:{pci.device:02x}.0"
-            return max(0, int((self._pci_devices / name / "numa_node").read_text()))
-        except (AttributeError, TypeError, ValueError, OSError):
-            return 0
+            return self._pci_devices / f"{pci.domain:04x}:{pci.bus:02x}:{pci.device:02x}.0"
+        except (AttributeError, TypeError, ValueError):
+            return None
 
     # --- values that may be absent ------------------------------------------------------------------------
 

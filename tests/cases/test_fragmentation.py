@@ -17,7 +17,7 @@ def test_enough_in_total_but_not_on_one_node_is_said_with_both_numbers():
     waiting = drive.ask(1, gpus=4)
     drive.finish_all()
     assert drive.code(waiting) == ReasonCode.FRAGMENTED_GPUS
-    assert drive.why(waiting) == "Needs 4 GPUs on one node; 4 are free but at most 2 on one node."
+    assert drive.why(waiting) == "Needs 4 GPUs on one node; 4 are free but at most 2 on one node (n2)."
     assert not drive.evicted
 
 

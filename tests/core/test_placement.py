@@ -439,7 +439,7 @@ def test_four_free_on_three_nodes_is_said_to_be_fragmented():
         place.seat(gpus=gpus)
     reason = place.why(gpus=4)
     assert reason.code == ReasonCode.FRAGMENTED_GPUS
-    assert sentence(reason) == "Needs 4 GPUs on one node; 4 are free but at most 2 on one node."
+    assert sentence(reason) == "Needs 4 GPUs on one node; 4 are free but at most 2 on one node (n2)."
 
 
 def test_too_few_gpus_are_counted():

@@ -144,6 +144,7 @@ FACTS: tuple[f.Fact, ...] = (
         unplaced=1,
         unseen=1,
         digest="d" * 32,
+        late_starts=(JobId(45),),
     ),
     f.ResizeProposed(pool="gpu-a", job=JOB, role="worker", size=4, why="idle GPUs"),
     f.NodeSeen(node=NODE, alive=(TASK,)),

@@ -75,6 +75,11 @@ def whole_free(room: Room, kinds: Sequence[int]) -> Ints:
     return free
 
 
+def most_free(room: Room, level: str) -> Ints:
+    """Per node the most whole free GPUs in one part of a level inside nodes."""
+    return {"nvlink": room.linked, "switch": room.switched, "socket": room.socketed, "node": room.free}[level]
+
+
 def whole_gpus(room: Room, kinds: Sequence[int]) -> Flags:
     """Which GPUs of these kinds are wholly free."""
     layout = room.layout

@@ -14,7 +14,7 @@ from gangline_core.capacity import Flags, Ints, Room
 from gangline_core.cluster import LEVELS_INSIDE_NODE
 from gangline_core.facts import TaskPlacement
 from gangline_core.placement.devices import NodeView
-from gangline_core.placement.fit import KEY_MAX, SLOTS_MAX, slots
+from gangline_core.placement.fit import KEY_MAX, SLOTS_MAX, most_free, slots
 from gangline_core.placement.gang import ANYWHERE, Gang, Need, Seats
 from gangline_core.placement.models import Choice, Kinds, choices
 from gangline_core.placement.ranks import alone, in_rank_order
@@ -184,8 +184,10 @@ def _seat_role(
     left, index = need.count, need.first_index
     for kinds in models:
         part: list[TaskPlacement] = []
+        views: dict[int, NodeView] = {}
         for row, count, within in _nodes_for(room, gang, need, kinds, mask, left, manner, done):
-            view = NodeView(room, row)
+            # Slices may come to a node again, which then has less left.
+            view = views.setdefault(row, NodeView(room, row)) if gang.slice_tasks else NodeView(room, row)
             for _ in range(count):
                 place = view.seat(need, kinds, index, within=within, emptiest=manner.spreads)
                 if place is None:
@@ -294,7 +296,7 @@ def _in_one_node(
         able &= sum(slots(room, need, kinds, mask) for kinds in models) >= need.count
     wanted = gang.whole_gpus
     if wanted:
-        able &= _most_free(room, level) >= wanted
+        able &= most_free(room, level) >= wanted
     rows = np.flatnonzero(able)
     if not len(rows):
         return None
@@ -307,11 +309,6 @@ def _in_one_node(
         if tasks is not None:
             return tasks
     return None
-
-
-def _most_free(room: Room, level: str) -> Ints:
-    """Per node the most whole free GPUs in one part of a level inside nodes."""
-    return {"nvlink": room.linked, "switch": room.switched, "socket": room.socketed, "node": room.free}[level]
 
 
 def _in_parts(

@@ -4,9 +4,10 @@ import numpy as np
 
 from gangline_core.capacity import Flags, Ints, Layout, Room, matches, tolerates
 from gangline_core.cluster import LEVELS_INSIDE_NODE
-from gangline_core.placement.fit import slots, whole_free
+from gangline_core.placement.fit import most_free, slots, whole_free
 from gangline_core.placement.gang import Gang, Need
 from gangline_core.placement.models import acceptable
+from gangline_core.placement.shaped import Shape
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.spec import GPU_MILLI
 
@@ -18,6 +19,8 @@ ROOM_CODES = frozenset(
         ReasonCode.INSUFFICIENT_CPU,
         ReasonCode.INSUFFICIENT_MEMORY,
         ReasonCode.INSUFFICIENT_DEVICES,
+        ReasonCode.INSUFFICIENT_SLICES,
+        ReasonCode.SHAPE,
         ReasonCode.TOPOLOGY,
         ReasonCode.NO_ELIGIBLE_NODE,
         ReasonCode.RESERVED,
@@ -28,22 +31,26 @@ ROOM_CODES = frozenset(
 
 def why_not(room: Room, gang: Gang) -> Reason:
     """The first cause that holds: no node, one role alone, all roles together, topology."""
-    mask = room.layout.eligible(gang.selector, gang.tolerations)
+    mask = gang.mask(room.layout)
     if not mask.any():
         return _no_node(room.layout, gang)
     for need in gang.needs:
         reason = _role_fault(room, gang, need, mask)
         if reason is not None:
             return reason
-    if gang.required:
-        return _too_scattered(room, gang, mask)
+    if gang.required and (scattered := _too_scattered(room, gang, mask)) is not None:
+        return scattered
+    if gang.is_shaped:
+        return _misshapen(room, gang, mask)
+    if gang.same_model and (mixed := _too_mixed(room, gang, mask)) is not None:
+        return mixed
     return _together(room, gang, mask)
 
 
 def _no_node(layout: Layout, gang: Gang) -> Reason:
     count = {"drained": 0, "lost": 0, "tainted": 0, "unmatched": 0}
     for node in layout.nodes:
-        if not matches(node, gang.selector):
+        if node.id in gang.excluded or not matches(node, gang.selector):
             count["unmatched"] += 1
         elif not tolerates(node, gang.tolerations):
             count["tainted"] += 1
@@ -78,21 +85,26 @@ def _gpu_fault(room: Room, gang: Gang, need: Need, kinds: tuple[int, ...], mask:
     if usable >= wanted:
         return None
     if free_in_all >= need.gpus > free_on_one:
-        return _fragmented(need.gpus * GPU_MILLI, free_in_all * GPU_MILLI, free_on_one * GPU_MILLI)
+        where = room.nodes[int(free.argmax())].id if free_on_one else ""
+        return _fragmented(need.gpus * GPU_MILLI, free_in_all * GPU_MILLI, free_on_one * GPU_MILLI, where)
     shown = usable if free_in_all >= wanted else free_in_all
     return Reason(ReasonCode.INSUFFICIENT_GPUS, {"needed": wanted, "free": shown, "total": total})
 
 
 def _suitable_gpus(layout: Layout, gang: Gang, kinds: tuple[int, ...]) -> int:
     """Usable GPUs of these kinds on nodes that may take the gang, taken or not."""
-    mask = layout.eligible(gang.selector, gang.tolerations)
-    asked = ("suitable", tuple(sorted(gang.selector.items())), gang.tolerations, kinds)
+    mask = gang.mask(layout)
+    asked = ("suitable", tuple(sorted(gang.selector.items())), gang.tolerations, gang.excluded, kinds)
     return layout.remember(asked, lambda: int((np.isin(layout.kind, kinds) & mask[:, None]).sum()))
 
 
 def _share_fault(room: Room, need: Need, kinds: tuple[int, ...], mask: Flags, suitable: Flags) -> Reason | None:
-    if kinds and int(slots(room, bare(need), kinds, mask).sum()) >= need.count:
+    held = int(slots(room, bare(need), kinds, mask).sum()) if kinds else 0
+    if held >= need.count:
         return None
+    if need.mig:
+        numbers: dict[str, int | str] = {"needed": need.count, "profile": need.mig, "free": held}
+        return Reason(ReasonCode.INSUFFICIENT_SLICES, numbers)
     most_mib = int(np.where(suitable, room.gpu_memory, 0).max(initial=0))
     if need.gpu_memory_mib > most_mib:
         return Reason(ReasonCode.INSUFFICIENT_GPU_MEMORY, {"needed": need.gpu_memory_mib, "free": max(0, most_mib)})
@@ -100,7 +112,7 @@ def _share_fault(room: Room, need: Need, kinds: tuple[int, ...], mask: Flags, su
     free_in_all, most = int(free.sum()), int(free.max(initial=0))
     if free_in_all >= need.milli > most:
         return _fragmented(need.milli, free_in_all, most)
-    numbers: dict[str, int | str] = {
+    numbers = {
         "needed": _gpus(need.count * max(1, need.milli)),
         "free": _gpus(free_in_all),
         "total": int(suitable.sum()),
@@ -132,24 +144,64 @@ def _missing(room: Room, on: Flags, item: tuple[str, int]) -> int:
     return amount - (_most(room.devices[name], on) if name in room.devices else 0)
 
 
-def _too_scattered(room: Room, gang: Gang, mask: Flags) -> Reason:
-    """How much of what the gang needs the best domain of the required level has."""
+def _too_scattered(room: Room, gang: Gang, mask: Flags) -> Reason | None:
+    """How much of what the gang needs the best domain of the required level has; None when GPUs are not what lacks."""
     needs = [need for need in gang.needs if need.gpus] or list(gang.needs)
-    kinds = {number for need in needs for own in acceptable(room.layout, need).values() for number in own}
-    free = np.where(mask, whole_free(room, tuple(sorted(kinds))), 0) if kinds else np.where(mask, room.free, 0)
-    labels = dict(gang.levels)
-    if gang.required in LEVELS_INSIDE_NODE:
-        part = {"nvlink": room.linked, "socket": room.socketed, "node": free}[gang.required]
-        most = int(np.minimum(free, part).max(initial=0))
-    elif gang.required in labels:
-        codes, names = room.layout.domains(labels[gang.required])
-        labelled = codes >= 0
-        sums = np.bincount(codes[labelled], weights=free[labelled], minlength=max(1, len(names)))
-        most = int(sums.max(initial=0))
-    else:
-        most = 0
+    kinds = tuple(sorted({k for need in needs for own in acceptable(room.layout, need).values() for k in own}))
+    most, where = best_domain(room, gang, gang.required, kinds, mask)
+    if gang.is_shaped and most >= gang.whole_gpus:
+        return None
     numbers: dict[str, int | str] = {"needed": gang.whole_gpus, "level": gang.required, "free": most}
+    if where:
+        numbers["where"] = where
     return Reason(ReasonCode.TOPOLOGY, numbers)
+
+
+def best_domain(room: Room, gang: Gang, level: str, kinds: tuple[int, ...], mask: Flags) -> tuple[int, str]:
+    """The most whole free GPUs of these kinds in one domain of a level, and which domain that is."""
+    free = np.where(mask, whole_free(room, kinds), 0) if kinds else np.where(mask, room.free, 0)
+    if level in LEVELS_INSIDE_NODE:
+        part = most_free(room, level)
+        inside = np.minimum(free, part)
+        best = int(inside.argmax()) if len(inside) else 0
+        most = int(inside[best]) if len(inside) else 0
+        return most, f"{room.nodes[best].id}" if most else ""
+    labels = dict(gang.levels)
+    if level not in labels:
+        return 0, ""
+    codes, names = room.layout.domains(labels[level])
+    inside = codes >= 0
+    sums = np.bincount(codes[inside], weights=free[inside], minlength=max(1, len(names))).astype(np.int64)
+    most = int(sums.max(initial=0))
+    return most, names[int(sums.argmax())] if most and names else ""
+
+
+def _misshapen(room: Room, gang: Gang, mask: Flags) -> Reason:
+    """How many tasks could stand as the gang wants to, of those it needs."""
+    worst = max(gang.needs, key=lambda need: need.count)
+    kinds = tuple(k for own in acceptable(room.layout, worst).values() for k in own)
+    free = slots(room, bare(worst, cpu=True, memory=True), kinds, mask)
+    shape = Shape(room, gang, worst, kinds, free=free, keys=np.zeros_like(free), done=())
+    words = f"with at most {gang.spread_most} in one {gang.spread_level}"
+    if gang.slice_tasks:
+        words = f"in slices of {gang.slice_tasks} inside one {gang.slice_level}"
+        found = sum(count for _, count, _ in shape.in_slices(worst.count))
+    else:
+        found = int(shape.spread_out().sum())
+    return Reason(ReasonCode.SHAPE, {"needed": gang.tasks, "shape": words, "free": min(found, gang.tasks - 1)})
+
+
+def _too_mixed(room: Room, gang: Gang, mask: Flags) -> Reason | None:
+    """How many GPUs the model that has most could give; None when one model has enough."""
+    by_model = [
+        int(np.where(mask, whole_free(room, kinds), 0).sum())
+        for kinds in acceptable(room.layout, max(gang.needs, key=lambda need: need.gpus)).values()
+    ]
+    most = max(by_model, default=0)
+    if most >= gang.whole_gpus:
+        return None
+    numbers: dict[str, int | str] = {"needed": gang.whole_gpus, "free": most, "total": sum(by_model)}
+    return Reason(ReasonCode.INSUFFICIENT_GPUS, numbers)
 
 
 def _together(room: Room, gang: Gang, mask: Flags) -> Reason:
@@ -160,8 +212,10 @@ def _together(room: Room, gang: Gang, mask: Flags) -> Reason:
         return Reason(ReasonCode.INSUFFICIENT_GPUS, {"needed": gang.whole_gpus, "free": free, "total": total})
     largest = max(gang.needs, key=lambda need: (need.gpus, need.cpu_milli))
     if largest.gpus:
-        on_one = int(np.where(mask, room.free, 0).max(initial=0))
-        return _fragmented(largest.gpus * GPU_MILLI, free * GPU_MILLI, on_one * GPU_MILLI)
+        by_node = np.where(mask, room.free, 0)
+        on_one = int(by_node.max(initial=0))
+        where = room.nodes[int(by_node.argmax())].id if on_one else ""
+        return _fragmented(largest.gpus * GPU_MILLI, free * GPU_MILLI, on_one * GPU_MILLI, where)
     return Reason(ReasonCode.INSUFFICIENT_CPU, {"needed": largest.cpu_milli, "free": _most(room.cpu, mask)})
 
 
@@ -177,6 +231,9 @@ def bare(need: Need, *, cpu: bool = False, memory: bool = False) -> Need:
         cpu_milli=need.cpu_milli if cpu else 0,
         memory_mib=need.memory_mib if memory else 0,
         devices={},
+        exclude_models=need.exclude_models,
+        near_nic=need.near_nic,
+        mig=need.mig,
     )
 
 
@@ -184,8 +241,14 @@ def _most(free: Ints, on: Flags) -> int:
     return max(0, int(free[on].max(initial=0)))
 
 
-def _fragmented(needed: int, free: int, free_on_one: int) -> Reason:
-    numbers = {"needed": _gpus(needed), "free": _gpus(free), "free_on_one_node": _gpus(free_on_one)}
+def _fragmented(needed: int, free: int, free_on_one: int, where: str = "") -> Reason:
+    numbers: dict[str, int | str] = {
+        "needed": _gpus(needed),
+        "free": _gpus(free),
+        "free_on_one_node": _gpus(free_on_one),
+    }
+    if where:
+        numbers["where"] = where
     return Reason(ReasonCode.FRAGMENTED_GPUS, numbers)
 
 

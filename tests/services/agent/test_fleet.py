@@ -1,6 +1,7 @@
 """Simulated nodes come from a description and run tasks that only take time."""
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,42 @@ def test_a_node_list_becomes_nodes_in_racks_and_blocks(tmp_path: Path) -> None:
     racks = [one.labels["topology.gangline.dev/rack"] for one in (a, b, c)]
     blocks = [one.labels["topology.gangline.dev/block"] for one in (a, b, c)]
     assert (racks, blocks) == (["rack-001", "rack-002", "rack-003"], ["block-01", "block-01", "block-02"])
+
+
+def test_a_description_may_say_how_gpus_hang_together(tmp_path: Path) -> None:
+    row = {
+        "sn": "a",
+        "cpu_milli": 32000,
+        "memory_mib": 262144,
+        "labels": {"zone": "z1"},
+        "nics": [{"name": "mlx5_0", "socket": 0, "switch": 1}],
+        "gpus": [
+            {"index": 0, "model": "A100", "memory_mib": 40960, "switch": 1},
+            {"index": 1, "model": "A100", "memory_mib": 40960, "switch": 2, "island": 1, "mig": "a100-40gb"},
+        ],
+    }
+    (tmp_path / "list.json").write_text(json.dumps([row]))
+    (one,) = read(tmp_path / "list.json", agent="s", pool="p")
+    assert [(gpu.switch, gpu.island, gpu.mig, gpu.uuid) for gpu in one.gpus] == [
+        (1, 0, "", "GPU-a-0"),
+        (2, 1, "a100-40gb", "GPU-a-1"),
+    ]
+    assert (one.nics[0].name, one.labels) == ("mlx5_0", {"zone": "z1"})
+
+
+@pytest.mark.parametrize(
+    ("gpus", "words"),
+    [
+        ([{"index": 0, "model": "A100", "memory_mib": 1, "mig": "a100-41gb"}], "a100-40gb"),
+        ([{"index": 0, "model": "A100", "memory_mib": 1}] * 2, "one index"),
+        ([{"index": "x"}], "index"),
+    ],
+)
+def test_a_wrong_description_of_gpus_is_told(tmp_path: Path, gpus: object, words: str) -> None:
+    row = {"sn": "a", "cpu_milli": 32000, "memory_mib": 262144, "gpus": gpus}
+    (tmp_path / "list.json").write_text(json.dumps([row]))
+    with pytest.raises(FleetError, match=words):
+        read(tmp_path / "list.json", agent="s", pool="p")
 
 
 def test_the_same_nodes_may_be_written_as_json(tmp_path: Path) -> None:

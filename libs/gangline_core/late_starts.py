@@ -1,0 +1,34 @@
+"""Gangs that were given room but do not come up: after their start limit they give the room back and queue again.
+
+The limit counts from the moment the room was committed, never from the submit, so waiting in a long queue is held
+against nobody. It is the job's own, else the pool's; without either a gang may take for ever.
+"""
+
+from collections.abc import Iterator
+
+from gangline_core.ids import JobId
+from gangline_core.job import Job, JobState
+from gangline_core.state import State
+
+
+def late_starts(state: State, pool: str, now: int) -> list[JobId]:
+    """Jobs of the pool whose start limit is over while members have not started, by id."""
+    return [job.id for job, ends_ms in _starting(state, pool) if ends_ms <= now]
+
+
+def start_limits_end(state: State, pool: str) -> list[int]:
+    """When the start limits of the gangs that are coming up end, in ms."""
+    return [ends_ms for _, ends_ms in _starting(state, pool)]
+
+
+def start_limit_s(state: State, job: Job) -> int:
+    """The seconds within which the job must have started wholly; 0 when there is no limit."""
+    return job.spec.start_limit_s or state.pool_of(job).policy.start_limit_s
+
+
+def _starting(state: State, pool: str) -> Iterator[tuple[Job, int]]:
+    for job_id in sorted(state.starting.get(pool, {})):
+        job = state.kept.jobs[job_id]
+        limit_s = start_limit_s(state, job)
+        if job.state == JobState.STARTING and limit_s:
+            yield job, max((task.placed_ms for task in state.tasks_of(job)), default=0) + limit_s * 1000

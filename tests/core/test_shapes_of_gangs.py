@@ -1,0 +1,257 @@
+"""How gangs stand: slices, spread, switches, network cards, MIG slices, one model, excluded nodes."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from tests.core.test_placement import RACK, Place, nodes_of, where
+from tests.make import World, node, role, spec
+
+from gangline_core.cluster import Nic, Pool
+from gangline_core.inventory import Inventory
+from gangline_core.mig import GEOMETRIES, best_start, how_many
+from gangline_core.never_fits import never_fits
+from gangline_core.placement.shaped import keeps_shape
+from gangline_core.reasons import ReasonCode, sentence
+from gangline_core.spec import Resources, Role, TopologyWish
+
+
+def switched(id="n1", *, nics=(), **fields):
+    """Eight GPUs, two per switch, two switches per socket."""
+    machine = node(id, sockets=[0] * 4 + [1] * 4, **fields)
+    gpus = tuple(replace(gpu, switch=gpu.index // 2) for gpu in machine.gpus)
+    return replace(machine, gpus=gpus, nics=tuple(Nic(name=f"mlx5_{k}", socket=k // 2, switch=k) for k in nics))
+
+
+def cut(id="n1", *, cards=1, geometry="a100-40gb", **fields):
+    """A node whose first cards are cut by MIG."""
+    machine = node(id, **fields)
+    return replace(machine, gpus=tuple(replace(g, mig=geometry) if g.index < cards else g for g in machine.gpus))
+
+
+def sliced(profile, **fields):
+    """A job of one MIG slice per task."""
+    milli = {"1g": 142, "2g": 285, "3g": 428, "4g": 571, "7g": 1000}[profile[:2]]
+    need = Resources(gpu_milli=milli, mig=profile, cpu_milli=1000)
+    tasks = fields.pop("tasks", 1)
+    worker = Role(name="worker", count=tasks, min_count=tasks, max_count=tasks, resources=need, command=("true",))
+    return spec(roles=[worker], **fields)
+
+
+def verdict(asked, *nodes):
+    found = never_fits(Inventory(nodes), Pool(name="default"), asked)
+    return None if found is None else (sentence(found[0]), found[1])
+
+
+# --- switches and network cards -------------------------------------------------------------------------------
+
+
+def test_two_gpus_come_from_one_switch_and_whole_switches_stay_whole():
+    place = Place(switched())
+    assert where(place.seat(gpus=1)) == [("n1", [0])]
+    assert where(place.seat(gpus=2)) == [("n1", [2, 3])]
+    assert where(place.seat(gpus=1)) == [("n1", [1])]
+
+
+def test_a_required_switch_is_kept_and_not_taken_for_granted_where_nobody_told_it():
+    assert Place(switched()).seat(gpus=2, topology="switch").level in ("nvlink", "switch")
+    assert Place(switched()).seat(gpus=4, topology="switch") is None
+    assert Place(node()).seat(gpus=2, topology="switch") is None
+    assert "switch" in verdict(spec(gpus=4, topology="switch"), switched())[0]
+
+
+def test_who_asks_for_a_network_card_nearby_gets_gpus_of_such_a_switch():
+    asked = spec(roles=[role(gpus=2)])
+    near = replace(asked, roles=(replace(asked.roles[0], resources=replace(asked.roles[0].resources, near_nic=True)),))
+    place = Place(switched(nics=[2]))
+    assert where(place.seat(near)) == [("n1", [4, 5])]
+    assert place.seat(near) is None
+    assert "network card" in verdict(near, switched())[0]
+    assert verdict(near, switched(nics=[0])) is None
+
+
+# --- MIG ------------------------------------------------------------------------------------------------------
+
+
+def test_slices_begin_where_the_card_allows_it():
+    place = Place(cut(gpus=1))
+    starts = [place.seat(sliced("1g.5gb")).tasks[0].gpus[0].slots for _ in range(7)]
+    assert sorted(slots.bit_length() - 1 for slots in starts) == list(range(7))
+    assert place.seat(sliced("1g.5gb")) is None
+
+
+def test_two_halves_fit_a_card_and_a_third_does_not_however_much_compute_is_left():
+    place = Place(cut(gpus=1))
+    halves = [place.seat(sliced("3g.20gb")) for _ in range(3)]
+    assert [seats and seats.tasks[0].gpus[0].slots for seats in halves] == [0xF0, 0x0F, None]
+
+
+def test_a_small_slice_leaves_the_large_one_its_start():
+    place = Place(cut(gpus=1))
+    place.seat(sliced("1g.5gb"))
+    assert place.seat(sliced("4g.20gb")).tasks[0].gpus[0].slots == 0x0F
+
+
+def test_whole_gpus_and_shares_never_land_on_a_cut_card_nor_slices_on_a_whole_one():
+    place = Place(cut(gpus=2))
+    assert where(place.seat(gpus=1)) == [("n1", [1])]
+    assert place.seat(gpus=0.5) is None
+    assert where(place.seat(sliced("7g.40gb"))) == [("n1", [0])]
+    assert Place(node()).seat(sliced("1g.5gb")) is None
+
+
+def test_a_profile_no_card_has_can_never_fit_and_says_so():
+    assert verdict(sliced("1g.10gb"), node()) == (
+        "One task needs 1 1g.10gb slice; the largest node has 0.",
+        "roles[0].mig",
+    )
+    assert verdict(sliced("1g.5gb", tasks=8), cut(gpus=1)) == (
+        "The job needs 8 places for tasks of 0.142 GPUs (role worker); the pool has 7.",
+        "roles[0].tasks",
+    )
+
+
+def test_booking_the_same_slots_twice_is_refused_and_given_back_slots_are_free_again():
+    world = World(cut(gpus=1))
+    first = world.submit(sliced("3g.20gb"))
+    world.round()
+    second = world.submit(sliced("4g.20gb"))
+    world.round()
+    world.start(first, second)
+    slots = [world.tasks(one)[0].gpus[0].slots for one in (first, second)]
+    assert slots[0] & slots[1] == 0
+    third = world.submit(sliced("4g.20gb"))
+    world.round()
+    assert world.reason(third) == ReasonCode.INSUFFICIENT_SLICES
+    assert sentence(world.job(third).reason) == "Needs 1 MIG slices 4g.20gb; the cut cards have room for 0."
+    world.finish(second)
+    world.round()
+    assert world.tasks(third)[0].gpus[0].slots == slots[1]
+
+
+@given(st.sampled_from(sorted(GEOMETRIES)), st.data())
+def test_slices_that_come_and_go_never_overlap_and_leave_an_empty_card(geometry, data):
+    known = GEOMETRIES[geometry]
+    free, held = known.all_free, []
+    for _ in range(data.draw(st.integers(1, 20))):
+        if held and data.draw(st.booleans()):
+            free += held.pop(data.draw(st.integers(0, len(held) - 1)))
+            continue
+        profile = data.draw(st.sampled_from(sorted(known.profiles)))
+        slots = best_start(geometry, profile, free)
+        assert (slots is not None) == (how_many(geometry, profile, free) > 0)
+        if slots is not None:
+            assert slots in known.profiles[profile].masks
+            assert free & slots == slots
+            free -= slots
+            held.append(slots)
+    assert free + sum(held) == known.all_free
+
+
+# --- slices and spread ----------------------------------------------------------------------------------------
+
+
+def racks(count, per_rack, **fields):
+    return [node(f"r{r}n{k}", labels={RACK: f"r{r}"}, **fields) for r in range(count) for k in range(per_rack)]
+
+
+def test_each_slice_stands_in_one_rack_and_the_gang_may_be_larger_than_any():
+    wish = TopologyWish(slice_tasks=4, slice_level="rack")
+    place = Place(*racks(3, 6, gpus=1))
+    seats = place.seat(tasks=12, gpus=1, topology=wish)
+    by_slice = [{name[:2] for name in nodes_of(seats)[k : k + 4]} for k in (0, 4, 8)]
+    assert all(len(found) == 1 for found in by_slice)
+    # Two tasks are left in each rack: enough in sum for a slice, but in no rack.
+    assert place.seat(tasks=4, gpus=1, topology=wish) is None
+
+
+def test_single_tasks_stay_inside_an_island_each():
+    wish = TopologyWish(slice_tasks=1, slice_level="nvlink")
+    machine = node(islands=[0, 0, 0, 1, 1, 1, 2, 2])
+    seats = Place(machine).seat(tasks=3, gpus=2, topology=wish)
+    assert where(seats) == [("n1", [0, 1]), ("n1", [3, 4]), ("n1", [6, 7])]
+    assert Place(machine).seat(tasks=4, gpus=2, topology=wish) is None
+    assert Place(machine).seat(tasks=4, gpus=2) is not None
+
+
+def test_a_bounded_spread_packs_up_to_its_bound():
+    wish = TopologyWish(spread_level="node", spread_most=4)
+    seats = Place(*(node(f"n{k:02}") for k in range(12))).seat(tasks=8, gpus=1, topology=wish)
+    assert Counter(nodes_of(seats)) == {"n00": 4, "n01": 4}
+
+
+def test_a_spread_over_racks_counts_every_role():
+    wish = TopologyWish(spread_level="rack", spread_most=2)
+    asked = spec(roles=[role("a", tasks=2), role("b", tasks=2)], topology=wish)
+    seats = Place(*racks(2, 2)).seat(asked)
+    assert Counter(name[:2] for name in nodes_of(seats)) == {"r0": 2, "r1": 2}
+    assert Place(*racks(1, 4)).seat(asked) is None
+
+
+@pytest.mark.parametrize(
+    ("wish", "words", "field"),
+    [
+        (TopologyWish(slice_tasks=4, slice_level="rack"), "4 tasks inside one rack; the pool has 3", "topology.slices"),
+        (TopologyWish(spread_level="rack"), "at most 1 tasks in one rack; the pool has 2", "topology.spread"),
+        (TopologyWish(spread_level="nowhere"), "the pool has 0", "topology.spread"),
+    ],
+)
+def test_a_shape_no_empty_cluster_could_hold_is_refused_with_the_number(wish, words, field):
+    told, where_told = verdict(spec(tasks=4, gpus=1, topology=wish), *racks(2, 3, gpus=1))
+    assert words in told
+    assert where_told == field
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.integers(1, 3),
+    st.sampled_from(["rack", "node", "nvlink", "socket"]),
+    st.integers(1, 4),
+    st.sampled_from(["", "rack", "node"]),
+    st.integers(1, 4),
+    st.lists(st.integers(0, 8), min_size=6, max_size=6),
+    st.integers(1, 2),
+)
+def test_whatever_is_seated_keeps_its_shape(unit, level, slices, spread, most, taken, gpus):
+    nodes = [
+        node(f"n{k}", islands=[0, 0, 0, 0, 1, 1, 2, 2], sockets=[0] * 4 + [1] * 4, labels={RACK: f"r{k // 2}"})
+        for k in range(6)
+    ]
+    place = Place(*nodes)
+    for k, count in enumerate(taken):
+        for _ in range(count):
+            place.seat(gpus=1, node_selector={}, exclude_nodes=tuple(f"n{j}" for j in range(6) if j != k))
+    wish = TopologyWish(slice_tasks=unit, slice_level=level, spread_level=spread, spread_most=most)
+    asked = spec(tasks=unit * slices, gpus=gpus, topology=wish)
+    before = place.room.milli.copy()
+    seats = place.seat(asked)
+    if seats is None:
+        assert place.why(asked).code
+        assert (place.room.milli == before).all()
+        return
+    assert keeps_shape(place.room.layout, place.gang(asked), seats.tasks)
+    assert (place.room.milli >= 0).all()
+
+
+# --- one model, excluded nodes ----------------------------------------------------------------------------------
+
+
+def test_any_but_the_same_model_is_not_mixed_and_never_fits_where_no_model_has_enough():
+    nodes = [node("a"), node("b"), node("c", model="H100")]
+    mixed, same = spec(tasks=3, gpus=8), spec(tasks=3, gpus=8, same_model=True)
+    assert Place(*nodes).seat(mixed) is not None
+    assert Place(*nodes).seat(same) is None
+    assert verdict(mixed, *nodes) is None
+    assert verdict(same, *nodes) == ("The job needs 24 GPUs of one model; the pool has 16.", "same_model")
+    assert verdict(spec(tasks=2, gpus=8, same_model=True), *nodes) is None
+
+
+def test_excluded_nodes_and_models_are_left_alone():
+    place = Place(node("a"), node("b"), node("c", model="H100"))
+    assert nodes_of(place.seat(gpus=8, exclude_nodes=("a",))) == ["b"]
+    asked = spec(gpus=1)
+    need = replace(asked.roles[0].resources, exclude_models=("A100",))
+    assert nodes_of(place.seat(replace(asked, roles=(replace(asked.roles[0], resources=need),)))) == ["c"]
+    assert verdict(spec(gpus=8, exclude_nodes=("a",)), node("a"), node("b", gpus=4)) is not None
