@@ -1,8 +1,9 @@
 """Who could make room for a waiting job, in the order in which they would: waits, shrinks, evictions.
 
 A wait costs nobody anything: the task is stopping already. A shrink takes members that an elastic job has beyond its
-smallest size. An eviction takes a whole job, and is allowed by one of three rules: the victim is opportunistic, its
-priority is lower, or its group gives back what it borrowed to a group within its guarantee.
+smallest size. An eviction takes a whole job, and is allowed by one of four rules: the victim is opportunistic, its
+priority is lower, its group gives back what it borrowed to a group within its guarantee, or, where the pool orders by
+attained service, it has sunk below the beneficiary's service queue.
 """
 
 from collections.abc import Iterable, Iterator
@@ -10,8 +11,9 @@ from heapq import heapify, heappop, heappush
 
 from msgspec import Struct
 
+from gangline_core.attained import attained, is_promoted, queue_of
 from gangline_core.claims import is_overdue
-from gangline_core.cluster import Pool
+from gangline_core.cluster import Policy, Pool
 from gangline_core.groups import ancestors
 from gangline_core.ids import JobId, TaskId
 from gangline_core.job import Job, JobState, Task, TaskState
@@ -25,7 +27,7 @@ from gangline_core.table import Table
 CONSIDERED_MAX = 2_000
 """Live jobs considered as victims at first: of the cheapest sorts, the newest. All others only if these do not do."""
 WAIT, SHRINK, EVICT = "wait", "shrink", "evict"
-BY_CLASS, BY_PRIORITY, BY_GUARANTEE = "opportunistic", "priority", "reclaim"
+BY_CLASS, BY_PRIORITY, BY_GUARANTEE, BY_SERVICE = "opportunistic", "priority", "reclaim", "service"
 """The rules that allow an eviction."""
 
 
@@ -67,6 +69,8 @@ def effective_priority(pool: Pool, spec: JobSpec) -> int:
 
 def may_evict_somebody(table: Table, job: Job, *, is_owed: bool) -> bool:
     """A cheap look whether any live job could be this job's victim at all."""
+    if orders_by_service(table.policy) and sunk_below(table, job):
+        return True
     mine = effective_priority(table.pool.pool, job.spec)
     for sort in table.state.live_sorts.get(table.pool.pool.name, {}):
         if not sort.preemptible:
@@ -75,6 +79,29 @@ def may_evict_somebody(table: Table, job: Job, *, is_owed: bool) -> bool:
         if is_owed or theirs < mine or sort.service_class == ServiceClass.OPPORTUNISTIC:
             return True
     return False
+
+
+def orders_by_service(policy: Policy) -> bool:
+    """True where attained service decides who goes first, and with preemption who goes on."""
+    return policy.preemption and policy.ordering == "least_attained"
+
+
+def sunk_below(table: Table, job: Job) -> frozenset[JobId]:
+    """Live preemptible jobs that have sunk below this job's service queue and stand in no higher queue level.
+
+    Service only grows while a job runs, so nobody is evicted in turn for whom it evicts now.
+    """
+    state, bands = table.state, table.pool.pool.levels
+    own = 0 if is_promoted(job, table.policy, table.now) else queue_of(job.attained - job.forgiven, table.policy)
+    band = bands.get(job.spec.level, 0)
+    live = (state.kept.jobs[name] for name in state.live.get(table.pool.pool.name, {}))
+    return frozenset(
+        other.id
+        for other in live
+        if other.spec.preemptible
+        and bands.get(other.spec.level, 0) <= band
+        and queue_of(attained(state, other, table.now), table.policy) > own
+    )
 
 
 def may_shrink_somebody(table: Table) -> bool:
@@ -89,6 +116,7 @@ class Victims:
         """Live jobs of the pool that nobody has spoken for."""
         self._table = table
         self._live: dict[JobId, LiveJob] = {}
+        self._sunk: tuple[JobId, frozenset[JobId]] | None = None
         self._spare: list[tuple[tuple[bool, int, JobId, int], Loss]] | None = None
         self.gone: set[JobId] = set()
         """Jobs that this round evicts."""
@@ -217,6 +245,8 @@ class Victims:
         What runs below the group that promised is no debt of others, so it is not reclaimed but only outranked. And who
         had the beneficiary evicted once is never evicted for it: priority and guarantee may point both ways, in turn.
         """
+        if orders_by_service(self._table.policy) and job.id in self._sunk_below(beneficiary):
+            return "" if self._table.ledger.is_sheltered(job) else BY_SERVICE
         if job.id in beneficiary.yielded_to:
             return ""
         spec, pool = job.spec, self._table.pool.pool
@@ -228,6 +258,12 @@ class Victims:
         if self._table.ledger.is_sheltered(job):
             return ""
         return BY_PRIORITY if is_lower else BY_GUARANTEE
+
+    def _sunk_below(self, beneficiary: Job) -> frozenset[JobId]:
+        """Live jobs in lower service queues than the beneficiary's, of no higher queue level."""
+        if self._sunk is None or self._sunk[0] != beneficiary.id:
+            self._sunk = (beneficiary.id, sunk_below(self._table, beneficiary))
+        return self._sunk[1]
 
     def _keeps_guarantee(self, job: Job, amounts: dict[str, int], beneficiary: Job) -> bool:
         if not self._table.has_guarantees:

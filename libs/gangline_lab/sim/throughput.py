@@ -6,6 +6,7 @@
 over several nodes. GPU types are compared in lower case.
 """
 
+import gzip
 import re
 from pathlib import Path
 
@@ -67,13 +68,14 @@ class Steps(Struct, frozen=True):
 
 
 def read_throughputs(path: Path) -> Throughputs:
-    """The table in a JSON file.
+    """The table in a JSON file; `.gz` is unpacked.
 
     Raises:
         TraceError: it is no such table; says which entry.
     """
     try:
-        raw = msgspec.json.decode(path.read_bytes(), type=dict[str, dict[str, dict[str, float | list[float]]]])
+        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        raw = msgspec.json.decode(data, type=dict[str, dict[str, dict[str, float | list[float]]]])
     except (OSError, msgspec.MsgspecError) as error:
         raise TraceError(f"no table of throughputs: {error}", file=path.name, line=0) from error
     alone: dict[str, dict[tuple[str, int], float]] = {}

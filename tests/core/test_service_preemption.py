@@ -1,0 +1,38 @@
+"""Where attained service orders, whoever had little may take the room of who had much, and never the other way round."""
+
+from tests.make import World, node, spec
+
+from gangline_core.wake import next_wake_ms
+
+
+def world() -> World:
+    """Four GPUs, all taken by job 1, in a pool that orders by service with one threshold at 3,600 GPU-seconds."""
+    there = World(node("n1", gpus=4))
+    there.set_policy(ordering="least_attained", service_thresholds=(3_600,), starvation_s=0)
+    there.submit(spec("long", gpus=4))
+    there.settle()
+    return there
+
+
+def test_a_job_that_sank_gives_way_to_one_that_had_nothing() -> None:
+    there = world().wait(900)
+    there.submit(spec("new", gpus=4))
+    decided = there.round()
+    assert decided is not None
+    assert [(one.job, one.beneficiary, one.rule) for one in decided.evictions] == [(1, 2, "service")]
+
+
+def test_a_job_in_the_same_queue_keeps_its_room() -> None:
+    there = world().wait(890)
+    there.submit(spec("new", gpus=4))
+    decided = there.round()
+    assert decided is not None
+    assert not decided.evictions
+
+
+def test_somebody_looks_when_a_running_job_sinks() -> None:
+    there = world()
+    there.submit(spec("new", gpus=4))
+    there.settle()
+    begun = there.state.kept.tasks["1-1-worker-0"].placed_ms  # type: ignore[index]
+    assert next_wake_ms(there.state, "default", there.at) == begun + 900_000
