@@ -269,6 +269,8 @@ class Drive(World):
         for fact in facts:
             if isinstance(fact, f.RoundDecided):
                 self._note(fact)
+        for moved in step.moves:
+            self._know_element(moved.job)
         for name in dict.fromkeys(step.tasks):
             task = self.state.kept.tasks.get(name)
             if task is not None and task.job in self.asks:
@@ -277,6 +279,14 @@ class Drive(World):
             if moved.job in self.asks:
                 self._moved(moved.job, moved.before, moved.after)
         return step
+
+    def _know_element(self, job_id: JobId) -> None:
+        """An element of an array behaves as the array was told to."""
+        job = self.state.job(job_id)
+        if job is not None and job.array and job_id not in self.asks and job.array in self.asks:
+            own = self.asks[JobId(job.array)]
+            element = self.asks[job_id] = Ask(own.spec, run=own.run, start=own.start, stop=own.stop, code=own.code)
+            element.id = job_id
 
     def _note(self, fact: f.RoundDecided) -> None:
         self.decided.append(fact)

@@ -1,0 +1,207 @@
+"""What a job's own terms do: deadlines, namesakes, edits, turns; and what keeps nodes for others."""
+
+from tests.make import HOUR, SECOND, World, gpu_amount, group, node, spec
+
+from gangline_core import cycle, ordering
+from gangline_core import facts as f
+from gangline_core.closures import overlapping
+from gangline_core.edits import JobEdit
+from gangline_core.groups import user_key
+from gangline_core.job import JobState
+from gangline_core.reasons import ReasonCode, sentence
+from gangline_core.wake import next_wake_ms
+from gangline_core.windows import Window
+
+
+def order(world: World) -> list[int]:
+    known = world.state.kept.pools["default"]
+    return [c.job for c in ordering.order(world.state, known, world.waiting(), world.at).candidates]
+
+
+# --- deadlines and namesakes --------------------------------------------------------------------------------
+
+
+def test_a_job_that_can_no_longer_end_in_time_ends_without_starting() -> None:
+    world = World(node(gpus=1))
+    world.submit_running(spec(gpus=1), "n1")
+    job = world.submit(gpus=1, time_limit_s=600, deadline_ms=world.at + HOUR)
+    world.settle()
+    assert next_wake_ms(world.state, "default", world.at) == world.at + HOUR - 600 * SECOND + 1
+    world.wait(3001).round()
+    assert (world.job(job).state, world.reason(job)) == (JobState.FAILED, ReasonCode.DEADLINE)
+
+
+def test_a_running_job_that_its_deadline_stops_says_so() -> None:
+    world = World(node(gpus=1))
+    job = world.submit_running(spec(gpus=1, deadline_ms=world.at + HOUR), "n1")
+    world.wait(3600)
+    world.exit(*[task.id for task in world.tasks(job)], code=143, cause=f.ExitCause.TIME_LIMIT)
+    assert world.reason(job) == ReasonCode.DEADLINE
+    assert "deadline" in sentence(world.job(job).reason)
+
+
+def test_a_singleton_waits_for_every_earlier_namesake_of_its_user_and_for_nobody_else() -> None:
+    world = World(node(gpus=8))
+    first = world.submit_running(spec("train", gpus=1), "n1")
+    world.submit_running(spec("train", gpus=1, user="bob"), "n1")
+    second, third = (world.submit(spec("train", gpus=1, singleton=True)) for _ in range(2))
+    world.settle()
+    assert [world.job(job).reason.numbers["job"] for job in (second, third)] == [first, first]
+    world.finish(first).settle()
+    assert (world.job(second).state, world.reason(third)) == (JobState.RUNNING, ReasonCode.SINGLETON)
+    world.finish(second).settle()
+    assert world.job(third).state == JobState.RUNNING
+
+
+# --- edits --------------------------------------------------------------------------------------------------
+
+
+def test_an_edited_job_is_judged_anew_and_keeps_its_age() -> None:
+    world = World(node(gpus=8))
+    world.submit_running(spec(gpus=8), "n1")
+    job = world.submit(gpus=1)
+    world.settle()
+    before = world.job(job)
+    world.wait(60).tell("admission", f.JobEdited(job=job, edit=JobEdit(priority=7), by="ada"))
+    after = world.job(job)
+    assert (after.spec.priority, after.queued_ms, after.reason) == (7, before.queued_ms, None)
+
+
+def test_a_job_that_moved_to_another_pool_is_not_placed_by_the_round_that_was_open() -> None:
+    world = World(node("n1"), node("n2", pool="b"))
+    job = world.submit(gpus=1)
+    opened = cycle.open_round(world.state, "default", world.at)
+    world.tell("queue.default", opened)
+    decided = cycle.decide_round(world.state, "default", world.at)
+    world.tell("admission", f.JobEdited(job=job, edit=JobEdit(pool="b"), by="ada"))
+    step = world.tell("placement.default", decided)
+    assert step.voided == [job]
+    world.settle("b")
+    assert [task.node for task in world.tasks(job)] == ["n2"]
+
+
+def test_what_a_job_was_told_at_its_start_is_not_changed_by_an_edit_that_came_late() -> None:
+    world = World(node())
+    job = world.submit_running(spec(gpus=1, time_limit_s=60), "n1")
+    world.tell("admission", f.JobEdited(job=job, edit=JobEdit(time_limit_s=600, priority=3), by="ada"))
+    assert (world.job(job).spec.time_limit_s, world.job(job).spec.priority) == (60, 3)
+
+
+# --- turns --------------------------------------------------------------------------------------------------
+
+
+def test_a_job_put_first_takes_the_first_place_of_its_fellows_and_others_stay() -> None:
+    world = World(node(gpus=0))
+    a1, b1, a2, b2, a3 = (world.submit(user=user) for user in ("ada", "bob", "ada", "bob", "ada"))
+    assert order(world) == [a1, b1, a2, b2, a3]
+    world.tell("admission", f.JobTopped(job=a3, among=user_key("", "ada"), by="ada"))
+    assert order(world) == [a3, b1, a1, b2, a2]
+    world.tell("admission", f.JobTopped(job=a2, among=user_key("", "ada"), by="ada"))
+    assert order(world) == [a2, b1, a3, b2, a1]
+    world.tell("admission", f.JobTopped(job=b2, among="", by="root"))
+    assert order(world) == [b2, a2, b1, a3, a1]
+
+
+def test_a_head_puts_a_job_before_those_of_the_whole_group_and_below() -> None:
+    world = World(node(gpus=0), groups=[group("g"), group("g/x"), group("h")])
+    low, other, mine = world.submit(group="g/x"), world.submit(group="h", user="eve"), world.submit(group="g")
+    world.tell("admission", f.JobTopped(job=mine, among="g", by="hana"))
+    assert order(world) == [mine, other, low]
+
+
+# --- dated capacity -----------------------------------------------------------------------------------------
+
+
+def window(world: World, *nodes: str, after_h: float = 1, hours: float = 1, **fields) -> Window:
+    start = world.at + round(after_h * HOUR)
+    one = Window("bios", "default", start, start + round(hours * HOUR), nodes=nodes, **fields)
+    world.tell("admission", f.WindowSet(window=one, by="root"))
+    return one
+
+
+def test_nothing_starts_that_would_run_into_a_window_and_all_is_free_after_it() -> None:
+    world = World(node("n1"))
+    window(world)
+    endless = world.submit(gpus=1)
+    long, short = world.submit(gpus=1, time_limit_s=7200), world.submit(gpus=1, time_limit_s=1800)
+    world.settle()
+    assert [world.job(job).state for job in (endless, long, short)] == ["waiting", "waiting", "running"]
+    assert world.reason(endless) == ReasonCode.WINDOW
+    world.finish(short)
+    ends = next_wake_ms(world.state, "default", world.at + HOUR)
+    assert ends == world.at + 2 * HOUR
+    world.wait(7200).round()
+    world.start(endless, long)
+    assert [world.job(job).state for job in (endless, long)] == ["running", "running"]
+
+
+def test_a_window_on_one_node_leaves_the_others_alone() -> None:
+    world = World(node("n1"), node("n2"))
+    window(world, "n1")
+    job = world.submit(gpus=8)
+    world.settle()
+    assert [task.node for task in world.tasks(job)] == ["n2"]
+
+
+def test_those_a_window_is_kept_for_use_it_and_nobody_else_does() -> None:
+    world = World(node("n1"), groups=[group("g"), group("g/x")])
+    window(world, after_h=0, groups=("g",), users=("eve",))
+    stranger = world.submit(gpus=1, time_limit_s=60)
+    own, eve = world.submit(gpus=1, group="g/x"), world.submit(gpus=1, user="eve")
+    world.settle()
+    assert [world.job(job).state for job in (stranger, own, eve)] == ["waiting", "running", "running"]
+
+
+def test_what_runs_when_a_window_is_made_goes_on_and_is_told() -> None:
+    world = World(node("n1"))
+    job = world.submit_running(spec(gpus=1), "n1")
+    short = world.submit_running(spec(gpus=1, time_limit_s=60), "n1")
+    one = window(world)
+    assert overlapping(world.state, one, world.at) == [job]
+    assert world.job(short).state == JobState.RUNNING
+
+
+def test_a_placement_is_void_when_a_window_came_between() -> None:
+    world = World(node("n1"))
+    job = world.submit(gpus=1)
+    world.tell("queue.default", cycle.open_round(world.state, "default", world.at))
+    decided = cycle.decide_round(world.state, "default", world.at)
+    window(world)
+    assert world.tell("placement.default", decided).voided == [job]
+
+
+# --- borrowing and lending ----------------------------------------------------------------------------------
+
+
+def test_a_group_borrows_no_more_than_it_may() -> None:
+    lender = group("b", guaranteed=gpu_amount(4))
+    world = World(node(), groups=[group("a", guaranteed=gpu_amount(2), borrow_limit=gpu_amount(1)), lender])
+    jobs = [world.submit(gpus=1, group="a") for _ in range(5)]
+    world.settle()
+    assert [world.job(job).state for job in jobs] == ["running"] * 3 + ["waiting"] * 2
+    assert world.reason(jobs[3]) == ReasonCode.BORROW_LIMIT
+
+
+def test_what_a_group_does_not_lend_stays_free_for_it() -> None:
+    lender = group("b", guaranteed=gpu_amount(4), lend_limit=gpu_amount(1))
+    world = World(node(), groups=[group("a"), lender])
+    jobs = [world.submit(gpus=1, group="a") for _ in range(8)]
+    world.settle()
+    assert world.state.usage["a"]["gpu_milli"] == 5000
+    assert world.reason(jobs[5]) == ReasonCode.NOT_LENT
+    own = [world.submit(gpus=1, group="b") for _ in range(3)]
+    world.settle()
+    assert [world.job(job).state for job in own] == ["running"] * 3
+    world.finish(*jobs[:1]).settle()
+    assert world.state.usage["a"]["gpu_milli"] == 5000, "one came back, and three of b run on what it kept"
+
+
+def test_gpu_memory_and_devices_are_dimensions_like_all_others() -> None:
+    limits = {"gpu_memory_mib": 40_960, "device:rdma": 1}
+    world = World(node(devices={"rdma": 4}), groups=[group("a", limit=limits)])
+    one, two = world.submit(gpus=1, group="a"), world.submit(gpus=1, group="a")
+    wired = world.submit(gpus=0, devices={"rdma": 1}, group="a")
+    more = world.submit(gpus=0, devices={"rdma": 1}, group="a")
+    world.settle()
+    assert [world.job(job).state for job in (one, two, wired, more)] == ["running", "waiting", "running", "waiting"]
+    assert {world.job(job).reason.numbers["dimension"] for job in (two, more)} == {"MiB of GPU memory", "rdma"}
