@@ -4,6 +4,8 @@ from functools import cached_property
 
 from msgspec.structs import replace
 
+from gangline_core.capacity import Room
+from gangline_core.cluster import LOAD_STALE_MS, Load
 from gangline_core.mix import STANDARD, Mix, mix_of
 from gangline_core.state import State
 
@@ -37,6 +39,17 @@ class Beside:
             for task, number in asked.items()
             if (weight := (2 * number * WEIGHTS_SUM + total) // (2 * total))
         )
+
+    def loads(self, room: Room) -> dict[int, Load]:
+        """What was measured lately on the room's nodes, by row; nodes without a fresh measurement are left out."""
+        if self.state is None:
+            return {}
+        row = room.layout.row
+        return {
+            row[node]: load
+            for node, load in self.state.kept.loads.items()
+            if node in row and self.now - load.at <= LOAD_STALE_MS
+        }
 
 
 NOTHING = Beside()

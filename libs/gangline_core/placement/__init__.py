@@ -6,13 +6,24 @@ from typing import Protocol
 
 from gangline_core.beside import Beside
 from gangline_core.capacity import Room
+from gangline_core.placement.allocatable import allocatable_least, allocatable_most
+from gangline_core.placement.balance import balanced_all, balanced_network
 from gangline_core.placement.best_fit import best_fit
+from gangline_core.placement.bisection import bisection
+from gangline_core.placement.buddy import buddy
 from gangline_core.placement.default import default
 from gangline_core.placement.fgd import fgd
 from gangline_core.placement.first_fit import first_fit
+from gangline_core.placement.flow import min_cost_flow
 from gangline_core.placement.gang import Gang, Seats
+from gangline_core.placement.gpu_admission import gpu_admission
+from gangline_core.placement.gpu_manager import gpu_manager
+from gangline_core.placement.gpushare import gpushare
+from gangline_core.placement.numa import numa_balanced, numa_fewest, numa_least, numa_most
 from gangline_core.placement.spread import spread
 from gangline_core.placement.topology import topology
+from gangline_core.placement.trimaran import load_risk, target_load
+from gangline_core.placement.yoda import metric_score
 
 Placer = Callable[[Room, Gang], Seats | None]
 
@@ -27,14 +38,33 @@ class Informed(Protocol):
 INFORMED: dict[str, Informed] = {
     "default": default,
     "fgd": fgd,
+    "load_risk": load_risk,
+    "target_load": target_load,
 }
 """Those that look at more than what is free."""
 PLACERS: dict[str, Placer] = {
+    "allocatable_least": allocatable_least,
+    "allocatable_most": allocatable_most,
+    "balanced_all": balanced_all,
+    "balanced_network": balanced_network,
     "best_fit": best_fit,
+    "bisection": bisection,
+    "buddy": buddy,
     "default": default,
     "fgd": fgd,
     "first_fit": first_fit,
+    "gpu_admission": gpu_admission,
+    "gpu_manager": gpu_manager,
+    "gpushare": gpushare,
+    "load_risk": load_risk,
+    "metric_score": metric_score,
+    "min_cost_flow": min_cost_flow,
+    "numa_balanced": numa_balanced,
+    "numa_fewest": numa_fewest,
+    "numa_least": numa_least,
+    "numa_most": numa_most,
     "spread": spread,
+    "target_load": target_load,
     "topology": topology,
 }
 """Name of a policy's placement -> how it finds seats."""
