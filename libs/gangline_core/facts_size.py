@@ -14,6 +14,8 @@ class ResizeProposed(FactBase, frozen=True, tag=True):
     role: str
     size: int
     why: str = ""
+    model: str = ""
+    """The GPU model the gang should move to by starting again; empty stays on the one it has."""
 
 
 class ResizeAsked(FactBase, frozen=True, tag=True):

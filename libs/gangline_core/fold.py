@@ -167,7 +167,7 @@ def _hold_set(state: State, fact: f.HoldSet, step: Step) -> None:
 
 
 def _group_set(state: State, fact: f.GroupSet, step: Step) -> None:
-    state.kept.groups[fact.group.path] = fact.group
+    state.put_group(fact.group)
     step.settings = True
 
 

@@ -204,6 +204,7 @@ def progress_reported(state: State, fact: f.ProgressReported, step: Step) -> Non
     """What a job said of itself, kept while it is not over."""
     if (job := state.job(fact.job)) is not None and job.ended_ms == 0:
         state.kept.progress[fact.job] = merged(state.kept.progress.get(fact.job), fact.progress)
+        state.kept.outside_seq = step.seq
         step.touched = True
 
 

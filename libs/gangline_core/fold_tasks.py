@@ -115,6 +115,8 @@ def gpu_failed(state: State, node: NodeId, gpu: int, step: Step) -> None:
 def _all_started(state: State, job: Job, step: Step) -> Job:
     first = job.first_started_ms or step.at
     met = ResizeEvent.MET if resizing.awaits_word(job) else ResizeEvent.ARRIVED
+    if resizing.is_active(job):
+        step.sized.append(job.id)
     job = resizing.advanced(job, met, step.at)
     return move_job(state, replace(job, started_ms=step.at, first_started_ms=first), Move.ALL_STARTED, step)
 

@@ -10,9 +10,13 @@ from collections.abc import Callable
 
 from gangline_core.claims import honour_claims
 from gangline_core.elasticity.by_hand import by_hand
+from gangline_core.elasticity.deadlines import deadlines
 from gangline_core.elasticity.giving import grow
+from gangline_core.elasticity.grow_shrink import grow_shrink
 from gangline_core.elasticity.idle_fill import idle_fill
+from gangline_core.elasticity.pollux import goodput
 from gangline_core.elasticity.room import open_to_growth
+from gangline_core.elasticity.sia import sia
 from gangline_core.elasticity.stuck import next_deadline_ms, stuck
 from gangline_core.elasticity.view import Target, View, calm_until_ms, resizable
 from gangline_core.facts import ResizeFailed, ResizeProposed
@@ -25,6 +29,10 @@ Decide = Callable[[View], list[Target]]
 
 POLICIES: dict[str, Decide] = {
     "idle_fill": idle_fill,
+    "goodput": goodput,
+    "sia": sia,
+    "deadlines": deadlines,
+    "grow_shrink": grow_shrink,
 }
 """Name in a pool's policy -> who decides how big its elastic jobs are."""
 
@@ -41,14 +49,16 @@ def propose(state: State, pool: str, now: int) -> tuple[ResizeFailed | ResizePro
     if not targets and known.policy.elastic_growth:
         targets = _by_policy(state, known, now)
     return tuple(
-        ResizeProposed(pool=pool, job=target.job.id, role=target.role, size=target.size, why=target.why)
+        ResizeProposed(
+            pool=pool, job=target.job.id, role=target.role, size=target.size, why=target.why, model=target.model
+        )
         for target in targets
     )
 
 
 def is_stirred(state: State, known: PoolState, now: int) -> bool:
     """True when something from outside happened since sizes were last proposed, or a job's rest has ended since."""
-    if state.kept.changed_seq > known.proposed_seq:
+    if max(state.kept.changed_seq, state.kept.outside_seq) > known.proposed_seq:
         return True
     live = (state.kept.jobs[job] for job in state.live.get(known.pool.name, {}))
     return any(job.spec.elastic.cooldown_s and known.proposed_at < calm_until_ms(job) <= now for job in live)
@@ -62,4 +72,8 @@ def _by_policy(state: State, known: PoolState, now: int) -> list[Target]:
     table = Table(state, pool, now)
     honour_claims(table)
     open_to_growth(table)
-    return POLICIES[known.policy.elastic](View(state=state, pool=pool, now=now, jobs=jobs, table=table))
+    is_time = now >= known.proposed_at + known.policy.elastic_interval_s * 1000
+    may_weigh = is_time and state.kept.outside_seq > known.proposed_seq
+    return POLICIES[known.policy.elastic](
+        View(state=state, pool=pool, now=now, jobs=jobs, table=table, may_weigh=may_weigh)
+    )

@@ -1,12 +1,16 @@
 """The round's part: proposed sizes get their room after all candidates, and only room that no refused one could use."""
 
+from msgspec.structs import replace
+
 from gangline_core import resizing
+from gangline_core.capacity import Room
 from gangline_core.elasticity.room import more, wanted
 from gangline_core.facts import Placement, ResizeProposed, Shrink, TaskPlacement
 from gangline_core.fold_resize import places_of
 from gangline_core.holds import placed_amounts
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState, Task, TaskState
+from gangline_core.placement.gang import gang_of, need_of
 from gangline_core.placement.why_not import ROOM_CODES
 from gangline_core.seating import allowed_sizes
 from gangline_core.spec import ResizeKind, Role
@@ -29,7 +33,9 @@ def grow(table: Table) -> None:
         if job is None or role is None or job.winding_down or job.state != JobState.RUNNING or resizing.is_active(job):
             continue
         size = job.sizes.get(role.name, 0)
-        if proposal.size < size:
+        if proposal.model:
+            _move(table, room, job, role, proposal)
+        elif proposal.size < size:
             _take_back(table, job, role, proposal.size)
         elif not table.unseen:
             for target in reversed([allowed for allowed in allowed_sizes(role) if size < allowed <= proposal.size]):
@@ -48,6 +54,22 @@ def _give(table: Table, job: Job, tasks: tuple[TaskPlacement, ...], proposal: Re
     places = places_of(table.state.tasks_of(job), more=tasks)
     placement = Placement(job=job.id, attempt=job.attempt + 1, tasks=places, port=table.port_for(places))
     table.start_again(job, placement, tasks, proposal.why)
+
+
+def _move(table: Table, room: Room, job: Job, role: Role, proposal: ResizeProposed) -> None:
+    """The whole gang starts again on GPUs of another model, if all of it fits there beside what it has now."""
+    if job.spec.elastic.kind != ResizeKind.RESTART or len(job.sizes) != 1 or not role.allows(proposal.size):
+        return
+    need = replace(need_of(role, proposal.size), models=(proposal.model.lower(),))
+    gang = replace(gang_of(job.spec, {role.name: proposal.size}, table.pool.pool), needs=(need,))
+    seats = table.seating.placer(room, gang)
+    if seats is None or table.ledger.fault(job, placed_amounts(table.state, seats.tasks)) is not None:
+        return
+    for place in seats.tasks:
+        room.take(place)
+    port = table.port_for(seats.tasks)
+    placement = Placement(job=job.id, attempt=job.attempt + 1, tasks=seats.tasks, port=port, level=seats.level)
+    table.start_again(job, placement, seats.tasks, proposal.why)
 
 
 def _take_back(table: Table, job: Job, role: Role, wanted_size: int) -> None:

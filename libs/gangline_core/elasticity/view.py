@@ -44,6 +44,8 @@ class Target(Struct, frozen=True):
     role: str
     size: int
     why: str
+    model: str = ""
+    """The GPU model it should move to by starting again; empty stays on the one it has."""
 
 
 class View(Struct, frozen=True):
@@ -55,6 +57,8 @@ class View(Struct, frozen=True):
     jobs: tuple[Elastic, ...]
     """By job id; one role per job."""
     table: Table
+    may_weigh: bool = True
+    """True when all jobs may be weighed against each other now: the interval is over and something happened outside."""
 
 
 def resizable(state: State, pool: str, now: int) -> Iterator[Elastic]:

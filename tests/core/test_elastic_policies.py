@@ -1,0 +1,233 @@
+"""Each policy for sizes does what its paper says, and none changes a size without a cause from outside."""
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.make import World, node, spec
+
+from gangline_core import elasticity
+from gangline_core import facts as f
+from gangline_core.cluster import Policy
+from gangline_core.elasticity.goodput import Grad, Limits, Perf
+from gangline_core.elasticity.knapsack import choose
+from gangline_core.elasticity.pollux import Bidder, configurations, pollux
+from gangline_core.elasticity.sia import Asker, Choice, solve
+from gangline_core.progress import Point, Progress
+from gangline_core.spec import Elastic, ResizeKind
+
+PERF = Perf(ac=0.121, bc=0.00568, an=0.0236, bn=0.00634, ar=0.0118, br=0.00317, g=1.14)
+LIMITS = Limits(initial=128, batch_max=1280, local_min=64, local_max=256)
+
+
+def bidder(**fields) -> Bidder:
+    defaults = {
+        "sizes": (1, 2, 4, 8), "gpus": 1, "present": 1, "perf": None, "grad": Grad(), "limits": Limits(initial=128),
+        "profiled": 8, "age_s": 3600, "restarts": 1, "cost_s": 30,
+    }  # fmt: skip
+    return Bidder(**{**defaults, **fields})
+
+
+# --- the search ---------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=80)
+@given(
+    st.lists(st.lists(st.tuples(st.integers(-50, 50), st.integers(1, 6)), max_size=3), min_size=1, max_size=4),
+    st.integers(0, 10),
+)
+def test_no_other_choice_is_worth_more(jobs, capacity) -> None:
+    values = [[0.0, *(float(value) for value, _ in job)] for job in jobs]
+    costs = [[0, *(cost for _, cost in job)] for job in jobs]
+
+    def worth(options) -> float:
+        return sum(values[job][option] for job, option in enumerate(options))
+
+    chosen = choose(values, costs, capacity)
+    assert sum(costs[job][option] for job, option in enumerate(chosen)) <= capacity
+    able = [
+        options
+        for options in itertools.product(*(range(len(job)) for job in values))
+        if sum(costs[job][option] for job, option in enumerate(options)) <= capacity
+    ]
+    assert worth(chosen) == max(map(worth, able))
+
+
+def test_configurations_are_parts_by_powers_of_two_and_whole_nodes() -> None:
+    assert configurations(4, 3) == (1, 2, 4, 8, 12)
+    assert configurations(8, 2) == (1, 2, 4, 8, 16)
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 4, 8, 16])
+def test_sixteen_jobs_on_sixteen_gpus_stay_within_capacity_and_their_bounds(nodes) -> None:
+    # adaptdl sched/policy/pollux_test.py
+    present = [1] * 16
+    for _ in range(3):
+        asked = [bidder(present=size, perf=PERF, limits=LIMITS) for size in present]
+        present = pollux(asked, capacity=16, per_node=16 // nodes)
+        assert sum(present) <= 16
+        assert all(size in (0, 1, 2, 4, 8) for size in present)
+        assert min(present) >= 1
+
+
+def test_a_job_that_gains_nothing_beyond_four_gpus_gets_no_more_although_they_are_idle() -> None:
+    grad = Grad(sqr=0.00136, var=0.000502)
+    [size] = pollux(
+        [bidder(perf=PERF, grad=grad, limits=LIMITS, age_s=100, restarts=0, present=4)], capacity=64, per_node=4
+    )
+    assert size == 4
+
+
+def test_a_job_at_most_doubles_what_it_was_profiled_on() -> None:
+    assert pollux([bidder(profiled=1)], capacity=64, per_node=8) == [2]
+    assert pollux([bidder(profiled=4, present=4)], capacity=64, per_node=8) == [8]
+
+
+def test_a_young_job_is_not_moved_and_jobs_that_must_run_keep_their_least() -> None:
+    sizes = pollux([bidder(age_s=10, present=2), bidder(age_s=10, present=2)], capacity=8, per_node=8)
+    assert sizes == [2, 2]
+    many = pollux([bidder(must_run=True) for _ in range(4)], capacity=4, per_node=4)
+    assert many == [1, 1, 1, 1]
+
+
+def test_the_integer_program_gives_fast_gpus_to_those_that_profit_from_them() -> None:
+    asked = [
+        Asker(bidder(present=0, profiled=1), "", {"T4": 1.0, "A100": 1.1}),
+        Asker(bidder(present=0, profiled=1), "", {"T4": 1.0, "A100": 6.0}),
+    ]
+    first, second = solve(asked, {"T4": 2, "A100": 2}, per_node=2)
+    assert second == Choice("A100", 2)
+    assert first == Choice("T4", 2)
+
+
+def test_the_integer_program_keeps_within_every_type_and_leaves_out_whom_it_must() -> None:
+    asked = [Asker(bidder(present=0, sizes=(4,), profiled=4), "", {"A100": 1.0}) for _ in range(3)]
+    chosen = solve(asked, {"A100": 8}, per_node=8)
+    assert sorted(choice is not None for choice in chosen) == [False, True, True]
+
+
+# --- in the pool --------------------------------------------------------------------------------------------------
+
+
+def running(world: World, *, size: int = 1, where: str = "n1", deadline_s: int = 0, **fields) -> int:
+    terms = {"gpus": 1, "tasks": size, "minimum": 1, "maximum": 8, **fields}
+    if deadline_s:
+        terms["deadline_ms"] = world.at + deadline_s * 1000
+    return world.submit_running(spec(**terms), where)
+
+
+def report(world: World, job: int, *points: tuple[int, int], **more: int) -> None:
+    """Step times in ms by members."""
+    seen = tuple(Point(1, members, 32, 0, step_ms * 1000) for members, step_ms in points)
+    world.tell("telemetry", f.ProgressReported(job=job, progress=Progress(points=seen, **more)))
+
+
+def propose(world: World) -> dict[int, int]:
+    facts = elasticity.propose(world.state, "default", world.at)
+    if facts:
+        world.tell("elastic.default", *facts)
+        world.settle()
+    return {fact.job: fact.size for fact in facts}
+
+
+def test_idle_gpus_go_where_the_next_one_helps_most() -> None:
+    world = World(node(gpus=6))
+    steep, flat = running(world), running(world)
+    report(world, steep, (1, 100), (2, 101), (4, 103))
+    report(world, flat, (1, 100), (2, 195), (4, 390))
+    assert propose(world) == {steep: 5}
+
+
+def test_goodput_weighs_all_jobs_at_its_interval_and_only_after_something_happened() -> None:
+    world = World(node()).set_policy(elastic="goodput", elastic_interval_s=60)
+    first = running(world, size=4)
+    world.wait(600)
+    assert propose(world) == {first: 8}
+    second = world.submit(gpus=1, tasks=1, minimum=1, maximum=8)
+    world.settle()
+    world.wait(600)
+    weighed = propose(world)
+    assert sum(world.job(job).sizes["worker"] for job in (first, second)) <= 8
+    assert weighed
+    for _ in range(5):
+        world.wait(3600)
+        assert propose(world) == {}
+
+
+def test_a_deadline_gets_its_least_share_and_takes_it_from_those_without_one() -> None:
+    world = World(node()).set_policy(elastic="deadlines")
+    urgent = running(world, size=1, estimate_s=4500, deadline_s=1000)
+    relaxed = running(world, size=7)
+    world.wait(1)
+    propose(world)
+    assert world.job(relaxed).sizes == {"worker": 3}
+    world.wait(60)
+    propose(world)
+    assert world.job(urgent).sizes["worker"] >= 5
+
+
+def test_a_trial_that_made_the_job_no_faster_is_undone_and_not_repeated() -> None:
+    world = World(node()).set_policy(elastic="grow_shrink")
+    job = running(world, size=2)
+    assert propose(world.wait(60)) == {job: 3}
+    assert propose(world.wait(60)) == {}
+    report(world, job, (2, 100), (3, 160))
+    assert propose(world.wait(60)) == {job: 2}
+    assert world.job(job).sizes == {"worker": 2}
+    world.see(node("n2"))
+    assert propose(world.wait(60)) == {}
+
+
+def test_a_trial_that_helped_is_kept_and_the_next_one_follows() -> None:
+    world = World(node()).set_policy(elastic="grow_shrink")
+    job = running(world, size=2)
+    propose(world.wait(60))
+    report(world, job, (2, 100), (3, 100))
+    assert propose(world.wait(60)) == {job: 4}
+
+
+def test_sia_moves_a_gang_that_can_start_again_to_the_type_that_suits_it() -> None:
+    world = World(node("n1", model="T4"), node("n2", model="A100")).set_policy(elastic="sia", elastic_interval_s=60)
+    attributes = {"speed_A100": 8.0, "speed_T4": 1.0}
+    again = Elastic(kind=ResizeKind.RESTART)
+    job = running(world, size=2, attributes=attributes, elastic=again)
+    world.wait(7200)
+    propose(world)
+    assert {task.gpu_model for task in world.tasks(job)} == {"A100"}
+    assert world.job(job).sizes["worker"] >= 2
+
+
+@pytest.mark.parametrize("policy", sorted(elasticity.POLICIES))
+def test_a_demand_of_seven_in_gangs_of_three_changes_at_most_once(policy) -> None:
+    for begin in (3, 6):
+        world = World(node(gpus=7)).set_policy(elastic=policy)
+        job = running(world, size=begin, minimum=3, maximum=12, sizes=[3, 6, 9, 12])
+        changes = 0
+        for _ in range(30):
+            world.wait(600)
+            changes += bool(propose(world))
+        assert changes <= 1
+        assert world.job(job).sizes["worker"] in (3, 6)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.sampled_from(sorted(elasticity.POLICIES)),
+    st.lists(st.tuples(st.integers(1, 3), st.sampled_from([(), (1, 2, 4, 8)])), min_size=1, max_size=4),
+)
+def test_no_policy_changes_anything_for_ever_when_nothing_happens(policy, jobs) -> None:
+    world = World(node(gpus=12), node("n2", gpus=3)).set_policy(elastic=policy)
+    for size, sizes in jobs:
+        running(world, size=sizes[0] if sizes else size, sizes=sizes, maximum=8)
+    seen = []
+    for _ in range(12):
+        world.wait(900)
+        seen.append(propose(world))
+    assert seen[-6:] == [{}] * 6
+    for job in world.state.live_jobs():
+        assert job.spec.roles[0].allows(job.sizes["worker"])
+
+
+def test_every_policy_of_the_table_is_one_a_pool_may_have() -> None:
+    assert Policy().elastic in elasticity.POLICIES
