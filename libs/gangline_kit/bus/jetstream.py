@@ -90,13 +90,6 @@ class _Stored(Struct, frozen=True):
     message: StoredMessage
 
 
-class ConsumerInfo(Struct, frozen=True):
-    """What the server says about a fresh consumer."""
-
-    name: str
-    num_pending: int = 0
-
-
 _ack_decoder = msgspec.json.Decoder(_Ack)
 
 

@@ -4,7 +4,6 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
 
-import msgspec
 from msgspec import Struct
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
@@ -68,7 +67,8 @@ class Tail:
         self._wake = asyncio.Event()
         self._subscription: Subscription | None = None
         self._delivered = 0
-        self._pending = 0
+        self._end: int | None = None
+        """Where a reader that does not follow stops."""
         self._generation = 0
 
     async def batches(self) -> AsyncIterator[list[LogMessage]]:
@@ -82,8 +82,10 @@ class Tail:
             while True:
                 try:
                     await self._open()
-                    while self._follow or self._pending:
-                        yield await self._next()
+                    while self._follow or self.position < await self._known_end():
+                        batch = await self._next()
+                        if batch:
+                            yield batch
                     return
                 except (_BrokenError, TemporaryError):
                     await self._close()
@@ -115,11 +117,25 @@ class Tail:
         }
         if self._subject:
             config["filter_subject"] = self._subject
-        answer = await jetstream.call(
+        await jetstream.call(
             self._connection, f"CONSUMER.CREATE.{self.stream}", {"stream_name": self.stream, "config": config}
         )
-        self._pending = msgspec.json.decode(answer, type=jetstream.ConsumerInfo).num_pending
         self.resubscribed += 1
+
+    async def _known_end(self) -> int:
+        """Sequence of what was the last matching message at first.
+
+        The stream's leader is asked: a consumer may live on a server that has not caught up and knows of fewer.
+        """
+        if self._end is None:
+            self._end = await self._last()
+        return self._end
+
+    async def _last(self) -> int:
+        if not self._subject:
+            return (await jetstream.stream_info(self._connection, self.stream)).state.last_seq
+        last = await jetstream.last_message(self._connection, self.stream, self._subject)
+        return 0 if last is None else last.seq
 
     async def _verify(self) -> None:
         try:
@@ -148,7 +164,7 @@ class Tail:
         self._wake.set()
 
     async def _next(self) -> list[LogMessage]:
-        """At least one message."""
+        """At least one message; perhaps none for a reader that does not follow, when the end came nearer."""
         idle_s = 0.0
         while True:
             batch = await self._take()
@@ -166,6 +182,10 @@ class Tail:
                 raise _BrokenError("the consumer is silent") from None
             if not self._inbox or self._inbox[0].headers is not None:
                 idle_s += HEARTBEAT_S
+                if not self._follow and not any(message.reply.startswith("$JS.ACK") for message in self._inbox):
+                    # What should come may have been discarded meanwhile.
+                    self._end = min(await self._known_end(), await self._last())
+                    return []
             if idle_s >= COMPARE_S and not self._subject:
                 idle_s = 0.0
                 await self._compare()
@@ -199,7 +219,6 @@ class Tail:
                 raise _BrokenError(f"message {self._delivered + 1} of the consumer is missing")
             self._delivered = delivered
             self.position = int(fields[first])
-            self._pending = int(fields[first + 3])
             batch.append(LogMessage(self.position, message.subject, message.data, message.headers))
         return batch
 

@@ -1,0 +1,132 @@
+"""A whole platform of real processes, its jobs, and what must be true of them in the end."""
+
+import asyncio
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from gangline_core.facts import JobAdmitted, TaskStarted
+from gangline_embedded.config import PlatformConfig
+from gangline_embedded.platform import Platform
+from gangline_kit.bus import Bus, BusConfig
+from gangline_kit.clock import SystemClock
+from gangline_wire import codec
+from gangline_wire.streams import LOG
+
+NODES = "sn,cpu_milli,memory_mib,gpu,model\n" + "".join(f"n{k},64000,262144,8,V100M32\n" for k in range(8))
+ANSWER_S_MAX = 40.0
+
+
+class Stand:
+    """The platform with one client, who asks again until it is answered."""
+
+    def __init__(self, platform: Platform, session: aiohttp.ClientSession, bus: Bus) -> None:
+        """Nothing was submitted yet."""
+        self.platform = platform
+        self.session = session
+        self.bus = bus
+        self.answered: dict[str, int] = {}
+        """Job by idempotency key, as the client was told."""
+        self._count = 0
+
+    async def submit(self, *, run_s: float = 0.2) -> int:
+        """One job, asked for until it is accepted; a repeat uses the same key."""
+        self._count += 1
+        key = f"key-{self._count}"
+        body = {"gpus": 1, "command": ["true"], "labels": {"key": key}, "attributes": {"run_time_s": run_s}}
+        deadline_s = time.monotonic() + ANSWER_S_MAX
+        while time.monotonic() < deadline_s:
+            try:
+                async with self.session.post("/v1/jobs", json=body, headers={"Idempotency-Key": key}) as answer:
+                    if answer.status == 202:
+                        self.answered[key] = (await answer.json())["id"]
+                        return self.answered[key]
+                    assert answer.status in (429, 503), await answer.text()
+            except (aiohttp.ClientError, TimeoutError):
+                pass
+            await asyncio.sleep(0.05)
+        raise AssertionError("nobody answered")
+
+    async def state_of(self, job: int) -> str:
+        """Where a job stands; "" while nobody says."""
+        try:
+            async with self.session.get(f"/v1/jobs/{job}") as answer:
+                return str((await answer.json())["state"]) if answer.status == 200 else ""
+        except (aiohttp.ClientError, TimeoutError):
+            return ""
+
+    async def ended(self, job: int) -> None:
+        """Wait until a job has succeeded."""
+        deadline_s = time.monotonic() + ANSWER_S_MAX
+        while time.monotonic() < deadline_s:
+            state = await self.state_of(job)
+            if state == "succeeded":
+                return
+            assert state not in ("failed", "lost", "cancelled"), f"job {job} {state}"
+            await asyncio.sleep(0.05)
+        raise AssertionError(f"job {job} is {await self.state_of(job)}")
+
+    async def recover(self) -> float:
+        """Seconds until a new job has gone all the way."""
+        began_s = time.monotonic()
+        await self.ended(await self.submit())
+        return time.monotonic() - began_s
+
+    async def prove(self) -> None:
+        """Everything that was answered is there once, ran once, and ended well."""
+        for job in self.answered.values():
+            await self.ended(job)
+        admitted: Counter[str] = Counter()
+        started: Counter[str] = Counter()
+        end = await self.bus.last_seq(LOG.name)
+        async for stored in self.bus.read_subject(LOG.name, "", 1, follow=False):
+            for fact in codec.message(stored.seq, stored.data).facts:
+                if isinstance(fact, JobAdmitted):
+                    admitted[fact.spec.labels["key"]] += 1
+                elif isinstance(fact, TaskStarted):
+                    started[fact.task] += 1
+            if stored.seq >= end:
+                break
+        assert set(self.answered) <= set(admitted), "something that was answered is lost"
+        assert set(admitted.values()) == {1}, "something was admitted twice"
+        assert {task.split("-")[1] for task in started} == {"1"}, "something ran twice"
+        assert set(started.values()) == {1}
+
+    def pause(self, name: str) -> int:
+        """SIGSTOP one service process; gives its id for `resume`."""
+        pid = self.platform.service_pid(name)
+        os.kill(pid, signal.SIGSTOP)
+        return pid
+
+
+def resume(pid: int) -> None:
+    """SIGCONT."""
+    os.kill(pid, signal.SIGCONT)
+
+
+@asynccontextmanager
+async def stand(folder: Path, **settings: Any) -> AsyncIterator[Stand]:
+    """A running platform of one process per service, with simulated nodes."""
+    nodes = folder / "nodes.csv"
+    nodes.write_text(NODES)
+    config = PlatformConfig(
+        data_dir=folder / "data", processes=True, local_node=False, simulate=str(nodes), user="ann", **settings
+    )
+    async with Platform(config) as platform:
+        headers = {"Authorization": f"Bearer {platform.token}"}
+        timeout = aiohttp.ClientTimeout(total=6)
+        assert platform.nats is not None
+        password = (config.data_dir / "nats-platform.secret").read_text().strip()
+        bus = await Bus.connect(BusConfig(url=platform.nats.url, user="platform", password=password), SystemClock())
+        try:
+            async with aiohttp.ClientSession(platform.url, headers=headers, timeout=timeout) as session:
+                yield Stand(platform, session, bus)
+        finally:
+            await bus.close()
