@@ -5,7 +5,19 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from draw import configuration, formula, http_api, job_file, messages, metrics, reasons, requirements, states
+from draw import (
+    asyncapi,
+    chart,
+    configuration,
+    formula,
+    http_api,
+    job_file,
+    messages,
+    metrics,
+    reasons,
+    requirements,
+    states,
+)
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -19,6 +31,9 @@ PAGES: dict[str, Callable[[], str]] = {
     "metrics.md": metrics.page,
     "configuration.md": configuration.page,
     "requirements.md": requirements.page,
+    "../helm/gangline/files/crds.json": chart.resource_definitions,
+    "../helm/gangline/files/nats-users.json": chart.bus_users,
+    "integration/asyncapi.yaml": asyncapi.page,
 }
 
 

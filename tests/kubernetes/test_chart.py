@@ -1,0 +1,226 @@
+"""The chart renders in every combination, is valid to the letter, closed, and documented."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import programs
+from gangline_wire.rights import OWN
+
+ROOT = Path(__file__).resolve().parents[2]
+CHART = ROOT / "helm" / "gangline"
+HELM = programs.found("helm")
+VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
+PROJECT = ROOT / "pyproject.toml"
+
+needs_helm = pytest.mark.skipif(HELM is None, reason=programs.why_not("helm"))
+
+EVERYTHING = [
+    "ingress.enabled=true",
+    "agent.enabled=true",
+    "metrics.serviceMonitor.enabled=true",
+    "metrics.prometheusRule.enabled=true",
+    "grafana.dashboards.enabled=true",
+]
+MATRIX = {
+    "as it comes": [],
+    "everything": EVERYTHING,
+    "annotation": ["cluster.mode=annotation"],
+    "dra": ["cluster.mode=dra"],
+    "own bus and secret": ["nats.enabled=false", "nats.url=tls://bus:4222", "existingSecret=mine"],
+    "small": [
+        "networkPolicy.enabled=false",
+        "podDisruptionBudget.enabled=false",
+        "topologySpread.enabled=false",
+        "crds.install=false",
+        "jobs.createNamespace=false",
+        *(f"services.{name}.replicas=1" for name in VALUES["services"]),
+    ],
+    "named": [
+        "fullnameOverride=g",
+        "image.registry=r.example",
+        "image.digest=sha256:" + "a" * 64,
+        "commonLabels.team=x",
+    ],
+}
+NOT_OF_KUBERNETES = {"ServiceMonitor", "PrometheusRule"}
+
+
+def helm(*arguments: str, fails: bool = False) -> str:
+    """What helm prints."""
+    done = subprocess.run([str(HELM), *arguments], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode != 0) is fails, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def rendered(settings: list[str]) -> list[dict[str, Any]]:
+    """All objects of a release."""
+    return _rendered(tuple(settings))
+
+
+@cache
+def _rendered(settings: tuple[str, ...]) -> list[dict[str, Any]]:
+    sets = [
+        part for setting in settings for part in ("--set-string" if "labels" in setting.lower() else "--set", setting)
+    ]
+    text = helm("template", "release", str(CHART), "--namespace", "system", "--kube-version", "1.36.0", *sets)
+    return [one for one in yaml.safe_load_all(text) if one]
+
+
+def pods(objects: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every pod template, with the name of what it is in."""
+    for one in objects:
+        if one["kind"] in ("Deployment", "StatefulSet", "DaemonSet"):
+            yield one["metadata"]["name"], one["spec"]["template"]["spec"]
+        elif one["kind"] == "Pod":
+            yield one["metadata"]["name"], one["spec"]
+
+
+@needs_helm
+def test_the_chart_has_nothing_for_helm_to_say() -> None:
+    assert "1 chart(s) linted, 0 chart(s) failed" in helm("lint", "--strict", str(CHART))
+
+
+@cache
+def check(text: str, validate: Any) -> None:
+    """Validate an object, once for all releases that have it."""
+    validate(json.loads(text), "1.36", strict=True)
+
+
+@needs_helm
+@pytest.mark.parametrize("settings", MATRIX.values(), ids=MATRIX)
+def test_every_object_is_valid_to_the_letter(settings: list[str]) -> None:
+    validate = pytest.importorskip("kubernetes_validate").validate
+    objects = rendered(settings)
+    assert len(objects) > 20
+    for one in objects:
+        if one["kind"] not in NOT_OF_KUBERNETES:
+            check(json.dumps(one, sort_keys=True), validate)
+    names = [(one["kind"], one["metadata"].get("namespace", ""), one["metadata"]["name"]) for one in objects]
+    assert len(set(names)) == len(names)
+
+
+@needs_helm
+@pytest.mark.parametrize("settings", MATRIX.values(), ids=MATRIX)
+def test_no_container_is_root_or_may_more_than_it_needs(settings: list[str]) -> None:
+    for name, spec in pods(rendered(settings)):
+        security = spec["securityContext"]
+        assert security["runAsNonRoot"] is True
+        assert security["runAsUser"] == 10001
+        assert security["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert spec["automountServiceAccountToken"] is (name.endswith("-kubernetes"))
+        assert not any("hostPath" in volume for volume in spec["volumes"])
+        assert not any(spec.get(word) for word in ("hostNetwork", "hostPID", "hostIPC"))
+        for container in spec["containers"]:
+            own = container["securityContext"]
+            assert own["allowPrivilegeEscalation"] is False
+            assert own["readOnlyRootFilesystem"] is True
+            assert own["capabilities"] == {"drop": ["ALL"]}
+            assert container["resources"]["limits"]["memory"]
+            assert container["resources"]["requests"]["cpu"]
+
+
+@needs_helm
+def test_a_service_gets_its_own_password_and_no_other() -> None:
+    for name, spec in pods(rendered(EVERYTHING)):
+        service = name.removeprefix("release-gangline-")
+        for volume in spec["volumes"]:
+            keys = [item["key"] for item in volume.get("secret", {}).get("items", ())]
+            assert set(keys) <= {f"{service}.password", "admin.token"}
+            assert ("admin.token" in keys) is (service == "admission" and volume["name"] == "keys")
+
+
+@needs_helm
+def test_every_service_runs_with_probes_and_settings_it_understands() -> None:
+    import importlib
+
+    from gangline_kit.config import load, load_kit
+
+    found = dict(pods(rendered(EVERYTHING)))
+    for service in OWN:
+        spec = found[f"release-gangline-{service}"]
+        (container,) = spec["containers"]
+        assert container["command"] == [f"gangline-{service}"]
+        assert container["livenessProbe"]
+        assert container["readinessProbe"]
+        environment = {one["name"]: str(one.get("value", "x")) for one in container["env"]}
+        assert load_kit(environment).nats_user == service
+        load(importlib.import_module(f"gangline_{service}.config").Config, service, environment)
+
+
+@needs_helm
+def test_the_bus_server_accepts_its_settings(tmp_path: Path) -> None:
+    import os
+    import sysconfig
+
+    (settings,) = (
+        one for one in rendered([]) if one["kind"] == "ConfigMap" and one["metadata"]["name"].endswith("nats")
+    )
+    text = settings["data"]["nats.conf"].replace("/data", str(tmp_path / "data"))
+    (tmp_path / "nats.conf").write_text(text, encoding="utf-8")
+    passwords = {f"PASSWORD_{name.upper()}": f"k{name}" for name in OWN}
+    server = Path(sysconfig.get_path("scripts"), "nats-server")
+    done = subprocess.run(
+        [server, "-t", "-c", tmp_path / "nats.conf"],
+        env={**os.environ, "POD_NAME": "nats-0", **passwords},
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@needs_helm
+def test_what_is_set_wrongly_is_refused_with_its_place() -> None:
+    assert "/services/queue/replicas" in helm(
+        "template", "r", str(CHART), "--set", "services.queue.replicas=0", fails=True
+    )
+    assert "mode" in helm("template", "r", str(CHART), "--set", "cluster.mode=magic", fails=True)
+    assert "replicaCount" in helm("template", "r", str(CHART), "--set", "replicaCount=2", fails=True)
+    assert "nats.url must be set" in helm("template", "r", str(CHART), "--set", "nats.enabled=false", fails=True)
+
+
+def leaves(values: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Paths of all settings."""
+    for key, value in values.items():
+        yield (*path, key)
+        if isinstance(value, dict):
+            yield from leaves(value, (*path, key))
+
+
+def test_every_setting_is_described() -> None:
+    for path in leaves(VALUES):
+        schema = SCHEMA
+        for part in path:
+            if "properties" not in schema:
+                break
+            schema = schema["properties"][part]
+        assert len(schema["description"]) > 5, ".".join(path)
+
+
+def test_the_chart_has_the_version_of_the_project() -> None:
+    import tomllib
+
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
+    assert chart["appVersion"] == tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]["version"]
+
+
+def test_every_alert_speaks_of_metrics_there_are() -> None:
+    import re
+
+    from gangline_kit.metrics import METRICS
+
+    alerts = yaml.safe_load((CHART / "files" / "alerts.yaml").read_text(encoding="utf-8"))
+    for rule in alerts["groups"][0]["rules"]:
+        named = set(re.findall(r"gangline_\w+", rule["expr"]))
+        assert named
+        assert named <= set(METRICS), rule["alert"]
+        assert rule["annotations"]["description"]

@@ -1,0 +1,92 @@
+"""The rights the chart asks for are the calls the service makes: none missing, none too many."""
+
+import pytest
+from tests.kubernetes.house import MemoryTransport, opened
+from tests.kubernetes.test_adopted import make, quota_story
+from tests.kubernetes.test_chart import rendered
+from tests.kubernetes.test_devices import dra_story
+from tests.kubernetes.test_trouble import secret_story
+from tests.kubernetes.test_whole_path import applied_story, preemption_story
+
+import programs
+from dollhouse.loop import live
+from gangline_kubernetes.api import Answer
+
+VERBS = {"POST": "create", "PATCH": "patch", "DELETE": "delete", "PUT": "update"}
+NEEDED_FOR_OWNERS = {("gangline.dev", "jobs/finalizers", "update")}
+"""No call of ours, but what the API server asks of whoever sets blockOwnerDeletion."""
+SEEN_ELSEWHERE = {("", "pods", "get"), ("resource.k8s.io", "resourceclaims", "get")}
+"""Only made when an answer was lost; tests of trouble make them."""
+
+pytestmark = pytest.mark.skipif(programs.found("helm") is None, reason=programs.why_not("helm"))
+
+Right = tuple[str, str, str]
+
+
+def right_of(method: str, path: str) -> Right:
+    """Group, resource and verb of a call."""
+    parts = [part for part in path.split("/") if part]
+    group, rest = ("", parts[2:]) if parts[0] == "api" else (parts[1], parts[3:])
+    if rest[0] == "namespaces" and len(rest) > 2:
+        rest = rest[2:]
+    resource = rest[0] + (f"/{rest[2]}" if len(rest) > 2 else "")
+    verb = VERBS.get(method) or ("get" if len(rest) > 1 else "list")
+    return group, resource, verb
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> set[Right]:
+    """Every right that calls of the service needed so far."""
+    found: set[Right] = set()
+    send, stream = MemoryTransport.send, MemoryTransport.stream
+
+    async def noted(self: MemoryTransport, method: str, path: str, *rest: object) -> Answer:
+        found.add(right_of(method, path))
+        return await send(self, method, path, *rest)  # type: ignore[arg-type]
+
+    def watched(self: MemoryTransport, path: str, *rest: object) -> object:
+        group, resource, _ = right_of("GET", path)
+        found.add((group, resource, "watch"))
+        return stream(self, path, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(MemoryTransport, "send", noted)
+    monkeypatch.setattr(MemoryTransport, "stream", watched)
+    return found
+
+
+def asked(mode: str) -> set[Right]:
+    """What the chart's role allows."""
+    roles = [one for one in rendered([f"cluster.mode={mode}"]) if one["kind"] == "ClusterRole"]
+    (role,) = (one for one in roles if one["metadata"]["name"] == "release-gangline-kubernetes")
+    return {
+        (group, resource, verb)
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+async def life_of_a_cluster() -> None:
+    """Every kind of thing the service does when all goes well."""
+    await applied_story()
+    await preemption_story()
+    await quota_story()
+    await secret_story()
+    async with opened(nodes=1, gpus=1) as house:
+        await make(house, "gated", gates=True)
+        await house.until(lambda: bool(house.stored("/pods")[0]["spec"].get("nodeName")))
+
+
+def test_rights_are_the_calls_that_are_made(calls: set[Right]) -> None:
+    live(life_of_a_cluster())
+    assert calls | NEEDED_FOR_OWNERS | SEEN_ELSEWHERE - {("resource.k8s.io", "resourceclaims", "get")} == asked("count")
+
+
+def test_mode_dra_needs_claims_and_slices_too(calls: set[Right]) -> None:
+    live(dra_story())
+    more = asked("dra") - asked("count")
+    used = {right for right in calls if right[0] == "resource.k8s.io"}
+    # Writing an allocation needs the right to bind as well where the server asks for it (from 1.36 on).
+    claims = ("resource.k8s.io", "resourceclaims", "get"), ("resource.k8s.io", "resourceclaims/binding", "patch")
+    assert used | set(claims) == more

@@ -1,0 +1,17 @@
+"""What the chart takes from the code: custom resource definitions, and the rights of the bus' users."""
+
+import json
+
+from gangline_kubernetes.definitions import definitions
+from gangline_wire.rights import OWN, rights
+
+
+def resource_definitions() -> str:
+    """All definitions as a JSON list."""
+    return json.dumps(definitions(), indent=1, ensure_ascii=False) + "\n"
+
+
+def bus_users() -> str:
+    """Rights of every user of the bus."""
+    found = {name: {"publish": rights(name).publish, "subscribe": rights(name).subscribe} for name in OWN}
+    return json.dumps(found, indent=1) + "\n"
