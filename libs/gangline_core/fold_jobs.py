@@ -24,6 +24,7 @@ from gangline_core.job import ENDS, LIVE, Job, JobState, Move, Outcome, Task, Ta
 from gangline_core.outlook import score
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.resizing import ResizeEvent
+from gangline_core.run_times import expected_run_ms
 from gangline_core.state import ENDED_JOBS_KEPT, State
 from gangline_core.step import JobMoved, Step
 
@@ -135,6 +136,8 @@ def add_placement(state: State, placement: Placement, step: Step) -> None:
         waited_ms=waited_ms(state, job, step.at),
         forgiven=job.attained if is_promoted(job, state.pool_of(job).policy, step.at) else job.forgiven,
     )
+    if not job.spec.estimate_s:
+        job = replace(job, expected_ms=expected_run_ms(state, job.spec, state.pool_of(job).policy))
     note_turn(state, job, step.seq)
     score(state.pool_of(job), job, step.at)
     if resizing.is_active(job):

@@ -232,6 +232,8 @@ class Job(Struct, frozen=True, omit_defaults=True, gc=False):
     """Sizes somebody asked for by hand; policies keep to them."""
     attained: int = 0
     """Service attained by tasks that are gone: GPU thousandths (64 CPUs count as one) times ms, over all attempts."""
+    expected_ms: int = 0
+    """How long a run without limit and estimate was expected to take when it was placed; 0 when nobody knew."""
     forgiven: int = 0
     """Attained service that no longer counts, because the job had waited so long that it was promoted."""
     array: int = 0

@@ -28,7 +28,7 @@ def expected_end_ms(task: Task, job: Job) -> int:
         return task.exited_ms
     if task.stop:
         return task.stop_ms + job.spec.grace_s * 1000
-    length = run_ms(job.spec)
+    length = run_ms(job.spec) or job.expected_ms or None
     return UNKNOWN_MS if length is None else (task.started_ms or task.placed_ms) + length
 
 
@@ -54,6 +54,12 @@ class Releases:
         self._ends = np.concatenate([self._ends, np.array(ends, dtype=np.int64)])
         order = np.argsort(self._ends, kind="stable")
         self._ends, self._lines = self._ends[order], self._lines[order]
+
+    def book(self, tasks: tuple[TaskPlacement, ...], end_ms: int) -> None:
+        """These places are taken at all later times, up to this end."""
+        for place in tasks:
+            self._settled.take(place)
+        self.add([(place, end_ms) for place in tasks])
 
     def times(self) -> Ints:
         """All times at which room comes back, ascending."""

@@ -39,15 +39,18 @@ class Reserver:
     def consider(self, job: Job) -> None:
         """Reserve room for a refused job, unless it competes with a job that has a reservation already."""
         table = self._table
+        depth = table.policy.backfill_depth
         if (
             self._is_over
-            or len(table.reservations) >= RESERVATIONS_MAX
+            or depth == 0
+            or len(table.reservations) >= max(RESERVATIONS_MAX, depth)
             or job.spec.service_class == ServiceClass.OPPORTUNISTIC
         ):
             return
         gang = table.seating.least(job).gang
         wanted = usable_nodes(table.room, gang)
-        if not wanted.any() or (self._taken is not None and bool((self._taken & wanted).any())):
+        competes = self._taken is not None and bool((self._taken & wanted).any())
+        if not wanted.any() or (competes and len(table.reservations) >= depth):
             return
         if self._releases is None:
             self._releases = table.releases()
@@ -57,7 +60,11 @@ class Reserver:
         start_ms, seats, later = planned
         table.reserve(Reservation(job=job.id, start_ms=start_ms, tasks=seats.tasks), later, wanted)
         self._taken = wanted if self._taken is None else self._taken | wanted
-        self._is_over = bool(self._taken.all())
+        self._is_over = bool(self._taken.all()) and len(table.reservations) >= depth
+        if depth > 1:
+            # Conservative: further dates count on this job having begun, and on its room again when it ends.
+            length_ms = table.run_ms(job)
+            self._releases.book(seats.tasks, UNKNOWN_MS if length_ms is None else start_ms + length_ms)
 
     def _plan(self, job: Job, gang: Gang) -> tuple[int, Seats, Room] | None:
         """The earliest time at which the gang fits, its seats then, and the room then; None when it never does."""
@@ -101,7 +108,8 @@ class Reserver:
             return time
         if before is not None and before.start_ms > now:
             return before.start_ms
-        return now + (UNKNOWN_RUN_MS if time == UNKNOWN_MS else OVERDUE_MS)
+        # What is late by an hour is as likely to take another hour as to end at once.
+        return now + (UNKNOWN_RUN_MS if time == UNKNOWN_MS else max(OVERDUE_MS, now - time))
 
 
 def usable_nodes(room: Room, gang: Gang) -> Flags:

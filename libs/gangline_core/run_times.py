@@ -9,6 +9,7 @@ from enum import IntEnum
 
 from msgspec import Struct
 
+from gangline_core.cluster import Policy
 from gangline_core.history import classes, recall
 from gangline_core.job import Job, JobState
 from gangline_core.spec import JobSpec
@@ -88,6 +89,17 @@ class RunTimes:
         if found is None:
             found = self._sorted[kind] = sorted(recall(self._history, spec, least=SAMPLES_LEAST, or_pool=True))
         return found
+
+
+def expected_run_ms(state: State, spec: JobSpec, policy: Policy) -> int:
+    """How long a job without a limit is taken to run where dates depend on it; 0 when nothing like it ran before.
+
+    It is the policy's part of what nine of ten jobs like it stayed under.
+    """
+    if spec.time_limit_s or policy.unlimited_run_percent <= 0:
+        return 0
+    samples = sorted(recall(state.kept.history, spec, least=SAMPLES_LEAST))
+    return _quantile(samples, 0.9) * policy.unlimited_run_percent // 100 if samples else 0
 
 
 def _quantile(samples: list[int], part: float) -> int:

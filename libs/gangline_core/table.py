@@ -32,6 +32,7 @@ from gangline_core.placement.gang import Seats
 from gangline_core.quota import Ledger
 from gangline_core.reasons import Reason
 from gangline_core.releases import UNKNOWN_MS, Releases, run_ms
+from gangline_core.run_times import expected_run_ms
 from gangline_core.seating import Seating
 from gangline_core.state import OpenRound, State, task_amounts
 
@@ -118,11 +119,15 @@ class Table:
         return rows
 
     def ends_before_reservations(self, job: Job) -> bool:
-        """True when the job's time limit ends before any reservation begins; never when nobody may pass."""
+        """True when its limit, or what is expected of it, ends before any reservation; never without backfill."""
         if not self.policy.backfill:
             return False
-        limit_ms = job.spec.time_limit_s * 1000
+        limit_ms = job.spec.time_limit_s * 1000 or expected_run_ms(self.state, job.spec, self.policy)
         return bool(limit_ms) and self.now + limit_ms <= self.first_reserved_ms
+
+    def run_ms(self, job: Job) -> int | None:
+        """How long a job may or is expected to run; None when nobody knows."""
+        return run_ms(job.spec) or expected_run_ms(self.state, job.spec, self.policy) or None
 
     @property
     def after(self) -> Ledger:
@@ -227,7 +232,7 @@ class Table:
             self._after.take(job, amounts)
 
     def _take(self, job: Job, tasks: tuple[TaskPlacement, ...], *, guarded: bool) -> None:
-        length = run_ms(job.spec)
+        length = self.run_ms(job)
         end = UNKNOWN_MS if length is None else self.now + length
         for place in tasks:
             self.room.take(place)
