@@ -1,5 +1,9 @@
 """All that must be remembered of the log: plain values that a snapshot holds, from which everything else is derived."""
 
+from functools import cache
+from hashlib import blake2b
+
+import msgspec
 from msgspec import Struct, field
 
 from gangline_core.array_record import ArrayRecord
@@ -126,3 +130,22 @@ def fresh() -> Kept:
         pools={"default": PoolState(pool=Pool(name="default"), policy=Policy())},
         groups={ROOT: Group(path=ROOT)},
     )
+
+
+class Made(Struct, frozen=True):
+    """The beginning of a snapshot: which build made it."""
+
+    shape: str = ""
+
+
+class Snapshot(Struct, frozen=True):
+    """What is kept, and by which build: one that keeps other things folds the log instead."""
+
+    shape: str
+    kept: Kept
+
+
+@cache
+def shape() -> str:
+    """Digest of all that this build keeps, names and types: equal for builds that can read each other's snapshots."""
+    return blake2b(msgspec.json.encode(msgspec.json.schema(Snapshot), order="deterministic"), digest_size=8).hexdigest()

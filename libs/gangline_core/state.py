@@ -21,7 +21,7 @@ from gangline_core.history import SERVICES_KEPT, note_end
 from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.inventory import Inventory
 from gangline_core.job import ENDS, LIVE, Job, JobState, Task, TaskState
-from gangline_core.kept import ENDED_JOBS_KEPT, SUBMITS_KEPT, Kept, OpenRound, PoolState, fresh
+from gangline_core.kept import ENDED_JOBS_KEPT, SUBMITS_KEPT, Kept, Made, OpenRound, PoolState, Snapshot, fresh, shape
 from gangline_core.ports import Ports
 from gangline_core.reasons import Reason
 from gangline_core.shapes import Numbers, Sort, ask_key, shape_key, sort_of
@@ -393,7 +393,7 @@ def encode_snapshot(state: State) -> bytes:
     Dictionaries keep the order in which the fold filled them, because that order is part of what is remembered:
     which ended job or submission is forgotten first.
     """
-    return msgspec.json.encode(state.kept)
+    return msgspec.json.encode(Snapshot(shape=shape(), kept=state.kept))
 
 
 def decode_snapshot(data: bytes) -> State:
@@ -402,4 +402,6 @@ def decode_snapshot(data: bytes) -> State:
     Raises:
         msgspec.DecodeError: the bytes are no snapshot of this version.
     """
-    return State(msgspec.json.decode(data, type=Kept))
+    if msgspec.json.decode(data, type=Made).shape != shape():
+        raise msgspec.DecodeError("the snapshot is of another version")
+    return State(msgspec.json.decode(data, type=Snapshot).kept)
