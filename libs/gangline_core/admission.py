@@ -138,7 +138,7 @@ def _of_element(state: State, dependency: Dependency) -> Dependency:
 
 def _free_name(state: State, draft: Draft, spec: JobSpec, job: JobId) -> str:
     holder, name, turn = user_key(spec.group, spec.user), f"job-{job}", 1
-    while (holder, name) in state.names or (holder, name) in draft.names:
+    while (holder, name) in state.door.names or (holder, name) in draft.names:
         turn += 1
         name = f"job-{job}-{turn}"
     return name
@@ -188,7 +188,7 @@ def _pool_problem(state: State, spec: JobSpec) -> Problem | None:
 
 def _name_problem(state: State, draft: Draft, spec: JobSpec) -> Problem | None:
     key = (user_key(spec.group, spec.user), spec.name)
-    others = state.names.get(key)
+    others = state.door.names.get(key)
     other = next(iter(others)) if others else draft.names.get(key)
     if other is None or spec.singleton:
         # A singleton waits for its namesakes instead.

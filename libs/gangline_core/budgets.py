@@ -51,11 +51,6 @@ def safe_budgets(state: State, group: str) -> Iterator[SafeBudget]:
             yield SafeBudget(group=path, hours=known.budget_gpu_hours)
 
 
-def has_safe_budgets(state: State) -> bool:
-    """True when any group starts only what can end inside its budget."""
-    return any(group.budget_mode == BudgetMode.SAFE and group.budget_gpu_hours for group in state.kept.groups.values())
-
-
 def worst_cost(spec: JobSpec, prices: Mapping[str, int]) -> int:
     """The most that one run of the job can cost: its largest size, its dearest model, its whole time limit."""
     if not any(role.resources.wants_gpu for role in spec.roles):

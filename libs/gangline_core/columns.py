@@ -50,7 +50,7 @@ Ints = NDArray[np.int64]
 """Fields of a row. Amounts are those at start, LEAST_* those of the smallest sizes; SINCE is what makes the age."""
 WIDTH = 26
 CLASS_RANK = {ServiceClass.OPPORTUNISTIC: 0, ServiceClass.BURSTABLE: 1, ServiceClass.GUARANTEED: 2}
-MOVING_NUMBERS = frozenset({"used"})
+MOVING_NUMBERS = frozenset({"used", "left"})
 """Numbers of a reason that change with every job that starts or ends; a change of them alone is not a new reason."""
 
 

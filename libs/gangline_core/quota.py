@@ -6,7 +6,7 @@ to case. A dimension that a job asks nothing of is never the reason to refuse it
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from gangline_core.budgets import BUDGET, GPU_HOUR, has_safe_budgets, short_reason, worst_cost
+from gangline_core.budgets import BUDGET, GPU_HOUR, short_reason, worst_cost
 from gangline_core.groups import ancestors
 from gangline_core.groups import holders as holders
 from gangline_core.job import Job, Task, TaskState
@@ -34,7 +34,7 @@ class Ledger:
         """The usage of the frozen state, and limits as they are at `now` (else at the log's latest time)."""
         self._state = state
         self._now = state.kept.at if now is None else now
-        self._has_budgets = has_safe_budgets(state)
+        self._has_budgets = bool(state.door.safe_groups)
         self._bound: dict[str, int] | None = None
         self._changes: dict[str, dict[str, int]] = {}
         self._class_changes: dict[tuple[str, ServiceClass], dict[str, int]] = {}

@@ -88,7 +88,7 @@ def _bounded(group: Group, limit: dict[str, int]) -> tuple[dict[str, int], froze
 def group_rungs(state: State, group: str, now: int) -> Iterator[Rung]:
     """The groups with limits from this one up to the root, nearest first."""
     path = ancestors(group)
-    lenders = [known for known in state.kept.groups.values() if known.lend_limit]
+    lenders = [state.kept.groups[lender] for lender in sorted(state.door.lenders)] if state.door.lenders else []
     for holder in path:
         known = state.kept.groups.get(holder)
         if known is None:

@@ -15,8 +15,9 @@ from gangline_core.asked import Asked
 from gangline_core.capacity import Room
 from gangline_core.cluster import Node, NodeUse, gpu_span
 from gangline_core.columns import Columns, cause_of
+from gangline_core.door_index import DoorIndex
 from gangline_core.facts import Claim
-from gangline_core.groups import User, ancestors, user_key, with_class
+from gangline_core.groups import Group, User, ancestors, user_key, with_class
 from gangline_core.history import SERVICES_KEPT, note_end
 from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.inventory import Inventory
@@ -25,7 +26,7 @@ from gangline_core.kept import ENDED_JOBS_KEPT, SUBMITS_KEPT, Kept, Made, OpenRo
 from gangline_core.ports import Ports
 from gangline_core.reasons import Reason
 from gangline_core.shapes import Numbers, Sort, ask_key, shape_key, sort_of
-from gangline_core.spec import JobSpec, Resources
+from gangline_core.spec import Resources
 
 __all__ = [
     "ENDED_JOBS_KEPT",
@@ -69,10 +70,7 @@ class State:
         """Live jobs per group path (ancestors included) and user_key."""
         self.ports = Ports()
         """Ports on which live gangs meet, per address."""
-        self.names: dict[tuple[str, str], dict[JobId, None]] = {}
-        """Unfinished jobs by (user_key, name), oldest first; more than one only with singletons."""
-        self.topped: dict[str, dict[JobId, None]] = {}
-        """Waiting jobs that somebody put first, per pool."""
+        self.door = DoorIndex()
         self.arrays = ArrayBook()
         self.asked = Asked()
         self.shapes: dict[JobId, int] = {}
@@ -100,6 +98,8 @@ class State:
             self.node_tasks.setdefault(node.id, {})
         for task in self.kept.tasks.values():
             self.index_task(task)
+        for group in self.kept.groups.values():
+            self.door.put_group(group)
         for array in self.kept.arrays.values():
             self.arrays.enter(array.id)
             self._index_array(array, 1)
@@ -164,8 +164,7 @@ class State:
             return
         if job.state == JobState.WAITING:
             self.waiting.setdefault(job.spec.pool, {})[job.id] = None
-            if job.topped:
-                self.topped.setdefault(job.spec.pool, {})[job.id] = None
+            self.door.put_first(job, waits=True)
             ask = self.asks[job.id] = self._ask_numbers.enter(ask_key(job.spec))
             shape = self.shapes[job.id] = self._shape_numbers.enter(shape_key(job.spec, ask))
             self.columns.setdefault(job.spec.pool, Columns()).enter(job, shape, ask)
@@ -178,7 +177,7 @@ class State:
         if job.array:
             self.arrays.open.setdefault(JobId(job.array), {})[job.id] = None
         else:
-            self._name(job.id, job.spec, is_unfinished=True)
+            self.door.name(job.id, job.spec, is_unfinished=True)
         for path in (*ancestors(job.spec.group), holder):
             count(self.unfinished, path, 1)
             count(self.running, path, 1 if job.state in LIVE else 0)
@@ -186,8 +185,7 @@ class State:
     def drop_job(self, job: Job) -> None:
         """Take a job out of the derived indexes (before it changes or ends)."""
         self.waiting.get(job.spec.pool, {}).pop(job.id, None)
-        if job.topped:
-            self.topped.get(job.spec.pool, {}).pop(job.id, None)
+        self.door.put_first(job, waits=False)
         if job.state in LIVE:
             if job.state == JobState.STARTING:
                 del self.starting[job.spec.pool][job.id]
@@ -206,7 +204,7 @@ class State:
         if job.array:
             self.arrays.open[JobId(job.array)].pop(job.id, None)
         else:
-            self._name(job.id, job.spec, is_unfinished=False)
+            self.door.name(job.id, job.spec, is_unfinished=False)
         for path in (*ancestors(job.spec.group), holder):
             count(self.unfinished, path, -1)
             count(self.running, path, -1 if job.state in LIVE else 0)
@@ -279,6 +277,11 @@ class State:
         self.asked.put(known, job)
         self.index_job(job)
 
+    def put_group(self, group: Group) -> None:
+        """Enter a group, new or changed."""
+        self.kept.groups[group.path] = group
+        self.door.put_group(group)
+
     def put_array(self, array: ArrayRecord) -> None:
         """Enter an array, new or changed."""
         known = self.kept.arrays.get(array.id)
@@ -298,19 +301,10 @@ class State:
     def _index_array(self, array: ArrayRecord, sign: int) -> None:
         """Elements that are no jobs yet are unfinished jobs all the same, and the array has its name until it ends."""
         if not array.ended_ms:
-            self._name(array.id, array.spec, is_unfinished=sign > 0)
+            self.door.name(array.id, array.spec, is_unfinished=sign > 0)
         holder = user_key(array.spec.group, array.spec.user)
         for path in (*ancestors(array.spec.group), holder):
             count(self.unfinished, path, sign * array.pending)
-
-    def _name(self, job: JobId, spec: JobSpec, *, is_unfinished: bool) -> None:
-        key = (user_key(spec.group, spec.user), spec.name)
-        if is_unfinished:
-            self.names.setdefault(key, {})[job] = None
-        elif key in self.names:
-            self.names[key].pop(job, None)
-            if not self.names[key]:
-                del self.names[key]
 
     def put_reason(self, job: Job, reason: Reason) -> None:
         """A waiting job waits for this reason, on which no other index depends."""

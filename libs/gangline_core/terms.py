@@ -57,7 +57,7 @@ def dependency_reason(state: State, after: Iterable[Dependency]) -> Reason | Non
 
 def singleton_reason(state: State, job: Job) -> Reason | None:
     """The earlier job of the same user and name that has not ended."""
-    namesakes = state.names.get((user_key(job.spec.group, job.spec.user), job.spec.name), {})
+    namesakes = state.door.names.get((user_key(job.spec.group, job.spec.user), job.spec.name), {})
     own = job.array or job.id
     earlier = min((other for other in namesakes if other < own), default=None)
     return None if earlier is None else Reason(ReasonCode.SINGLETON, {"job": earlier})

@@ -574,7 +574,7 @@ def test_live_indexes_are_empty_when_everything_has_ended():
     assert not any(state.live_sorts.values())
     assert state.running == {}
     assert state.unfinished == {}
-    assert state.names == {}
+    assert state.door.names == {}
     assert state.ports.lowest_free("127.0.0.1") == 29_500
 
 

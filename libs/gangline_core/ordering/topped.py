@@ -16,7 +16,7 @@ def put_first(state: State, pool: str, ids: Ints) -> Ints:
     put first last goes first of all.
     """
     places = np.arange(len(ids))
-    chosen = state.topped.get(pool)
+    chosen = state.door.topped.get(pool)
     if not chosen:
         return places
     jobs = [state.kept.jobs[JobId(job)] for job in ids.tolist()]

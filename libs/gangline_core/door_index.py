@@ -1,0 +1,47 @@
+"""Derived for the door and the order: names in use, jobs put first, groups with settings of their own kind."""
+
+from gangline_core.groups import BudgetMode, Group, user_key
+from gangline_core.ids import JobId
+from gangline_core.job import Job
+from gangline_core.spec import JobSpec
+
+
+class DoorIndex:
+    """What would otherwise have to be looked for among all jobs and groups."""
+
+    def __init__(self) -> None:
+        """Nothing known yet."""
+        self.names: dict[tuple[str, str], dict[JobId, None]] = {}
+        """Unfinished jobs by (user_key, name), oldest first; more than one only with singletons."""
+        self.topped: dict[str, dict[JobId, None]] = {}
+        """Waiting jobs that somebody put first, per pool."""
+        self.lenders: dict[str, None] = {}
+        """Groups that do not lend all of their guarantee."""
+        self.safe_groups: dict[str, None] = {}
+        """Groups whose budget must hold all that starts."""
+
+    def name(self, job: JobId, spec: JobSpec, *, is_unfinished: bool) -> None:
+        """A job has its name until it ends."""
+        key = (user_key(spec.group, spec.user), spec.name)
+        if is_unfinished:
+            self.names.setdefault(key, {})[job] = None
+        elif key in self.names:
+            self.names[key].pop(job, None)
+            if not self.names[key]:
+                del self.names[key]
+
+    def put_first(self, job: Job, *, waits: bool) -> None:
+        """A job that was put first waits, or no longer does."""
+        if job.topped and waits:
+            self.topped.setdefault(job.spec.pool, {})[job.id] = None
+        elif job.topped:
+            self.topped.get(job.spec.pool, {}).pop(job.id, None)
+
+    def put_group(self, group: Group) -> None:
+        """A group is new or changed."""
+        is_safe = group.budget_gpu_hours > 0 and group.budget_mode == BudgetMode.SAFE
+        for marked, holds in ((self.lenders, bool(group.lend_limit)), (self.safe_groups, is_safe)):
+            if holds:
+                marked[group.path] = None
+            else:
+                marked.pop(group.path, None)
