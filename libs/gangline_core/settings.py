@@ -12,15 +12,13 @@ from msgspec.structs import fields as struct_fields
 
 from gangline_core.admission import Draft
 from gangline_core.cluster import LEVELS_INSIDE_NODE, Policy, Pool
-from gangline_core.formula import FormulaError, compile_formula
 from gangline_core.groups import ROOT, Group, User, UserClass, ancestors, user_key, with_class
-from gangline_core.ordering import ORDERINGS
-from gangline_core.placement import PLACERS
 from gangline_core.quota import JOBS, shown
 from gangline_core.rungs import MODEL_PREFIX
 from gangline_core.settings_amounts import AMOUNT_MAX, LEVEL_MAX, amounts_problem, range_problem
 from gangline_core.settings_amounts import Problem as Problem
 from gangline_core.settings_group import bounds_problem, lending_problem, seasons_problem
+from gangline_core.settings_policy import policy_problem
 from gangline_core.state import State
 
 WEIGHT_MAX = 1_000_000
@@ -240,22 +238,10 @@ def check_pool(state: State, pool: Pool) -> Problem | None:
     return None
 
 
-def check_policy(state: State, policy: Policy) -> Problem | None:
-    """What is wrong with a policy; None when nothing is."""
-    if policy.ordering not in ORDERINGS:
-        return Problem("invalid", f"{policy.ordering!r} is none of {', '.join(sorted(ORDERINGS))}", "ordering")
-    if policy.placement not in PLACERS:
-        return Problem("invalid", f"{policy.placement!r} is none of {', '.join(sorted(PLACERS))}", "placement")
-    try:
-        compile_formula(policy.formula)
-    except FormulaError as error:
-        return Problem("invalid", str(error), "formula")
-    return (
-        range_problem("starvation_s", policy.starvation_s, 0, STARVATION_S_MAX)
-        or range_problem("candidates_max", policy.candidates_max, 1, CANDIDATES_MAX)
-        or range_problem("candidates_per_shape", policy.candidates_per_shape, 1, CANDIDATES_MAX)
-        or range_problem("start_limit_s", policy.start_limit_s, 0, STARVATION_S_MAX)
-    )
+def check_policy(state: State, policy: Policy, pool: str = "") -> Problem | None:
+    """What is wrong with a policy, for this pool if it is named; None when nothing is."""
+    known = state.kept.pools.get(pool)
+    return policy_problem(policy, known.pool if known is not None else None)
 
 
 # --- rights -------------------------------------------------------------------------------------------------
