@@ -20,7 +20,8 @@ LABEL org.opencontainers.image.title="gangline" \
 RUN groupadd --gid 10001 gangline \
  && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /var/lib/gangline --shell /usr/sbin/nologin gangline \
  && install --directory --owner=gangline --group=gangline --mode=0700 \
-      /var/lib/gangline /var/lib/gangline-keys /var/lib/gangline-nats
+      /var/lib/gangline /var/lib/gangline-keys /var/lib/gangline-nats \
+      /var/lib/gangline-prometheus /var/lib/gangline-grafana
 COPY --from=build /opt/gangline /opt/gangline
 ENV PATH=/opt/gangline/bin:$PATH \
     PYTHONUNBUFFERED=1 \

@@ -15,12 +15,16 @@ from gangline_wire.rights import OWN
 
 SECRET_BYTES = 24
 FILE_MODE = 0o600
+BESIDE = ("grafana",)
+"""Others that need a password of their own, and are no users of the bus."""
 
 
 def make_keys(folder: Path, ids: Ids) -> tuple[NatsUser, ...]:
     """Make what is missing in the folder; passwords that are there stay."""
     folder.mkdir(parents=True, exist_ok=True)
     users = tuple(service_user(name, password=_password(folder / f"{name}.password", ids)) for name in OWN)
+    for name in BESIDE:
+        _password(folder / f"{name}.password", ids)
     draft = folder / "users.conf.draft"
     draft.unlink(missing_ok=True)
     _write(draft, authorization(users))

@@ -1,6 +1,8 @@
 """docker-compose.yml runs every service, closed, with settings the services understand."""
 
 import importlib
+import json
+import re
 import shutil
 import subprocess
 import sys
@@ -12,9 +14,11 @@ from typing import Any
 import pytest
 import yaml
 
+import programs
 from gangline_embedded.keys import make_keys
 from gangline_kit.config import load, load_kit
 from gangline_kit.ids import SystemIds
+from gangline_kit.metrics import METRICS
 from gangline_wire.rights import OWN
 from gangline_wire.streams import MESSAGE_BYTES_MAX
 
@@ -22,7 +26,10 @@ ROOT = Path(__file__).resolve().parents[2]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
-OURS = sorted(set(SERVICES) - {"nats", "keys"})
+OTHERS = {"nats", "prometheus", "grafana", "traces"}
+"""Programs of others."""
+OURS = sorted(set(SERVICES) - OTHERS - {"keys"})
+PROFILES = ("simulated", "traces", "kubernetes")
 HOST_ONLY = {"gangline", "gangline-embedded"}
 """Entry points that run on the user's machine, not in the composition."""
 
@@ -45,17 +52,31 @@ def test_every_container_is_closed(name: str) -> None:
     assert not service.get("privileged", False)
 
 
-def test_only_the_http_api_is_published_and_only_on_loopback() -> None:
+@pytest.mark.parametrize("name", sorted(SERVICES))
+def test_every_container_has_limits(name: str) -> None:
+    assert SERVICES[name]["mem_limit"]
+    assert SERVICES[name]["cpus"]
+    assert SERVICES[name]["pids_limit"]
+
+
+@pytest.mark.parametrize("name", sorted(set(SERVICES) - {"keys", "traces"}))
+def test_every_container_says_how_it_is(name: str) -> None:
+    assert SERVICES[name]["healthcheck"]["test"][0] == "CMD"
+
+
+def test_what_is_published_is_published_on_loopback_only() -> None:
     published = {name: service["ports"] for name, service in SERVICES.items() if "ports" in service}
-    assert published == {"gateway": ["127.0.0.1:8470:8470"]}
+    assert set(published) == {"gateway", "grafana", "traces"}
+    assert all(port.startswith("127.0.0.1:") for ports in published.values() for port in ports)
     assert COMPOSE["networks"]["bus"] == {"internal": True}
 
 
 @pytest.mark.parametrize("name", OURS)
 def test_a_service_understands_every_setting_it_is_given(name: str) -> None:
+    kind = name.partition("-")[0]
     environment = {key: str(value) for key, value in SERVICES[name]["environment"].items()}
-    assert load_kit(environment).nats_user == name
-    load(importlib.import_module(f"gangline_{name}.config").Config, name, environment)
+    assert load_kit(environment).nats_user == kind
+    load(importlib.import_module(f"gangline_{kind}.config").Config, kind, environment)
 
 
 def test_every_user_of_the_bus_has_its_own_password_file() -> None:
@@ -66,8 +87,8 @@ def test_every_user_of_the_bus_has_its_own_password_file() -> None:
 def test_every_named_volume_and_mounted_file_exists() -> None:
     for service in SERVICES.values():
         for volume in service.get("volumes", []):
-            source = volume.split(":")[0]
-            assert source in COMPOSE["volumes"] or (ROOT / source).is_file(), volume
+            source = re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", volume).split(":")[0]
+            assert source in COMPOSE["volumes"] or (ROOT / source).exists(), volume
 
 
 def test_the_bus_server_accepts_its_settings(tmp_path: Path) -> None:
@@ -81,6 +102,45 @@ def test_the_bus_server_accepts_its_settings(tmp_path: Path) -> None:
     settings = (tmp_path / "nats.conf").read_text(encoding="utf-8")
     assert f"max_payload: {MESSAGE_BYTES_MAX}\n" in settings
     assert "sync_interval: always" in settings
+
+
+COMPOSE_PROGRAM, HADOLINT = programs.found("docker-compose"), programs.found("hadolint")
+
+
+@pytest.mark.skipif(COMPOSE_PROGRAM is None, reason=programs.why_not("docker-compose"))
+@pytest.mark.parametrize("profiles", [(), PROFILES], ids=["usual", "all"])
+def test_the_real_compose_reads_it(profiles: tuple[str, ...]) -> None:
+    chosen = [word for profile in profiles for word in ("--profile", profile)]
+    command = [str(COMPOSE_PROGRAM), "-f", str(ROOT / "docker-compose.yml"), *chosen, "config", "--services"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "warn" not in done.stderr.lower()
+    usual = {name for name, service in SERVICES.items() if not service.get("profiles")}
+    assert set(done.stdout.split()) == (set(SERVICES) if profiles else usual)
+
+
+@pytest.mark.skipif(HADOLINT is None, reason=programs.why_not("hadolint"))
+def test_hadolint_has_nothing_to_say_of_the_dockerfile() -> None:
+    done = subprocess.run(
+        [str(HADOLINT), str(ROOT / "Dockerfile")], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_every_service_of_ours_is_scraped() -> None:
+    settings = yaml.safe_load((ROOT / "docker/prometheus.yml").read_text(encoding="utf-8"))
+    (scraped,) = settings["scrape_configs"][0]["static_configs"]
+    assert set(scraped["targets"]) == {f"{name}:9100" for name in OURS}
+
+
+@pytest.mark.parametrize("board", sorted((ROOT / "boards").glob("*.json")), ids=lambda path: path.stem)
+def test_every_board_shows_metrics_there_are(board: Path) -> None:
+    text = board.read_text(encoding="utf-8")
+    for panel in json.loads(text)["panels"]:
+        for target in panel.get("targets", ()):
+            named = {re.sub(r"_(bucket|sum|count)$", "", name) for name in re.findall(r"gangline_\w+", target["expr"])}
+            assert named
+            assert named <= set(METRICS), panel["title"]
 
 
 def test_the_keys_command_says_what_it_made(tmp_path: Path) -> None:
