@@ -1,12 +1,24 @@
 """One full example of every fact, request and reply: what the golden files hold."""
 
+from tests.wire import samples_door
+
 from gangline_core import facts as f
 from gangline_core.cluster import Gpu, Node, Policy, Pool, Taint
 from gangline_core.groups import Group, Token, User
 from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.job import GpuShare
 from gangline_core.reasons import Reason, ReasonCode
-from gangline_core.spec import Dependency, JobSpec, Resources, Role, ServiceClass, Toleration, TopologyWish
+from gangline_core.spec import (
+    ArraySpec,
+    Dependency,
+    DependencyKind,
+    JobSpec,
+    Resources,
+    Role,
+    ServiceClass,
+    Toleration,
+    TopologyWish,
+)
 from gangline_wire import requests as r
 
 SPEC = JobSpec(
@@ -49,10 +61,13 @@ SPEC = JobSpec(
     stop_signal="SIGINT",
     retries=2,
     preemptible=False,
-    after=(Dependency(job=7, any_outcome=True),),
+    after=(Dependency(job=7, any_outcome=True), Dependency(job=8, kind=DependencyKind.NOT_OK, index=3)),
     not_before_ms=1_774_744_200_000,
     hold=True,
     secrets=("worker.env.API_TOKEN", "worker.arg.3"),
+    deadline_ms=1_774_844_200_000,
+    singleton=True,
+    array=ArraySpec(ranges=((0, 98, 2),), at_most=4),
 )
 NODE = Node(
     id=NodeId("n1"),
@@ -156,9 +171,16 @@ FACTS: tuple[f.Fact, ...] = (
     f.GpuHealthy(node=N1, gpu=0),
     f.UtilisationSummary(node=N1, gpu_percent=87, memory_mib=1024, samples=60),
     f.UsageCharged(
-        task=TASK, job=JOB, group="research/vision", user="ada", gpu_model="A100", gpu_milli_ms=7_200_000_000
+        task=TASK,
+        job=JOB,
+        group="research/vision",
+        user="ada",
+        gpu_model="A100",
+        gpu_milli_ms=7_200_000_000,
+        cost=9_000_000_000,
     ),
     f.BudgetExhausted(group="research", used_gpu_milli_ms=3_600_000_000, exhausted=False),
+    *samples_door.FACTS,
 )
 
 REQUESTS: tuple[r.Request, ...] = (
@@ -180,6 +202,7 @@ REQUESTS: tuple[r.Request, ...] = (
     r.SetDrain(node="n1", drained=True, by="root", why="fans"),
     r.IssueToken(token=TOKEN, by="root"),
     r.RevokeToken(digest="0" * 64, by="root"),
+    *samples_door.REQUESTS,
 )
 
 REPLIES: tuple[r.Reply, ...] = (
