@@ -19,8 +19,9 @@ from gangline_kubernetes.inventory import Inventory
 from gangline_kubernetes.makes import Maker
 from gangline_kubernetes.names import GROUP_VERSION
 from gangline_kubernetes.nursery import Nursery
-from gangline_kubernetes.objects import JobObject, KubeNode, Namespace, Pod, ResourceSlice
+from gangline_kubernetes.objects import JobObject, KubeNode, Namespace, Pod, ResourceSlice, SettingObject
 from gangline_kubernetes.reporter import Reporter
+from gangline_kubernetes.settings import PLURALS, Settings
 from gangline_kubernetes.watch import T, Watched
 from gangline_wire.subjects import token
 
@@ -69,6 +70,7 @@ class Cluster:
         desk = Desk(self.site, self.config, self.api)
         inventory = Inventory(self.site, self.config, agent)
         reporter = Reporter(self.site, self.config, agent)
+        settings = Settings(self.site, self.config, self.api)
         nursery = Nursery(self.site, self.config, self.api, desk)
         maker = Maker(self.site, self.config, self.api, desk=desk, inventory=inventory, nursery=nursery)
         carrier = Carrier(self.site, self.config, self.api, maker.make, reporter.changed)
@@ -85,6 +87,7 @@ class Cluster:
             self._watched(Pod, path_of("v1", "pods"), hear_pod),
             self._watched(Namespace, path_of("v1", "namespaces"), desk.hear_namespace),
             self._watched(JobObject, path_of(GROUP_VERSION, "jobs"), desk.hear),
+            *(self._watched(SettingObject, path_of(GROUP_VERSION, name), settings.hear) for name in PLURALS.values()),
             *self._slices(inventory),
         )
         try:
@@ -104,6 +107,7 @@ class Cluster:
                     group.create_task(reporter.report_for_ever(lane), name="tasks")
                     group.create_task(reporter.look_for_stuck_for_ever(), name="stuck")
                     group.create_task(desk.work_for_ever(), name="objects")
+                    group.create_task(settings.work_for_ever(), name="settings")
                     group.create_task(nursery.work_for_ever(), name="adopted")
         finally:
             await carrier.close()

@@ -250,6 +250,15 @@ class JobObject(Struct, frozen=True):
 T = TypeVar("T")
 
 
+class SettingObject(Struct, frozen=True):
+    """A Group, Pool or PolicyConfig of ours."""
+
+    metadata: Meta
+    kind: str = ""
+    spec: dict[str, Any] = {}
+    status: dict[str, Any] = {}
+
+
 class ListMeta(Struct, frozen=True, rename="camel"):
     """What a list says of itself."""
 

@@ -5,6 +5,7 @@ from tests.kubernetes.house import MemoryTransport, opened
 from tests.kubernetes.test_adopted import make, quota_story
 from tests.kubernetes.test_chart import rendered
 from tests.kubernetes.test_devices import dra_story
+from tests.kubernetes.test_settings import settings_story
 from tests.kubernetes.test_trouble import secret_story
 from tests.kubernetes.test_whole_path import applied_story, preemption_story
 
@@ -73,6 +74,7 @@ async def life_of_a_cluster() -> None:
     await preemption_story()
     await quota_story()
     await secret_story()
+    await settings_story()
     async with opened(nodes=1, gpus=1) as house:
         await make(house, "gated", gates=True)
         await house.until(lambda: bool(house.stored("/pods")[0]["spec"].get("nodeName")))
