@@ -119,6 +119,8 @@ class Pool(Struct, frozen=True, omit_defaults=True, gc=False):
         default_factory=lambda: {"rack": "topology.gangline.dev/rack", "block": "topology.gangline.dev/block"}
     )
     """Administrator-named topology levels above the node, smallest first: level -> node label that names the domain."""
+    cells: dict[str, dict[str, int]] = {}
+    """Guarantees of shape: group -> level -> so many parts of the topology; kept by the placement `cells`."""
 
 
 class LevelRule(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -179,9 +181,12 @@ class Policy(Struct, frozen=True, omit_defaults=True, gc=False):
     levels: dict[str, LevelRule] = {}
     """Rules of queue levels; the bands and names of levels are the pool's."""
     backfill_depth: int = 1
-    """Blocked jobs that compete for the same room and have a date each: 1 is EASY, more is conservative backfill."""
+    """Blocked jobs that compete for the same room and have a date each: 1 is EASY, more is conservative backfill, and
+    with 0 nobody has a date and whoever fits passes."""
     unlimited_run_percent: int = 150
     """A job without time limit is taken to run this part of what was predicted, where a date depends on its end."""
+    oldest_preempts: bool = False
+    """Where attained service orders: inside one queue the older may take the room of younger ones that passed it."""
 
 
 class NodeUse:

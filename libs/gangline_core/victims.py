@@ -26,6 +26,8 @@ from gangline_core.table import Table
 
 CONSIDERED_MAX = 2_000
 """Live jobs considered as victims at first: of the cheapest sorts, the newest. All others only if these do not do."""
+LAST_MS = 1 << 62
+"""Younger than this nobody is."""
 WAIT, SHRINK, EVICT = "wait", "shrink", "evict"
 BY_CLASS, BY_PRIORITY, BY_GUARANTEE, BY_SERVICE = "opportunistic", "priority", "reclaim", "service"
 """The rules that allow an eviction."""
@@ -89,7 +91,8 @@ def orders_by_service(policy: Policy) -> bool:
 def sunk_below(table: Table, job: Job) -> frozenset[JobId]:
     """Live preemptible jobs that have sunk below this job's service queue and stand in no higher queue level.
 
-    Service only grows while a job runs, so nobody is evicted in turn for whom it evicts now.
+    Service only grows while a job runs, so nobody is evicted in turn for whom it evicts now. Where the policy lets the
+    oldest preempt, younger jobs of the same queue count as below: they can only have passed.
     """
     state, bands = table.state, table.pool.pool.levels
     own = 0 if is_promoted(job, table.policy, table.now) else queue_of(job.attained - job.forgiven, table.policy)
@@ -100,8 +103,13 @@ def sunk_below(table: Table, job: Job) -> frozenset[JobId]:
         for other in live
         if other.spec.preemptible
         and bands.get(other.spec.level, 0) <= band
-        and queue_of(attained(state, other, table.now), table.policy) > own
+        and _behind(table, other) > (own, job.submitted_ms if table.policy.oldest_preempts else LAST_MS)
     )
+
+
+def _behind(table: Table, other: Job) -> tuple[int, int]:
+    """What sorts live jobs where service orders: their queue, then their age."""
+    return queue_of(attained(table.state, other, table.now), table.policy), other.submitted_ms
 
 
 def may_shrink_somebody(table: Table) -> bool:

@@ -1,4 +1,4 @@
-"""Where attained service orders, whoever had little may take the room of who had much, and never the other way round."""
+"""Where attained service orders, whoever had little may take the room of who had much, never the other way round."""
 
 from tests.make import World, node, spec
 
@@ -36,3 +36,18 @@ def test_somebody_looks_when_a_running_job_sinks() -> None:
     there.settle()
     begun = there.state.kept.tasks["1-1-worker-0"].placed_ms  # type: ignore[index]
     assert next_wake_ms(there.state, "default", there.at) == begun + 900_000
+
+
+def test_inside_one_queue_the_older_takes_the_room_of_younger_ones_only_where_the_policy_says_so() -> None:
+    for allowed in (False, True):
+        there = World(node("n1", gpus=4))
+        there.set_policy(ordering="least_attained", starvation_s=0, backfill_depth=0, oldest_preempts=allowed)
+        there.submit(spec("first", gpus=2))
+        there.settle()
+        there.submit(spec("wide", gpus=3))
+        there.wait(1)
+        there.submit(spec("passes", gpus=2))
+        there.settle()
+        there.finish(1)
+        there.settle()
+        assert (there.state.job(3).state == "running") is not allowed  # type: ignore[union-attr, arg-type]
