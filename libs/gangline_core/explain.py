@@ -19,7 +19,7 @@ from gangline_core.ids import JobId
 from gangline_core.job import KUBERNETES_CONDITIONS, SLURM_CODES, Job, JobState, TaskState
 from gangline_core.placement.why_not import ROOM_CODES
 from gangline_core.reasons import Reason, hint, sentence, utc
-from gangline_core.rejections import rejected_nodes
+from gangline_core.shortfall import Shortfall, shortfall
 from gangline_core.spec import gpu_milli_wanted
 from gangline_core.state import State
 
@@ -52,6 +52,8 @@ class Explanation(Struct, frozen=True):
     """In millionths; None when the job does not wait."""
     terms: tuple[tuple[str, int], ...] = ()
     """Name and value in millionths of every term of the score."""
+    shortfall: Shortfall | None = None
+    """What it lacks of room, in full; None when it does not wait."""
     rejected: dict[str, int] = {}
     """Nodes that cannot take one of its tasks now, by cause."""
     start_from_ms: int | None = None
@@ -131,6 +133,7 @@ def _waiting(explanation: Explanation, book: Book, job: Job) -> Explanation:
     """The explanation with what only a waiting job has."""
     position = book.position[job.id]
     candidate, reason, start = book.candidates[position - 1], book.reason(job), book.start(job)
+    lacks = shortfall(book.state, job, book.now)
     level_position, level_waiting = book.level_position(job)
     return replace(
         explanation,
@@ -144,18 +147,13 @@ def _waiting(explanation: Explanation, book: Book, job: Job) -> Explanation:
         waiting=len(book.candidates),
         score=candidate.score,
         terms=tuple(zip(book.terms, candidate.terms, strict=True)),
-        rejected=_rejected(book.state, job),
+        rejected={excluded.cause: excluded.nodes for excluded in lacks.excluded},
+        shortfall=lacks,
         start_from_ms=start.from_ms,
         start_to_ms=start.to_ms,
         confidence=start.confidence,
         start_note=start.note,
     )
-
-
-def _rejected(state: State, job: Job) -> dict[str, int]:
-    """Causes for the role that fewest nodes can take."""
-    found = [rejected_nodes(state, job.spec, role.resources) for role in job.spec.roles]
-    return min(found, key=lambda entry: entry[1])[0] if found else {}
 
 
 def _progress(state: State, job: Job) -> str:

@@ -1,7 +1,8 @@
 """Making room for one job: as few and as cheap losses as possible, and none at all unless the job then fits.
 
 First everything that could go is taken away in thought. If the job fits then, as much as possible is put back, most
-valuable first, and what is left is the plan: take any one of it away and the job would not fit. Shrinking comes before
+valuable first, and what is left is the plan: take any one of it away and the job would not fit. The same is tried in
+the order of the cheapest places (see `cheapest`), and the plan that loses less is kept. Shrinking comes before
 evicting; tasks that stop anyway are counted first. The room goes to the job as a claim in the same decision.
 """
 
@@ -11,6 +12,7 @@ import numpy as np
 from msgspec import Struct
 
 from gangline_core.capacity import Ints, Room
+from gangline_core.cheapest import by_place, plan_cost
 from gangline_core.facts import Claim, Eviction, Placement, Shrink
 from gangline_core.holdings import as_lines, give_lines, take_lines, task_lines
 from gangline_core.ids import JobId, TaskId
@@ -101,7 +103,13 @@ class Preemptor:
         if not is_owed and self._table.guarded is not None:
             # Only who is owed its guarantee may take room that a reservation counts on.
             room.close(self._table.reserved_rows())
-        return Trial(self._table, job, room, losses).run()
+        places = by_place(self._table.pool.pool, room, self._table.seating.least(job).gang, losses)
+        plan = Trial(self._table, job, room.copy() if places else room, losses).run()
+        if plan is None or places is None:
+            return plan
+        other = Trial(self._table, job, room, places).run()
+        plans = [plan] if other is None else [plan, other]
+        return min(plans, key=lambda one: plan_cost(self._table.pool.pool, one.losses))
 
     def _commit(self, job: Job, plan: Plan) -> None:
         """Book the claim, and tell the victims to go."""

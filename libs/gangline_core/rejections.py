@@ -12,17 +12,24 @@ from gangline_core.state import State
 
 def rejected_nodes(state: State, spec: JobSpec, need: Resources) -> tuple[dict[str, int], int]:
     """Nodes of the job's pool that cannot take one such task, by cause; and how many could take one."""
-    causes: dict[str, int] = {}
+    causes, open_nodes = rejected(state, spec, need)
+    return {cause: nodes for cause, (nodes, _) in causes.items()}, open_nodes
+
+
+def rejected(state: State, spec: JobSpec, need: Resources) -> tuple[dict[str, tuple[int, int]], int]:
+    """The same with how many GPUs these nodes have, (nodes, GPUs) by cause, most nodes first."""
+    causes: dict[str, tuple[int, int]] = {}
     open_nodes = 0
     models = {model.lower() for model in need.gpu_models}
     for node in state.kept.nodes.values():
         if node.pool == spec.pool:
             cause = _node_cause(node, spec) or _room_cause(node, state.use[node.id], need, models)
             if cause:
-                causes[cause] = causes.get(cause, 0) + 1
+                nodes, gpus = causes.get(cause, (0, 0))
+                causes[cause] = (nodes + 1, gpus + len(node.gpus))
             else:
                 open_nodes += 1
-    return dict(sorted(causes.items(), key=lambda entry: (-entry[1], entry[0]))), open_nodes
+    return dict(sorted(causes.items(), key=lambda entry: (-entry[1][0], entry[0]))), open_nodes
 
 
 def _node_cause(node: Node, spec: JobSpec) -> str:

@@ -176,6 +176,41 @@ class TermView(View, frozen=True):
     value: int
 
 
+class ExcludedView(View, frozen=True):
+    """Nodes that can take none of the job's tasks, for one cause."""
+
+    cause: str
+    nodes: int
+    gpus: int
+
+
+class MoveView(View, frozen=True):
+    """A running job that could go on elsewhere; its number is 0 when the caller may not see it."""
+
+    job: int
+    from_nodes: tuple[str, ...]
+    to_nodes: tuple[str, ...]
+    lost_gpu_ms: int
+    """GPU time that is lost unless it checkpoints."""
+
+
+class ShortfallView(View, frozen=True):
+    """What stands between a waiting job and its room."""
+
+    verdict: str
+    """"never" when no empty pool could hold the job, else "not now"."""
+    excluded: tuple[ExcludedView, ...] = ()
+    able_nodes: int = 0
+    """Nodes that could take at least one of its tasks now."""
+    best: str = ""
+    """The best place that exists."""
+    missing: str = ""
+    """What would have to come free."""
+    moves: tuple[MoveView, ...] = ()
+    """A proposal: running jobs that could move so that it starts. Nothing is moved by itself."""
+    moves_note: str = ""
+
+
 class ExplanationView(View, frozen=True):
     """Why the job is where it is, and what is known about its start."""
 
@@ -210,6 +245,8 @@ class ExplanationView(View, frozen=True):
     level_position: int = 0
     """1 is next among the jobs of its queue level."""
     level_waiting: int = 0
+    shortfall: ShortfallView | None = None
+    """What it lacks of room; absent when it does not wait for room."""
 
 
 class QueueLineView(View, frozen=True):

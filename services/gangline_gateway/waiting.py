@@ -6,6 +6,7 @@ from gangline_core.arrays import told as told_of_array
 from gangline_core.explain import Book, QueueLine, explain, queue
 from gangline_core.job import SLURM_CODES, Job
 from gangline_core.reasons import hint, sentence
+from gangline_core.shortfall import Shortfall, moves_sentence
 from gangline_core.spec import gpu_milli_wanted, task_count
 from gangline_gateway.access import sees_job
 from gangline_gateway.call import Call
@@ -13,7 +14,15 @@ from gangline_gateway.jobs import shown_job
 from gangline_gateway.problems import not_found
 from gangline_gateway.show import reason_view
 from gangline_wire.limits import most
-from gangline_wire.views import ExplanationView, QueueLineView, QueueView, TermView
+from gangline_wire.views import (
+    ExcludedView,
+    ExplanationView,
+    MoveView,
+    QueueLineView,
+    QueueView,
+    ShortfallView,
+    TermView,
+)
 
 POOL_DEFAULT = "default"
 
@@ -62,6 +71,32 @@ async def explain_job(call: Call) -> ExplanationView:
         also=tuple(reason_view(reason, job=told.job) for reason in told.also),
         level_position=told.level_position,
         level_waiting=told.level_waiting,
+        shortfall=_shortfall(call, told.shortfall) if told.shortfall is not None else None,
+    )
+
+
+def _shortfall(call: Call, lacks: Shortfall) -> ShortfallView:
+    plan = lacks.moves
+    moves = []
+    for move in plan.moves if plan is not None else ():
+        other = call.state.kept.jobs.get(move.job)
+        is_seen = other is not None and sees_job(call.state, call.caller, other.spec)
+        moves.append(
+            MoveView(
+                job=move.job if is_seen else 0,
+                from_nodes=move.from_nodes,
+                to_nodes=move.to_nodes,
+                lost_gpu_ms=move.lost_gpu_ms,
+            )
+        )
+    return ShortfallView(
+        verdict=lacks.verdict,
+        excluded=tuple(ExcludedView(cause=one.cause, nodes=one.nodes, gpus=one.gpus) for one in lacks.excluded),
+        able_nodes=lacks.able_nodes,
+        best=lacks.best,
+        missing=lacks.missing,
+        moves=tuple(moves),
+        moves_note=moves_sentence(plan) if plan is not None else "",
     )
 
 

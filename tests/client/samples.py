@@ -125,6 +125,15 @@ EXPLANATION = v.ExplanationView(
     confidence="80 %",
     start_note="Job 7 is expected to end first.",
     notes=("Preempted once.",),
+    shortfall=v.ShortfallView(
+        verdict="not now",
+        excluded=(v.ExcludedView("too few free GPUs", 10, 80), v.ExcludedView("drained", 1, 8)),
+        able_nodes=0,
+        best="Needs 8 in one NVLink island; the best free NVLink island has 6, on n17.",
+        missing="2 more GPUs would have to come free there.",
+        moves=(v.MoveView(7, ("n17",), ("n3",), 3_600_000), v.MoveView(0, ("n17",), ("n4",), 0)),
+        moves_note="It would start at once if 2 running jobs moved.",
+    ),
 )
 HISTORY = v.HistoryView(
     job=41,

@@ -10,6 +10,11 @@ from gangline_client.words import STATE_PAINT, start_range
 from gangline_wire import views as v
 
 TERM_COLUMNS = (Column("TERM"), Column("VALUE", right=True))
+EXCLUDED_COLUMNS = (
+    Column("NODES", right=True),
+    Column("GPUS", right=True),
+    Column("CANNOT TAKE IT BECAUSE"),
+)
 REJECTED_COLUMNS = (Column("NODES", right=True), Column("CANNOT TAKE IT BECAUSE"))
 
 
@@ -38,11 +43,29 @@ def _tell(session: Session, view: v.ExplanationView) -> None:
         console.fact("Also", f"{further.sentence} {further.hint}".rstrip())
     for note in view.notes:
         console.fact("Note", note)
+    _tell_shortfall(console, view.shortfall)
     _tell_score(console, view)
-    if view.rejected:
+    if view.shortfall is not None and view.shortfall.excluded:
+        console.say()
+        rows = [[str(one.nodes), str(one.gpus), one.cause] for one in view.shortfall.excluded]
+        console.table(EXCLUDED_COLUMNS, rows)
+    elif view.rejected:
         console.say()
         causes = sorted(view.rejected.items(), key=lambda item: (-item[1], item[0]))
         console.table(REJECTED_COLUMNS, [[str(count), cause] for cause, count in causes])
+
+
+def _tell_shortfall(console: Console, lacks: v.ShortfallView | None) -> None:
+    """Never or not now, the best there is, what must come free, and which moves would help."""
+    if lacks is None:
+        return
+    console.fact("Verdict", "can never run here" if lacks.verdict == "never" else "fits, but not now")
+    console.fact("Best", lacks.best)
+    console.fact("Missing", lacks.missing)
+    console.fact("Moves", lacks.moves_note)
+    for move in lacks.moves:
+        job = f"job {move.job}" if move.job else "another group's job"
+        console.fact("", f"{job}: {', '.join(move.from_nodes)} -> {', '.join(move.to_nodes)}")
 
 
 def _position(view: v.ExplanationView) -> str:
