@@ -191,7 +191,7 @@ HINTS: dict[ReasonCode, str] = {
     ReasonCode.NOT_LENT: "Wait for others' jobs to end; what a group does not lend stays free for it.",
     ReasonCode.SINGLETON: "See that job with `gangline why {job}`.",
     ReasonCode.ARRAY_CAP: "Raise the cap with `gangline edit {id} at_most=N`.",
-    ReasonCode.WINDOW: "Give a shorter time limit, or wait until it is over: see `gangline windows`.",
+    ReasonCode.WINDOW: "Give a shorter time limit, or wait until it is over: see `gangline window`.",
     ReasonCode.NOT_YET_CONSIDERED: "See what goes before it with `gangline queue`.",
     ReasonCode.INSUFFICIENT_GPUS: "Ask for fewer GPUs, accept more models, or wait.",
     ReasonCode.FRAGMENTED_GPUS: "Split the role into smaller tasks, or wait for a node to empty.",
