@@ -25,7 +25,7 @@ _RANGES = {
     "min_utilisation_percent": (0, 100),
     "half_life_s": (0, 100 * TIME_S_MAX),
     "promote_after": (0, 1_000_000),
-    "backfill_depth": (1, BACKFILL_DEPTH_MAX),
+    "backfill_depth": (0, BACKFILL_DEPTH_MAX),
     "unlimited_run_percent": (0, PERCENT_MAX),
 }
 """Whole numbers of a policy and their bounds."""
