@@ -27,7 +27,7 @@ def predicted_seconds(waiting: Waiting) -> Column:
         found = recall(history, job.spec, least=SAMPLES_LEAST, of_user=True)
         return rolling_ms(found) / 1000 if found else -1.0
 
-    own = waiting.per(c.KIND, by_own)
+    own = waiting.per(c.KIND, by_own) if history else np.full(len(waiting), -1.0)
     estimate, limit = waiting.field(c.ESTIMATE_S), waiting.field(c.LIMIT_S)
     said = np.where(estimate > 0, estimate, limit).astype(np.float64)
     if bool(((own < 0) & (said <= 0)).any()):

@@ -5,6 +5,8 @@ counts as if it had no more than the child that has least, so that a child which
 not make its siblings wait. Children that have nothing yet are not what the others are scaled to.
 """
 
+import numpy as np
+
 from gangline_core import columns as c
 from gangline_core.groups import ROOT
 from gangline_core.ordering.scored import Scored
@@ -53,8 +55,10 @@ class _Shares:
         self._usage = waiting.state.usage
         total = capacity_of(waiting.state, waiting.pool.pool.name)
         self._total = tuple(max(1, total.get(name, 0)) for name in DIMENSIONS)
-        asked = [waiting.field(field).tolist() for field in FIELDS]
-        self._asked: list[tuple[int, ...]] = list(zip(*asked, strict=True))
+        self._asked = np.stack(
+            [FINE * waiting.field(field) // whole for field, whole in zip(FIELDS, self._total, strict=True)], axis=1
+        )
+        """Per job what it asks for, in billionths."""
         self._standings: dict[str, _Standing] = {}
         below: dict[str, list[str]] = {}
         for name in sorted(waiting.state.usage):
@@ -91,7 +95,7 @@ class _Shares:
         return share // (FINE // MILLION), share
 
     def take(self, leaf: Branch, row: int) -> None:
-        more = self._part(self._asked[row])
+        more: list[int] = self._asked[row].tolist()
         branch: Branch | None = leaf
         while branch is not None and branch.parent is not None:
             standing = self._standings[branch.name]
@@ -105,25 +109,31 @@ class _Shares:
 
     def _recount(self, standing: _Standing) -> None:
         """How the branch counts: as it is, or with all its children at the least of their shares."""
-        standing.counted = standing.parts
+        counted = standing.parts
         if len(standing.below) > 1:
             least = min(standing.below.values())
-            one, two, three = (
-                max(0, rest) + units * least // FINE for rest, units in zip(standing.rest, standing.units, strict=True)
+            rest, units = standing.rest, standing.units
+            counted = (
+                max(0, rest[0]) + units[0] * least // FINE,
+                max(0, rest[1]) + units[1] * least // FINE,
+                max(0, rest[2]) + units[2] * least // FINE,
             )
-            standing.counted = (one, two, three)
-        standing.share = max(standing.counted)
+        standing.counted = counted
+        standing.share = max(counted)
 
     def _count(self, above: str, name: str, *, had: int, counted: Vector) -> None:
         """The branch above sees this one as it now counts, and no longer as it did."""
         own, parent = self._standings[name], self._standings[above]
-        for k in range(3):
-            if had:
-                parent.units[k] -= counted[k] * FINE // had
-            if own.share:
-                parent.units[k] += own.counted[k] * FINE // own.share
-        if own.share:
-            parent.below[name] = own.share
+        units, share, now = parent.units, own.share, own.counted
+        if had:
+            units[0] -= counted[0] * FINE // had
+            units[1] -= counted[1] * FINE // had
+            units[2] -= counted[2] * FINE // had
+        if share:
+            units[0] += now[0] * FINE // share
+            units[1] += now[1] * FINE // share
+            units[2] += now[2] * FINE // share
+            parent.below[name] = share
 
     def _part(self, amounts: tuple[int, ...]) -> Vector:
         one, two, three = (FINE * amount // total for amount, total in zip(amounts, self._total, strict=True))

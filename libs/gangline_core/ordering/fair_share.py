@@ -4,6 +4,8 @@ Use is decayed by the policy's half-life (`gangline_core.decay`), compared among
 counts at once with what it is predicted to use: a burst of submissions does not all look poor.
 """
 
+import numpy as np
+
 from gangline_core.attained import service_milli
 from gangline_core.columns import ASK
 from gangline_core.groups import ROOT
@@ -36,7 +38,7 @@ class _Use:
         run_s = predicted_seconds(waiting)
         run_s[run_s <= 0] = UNKNOWN_RUN_S
         costs = waiting.per(ASK, lambda job: service_milli(job.spec)) * run_s * 1000
-        self._costs = [max(1, round(cost)) for cost in costs.tolist()]
+        self._costs: list[int] = np.maximum(1, np.rint(costs)).astype(np.int64).tolist()
         room = waiting.state.room(self._pool.pool.name)
         whole = 1000 * sum(len(node.gpus) for node in room.nodes) or sum(node.cpu_milli for node in room.nodes) // 64
         self._hour = 3_600_000 * max(1, whole)

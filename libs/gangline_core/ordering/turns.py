@@ -114,14 +114,15 @@ def _plant(waiting: Waiting, rows: list[int], enter: Callable[[Branch], None]) -
     """The tree of everybody who has one of these jobs; rows keep their order inside each leaf."""
     root = Branch(ROOT, None)
     enter(root)
-    leaves: dict[int, Branch] = {}
     members = waiting.columns.members
-    holders = waiting.field(c.HOLDER)[rows].tolist()
-    for row, holder in zip(rows, holders, strict=True):
-        leaf = leaves.get(holder)
-        if leaf is None:
-            leaf = leaves[holder] = _leaf(root, members[holder], enter)
-        leaf.rows.append(row)
+    places = np.array(rows, dtype=np.int64)
+    holders = waiting.field(c.HOLDER)[places]
+    by_holder = np.argsort(holders, kind="stable")
+    starts = np.flatnonzero(np.diff(holders[by_holder], prepend=-1))
+    own = np.split(places[by_holder], starts[1:])
+    firsts = holders[by_holder[starts]].tolist()
+    for holder, part in zip(firsts, own, strict=True):
+        _leaf(root, members[holder], enter).rows = part.tolist()
     return root
 
 
