@@ -100,4 +100,4 @@ def _table(groups: list[tuple[int, tuple[bool, ...]]], kinds: int) -> Ints:
         )
         for number in np.flatnonzero(accepted).tolist():
             table[k, number + 1] = packed
-    return table.reshape(len(groups), -1)
+    return table.reshape(len(groups), (kinds + 1) * (GPU_MILLI + 1))
