@@ -1,0 +1,93 @@
+"""The lab: simulated jobs per second through the code that decides in production, memory, growth, and replay.
+
+The quick run takes the first weeks of the Philly trace, the full one (`--full`) all of its 82,247 jobs. Times are CPU
+times of this process, so that other work on the machine counts little.
+"""
+
+import resource
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from bench.rows import Baseline, Measured
+from gangline_core.cluster import Policy
+from gangline_lab.readers import read_trace
+from gangline_lab.replay import replay
+from gangline_lab.sim.conditions import Conditions
+from gangline_lab.sim.engine import RunResult, Scenario, simulate
+from gangline_lab.sim.fleet import read_fleet
+from gangline_lab.sim.workload import Workload, cut
+
+PHILLY = Path(__file__).parent / "data" / "philly" / "philly.csv.gz"
+CLUSTER = "64x8xV100"
+FORMULA = Policy(candidates_per_shape=4, candidates_max=300)
+"""The default formula; a round looks at the first four jobs of each kind, as those behind them cannot fare better."""
+ROUNDS = Conditions(round_s=60)
+"""A decision each simulated minute, as the simulators of the papers take it."""
+SMALL, LARGE = 1_500, 3_000
+ALL = 82_247
+REPLAYED = 600
+PEERS = {"Blox, LAS on 101 jobs": 101 / 98, "Pollux, Tiresias on 160 jobs": 160 / 85, "Muri, SRTF on 992 jobs": 992 / 3}
+"""Simulated jobs per second of published simulators, each on its own trace and on one core of this class."""
+
+
+async def measure() -> AsyncIterator[Measured]:
+    """Speed on the first jobs of the trace, growth from one size to twice of it, memory, replay."""
+    trace = read_trace(f"philly:{PHILLY}")
+    small, _ = _timed(cut(trace, jobs=SMALL))
+    large, result = _timed(cut(trace, jobs=LARGE))
+    for name, rate in PEERS.items():
+        yield Measured(name=f"peer.{name}", value=rate, unit="jobs/s")
+    peer = Baseline(name="Pollux, Tiresias on 160 jobs", value=PEERS["Pollux, Tiresias on 160 jobs"])
+    yield Measured(name="simulated_jobs", value=LARGE / large, unit="jobs/s", baseline=peer)
+    yield Measured(name="decided_rounds", value=result.rounds / large, unit="rounds/s")
+    yield Measured(
+        name="growth",
+        value=large / small,
+        unit="x",
+        better="lower",
+        baseline=Baseline(name="twice the jobs", value=LARGE / SMALL),
+    )
+    yield Measured(name="memory", value=_peak_mib(), unit="MiB", better="lower")
+    for row in _replayed(cut(trace, jobs=REPLAYED)):
+        yield row
+
+
+async def measure_full() -> AsyncIterator[Measured]:
+    """The whole trace as well."""
+    async for row in measure():
+        yield row
+    spent, result = _timed(read_trace(f"philly:{PHILLY}"))
+    yield Measured(name="whole_trace", value=spent, unit="s", better="lower")
+    yield Measured(name="whole_trace.jobs", value=len(result.jobs) / spent, unit="jobs/s")
+    yield Measured(name="whole_trace.memory", value=_peak_mib(), unit="MiB", better="lower")
+
+
+def _timed(trace: Workload, archive: Path | None = None) -> tuple[float, RunResult]:
+    scenario = Scenario(trace=trace, fleet=read_fleet(CLUSTER), policies={"default": FORMULA}, conditions=ROUNDS)
+    begun = time.process_time()
+    result = simulate(scenario, archive=archive)
+    return time.process_time() - begun, result
+
+
+def _peak_mib() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def _replayed(trace: Workload) -> list[Measured]:
+    """A recorded run and its replay, whole (chain, fold, every decision again) and beside the time it covers."""
+    with tempfile.TemporaryDirectory() as folder:
+        archive = Path(folder) / "archive"
+        recorded, result = _timed(trace, archive)
+        begun = time.process_time()
+        report = replay(archive)
+        spent = time.process_time() - begun
+    assert report.equal, "the replay differs"
+    run = Baseline(name="the recorded run", value=recorded)
+    return [
+        Measured(name="replay.differences", value=0 if report.equal else 1, unit="", better="lower"),
+        Measured(name="replay.time", value=spent, unit="s", better="lower", baseline=run),
+        Measured(name="replay.messages", value=report.messages / spent, unit="messages/s"),
+        Measured(name="replay.of_recorded_time", value=result.end_ms / 1000 / spent, unit="x"),
+    ]
