@@ -21,6 +21,8 @@ class Metric(Struct, frozen=True):
     buckets: tuple[float, ...] = SECONDS
 
 
+GPU_LABELS = ("Hostname", "gpu", "UUID", "modelName", "job", "group")
+
 METRICS: dict[str, Metric] = {
     # Every service.
     "gangline_build_info": Metric("gauge", "Always 1; the version is a label.", ("version",)),
@@ -55,6 +57,28 @@ METRICS: dict[str, Metric] = {
     "gangline_nodes": Metric("gauge", "Nodes by state.", ("pool", "state")),
     "gangline_gpus": Metric("gauge", "GPUs (fractions count) by model and state.", ("pool", "model", "state")),
     "gangline_gpu_utilisation_ratio": Metric("gauge", "Mean use of a node's GPUs, 0 to 1.", ("node",)),
+    # GPUs one by one, under the names of NVIDIA's DCGM exporter.
+    "DCGM_FI_DEV_GPU_UTIL": Metric(
+        "gauge", "Percent of time in which some kernel ran; not how much of the GPU it used.", GPU_LABELS
+    ),
+    "DCGM_FI_DEV_MEM_COPY_UTIL": Metric("gauge", "Percent of time in which memory was read or written.", GPU_LABELS),
+    "DCGM_FI_DEV_FB_USED": Metric("gauge", "Memory in use, MiB.", GPU_LABELS),
+    "DCGM_FI_DEV_FB_FREE": Metric("gauge", "Memory free, MiB.", GPU_LABELS),
+    "DCGM_FI_DEV_POWER_USAGE": Metric("gauge", "Power, watts.", GPU_LABELS),
+    "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION": Metric(
+        "gauge", "Energy since the driver was loaded, millijoules.", GPU_LABELS
+    ),
+    "DCGM_FI_DEV_GPU_TEMP": Metric("gauge", "Temperature, degrees Celsius.", GPU_LABELS),
+    "DCGM_FI_DEV_SM_CLOCK": Metric("gauge", "Clock of the multiprocessors, MHz.", GPU_LABELS),
+    "DCGM_FI_DEV_MEM_CLOCK": Metric("gauge", "Clock of the memory, MHz.", GPU_LABELS),
+    "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL": Metric(
+        "gauge", "Uncorrectable memory errors since the driver was loaded.", GPU_LABELS
+    ),
+    "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL": Metric(
+        "gauge", "Corrected memory errors since the driver was loaded.", GPU_LABELS
+    ),
+    "DCGM_FI_DEV_PCIE_REPLAY_COUNTER": Metric("gauge", "PCIe packets sent again.", GPU_LABELS),
+    "DCGM_FI_DEV_XID_ERRORS": Metric("gauge", "The last Xid in the last sample.", GPU_LABELS),
     "gangline_samples_total": Metric("counter", "Node samples heard."),
     # Accounting, recorder, agent.
     "gangline_gpu_usage_seconds_total": Metric("counter", "GPU-seconds charged.", ("group",)),

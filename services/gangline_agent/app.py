@@ -86,6 +86,8 @@ async def _run_machine(site: Site, config: Config) -> None:
         reporter = Reporter(site, config, machine)
         desk = Desk(folder / "desk.json", site.clock, reporter, new_key=lambda: site.ids.token(32))
         runner = _process_runner(site, config, machine, reporter, journal, desk)
+        machine.owner_of = runner.owner_of
+        reporter.beats = runner.beats
         runner.renew_lease()
         await desk.start()
         try:

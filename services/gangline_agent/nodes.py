@@ -2,9 +2,11 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 from zlib import crc32
+
+from msgspec.structs import replace
 
 from gangline_agent import machine
 from gangline_agent.nvml import Nvml
@@ -61,6 +63,8 @@ class Machine:
         self.disk_problem = ""
         self._nvml = nvml or Nvml()
         self._nics = network_cards()
+        self.owner_of: Callable[[int], str] = lambda pid: ""
+        """The task that a process belongs to, or an empty text."""
         self._is_seen = False
         self._ticks = machine.cpu_ticks()
         self._cpu_percent: int | None = None
@@ -109,11 +113,17 @@ class Machine:
             NodeSample(
                 node=self.node.id,
                 at=at,
-                gpus=self.gpus.samples,
+                gpus=tuple(self._owned(sample) for sample in self.gpus.samples),
                 cpu_percent=self._cpu_percent,
                 memory_used_mib=machine.memory_used_mib(),
+                memory_total_mib=self.node.memory_mib,
             ),
         )
+
+    def _owned(self, sample: GpuSample) -> GpuSample:
+        """The sample with the tasks that its processes belong to, by the marks of their supervisors."""
+        owners = {owner for pid, _ in sample.processes if (owner := self.owner_of(pid))}
+        return replace(sample, tasks=tuple(sorted(owners))) if owners else sample
 
     def devices(self, order: Order) -> tuple[str, ...]:
         """See Nodes."""

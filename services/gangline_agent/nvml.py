@@ -10,7 +10,9 @@ from typing import Any
 
 import pynvml  # type: ignore[import-untyped]  # the binding has no type hints
 from msgspec import Struct
+from msgspec.structs import replace
 
+from gangline_agent.nvml_details import Events, details
 from gangline_agent.pci import UNKNOWN, socket_of, switch_of
 from gangline_core.cluster import Gpu
 from gangline_wire.requests import GpuSample
@@ -41,8 +43,11 @@ class Nvml:
         """`library` has the functions of pynvml."""
         self._nvml = library
         self._pci_devices = pci_devices
+        self._mismatch = getattr(library, "NVMLLibraryMismatchError", library.NVMLError)
+        """Raised by the binding, beside its own errors, for functions of another version than the library's."""
         self._is_started = False
         self._warned: set[str] = set()
+        self._events = Events(library, lambda call: self._try("events", call, quiet=True))
         self._descriptions: dict[str, Gpu] = {}
 
     def read(self) -> Reading:
@@ -61,13 +66,15 @@ class Nvml:
             self._warn(f"NVML: {error}")
             return Reading(problem=f"NVML: {error}")
         seen = [self._one(index) for index in range(count)]
+        told = self._events.drain()
         self._describe_links([gpu for gpu, _ in seen])
         gpus = tuple(self._descriptions.get(gpu.uuid, gpu) for gpu, _ in seen)
-        return Reading(gpus=gpus, samples=tuple(sample for _, sample in seen))
+        return Reading(gpus=gpus, samples=tuple(_with_xids(sample, told) for _, sample in seen))
 
     def _stop(self) -> None:
         if self._is_started:
             self._is_started = False
+            self._events.forget()
             self._try("shutdown", self._nvml.nvmlShutdown)
 
     def _one(self, index: int) -> tuple[Gpu, GpuSample]:
@@ -95,7 +102,9 @@ class Nvml:
             ),
             power_milliwatts=power,
             problem=self._problem(handle),
+            **details(nvml, handle, lambda call: self._try("detail", call, quiet=True), _plausible),
         )
+        self._events.watch(uuid, handle)
         return Gpu(index=index, model=sample.model, memory_mib=total_mib or 0, uuid=uuid), sample
 
     def _problem(self, handle: Any) -> str:
@@ -174,7 +183,7 @@ class Nvml:
         """The answer, or None when the driver does not give one."""
         try:
             return ask()
-        except (self._nvml.NVMLError, *FAULTS) as error:
+        except (self._nvml.NVMLError, self._mismatch, *FAULTS) as error:
             if not quiet:
                 self._warn(f"{what} is not available: {error}")
             return None
@@ -184,6 +193,14 @@ class Nvml:
         if text not in self._warned:
             self._warned.add(text)
             log.warning("%s", text)
+
+
+def _with_xids(sample: GpuSample, told: dict[str, list[int]]) -> GpuSample:
+    return replace(sample, xids=tuple(told[sample.uuid])) if sample.uuid in told else sample
+
+
+def _plausible(value: Any) -> int | None:
+    return value if _is_plausible(value) else None
 
 
 def model_name(name: str) -> str:

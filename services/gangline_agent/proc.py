@@ -93,3 +93,14 @@ def signal(pid: int, number: int) -> None:
         os.kill(pid, number)
     except (ProcessLookupError, PermissionError):
         return
+
+
+def mark_of(pid: int, name: str) -> str:
+    """The value behind NAME= in a process's first environment; empty when there is none or it cannot be read."""
+    try:
+        entries = (PROC / str(pid) / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return ""
+    wanted = name.encode()
+    found = next((entry for entry in entries if entry.startswith(wanted)), wanted)
+    return found[len(wanted) :].decode(errors="replace")

@@ -60,6 +60,8 @@ class Reporter:
         self.words = Words()
         self.says_safe: Callable[[TaskId], bool] = lambda task: False
         """Passes on that a member which leaves is safe; False when it was not told to leave."""
+        self.beats: Callable[[], dict[str, int]] = dict
+        """When each task last touched its heartbeat file, in ms; tasks that never did are left out."""
         self.told_news: Callable[[], None] = lambda: None
         """Called when a job of the log has news of its size."""
         self.appended_s = 0.0
@@ -241,7 +243,9 @@ class Reporter:
         subject = subjects.samples(self.config.name)
         while True:
             nodes = self.nodes.samples(self.state, self.site.now_ms())
-            samples = Samples(agent=self.config.name, nodes=nodes, reports=self.words.take_reports())
+            samples = Samples(
+                agent=self.config.name, nodes=nodes, reports=self.words.take_reports(), beats=self.beats()
+            )
             await self.site.bus.publish(subject, encode(samples))
             running = sum(local.phase == Phase.RUNNING for local in self.runner.known.values())
             self.site.metrics.set("gangline_tasks_running", running)

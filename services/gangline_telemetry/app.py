@@ -2,11 +2,16 @@
 
 import logging
 
+from gangline_core.fold import Message
+from gangline_core.step import Step
 from gangline_kit.lane import Lane
 from gangline_kit.leader import lead
 from gangline_kit.service import Site
 from gangline_telemetry.config import Config
+from gangline_telemetry.gauges import show
 from gangline_telemetry.health import Watch
+from gangline_telemetry.progress import Stories
+from gangline_telemetry.starts import Starts
 from gangline_wire import subjects
 from gangline_wire.codec import CodecError, decode
 from gangline_wire.requests import Samples
@@ -27,11 +32,28 @@ class Listener:
         self.site = site
         self.config = config
         self.watch = Watch(config, site.clock.monotonic_s())
+        self.starts = Starts(config, site.clock.monotonic_s())
+        self.stories = Stories()
+        site.metrics.before_render(self.show)
 
     async def work(self, lane: Lane) -> None:
         """Judge samples for as long as this process leads; silence counts from now on, not from before."""
         clock = self.site.clock
         self.watch = Watch(self.config, clock.monotonic_s())
+        self.starts, self.stories = Starts(self.config, clock.monotonic_s()), Stories()
+        with self.site.follower.listening(self.note):
+            await self._listen(lane)
+
+    def note(self, message: Message, step: Step) -> None:
+        """What agents wrote of starts and ends tells which nodes fail everything."""
+        self.starts.note(self.site.follower.state, message.facts, message.at)
+
+    def show(self) -> None:
+        """The last samples, for whoever reads /metrics."""
+        show(self.site.metrics, self.site.follower.state, self.watch.cards, most=self.config.metrics_gpus_max)
+
+    async def _listen(self, lane: Lane) -> None:
+        clock = self.site.clock
         subscription = await self.site.bus.subscribe(f"{subjects.SAMPLES}.>", self.hear)
         try:
             last_s = clock.monotonic_s()
@@ -41,7 +63,12 @@ class Listener:
                 if now_s - last_s > self.config.check_s + self.config.stall_s:
                     self.watch.forgive(now_s)
                 last_s = now_s
-                facts = self.watch.judge(self.site.follower.state, now_s)
+                state = self.site.follower.state
+                facts = (
+                    *self.watch.judge(state, now_s),
+                    *self.starts.judge(state, now_s),
+                    *self.stories.judge(state, now_s),
+                )
                 if facts:
                     await lane.append(facts, at=self.site.now_ms())
         finally:
@@ -57,4 +84,5 @@ class Listener:
         now_s = self.site.clock.monotonic_s()
         for sample in samples.nodes:
             self.watch.hear(sample, now_s)
+        self.stories.hear(samples, self.site.follower.state, now_s)
         self.site.metrics.count("gangline_samples_total", len(samples.nodes))

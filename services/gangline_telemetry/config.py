@@ -14,4 +14,14 @@ class Config(Struct, frozen=True):
     summary_s: float = 60.0
     """Time between utilisation summaries in the log."""
     healthy_samples: int = 3
-    """Good samples in a row before a failed GPU is used again."""
+    """Good samples in a row before a GPU that had vanished is used again."""
+    retest_s: float = 600.0
+    """A GPU that failed by an event (Xid) is used again after so long without another; twice as long each time."""
+    suspect_s: float = 300.0
+    """So long without a sign, and a GPU is no longer suspect."""
+    black_hole_jobs: int = 3
+    """Starts of so many different jobs in a row that fail at once close a node to new work."""
+    at_once_s: float = 10.0
+    """A program that fails within this time failed at once."""
+    metrics_gpus_max: int = 8192
+    """GPUs shown one by one on /metrics; of more, only the first by name."""

@@ -1,21 +1,33 @@
-"""From samples to facts: which nodes are lost, which GPUs failed or recovered, how busy they were. Pure."""
+"""From samples to facts: which nodes are lost, which GPUs failed, are suspect or recovered, how busy all were. Pure."""
 
 from msgspec import Struct
 
-from gangline_core.facts import Fact, GpuFailed, GpuHealthy, NodeLost, UtilisationSummary
+from gangline_core.facts import Fact, GpuFailed, GpuHealthy, GpuSuspected, NodeLost
 from gangline_core.ids import NodeId
 from gangline_core.state import State
+from gangline_telemetry.busy import Busy
 from gangline_telemetry.config import Config
+from gangline_telemetry.rules import Verdict, by_flags, by_xids
 from gangline_wire.requests import GpuSample, NodeSample
 
+Key = tuple[NodeId, int]
+BY_EVENT = "Xid"
+"""Problems that begin so are events, not conditions: nothing shows when they are over but time."""
+DOUBLINGS_MAX = 6
 
-class Busy(Struct):
-    """Sums since the last summary; only values that were there count."""
 
-    percent_sum: int = 0
-    percent_count: int = 0
-    memory_mib: int | None = None
-    samples: int = 0
+class Card(Struct):
+    """What was heard of one GPU."""
+
+    last: GpuSample
+    good: int = 0
+    """Samples in a row without a problem."""
+    bad: str = ""
+    event_s: float = 0.0
+    """When the last event that took it out was heard."""
+    events: int = 0
+    sign: str = ""
+    sign_s: float = 0.0
 
 
 class Watch:
@@ -26,10 +38,8 @@ class Watch:
         self.config = config
         self.began_s = now_s
         self.heard_s: dict[NodeId, float] = {}
-        self.good: dict[tuple[NodeId, int], int] = {}
-        self.bad: dict[tuple[NodeId, int], str] = {}
-        self.busy: dict[NodeId, Busy] = {}
-        self.summed_s = now_s
+        self.cards: dict[Key, Card] = {}
+        self.busy = Busy(config, now_s)
 
     def forgive(self, now_s: float) -> None:
         """We were frozen ourselves: let every node speak again before judging its silence."""
@@ -40,68 +50,60 @@ class Watch:
         """Take in one sample."""
         node = NodeId(sample.node)
         self.heard_s[node] = now_s
-        busy = self.busy.setdefault(node, Busy())
-        busy.samples += 1
-        used = [gpu.memory_used_mib for gpu in sample.gpus if gpu.memory_used_mib is not None]
-        busy.memory_mib = sum(used) if used else busy.memory_mib
+        self.busy.hear(sample)
         for gpu in sample.gpus:
-            self._hear_gpu(node, gpu, busy)
+            self._hear_gpu((node, gpu.index), gpu, now_s)
 
-    def _hear_gpu(self, node: NodeId, gpu: GpuSample, busy: Busy) -> None:
-        if gpu.utilisation_percent is not None:
-            busy.percent_sum += gpu.utilisation_percent
-            busy.percent_count += 1
-        key = (node, gpu.index)
-        if gpu.problem:
-            self.bad[key] = gpu.problem
-            self.good.pop(key, None)
-        elif key in self.bad or key in self.good:
-            self.bad.pop(key, None)
-            self.good[key] = self.good.get(key, 0) + 1
-        else:
-            self.good[key] = 1
+    def _hear_gpu(self, key: Key, gpu: GpuSample, now_s: float) -> None:
+        card = self.cards.get(key)
+        if card is None:
+            card = self.cards[key] = Card(last=gpu)
+        event, flag = by_xids(gpu.xids), by_flags(gpu, card.last)
+        card.last = gpu
+        problem = gpu.problem or next((s.meaning for s in (flag,) if s and s.verdict == Verdict.FAILED), "")
+        if event is not None and event.verdict == Verdict.FAILED:
+            problem = event.meaning
+            card.event_s, card.events = now_s, card.events + 1
+        card.bad, card.good = problem, 0 if problem else card.good + 1
+        for sign in (event, flag):
+            if sign is not None and sign.verdict == Verdict.SUSPECT:
+                card.sign, card.sign_s = sign.meaning, now_s
 
     def judge(self, state: State, now_s: float) -> tuple[Fact, ...]:
         """Facts that follow from what was (not) heard and that the log does not know yet."""
-        return (*self._losses(state, now_s), *self._gpu_changes(state), *self._summaries(state, now_s))
+        forgotten = [key for key in self.cards if key[0] not in state.kept.nodes]
+        for key in forgotten:
+            del self.cards[key]
+        return (*self._losses(state, now_s), *self._gpu_changes(state, now_s), *self.busy.summaries(state, now_s))
 
     def _losses(self, state: State, now_s: float) -> list[Fact]:
         lost: list[Fact] = []
         for node_id, node in sorted(state.kept.nodes.items()):
             silent_s = now_s - max(self.heard_s.get(node_id, self.began_s), self.began_s)
-            if not node.lost and not node.is_watched and silent_s > self.config.loss_s:
+            if not node.lost and silent_s > self.config.loss_s:
                 lost.append(NodeLost(node=node_id, silent_ms=int(silent_s * 1000)))
         return lost
 
-    def _gpu_changes(self, state: State) -> list[Fact]:
+    def _gpu_changes(self, state: State, now_s: float) -> list[Fact]:
         changes: list[Fact] = []
-        for (node_id, index), problem in sorted(self.bad.items()):
-            if self._known_healthy(state, node_id, index) is True:
-                changes.append(GpuFailed(node=node_id, gpu=index, problem=problem))
-        for (node_id, index), count in sorted(self.good.items()):
-            if count >= self.config.healthy_samples and self._known_healthy(state, node_id, index) is False:
+        for (node_id, index), card in sorted(self.cards.items()):
+            node = state.kept.nodes[node_id]
+            gpu = next((gpu for gpu in node.gpus if gpu.index == index), None)
+            if gpu is None:
+                continue
+            sign = card.sign if card.sign and now_s - card.sign_s < self.config.suspect_s else ""
+            if gpu.healthy and card.bad:
+                changes.append(GpuFailed(node=node_id, gpu=index, problem=card.bad))
+            elif not gpu.healthy and not card.bad and self._is_well(card, gpu.problem, now_s):
                 changes.append(GpuHealthy(node=node_id, gpu=index))
+            elif gpu.healthy and gpu.suspect != sign:
+                changes.append(GpuSuspected(node=node_id, gpu=index, problem=sign))
         return changes
 
-    @staticmethod
-    def _known_healthy(state: State, node_id: NodeId, index: int) -> bool | None:
-        node = state.kept.nodes.get(node_id)
-        if node is None:
-            return None
-        return next((gpu.healthy for gpu in node.gpus if gpu.index == index), None)
-
-    def _summaries(self, state: State, now_s: float) -> list[Fact]:
-        if now_s - self.summed_s < self.config.summary_s:
-            return []
-        self.summed_s = now_s
-        summaries: list[Fact] = []
-        for node_id, busy in sorted(self.busy.items()):
-            percent = busy.percent_sum // busy.percent_count if busy.percent_count else None
-            if node_id in state.kept.nodes:
-                summaries.append(
-                    UtilisationSummary(
-                        node=node_id, gpu_percent=percent, memory_mib=busy.memory_mib, samples=busy.samples
-                    )
-                )
-        self.busy.clear()
-        return summaries
+    def _is_well(self, card: Card, problem: str, now_s: float) -> bool:
+        """True when a failed card may be tried again: a while of good samples, a long one after an event."""
+        if not problem.startswith(BY_EVENT):
+            return card.good >= self.config.healthy_samples
+        # A watcher that is new does not know when the event was: it waits from its own beginning.
+        wait_s = self.config.retest_s * (1 << min(max(card.events - 1, 0), DOUBLINGS_MAX))
+        return now_s - max(card.event_s, self.began_s) >= wait_s and card.good >= self.config.healthy_samples

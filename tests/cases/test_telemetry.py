@@ -82,7 +82,8 @@ def test_a_mean_leaves_out_what_is_absent_and_nobody_is_stopped_for_it() -> None
         gpus = (GpuSample(index=0), GpuSample(index=1, utilisation_percent=80), GpuSample(index=2))
         watch.hear(NodeSample(node="n1", at=world.at, gpus=gpus), second)
     facts = watch.judge(world.state, 61)
-    (summary,) = facts
+    summary, used = facts
+    assert (used.job, used.gpu_percent, used.is_low) == (job, 80, False)
     assert isinstance(summary, f.UtilisationSummary)
     assert summary.gpu_percent == 80
     assert summary.memory_mib is None

@@ -62,6 +62,8 @@ class Driver:
         } | answers
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name.removeprefix("nvml") not in self.answers:
+            raise AttributeError(name)
         answer = self.answers[name.removeprefix("nvml")]
 
         def call(*arguments: Any) -> Any:

@@ -51,6 +51,6 @@ def test_absent_utilisation_is_left_out_of_the_mean_and_never_counted_as_zero() 
     watch.hear(sample("n1", GpuSample(index=0, utilisation_percent=80), GpuSample(index=1)), 1.0)
     watch.hear(sample("n2", GpuSample(index=0)), 1.0)
     assert watch.judge(world.state, 11.0) == (
-        UtilisationSummary(node="n1", gpu_percent=80, memory_mib=None, samples=1),
+        UtilisationSummary(node="n1", gpu_percent=80, memory_mib=None, samples=1, gpu_deviation=0),
         UtilisationSummary(node="n2", gpu_percent=None, memory_mib=None, samples=1),
     )
