@@ -9,7 +9,7 @@ from gangline_admission.verdict import Verdict, checked, denied, stale
 from gangline_core import settings
 from gangline_core.admission import Draft
 from gangline_core.arrays import lookup
-from gangline_core.document import check, facts, version_of
+from gangline_core.document_change import check, facts, version_of
 from gangline_core.edits import changed
 from gangline_core.facts import (
     CancelRequested,

@@ -1,7 +1,8 @@
 """How all settings are shown and changed as one policy file."""
 
-from gangline_core import document
-from gangline_core.document import Change, Document, Wrong
+from gangline_core import document_change as document
+from gangline_core.document import Change, Document
+from gangline_core.document_change import Wrong
 from gangline_core.groups import ROOT
 from gangline_gateway.asking import denied
 from gangline_gateway.call import Answer, Call
