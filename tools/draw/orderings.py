@@ -1,0 +1,65 @@
+"""Draws docs/orderings.md: who goes next by each ordering, what its score is made of, and which settings it reads."""
+
+import inspect
+import sys
+
+from draw.markdown import code, document, table
+from gangline_core.cluster import Policy
+from gangline_core.ordering import ORDERINGS
+from gangline_core.ordering.gavel import OBJECTIVES
+
+SETTINGS = {
+    "fair_share": ("half_life_s",),
+    "gavel": ("objective",),
+    "least_attained": ("service_thresholds", "promote_after"),
+    "weighted": ("formula",),
+}
+"""Settings of a policy that only one ordering reads."""
+
+
+def page() -> str:
+    """The page."""
+    rows = ((code(name), idea(name), score(name), settings(name)) for name in ORDERINGS)
+    objectives = ((code(name), first_line(inspect.getdoc(solve))) for name, solve in OBJECTIVES.items())
+    return document(
+        "Orderings",
+        "A pool's policy names the ordering that says who goes next. Every round scores all waiting jobs that may "
+        "enter; each term of a score is kept in the log and shown by `gangline why`. Whatever the ordering, a job "
+        "that has waited longer than `starvation_s` goes before everything younger, and ties are broken by age, then "
+        "by id. All of them read only what the log says, so a replay gives the same order.",
+        table(("Ordering", "Who goes next", "Score", "Settings"), rows),
+        "`level` in a score is the band of the job's queue level. A policy's `levels` may make a level strict (nobody "
+        "starts before the one in front of it, which loses its place after `head_wait_s`), and may move jobs to "
+        "another level after service (`after_gpu_s`) or waiting (`after_wait_s`).",
+        "## Objectives of `gavel`",
+        table(("Objective", "What the linear program makes as good as can be"), objectives),
+        "Backfill is set beside the ordering: `backfill_depth: 1` is EASY (the first that cannot start has a date), "
+        "more is conservative (so many have one). A job without time limit counts with `unlimited_run_percent` of "
+        "what nine of ten jobs like it stayed under; 0 lets no such job pass.",
+    )
+
+
+def idea(name: str) -> str:
+    """The first paragraph of the ordering's file."""
+    module = sys.modules[ORDERINGS[name].__module__]
+    return first_line(inspect.getdoc(module))
+
+
+def score(name: str) -> str:
+    """What the ordering's function says of the score."""
+    return first_line(inspect.getdoc(ORDERINGS[name]))
+
+
+def settings(name: str) -> str:
+    """Settings with their defaults."""
+    usual = Policy()
+    return ", ".join(code(f"{setting}: {_shown(getattr(usual, setting))}") for setting in SETTINGS.get(name, ()))
+
+
+def first_line(text: str | None) -> str:
+    """The first paragraph as one line."""
+    return " ".join((text or "").split("\n\n")[0].split())
+
+
+def _shown(value: object) -> str:
+    return str(list(value)) if isinstance(value, tuple) else str(value)
