@@ -27,6 +27,19 @@ ret nvmlDeviceGetMemoryInfo(dev d, unsigned long long *m) { m[0] = 40ULL << 30; 
 ret nvmlDeviceGetUtilizationRates(dev d, unsigned *u) { u[0] = 7; u[1] = 1; return lost(d) ? 15 : 0; }
 ret nvmlDeviceGetTemperature(dev d, int s, unsigned *t) { *t = 33; return lost(d) ? 15 : 0; }
 ret nvmlDeviceGetPciInfo_v3(dev d, void *p) { return lost(d) ? 15 : 0; }
+ret nvmlDeviceGetClockInfo(dev d, int t, unsigned *c) { *c = t == 1 ? 1410 : 1593; return 0; }
+ret nvmlDeviceGetTotalEccErrors(dev d, int t, int c, unsigned long long *n) { *n = t; return d == 2 ? 3 : 0; }
+ret nvmlDeviceGetRemappedRows(dev d, unsigned *c, unsigned *u, unsigned *p, unsigned *f) {
+  *c = 1; *u = 0; *p = 1; *f = 0; return 0; }
+ret nvmlDeviceGetCurrentClocksThrottleReasons(dev d, unsigned long long *r) { *r = 0x48; return 0; }
+ret nvmlDeviceGetNvLinkState(dev d, unsigned link, unsigned *up) { *up = link != 1; return link < 4 ? 0 : 2; }
+ret nvmlEventSetCreate(dev *set) { *set = 7; return 0; }
+ret nvmlDeviceRegisterEvents(dev d, unsigned long long kind, dev set) { return set == 7 && kind == 8 ? 0 : 2; }
+typedef struct { dev device; unsigned long long type, data; unsigned gi, ci; } event;
+ret nvmlEventSetWait_v2(dev set, event *e, unsigned t) {
+  static int told;
+  if (told || fopen(LOST_FILE, "r") == NULL) return 10;
+  told = 1; e->device = 2; e->type = 8; e->data = 79; return 0; }
 ret nvmlDeviceGetP2PStatus(dev a, dev b, int i, int *s) { *s = 0; return 0; }
 """
 READ = "import msgspec; from gangline_agent.nvml import Nvml; print(msgspec.json.encode(Nvml().read()).decode())"
@@ -60,8 +73,16 @@ async def test_the_binding_finds_what_we_ask_for_and_says_what_an_old_driver_lac
     sample = found.samples[0]
     assert (sample.utilisation_percent, sample.temperature_celsius, sample.memory_used_mib) == (7, 33, 1)
     assert sample.power_milliwatts is None  # this driver does not have the function
+    assert (sample.clock_sm_mhz, sample.ecc_uncorrected) == (1410, 1)
+    assert (sample.remap_pending, sample.nvlinks_down) == (True, 1)
+    assert sample.throttled == ("hw_slowdown", "hw_thermal")
+    assert {"pcie_replays", "processes", "energy_millijoules"} <= set(sample.absent)
+    assert found.samples[1].ecc_uncorrected is None
+    assert "ecc_uncorrected" in found.samples[1].absent
+    assert sample.xids == ()
     lost.touch()
     first, second = (await reading(tmp_path)).samples
     assert first.problem == ""
     assert "lost" in second.problem.lower()
     assert second.utilisation_percent is None
+    assert (first.xids, second.xids) == ((), (79,))
