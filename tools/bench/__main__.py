@@ -10,7 +10,7 @@ from typing import cast
 
 from bench.rows import Measured, Row, as_json, as_table, bars, judge, never_measured
 
-BENCHMARKS = ("pipeline", "kubernetes", "placement", "queue", "lab", "papers")
+BENCHMARKS = ("pipeline", "kubernetes", "placement", "queue", "lab", "papers", "elastic")
 """Each is a module of this package with `measure()`, which yields rows as they come."""
 
 

@@ -90,10 +90,10 @@ class Job:
 
     def total_batch(self, *, adapts: bool) -> int:
         """Samples of one update: its own choice when it adapts, else what its owner asked for."""
-        if not adapts or self.perf is None:
-            return (
-                self.batch if not adapts else max(self.application.first_batch, self.application.local_min * self.size)
-            )
+        if not adapts:
+            return self.batch
+        if self.perf is None:
+            return max(self.application.first_batch, self.application.local_min * self.size)
         best = optimise(self.perf, self.grad, self.limits, len(self.places), self.size)
         return int(self.size * best.local[0] * (best.gathered[0] + 1))
 
