@@ -1,5 +1,6 @@
 """Bytes to values and back: JSON, readable with any NATS client."""
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import msgspec
@@ -12,6 +13,10 @@ T = TypeVar("T")
 _encoder = msgspec.json.Encoder(order="deterministic")
 _batch_decoder = msgspec.json.Decoder(Batch)
 _decoders: dict[type[Any], Any] = {}
+
+
+MIGRATIONS: dict[int, Callable[[Batch], Batch]] = {}
+"""Schema version -> how its batches become those of the next. New fields with defaults need no entry."""
 
 
 class CodecError(Exception):
@@ -55,6 +60,16 @@ def decode_batch(data: bytes) -> Batch:
         raise CodecError(str(error)) from error
     if batch.v > SCHEMA_VERSION:
         raise CodecError(f"batch of schema {batch.v}; this build reads up to {SCHEMA_VERSION}: upgrade first")
+    return batch if batch.v == SCHEMA_VERSION else _migrated(batch)
+
+
+def _migrated(batch: Batch) -> Batch:
+    """A batch of an older schema as this build knows it, one step after the other."""
+    while batch.v < SCHEMA_VERSION:
+        step = MIGRATIONS.get(batch.v)
+        if step is None:
+            raise CodecError(f"batch of schema {batch.v}; the migration from {batch.v} to {batch.v + 1} is missing")
+        batch = step(batch)
     return batch
 
 
