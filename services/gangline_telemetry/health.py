@@ -80,7 +80,7 @@ class Watch:
         lost: list[Fact] = []
         for node_id, node in sorted(state.kept.nodes.items()):
             silent_s = now_s - max(self.heard_s.get(node_id, self.began_s), self.began_s)
-            if not node.lost and silent_s > self.config.loss_s:
+            if not node.lost and not node.is_watched and silent_s > self.config.loss_s:
                 lost.append(NodeLost(node=node_id, silent_ms=int(silent_s * 1000)))
         return lost
 
