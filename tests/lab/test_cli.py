@@ -86,6 +86,14 @@ def test_a_folder_without_an_archive_ends_with_1(tmp_path: Path, capsys: pytest.
     assert "no segment of an archive is here" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", ["verify", "replay", "report"])
+def test_a_folder_that_is_not_there_is_wrong_usage(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main([command, "/nowhere/at/all"])
+    assert left.value.code == 2
+    assert "there is no folder /nowhere/at/all" in capsys.readouterr().err
+
+
 def test_a_bar_is_drawn_on_a_terminal_only() -> None:
     class Screen:
         """Remembers what is written, like a terminal or not."""

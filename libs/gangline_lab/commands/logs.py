@@ -41,8 +41,20 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     )
     scoring.set_defaults(run=_eta_score)
     for command in (replaying, verifying, reporting, scoring):
-        command.add_argument("archive", type=Path, metavar="ARCHIVE", help="folder of an archive's segments")
+        command.add_argument("archive", type=archive_folder, metavar="ARCHIVE", help="folder of an archive's segments")
         command.add_argument("--json", action="store_true", help="the result as JSON")
+
+
+def archive_folder(text: str) -> Path:
+    """The folder of an archive; argparse leaves with 2 and this message when there is none.
+
+    Raises:
+        argparse.ArgumentTypeError: there is no such folder.
+    """
+    path = Path(text)
+    if not path.is_dir():
+        raise argparse.ArgumentTypeError(f"there is no folder {text}")
+    return path
 
 
 def _replay(options: argparse.Namespace) -> int:
