@@ -1,11 +1,14 @@
 """What a placer may look at beside what is free: what is usually asked for, what was measured, who is owed what."""
 
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 
 from msgspec.structs import replace
 
 from gangline_core.capacity import Room
-from gangline_core.cluster import LOAD_STALE_MS, Load
+from gangline_core.cluster import LOAD_STALE_MS, Load, Pool
+from gangline_core.facts import TaskPlacement
+from gangline_core.job import Task
 from gangline_core.mix import STANDARD, Mix, mix_of
 from gangline_core.state import State
 
@@ -18,10 +21,37 @@ WEIGHTS_SUM = 256
 class Beside:
     """One pool at one moment. Everything follows from the folded state, so equal states give equal answers."""
 
-    def __init__(self, state: State | None = None, pool: str = "", now: int = 0, *, mix: Mix | None = None) -> None:
-        """Of this pool of the state; or with a mix that is given, as in experiments."""
+    def __init__(
+        self,
+        state: State | None = None,
+        pool: str = "",
+        now: int = 0,
+        *,
+        mix: Mix | None = None,
+        placed: Callable[[], Iterable[TaskPlacement]] = tuple,
+    ) -> None:
+        """Of this pool of the state, with what the same decision `placed` so far; or with a mix that is given."""
         self.state, self.pool, self.now = state, pool, now
         self._given = mix
+        self._placed = placed
+
+    @property
+    def pool_settings(self) -> Pool | None:
+        """The pool as its administrator set it."""
+        known = self.state.kept.pools.get(self.pool) if self.state is not None else None
+        return known.pool if known is not None else None
+
+    @property
+    def promises(self) -> dict[str, dict[str, int]]:
+        """Parts of the topology that groups are owed."""
+        pool = self.pool_settings
+        return pool.cells if pool is not None else {}
+
+    def in_cells(self) -> Iterator[Task | TaskPlacement]:
+        """Tasks that stand in cells of their groups, those of this decision included."""
+        if self.state is not None:
+            yield from (task for task in self.state.kept.tasks.values() if task.cells)
+        yield from (place for place in self._placed() if place.cells)
 
     @cached_property
     def mix(self) -> Mix:

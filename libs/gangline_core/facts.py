@@ -163,6 +163,8 @@ class TaskPlacement(Struct, frozen=True, omit_defaults=True, gc=False):
     cpu_milli: int = 0
     memory_mib: int = 0
     devices: dict[str, int] = {}
+    cells: tuple[str, ...] = ()
+    """Cells of its group in which its GPUs are (see gangline_core.cells)."""
 
 
 class Placement(Struct, frozen=True, omit_defaults=True, gc=False):

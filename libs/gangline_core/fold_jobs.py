@@ -237,4 +237,5 @@ def _task(state: State, job: Job, place: TaskPlacement, attempt: int, rank: int,
         cpu_milli=place.cpu_milli,
         memory_mib=place.memory_mib,
         devices=place.devices,
+        cells=place.cells,
     )

@@ -111,6 +111,7 @@ def places_of(tasks: list[Task], *, more: tuple[f.TaskPlacement, ...] = ()) -> t
                 cpu_milli=task.cpu_milli,
                 memory_mib=task.memory_mib,
                 devices=task.devices,
+                cells=task.cells,
             )
             for task in tasks
         )

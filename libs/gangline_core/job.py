@@ -298,6 +298,8 @@ class Task(Struct, frozen=True, omit_defaults=True, gc=False):
     """It leaves a gang that goes on: it gets its job's notice before the stop signal."""
     safe: bool = False
     """It leaves, and said that it has saved what it must."""
+    cells: tuple[str, ...] = ()
+    """Cells of its group in which its GPUs are (see gangline_core.cells)."""
 
     @property
     def gpu_milli(self) -> int:

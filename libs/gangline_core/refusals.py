@@ -52,7 +52,7 @@ class Refuser:
     def _key(self, job: Job, room: Room) -> tuple[int, bool, tuple[NodeId, ...]]:
         """What decides whether there is room: the ask, which room, and which nodes are closed to the job."""
         table = self._table
-        return table.state.asks[job.id], room is table.guarded, table.seating.closures.nodes(job.spec)
+        return table.seating.number(job), room is table.guarded, table.seating.closures.nodes(job.spec)
 
     def _window(self, job: Job, gang: Gang, room: Room) -> Reason | None:
         """The dated capacity that is in the way, if the job would fit without it."""
@@ -67,7 +67,7 @@ class Refuser:
         table = self._table
         if room is table.guarded and table.seating.placer(table.room, gang) is not None:
             return reserved_reason(table)
-        return why_not(table.room if room is table.guarded else room, gang)
+        return why_not(table.seating.view(table.room if room is table.guarded else room, gang), gang)
 
     def _share(self, reason: Reason) -> Reason:
         return self._shared.setdefault((reason.code, *sorted(reason.numbers.items())), reason)

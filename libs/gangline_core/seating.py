@@ -1,6 +1,7 @@
 """How big a waiting job starts and where: the largest allowed size for which there is both quota and room."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -11,7 +12,8 @@ from gangline_core.cluster import Pool, model_of
 from gangline_core.holds import placed_amounts
 from gangline_core.job import Job
 from gangline_core.placement import Placer
-from gangline_core.placement.gang import Gang, Seats, gang_of
+from gangline_core.placement.gang import Gang, Need, Seats, gang_of
+from gangline_core.placement.models import Kinds, acceptable
 from gangline_core.quota import JOBS, Ledger, job_amounts, minimum_sizes
 from gangline_core.reasons import Reason
 from gangline_core.spec import JobSpec, Role
@@ -29,6 +31,11 @@ class Found(Struct, frozen=True):
     amounts: dict[str, int]
 
 
+def whole_room(room: Room, gang: Gang) -> Room:
+    """All of it."""
+    return room
+
+
 class Seating(Struct):
     """What seating looks at; the room and the ledger are left as they were."""
 
@@ -39,11 +46,13 @@ class Seating(Struct):
     closures: Closures
     asks: dict[tuple[object, ...], "Ask"] = {}
     """What equal jobs of equal sizes ask for, worked out once."""
+    view: Callable[[Room, Gang], Room] = whole_room
+    """What of a room a gang may use at all."""
 
     def ask(self, job: Job, sizes: Mapping[str, int]) -> "Ask":
         """What the job asks for at these sizes."""
         closed = self.closures.nodes(job.spec)
-        key = (self.state.asks.get(job.id, -job.id), closed, *sizes.values())
+        key = (self.number(job), closed, *sizes.values())
         found = self.asks.get(key)
         if found is None:
             gang = gang_of(job.spec, sizes, self.pool)
@@ -51,6 +60,11 @@ class Seating(Struct):
                 gang = replace(gang, excluded=(*gang.excluded, *closed))
             found = self.asks[key] = Ask(gang=gang, amounts=job_amounts(job.spec, sizes))
         return found
+
+    def number(self, job: Job) -> int:
+        """Equal for jobs that fare the same in the same room; where groups are owed cells, whose job it is counts."""
+        numbers = self.state.shapes if self.pool.cells else self.state.asks
+        return numbers.get(job.id, -job.id)
 
     def least(self, job: Job) -> "Ask":
         """What the job asks for at its smallest."""
@@ -129,6 +143,29 @@ def seat(seating: Seating, job: Job, room: Room, sizes: Mapping[str, int]) -> Fo
             return reason
         gang = narrower
     return reason
+
+
+def unless_hopeless(placer: Placer) -> Placer:
+    """The placer, which is not even asked where a cheap look at the sums says that there is nothing to find."""
+
+    def place(room: Room, gang: Gang) -> Seats | None:
+        return None if lacks_gpus(room, gang) else placer(room, gang)
+
+    return place
+
+
+def lacks_gpus(room: Room, gang: Gang) -> bool:
+    """A cheap look that no placer need repeat: fewer whole GPUs are free in all than the gang asks for."""
+    for need in gang.needs:
+        if need.gpus:
+            kinds = room.layout.remember(("any_kind", need.accepts), partial(_any_kind, room, need))
+            if sum(room.total[kind] for kind in kinds) < need.count * need.gpus:
+                return True
+    return False
+
+
+def _any_kind(room: Room, need: Need) -> Kinds:
+    return tuple(kind for kinds in acceptable(room.layout, need).values() for kind in kinds)
 
 
 def _without_used(state: State, room: Room, gang: Gang, seats: Seats) -> Gang | None:

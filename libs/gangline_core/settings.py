@@ -11,8 +11,10 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import fields as struct_fields
 
 from gangline_core.admission import Draft
+from gangline_core.cells import promise_fault
 from gangline_core.cluster import LEVELS_INSIDE_NODE, Policy, Pool
 from gangline_core.groups import ROOT, Group, User, UserClass, ancestors, user_key, with_class
+from gangline_core.layout import Layout
 from gangline_core.quota import JOBS, shown
 from gangline_core.rungs import MODEL_PREFIX
 from gangline_core.settings_amounts import AMOUNT_MAX, LEVEL_MAX, amounts_problem, range_problem
@@ -24,6 +26,8 @@ from gangline_core.state import State
 WEIGHT_MAX = 1_000_000
 DEPTH_MAX = 16
 HEADS_MAX = 64
+CELLS = "cells"
+"""The placement that keeps guarantees of shape."""
 LEVELS_MAX = 64
 CANDIDATES_MAX = 100_000
 STARVATION_S_MAX = 366 * 86_400
@@ -235,12 +239,32 @@ def check_pool(state: State, pool: Pool) -> Problem | None:
         level = state.kept.jobs[job].spec.level
         if level not in pool.levels:
             return Problem("conflict", f"job {job} waits in level {level}; it must stay until no job does", "levels")
-    return None
+    return _cells_problem(state, pool)
+
+
+def _cells_problem(state: State, pool: Pool) -> Problem | None:
+    """Why the pool's guarantees of shape cannot be kept."""
+    if not pool.cells:
+        return None
+    known = state.kept.pools.get(pool.name)
+    if known is None or known.policy.placement != CELLS:
+        return Problem("conflict", f"only the placement {CELLS!r} keeps cells; set the pool's policy first", "cells")
+    for group in sorted(pool.cells):
+        if group not in state.kept.groups:
+            return Problem("not_found", f"there is no group {group!r}", f"cells.{group}")
+    layout = Layout(state.nodes_of(pool.name))
+    for node in layout.nodes:
+        layout.put(node)
+    fault = promise_fault(layout, pool.topology, pool.cells)
+    return Problem("invalid", fault, "cells") if fault is not None else None
 
 
 def check_policy(state: State, policy: Policy, pool: str = "") -> Problem | None:
     """What is wrong with a policy, for this pool if it is named; None when nothing is."""
     known = state.kept.pools.get(pool)
+    if known is not None and known.pool.cells and policy.placement != CELLS:
+        owed = ", ".join(sorted(known.pool.cells))
+        return Problem("conflict", f"the pool owes cells to {owed}, which only {CELLS!r} keeps", "placement")
     return policy_problem(policy, known.pool if known is not None else None)
 
 

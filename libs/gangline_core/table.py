@@ -4,7 +4,7 @@ Three views of room: `room` is what may be taken now (claims keep theirs); `guar
 need, for jobs that would still be there when a reservation begins; a `Releases` is made only when a date is needed.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from msgspec import Struct
@@ -27,13 +27,13 @@ from gangline_core.facts import (
 from gangline_core.holds import placed_amounts
 from gangline_core.ids import JobId, TaskId
 from gangline_core.job import Job, TaskState
-from gangline_core.placement import placer_for
+from gangline_core.placement import placer_for, view_for
 from gangline_core.placement.gang import Seats
 from gangline_core.quota import Ledger
 from gangline_core.reasons import Reason
 from gangline_core.releases import UNKNOWN_MS, Releases, run_ms
 from gangline_core.run_times import expected_run_ms
-from gangline_core.seating import Seating
+from gangline_core.seating import Seating, unless_hopeless
 from gangline_core.state import OpenRound, State, task_amounts
 
 ROUND_TASKS_MAX = 1_000
@@ -67,10 +67,12 @@ class Table:
         self._taken: list[tuple[Job, dict[str, int]]] = []
         self._after: Ledger | None = None
         self.ports = state.ports.overlay()
+        beside = Beside(state, pool, now, placed=self._places)
         self.seating = Seating(
             state=state,
             pool=self.pool.pool,
-            placer=placer_for(self.policy.placement, Beside(state, pool, now)),
+            placer=unless_hopeless(placer_for(self.policy.placement, beside)),
+            view=view_for(self.policy.placement, beside),
             ledger=self.ledger,
             closures=Closures(state, now),
         )
@@ -156,6 +158,12 @@ class Table:
         if self.placed:
             releases.add(self.placed)
         return releases
+
+    def _places(self) -> Iterator[TaskPlacement]:
+        """What this round placed or keeps for claims."""
+        yield from (place for place, _ in self.placed)
+        for held in self.held:
+            yield from held.claim.placement.tasks
 
     # --- deciding ---------------------------------------------------------------------------------------
 

@@ -221,6 +221,10 @@ def _labels(value: object) -> dict[str, str]:
     return {text(name): text(label) for name, label in mapping(value).items()}
 
 
+def _cells(value: object) -> dict[str, dict[str, int]]:
+    return {text(group): {text(k): _count(n) for k, n in mapping(own).items()} for group, own in mapping(value).items()}
+
+
 def _as_it_is(value: object) -> object:
     return value
 
@@ -251,7 +255,12 @@ GROUP_FIELDS: Fields = {
     "levels": ("levels", _names),
     "seasons": ("seasons", read_seasons),
 }
-POOL_FIELDS: Fields = {"levels": ("levels", _levels), "topology": ("topology", _labels), "policy": ("policy", mapping)}
+POOL_FIELDS: Fields = {
+    "levels": ("levels", _levels),
+    "topology": ("topology", _labels),
+    "cells": ("cells", _cells),
+    "policy": ("policy", mapping),
+}
 WINDOW_FIELDS: Fields = {
     "pool": ("pool", text),
     "from": ("start_ms", read_moment),

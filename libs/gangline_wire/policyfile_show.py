@@ -98,6 +98,8 @@ def _pool(pool: Pool | None, policy: Policy | None) -> Page:
     page: Page = {}
     if pool is not None:
         page |= {"levels": dict(pool.levels), "topology": dict(pool.topology)}
+        if pool.cells:
+            page["cells"] = {group: dict(own) for group, own in pool.cells.items()}
     if policy is not None:
         fresh = msgspec.to_builtins(Policy())
         own = msgspec.to_builtins(policy)

@@ -11,6 +11,7 @@ from gangline_core.placement.balance import balanced_all, balanced_network
 from gangline_core.placement.best_fit import best_fit
 from gangline_core.placement.bisection import bisection
 from gangline_core.placement.buddy import buddy
+from gangline_core.placement.cells import allowed_room, cells
 from gangline_core.placement.default import default
 from gangline_core.placement.fgd import fgd
 from gangline_core.placement.first_fit import first_fit
@@ -36,6 +37,7 @@ class Informed(Protocol):
 
 
 INFORMED: dict[str, Informed] = {
+    "cells": cells,
     "default": default,
     "fgd": fgd,
     "load_risk": load_risk,
@@ -50,6 +52,7 @@ PLACERS: dict[str, Placer] = {
     "best_fit": best_fit,
     "bisection": bisection,
     "buddy": buddy,
+    "cells": cells,
     "default": default,
     "fgd": fgd,
     "first_fit": first_fit,
@@ -74,3 +77,8 @@ def placer_for(name: str, beside: Beside) -> Placer:
     """The placer of this name, told what there is beside what is free."""
     informed = INFORMED.get(name)
     return PLACERS[name] if informed is None else partial(informed, beside=beside)
+
+
+def view_for(name: str, beside: Beside) -> Callable[[Room, Gang], Room]:
+    """What of a room a gang may use with this placer, to say why it finds no seats."""
+    return partial(allowed_room, beside=beside) if name == "cells" else lambda room, gang: room

@@ -7,7 +7,7 @@ from msgspec import Struct
 from gangline_core.cluster import LEVELS_INSIDE_NODE, Pool
 from gangline_core.facts import TaskPlacement
 from gangline_core.layout import Flags, Layout
-from gangline_core.spec import JobSpec, Role, Toleration
+from gangline_core.spec import JobSpec, Role, ServiceClass, Toleration
 
 ANYWHERE = ""
 """The level above all others: the whole pool."""
@@ -81,6 +81,10 @@ class Gang(Struct, frozen=True):
     spread_level: str = ""
     """At most `spread_most` tasks stand in one domain of this level; empty asks for no spread."""
     spread_most: int = 1
+    group: str = ""
+    """Whose job it is, for placers that keep something for groups."""
+    opportunistic: bool = False
+    """It may be sent away as soon as somebody needs its room."""
 
     @property
     def tasks(self) -> int:
@@ -129,6 +133,8 @@ def gang_of(spec: JobSpec, sizes: Mapping[str, int], pool: Pool) -> Gang:
         slice_level=spec.topology.slice_level,
         spread_level=spec.topology.spread_level,
         spread_most=spec.topology.spread_most,
+        group=spec.group,
+        opportunistic=spec.service_class == ServiceClass.OPPORTUNISTIC,
     )
 
 
