@@ -176,7 +176,7 @@ async def _body(request: web.Request, kind: type[Word]) -> Word:
     """
     try:
         return msgspec.json.decode(await request.read(), type=kind)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise web.HTTPBadRequest(text=f"{error}\n") from None
 
 

@@ -135,7 +135,7 @@ class Folder(Struct, frozen=True):
         """What the task was last told of its job's size."""
         try:
             return msgspec.json.decode(_read(self.size), type=Sizing)
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, UnicodeDecodeError):
             return None
 
     def make(self, intent: Intent) -> None:
@@ -153,7 +153,7 @@ class Folder(Struct, frozen=True):
         for text in (_read(self.path / INTENT), _first_word(_read(self.path / LIFE), b"intent ")):
             try:
                 return msgspec.json.decode(text, type=Intent)
-            except msgspec.MsgspecError:
+            except (msgspec.MsgspecError, UnicodeDecodeError):
                 continue
         return None
 

@@ -4,6 +4,7 @@ The library comes in as an argument: gangline_agent.nvml stays the only importer
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 Ask = Callable[[Callable[[], Any]], Any]
@@ -77,17 +78,29 @@ def _links(nvml: Any, handle: Any, ask: Ask, number: Callable[[Any], int | None]
     states: list[int] = []
     errors: list[int] = []
     for link in range(LINKS_MAX):
-        state = number(ask(lambda link=link: nvml.nvmlDeviceGetNvLinkState(handle, link)))
+        state = number(ask(partial(_link_state, nvml, handle, link)))
         if state is None:
             break
         states.append(state)
-        kind = getattr(nvml, "NVML_NVLINK_ERROR_DL_REPLAY", 0)
-        count = number(ask(lambda link=link, kind=kind: nvml.nvmlDeviceGetNvLinkErrorCounter(handle, link, kind)))
+        count = number(ask(partial(_link_errors, nvml, handle, link)))
         errors += [] if count is None else [count]
     return {
         "nvlinks_down": sum(state == 0 for state in states) if states else None,
         "nvlink_errors": sum(errors) if errors else None,
     }
+
+
+def _link_state(nvml: Any, handle: Any, link: int) -> Any:
+    return nvml.nvmlDeviceGetNvLinkState(handle, link)
+
+
+def _link_errors(nvml: Any, handle: Any, link: int) -> Any:
+    kind = getattr(nvml, "NVML_NVLINK_ERROR_DL_REPLAY", 0)
+    return nvml.nvmlDeviceGetNvLinkErrorCounter(handle, link, kind)
+
+
+def _uuid_of(nvml: Any, event: Any) -> Any:
+    return nvml.nvmlDeviceGetUUID(event.device)
 
 
 def _process(one: Any, number: Callable[[Any], int | None]) -> tuple[int, int]:
@@ -126,7 +139,7 @@ class Events:
         found: dict[str, list[int]] = {}
         for _ in range(XIDS_MAX if self._set is not None else 0):
             event = self._ask(lambda: self._nvml.nvmlEventSetWait_v2(self._set, 0))
-            uuid = self._ask(lambda event=event: self._nvml.nvmlDeviceGetUUID(event.device)) if event else None
+            uuid = self._ask(partial(_uuid_of, self._nvml, event)) if event else None
             if uuid is None:
                 break
             name = uuid.decode(errors="replace") if isinstance(uuid, bytes) else str(uuid)

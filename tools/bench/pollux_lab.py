@@ -98,7 +98,7 @@ class Job:
         return int(self.size * best.local[0] * (best.gathered[0] + 1))
 
     def tell(self) -> None:
-        """Report the step time of this shape, the gradients of this epoch, and how long it will still take like this."""
+        """Report the step time of this shape, the gradients of this epoch, and how long it will take on like this."""
         total = self.total_batch(adapts=True)
         rate = self.application.goodput(self.places, total, self.epoch())
         self.left_s = max(0, round((self.application.ends[-1] / STEP_UNIT - self.done) / rate))
