@@ -1,6 +1,6 @@
 """Nodes as the cluster has them: what is closed, taken by others, tainted, or comes back under the same name."""
 
-from tests.kubernetes.house import opened
+from tests.kubernetes.house import Object, opened
 from tests.make import role, spec
 
 from dollhouse.loop import live
@@ -18,7 +18,7 @@ def test_closed_tainted_and_unready_nodes_are_no_room() -> None:
 async def closed_story() -> None:
     async with opened(nodes=4) as house:
 
-        def cordon(node: dict, closed: bool) -> dict:  # type: ignore[type-arg]
+        def cordon(node: Object, closed: bool) -> Object:
             return {**node, "spec": {**node["spec"], "unschedulable": closed}}
 
         taint = [{"key": "team", "value": "x", "effect": "NoSchedule"}]

@@ -1,5 +1,7 @@
 """The rights the chart asks for are the calls the service makes: none missing, none too many."""
 
+from typing import Any
+
 import pytest
 from tests.kubernetes.house import MemoryTransport, opened
 from tests.kubernetes.test_adopted import make, quota_story
@@ -41,14 +43,14 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> set[Right]:
     found: set[Right] = set()
     send, stream = MemoryTransport.send, MemoryTransport.stream
 
-    async def noted(self: MemoryTransport, method: str, path: str, *rest: object) -> Answer:
+    async def noted(self: MemoryTransport, method: str, path: str, *rest: Any) -> Answer:
         found.add(right_of(method, path))
-        return await send(self, method, path, *rest)  # type: ignore[arg-type]
+        return await send(self, method, path, *rest)
 
-    def watched(self: MemoryTransport, path: str, *rest: object) -> object:
+    def watched(self: MemoryTransport, path: str, *rest: Any) -> object:
         group, resource, _ = right_of("GET", path)
         found.add((group, resource, "watch"))
-        return stream(self, path, *rest)  # type: ignore[arg-type]
+        return stream(self, path, *rest)
 
     monkeypatch.setattr(MemoryTransport, "send", noted)
     monkeypatch.setattr(MemoryTransport, "stream", watched)

@@ -3,7 +3,7 @@
 import asyncio
 import json
 
-from tests.kubernetes.house import JOBS, NAMESPACE, PODS, condition, opened
+from tests.kubernetes.house import JOBS, NAMESPACE, PODS, Object, condition, opened
 
 from dollhouse.loop import live
 from gangline_core.job import JobState
@@ -40,7 +40,7 @@ def test_a_gang_of_which_one_place_is_refused_is_undone_whole_and_starts_anew() 
 async def refused_story() -> None:
     refused = {"n1": 1}
 
-    def life(pod: dict) -> Life:  # type: ignore[type-arg]
+    def life(pod: Object) -> Life:
         node = pod["spec"]["nodeName"]
         if refused.get(node, 0) > 0:
             refused[node] -= 1
@@ -182,7 +182,7 @@ def test_a_victim_that_is_still_being_started_is_evicted_once_and_makes_way_in_s
 
 
 async def starting_victim_story() -> None:
-    def life(pod: dict) -> Life:  # type: ignore[type-arg]
+    def life(pod: Object) -> Life:
         return Life(start_s=60.0 if pod["metadata"]["name"].startswith("low") else 0.0)
 
     async with opened(nodes=1, gpus=1, life=life) as house:
