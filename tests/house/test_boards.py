@@ -26,7 +26,8 @@ def metric(name: str) -> str:
 
 
 def test_there_is_a_board_for_everything_that_is_asked_for() -> None:
-    assert [path.stem for path in BOARDS] == ["fleet", "health", "internals", "preemptions", "queue", "waits"]
+    wanted = {"fleet", "health", "internals", "preemptions", "queue", "waits"}
+    assert wanted <= {path.stem for path in BOARDS}
 
 
 @pytest.mark.parametrize("path", BOARDS, ids=lambda path: path.stem)
