@@ -5,7 +5,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from gangline_core.cluster import Node, Policy, Pool
-from gangline_core.fact_base import FactBase
+from gangline_core.fact_form import FactBase
 from gangline_core.facts_door import (
     ClassSet as ClassSet,
 )

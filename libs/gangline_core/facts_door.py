@@ -1,7 +1,7 @@
 """Facts of the door about jobs that were admitted already, dated capacity and prices; all on the admission lane."""
 
 from gangline_core.edits import JobEdit
-from gangline_core.fact_base import FactBase
+from gangline_core.fact_form import FactBase
 from gangline_core.groups import UserClass
 from gangline_core.ids import JobId
 from gangline_core.windows import Window

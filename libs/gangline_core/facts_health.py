@@ -1,6 +1,6 @@
 """The facts that telemetry draws from samples: what is lost, sick, suspect, busy, idle or stuck."""
 
-from gangline_core.fact_base import FactBase
+from gangline_core.fact_form import FactBase
 from gangline_core.ids import JobId, NodeId, TaskId
 
 

@@ -1,6 +1,6 @@
 """The facts about how big jobs are, how changes of size go, and what jobs say of their progress."""
 
-from gangline_core.fact_base import FactBase
+from gangline_core.fact_form import FactBase
 from gangline_core.ids import JobId, TaskId
 from gangline_core.job import ResizeStage
 from gangline_core.progress import Progress

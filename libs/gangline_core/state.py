@@ -17,7 +17,7 @@ from gangline_core.cluster import Node, NodeUse, gpu_span
 from gangline_core.columns import Columns, cause_of
 from gangline_core.door_index import DoorIndex
 from gangline_core.facts import Claim
-from gangline_core.groups import Group, User, ancestors, user_key, with_class
+from gangline_core.groups import Group, User, ancestors, holders, user_key, with_class
 from gangline_core.history import SERVICES_KEPT, note_end
 from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.inventory import Inventory
@@ -302,8 +302,7 @@ class State:
         """Elements that are no jobs yet are unfinished jobs all the same, and the array has its name until it ends."""
         if not array.ended_ms:
             self.door.name(array.id, array.spec, is_unfinished=sign > 0)
-        holder = user_key(array.spec.group, array.spec.user)
-        for path in (*ancestors(array.spec.group), holder):
+        for path in holders(array.spec.group, array.spec.user):
             count(self.unfinished, path, sign * array.pending)
 
     def put_reason(self, job: Job, reason: Reason) -> None:

@@ -99,7 +99,8 @@ def _policy(state: State, draft: Draft, request: r.SetPolicy) -> Verdict:
         return stale(pool.policy.version)
     policy = replace(request.policy, version=pool.policy.version + 1)
     fact = PolicySet(pool=request.pool, policy=policy, by=request.by, why=request.why)
-    return checked(settings.check_policy(state, policy, request.pool), fact, version=policy.version, dry_run=request.dry_run)
+    problem = settings.check_policy(state, policy, request.pool)
+    return checked(problem, fact, version=policy.version, dry_run=request.dry_run)
 
 
 def _drain(state: State, request: r.SetDrain) -> Verdict:

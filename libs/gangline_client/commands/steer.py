@@ -2,6 +2,7 @@
 
 from argparse import Namespace
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from gangline_client.commands.acts import act_on
@@ -70,12 +71,8 @@ async def rerun(session: Session, args: Namespace) -> int:
         job = await find_job(session.client, text)
         view = await session.client.rerun(job, dry_run=args.dry_run)
         again = "could run once more" if args.dry_run else f"runs once more as job {view.id}; it is {view.state}"
-        emit(
-            session.console,
-            view,
-            names=[str(view.id)],
-            people=lambda job=text, again=again: session.console.say(f"Job {job} {again}."),  # type: ignore[misc]
-        )
+        line = f"Job {text} {again}."
+        emit(session.console, view, names=[str(view.id)], people=partial(session.console.say, line))
     return 0
 
 
