@@ -8,6 +8,7 @@ range is the one into which that many of the last scores fell (split conformal p
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -27,12 +28,12 @@ FUTURES_FEW = 3
 MANY = 2_000
 LEVEL_PERCENT = 80
 """Part of the stated ranges that should hold."""
-LOW, HIGH = 0.07, 0.93
-"""Parts of the scores below and above the range: a little further out than asked, because queues change meanwhile."""
+LOW, HIGH = 0.05, 0.95
+"""Parts of the scores below and above the range: further out than asked, because queues change meanwhile."""
 SCORES_LEAST = 20
 """Fewer scores say nothing."""
-SCORES_KEPT = 200
-"""Scores remembered per size of job."""
+SCORES_KEPT = 800
+"""Scores remembered per size of job: enough that one burst of jobs, which all turn out alike, is not all there is."""
 EVERY_MS = 30_000
 """Rounds write down forecasts no more often than this."""
 AT_ONCE_MAX = 64
@@ -81,11 +82,18 @@ def foresee(state: State, pool: PoolState, candidates: Sequence[Candidate], now:
 def stated_range(pool: PoolState, spec: JobSpec, wait_ms: int) -> Range | None:
     """The range of a forecast by how earlier ones of the size, else of all sizes, turned out; None with too few."""
     for name in (size_class(spec), ""):
-        scores = sorted(pool.start_scores.get(name, ()))
+        scores = pool.start_scores.get(name, ())
         if len(scores) >= SCORES_LEAST:
-            low, middle, high = (scores[min(len(scores) - 1, int(part * len(scores)))] for part in (LOW, 0.5, HIGH))
+            low, middle, high = _quantiles(scores)
             return Range(wait_ms * low // 1000, wait_ms * middle // 1000, wait_ms * high // 1000, len(scores))
     return None
+
+
+@lru_cache(maxsize=256)
+def _quantiles(scores: tuple[int, ...]) -> tuple[int, int, int]:
+    ordered = sorted(scores)
+    low, middle, high = (ordered[min(len(ordered) - 1, int(part * len(ordered)))] for part in (LOW, 0.5, HIGH))
+    return low, middle, high
 
 
 def score(pool: PoolState, job: Job, at: int) -> None:

@@ -144,6 +144,9 @@ FACTS: tuple[f.Fact, ...] = (
         given_up=(KEPT_OUT,),
         waiting=3,
         policy_version=4,
+        edges=(JOB,),
+        is_cut=False,
+        foreseen=(f.Foreseen(job=JOB, wait_ms=60_000, low_ms=6_000, middle_ms=54_000, high_ms=180_000),),
     ),
     f.RoundDecided(
         pool="gpu-a",

@@ -75,7 +75,7 @@ def run_shape(shape: Shape) -> Outcome:
         trace=Workload(name=shape.name, arrivals=tuple(_arrivals(shape))),
         fleet=Fleet(nodes=(_machine(units),)),
         groups=tuple(_groups(shape)),
-        policies={"default": Policy(ordering="priority", starvation_s=0, elastic_growth=False)},
+        policies={"default": Policy(ordering="priority", starvation_s=0, elastic_growth=False, placement="best_fit")},
         conditions=Conditions(),
     )
     begun = time.process_time()
