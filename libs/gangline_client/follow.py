@@ -102,7 +102,7 @@ def _lines(events: list[SentEvent]) -> list[EventLine]:
     for event in events:
         try:
             lines.append(msgspec.json.decode(event.data, type=EventLine, strict=True))
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, UnicodeDecodeError):
             continue
     return lines
 

@@ -59,7 +59,7 @@ class Answer:
         """
         try:
             return msgspec.json.decode(self.body, type=kind)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise ProblemError(_problem(f"The answer cannot be read: {error}", status=self.status)) from error
 
 
@@ -206,7 +206,7 @@ def _read_problem(status: int, headers: Mapping[str, str], body: bytes) -> Probl
     wait_s = retry_after(headers.get("Retry-After"))
     try:
         problem = msgspec.json.decode(body, type=ProblemView)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         text = body.decode("utf-8", errors="replace").strip()[:PROBLEM_DETAIL_CHARACTERS_MAX]
         return _problem(text or f"HTTP {status}", status=status, retry_after_s=wait_s)
     if problem.retry_after_s is None and wait_s is not None:

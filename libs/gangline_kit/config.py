@@ -100,7 +100,7 @@ def _convert(values: Mapping[str, str], kind: type[T], *, prefix: str) -> T:
     settings = {fields[key]: value for key, value in values.items()}
     try:
         return msgspec.convert(settings, kind, strict=False)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:
         raise ConfigError(f"a setting under {prefix}* does not fit: {error}") from error
 
 

@@ -36,7 +36,7 @@ def decode(data: bytes, kind: type[T]) -> T:
     """
     try:
         return _decoder(kind).decode(data)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise CodecError(str(error)) from error
 
 
@@ -56,7 +56,7 @@ def decode_batch(data: bytes) -> Batch:
     """
     try:
         batch = _batch_decoder.decode(data)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise CodecError(str(error)) from error
     if batch.v > SCHEMA_VERSION:
         raise CodecError(f"batch of schema {batch.v}; this build reads up to {SCHEMA_VERSION}: upgrade first")

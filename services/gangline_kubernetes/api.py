@@ -146,7 +146,7 @@ def refusal(answer: Answer) -> RefusedError:
     """What a bad answer says."""
     try:
         status = msgspec.json.decode(answer.body, type=Failure)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         status = Failure(message=answer.body[:200].decode(errors="replace"))
     return RefusedError(answer.status, status.reason, status.message)
 
