@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from gangline_core.fact_base import FactBase
+from gangline_core.fact_form import FactBase
 from gangline_core.ids import JobId
 from gangline_core.reasons import Reason
 
