@@ -112,7 +112,7 @@ def what_if(history: History, change: Change, *, varied: int = 4, progress: Prog
     for seed in range(varied + 1):
         trace = history.trace if seed == 0 else varied_durations(history.trace, seed)
         pair = [
-            simulate(_scenario(history, own, trace), progress=_part(progress, 2 * seed + k, total))
+            simulate(scenario_of(history, own, trace), progress=_part(progress, 2 * seed + k, total))
             for k, own in enumerate((Change(), change))
         ]
         runs.append((pair[0], pair[1]))
@@ -130,7 +130,8 @@ def varied_durations(trace: Workload, seed: int) -> Workload:
     return replace(trace, arrivals=tuple(vary(one) for one in trace.arrivals))
 
 
-def _scenario(history: History, change: Change, trace: Workload) -> Scenario:
+def scenario_of(history: History, change: Change, trace: Workload) -> Scenario:
+    """History with this trace, under the change."""
     trace = replace(trace, arrivals=tuple(trace.arrivals[place] for place in _kept(history, change)))
     fixed = {group.path for group in change.groups}
     inputs = [told for told in history.inputs if not _is_replaced(told, change, fixed)]

@@ -15,6 +15,7 @@ from gangline_lab.readers.archives import read_history
 from gangline_lab.sim.engine import Scenario, simulate
 from gangline_lab.sim.fleet import added, read_fleet
 from gangline_lab.sim.workload import Workload
+from gangline_lab.tune import TuneError, tune
 from gangline_lab.whatif import Change, what_if
 from gangline_lab.why import How, UnknownJobError, why
 
@@ -96,3 +97,19 @@ def test_the_commands_say_it(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     out = capsys.readouterr().out
     assert "1 jobs would have waited less" in out
     assert "for job 2 (all), rule priority, lost 40.0 s" in out
+
+
+def test_tuning_finds_that_short_jobs_first_shorten_waits_and_shows_it_on_what_it_did_not_see(tmp_path: Path) -> None:
+    jobs = trace(*((30 * k, 4, 20 if k % 4 else 200) for k in range(60)))
+    history = read_history(record(tmp_path / "a", jobs))
+    tuned = tune(history, "mean_wait", trials=10)
+    assert tuned == tune(history, "mean_wait", trials=10)
+    assert tuned.trained_after < tuned.trained_before
+    assert tuned.held_out_after < tuned.held_out_before
+    assert tuned.change_low <= tuned.held_out_after - tuned.held_out_before <= tuned.change_high
+    assert tuned.jobs_trained + tuned.jobs_held_out == 60
+
+
+def test_too_short_a_history_is_no_teacher(tmp_path: Path) -> None:
+    with pytest.raises(TuneError, match="1 jobs are too few"):
+        tune(read_history(record(tmp_path / "a", trace((0, 1, 5)))), "mean_wait")

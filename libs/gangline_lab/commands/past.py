@@ -1,4 +1,4 @@
-"""Commands that explain the past and ask what if: why, audit, what-if."""
+"""Commands that explain the past and ask what if: why, audit, what-if, tune."""
 
 import argparse
 import sys
@@ -14,6 +14,7 @@ from gangline_lab.progress import Bar
 from gangline_lab.readers.archives import read_history
 from gangline_lab.sim.conditions import Conditions
 from gangline_lab.sim.fleet import Fleet, added
+from gangline_lab.tune import GOALS, TuneError, tune, tuned_lines
 from gangline_lab.whatif import Change, what_if
 from gangline_lab.whatif_words import answer_lines
 from gangline_lab.why import UnknownJobError, why
@@ -50,6 +51,23 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     asking.set_defaults(run=_what_if)
     for command in (explaining, auditing, asking):
         command.add_argument("--json", action="store_true", help="the result as JSON")
+    add_tune(commands)
+
+
+def add_tune(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command that searches."""
+    tuning = commands.add_parser(
+        "tune",
+        help="search the formula's weights on history",
+        description="Search the weights of the formula on the first two thirds of a history, say what they are worth "
+        "on the last third, and print the change. Nothing is applied.",
+    )
+    _of_archive(tuning)
+    tuning.add_argument("--goal", required=True, choices=sorted(GOALS), help="what is to become small")
+    tuning.add_argument("--pool", default="default", metavar="POOL", help="whose policy (default)")
+    tuning.add_argument("--trials", type=int, default=40, metavar="N", help="simulations of the search, about (40)")
+    tuning.add_argument("--json", action="store_true", help="the result as JSON")
+    tuning.set_defaults(run=_tune)
 
 
 def _of_archive(command: argparse.ArgumentParser) -> None:
@@ -108,4 +126,21 @@ def _what_if(options: argparse.Namespace) -> int:
     finally:
         bar.close()
     say(encode(answer).decode() if options.json else "\n".join(answer_lines(answer)))
+    return 0
+
+
+def _tune(options: argparse.Namespace) -> int:
+    history = read_history(options.archive)
+    if options.pool not in history.policies:
+        sys.stderr.write(f"gangline lab: no pool {options.pool}; there are {', '.join(history.policies)}\n")
+        return 2
+    bar = Bar(sys.stderr, "tune")
+    try:
+        tuned = tune(history, options.goal, pool=options.pool, trials=options.trials, progress=bar)
+    except TuneError as error:
+        sys.stderr.write(f"gangline lab: {error}\n")
+        return 2
+    finally:
+        bar.close()
+    say(encode(tuned).decode() if options.json else "\n".join(tuned_lines(tuned)))
     return 0

@@ -1,0 +1,221 @@
+"""Searching the weights of the administrator's formula on one's own history, and saying what they are worth.
+
+The first two thirds of the history (by time) train, the last third is held out. Every trial is a simulation of the
+training part under a formula; the best is run once on the held-out part beside the present policy, and the difference
+carries a bootstrap interval over jobs. Nothing is applied: the answer is a policy page.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gangline_core.cluster import Policy
+from gangline_lab.metrics import slowdown
+from gangline_lab.readers.archives import History
+from gangline_lab.sim.collect import JobRecord
+from gangline_lab.sim.engine import Progress, simulate
+from gangline_lab.whatif import Change, scenario_of
+
+TRAINING_PART = 2 / 3
+RESAMPLES = 2_000
+SEED = 7
+WEIGHT_MAX = 100.0
+TERMS = ("age_hours", "-share_over_weight", "-gpus * estimate_hours", "-gpus", "-estimate_hours")
+"""What the tuned formula adds up beside the queue level and the job's own priority, which stay as they are."""
+FIXED = "level + 1000 * priority"
+
+
+class Goal(Struct, frozen=True):
+    """What is to become small: a number of each job, and how jobs' numbers become one."""
+
+    value: Callable[[JobRecord], float]
+    total: Callable[[Sequence[float]], float]
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values)) if len(values) else 0.0
+
+
+def _p99(values: Sequence[float]) -> float:
+    return float(np.percentile(values, 99, method="higher")) if len(values) else 0.0
+
+
+def _wait_s(job: JobRecord) -> float:
+    return job.waited_ms / 1000
+
+
+def _jct_s(job: JobRecord) -> float:
+    return job.jct_ms / 1000
+
+
+GOALS: dict[str, Goal] = {
+    "mean_wait": Goal(_wait_s, _mean),
+    "p99_wait": Goal(_wait_s, _p99),
+    "mean_jct": Goal(_jct_s, _mean),
+    "p99_jct": Goal(_jct_s, _p99),
+    "mean_slowdown": Goal(slowdown, _mean),
+}
+"""Name of a goal -> what it is. Times in seconds."""
+
+
+class TuneError(Exception):
+    """The history is too short to learn from it."""
+
+
+class Tuned(Struct, frozen=True):
+    """What the search found."""
+
+    pool: str
+    goal: str
+    before: str
+    """The present formula and ordering."""
+    formula: str
+    trials: int
+    trained_before: float
+    trained_after: float
+    held_out_before: float
+    held_out_after: float
+    change_low: float
+    """95 % bootstrap interval of the change on the held-out part (after less before)."""
+    change_high: float
+    jobs_trained: int
+    jobs_held_out: int
+
+    @property
+    def is_better(self) -> bool:
+        """True when the whole interval lies below 0."""
+        return self.change_high < 0
+
+
+def tune(
+    history: History, goal: str, *, pool: str = "default", trials: int = 40, progress: Progress | None = None
+) -> Tuned:
+    """Search for `trials` simulations, about.
+
+    Raises:
+        TuneError: one of the two parts has no jobs.
+    """
+    from scipy.optimize import differential_evolution  # type: ignore[import-untyped]
+
+    training, held_out = halves(history)
+    wanted = GOALS[goal]
+    present = history.policies[pool]
+    done = [0]
+
+    def value(part: History, policy: Policy) -> tuple[float, list[float]]:
+        result = simulate(scenario_of(part, Change(policies={pool: policy}), part.trace))
+        values = [wanted.value(job) for job in result.jobs if job.ended_ms >= 0]
+        return wanted.total(values), values
+
+    def trial(weights: Sequence[float]) -> float:
+        done[0] += 1
+        if progress is not None:
+            progress(done[0], trials)
+        return value(training, tuned_policy(present, weights))[0]
+
+    generation = 2 * len(TERMS)
+    found = differential_evolution(
+        trial,
+        bounds=[(0.0, WEIGHT_MAX)] * len(TERMS),
+        popsize=2,
+        maxiter=max(0, trials // generation - 1),
+        seed=SEED,
+        polish=False,
+        tol=0,
+    )
+    best = tuned_policy(present, [float(weight) for weight in found.x])
+    trained_before, _ = value(training, present)
+    before, own_before = value(held_out, present)
+    after, own_after = value(held_out, best)
+    low, high = bootstrap(own_before, own_after, wanted.total)
+    return Tuned(
+        pool=pool,
+        goal=goal,
+        before=present.formula if present.ordering == "weighted" else present.ordering,
+        formula=best.formula,
+        trials=done[0],
+        trained_before=trained_before,
+        trained_after=float(found.fun),
+        held_out_before=before,
+        held_out_after=after,
+        change_low=low,
+        change_high=high,
+        jobs_trained=len(training.trace.arrivals),
+        jobs_held_out=len(held_out.trace.arrivals),
+    )
+
+
+def tuned_policy(present: Policy, weights: Sequence[float]) -> Policy:
+    """The present policy with a formula of these weights; those near 0 are left out."""
+    parts = [FIXED]
+    for weight, term in zip(weights, TERMS, strict=True):
+        if weight >= 0.005:
+            sign, factor = ("-", term[1:]) if term.startswith("-") else ("+", term)
+            parts.append(f"{sign} {weight:.2f} * {factor}")
+    return replace(present, ordering="weighted", formula=" ".join(parts))
+
+
+def halves(history: History) -> tuple[History, History]:
+    """The training part and the held-out part; what happened before the latter is its beginning.
+
+    Raises:
+        TuneError: one of them has no jobs.
+    """
+    arrivals = history.trace.arrivals
+    span = arrivals[-1].at_ms if arrivals else 0
+    border = round(span * TRAINING_PART)
+    first = tuple(one for one in arrivals if one.at_ms <= border)
+    second = tuple(replace(one, at_ms=one.at_ms - border) for one in arrivals if one.at_ms > border)
+    if not first or not second:
+        raise TuneError(f"{len(arrivals)} jobs are too few to train on some and to hold out others")
+    later = tuple(replace(told, at_ms=max(0, told.at_ms - border)) for told in history.inputs)
+    return (
+        replace(history, trace=replace(history.trace, arrivals=first), past=history.past[: len(first)]),
+        replace(history, trace=replace(history.trace, arrivals=second), inputs=later, past=history.past[len(first) :]),
+    )
+
+
+def bootstrap(
+    before: Sequence[float], after: Sequence[float], total: Callable[[Sequence[float]], float]
+) -> tuple[float, float]:
+    """95 % interval of the change, jobs drawn again and again in pairs; equal inputs give equal intervals."""
+    pairs = min(len(before), len(after))
+    old, new = np.asarray(before[:pairs]), np.asarray(after[:pairs])
+    random = np.random.default_rng(SEED)
+    changes = []
+    for _ in range(RESAMPLES if pairs else 0):
+        drawn = random.integers(0, pairs, pairs)
+        changes.append(total(new[drawn]) - total(old[drawn]))  # type: ignore[arg-type]
+    if not changes:
+        return 0.0, 0.0
+    low, high = np.percentile(changes, [2.5, 97.5])
+    return float(low), float(high)
+
+
+def tuned_lines(tuned: Tuned) -> list[str]:
+    """The finding, and the page to apply."""
+    verdict = (
+        "The gain holds on weeks that the search did not see."
+        if tuned.is_better
+        else "On weeks that the search did not see this is no certain gain: better leave the policy as it is."
+    )
+    return [
+        f"{tuned.goal} over {tuned.trials} trials on {tuned.jobs_trained} jobs: "
+        f"{tuned.trained_before:,.2f} as it is, {tuned.trained_after:,.2f} tuned",
+        f"Held out, {tuned.jobs_held_out} jobs: {tuned.held_out_before:,.2f} as it is, {tuned.held_out_after:,.2f} "
+        f"tuned; the change is {tuned.change_low:,.2f} to {tuned.change_high:,.2f} (95 %)",
+        verdict,
+        "",
+        f"--- policy of pool {tuned.pool}",
+        f"+++ tuned for {tuned.goal}",
+        f"- {tuned.before}",
+        f"+ {tuned.formula}",
+        "",
+        "To apply it (nothing was applied):",
+        "",
+        "policy:",
+        "  ordering: weighted",
+        f'  formula: "{tuned.formula}"',
+    ]
