@@ -228,6 +228,9 @@ class Desk:
         if wants_hold != is_held and observed != found.metadata.generation and job.state not in ENDS:
             await ask(self.site, SetHold(job=int(job.id), held=wants_hold, by=by(self.config.cluster)))
             job = self.state.job(job.id) or job
+        if observed != found.metadata.generation and is_other(found, job):
+            message = f"job {job.id} stays as it was admitted: only hold can be changed; make a new Job"
+            await self.happenings.tell(found, "ChangeIgnored", message, is_warning=True)
         word, now_s = word_of(job), self.site.clock.monotonic_s()
         last_s, last_word = self.written.get(found.metadata.uid, (-SAME_WORD_S, ""))
         key = f"{job.state}/{word}/{job.attempt}/{found.metadata.generation}/{len(job.tasks)}"
@@ -282,3 +285,13 @@ class Desk:
     def _path(self, found: JobObject, sub: str = "") -> str:
         meta = found.metadata
         return path_of(GROUP_VERSION, "jobs", namespace=meta.namespace, name=meta.name, sub=sub)
+
+
+def is_other(found: JobObject, job: Job) -> bool:
+    """True when the object now asks for something else than the job was admitted with."""
+    try:
+        asked, _ = seal(parse_job(found.spec))
+    except JobFileError:
+        return True
+    kept = job.spec
+    return (asked.roles, asked.priority, asked.level) != (kept.roles, kept.priority, kept.level)

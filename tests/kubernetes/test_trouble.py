@@ -251,6 +251,21 @@ async def hold_story() -> None:
         await house.phase("train", "Suspended")
 
 
+def test_a_change_that_has_no_effect_is_told() -> None:
+    live(changed_story())
+
+
+async def changed_story() -> None:
+    async with opened(nodes=1) as house:
+        await house.apply("train", gpus=1, command=["sleep"], env={"API_TOKEN": "s3cr3t-value"})
+        await house.phase("train", "Running")
+        patch = "application/merge-patch+json"
+        await house.ask("PATCH", f"{JOBS}/train", {"spec": {"gpus": 2}}, patch)
+        await house.until(lambda: "ChangeIgnored" in {one["reason"] for one in house.stored("/events")})
+        await house.until(lambda: house.status("train")["observedGeneration"] == 2)
+        assert house.status("train")["gpus"] == 1
+
+
 def test_sealed_values_reach_the_pod_by_a_secret_and_stand_nowhere_else() -> None:
     live(secret_story())
 

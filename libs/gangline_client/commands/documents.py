@@ -14,6 +14,8 @@ from gangline_client.moments import moment_ms
 
 FILE_BYTES_MAX = 16 * 1024 * 1024
 STANDARD_INPUT = "-"
+OBJECT_GROUP = "gangline.dev/"
+"""API group of Job objects, whose spec is a job file."""
 
 PASSED_ON = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG", "TZ")
 """Variables that `run` passes on by itself, so that `python` means the same python there as here."""
@@ -171,9 +173,24 @@ def _load(text: str, place: str, *, is_json: bool) -> list[Source]:
             where = f"{here}, job {index + 1}" if isinstance(document, list) else here
             if not isinstance(job, dict):
                 raise InputError(f"{where}: a job is a mapping of fields, not {type(job).__name__}")
-            _check_sendable(job, where)
-            sources.append(Source(job, where))
+            plain = _unwrapped(job, where)
+            _check_sendable(plain, where)
+            sources.append(Source(plain, where))
     return sources
+
+
+def _unwrapped(job: Document, where: str) -> Document:
+    """The job inside a Job object of Kubernetes, as the cluster would take it; any other document as it is.
+
+    Raises:
+        InputError: it is an object of another kind.
+    """
+    if "apiVersion" not in job:
+        return job
+    kind, spec, meta = job.get("kind"), job.get("spec"), job.get("metadata") or {}
+    if not str(job["apiVersion"]).startswith(OBJECT_GROUP) or kind != "Job" or not isinstance(spec, dict):
+        raise InputError(f"{where}: only objects of kind Job of gangline.dev are jobs, not {job['apiVersion']} {kind}")
+    return {"name": meta.get("name", ""), **spec} if isinstance(meta, dict) and meta.get("name") else spec
 
 
 def _check_sendable(job: Document, where: str) -> None:

@@ -1,5 +1,6 @@
 """Telemetry judges silence and health from what it heard, and says only what the log does not know."""
 
+from msgspec import structs
 from tests.make import World, node
 
 from gangline_core.facts import GpuFailed, GpuHealthy, NodeLost, UtilisationSummary
@@ -21,6 +22,11 @@ def test_a_silent_node_is_lost_only_after_the_loss_time_and_only_once() -> None:
     assert lost == (NodeLost(node="n1", silent_ms=31_000),)
     world.tell("telemetry", *lost)
     assert watch.judge(world.state, 32.0) == ()
+
+
+def test_silence_says_nothing_about_a_node_whose_carrier_tells_its_loss_itself() -> None:
+    world = World(structs.replace(node("n1"), is_watched=True))
+    assert Watch(Config(loss_s=30), 0.0).judge(world.state, 1000.0) == ()
 
 
 def test_a_watcher_that_was_frozen_forgives_all_silence() -> None:
