@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import ssl
 from collections.abc import Callable
 
 from aiohttp import web
@@ -12,6 +13,7 @@ from gangline_gateway.config import Config
 from gangline_gateway.door import Door, never_called
 from gangline_gateway.openapi import document_bytes
 from gangline_gateway.routes import ROUTES
+from gangline_kit.errors import PermanentError
 from gangline_kit.service import Site
 from gangline_wire.limits import most
 
@@ -52,8 +54,9 @@ async def run(site: Site, config: Config, ready: Ready | None = None) -> None:
     )
     await runner.setup()
     try:
-        await web.TCPSite(runner, config.host, config.port, backlog=BACKLOG).start()
-        address = url(config.host, runner.addresses[0][1])
+        tls = _tls(config)
+        await web.TCPSite(runner, config.host, config.port, backlog=BACKLOG, ssl_context=tls).start()
+        address = url(config.host, runner.addresses[0][1], secure=tls is not None)
         log.info("the HTTP API listens on %s", address)
         if ready is not None:
             ready(address)
@@ -83,7 +86,24 @@ async def _end_streams(app: web.Application) -> None:
         task.cancel()
 
 
-def url(host: str, port: int) -> str:
+def _tls(config: Config) -> ssl.SSLContext | None:
+    """How the API is encrypted; None when it is not.
+
+    Raises:
+        PermanentError: certificate or key cannot be used.
+    """
+    if not config.cert_file and not config.key_file:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(config.cert_file, config.key_file or None)
+    except (OSError, ssl.SSLError) as error:
+        raise PermanentError(f"certificate {config.cert_file} and key {config.key_file}: {error}") from error
+    return context
+
+
+def url(host: str, port: int, *, secure: bool = False) -> str:
     """The address as clients write it."""
     shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
-    return f"http://{shown}:{port}"
+    return f"{'https' if secure else 'http'}://{shown}:{port}"

@@ -22,3 +22,7 @@ class Config(Struct, frozen=True):
     """Event streams say at least this often that they live."""
     shutdown_s: float = 5.0
     """How long open requests may go on when the gateway stops."""
+    cert_file: str = ""
+    """Certificate chain in PEM; with it and `key_file` the API is spoken over TLS only."""
+    key_file: str = ""
+    """Key of the certificate, in PEM."""
