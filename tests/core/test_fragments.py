@@ -14,6 +14,7 @@ from gangline_core.cluster import Pool
 from gangline_core.mix import STANDARD, Mix, Typical, mix_of
 from gangline_core.placement import PLACERS, placer_for
 from gangline_core.placement.gang import gang_of
+from gangline_core.placement.guide import GUIDE
 from gangline_core.placement.usefulness import Usefulness
 from gangline_core.spec import JobSpec
 
@@ -123,3 +124,7 @@ def test_what_a_pool_asks_for_becomes_its_mix_and_few_jobs_do_not_change_it():
     assert [task.weight for task in mix.tasks] == [WEIGHTS_SUM * 3 // 4, WEIGHTS_SUM // 4]
     world.submit(spec(gpus=1, cpus=4, tasks=5))
     assert Beside(world.state, "default").mix == mix
+
+
+def test_every_placement_is_explained():
+    assert set(GUIDE) == set(PLACERS)
