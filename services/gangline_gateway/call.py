@@ -10,7 +10,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from msgspec import Struct
 
 from gangline_core.arrays import element_number
-from gangline_core.explain import Book
+from gangline_core.book import Book
 from gangline_core.state import State
 from gangline_gateway.access import Caller
 from gangline_gateway.asking import Asker

@@ -1,14 +1,15 @@
 """How groups, users and their use are shown and changed."""
 
+from gangline_core.budgets import GPU_HOUR
 from gangline_core.groups import Group, User, user_key
 from gangline_core.settings import ADMINISTRATORS_OWN, HEADS_OWN, changed_fields
+from gangline_core.spending import Spent, spent
 from gangline_core.state import State
 from gangline_gateway.access import is_head, leads_above, sees_group, sees_user
 from gangline_gateway.asking import denied
 from gangline_gateway.call import Answer, Call
 from gangline_gateway.problems import ProblemError, invalid, not_found
 from gangline_gateway.settings import etag, group_of, if_version, read_settings, user_of, why_of
-from gangline_gateway.spent import gpu_hours, spent
 from gangline_wire.limits import most
 from gangline_wire.requests import Denied, Done, SetGroup, SetUser
 from gangline_wire.views import DoneView, GroupsView, GroupView, UsageLine, UsageView, UserView
@@ -65,7 +66,7 @@ async def get_user(call: Call) -> Answer:
         settings=user,
         usage=dict(state.usage.get(key, {})),
         unfinished=state.unfinished.get(key, 0),
-        used_gpu_hours=gpu_hours(spent(state, call.desk.site.now_ms()).get(key, 0)),
+        used_gpu_hours=gpu_hours(spent(state, call.desk.site.now_ms()).total(key)),
         version=user.version,
     )
     return Answer(view, headers=etag(user.version))
@@ -123,14 +124,15 @@ def _check_head(call: Call, before: Group, after: Group) -> None:
         raise ProblemError("forbidden", f"A head may not change {', '.join(sorted(beyond))} of this group.")
 
 
-def _line(state: State, used: dict[str, int], *, group: str, user: str) -> UsageLine:
+def _line(state: State, used: Spent, *, group: str, user: str) -> UsageLine:
     key = user_key(group, user) if user else group
-    amount = used.get(key, 0)
+    amount = used.total(key)
     return UsageLine(
         group=group,
         user=user,
         gpu_milli_ms=amount,
         gpu_hours=gpu_hours(amount),
+        cost_gpu_hours=gpu_hours(used.cost_of(key)),
         budget_gpu_hours=0 if user else state.kept.groups[group].budget_gpu_hours,
         budget_exhausted=key in state.kept.exhausted,
         holds=dict(state.usage.get(key, {})),
@@ -144,7 +146,7 @@ def _groups(call: Call) -> list[str]:
     return paths[: most("group_users")]
 
 
-def _group_view(call: Call, path: str, used: dict[str, int]) -> GroupView:
+def _group_view(call: Call, path: str, used: Spent) -> GroupView:
     state, caller = call.state, call.caller
     group = state.kept.groups[path]
     users = sorted(
@@ -158,7 +160,8 @@ def _group_view(call: Call, path: str, used: dict[str, int]) -> GroupView:
         users=tuple(users[: most("group_users")]),
         usage=dict(state.usage.get(path, {})),
         unfinished=state.unfinished.get(path, 0),
-        used_gpu_hours=gpu_hours(used.get(path, 0)),
+        used_gpu_hours=gpu_hours(used.total(path)),
+        cost_gpu_hours=gpu_hours(used.cost_of(path)),
         budget_exhausted=path in state.kept.exhausted,
         version=group.version,
     )
@@ -179,3 +182,8 @@ def _done(call: Call, reply: object, *, version: int) -> Answer:
 
 
 settings_done = _done
+
+
+def gpu_hours(gpu_milli_ms: int) -> float:
+    """As people read it, to the millionth."""
+    return round(gpu_milli_ms / GPU_HOUR, 6)

@@ -3,7 +3,8 @@
 from gangline_core.ageing import waited_ms
 from gangline_core.arrays import array_of
 from gangline_core.arrays import told as told_of_array
-from gangline_core.explain import Book, QueueLine, explain, queue
+from gangline_core.book import Book
+from gangline_core.explain import QueueLine, explain, queue
 from gangline_core.job import SLURM_CODES, Job
 from gangline_core.reasons import hint, sentence
 from gangline_core.shortfall import Shortfall, moves_sentence

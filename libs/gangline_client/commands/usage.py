@@ -39,7 +39,8 @@ def _wanted(line: v.UsageLine, *, group: str, users: bool) -> bool:
 
 def _row(line: v.UsageLine) -> Row:
     budget = line.budget_gpu_hours
-    spent = f"{int(100 * line.gpu_hours / budget)}%" if budget else "-"
+    # The budget pays prices, not hours.
+    spent = f"{int(100 * (line.cost_gpu_hours or line.gpu_hours) / budget)}%" if budget else "-"
     return [
         line.group or "/",
         line.user or "-",
