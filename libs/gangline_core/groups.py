@@ -6,6 +6,7 @@ A dimension that is absent from a limit is unlimited; one absent from a guarante
 """
 
 from enum import StrEnum
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -108,6 +109,7 @@ class Token(Struct, frozen=True, omit_defaults=True, gc=False):
     revoked: bool = False
 
 
+@lru_cache(maxsize=65_536)
 def ancestors(path: str) -> tuple[str, ...]:
     """The path itself and everything above it, ending in the root: "a/b" -> ("a/b", "a", "")."""
     chain = [path]

@@ -4,12 +4,10 @@
 stands still while they run. `Kept` is the part a snapshot holds; everything else is derived from it.
 """
 
-from collections.abc import Hashable
-from typing import TypeVar
-
 import msgspec
 from msgspec.structs import replace
 
+from gangline_core.amounts import Key, count, request_amounts, task_amounts
 from gangline_core.array_record import ArrayBook, ArrayRecord
 from gangline_core.asked import Asked
 from gangline_core.capacity import Room
@@ -26,7 +24,6 @@ from gangline_core.kept import ENDED_JOBS_KEPT, SUBMITS_KEPT, Kept, Made, OpenRo
 from gangline_core.ports import Ports
 from gangline_core.reasons import Reason
 from gangline_core.shapes import Numbers, Sort, ask_key, shape_key, sort_of
-from gangline_core.spec import Resources
 
 __all__ = [
     "ENDED_JOBS_KEPT",
@@ -82,6 +79,7 @@ class State:
         self.rates: dict[str, dict[str, int]] = {}
         """Per pool what holders of `usage` hold now, as `Task.service_milli` counts it; no zero entries."""
         self._is_restored = False
+        self._holds_on = False
         self._shape_numbers = Numbers()
         self._ask_numbers = Numbers()
         self._rooms: dict[str, Room] = {}
@@ -249,9 +247,12 @@ class State:
         """Enter a task, new or changed."""
         known = self.kept.tasks.get(task.id)
         if known is not None:
+            # What it holds of the pool mostly stays; then no use begins or ends here.
+            self._holds_on = known.service_milli == task.service_milli and _counts(known) == _counts(task)
             self.drop_task(known)
         self.kept.tasks[task.id] = task
         self.index_task(task)
+        self._holds_on = False
 
     def remove_task(self, task: Task) -> None:
         """Forget a task and give its room back."""
@@ -328,7 +329,7 @@ class State:
             usage = self.usage.setdefault(path, {})
             for dimension, amount in amounts.items():
                 count(usage, dimension, sign * amount)
-        job = self.kept.jobs.get(task.job)
+        job = None if self._holds_on else self.kept.jobs.get(task.job)
         if job is not None:
             self._note_use(job.spec.pool, task, sign)
 
@@ -341,43 +342,9 @@ class State:
                 self.kept.pools[pool].past.note(holder, change, self.kept.at)
 
 
-Key = TypeVar("Key", bound=Hashable)
-
-
-def count(counts: dict[Key, int], key: Key, by: int) -> None:
-    """Add to a counter and drop it at zero, so that equal counts are equal dictionaries."""
-    value = counts.get(key, 0) + by
-    if value:
-        counts[key] = value
-    else:
-        counts.pop(key, None)
-
-
-def task_amounts(task: Task) -> dict[str, int]:
-    """What one live task counts against quotas, by dimension, zeros left out."""
-    amounts = {
-        "gpu_milli": task.gpu_milli,
-        f"gpu_milli:{task.gpu_model}": task.gpu_milli if task.gpu_model else 0,
-        "cpu_milli": task.cpu_milli,
-        "memory_mib": task.memory_mib,
-        "gpu_memory_mib": sum(share.memory_mib for share in task.gpus),
-    }
-    for name, number in task.devices.items():
-        amounts[f"device:{name}"] = number
-    return {dimension: amount for dimension, amount in amounts.items() if amount}
-
-
-def request_amounts(resources: Resources) -> dict[str, int]:
-    """What one task of these resources asks for, by dimension, as far as known before it is placed."""
-    amounts = {
-        "gpu_milli": resources.gpu_milli,
-        "cpu_milli": resources.cpu_milli,
-        "memory_mib": resources.memory_mib,
-        "gpu_memory_mib": resources.gpu_memory_mib * max(1, resources.whole_gpus),
-    }
-    for name, number in resources.devices.items():
-        amounts[f"device:{name.lower()}"] = number
-    return {dimension: amount for dimension, amount in amounts.items() if amount}
+def _counts(task: Task) -> bool:
+    """Whether a task counts for its group; those of a lost node do not."""
+    return task.state != TaskState.LOST
 
 
 def encode_snapshot(state: State) -> bytes:

@@ -1,0 +1,45 @@
+"""How amounts are counted: what a task holds and asks for by dimension, and counters that forget their zeros."""
+
+from collections.abc import Hashable
+from typing import TypeVar
+
+from gangline_core.job import Task
+from gangline_core.spec import Resources
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+def count(counts: dict[Key, int], key: Key, by: int) -> None:
+    """Add to a counter and drop it at zero, so that equal counts are equal dictionaries."""
+    value = counts.get(key, 0) + by
+    if value:
+        counts[key] = value
+    else:
+        counts.pop(key, None)
+
+
+def task_amounts(task: Task) -> dict[str, int]:
+    """What one live task counts against quotas, by dimension, zeros left out."""
+    amounts = {
+        "gpu_milli": task.gpu_milli,
+        f"gpu_milli:{task.gpu_model}": task.gpu_milli if task.gpu_model else 0,
+        "cpu_milli": task.cpu_milli,
+        "memory_mib": task.memory_mib,
+        "gpu_memory_mib": sum(share.memory_mib for share in task.gpus),
+    }
+    for name, number in task.devices.items():
+        amounts[f"device:{name}"] = number
+    return {dimension: amount for dimension, amount in amounts.items() if amount}
+
+
+def request_amounts(resources: Resources) -> dict[str, int]:
+    """What one task of these resources asks for, by dimension, as far as known before it is placed."""
+    amounts = {
+        "gpu_milli": resources.gpu_milli,
+        "cpu_milli": resources.cpu_milli,
+        "memory_mib": resources.memory_mib,
+        "gpu_memory_mib": resources.gpu_memory_mib * max(1, resources.whole_gpus),
+    }
+    for name, number in resources.devices.items():
+        amounts[f"device:{name.lower()}"] = number
+    return {dimension: amount for dimension, amount in amounts.items() if amount}
