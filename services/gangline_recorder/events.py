@@ -3,7 +3,17 @@
 from gangline_core.array_record import ArrayRecord, array_text
 from gangline_core.arrays import counts, lookup, standing_of
 from gangline_core.edits import given
-from gangline_core.facts import Fact, JobAdmitted, JobEdited, JobRejected, JobTopped, ResizeAsked
+from gangline_core.facts import (
+    Fact,
+    JobAdmitted,
+    JobEdited,
+    JobRejected,
+    JobTopped,
+    JobUsed,
+    ResizeAsked,
+    ResizeConfirmed,
+    ResizeFailed,
+)
 from gangline_core.fold import Message
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
@@ -103,6 +113,13 @@ def _of_act(state: State, fact: Fact, message: Message, index: int) -> EventLine
         case ResizeAsked():
             wish = f"{fact.size} tasks of {fact.role}" if fact.size else f"any size of {fact.role}"
             event, text = "SizeAsked", f"{fact.by} asked for {wish}."
+        case ResizeFailed():
+            event, text = "ResizeFailed", f"Change {fact.number} of its size got stuck while {fact.stage.value}."
+        case ResizeConfirmed():
+            event, text = "ResizeConfirmed", f"The gang works at {fact.size} tasks (change {fact.number})."
+        case JobUsed() if fact.is_low:
+            used = f"{fact.gpu_percent} % over {fact.window_s} s"
+            event, text = "UnderUsed", f"Its GPUs were used {used}; the pool will take them back if that goes on."
         case _:
             return None
     job = lookup(state, fact.job)

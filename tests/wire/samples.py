@@ -6,7 +6,8 @@ from gangline_core import facts as f
 from gangline_core.cluster import Gpu, Node, Policy, Pool, Taint
 from gangline_core.groups import Group, Token, User
 from gangline_core.ids import JobId, NodeId, TaskId
-from gangline_core.job import GpuShare
+from gangline_core.job import GpuShare, ResizeStage
+from gangline_core.progress import Point, Progress
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.spec import (
     ArraySpec,
@@ -163,8 +164,30 @@ FACTS: tuple[f.Fact, ...] = (
         unseen=1,
         digest="d" * 32,
         late_starts=(JobId(45),),
+        restarts=(f.Restart(job=JOB, placement=PLACEMENT, why="idle GPUs"),),
     ),
-    f.ResizeProposed(pool="gpu-a", job=JOB, role="worker", size=4, why="idle GPUs"),
+    f.ResizeProposed(pool="gpu-a", job=JOB, role="worker", size=4, why="idle GPUs", model="H100"),
+    f.ResizeFailed(job=JOB, number=3, stage=ResizeStage.CONFIRMING),
+    f.MemberSafe(task=TASK),
+    f.ResizeConfirmed(job=JOB, number=3, size=4),
+    f.ProgressReported(
+        job=JOB,
+        progress=Progress(
+            permille=125,
+            remaining_s=3600,
+            step=10,
+            samples=5120,
+            points=(Point(nodes=2, members=4, batch=128, gathered=0, step_us=250_000),),
+            grad_sqr=1360,
+            grad_var=502,
+            checkpoint_step=8,
+        ),
+    ),
+    f.GpuSuspected(node=N1, gpu=3, problem="clocks are held down: hw_thermal"),
+    f.NodeQuarantined(node=N1, problem="the starts of 3 different jobs in a row failed at once here"),
+    f.JobUsed(job=JOB, gpu_percent=3, window_s=900, memory_mib_max=4096, is_low=True),
+    f.JobReclaimed(job=JOB, percent=3, window_s=1800, least=10),
+    f.GangHung(job=JOB, attempt=2, task=TASK, silent_s=600),
     f.NodeSeen(node=NODE, alive=(TASK,)),
     f.TaskStarted(task=TASK, pid=4242),
     f.TaskExited(task=TASK, cause=f.ExitCause.EXITED, exit_code=3, error="no such file", silent=True),
@@ -172,7 +195,17 @@ FACTS: tuple[f.Fact, ...] = (
     f.NodeLost(node=N1, silent_ms=30_000),
     f.GpuFailed(node=N1, gpu=0, problem="XID 79"),
     f.GpuHealthy(node=N1, gpu=0),
-    f.UtilisationSummary(node=N1, gpu_percent=87, memory_mib=1024, samples=60),
+    f.UtilisationSummary(
+        node=N1,
+        gpu_percent=87,
+        memory_mib=1024,
+        samples=60,
+        gpu_deviation=5,
+        cpu_percent=30,
+        cpu_deviation=2,
+        memory_percent=40,
+        memory_deviation=1,
+    ),
     f.UsageCharged(
         task=TASK,
         job=JOB,

@@ -4,6 +4,7 @@ from draw.markdown import code, document, table
 from draw.structs import constants
 from gangline_core import job
 from gangline_core.job import ENDS, KUBERNETES_CONDITIONS, LIVE, MOVES, OUTCOME_RANK, SLURM_CODES, JobState
+from gangline_core.resizing import STAGES
 
 
 def page() -> str:
@@ -19,6 +20,13 @@ def page() -> str:
         table(
             ("From", "Move", "To"),
             ((code(before), code(move), code(after)) for (before, move), after in MOVES.items()),
+        ),
+        "## How far a change of size has come",
+        "An elastic job also carries its present change of size, or how the last one ended (see "
+        "[elastic.md](elastic.md)); the moves stand in `gangline_core.resizing`.",
+        table(
+            ("From", "Event", "To"),
+            ((code(before), code(event), code(after)) for (before, event), after in STAGES.items()),
         ),
         "## What a stopping job becomes",
         constants(job)["OUTCOME_RANK"].meaning + " Capacity returns only when the agent has seen the GPUs empty; "
