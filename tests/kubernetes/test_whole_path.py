@@ -1,9 +1,22 @@
 """From a Job object to bound pods and back: everything a user of a cluster sees of a job's life."""
 
-from tests.kubernetes.house import NAMESPACE, condition, opened
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from msgspec.structs import replace
+from tests.kubernetes.house import JOBS, NAMESPACE, condition, opened
 
 from dollhouse.loop import live
 from gangline_core.job import JobState
+from gangline_wire.jobfile import parse_job
+from gangline_wire.seal import seal
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+DOCUMENTS = [
+    document for path in sorted(EXAMPLES.glob("*.yaml")) for document in yaml.safe_load_all(path.read_text("utf-8"))
+]
 
 
 def test_an_applied_job_runs_on_its_nodes_and_succeeds() -> None:
@@ -116,3 +129,26 @@ async def failure_story() -> None:
         assert found["status"]["exitCode"] == 3
         assert "exited with code 3" in found["status"]["message"]
         assert condition(found, "Failed")["status"] == "True"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document["name"])
+def test_an_applied_job_is_the_job_that_submitting_the_same_file_makes(document: dict[str, Any]) -> None:
+    live(same_story(document))
+
+
+async def same_story(document: dict[str, Any]) -> None:
+    spec = {key: value for key, value in document.items() if key not in ("group", "name")}
+    asked, _ = seal(parse_job(spec))
+    async with opened(nodes=4, gpus=8) as house:
+        body = {"apiVersion": "gangline.dev/v1alpha1", "kind": "Job", "metadata": {"name": document["name"]}}
+        await house.ask("POST", JOBS, {**body, "spec": spec})
+        await house.until(lambda: bool(house.status(document["name"])))
+        status = house.status(document["name"])
+        if status["phase"] == "Refused":
+            # The same words that the door has for everybody: this small cluster cannot hold it.
+            assert status["reason"].startswith("NeverFits")
+            return
+        made = house.job(status["job"]).spec
+        assert made.name == document["name"]
+        same = replace(made, name=asked.name, group=asked.group, user=asked.user, labels=asked.labels)
+        assert same == replace(asked, time_limit_s=made.time_limit_s)
