@@ -167,6 +167,7 @@ FACTS: tuple[f.Fact, ...] = (
         restarts=(f.Restart(job=JOB, placement=PLACEMENT, why="idle GPUs"),),
     ),
     f.ResizeProposed(pool="gpu-a", job=JOB, role="worker", size=4, why="idle GPUs", model="H100"),
+    f.ResizeAsked(job=JOB, role="worker", size=6, by="ada"),
     f.ResizeFailed(job=JOB, number=3, stage=ResizeStage.CONFIRMING),
     f.MemberSafe(task=TASK),
     f.ResizeConfirmed(job=JOB, number=3, size=4),
