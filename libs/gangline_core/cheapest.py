@@ -22,10 +22,10 @@ Cost = tuple[tuple[bool, int], int, int]
 FREE_OF_CHARGE: tuple[bool, int] = (False, -(10**18))
 
 
-def plan_cost(pool: Pool, losses: Sequence[Loss]) -> tuple[Cost, tuple[JobId, ...]]:
-    """What a set of losses costs; smaller is better, equal sets are equal."""
+def plan_cost(pool: Pool, losses: Sequence[Loss]) -> tuple[Cost, tuple[int, ...]]:
+    """What a set of losses costs, smaller is better; of equal ones that of the newest jobs."""
     evicted = [loss for loss in losses if loss.kind == EVICT]
-    return _cost(pool, evicted), tuple(sorted(loss.job.id for loss in evicted))
+    return _cost(pool, evicted), tuple(sorted(-loss.job.id for loss in evicted))
 
 
 def by_place(pool: Pool, room: Room, gang: Gang, losses: Sequence[Loss]) -> list[Loss] | None:
@@ -55,7 +55,7 @@ def by_place(pool: Pool, room: Room, gang: Gang, losses: Sequence[Loss]) -> list
             rank[loss.job.id] = min(own, rank.get(loss.job.id, own))
     last = (((True, 10**18), 0, 0), len(room.nodes))
     others = [loss for loss in losses if loss.kind != EVICT]
-    return [*others, *sorted(evictions, key=lambda loss: (rank.get(loss.job.id, last), loss.job.id))]
+    return [*others, *sorted(evictions, key=lambda loss: (rank.get(loss.job.id, last), -loss.job.id))]
 
 
 def _cheapest(pool: Pool, victims: list[tuple[Loss, int]], missing: int) -> list[Loss] | None:
@@ -70,12 +70,12 @@ def _cheapest(pool: Pool, victims: list[tuple[Loss, int]], missing: int) -> list
         for some in combinations(victims, size)
         if sum(count for _, count in some) >= missing
     )
-    return min(sets, key=lambda some: (_cost(pool, some), [loss.job.id for loss in some]))
+    return min(sets, key=lambda some: (_cost(pool, some), [-loss.job.id for loss in some]))
 
 
 def _greedy(pool: Pool, victims: list[tuple[Loss, int]], missing: int) -> list[Loss]:
     chosen: list[Loss] = []
-    for loss, count in sorted(victims, key=lambda entry: (_cost(pool, [entry[0]]), entry[0].job.id)):
+    for loss, count in sorted(victims, key=lambda entry: (_cost(pool, [entry[0]]), -entry[0].job.id)):
         if missing > 0 and count:
             chosen.append(loss)
             missing -= count

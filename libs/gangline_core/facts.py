@@ -263,7 +263,7 @@ class RoundDecided(FactBase, frozen=True, tag=True):
     restarts: tuple[Restart, ...] = ()
     """Gangs that start again at another size."""
     late_starts: tuple[JobId, ...] = ()
-    """Gangs that had room but did not start wholly in time; they give it back and queue again."""
+    """Gangs that had room but did not start wholly in time; they give it back."""
     heads: tuple[tuple[str, JobId], ...] = ()
     """Who stood in front of each strict level and found no room."""
 

@@ -12,6 +12,9 @@ from gangline_core.resizing import ResizeEvent
 from gangline_core.state import State
 from gangline_core.step import JobMoved, Step
 
+NEVER_RAN = -1
+"""Exit code of a member that never ran."""
+
 
 def order_stop(state: State, job_id: JobId, outcome: Outcome, reason: Reason, step: Step) -> None:
     """All tasks of a live job must stop; when they are gone the job takes the outcome."""
@@ -87,7 +90,10 @@ def finish_if_empty(state: State, job_id: JobId, step: Step) -> None:
 
 
 def give_up_start(state: State, job_id: JobId, step: Step) -> None:
-    """A gang that has room does not come up in time: it gives the room back and queues again."""
+    """A gang that has room does not come up in time: it gives the room back, and is tried again while it has retries.
+
+    Without that bound it would take the same room again and again, and keep it from all others.
+    """
     job = state.job(job_id)
     if job is None or job.state != JobState.STARTING:
         return
@@ -97,7 +103,7 @@ def give_up_start(state: State, job_id: JobId, step: Step) -> None:
         "tasks": len(tasks),
         "limit_s": job.spec.start_limit_s or state.pool_of(job).policy.start_limit_s,
     }
-    requeue(state, job_id, Reason(ReasonCode.START_LIMIT, numbers), step)
+    fail_or_retry(state, job_id, NEVER_RAN, Reason(ReasonCode.START_LIMIT, numbers), step)
 
 
 def settle(state: State, job_id: JobId, step: Step) -> None:

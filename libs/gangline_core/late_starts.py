@@ -1,4 +1,4 @@
-"""Gangs that were given room but do not come up: after their start limit they give the room back and queue again.
+"""Gangs that were given room but do not come up: after their start limit they give it back, by their retry rule.
 
 The limit counts from the moment the room was committed, never from the submit, so waiting in a long queue is held
 against nobody. It is the job's own, else the pool's; without either a gang may take for ever.

@@ -141,7 +141,10 @@ class Layout:
         mask = self._masks.get(key)
         if mask is None:
             _forget_some(self._masks)
-            allowed = (matches(node, selector) and tolerates(node, tolerations) for node in self.nodes)
+            allowed = (
+                (not selector or matches(node, selector)) and (not node.taints or tolerates(node, tolerations))
+                for node in self.nodes
+            )
             mask = self._masks[key] = np.fromiter(allowed, dtype=np.bool_, count=len(self.nodes))
         return mask
 

@@ -240,7 +240,7 @@ JOB_PROPERTIES: dict[str, Schema] = {
     ),
     "time_limit": _duration("The job is stopped after this. Left out: no limit.", "2h", 5400, "1h30m", least=1),
     "start_limit": _duration(
-        "A gang that was given room but has not started wholly by then gives it back and queues again. Time in the "
+        "A gang that was given room but has not started wholly by then gives it back, by its retries. Time in the "
         "queue does not count. Left out: the pool's.",
         "10m",
         least=1,

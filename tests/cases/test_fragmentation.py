@@ -4,8 +4,9 @@ import pytest
 from tests.cases.drive import Drive
 from tests.make import gpu_amount, group, node
 
+from gangline_core.explain import explain
 from gangline_core.reasons import ReasonCode
-from gangline_core.spec import Toleration
+from gangline_core.spec import Toleration, TopologyWish
 
 
 def test_enough_in_total_but_not_on_one_node_is_said_with_both_numbers():
@@ -18,6 +19,8 @@ def test_enough_in_total_but_not_on_one_node_is_said_with_both_numbers():
     drive.finish_all()
     assert drive.code(waiting) == ReasonCode.FRAGMENTED_GPUS
     assert drive.why(waiting) == "Needs 4 GPUs on one node; 4 are free but at most 2 on one node (n2)."
+    # Jobs that are bound to their node by a selector cannot move; see tests/core/test_moves.py for those that can.
+    assert explain(drive.state, waiting.id, drive.at).shortfall.moves is None
     assert not drive.evicted
 
 
@@ -49,6 +52,16 @@ def test_services_pack_so_that_training_finds_whole_nodes():
     # volcano-sh/volcano#5078
     drive = Drive(*[node(f"n{k:02}", devices={"slots": 4}) for k in range(12)])
     service = drive.ask(0, tasks=8, gpus=1, devices={"slots": 1})
+    training = drive.ask(1, tasks=10, gpus=8)
+    drive.until(2)
+    assert drive.is_running(service, training) == [True, True]
+    assert sorted(drive.where(service).count(name) for name in set(drive.where(service))) == [4, 4]
+
+
+def test_a_bounded_spread_leaves_training_its_whole_nodes():
+    # volcano-sh/volcano#5078: "at most 4 per node" said as a wish of the job itself
+    drive = Drive(*[node(f"n{k:02}") for k in range(12)])
+    service = drive.ask(0, tasks=8, gpus=1, topology=TopologyWish(spread_level="node", spread_most=4))
     training = drive.ask(1, tasks=10, gpus=8)
     drive.until(2)
     assert drive.is_running(service, training) == [True, True]

@@ -135,6 +135,29 @@ def test_a_member_that_cannot_be_started_frees_the_whole_gang():
     assert drive.used() == 0
 
 
+def test_a_gang_whose_second_member_never_comes_up_gives_the_first_ones_room_back():
+    # dstackai/dstack#4146: nobody says "no capacity", the member simply never starts
+    drive = Drive(*racks("n1", "n2", gpus=1))
+    gang = drive.ask(0, tasks=2, gpus=1, start=100_000, start_limit_s=600)
+    other = drive.ask(10, gpus=1, run=50)
+    drive.until(599)
+    assert (drive.used(), drive.is_waiting(other)) == (2, [True])
+    drive.until(700)
+    assert other.starts, "what the gang gave back goes to whoever can use it"
+    assert drive.job(gang.id).state == JobState.FAILED
+    assert "0 of 2 tasks had started 600 s" in drive.why(gang)
+
+
+@pytest.mark.parametrize("limit_s", [30, 2_400])
+def test_a_start_limit_counts_from_when_room_is_given(limit_s):
+    # kubernetes-sigs/scheduler-plugins#722, koordinator-sh/koordinator#1919
+    drive = Drive(node("n1"))
+    jobs = drive.asks_of(50, 0, tasks=8, gpus=1, run=60, start_limit_s=limit_s)
+    drive.finish_all()
+    assert all(drive.job(ask.id).state == JobState.SUCCEEDED for ask in jobs)
+    assert all(drive.job(ask.id).attempt == 1 for ask in jobs)
+
+
 def test_a_part_of_a_job_below_its_minimum_holds_nothing():
     # kai-scheduler/KAI-Scheduler#2208: all roles of a job are one gang here, so the job goes back whole
     drive = Drive(*racks("n1", gpus=8))

@@ -24,6 +24,17 @@ def test_sixteen_of_one_kind_are_not_twenty_four_of_any():
     assert drive.is_running(any_kind) == [True], "kinds are mixed only where one kind does not suffice"
 
 
+def test_any_kind_but_the_same_for_all_can_never_be_twenty_four():
+    # opendatahub-io/opendatahub-operator#3331, job C
+    drive = mixed()
+    same = drive.ask(0, tasks=3, gpus=8, same_model=True)
+    fits = drive.ask(1, tasks=2, gpus=8, same_model=True)
+    drive.until(2)
+    assert same.refused.code == ReasonCode.NEVER_FITS_CLUSTER
+    assert drive.why(same) == "The job needs 24 GPUs of one model; the pool has 16."
+    assert sorted(drive.where(fits)) == ["a", "b"]
+
+
 def test_a_gang_that_accepts_any_kind_stays_on_one_where_that_is_possible():
     drive = mixed()
     gang = drive.ask(0, tasks=2, gpus=8)

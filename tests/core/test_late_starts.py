@@ -9,9 +9,9 @@ from gangline_core.reasons import ReasonCode, sentence
 from gangline_core.wake import next_wake_ms
 
 
-def test_a_gang_of_which_one_member_never_starts_gives_its_room_back_and_queues_again():
+def test_a_gang_of_which_one_member_never_starts_gives_its_room_back_and_is_tried_again():
     world = World(node("n1", gpus=1), node("n2", gpus=1))
-    gang = world.submit(tasks=2, gpus=1, start_limit_s=60)
+    gang = world.submit(tasks=2, gpus=1, start_limit_s=60, retries=1)
     world.round()
     world.tell("agent.sim", TaskStarted(task=world.tasks(gang)[0].id))
     assert world.state.kept.pools["default"].decided_at + 60_000 == next_wake_ms(world.state, "default", world.at)
@@ -21,10 +21,14 @@ def test_a_gang_of_which_one_member_never_starts_gives_its_room_back_and_queues_
     world.wait(1)
     assert world.round().late_starts == (gang,)
     assert world.job(gang).state == JobState.STOPPING
-    assert sentence(world.job(gang).reason).startswith("Only 1 of 2 tasks had started 60 s after")
     world.stop_all()
-    assert world.job(gang).state == JobState.WAITING
-    assert world.job(gang).retries_used == 0
+    assert (world.job(gang).state, world.job(gang).retries_used) == (JobState.WAITING, 1)
+    world.round()
+    world.wait(60)
+    world.round()
+    world.stop_all()
+    assert world.job(gang).state == JobState.FAILED
+    assert sentence(world.job(gang).reason).startswith("Only 0 of 2 tasks had started 60 s after")
     assert world.state.usage.get("", {}) == {}
 
 

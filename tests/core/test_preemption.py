@@ -537,3 +537,30 @@ def test_the_lists_that_are_recorded_told_and_stopped_are_the_same():
     assert replace(decided, digest="") == replace(decided, digest="")
     assert decided.claims[0].made_ms == world.at
     assert world.at % SECOND == 0
+
+
+# --- behind a reservation ---------------------------------------------------------------------------------------
+
+
+def behind_a_reservation(**fields):
+    """n1 is half idle but reserved whole for an older job; on n2 run two that may be pushed away."""
+    world = World(node("n1", labels={"name": "n1"}), node("n2", labels={"name": "n2"}))
+    world.submit_running(spec(gpus=4, preemptible=False, time_limit_s=3600), "n1")
+    lows = [world.submit_running(spec(gpus=4, priority=-10), "n2") for _ in range(2)]
+    world.submit(gpus=8, priority=100, node_selector={"name": "n1"})
+    world.round()
+    assert [one.job for one in world.state.kept.pools["default"].reservations] == [4]
+    job = world.submit(gpus=4, priority=50, **fields)
+    return world, lows, job, world.round()
+
+
+def test_a_job_behind_a_reservation_evicts_lower_priority_elsewhere_and_leaves_the_reserved_room_alone():
+    _, lows, job, decided = behind_a_reservation()
+    assert evicted(decided) == [lows[1]]
+    assert [(claim.job, claim.placement.tasks[0].node) for claim in decided.claims] == [(job, "n2")]
+
+
+def test_a_job_that_ends_before_the_reservation_takes_its_idle_room_and_evicts_nobody():
+    _, _, job, decided = behind_a_reservation(time_limit_s=600)
+    assert evicted(decided) == []
+    assert [(one.job, one.tasks[0].node, one.backfilled) for one in decided.placements] == [(job, "n1", True)]
