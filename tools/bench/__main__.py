@@ -10,13 +10,15 @@ from typing import cast
 
 from bench.rows import Measured, Row, as_json, as_table, bars, judge, never_measured
 
-BENCHMARKS = ("pipeline", "kubernetes", "placement", "queue", "lab", "papers", "elastic")
+BENCHMARKS = ("pipeline", "kubernetes", "placement", "queue", "lab", "papers", "elastic", "load")
 """Each is a module of this package with `measure()`, which yields rows as they come."""
+MODULES = {"load": "under_load"}
+"""Those whose module is not called like them."""
 
 
 async def run(name: str, *, full: bool = False) -> list[Row]:
     """Measure, telling each row as it comes; in full where the benchmark has a longer run."""
-    module = importlib.import_module(f"bench.{name}")
+    module = importlib.import_module(f"bench.{MODULES.get(name, name)}")
     measure = cast(
         "Callable[[], AsyncIterator[Measured]]",
         getattr(module, "measure_full", module.measure) if full else module.measure,
