@@ -150,7 +150,8 @@ class Columns:
 
     def field(self, slots: Ints, field: int) -> Ints:
         """One number per row."""
-        return self._rows[slots, field]
+        column: Ints = self._rows[slots, field]
+        return column
 
     def _grow(self) -> None:
         size = len(self._rows)

@@ -2,11 +2,13 @@
 
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 from statistics import median
 
 import numpy as np
 
 from bench.decisions import BEGIN_MS, Log, machine
+from bench.queue_eta import eta_score
 from bench.queue_shapes import DEFAULT, LARGE, Shape, run_shape
 from bench.rows import Baseline, Measured
 from gangline_core.cluster import Policy
@@ -24,6 +26,7 @@ RUNNING, GROUPS = 1_000, 100
 WAITING, WAITING_MANY = 10_000, 100_000
 ROUNDS = 9
 LP_JOBS, LP_MODELS = 1_000, 3
+PHILLY = Path(__file__).parent / "data" / "philly" / "philly.csv.gz"
 KUEUE_WALL_S = {"default": 351.0, "large_scale": 1_179.0}
 """Mean wall time of Kueue's own runs of these shapes."""
 
@@ -50,11 +53,25 @@ async def measure() -> AsyncIterator[Measured]:
 
 
 async def measure_full() -> AsyncIterator[Measured]:
-    """All of it: the large shape, too."""
+    """All of it: the large shape and the expected starts, too."""
     async for row in measure():
         yield row
     for row in shape_rows(LARGE):
         yield row
+    for row in eta_rows():
+        yield row
+
+
+def eta_rows() -> list[Measured]:
+    """How good the expected starts are on the last month of the Philly trace; a quarter of an hour."""
+    score = eta_score(PHILLY)
+    by_limits = Baseline(name="by time limits alone", value=score.by_limits_s)
+    # One row per edge of the bar, since a stated 80 % should hold neither much less nor much more often.
+    return [
+        Measured(name="eta.covered", value=100 * score.covered, unit="%"),
+        Measured(name="eta.not_too_wide", value=100 * score.covered, unit="%", better="lower"),
+        Measured(name="eta.error", value=score.error_s, unit="s", better="lower", baseline=by_limits),
+    ]
 
 
 def round_times(waiting: int) -> list[Measured]:

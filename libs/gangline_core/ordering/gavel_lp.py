@@ -166,7 +166,7 @@ def _reaches(problem: Problem, alone: Floats, rho: float) -> Floats | None:
 
 def _limits(problem: Problem) -> tuple[Any, Floats]:
     """Nobody has more than all of its time, and no model more GPUs than there are; as (matrix, bounds)."""
-    from scipy import sparse
+    from scipy import sparse  # type: ignore[import-untyped]  # no hints; heavy
 
     rows, models = problem.speeds.shape
     times = sparse.kron(sparse.eye(rows), np.ones((1, models)), format="csr")
@@ -176,7 +176,7 @@ def _limits(problem: Problem) -> tuple[Any, Floats]:
 
 def _row_matrix(value: Floats) -> Any:
     """Per row the sum of its values times its variables."""
-    from scipy import sparse
+    from scipy import sparse  # type: ignore[import-untyped]  # no hints; heavy
 
     rows, models = value.shape
     columns = np.arange(rows * models)
@@ -184,20 +184,20 @@ def _row_matrix(value: Floats) -> Any:
 
 
 def _beside(left: Any, right: Any) -> Any:
-    from scipy import sparse
+    from scipy import sparse  # type: ignore[import-untyped]  # no hints; heavy
 
     return sparse.hstack([left, sparse.csr_matrix(right)], format="csr")
 
 
 def _above(top: Any, bottom: Any) -> Any:
-    from scipy import sparse
+    from scipy import sparse  # type: ignore[import-untyped]  # no hints; heavy
 
     return sparse.vstack([top, bottom], format="csr")
 
 
 def _solve(costs: Floats, *, upper: tuple[Any, Floats], equal: tuple[Any, Floats] | None = None) -> Any:
     """The solver's answer; None when there is no solution. Steps are limited, never time, so answers repeat."""
-    from scipy.optimize import linprog
+    from scipy.optimize import linprog  # type: ignore[import-untyped]  # no hints; heavy
 
     solved = linprog(
         costs,
