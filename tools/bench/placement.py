@@ -12,7 +12,9 @@ from multiprocessing import get_context
 from bench import openb
 from bench.closeness import BUILDS, compare
 from bench.openb import LISTS, SEEDS, Outcome
+from bench.parsync import simulate
 from bench.rows import Baseline, Measured
+from gangline_core.parsync import Preference
 
 PROCESSES = 2
 QUICK_SEEDS = 2
@@ -43,6 +45,7 @@ def _rows(seeds: tuple[int, ...]) -> Iterator[Measured]:
         runs = _begin(pool, seeds)
         yield from _openb_rows(runs, seeds)
     yield from _closeness_rows()
+    yield from _parsync_rows()
     yield from _speed_rows()
 
 
@@ -102,6 +105,33 @@ def _closeness_rows() -> Iterator[Measured]:
             blocks = statistics.mean(run.block_ratio for run in runs)
             yield Measured(name=f"closeness.{build}.{placer}.cost", value=ratio, unit="x optimum", better="lower")
             yield Measured(name=f"closeness.{build}.{placer}.free_block", value=blocks, unit="x buddy")
+
+
+def _parsync_rows() -> Iterator[Measured]:
+    for preference in Preference:
+        _progress(f"several schedulers, {preference}")
+        full, parted = (simulate(preference, partitioned=partitioned) for partitioned in (False, True))
+        name = f"parsync.{preference}"
+        yield Measured(
+            name=f"{name}.conflicts",
+            value=parted.conflict_percent,
+            unit="% of commits",
+            better="lower",
+            baseline=Baseline("full synchronisation", full.conflict_percent),
+        )
+        yield Measured(
+            name=f"{name}.quality",
+            value=parted.quality,
+            unit="% of best",
+            baseline=Baseline("full synchronisation", full.quality),
+        )
+        yield Measured(
+            name=f"{name}.delay",
+            value=parted.delay,
+            unit="turns",
+            better="lower",
+            baseline=Baseline("full synchronisation", full.delay),
+        )
 
 
 def _speed_rows() -> Iterator[Measured]:
