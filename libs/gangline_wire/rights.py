@@ -1,7 +1,7 @@
 """What each service may say and hear on the bus: the fewest subjects that let it work, enforced by the NATS server.
 
 A service may write its own lane and no other, so the one pen per fact holds even against a service that was taken over.
-Sealed values are read by agents only.
+Sealed values are read by those who start tasks only.
 """
 
 from msgspec import Struct

@@ -1,4 +1,4 @@
-"""The server holds every service to its rights: its own lane, its own subjects, and sealed values for agents only."""
+"""The server holds every service to its rights: its own lane, its own subjects, and sealed values for those who start tasks only."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -30,6 +30,7 @@ LANES = {
     "telemetry": "telemetry",
     "accounting": "accounting",
     "agent": "agent.node-1",
+    "kubernetes": "kubernetes.east",
 }
 
 Connect = Callable[[str], Awaitable[Bus]]
@@ -81,12 +82,14 @@ async def test_a_service_writes_its_own_lane_and_no_other(connect: Connect) -> N
     assert await bus.last_seq(LOG.name) == len(LANES)
 
 
-async def test_only_agents_read_sealed_values(connect: Connect) -> None:
+async def test_only_those_who_start_tasks_read_sealed_values(connect: Connect) -> None:
     admission = await connect("admission")
     await admission.ensure(STREAMS, BUCKETS, (SNAPSHOTS,))
     await admission.kv(SECRETS.name).put("7", b"sealed")
-    assert await (await connect("agent")).kv(SECRETS.name).get("7") is not None
-    for service in sorted(set(OWN) - {"agent"}):
+    starters = ("agent", "kubernetes")
+    for service in starters:
+        assert await (await connect(service)).kv(SECRETS.name).get("7") is not None
+    for service in sorted(set(OWN) - set(starters)):
         bus = await connect(service)
         with pytest.raises(PermanentError):
             await bus.connection.request(

@@ -44,7 +44,7 @@ SCHEDULER = (
         standing=PARTLY,
         lives=(f"{CORE}/cluster.py", f"{CORE}/ordering", f"{CORE}/job_rights.py", f"{SERVICES}gateway/steer.py"),
         shown_by=("tests/core/test_ordering.py", "tests/core/test_terms.py", "tests/services/gateway/test_steer.py"),
-        missing="Kubernetes.",
+        missing="Names of Kubernetes queue objects of other schedulers; their labels on pods are understood.",
     ),
     Point(
         id="S3",
@@ -81,7 +81,18 @@ SCHEDULER = (
         lives=(f"{CORE}/reasons.py", f"{CORE}/explain.py"),
         shown_by=("tests/core/test_explain.py",),
     ),
-    Point(id="S8", asked="A Kubernetes controller for the whole life of a job", standing=NOT_YET),
+    Point(
+        id="S8",
+        asked="A Kubernetes controller for the whole life of a job",
+        standing=PARTLY,
+        lives=(f"{SERVICES}kubernetes", "helm/gangline", "docs/kubernetes.md"),
+        shown_by=(
+            "tests/kubernetes/test_whole_path.py",
+            "tests/kubernetes/test_trouble.py",
+            "tests/kubernetes/test_adopted.py",
+        ),
+        missing="Suspended owners (Job, JobSet) that are let go at admission. Shown on a double, not on a real server.",
+    ),
 )
 USERS = (
     Point(
@@ -249,9 +260,9 @@ FORM = (
         id="F2",
         asked="docker compose for development, a Helm chart for clusters, HTTP submit, NATS subscriptions",
         standing=PARTLY,
-        lives=("docker-compose.yml", f"{SERVICES}gateway", "docs/messages.md"),
-        shown_by=("tests/house/test_compose.py",),
-        missing="The Helm chart. The composition is checked by structure; no engine runs it in the tests.",
+        lives=("docker-compose.yml", "helm/gangline", f"{SERVICES}gateway", "docs/integration"),
+        shown_by=("tests/house/test_compose.py", "tests/kubernetes/test_chart.py"),
+        missing="Composition and chart are read by the real programs and checked; no engine and no cluster runs them here.",
     ),
     Point(
         id="F3",
@@ -259,14 +270,13 @@ FORM = (
         standing=PARTLY,
         lives=("requirements/run.in", "requirements/dev.in"),
         shown_by=("tests/house/test_locks.py",),
-        missing="kubernetes-asyncio, which comes with the Kubernetes service.",
+        missing="kubernetes-asyncio: the service speaks to the API server over aiohttp itself.",
     ),
     Point(
         id="F4",
         asked="docker-compose.yml, services, libs, helm, tests, tools and README at the top",
-        standing=PARTLY,
-        lives=("docker-compose.yml", "services", "libs", "tests", "tools", "README.md"),
-        missing="helm.",
+        standing=HERE,
+        lives=("docker-compose.yml", "services", "libs", "helm/gangline", "tests", "tools", "README.md"),
     ),
 )
 
