@@ -96,6 +96,43 @@ class ArrayView(View, frozen=True):
     """Indexes by state, as ranges: {"running": "42-51"}; only in the answer to one job."""
 
 
+class UseView(View, frozen=True):
+    """How busy a job's whole GPUs were in its last summary; absent values were left out."""
+
+    gpu_percent: int
+    """Time in which some kernel ran; not how much of the GPU it used."""
+    window_s: int
+    memory_mib_max: int | None = None
+    """Most memory in use on one of its GPUs."""
+    is_low: bool = False
+    """True when the pool asks for more and will take the GPUs back."""
+    advice: str = ""
+    """What it might have asked for instead."""
+
+
+class ResizeView(View, frozen=True):
+    """The change of a job's size under way, or how the last one ended."""
+
+    number: int
+    stage: str
+    """noticed, applying, confirming, settled, failed or overtaken."""
+    before: dict[str, int]
+    after: dict[str, int]
+    why: str = ""
+    began_ms: int = 0
+    cost_ms: int = 0
+    """What changes of this job took, on a mean that favours the last ones."""
+
+
+class ProgressView(View, frozen=True):
+    """What a job said of its own progress; None is what it did not say."""
+
+    percent: float | None = None
+    remaining_s: int | None = None
+    step: int | None = None
+    checkpoint_step: int | None = None
+
+
 class JobView(View, frozen=True):
     """One job as it stands now."""
 
@@ -144,6 +181,9 @@ class JobView(View, frozen=True):
     not_before_ms: int = 0
     deadline_ms: int = 0
     time_limit_s: int = 0
+    use: UseView | None = None
+    resize: ResizeView | None = None
+    progress: ProgressView | None = None
 
 
 class JobPage(View, frozen=True):

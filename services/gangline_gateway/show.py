@@ -5,9 +5,20 @@ from gangline_core.arrays import counts, ranges_by_state
 from gangline_core.cluster import Node, NodeUse
 from gangline_core.job import SLURM_CODES, Job, Task
 from gangline_core.reasons import Reason, hint, sentence
+from gangline_core.right_size import right_size
 from gangline_core.spec import gpu_milli_wanted, task_count
 from gangline_core.state import State
-from gangline_wire.views import ArrayView, GpuView, JobView, NodeView, ReasonView, TaskView
+from gangline_wire.views import (
+    ArrayView,
+    GpuView,
+    JobView,
+    NodeView,
+    ProgressView,
+    ReasonView,
+    ResizeView,
+    TaskView,
+    UseView,
+)
 
 
 def reason_view(reason: Reason, *, job: int) -> ReasonView:
@@ -55,6 +66,55 @@ def job_view(state: State, job: Job, tasks: tuple[Task, ...] | None = None) -> J
         not_before_ms=spec.not_before_ms,
         deadline_ms=spec.deadline_ms,
         time_limit_s=spec.time_limit_s,
+        use=use_view(state, job),
+        resize=resize_view(job),
+        progress=progress_view(state, job),
+    )
+
+
+def use_view(state: State, job: Job) -> UseView | None:
+    """How busy its GPUs were."""
+    use = state.kept.job_use.get(job.id)
+    if use is None:
+        return None
+    gpus = [(task.node, share.index) for task in state.tasks_of(job) for share in task.gpus]
+    nodes = state.kept.nodes
+    memory = {gpu.memory_mib for node, index in gpus if node in nodes for gpu in nodes[node].gpus if gpu.index == index}
+    return UseView(
+        gpu_percent=use.gpu_percent,
+        window_s=use.window_s,
+        memory_mib_max=None if use.memory_mib_max < 0 else use.memory_mib_max,
+        is_low=use.is_low,
+        advice=right_size(use, gpus=len(gpus), gpu_memory_mib=min(memory, default=0)),
+    )
+
+
+def resize_view(job: Job) -> ResizeView | None:
+    """How its change of size goes."""
+    resize = job.resize
+    if resize is None:
+        return None
+    return ResizeView(
+        number=resize.number,
+        stage=resize.stage.value,
+        before=resize.before,
+        after=resize.after,
+        why=resize.why,
+        began_ms=resize.began_ms,
+        cost_ms=job.resize_cost_ms,
+    )
+
+
+def progress_view(state: State, job: Job) -> ProgressView | None:
+    """What it said of itself."""
+    said = state.kept.progress.get(job.id)
+    if said is None:
+        return None
+    return ProgressView(
+        percent=None if said.permille < 0 else said.permille / 10,
+        remaining_s=None if said.remaining_s < 0 else said.remaining_s,
+        step=None if said.step < 0 else said.step,
+        checkpoint_step=None if said.checkpoint_step < 0 else said.checkpoint_step,
     )
 
 
@@ -96,7 +156,7 @@ def node_state(node: Node) -> str:
     """One word for how a node is."""
     if node.lost:
         return "lost"
-    if node.problem:
+    if node.problem or node.quarantine:
         return "sick"
     return "drained" if node.drained else "ready"
 
@@ -129,7 +189,7 @@ def node_view(state: State, node: Node) -> NodeView:
                 milli_used=use.gpu_milli[gpu.index] if gpu.index < len(use.gpu_milli) else 0,
                 memory_mib_used=use.gpu_memory_mib[gpu.index] if gpu.index < len(use.gpu_memory_mib) else 0,
                 healthy=gpu.healthy,
-                problem=gpu.problem,
+                problem=gpu.problem or gpu.suspect,
                 uuid=gpu.uuid,
             )
             for gpu in node.gpus
@@ -139,7 +199,7 @@ def node_view(state: State, node: Node) -> NodeView:
         labels=node.labels,
         taints=tuple(f"{taint.key}={taint.value}" if taint.value else taint.key for taint in node.taints),
         task_count=len(use.tasks),
-        why=node.problem or node.drain_why or _missing(node, use),
+        why=node.problem or node.quarantine or node.drain_why or _missing(node, use),
         utilisation_percent=None if percent < 0 else percent,
         seen_ms=node.seen_ms,
     )

@@ -82,6 +82,8 @@ def _facts(session: Session, job: v.JobView) -> None:
         console.fact("Asks for", asks)
     for role in job.spec.roles if job.spec is not None else ():
         console.fact("Command", " ".join(role.command))
+    for name, text in _lately(job):
+        console.fact(name, text)
     console.fact("Submitted", _moment(job.submitted_ms, now_ms=now_ms))
     console.fact("Started", _moment(job.started_ms, now_ms=now_ms))
     console.fact("Ended", _moment(job.ended_ms, now_ms=now_ms))
@@ -98,6 +100,27 @@ def _attempts(job: v.JobView) -> str:
     plural = {"preemption": "preemptions", "loss": "losses", "retry": "retries"}
     parts = [f"{count} {word if count == 1 else plural[word]}" for word, count in counts if count]
     return f"{job.attempt} ({', '.join(parts)})" if parts else str(job.attempt)
+
+
+def _lately(job: v.JobView) -> list[tuple[str, str]]:
+    """What an elastic or reporting job is doing."""
+    lines: list[tuple[str, str]] = []
+    if job.resize is not None:
+        sizes = " ".join(
+            f"{role} {job.resize.before.get(role, 0)} -> {size}" for role, size in job.resize.after.items()
+        )
+        lines.append(("Resize", f"{sizes}, {job.resize.stage} ({job.resize.why})"))
+    if job.progress is not None:
+        said = job.progress
+        percent = "" if said.percent is None else f"{said.percent:g} %"
+        left = "" if said.remaining_s is None else f"{q.duration(said.remaining_s * 1000)} left"
+        step = "" if said.step is None else f"step {said.step}"
+        lines.append(("Progress", ", ".join(filter(None, (percent, left, step)))))
+    if job.use is not None:
+        low = "; the pool will take its GPUs back" if job.use.is_low else ""
+        lines.append(("GPU use", f"{job.use.gpu_percent} % over {q.duration(job.use.window_s * 1000)}{low}"))
+        lines.append(("Advice", job.use.advice))
+    return lines
 
 
 def _moment(ms: int, *, now_ms: int) -> str:
