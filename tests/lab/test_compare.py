@@ -1,0 +1,143 @@
+"""Runs are measured by definitions that a reader can check by hand, and compared as table, JSON, CSV and one page."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.lab.simulated import FIFO, run, trace
+
+from gangline_core.cluster import Policy
+from gangline_lab.cli import main
+from gangline_lab.compare import compare, interval
+from gangline_lab.compare_page import page
+from gangline_lab.metrics import measure
+from gangline_lab.runs import RunError, load, relabelled, save, write_parquet
+from gangline_lab.sim.collect import equal_share_fairness, jain, max_min
+
+SHORT_FIRST = Policy(ordering="weighted", formula="-estimate_hours", preemption=False)
+
+
+def test_numbers_of_three_jobs_in_a_row_are_those_on_paper() -> None:
+    metrics = measure(run(trace((0, 4, 100), (10, 4, 50), (20, 4, 30))))
+    assert metrics.jct_s.mean == pytest.approx((100 + 140 + 160) / 3)
+    assert metrics.wait_s.mean == pytest.approx((0 + 90 + 130) / 3)
+    assert metrics.wait_s.median == 90
+    assert metrics.slowdown.p99 == pytest.approx(160 / 30)
+    assert metrics.makespan_s == 180
+    assert (metrics.jobs, metrics.ended, metrics.rejected) == (3, 3, 0)
+
+
+def test_rho_compares_with_an_equal_part_of_the_cluster() -> None:
+    # Both are in the system for all of the first one's life, so its part is two GPUs and it asks for four.
+    metrics = measure(run(trace((0, 4, 100), (0, 4, 100))))
+    first, second = 100 / 200, 200 / (100 * 1.5)
+    assert metrics.worst_rho == pytest.approx(second)
+    assert metrics.rho.mean == pytest.approx((first + second) / 2)
+    assert metrics.unfair == 0.5
+
+
+def test_an_even_division_gives_nobody_more_than_asked() -> None:
+    assert max_min({"a": 2, "b": 10, "c": 10}, 12) == {"a": 2, "b": 5, "c": 5}
+    assert equal_share_fairness({"a": 2, "b": 5, "c": 5}, {"b": 5, "c": 5}, 12) == pytest.approx(1)
+    assert equal_share_fairness({"b": 10}, {"c": 10}, 10) == pytest.approx(0.5)
+    assert jain([1, 1, 1, 0]) == pytest.approx(0.75)
+
+
+def test_seeds_give_an_interval_and_one_run_gives_none() -> None:
+    cell = interval([1.0, 2.0, 3.0])
+    assert (cell.mean, cell.runs) == (2.0, 3)
+    assert cell.half == pytest.approx(4.303 / 3**0.5)
+    assert interval([5.0]).half == 0
+
+
+def test_the_better_policy_is_marked() -> None:
+    jobs = trace((0, 4, 10), (1, 4, 100), (2, 4, 10))
+    runs = [relabelled(run(jobs, policy=FIFO), "fifo"), relabelled(run(jobs, policy=SHORT_FIRST), "short")]
+    cells = compare(runs).cells["mean JCT"]
+    assert cells["short"].best
+    assert not cells["fifo"].best
+    text = page(runs, title="Two <runs>")
+    assert "Two &lt;runs&gt;" in text
+    assert "src=" not in text
+    assert "fifo" in text
+
+
+def test_a_saved_run_is_the_same_when_loaded(tmp_path: Path) -> None:
+    result = run(trace((0, 4, 100), (10, 4, 50)))
+    save(result, tmp_path)
+    assert load(tmp_path) == result
+    rows = (tmp_path / "jobs.csv").read_text().splitlines()
+    assert len(rows) == 3
+    assert rows[0].endswith("jct_ms,slowdown,rho")
+
+
+def test_what_is_no_run_is_told(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="no result of a run"):
+        load(tmp_path)
+
+
+def test_parquet_holds_the_jobs_or_says_what_it_needs(tmp_path: Path) -> None:
+    result = run(trace((0, 1, 5)))
+    try:
+        from pyarrow import parquet
+    except ImportError:
+        with pytest.raises(RunError, match="needs pyarrow"):
+            write_parquet(result, tmp_path / "jobs.parquet")
+    else:
+        write_parquet(result, tmp_path / "jobs.parquet")
+        assert parquet.read_table(tmp_path / "jobs.parquet").num_rows == 1
+
+
+def test_simulate_and_compare_from_the_shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    jobs = tmp_path / "t.csv"
+    jobs.write_text("job_id,num_gpu,submit_time,iterations,model_name,duration\n0,4,0,1,vgg,60\n1,4,1,1,vgg,30\n")
+    policy = tmp_path / "first.yaml"
+    policy.write_text("policy: {ordering: fifo, preemption: false}\n")
+    command = ["simulate", "--trace", f"tiresias:{jobs}", "--cluster", "1x4", "--policy", str(policy)]
+    assert main([*command, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["jct_s"]["mean"] == pytest.approx((60 + 89) / 2)
+    out = tmp_path / "out"
+    assert main([*command, "--seeds", "2", "--out", str(out), "--archive"]) == 0
+    assert main(["replay", str(out / "first-0" / "archive")]) == 0
+    assert main(["compare", str(out), "-o", str(tmp_path / "page.html")]) == 0
+    assert (tmp_path / "page.html").read_text().startswith("<!doctype html>")
+    assert "Report:" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("page_text", "complaint"),
+    [
+        ("policy: {orderin: fifo}", "unknown field 'orderin'; did you mean ordering?"),
+        ("policy: {ordering: best}", "ordering: 'best' is none of"),
+        ("simulation: {rounds: 1}", "simulation"),
+        ("policy: [1]", "Expected `object`"),
+    ],
+)
+def test_a_wrong_policy_page_is_refused_with_its_field(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], page_text: str, complaint: str
+) -> None:
+    policy = tmp_path / "p.yaml"
+    policy.write_text(page_text)
+    assert main(["simulate", "--trace", "swf:none.swf", "--cluster", "1x4", "--policy", str(policy)]) == 2
+    (tmp_path / "t.swf").write_text("1 5 10 100 4 -1 -1 4 200 -1 1 3 7 -1 1 1 -1 -1\n")
+    trace_of = ["simulate", "--trace", str(tmp_path / "t.swf"), "--cluster", "1x4", "--policy", str(policy)]
+    assert main(trace_of) == 2
+    assert complaint in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("cluster", ["", "8xV100x", "0x8", "none.yaml"])
+def test_a_wrong_cluster_is_refused(tmp_path: Path, cluster: str) -> None:
+    (tmp_path / "t.swf").write_text("1 5 10 100 4 -1 -1 4 200 -1 1 3 7 -1 1 1 -1 -1\n")
+    assert main(["simulate", "--trace", str(tmp_path / "t.swf"), "--cluster", cluster]) == 2
+
+
+def test_a_cluster_file_names_racks_and_quotas(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text(
+        "nodes: [{count: 4, gpus: 2, model: H100, per_rack: 2}]\ngroups: [{path: a, limit: {gpu_milli: 2000}}]\n"
+    )
+    from gangline_lab.sim.fleet import read_fleet
+
+    fleet = read_fleet(str(tmp_path / "c.yaml"))
+    assert fleet.kinds == {"H100": 8}
+    assert len({node.labels["topology.gangline.dev/rack"] for node in fleet.nodes}) == 2
+    assert fleet.groups[0].limit == {"gpu_milli": 2000}
