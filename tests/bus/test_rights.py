@@ -1,4 +1,4 @@
-"""The server holds every service to its rights: its own lane, its own subjects, and sealed values for those who start tasks only."""
+"""The server holds every service to its rights: its own lane and subjects; sealed values are for those who start tasks."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

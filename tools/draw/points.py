@@ -262,7 +262,7 @@ FORM = (
         standing=PARTLY,
         lives=("docker-compose.yml", "helm/gangline", f"{SERVICES}gateway", "docs/integration"),
         shown_by=("tests/house/test_compose.py", "tests/kubernetes/test_chart.py"),
-        missing="Composition and chart are read by the real programs and checked; no engine and no cluster runs them here.",
+        missing="Composition and chart are read by the real programs; no engine and no cluster runs them in the tests.",
     ),
     Point(
         id="F3",
@@ -277,6 +277,7 @@ FORM = (
         asked="docker-compose.yml, services, libs, helm, tests, tools and README at the top",
         standing=HERE,
         lives=("docker-compose.yml", "services", "libs", "helm/gangline", "tests", "tools", "README.md"),
+        shown_by=("tests/house/test_compose.py", "tests/kubernetes/test_chart.py"),
     ),
 )
 
