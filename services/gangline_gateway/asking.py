@@ -6,6 +6,7 @@ from typing import cast
 import msgspec
 from msgspec.structs import replace
 
+from gangline_core.document_change import facts
 from gangline_core.groups import user_key
 from gangline_gateway.problems import ProblemError
 from gangline_kit.errors import OutcomeUnknownError, PermanentError, TemporaryError
@@ -14,6 +15,7 @@ from gangline_wire import streams, subjects
 from gangline_wire.problem import FieldError
 from gangline_wire.requests import (
     Admitted,
+    ApplySettings,
     Denied,
     Done,
     Refused,
@@ -21,7 +23,9 @@ from gangline_wire.requests import (
     Request,
     SetGroup,
     SetPolicy,
+    SetPrices,
     SetUser,
+    SetWindow,
     Unavailable,
 )
 
@@ -112,6 +116,13 @@ def is_done(site: Site, request: Request) -> bool:
         case SetPolicy(pool=pool, policy=policy):
             found = kept.pools.get(pool)
             return found is not None and replace(found.policy, version=policy.version) == policy
+        case SetWindow(window=window):
+            kept_one = kept.windows.get(window.name)
+            return kept_one is not None and replace(kept_one, version=window.version) == window
+        case SetPrices(milli=milli):
+            return kept.prices == {model.lower(): price for model, price in milli.items()}
+        case ApplySettings(document=document):
+            return not facts(site.follower.state, document, by="")
         case _:
             return False
 

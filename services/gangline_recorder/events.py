@@ -52,11 +52,13 @@ SPECIAL: dict[tuple[JobState | None, JobState], str] = {
 def public_events(state: State, message: Message, step: Step) -> list[EventLine]:
     """Events of one applied message, in order; `state` is the state after it."""
     events = [_of_move(state, moved, message, index) for index, moved in enumerate(step.moves)]
+    # Every kind of event has numbers of its own, so that no two events of a message have the same.
+    first = len(events)
     for tell in (_of_array_begin, _of_act, _of_rejection):
-        told = [tell(state, fact, message, len(events) + index) for index, fact in enumerate(message.facts)]
-        events.extend(event for event in told if event is not None)
+        events.extend(tell(state, fact, message, first + index) for index, fact in enumerate(message.facts))
+        first += len(message.facts)
     ended = [array for number in step.arrays if (array := state.kept.arrays.get(number)) is not None]
-    events.extend(_of_array_end(state, array, message, len(events) + index) for index, array in enumerate(ended))
+    events.extend(_of_array_end(state, array, message, first + index) for index, array in enumerate(ended))
     return [event for event in events if event is not None]
 
 
