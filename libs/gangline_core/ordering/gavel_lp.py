@@ -166,8 +166,7 @@ def _reaches(problem: Problem, alone: Floats, rho: float) -> Floats | None:
 
 def _limits(problem: Problem) -> tuple[Any, Floats]:
     """Nobody has more than all of its time, and no model more GPUs than there are; as (matrix, bounds)."""
-    from scipy import sparse  # type: ignore[import-untyped]  # no hints; heavy
-
+    sparse = _sparse()
     rows, models = problem.speeds.shape
     times = sparse.kron(sparse.eye(rows), np.ones((1, models)), format="csr")
     taken = sparse.kron((problem.gpus * problem.counts)[None, :], sparse.eye(models), format="csr")
@@ -176,22 +175,19 @@ def _limits(problem: Problem) -> tuple[Any, Floats]:
 
 def _row_matrix(value: Floats) -> Any:
     """Per row the sum of its values times its variables."""
-    from scipy import sparse  # type: ignore[import-untyped]  # no hints; heavy
-
+    sparse = _sparse()
     rows, models = value.shape
     columns = np.arange(rows * models)
     return sparse.csr_matrix((value.ravel(), (columns // models, columns)), shape=(rows, rows * models))
 
 
 def _beside(left: Any, right: Any) -> Any:
-    from scipy import sparse  # type: ignore[import-untyped]  # no hints; heavy
-
+    sparse = _sparse()
     return sparse.hstack([left, sparse.csr_matrix(right)], format="csr")
 
 
 def _above(top: Any, bottom: Any) -> Any:
-    from scipy import sparse  # type: ignore[import-untyped]  # no hints; heavy
-
+    sparse = _sparse()
     return sparse.vstack([top, bottom], format="csr")
 
 
@@ -210,3 +206,9 @@ def _solve(costs: Floats, *, upper: tuple[Any, Floats], equal: tuple[Any, Floats
         options={"maxiter": 1_000_000},
     )
     return solved if solved.status == 0 else None
+
+
+def _sparse() -> Any:
+    from scipy import sparse  # type: ignore[import-untyped]  # no hints; heavy
+
+    return sparse
