@@ -1,4 +1,4 @@
-"""The server holds every service to its rights: its own lane and subjects; sealed values are for those who start tasks."""
+"""The server holds every service to its rights: its own lane and subjects; sealed values only where tasks start."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
