@@ -118,7 +118,9 @@ def place_all(table: Table, candidates: tuple[Candidate, ...]) -> None:
         if reason.code in ROOM_CODES:
             heads.refused(job)
             table.heads = heads.recorded()
-        if refuser.remember(job, reason) and reason.code in ROOM_CODES:
+        # Where several that compete have dates, equal jobs have one each; otherwise the first speaks for all of them.
+        is_first = refuser.remember(job, reason)
+        if reason.code in ROOM_CODES and (is_first or table.policy.backfill_depth > 1):
             reserver.consider(job)
 
 
