@@ -90,8 +90,8 @@ def write_parquet(result: RunResult, path: Path) -> None:
         RunError: pyarrow is not installed.
     """
     try:
-        import pyarrow  # type: ignore[import-not-found,import-untyped,unused-ignore]
-        from pyarrow import parquet  # type: ignore[import-not-found,import-untyped,unused-ignore]
+        import pyarrow  # type: ignore[import-not-found,import-untyped,unused-ignore]  # an extra, untyped
+        from pyarrow import parquet  # type: ignore[import-not-found,import-untyped,unused-ignore]  # the same
     except ImportError as error:
         raise RunError("Parquet needs pyarrow: pip install 'gangline[lab]'") from error
     parquet.write_table(pyarrow.table(columns(result)), path)

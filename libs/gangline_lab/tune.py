@@ -97,7 +97,7 @@ def tune(
     Raises:
         TuneError: one of the two parts has no jobs.
     """
-    from scipy.optimize import differential_evolution  # type: ignore[import-untyped]
+    from scipy.optimize import differential_evolution  # type: ignore[import-untyped]  # SciPy ships no types
 
     training, held_out = halves(history)
     wanted = GOALS[goal]
@@ -187,7 +187,7 @@ def bootstrap(
     changes = []
     for _ in range(RESAMPLES if pairs else 0):
         drawn = random.integers(0, pairs, pairs)
-        changes.append(total(new[drawn]) - total(old[drawn]))  # type: ignore[arg-type]
+        changes.append(total(new[drawn]) - total(old[drawn]))  # type: ignore[arg-type]  # an array is a sequence of floats
     if not changes:
         return 0.0, 0.0
     low, high = np.percentile(changes, [2.5, 97.5])

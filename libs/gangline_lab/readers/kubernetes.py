@@ -77,7 +77,7 @@ def _items(path: Path) -> list[dict[str, Any]]:
             raise TraceError(f"more than {FILE_BYTES_MAX} bytes", file=path.name, line=0)
         data = path.read_bytes()
         if data.lstrip()[:1] == b"{" and b'"items"' in data:
-            return msgspec.json.decode(data, type=dict[str, Any])["items"]  # type: ignore[no-any-return]
+            return msgspec.json.decode(data, type=dict[str, Any])["items"]  # type: ignore[no-any-return]  # checked by its use
         return [msgspec.json.decode(line, type=dict[str, Any]) for line in data.splitlines() if line.strip()]
     except (OSError, msgspec.MsgspecError, KeyError) as error:
         raise TraceError(f"no list of Kubernetes objects: {error}", file=path.name, line=0) from error

@@ -133,7 +133,7 @@ class Surface:
 
     def __init__(self, application: Application) -> None:
         """Builds the triangulation once."""
-        from scipy.interpolate import LinearNDInterpolator  # type: ignore[import-untyped]
+        from scipy.interpolate import LinearNDInterpolator  # type: ignore[import-untyped]  # SciPy ships no types
 
         sums: dict[tuple[int, int, int], list[tuple[float, float]]] = {}
         for digits, points in application.placements.items():
