@@ -25,6 +25,8 @@ def order_stop(state: State, job_id: JobId, outcome: Outcome, reason: Reason, st
         return
     for task in state.tasks_of(job):
         stop_task(state, task, step)
+    if outcome != Outcome.REQUEUED:
+        state.drop_claim(job.id)
     if job.id not in state.kept.claims:
         # A job with a claim starts again at another size: stopping is part of that.
         job = resizing.advanced(job, ResizeEvent.OVERTAKEN, step.at)

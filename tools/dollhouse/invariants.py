@@ -7,6 +7,7 @@ any test may hold any state to them. What needs the way there as well is in `his
 from collections.abc import Callable, Iterator
 
 from gangline_core.cluster import NodeUse
+from gangline_core.holds import starts_again
 from gangline_core.job import ENDS, LIVE, Job, JobState, TaskState
 from gangline_core.quota import recompute
 from gangline_core.reasons import ReasonCode, sentence
@@ -97,8 +98,10 @@ def victims_wait_for_somebody(state: State) -> Iterator[str]:
         code = job.reason.code if job.state == JobState.WAITING and job.reason is not None else None
         if code == ReasonCode.WAITING_FOR_VICTIMS and job.id not in state.kept.claims:
             yield f"job {job.id} is told to wait for victims, but nothing is kept for it"
-    for claim in state.kept.claims:
+    for claim, kept in state.kept.claims.items():
         known = state.kept.jobs.get(claim)
+        if known is not None and starts_again(known, kept):
+            continue  # A gang that starts again at another size waits for its own members to stop.
         if known is None or known.state != JobState.WAITING:
             yield f"room is kept for job {claim}, which is {known.state if known else 'gone'}"
 
