@@ -39,7 +39,7 @@ HANDOVERS = (
     Handover("up", "start the platform on this machine; Ctrl-C stops it", "gangline_embedded", ("up",)),
     Handover("demo", "see the platform work on a simulated cluster, then stop", "gangline_embedded", ("demo",)),
     Handover("agent", "join this machine to a running platform", "gangline_agent"),
-    Handover("lab", "replay, verify and report on the log of a platform", "gangline_lab"),
+    Handover("lab", "simulate, replay, explain a log, ask what-if, tune", "gangline_lab"),
 )
 
 VERBS = (
