@@ -34,8 +34,8 @@ def page() -> str:
         "## Objectives of `gavel`",
         table(("Objective", "What the linear program makes as good as can be"), objectives),
         "Backfill is set beside the ordering: `backfill_depth: 1` is EASY (the first that cannot start has a date), "
-        "more is conservative (so many have one). A job without time limit counts with `unlimited_run_percent` of "
-        "what nine of ten jobs like it stayed under; 0 lets no such job pass.",
+        "more is conservative (so many have one), and with 0 whoever fits may pass. A job without time limit counts "
+        "with `unlimited_run_percent` of what nine of ten jobs like it stayed under; 0 lets no such job pass.",
     )
 
 
