@@ -17,9 +17,9 @@ from gangline_core.cluster import Gpu, Pool
 from gangline_core.placement import PLACERS, placer_for
 from gangline_core.placement.allocatable import scores as allocatable_scores
 from gangline_core.placement.balance import closeness_scores, network_scores
+from gangline_core.placement.card_links import Tree, fragment, link
 from gangline_core.placement.flow import NEVER, assign
 from gangline_core.placement.gang import gang_of
-from gangline_core.placement.gpu_manager import Tree, fragment, link
 from gangline_core.placement.numa import Zone, balanced, fits_zone, least, least_zones, most, node_score
 from gangline_core.placement.trimaran import Risk, risk_scores, target_scores
 from gangline_core.spec import JobSpec

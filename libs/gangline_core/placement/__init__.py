@@ -11,6 +11,7 @@ from gangline_core.placement.balance import balanced_all, balanced_network
 from gangline_core.placement.best_fit import best_fit
 from gangline_core.placement.bisection import bisection
 from gangline_core.placement.buddy import buddy
+from gangline_core.placement.card_links import gpu_manager
 from gangline_core.placement.cells import allowed_room, cells
 from gangline_core.placement.default import default
 from gangline_core.placement.fgd import fgd
@@ -18,7 +19,6 @@ from gangline_core.placement.first_fit import first_fit
 from gangline_core.placement.flow import min_cost_flow
 from gangline_core.placement.gang import Gang, Seats
 from gangline_core.placement.gpu_admission import gpu_admission
-from gangline_core.placement.gpu_manager import gpu_manager
 from gangline_core.placement.gpushare import gpushare
 from gangline_core.placement.numa import numa_balanced, numa_fewest, numa_least, numa_most
 from gangline_core.placement.spread import spread
