@@ -112,11 +112,10 @@ class Book:
         claim = self.state.kept.claims.get(job.id)
         if claim is not None:
             return self._after_victims(job)
-        code = self.reason(job).code
-        if code == ReasonCode.BUDGET_EXHAUSTED:
-            return Expectation(note="Nobody can tell: it starts when the group's budget is raised.")
-        if code == ReasonCode.DEPENDENCY_FAILED:
-            return Expectation(note="Never: the next round ends it.")
+        reason = self.reason(job)
+        code = reason.code
+        if (plain := _plain_note(reason)) is not None:
+            return Expectation(note=plain)
         if code == ReasonCode.DEPENDENCY:
             return self._after_dependency(job)
         if code == ReasonCode.NO_ELIGIBLE_NODE:
@@ -229,3 +228,21 @@ class Book:
 def _is_shut_out(job: Job) -> bool:
     """True when no node takes it now, so that it stands in nobody's way."""
     return job.reason is not None and job.reason.code == ReasonCode.NO_ELIGIBLE_NODE
+
+
+def _plain_note(reason: Reason) -> str | None:
+    """What there is to say of the start where no forecast says it; None where one does."""
+    match reason.code:
+        case ReasonCode.BUDGET_EXHAUSTED:
+            return "Nobody can tell: it starts when the group's budget is raised."
+        case ReasonCode.BUDGET_SHORT:
+            return "Nobody can tell: it starts when running jobs end early enough, or the budget is raised."
+        case ReasonCode.SINGLETON:
+            return f"Nobody can tell: after job {reason.numbers.get('job', '?')} of the same name."
+        case ReasonCode.WINDOW:
+            over = reason.numbers.get("to_ms", 0)
+            return f"Not before {utc(int(over))}, when {reason.numbers.get('window', '?')} is over."
+        case ReasonCode.DEPENDENCY_FAILED | ReasonCode.DEADLINE:
+            return "Never: the next round ends it."
+        case _:
+            return None

@@ -6,9 +6,10 @@ from gangline_core import cycle, ordering
 from gangline_core import facts as f
 from gangline_core.closures import overlapping
 from gangline_core.edits import JobEdit
+from gangline_core.explain import explain
 from gangline_core.groups import user_key
 from gangline_core.job import JobState
-from gangline_core.reasons import ReasonCode, sentence
+from gangline_core.reasons import ReasonCode, sentence, utc
 from gangline_core.wake import next_wake_ms
 from gangline_core.windows import Window
 
@@ -205,3 +206,15 @@ def test_gpu_memory_and_devices_are_dimensions_like_all_others() -> None:
     world.settle()
     assert [world.job(job).state for job in (one, two, wired, more)] == ["running", "waiting", "running", "waiting"]
     assert {world.job(job).reason.numbers["dimension"] for job in (two, more)} == {"MiB of GPU memory", "rdma"}
+
+
+def test_who_waits_for_a_window_or_a_namesake_is_promised_no_start_that_will_not_be() -> None:
+    world = World(node("n1"))
+    first = world.submit_running(spec("train", gpus=1), "n1")
+    one = window(world)
+    kept, alone = world.submit(gpus=1), world.submit(spec("train", gpus=1, singleton=True))
+    world.settle()
+    told = {job: explain(world.state, job, world.at) for job in (kept, alone)}
+    assert [told[job].start_from_ms for job in told] == [None, None]
+    assert utc(one.end_ms) in told[kept].start_note
+    assert f"after job {first}" in told[alone].start_note
