@@ -15,6 +15,9 @@ class Clock(Protocol):
     def now_ms(self) -> int:
         """Wall time in ms since the Unix epoch; never goes back within one process."""
 
+    def agree(self, server_ms: int) -> float:
+        """Take over the time of the bus if ours is clearly another; gives by how many seconds ours was wrong."""
+
     def monotonic_s(self) -> float:
         """Steady time in seconds, counting time asleep; for deadlines and leases only."""
 
@@ -39,6 +42,16 @@ class SystemClock:
         """Anchor wall time to the steady clock."""
         self._offset_s = time.time() - _steady_s()  # noqa: TID251 - this is the door
         self._last_ms = 0
+        self._wrong_s = 0.0
+        """How far the machine's clock was from the bus's when we began."""
+
+    def agree(self, server_ms: int) -> float:
+        """See Clock; a process that begins on a machine whose clock is wrong must not date facts by it."""
+        wrong_s = self.now_ms() / 1000 - server_ms / 1000
+        if abs(wrong_s) > STEP_S_MAX:
+            self._wrong_s += wrong_s
+            self._last_ms = 0
+        return wrong_s
 
     def now_ms(self) -> int:
         """See Clock."""
@@ -46,7 +59,7 @@ class SystemClock:
         offset = time.time() - steady  # noqa: TID251 - this is the door
         if abs(offset - self._offset_s) <= STEP_S_MAX:
             self._offset_s = offset
-        self._last_ms = max(self._last_ms, int((steady + self._offset_s) * 1000))
+        self._last_ms = max(self._last_ms, int((steady + self._offset_s - self._wrong_s) * 1000))
         return self._last_ms
 
     def step_s(self) -> float:
@@ -70,6 +83,10 @@ class ManualClock:
         self._now_ms = now_ms
         self._sleepers: list[tuple[int, int, asyncio.Future[None]]] = []
         self._count = 0
+
+    def agree(self, server_ms: int) -> float:
+        """Whoever moves this clock knows better."""
+        return (self._now_ms - server_ms) / 1000
 
     def now_ms(self) -> int:
         """See Clock."""

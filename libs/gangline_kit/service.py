@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from gangline_kit import loop
 from gangline_kit.bus import Bus, BusConfig
-from gangline_kit.clock import Clock, SystemClock
+from gangline_kit.clock import STEP_S_MAX, Clock, SystemClock
 from gangline_kit.config import ConfigError, KitConfig, load_kit
 from gangline_kit.errors import PermanentError, TemporaryError
 from gangline_kit.follower import Follower
@@ -240,7 +240,20 @@ async def _prepare(site: Site) -> None:
     """Streams as they should be, and the fold at the log's end."""
     if site.config.ensure:
         await site.bus.ensure(STREAMS, BUCKETS, (SNAPSHOTS,), replicas=site.config.replicas)
+    await agree_on_time(site)
     await site.follower.start()
+
+
+async def agree_on_time(site: Site) -> None:
+    """Facts are dated by one clock, the bus's: whoever begins with another one takes that over.
+
+    Raises:
+        TemporaryError: the bus is away.
+    """
+    server_ms = (await site.bus.stream_info(LOG.name)).at_ms
+    wrong_s = site.clock.agree(server_ms) if server_ms else 0.0
+    if abs(wrong_s) > STEP_S_MAX:
+        log.warning("this machine's clock is wrong by %.0f s; the time of the bus is used instead", wrong_s)
 
 
 async def patiently(attempt: Callable[[], Awaitable[T]], clock: Clock) -> T:

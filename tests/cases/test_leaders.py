@@ -100,6 +100,26 @@ async def clock_story(tmp_path: Path, offset_s: int) -> None:
         assert len(takers) == len(set(takers)), "nobody lost a lane because of a clock"
 
 
+@pytest.mark.parametrize("clock_s", [3600, -3600])
+def test_a_process_that_begins_with_a_clock_an_hour_off_moves_nobodys_time(tmp_path: Path, clock_s: int) -> None:
+    live(wrong_start_story(tmp_path, clock_s))
+
+
+async def wrong_start_story(tmp_path: Path, clock_s: int) -> None:
+    async with house(tmp_path, FLEETS) as world:
+        jobs = list(await world.submit(*(ask(run=20, gpus=2) for _ in range(4))))
+        for kind in (*DECIDING, "one", "two"):
+            await world.crash(kind)
+            world.restart(kind, clock_s=clock_s)
+            jobs += await world.submit(ask(run=5, gpus=2))
+            await world.clock.sleep(5)
+        await all_end(world, jobs)
+        await world.until(lambda state: not state.kept.uncharged, 60)
+        assert abs(world.state.kept.at - world.clock.now_ms()) < 60_000
+        hours = world.state.kept.charged["lab"] / 3_600_000 / 1000
+        assert hours < (4 * 20 + 8 * 5) * 2 / 3600 * 1.5, "nobody pays for an hour that did not pass"
+
+
 def test_a_clock_that_drifts_a_second_per_second_changes_no_leader(tmp_path: Path) -> None:
     live(drift_story(tmp_path))
 

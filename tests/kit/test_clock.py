@@ -76,3 +76,14 @@ async def test_a_manual_clock_wakes_sleepers_in_order_and_at_their_time() -> Non
         await clock.advance(10)
     assert woken == [("early", 3000), ("early", 4000), ("late", 6000), ("late", 7000)]
     assert clock.now_ms() == 12_000
+
+
+def test_a_clock_that_is_clearly_wrong_takes_over_the_time_of_the_bus() -> None:
+    clock = SystemClock()
+    right = clock.now_ms()
+    assert abs(clock.agree(right - 400)) < 1
+    assert abs(clock.now_ms() - right) < 300, "small differences are the network's"
+    assert round(clock.agree(right - 3_600_000)) == 3600
+    assert abs(clock.now_ms() - (right - 3_600_000)) < 2000
+    assert round(clock.agree(right)) == -3600
+    assert abs(clock.now_ms() - right) < 2000

@@ -1,7 +1,7 @@
 """A log of the previous version is folded, decided on and continued by this one; its snapshots are left alone.
 
-`upgrade/` holds the log of a small cluster on which much went wrong, as the previous version wrote it, with jobs running,
-waiting and held at its end, and the snapshot of its fold.
+`upgrade/` holds the log of a small cluster on which much went wrong, as the previous version wrote it, with jobs
+running, waiting and held at its end, and the snapshot of its fold.
 """
 
 import gzip

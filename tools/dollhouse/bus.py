@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime
 
 from msgspec import Struct
 
+from dollhouse.clock import EPOCH_MS
 from dollhouse.connection import Gate, MemoryConnection, Rates
 from dollhouse.server import Handler, Listener, MemoryServer, Subscription, matches
 from gangline_kit.bus import Record
@@ -177,7 +179,7 @@ class MemoryBus:
         stored = self.server.stream(stream)
         first = stored.messages[0].seq if stored.messages else stored.last + 1
         state = StreamState(messages=len(stored.messages), bytes=stored.bytes, first_seq=first, last_seq=stored.last)
-        return StreamInfo(created="once", state=state, config={"max_bytes": stored.settings.bytes_max})
+        return StreamInfo(created="once", state=state, config={"max_bytes": stored.settings.bytes_max}, ts=_now())
 
     async def message_at(self, stream: str, seq: int) -> bytes | None:
         """The stored bytes at a sequence."""
@@ -229,6 +231,12 @@ class MemoryBus:
         subscription.alive = False
         if subscription in self.server.subscriptions:
             self.server.subscriptions.remove(subscription)
+
+
+def _now() -> str:
+    """The server's time, as it writes it."""
+    at_s = (EPOCH_MS + asyncio.get_running_loop().time() * 1000) / 1000
+    return datetime.fromtimestamp(at_s, tz=UTC).isoformat()
 
 
 async def _answer(handler: Handler, data: bytes, headers: dict[str, str], first: "asyncio.Future[bytes]") -> None:

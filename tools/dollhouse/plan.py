@@ -76,6 +76,7 @@ ON_SERVICES = (
     "slow",
     "refuse",
     "clock",
+    "wrong_start",
 )
 ON_AGENTS = (*ON_SERVICES, "flap", "power")
 ON_LEADERS = ("freeze_leader", "two_leaders", "crash_leader")

@@ -110,7 +110,14 @@ async def clock(town: Town, event: Event) -> None:
     if process is not None:
         process.clock.offset_ms = CLOCKS_S[event.number % len(CLOCKS_S)] * 1000
         await town.clock.sleep(event.seconds)
-        process.clock.offset_ms = 0
+        process.clock.set_right()
+
+
+async def wrong_start(town: Town, event: Event) -> None:
+    """A process begins anew on a machine whose clock is wrong."""
+    if town.process(event.who) is not None:
+        await town.crash(event.who)
+        town.restart(event.who, clock_s=CLOCKS_S[event.number % len(CLOCKS_S)])
 
 
 async def freeze_leader(town: Town, event: Event) -> None:
@@ -221,6 +228,7 @@ TROUBLES: dict[str, Trouble] = {
     "slow": slow,
     "refuse": refuse,
     "clock": clock,
+    "wrong_start": wrong_start,
     "freeze_leader": freeze_leader,
     "crash_leader": crash_leader,
     "two_leaders": two_leaders,
@@ -245,5 +253,5 @@ def heal_all(town: Town) -> None:
         rack.driver.sick.clear()
     for process in town.processes.values():
         process.gate.thaw()
-        process.clock.offset_ms = 0
+        process.clock.set_right()
         process.bus.connection.heal()

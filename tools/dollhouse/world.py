@@ -25,7 +25,7 @@ from gangline_kit.errors import TemporaryError
 from gangline_kit.follower import Follower
 from gangline_kit.ids import CountedIds
 from gangline_kit.metrics import Metrics
-from gangline_kit.service import Site
+from gangline_kit.service import Site, agree_on_time
 from gangline_kit.tasks import Tasks
 from gangline_kit.tracing import Tracing
 from gangline_wire import subjects
@@ -90,6 +90,7 @@ class Process:
         await self.bus.close()
 
     async def _live(self) -> None:
+        await agree_on_time(self.site)
         await self.site.follower.start()
         await self.run(self.site, self.config)
 
@@ -129,11 +130,12 @@ class World:
             await process.crash()
         await self._witness.stop()
 
-    def start(self, name: str, run: Run, config: Any) -> None:
+    def start(self, name: str, run: Run, config: Any, *, clock_s: float = 0.0) -> None:
         """A process begins to live under this name."""
         self._recipes[name] = (run, config)
         self._copies += 1
         process = Process(name, run, config, world=self, copy=self._copies)
+        process.clock.offset_ms = round(clock_s * 1000)
         self.processes[name] = process
         process.start()
 
@@ -166,10 +168,10 @@ class World:
         """Somebody sets the wall clock of a process's machine, so far from the right time."""
         self.processes[name].clock.offset_ms = round(offset_s * 1000)
 
-    def restart(self, name: str) -> None:
-        """A new process takes the dead one's place."""
+    def restart(self, name: str, *, clock_s: float = 0.0) -> None:
+        """A new process takes the dead one's place, perhaps on a machine whose clock is so far from the right time."""
         run, config = self._recipes[name]
-        self.start(name, run, config)
+        self.start(name, run, config, clock_s=clock_s)
 
     async def stop(self, name: str) -> None:
         """A process ends as by SIGTERM."""

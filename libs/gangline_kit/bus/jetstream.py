@@ -1,6 +1,7 @@
 """The JetStream calls we need, as plain requests: append with its refusals, stream and consumer settings."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -61,6 +62,13 @@ class StreamInfo(Struct, frozen=True):
     state: StreamState
     config: dict[str, Any]
     """As the server spells it; see setup.py."""
+    ts: str = ""
+    """The server's own time; servers before 2.10 do not say."""
+
+    @property
+    def at_ms(self) -> int:
+        """The server's own time in ms since the Unix epoch; 0 when it does not say."""
+        return round(datetime.fromisoformat(self.ts).timestamp() * 1000) if self.ts else 0
 
 
 class StoredMessage(Struct, frozen=True):
