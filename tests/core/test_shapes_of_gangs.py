@@ -10,6 +10,7 @@ from tests.core.test_placement import RACK, Place, nodes_of, where
 from tests.make import World, node, role, spec
 
 from gangline_core.cluster import Nic, Pool
+from gangline_core.elasticity import propose
 from gangline_core.inventory import Inventory
 from gangline_core.mig import GEOMETRIES, best_start, how_many
 from gangline_core.never_fits import never_fits
@@ -255,3 +256,14 @@ def test_excluded_nodes_and_models_are_left_alone():
     need = replace(asked.roles[0].resources, exclude_models=("A100",))
     assert nodes_of(place.seat(replace(asked, roles=(replace(asked.roles[0], resources=need),)))) == ["c"]
     assert verdict(spec(gpus=8, exclude_nodes=("a",)), node("a"), node("b", gpus=4)) is not None
+
+
+def test_a_job_that_grows_keeps_its_spread():
+    wish = TopologyWish(spread_level="node", spread_most=1)
+    world = World(node("n1"), node("n2"))
+    job = world.submit(spec(roles=[role(tasks=1, minimum=1, maximum=4)], topology=wish))
+    world.settle()
+    for proposal in propose(world.state, "default", world.at):
+        world.tell("elastic.default", proposal)
+    world.settle()
+    assert Counter(task.node for task in world.tasks(job)) in (Counter({"n1": 1}), Counter({"n1": 1, "n2": 1}))

@@ -104,6 +104,9 @@ def shapes_ms(nodes: int, waiting: int) -> float:
 def memory_mib(nodes: int, tasks: int) -> float:
     """Most memory of a process that holds so many nodes and running tasks, with its room."""
     log = cluster(nodes, placement="best_fit")
+    # Larger rounds only make the filling quicker.
+    policy = replace(log.state.kept.pools[POOL].policy, candidates_per_shape=1_000)
+    log.append("admission", PolicySet(pool=POOL, policy=policy, by="bench"))
     log.append("admission", *(admitted(k + 1, gpus=1) for k in range(tasks)))
     while (decided := held_round(log)) is not None and decided.placements:
         pass

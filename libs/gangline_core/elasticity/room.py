@@ -9,8 +9,9 @@ from gangline_core.capacity import Flags, Room
 from gangline_core.facts import TaskPlacement
 from gangline_core.holds import placed_amounts
 from gangline_core.job import Job, Task
-from gangline_core.placement.gang import ANYWHERE, Gang, need_of
+from gangline_core.placement.gang import ANYWHERE, Gang, gang_of, need_of
 from gangline_core.placement.ranks import level_of
+from gangline_core.placement.shaped import keeps_shape
 from gangline_core.reasons import ReasonCode
 from gangline_core.reserve import usable_nodes
 from gangline_core.spec import Role
@@ -100,8 +101,11 @@ def _domain(table: Table, job: Job, gang: Gang, rows: list[int]) -> Flags:
 
 
 def _holds(table: Table, job: Job, gang: Gang, members: list[Task], new: tuple[TaskPlacement, ...]) -> bool:
-    """True when the grown job keeps its required topology and its limits."""
+    """True when the grown job keeps its required topology, its slices and spread, and its limits."""
     if table.ledger.fault(job, placed_amounts(table.state, new)) is not None:
+        return False
+    whole = gang_of(job.spec, job.sizes, table.pool.pool)
+    if whole.is_shaped and not keeps_shape(table.frozen.layout, whole, [*members, *new]):
         return False
     if not job.spec.topology.required:
         return True

@@ -11,12 +11,15 @@ import numpy as np
 from gangline_core.capacity import Ints, Room
 from gangline_core.cluster import LEVELS_INSIDE_NODE
 from gangline_core.facts import TaskPlacement
+from gangline_core.job import Task
 from gangline_core.layout import Layout
 from gangline_core.placement.fit import share_slots, whole_gpus
 from gangline_core.placement.gang import Gang, Need
 
 CLOSE = LEVELS_INSIDE_NODE[:-1]
 """Levels below the node."""
+Member = Task | TaskPlacement
+"""A member of a gang, or the place of one."""
 
 
 def domain_codes(layout: Layout, gang: Gang, level: str) -> Ints:
@@ -27,7 +30,7 @@ def domain_codes(layout: Layout, gang: Gang, level: str) -> Ints:
     return np.full(len(layout.nodes), -1, dtype=np.int64) if label is None else layout.domains(label)[0]
 
 
-def keeps_shape(layout: Layout, gang: Gang, tasks: Sequence[TaskPlacement]) -> bool:
+def keeps_shape(layout: Layout, gang: Gang, tasks: Sequence[Member]) -> bool:
     """True when the tasks, in rank order, keep the gang's slices and spread."""
     if gang.spread_level:
         codes = domain_codes(layout, gang, gang.spread_level)
@@ -44,7 +47,7 @@ def keeps_shape(layout: Layout, gang: Gang, tasks: Sequence[TaskPlacement]) -> b
     return True
 
 
-def _domain(layout: Layout, gang: Gang, task: TaskPlacement) -> tuple[int, int] | None:
+def _domain(layout: Layout, gang: Gang, task: Member) -> tuple[int, int] | None:
     """The domain of the slices' level in which a task stands; None when it stands in none or across two."""
     row = layout.row[task.node]
     if gang.slice_level in CLOSE:
