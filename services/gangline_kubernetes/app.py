@@ -28,6 +28,8 @@ from gangline_wire.subjects import token
 log = logging.getLogger(__name__)
 
 SYNC_POLL_S = 0.05
+PART = "cluster"
+"""What /readyz calls the part of the service that waits for the API server."""
 
 
 async def run(site: Site, config: Config) -> None:
@@ -96,8 +98,7 @@ class Cluster:
                 async with asyncio.TaskGroup() as group:
                     for watched in watches:
                         group.create_task(watched.run(), name="watch")
-                    while not all(watched.is_synced for watched in watches):
-                        await self.site.clock.sleep(SYNC_POLL_S)
+                    await self._synced(watches)
                     log.info("cluster %s: %d nodes", self.config.cluster, len(inventory.nodes))
                     inventory.take_over()
                     reporter.take_over()
@@ -110,7 +111,15 @@ class Cluster:
                     group.create_task(settings.work_for_ever(), name="settings")
                     group.create_task(nursery.work_for_ever(), name="adopted")
         finally:
+            self.site.not_ready.pop(PART, None)
             await carrier.close()
+
+    async def _synced(self, watches: tuple[Watched[Any], ...]) -> None:
+        """Wait until everything was listed once; /readyz names what was not, such as a kind that is not defined."""
+        while missing := [watched.name for watched in watches if not watched.is_synced]:
+            self.site.not_ready[PART] = f"not listed yet: {', '.join(missing)}"
+            await self.site.clock.sleep(SYNC_POLL_S)
+        self.site.not_ready.pop(PART, None)
 
     def _watched(self, kind: type[T], path: str, changed: Callable[[T | None, T | None], None]) -> Watched[T]:
         return Watched(

@@ -72,7 +72,7 @@ class Watched(Generic[T]):
         self._page: msgspec.json.Decoder[Listed[T]] = msgspec.json.Decoder(Listed[kind])  # type: ignore[valid-type]  # the type is known at run time only
         self._item: msgspec.json.Decoder[T] = msgspec.json.Decoder(kind)
         self._event = msgspec.json.Decoder(Event)
-        self._name = path.rpartition("/")[2]
+        self.name = path.rpartition("/")[2]
 
     async def run(self) -> None:
         """Keep the cache current until cancelled."""
@@ -86,14 +86,14 @@ class Watched(Generic[T]):
                 self.version = ""
                 failures += 0 if error.code == 410 else 1
                 empty += error.code == 410
-                log.info("watch of %s: %s", self._name, error)
+                log.info("watch of %s: %s", self.name, error)
             except TemporaryError as error:
                 failures += 1
-                log.warning("watch of %s: %s", self._name, error)
+                log.warning("watch of %s: %s", self.name, error)
             else:
                 failures, empty = 0, 0 if heard else empty + 1
             if empty >= EMPTY_MAX:
-                self._metrics.count("gangline_kubernetes_watch_failures_total", kind=self._name)
+                self._metrics.count("gangline_kubernetes_watch_failures_total", kind=self.name)
                 self.version = ""
             if failures or empty:
                 await self._clock.sleep(wait_s(failures + empty, self._ids))
@@ -123,7 +123,7 @@ class Watched(Generic[T]):
         self._listed_s = self._clock.monotonic_s()
         if was_synced and told:
             self.missed += told
-            self._metrics.count("gangline_kubernetes_missed_changes_total", told, kind=self._name)
+            self._metrics.count("gangline_kubernetes_missed_changes_total", told, kind=self.name)
 
     def take(self, item: T) -> None:
         """Take in an object that a write answered with, before the watch tells it."""

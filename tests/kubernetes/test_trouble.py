@@ -266,6 +266,25 @@ async def changed_story() -> None:
         assert house.status("train")["gpus"] == 1
 
 
+def test_a_cluster_without_our_definitions_is_named_and_served_once_it_has_them() -> None:
+    live(undefined_story())
+
+
+async def undefined_story() -> None:
+    async with opened(nodes=1) as house:
+        kept = [kind for kind in house.double.kinds if kind.group == "gangline.dev"]
+        house.double.kinds.drop("gangline.dev", "jobs")
+        await house.world.crash("kubernetes")
+        house.world.restart("kubernetes")
+        await asyncio.sleep(30)
+        assert "jobs" in house.world.processes["kubernetes"].site.not_ready["cluster"]
+        for kind in kept:
+            house.double.kinds.add(kind)
+        await house.apply("train", gpus=1, command=["sleep"])
+        await house.phase("train", "Running")
+        assert not house.world.processes["kubernetes"].site.not_ready
+
+
 def test_sealed_values_reach_the_pod_by_a_secret_and_stand_nowhere_else() -> None:
     live(secret_story())
 
