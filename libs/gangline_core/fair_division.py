@@ -7,9 +7,12 @@ changes another.
 
 from collections.abc import Mapping
 
+import numpy as np
 from msgspec import Struct
 
-from gangline_core.groups import ROOT
+from gangline_core import columns as c
+from gangline_core.groups import ROOT, ancestors
+from gangline_core.shares import total_gpu_milli
 from gangline_core.state import State
 
 
@@ -85,3 +88,19 @@ def fair_parts(state: State, total: int, asks: Mapping[str, int], dimension: str
 
 def _bound(limit: Mapping[str, int], dimension: str) -> int:
     return limit.get(dimension, 1 << 62)
+
+
+def fair_gpu_parts(state: State) -> dict[str, int]:
+    """What every group deserves of all GPUs now, in thousandths: it asks for what it uses and what its jobs want."""
+    asks: dict[str, int] = {path: usage.get("gpu_milli", 0) for path, usage in state.usage.items()}
+    for columns in state.columns.values():
+        slots = columns.slots()
+        wanted = np.bincount(
+            columns.field(slots, c.GROUP),
+            weights=columns.field(slots, c.GPU_MILLI),
+            minlength=len(columns.groups.names),
+        )
+        for group, amount in zip(columns.groups.names, wanted.tolist(), strict=True):
+            for path in ancestors(group):
+                asks[path] = asks.get(path, 0) + int(amount)
+    return fair_parts(state, total_gpu_milli(state), asks, "gpu_milli")

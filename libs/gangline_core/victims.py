@@ -14,6 +14,7 @@ from msgspec import Struct
 from gangline_core.attained import attained, is_promoted, queue_of
 from gangline_core.claims import is_overdue
 from gangline_core.cluster import Policy, Pool
+from gangline_core.fair_division import fair_gpu_parts
 from gangline_core.groups import ancestors
 from gangline_core.ids import JobId, TaskId
 from gangline_core.job import Job, JobState, Task, TaskState
@@ -126,6 +127,8 @@ class Victims:
         self._live: dict[JobId, LiveJob] = {}
         self._sunk: tuple[JobId, frozenset[JobId]] | None = None
         self._spare: list[tuple[tuple[bool, int, JobId, int], Loss]] | None = None
+        self._fair_parts: dict[str, int] | None = None
+        """What each group deserves of all GPUs, in thousandths; worked out when somebody asks."""
         self.gone: set[JobId] = set()
         """Jobs that this round evicts."""
         self.shrunk: set[TaskId] = set()
@@ -279,7 +282,7 @@ class Victims:
         return self._table.after.over_guarantee(job.spec.group, amounts, beneficiary=beneficiary.spec.group)
 
     def _most_borrowed_first(self, allowed: list[tuple[LiveJob, str]]) -> list[tuple[LiveJob, str]]:
-        """Reclaimed jobs from the group that borrowed most, step by step; the order of all others stays."""
+        """Reclaimed jobs from the group that is most over its fair part, step by step; the order of others stays."""
         ledger = self._table.after if self._table.has_guarantees else self._table.ledger
         ordered: list[tuple[LiveJob, str]] = []
         queues: dict[str, list[tuple[LiveJob, str]]] = {}
@@ -288,7 +291,10 @@ class Victims:
                 queues.setdefault(entry[0].job.spec.group, []).append(entry)
             else:
                 ordered.append(entry)
-        heap = [(-ledger.borrowed(group, "gpu_milli"), group, 0) for group in queues]
+        if len(queues) > 1 and self._fair_parts is None:
+            self._fair_parts = fair_gpu_parts(self._table.state)
+        parts = self._fair_parts or {}
+        heap = [(parts.get(group, 0) - ledger.used(group, "gpu_milli"), group, 0) for group in queues]
         heapify(heap)
         while heap:
             over, group, k = heappop(heap)

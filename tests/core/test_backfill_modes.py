@@ -2,7 +2,7 @@
 
 import pytest
 from tests.clockwork import Clockwork
-from tests.make import SECOND, World, node, spec
+from tests.make import SECOND, World, gpu_amount, group, node, spec
 
 
 def crowded(**policy) -> tuple[World, list[int]]:
@@ -69,3 +69,18 @@ def test_under_an_endless_stream_a_job_that_fits_the_empty_pool_starts_in_time(o
     started = clock.first_start(large)
     assert started is not None
     assert started - 25 <= 300 + 50 + 1
+
+
+def test_who_is_most_over_its_fair_part_gives_back_first():
+    """Lent capacity goes by weight: three GPUs are more than the light group's part, five are the heavy one's."""
+    groups = [group("owner", guaranteed=gpu_amount(2)), group("heavy", weight=5), group("light", weight=1)]
+    world = World(node(), groups=groups).set_policy(ordering="fifo", starvation_s=0)
+    heavy = [world.submit_running(spec(gpus=1, group="heavy"), "n1") for _ in range(5)]
+    light = [world.submit_running(spec(gpus=1, group="light"), "n1") for _ in range(3)]
+    world.submit(gpus=1, group="heavy")
+    world.submit(gpus=1, group="light")
+    owner = world.wait(60).submit(gpus=1, group="owner")
+    decided = world.round()
+    assert decided is not None
+    assert [(one.beneficiary, one.job in light) for one in decided.evictions] == [(owner, True)]
+    assert not any(one.job in heavy for one in decided.evictions)
