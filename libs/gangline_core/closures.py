@@ -1,6 +1,6 @@
 """Which nodes dated capacity closes to a job now, and how that is told."""
 
-from gangline_core.ids import NodeId
+from gangline_core.ids import JobId, NodeId
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.spec import JobSpec
 from gangline_core.state import State
@@ -67,7 +67,7 @@ def window_fault(state: State, spec: JobSpec, nodes: set[NodeId]) -> str | None:
     return None
 
 
-def overlapping(state: State, window: Window, now: int) -> list[int]:
+def overlapping(state: State, window: Window, now: int) -> list[JobId]:
     """Jobs that run on the window's nodes now and may still do so when it begins."""
     found = []
     for job in state.live_jobs():
