@@ -205,7 +205,7 @@ JOBS = (
         id="J4",
         asked="Elastic jobs: more or fewer GPUs by the state of the cluster, independent of the framework",
         standing=PARTLY,
-        lives=(f"{CORE}/elasticity.py", f"{SERVICES}elastic"),
+        lives=(f"{CORE}/elasticity", f"{SERVICES}elastic"),
         shown_by=("tests/core/test_elasticity.py",),
         missing="Growing by measured benefit; growth takes what is idle.",
     ),
