@@ -94,7 +94,7 @@ def _nodes(
 
 
 def _described_gpus(row: Mapping[str, Any], node: str, path: Path, number: int) -> tuple[Gpu, ...]:
-    """The GPUs of a row that describes each: index, model, memory_mib, and as far as known socket, switch, island, mig."""
+    """The GPUs of a row that describes each one, in the words of `Gpu`; empty when it does not."""
     gpus = _convert(row, "gpus", tuple[Gpu, ...], path, number) or ()
     unknown = next((gpu.mig for gpu in gpus if gpu.mig and gpu.mig not in GEOMETRIES), None)
     if unknown is not None:
