@@ -236,8 +236,9 @@ LOG = (
     Point(
         id="L2",
         asked="Analysis and policy change apart from scheduling; learning what affects performance",
-        standing=NOT_YET,
-        missing="The lab reads archives and replays them; it does not yet learn or suggest.",
+        standing=HERE,
+        lives=("libs/gangline_lab/whatif.py", "libs/gangline_lab/tune.py"),
+        shown_by=("tests/lab/test_past.py",),
     ),
     Point(
         id="L3",
