@@ -29,7 +29,7 @@ from gangline_core.fold_jobs import (
     set_reason,
 )
 from gangline_core.fold_life import give_up_start
-from gangline_core.fold_resize import shrink, start_again
+from gangline_core.fold_resize import shrink, start_again, waiting_growth
 from gangline_core.fold_tasks import task_exited, task_started, tasks_empty
 from gangline_core.groups import ancestors, holders, user_key
 from gangline_core.job import ENDS, IllegalMoveError, JobState
@@ -241,6 +241,7 @@ def _round_decided(state: State, fact: f.RoundDecided, step: Step) -> None:
     pool.decided_seq, pool.decided_at = step.seq, step.at
     pool.reservations = fact.reservations
     pool.heads = remembered(pool.heads, fact.heads, step.at)
+    pool.later = waiting_growth(pool, fact)
     pool.proposals = {}
     for dropped in fact.claims_dropped:
         state.drop_claim(dropped)

@@ -9,8 +9,9 @@ from gangline_core import facts as f
 from gangline_core import resizing
 from gangline_core.fold_life import move_job, order_stop, requeue, settle, sizes, staying, stop_task
 from gangline_core.holds import limit_fault, room_fault
-from gangline_core.ids import TaskId
+from gangline_core.ids import JobId, TaskId
 from gangline_core.job import LIVE, Job, JobState, Move, Outcome, ResizeStage, Task, TaskState
+from gangline_core.kept import PoolState
 from gangline_core.progress import merged
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.resizing import ResizeEvent
@@ -54,6 +55,16 @@ def shrink(state: State, less: f.Shrink, step: Step) -> None:
 def _gets_notice(job: Job, task: Task) -> bool:
     elastic = job.spec.elastic
     return task.state == TaskState.STARTED and (elastic.notice_s > 0 or elastic.kind in WITH_NOTICE)
+
+
+def waiting_growth(pool: PoolState, decided: f.RoundDecided) -> dict[JobId, f.ResizeProposed]:
+    """Growth for which this round only began to make room; nothing more once a round has looked at it again."""
+    if not pool.proposals:
+        return pool.later
+    if not any(less.job in pool.proposals for less in decided.shrinks):
+        return {}
+    given = {one.job for one in (*decided.growths, *decided.shrinks, *decided.restarts)}
+    return {job: proposal for job, proposal in pool.proposals.items() if job not in given}
 
 
 def start_again(state: State, restart: f.Restart, step: Step) -> None:

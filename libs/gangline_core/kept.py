@@ -62,6 +62,8 @@ class PoolState(Struct):
     """Log sequence at which a group or user last had a job placed here."""
     proposed_at: int = 0
     """When sizes were last proposed."""
+    later: dict[JobId, ResizeProposed] = {}
+    """Growth that was proposed together with what makes room for it, and waits until that is gone."""
 
 
 class Kept(Struct):

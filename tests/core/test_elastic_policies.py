@@ -150,6 +150,7 @@ def test_goodput_weighs_all_jobs_at_its_interval_and_only_after_something_happen
     weighed = propose(world)
     assert sum(world.job(job).sizes["worker"] for job in (first, second)) <= 8
     assert weighed
+    assert propose(world).keys() <= {second}  # what the first gave up reaches the second
     for _ in range(5):
         world.wait(3600)
         assert propose(world) == {}
@@ -162,9 +163,22 @@ def test_a_deadline_gets_its_least_share_and_takes_it_from_those_without_one() -
     world.wait(1)
     propose(world)
     assert world.job(relaxed).sizes == {"worker": 3}
-    world.wait(60)
-    propose(world)
-    assert world.job(urgent).sizes["worker"] >= 5
+    assert propose(world) == {urgent: 5}
+    assert world.job(urgent).sizes == {"worker": 5}
+    assert propose(world.wait(600)) == {}
+
+
+def test_what_one_job_gives_up_for_another_reaches_it_without_a_further_cause() -> None:
+    world = World(node()).set_policy(elastic="goodput", elastic_interval_s=60)
+    large = running(world, size=7)
+    small = running(world, size=1)
+    report(world, large, (1, 100), (2, 190), (4, 380), (7, 660))
+    report(world, small, (1, 100), (2, 101), (4, 103))
+    world.wait(7200)
+    assert propose(world)[large] < 7
+    assert propose(world).keys() == {small}
+    assert world.job(small).sizes["worker"] > 1
+    assert propose(world.wait(3600)) == {}
 
 
 def test_a_trial_that_made_the_job_no_faster_is_undone_and_not_repeated() -> None:

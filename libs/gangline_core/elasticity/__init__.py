@@ -8,6 +8,7 @@ Shrinking for a job that needs the room is decided in the round itself (see `pre
 
 from collections.abc import Callable
 
+from gangline_core import resizing
 from gangline_core.claims import honour_claims
 from gangline_core.elasticity.by_hand import by_hand
 from gangline_core.elasticity.deadlines import deadlines
@@ -20,6 +21,7 @@ from gangline_core.elasticity.sia import sia
 from gangline_core.elasticity.stuck import next_deadline_ms, stuck
 from gangline_core.elasticity.view import Target, View, calm_until_ms, resizable
 from gangline_core.facts import ResizeFailed, ResizeProposed
+from gangline_core.job import JobState
 from gangline_core.state import PoolState, State
 from gangline_core.table import Table
 
@@ -45,6 +47,8 @@ def propose(state: State, pool: str, now: int) -> tuple[ResizeFailed | ResizePro
     known = state.kept.pools[pool]
     if known.open_round is not None or known.proposals or not is_stirred(state, known, now):
         return ()
+    if known.later and (waiting := _later(state, known)) is not None:
+        return waiting
     targets = by_hand(state, pool)
     if not targets and known.policy.elastic_growth:
         targets = _by_policy(state, known, now)
@@ -54,6 +58,20 @@ def propose(state: State, pool: str, now: int) -> tuple[ResizeFailed | ResizePro
         )
         for target in targets
     )
+
+
+def _later(state: State, known: PoolState) -> tuple[ResizeProposed, ...] | None:
+    """Growth that waited for others to shrink, once they have: the second half of one decision. None when void."""
+    live = [state.kept.jobs[job] for job in state.live.get(known.pool.name, {})]
+    if any(resizing.is_active(job) for job in live):
+        return ()
+    able = {job.id: job for job in live if job.state == JobState.RUNNING}
+    waiting = tuple(
+        proposal
+        for job, proposal in sorted(known.later.items())
+        if job in able and able[job].sizes.get(proposal.role, 0) < proposal.size
+    )
+    return waiting or None
 
 
 def is_stirred(state: State, known: PoolState, now: int) -> bool:
