@@ -11,8 +11,8 @@ PAUSE_S_MAX = 2.0
 TRY_S_MAX = 5.0
 
 
-async def ask(site: Site, request: Request) -> Reply:
-    """The admission leader's answer; when it is a yes, our own fold has it, too."""
+async def ask(site: Site, request: Request, *, waits_for_fold: bool = True) -> Reply:
+    """The admission leader's answer; when it is a yes, our own fold has it, too, unless nobody needs that."""
     pause_s = PAUSE_S
     data = encode(request)
     while True:
@@ -23,7 +23,7 @@ async def ask(site: Site, request: Request) -> Reply:
             reply = Unavailable(retry_after_s=pause_s)
         if not isinstance(reply, Unavailable):
             seq = getattr(reply, "seq", 0)
-            if seq:
+            if seq and waits_for_fold:
                 await site.follower.reached(seq, timeout_s=TRY_S_MAX)
             return reply
         await site.clock.sleep(max(pause_s, reply.retry_after_s))

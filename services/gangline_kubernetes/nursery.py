@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 TICK_S = 0.05
 GATHER_S = 2.0
 """A gang whose size nobody tells is whole when no pod has come for so long."""
-BATCH_MAX = 100
+BATCH_MAX = 500
 """Gangs that are submitted at the same time."""
 RETIRED_S = 5.0
 """Pods that are left of a job that ended are looked at again after this."""
@@ -205,7 +205,7 @@ class Nursery:
         request = SubmitJobs(
             jobs=(named,), submit_id=f"{by(self.config.cluster)}:pods:{digest}", by=by(self.config.cluster)
         )
-        match await ask(self.site, request):
+        match await ask(self.site, request, waits_for_fold=False):
             case Admitted(jobs=jobs):
                 self._enter(JobId(jobs[0]), uids)
             case Refused(refusals=refusals):
