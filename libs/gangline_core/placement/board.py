@@ -16,12 +16,17 @@ from gangline_core.placement.gang import Need
 
 ASKS_MAX = 1_024
 """Kinds of task whose scores are kept; with more, all are worked out anew."""
+FEW = 16
+"""So few changed nodes are looked up among those that looked alike before, instead of being scored together."""
+ALIKE_MAX = 100_000
+"""Looks of nodes that are remembered over all kinds of task."""
 
 
 class Scorer(Protocol):
     """How well nodes suit a task: for each of these rows a key, smaller is better, and the GPU for a share (or -1).
 
-    A node where the task does not fit has KEY_MAX. Other devices are not looked at here.
+    A node where the task does not fit has KEY_MAX. Other devices are not looked at here, and of the node's memory only
+    whether it suffices.
     """
 
     def __call__(self, room: Room, need: Need, kinds: Sequence[int], rows: Ints) -> tuple[Ints, Ints]:
@@ -37,6 +42,15 @@ class _Ask:
         self.seen = np.full(rows, -1, dtype=np.int64)
 
 
+class _Mark:
+    """Stands on a room that was looked at, and tells which of its changes have been seen."""
+
+    __slots__ = ("seen",)
+
+    def __init__(self, seen: int) -> None:
+        self.seen = seen
+
+
 class Board:
     """The scores of one placer on one layout."""
 
@@ -48,6 +62,9 @@ class Board:
         self._memory = np.full(rows, -1, dtype=np.int64)
         self._version = np.zeros(rows, dtype=np.int64)
         self._asks: dict[Hashable, _Ask] = {}
+        self._mark: _Mark | None = None
+        self._alike: dict[tuple[object, ...], tuple[int, int]] = {}
+        self._builds: list[int] | None = None
 
     def scores(self, room: Room, need: Need, kinds: tuple[int, ...], scorer: Scorer) -> tuple[Ints, Ints]:
         """Keys of all nodes for one task of this kind, and the GPU of each that a share would take; only read them."""
@@ -60,14 +77,64 @@ class Board:
             ask = self._asks[asked] = _Ask(len(self._version))
         stale = np.flatnonzero(ask.seen != self._version)
         if len(stale):
-            ask.keys[stale], ask.gpu[stale] = scorer(room, need, kinds, stale)
+            if len(stale) > FEW:
+                ask.keys[stale], ask.gpu[stale] = scorer(room, need, kinds, stale)
+            else:
+                self._score_few(room, need, kinds, scorer, stale, asked)
             ask.seen[stale] = self._version[stale]
         return ask.keys, ask.gpu
 
+    def _score_few(
+        self, room: Room, need: Need, kinds: tuple[int, ...], scorer: Scorer, stale: Ints, asked: tuple[object, ...]
+    ) -> None:
+        """Scores of a few nodes, most of which look like some node looked before."""
+        ask, known = self._asks[asked], self._alike
+        builds = self._builds or self._build(room)
+        unknown: list[tuple[int, tuple[object, ...]]] = []
+        for row in stale.tolist():
+            looks: tuple[object, ...] = (
+                asked,
+                builds[row],
+                int(room.cpu[row]),
+                bool(room.memory[row] >= max(0, need.memory_mib)),
+                room.milli[row].tobytes(),
+                room.gpu_memory[row].tobytes(),
+            )
+            found = known.get(looks)
+            if found is None:
+                unknown.append((row, looks))
+            else:
+                ask.keys[row], ask.gpu[row] = found
+        if unknown:
+            if len(known) > ALIKE_MAX:
+                known.clear()
+            rows = np.array([row for row, _ in unknown], dtype=np.int64)
+            ask.keys[rows], ask.gpu[rows] = scorer(room, need, kinds, rows)
+            for row, looks in unknown:
+                known[looks] = (int(ask.keys[row]), int(ask.gpu[row]))
+
+    def _build(self, room: Room) -> list[int]:
+        """Per node a number that is equal for nodes whose GPUs are equal and hang together alike."""
+        layout, numbers = room.layout, dict[bytes, int]()
+        parts = (layout.kind, layout.uncut, layout.memory, layout.island, layout.switch, layout.socket)
+        keys = (b"".join(part[row].tobytes() for part in parts) for row in range(len(layout.nodes)))
+        self._builds = [numbers.setdefault(key, len(numbers)) for key in keys]
+        return self._builds
+
     def _look(self, room: Room) -> None:
+        mark = room.shelves.get(self)
+        if mark is not None and mark is self._mark and isinstance(mark, _Mark):
+            # Nobody else's room was looked at since, so only what the room says itself can have changed.
+            rows = np.array(sorted(set(room.changes[mark.seen :])), dtype=np.int64)
+            mark.seen = len(room.changes)
+            self._note(room, rows)
+            return
+        self._mark = room.shelves[self] = _Mark(len(room.changes))
         changed = (room.cpu != self._cpu) | (room.memory != self._memory)
         changed |= (room.milli != self._milli).any(axis=1) | (room.gpu_memory != self._gpu_memory).any(axis=1)
-        rows = np.flatnonzero(changed)
+        self._note(room, np.flatnonzero(changed))
+
+    def _note(self, room: Room, rows: Ints) -> None:
         if not len(rows):
             return
         self._cpu[rows], self._memory[rows] = room.cpu[rows], room.memory[rows]
