@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-LEVELS_MAX = 8
+LEVELS_MAX = 4
 """Water is filled in so many steps; what is left after them goes where most of it helps."""
 HALVINGS = 24
 """Steps of the search for the best finish-time fairness."""
