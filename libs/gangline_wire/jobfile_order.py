@@ -74,7 +74,8 @@ def read_array(value: object) -> ArraySpec:
             errors.append(FieldError(path="indexes", message=f"is missing; {_ARRAY_HOW}"))
         if errors:
             raise FieldErrorsError(errors)
-        return replace(kept["indexes"], at_most=kept.get("at_most", 0))
+        read: ArraySpec = kept["indexes"]
+        return replace(read, at_most=kept.get("at_most", 0))
     indexes, percent, cap = text(value).partition("%")
     array = _read_indexes(indexes)
     if not percent:

@@ -34,7 +34,7 @@ def test_somebody_looks_when_a_running_job_sinks() -> None:
     there = world()
     there.submit(spec("new", gpus=4))
     there.settle()
-    begun = there.state.kept.tasks["1-1-worker-0"].placed_ms  # type: ignore[index]
+    begun = there.state.kept.tasks["1-1-worker-0"].placed_ms  # type: ignore[index]  # a task id is a plain string here
     assert next_wake_ms(there.state, "default", there.at) == begun + 900_000
 
 
@@ -50,4 +50,4 @@ def test_inside_one_queue_the_older_takes_the_room_of_younger_ones_only_where_th
         there.settle()
         there.finish(1)
         there.settle()
-        assert (there.state.job(3).state == "running") is not allowed  # type: ignore[union-attr, arg-type]
+        assert (there.state.job(3).state == "running") is not allowed  # type: ignore[union-attr, arg-type]  # the job is there
