@@ -63,7 +63,8 @@ def waiting_growth(pool: PoolState, decided: f.RoundDecided) -> dict[JobId, f.Re
         return pool.later
     if not any(less.job in pool.proposals for less in decided.shrinks):
         return {}
-    given = {one.job for one in (*decided.growths, *decided.shrinks, *decided.restarts)}
+    given = {growth.job for growth in decided.growths} | {restart.job for restart in decided.restarts}
+    given |= {less.job for less in decided.shrinks}
     return {job: proposal for job, proposal in pool.proposals.items() if job not in given}
 
 
