@@ -49,9 +49,7 @@ def decide(tasks: Mapping[TaskId, Task], known: Mapping[TaskId, Local], look_at:
             _owed(task, local, facts, empty)
     if empty:
         facts.append(GpusEmpty(tasks=tuple(empty)))
-    return Decision(
-        start=tuple(start), stop=tuple(stop), forget=tuple(forget), leave=tuple(leave), facts=tuple(facts)
-    )
+    return Decision(start=tuple(start), stop=tuple(stop), forget=tuple(forget), leave=tuple(leave), facts=tuple(facts))
 
 
 def _unknown_here(task: Task, start: list[TaskId], facts: list[Fact], empty: list[TaskId]) -> None:
