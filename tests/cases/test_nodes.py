@@ -10,7 +10,7 @@ from tests.make import World, node, spec
 
 from dollhouse.loop import live
 from dollhouse.world import Run
-from gangline_agent.app import _carry
+from gangline_agent.app import carry
 from gangline_agent.config import Config
 from gangline_agent.fleet import read
 from gangline_agent.nodes import Fleet
@@ -165,7 +165,7 @@ def slow_agent(folder: Path, found: list[Slow], *, takes_s: float) -> tuple[Run,
         nodes = read(Path(settings.simulate), agent="one", pool="default")
         found.append(Slow(site, nodes, takes_s=takes_s))
         reporter = Reporter(site, settings, found[-1])
-        await _carry(site, settings, reporter, SimulatedRunner(site.clock, reporter.changed), renew=lambda: None)
+        await carry(site, settings, reporter, SimulatedRunner(site.clock, reporter.changed), renew=lambda: None)
 
     return run, config
 

@@ -165,6 +165,7 @@ FACTS: tuple[f.Fact, ...] = (
         digest="d" * 32,
         late_starts=(JobId(45),),
         restarts=(f.Restart(job=JOB, placement=PLACEMENT, why="idle GPUs"),),
+        heads=(("high", JOB),),
     ),
     f.ResizeProposed(pool="gpu-a", job=JOB, role="worker", size=4, why="idle GPUs", model="H100"),
     f.ResizeAsked(job=JOB, role="worker", size=6, by="ada"),
