@@ -29,6 +29,7 @@ from gangline_kit.tasks import Tasks
 from gangline_wire.connection import make_private_folder
 from gangline_wire.rights import OWN
 from gangline_wire.streams import BUCKETS, SNAPSHOTS, STREAMS
+from gangline_wire.views import ClusterView
 
 READY_S_MAX = 60.0
 POLL_S = 0.05
@@ -155,8 +156,19 @@ class Platform:
         if not (self.data_dir / "admin.token").exists():
             return "nobody has made the administrator's token yet"
         # The first leader of admission writes the token's file just before the fact.
-        async with session.get(f"{self.url}/v1/whoami", headers={"Authorization": f"Bearer {self.token}"}) as answer:
-            return "" if answer.status == 200 else await answer.text()
+        async with session.get(f"{self.url}/v1/cluster", headers={"Authorization": f"Bearer {self.token}"}) as answer:
+            if answer.status != 200:
+                return await answer.text()
+            known = msgspec.json.decode(await answer.read(), type=ClusterView)
+        # Who submits at once must not hear that there is no pool, or no machine that is large enough.
+        config = self.config
+        agents = {"this machine": config.local_pool} if config.local_node else {}
+        agents |= {"the simulated machines": config.simulate_pool} if config.simulate else {}
+        there = {pool.name for pool in known.pools}
+        late = [who for who, pool in agents.items() if pool not in there]
+        if not late and known.nodes < len(agents):
+            late = list(agents)
+        return f"{' and '.join(late)} did not join yet" if late else ""
 
     # --- starting -----------------------------------------------------------------------------------------
 

@@ -72,9 +72,11 @@ async def test_a_training_grows_and_shrinks_under_load_and_loses_no_step(tmp_pat
         await reached(folder, 20)
         second.touch()
         await reached(folder, 30)
-        await client.submit(load("guest", HALF, tmp_path / "never"))
+        guest = await client.submit(load("guest", HALF, tmp_path / "third"))
         ended = await client.wait(job.id)
         said = b"".join([piece async for piece in client.logs(job.id)]).decode()
+        (tmp_path / "third").touch()
+        await client.wait(guest.id)
     assert (ended.state, ended.exit_code) == ("succeeded", 0), said
     seen = sizes(folder)
     assert (seen[9], seen[10], seen[20], seen[30]) == (1, 2, 4, 2)

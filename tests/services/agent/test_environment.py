@@ -1,5 +1,6 @@
 """What a task finds in its environment, and what a user may not put there."""
 
+import inspect
 import json
 import re
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from msgspec.structs import replace
 from tests.make import World, node, role, spec
 
 import gangline_agent
+from gangline_agent import desk, launch
 from gangline_agent.environment import Environment, Place, build, role_of
 from gangline_agent.runner import Order
 from gangline_core.ids import TaskId
@@ -121,4 +123,6 @@ def test_what_would_load_code_or_is_no_name_is_left_out_with_a_note(name: str) -
 def test_the_readme_lists_exactly_the_names_that_are_set() -> None:
     readme = (Path(gangline_agent.__file__).parent / "README.md").read_text()
     own = {name for name in built(gang()[1]).values if name.startswith("GANGLINE_")}
-    assert own == set(re.findall(r"`(GANGLINE_(?:JOB|TASK|ROLE|NODE|GROUP|POOL)[A-Z_]*)`", readme))
+    at_launch = set(re.findall(r'"(GANGLINE_[A-Z_]+)":', inspect.getsource(launch) + inspect.getsource(desk)))
+    assert at_launch, "the files and the desk of a task have names, too"
+    assert own | at_launch == set(re.findall(r"`(GANGLINE_(?:JOB|TASK|ROLE|NODE|GROUP|POOL)[A-Z_]*)`", readme))
