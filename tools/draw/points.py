@@ -56,10 +56,9 @@ SCHEDULER = (
     Point(
         id="S4",
         asked="Named factors, weighted into one number: levels, size, estimates, attributes, occupancy, interference",
-        standing=PARTLY,
-        lives=(f"{CORE}/factors.py",),
+        standing=HERE,
+        lives=(f"{CORE}/factors.py", f"{CORE}/predict.py"),
         shown_by=("tests/core/test_ordering.py",),
-        missing="Predictions by the system, and interference by neighbours.",
     ),
     Point(
         id="S5",
@@ -71,8 +70,10 @@ SCHEDULER = (
     Point(
         id="S6",
         asked="What was stated is compared with what happened, and later decisions know",
-        standing=NOT_YET,
-        missing="Both stand in the log; nothing compares them yet.",
+        standing=PARTLY,
+        lives=(f"{CORE}/predict.py", f"{CORE}/history.py", f"{CORE}/forecast.py"),
+        shown_by=("tests/core/test_outlook.py",),
+        missing="Durations and starts are compared and learnt from; use of the GPUs is only shown as advice.",
     ),
     Point(
         id="S7",
@@ -184,7 +185,7 @@ JOBS = (
         standing=PARTLY,
         lives=(f"{CORE}/spec.py", f"{WIRE}/jobfile.py"),
         shown_by=("tests/wire",),
-        missing="Predictions and affinity by the system.",
+        missing="Affinity by the system.",
     ),
     Point(
         id="J2",
@@ -199,15 +200,15 @@ JOBS = (
         standing=PARTLY,
         lives=(f"{CORE}/placement",),
         shown_by=("tests/core/test_placement.py",),
-        missing="Link bandwidth; levels come from labels, sockets and NVLink islands.",
+        missing="Link bandwidth; levels come from labels, sockets, PCIe switches and NVLink islands.",
     ),
     Point(
         id="J4",
         asked="Elastic jobs: more or fewer GPUs by the state of the cluster, independent of the framework",
         standing=PARTLY,
         lives=(f"{CORE}/elasticity", f"{SERVICES}elastic"),
-        shown_by=("tests/core/test_elasticity.py",),
-        missing="Growing by measured benefit; growth takes what is idle.",
+        shown_by=("tests/core/test_elasticity.py", "tests/end_to_end/test_elastic_training.py"),
+        missing="Pods are not told of changes of their size; suspended time slices.",
     ),
     Point(
         id="J5",
@@ -246,7 +247,7 @@ LOG = (
         standing=PARTLY,
         lives=(f"{SERVICES}recorder", "libs/gangline_lab/chronicle.py"),
         shown_by=("tests/services/recorder", "tests/lab/test_chronicle.py"),
-        missing="Measured use per job; use is summed up per node.",
+        missing="Use is measured by GPU; that of the CPUs is not.",
     ),
 )
 FORM = (
