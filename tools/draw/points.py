@@ -58,7 +58,7 @@ SCHEDULER = (
         asked="Named factors, weighted into one number: levels, size, estimates, attributes, occupancy, interference",
         standing=HERE,
         lives=(f"{CORE}/factors.py", f"{CORE}/predict.py"),
-        shown_by=("tests/core/test_ordering.py",),
+        shown_by=("tests/core/test_ordering.py", "tests/core/test_surroundings.py"),
     ),
     Point(
         id="S5",
