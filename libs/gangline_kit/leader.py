@@ -139,4 +139,13 @@ class _Lease:
             return
         with suppress(StaleRevisionError, TemporaryError, TimeoutError):
             async with asyncio.timeout(RELEASE_S_MAX):
-                await self._kv.delete(self._key, revision)
+                await self._delete(revision)
+
+    async def _delete(self, revision: int) -> None:
+        try:
+            await self._kv.delete(self._key, revision)
+        except StaleRevisionError:
+            # A renewal that we did not wait for any more, because we were told to end, may have moved it.
+            known = await self._kv.get(self._key)
+            if known is not None and known[0] == self._value:
+                await self._kv.delete(self._key, known[1])
