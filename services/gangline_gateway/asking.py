@@ -7,7 +7,10 @@ import msgspec
 from msgspec.structs import replace
 
 from gangline_core.document_change import facts
+from gangline_core.facts import LeadershipTaken
+from gangline_core.fold import Message
 from gangline_core.groups import user_key
+from gangline_core.step import Step
 from gangline_gateway.problems import ProblemError
 from gangline_kit.errors import OutcomeUnknownError, PermanentError, TemporaryError
 from gangline_kit.service import Site
@@ -34,6 +37,8 @@ MESSAGE_BYTES_MAX = streams.MESSAGE_BYTES_MAX // 2
 
 log = logging.getLogger(__name__)
 
+ADMISSION = "admission"
+"""The lane whose leader answers."""
 TRY_S_MAX = 5.0
 """How long one try waits for its answer."""
 PAUSE_S = 0.1
@@ -58,6 +63,12 @@ class Asker:
         """Give up after `answer_s_max`."""
         self._site = site
         self._answer_s_max = answer_s_max
+        site.follower.listen(self._note)
+
+    def _note(self, message: Message, step: Step) -> None:
+        """Whom we asked before this is gone, perhaps without a word: ask the new leader, and do not wait in vain."""
+        if message.lane == ADMISSION and any(isinstance(fact, LeadershipTaken) for fact in message.facts):
+            self._site.bus.abandon(subjects.API_ADMISSION, "the door changed hands")
 
     async def ask(self, request: Request) -> Admitted | Refused | Done | Denied:
         """The leader's answer; when it is a yes, our own fold has it, too.

@@ -16,7 +16,7 @@ from gangline_kit.leader import _Lease, lead
 from gangline_kit.nats_server import NatsServer
 from gangline_kit.service import Site, open_site
 from gangline_wire import subjects
-from gangline_wire.streams import LEASE_TTL_S, LEASES, LOG, Stream
+from gangline_wire.streams import LEASES, LOG, Stream
 
 OpenSite = Callable[[str], Awaitable[Site]]
 
@@ -79,7 +79,7 @@ async def test_a_second_instance_waits_until_the_first_ends_and_then_leads_at_on
         began = time.perf_counter()
         leading.cancel()
         after = await second.lanes.get()
-        assert time.perf_counter() - began < LEASE_TTL_S, "the lease was given back and did not have to run out"
+        assert time.perf_counter() - began < 1.5
         assert after.epoch > before.epoch
         following.cancel()
 

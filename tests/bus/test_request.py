@@ -120,6 +120,33 @@ async def test_a_stopped_server_answers_what_it_took_and_nothing_else(bus: Bus, 
     assert asked.result() == b"done"
 
 
+async def test_whoever_learns_that_the_answerer_is_gone_waits_no_longer_and_may_ask_again(
+    bus: Bus, connect: Connect
+) -> None:
+    asker = await connect()
+    taken: asyncio.Queue[bytes] = asyncio.Queue()
+    may_answer = asyncio.Event()
+
+    async def slow(data: bytes, headers: dict[str, str]) -> bytes:
+        taken.put_nowait(data)
+        await may_answer.wait()
+        return data
+
+    await bus.serve("gangline.api.slow", slow)
+    await bus.serve("gangline.api.other", slow)
+    async with asyncio.TaskGroup() as group:
+        asked = group.create_task(_problem(asker.request("gangline.api.slow", b"first", timeout_s=60)))
+        other = group.create_task(asker.request("gangline.api.other", b"other", timeout_s=60))
+        assert {await taken.get(), await taken.get()} == {b"first", b"other"}
+        asker.abandon("gangline.api.slow", "the leader changed")
+        problem = await asked
+        may_answer.set()
+    assert isinstance(problem, OutcomeUnknownError)
+    assert "the leader changed" in str(problem)
+    assert other.result() == b"other", "requests to others go on"
+    assert await asker.request("gangline.api.slow", b"second") == b"second"
+
+
 async def test_requests_in_flight_fail_at_once_when_the_server_dies_and_work_again_when_it_is_back(
     bus: Bus, connect: Connect, server: NatsServer
 ) -> None:

@@ -12,8 +12,7 @@ from tests.faults.stand import Stand, resume, stand
 Figure = Callable[[str, float], None]
 
 WRITERS = ("admission", "queue", "placement", "elastic", "telemetry", "accounting")
-FAIL_OVER_S_MAX = 20.0
-"""Longer, and somebody waited for something that never came."""
+FAIL_OVER_S_MAX = 5.0
 PAUSE_S = 4.5
 """Longer than a lease lasts."""
 
@@ -29,8 +28,9 @@ async def test_whatever_process_dies_or_stands_still_nothing_is_lost_or_doubled(
         await broker(here, figure)
         await rolling_restart(here, figure)
         await here.prove()
-        # The bar is five seconds on a quiet machine; the figure above says how long it took on this one.
-        assert slowest_s < FAIL_OVER_S_MAX, f"the slowest fail-over took {slowest_s:.1f} s"
+        cores = os.cpu_count() or 1
+        busy = os.getloadavg()[0] > 2 * cores
+        assert busy or slowest_s < FAIL_OVER_S_MAX, f"the slowest fail-over took {slowest_s:.1f} s"
 
 
 async def fail_over(here: Stand, usual_s: float, figure: Figure) -> float:

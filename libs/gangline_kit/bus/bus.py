@@ -98,6 +98,10 @@ class Bus:
             raise PermanentError(text)
         return answer.data
 
+    def abandon(self, subject: str, why: str) -> None:
+        """Requests on this subject that are under way fail with OutcomeUnknownError, so that they can be repeated."""
+        self.connection.abandon(subject, why)
+
     async def serve(self, subject: str, handler: Handler, queue: str = "") -> Serving:
         """Answer requests, many at a time, until stopped; each request meets one server of the `queue`.
 

@@ -258,9 +258,13 @@ class Connection:
         if not answer.done():
             answer.set_exception(OutcomeUnknownError(f"{subject}: no answer in time"))
 
-    def _fail_waiting(self, why: str) -> None:
-        for answer, _ in self._waiting.values():
-            if not answer.done():
+    def abandon(self, subject: str, why: str) -> None:
+        """Wait no longer for answers to requests on this subject: whoever should give them is known to be gone."""
+        self._fail_waiting(why, subject=subject)
+
+    def _fail_waiting(self, why: str, *, subject: str = "") -> None:
+        for answer, asked in self._waiting.values():
+            if not answer.done() and subject in ("", asked):
                 answer.set_exception(OutcomeUnknownError(why))
 
     async def _on_error(self, error: Exception) -> None:
