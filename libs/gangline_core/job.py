@@ -30,6 +30,22 @@ ENDS = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED, JobSt
 LIVE = frozenset({JobState.STARTING, JobState.RUNNING, JobState.RESIZING, JobState.STOPPING})
 """States in which a job may hold resources."""
 
+STATE_WORDS: dict[JobState, str] = {
+    JobState.HELD: "Held",
+    JobState.WAITING: "Waiting",
+    JobState.STARTING: "Placed",
+    JobState.RUNNING: "Running",
+    JobState.RESIZING: "Resizing",
+    JobState.SUSPENDED: "Suspended",
+    JobState.STOPPING: "Stopping",
+    JobState.SUCCEEDED: "Succeeded",
+    JobState.FAILED: "Failed",
+    JobState.CANCELLED: "Cancelled",
+    JobState.TIMED_OUT: "TimedOut",
+    JobState.LOST: "Lost",
+}
+"""The states as public events and conditions write them."""
+
 SLURM_CODES = {
     JobState.HELD: "PD",
     JobState.WAITING: "PD",

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from gangline_core.job import ENDS, Job, JobState, Task, TaskState
+from gangline_core.job import ENDS, STATE_WORDS, Job, JobState, Task, TaskState
 from gangline_core.reasons import Reason, ReasonCode, sentence
 
 Status = dict[str, Any]
@@ -25,22 +25,6 @@ ROOM = frozenset(
 )
 """Waits that a new machine could end: only these are shown to an autoscaler."""
 
-WORDS: dict[JobState, str] = {
-    JobState.HELD: "Held",
-    JobState.WAITING: "Waiting",
-    JobState.STARTING: "Placed",
-    JobState.RUNNING: "Running",
-    JobState.RESIZING: "Resizing",
-    JobState.SUSPENDED: "Suspended",
-    JobState.STOPPING: "Stopping",
-    JobState.SUCCEEDED: "Succeeded",
-    JobState.FAILED: "Failed",
-    JobState.CANCELLED: "Cancelled",
-    JobState.TIMED_OUT: "TimedOut",
-    JobState.LOST: "Lost",
-}
-"""The phase, which is also the reason of conditions that hold."""
-
 
 def status_of(job: Job, tasks: Sequence[Task], before: Status, *, generation: int, now_ms: int) -> Status:
     """The whole status; conditions that did not change keep their time."""
@@ -48,7 +32,7 @@ def status_of(job: Job, tasks: Sequence[Task], before: Status, *, generation: in
     nodes = sorted({str(task.node) for task in tasks})
     found: Status = {
         "job": int(job.id),
-        "phase": WORDS[job.state],
+        "phase": STATE_WORDS[job.state],
         "reason": word_of(job),
         "message": message_of(job),
         "observedGeneration": generation,
@@ -87,7 +71,7 @@ def refused_status(code: str, message: str, before: Status, *, generation: int, 
 def word_of(job: Job) -> str:
     """Why it stands where it stands, in one word."""
     if job.reason is None or job.state in (JobState.STARTING, JobState.RUNNING, JobState.RESIZING):
-        return WORDS[job.state]
+        return STATE_WORDS[job.state]
     return quota_word(job.reason)
 
 
@@ -121,13 +105,13 @@ def _conditions(job: Job) -> list[tuple[str, bool, str, str]]:
         ("Placed", is_placed, "Placed" if is_placed else word, "" if is_placed else message),
         ("Running", is_running, word, message),
         ("Suspended", state in (JobState.HELD, JobState.SUSPENDED), word, message),
-        ("Finished", is_over, word if is_over else WORDS[state], message if is_over else ""),
+        ("Finished", is_over, word if is_over else STATE_WORDS[state], message if is_over else ""),
         ("Complete", state == JobState.SUCCEEDED, word, message if is_over else ""),
         ("Failed", is_over and state != JobState.SUCCEEDED, word, message if is_over else ""),
     ]
     if job.yielded_to:
         is_it = state in (JobState.STOPPING, JobState.WAITING)
-        found.append(("Preempted", is_it, "Preempted" if is_it else WORDS[state], made_way(job) if is_it else ""))
+        found.append(("Preempted", is_it, "Preempted" if is_it else STATE_WORDS[state], made_way(job) if is_it else ""))
     return found
 
 

@@ -16,27 +16,14 @@ from gangline_core.facts import (
 )
 from gangline_core.fold import Message
 from gangline_core.ids import JobId
-from gangline_core.job import Job, JobState
+from gangline_core.job import STATE_WORDS, Job, JobState
 from gangline_core.reasons import Reason, ReasonCode, sentence
 from gangline_core.spec import JobSpec
 from gangline_core.state import State
 from gangline_core.step import JobMoved, Step
 from gangline_wire.requests import EventLine
 
-NAMES: dict[JobState, str] = {
-    JobState.HELD: "Held",
-    JobState.WAITING: "Queued",
-    JobState.STARTING: "Placed",
-    JobState.RUNNING: "Running",
-    JobState.RESIZING: "Resizing",
-    JobState.SUSPENDED: "Suspended",
-    JobState.STOPPING: "Stopping",
-    JobState.SUCCEEDED: "Succeeded",
-    JobState.FAILED: "Failed",
-    JobState.CANCELLED: "Cancelled",
-    JobState.TIMED_OUT: "TimedOut",
-    JobState.LOST: "Lost",
-}
+NAMES = {**STATE_WORDS, JobState.WAITING: "Queued"}
 """Name of the event that tells of entering each state, unless SPECIAL knows better."""
 
 SPECIAL: dict[tuple[JobState | None, JobState], str] = {
