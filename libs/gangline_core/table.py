@@ -147,9 +147,9 @@ class Table:
     def releases(self) -> Releases:
         """What comes back when, beside everything that this round decided already."""
         settled = self.frozen.copy()
+        for task in sorted(self.leaving):
+            settled.give(self.state.kept.tasks[task])
         for held in self.held:
-            for task in held.alive:
-                settled.give(self.state.kept.tasks[task])
             for place in held.claim.placement.tasks:
                 settled.take(place)
         for place, _ in self.placed:
@@ -200,13 +200,17 @@ class Table:
         self.restarts.append(Restart(job=job.id, placement=placement, why=why))
 
     def hold(self, claim: Claim, alive: tuple[TaskId, ...], amounts: dict[str, int]) -> None:
-        """Keep a claim's room: others get no more than is free both before and after its victims are gone."""
+        """Keep a claim's room: others get no more than is free both before and after its victims are gone.
+
+        A task that two claims wait for, because the second evicts the rest of its gang, gives its room to the first.
+        """
+        fresh = [task for task in alive if task not in self.leaving]
         rows = self._rows(claim.placement.tasks) | self._rows(self.state.kept.tasks[task] for task in alive)
         for room in (self.room, self.guarded):
             if room is None:
                 continue
             before = room.rows(sorted(rows))
-            for task in alive:
+            for task in fresh:
                 room.give(self.state.kept.tasks[task])
             for place in claim.placement.tasks:
                 room.take(place)
