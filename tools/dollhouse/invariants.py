@@ -4,10 +4,13 @@ Each gives the sentences that say what is wrong; none means the promise holds. T
 any test may hold any state to them. What needs the way there as well is in `history`.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 
+from gangline_core.capacity import Holding
 from gangline_core.cluster import NodeUse
 from gangline_core.holds import starts_again
+from gangline_core.ids import NodeId
 from gangline_core.job import ENDS, LIVE, Job, JobState, TaskState
 from gangline_core.quota import recompute
 from gangline_core.reasons import ReasonCode, sentence
@@ -106,6 +109,40 @@ def victims_wait_for_somebody(state: State) -> Iterator[str]:
             yield f"room is kept for job {claim}, which is {known.state if known else 'gone'}"
 
 
+def promised_room_is_there(state: State) -> Iterator[str]:
+    """What is kept for claims fits beside everybody who stays: no room is promised twice, no victim counts twice."""
+    claims = state.kept.claims.values()
+    if not claims:
+        return
+    going = {name for claim in claims for name in claim.victims}
+    promised: Counter[tuple[NodeId, str]] = Counter()
+    for claim in claims:
+        for place in claim.placement.tasks:
+            promised.update(_held(place))
+    for task in state.kept.tasks.values():
+        if not task.stop and task.id not in going:
+            promised.update(_held(task))
+    for node_id in sorted({place.node for claim in claims for place in claim.placement.tasks}):
+        node = state.kept.nodes.get(node_id)
+        if node is None:
+            continue
+        there_is = {"CPU thousandths": node.cpu_milli, "MiB": node.memory_mib}
+        there_is |= {f"thousandths of GPU {gpu.index}": GPU_MILLI for gpu in node.gpus}
+        there_is |= {f"MiB of GPU {gpu.index}": gpu.memory_mib for gpu in node.gpus}
+        for what, most in there_is.items():
+            if promised[node_id, what] > most:
+                yield f"{promised[node_id, what]} {what} of {most} are promised on {node_id}"
+
+
+def _held(holding: Holding) -> dict[tuple[NodeId, str], int]:
+    """What somebody holds or is promised, by node and kind."""
+    amounts = {"CPU thousandths": holding.cpu_milli, "MiB": holding.memory_mib}
+    for share in holding.gpus:
+        amounts[f"thousandths of GPU {share.index}"] = share.milli
+        amounts[f"MiB of GPU {share.index}"] = share.memory_mib
+    return {(holding.node, what): amount for what, amount in amounts.items()}
+
+
 def reasons_are_readable(state: State) -> Iterator[str]:
     """Whoever does not run has a reason that can be read aloud, all numbers filled in; who ended has one, too."""
     for job in state.kept.jobs.values():
@@ -133,6 +170,7 @@ INVARIANTS: dict[str, Invariant] = {
     "gangs are whole": gangs_are_whole,
     "tasks belong to live jobs": tasks_belong_to_live_jobs,
     "victims wait for somebody": victims_wait_for_somebody,
+    "promised room is there": promised_room_is_there,
     "reasons are readable": reasons_are_readable,
     "charges are booked once": charges_are_booked_once,
 }

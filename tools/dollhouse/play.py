@@ -12,6 +12,7 @@ from dollhouse.loop import live
 from dollhouse.people import ACTS, People
 from dollhouse.plan import FLEETS, Event, Plan
 from dollhouse.replayed import replay_fault
+from dollhouse.rooms import watched
 from dollhouse.town import Town
 from dollhouse.troubles import TROUBLES, heal_all
 from gangline_core import cycle
@@ -66,7 +67,8 @@ async def _play(plan: Plan, folder: Path) -> Outcome:
     people = People(town)
     try:
         async with town:
-            await _story(town, people, plan)
+            with watched(town.note_fault):
+                await _story(town, people, plan)
     except Exception as error:  # noqa: BLE001 - whatever ends a run is what the run was for
         if not town.faults:
             for each in flat(error) if isinstance(error, BaseExceptionGroup) else (error,):
