@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from gangline_core.cluster import Node, NodeUse
+from gangline_core.cluster import Node, NodeUse, tasks_most
 from gangline_core.ids import NodeId
 from gangline_core.job import GpuShare
 from gangline_core.layout import NO_KIND, Flags, Ints, Kind, Layout, Parts, matches, tolerates
@@ -31,8 +31,12 @@ __all__ = [
     "tolerates",
 ]
 
-Rows = dict[int, tuple[int, int, Ints, Ints, Ints | None, dict[str, int]]]
-"""Per row what is free: CPU, memory, thousandths and MiB per GPU, MIG slots, other devices."""
+Rows = dict[int, tuple[int, int, Ints, Ints, Ints | None, dict[str, int], int]]
+"""Per row what is free: CPU, memory, thousandths and MiB per GPU, MIG slots, other devices, places for tasks."""
+PLACES_MAX = 1 << 20
+"""Places for tasks of a node where nobody bounds them."""
+CROWDED_BELOW = 64
+"""Nodes with fewer places left are looked at one by one; elsewhere GPUs and cores run out first."""
 CORES_SHOWN = 1 << 12
 """More free cores than this on one node are not told apart."""
 CHANGES_KEPT = 100_000
@@ -69,6 +73,7 @@ class Room:
     __slots__ = (
         "changes",
         "cpu",
+        "crowded",
         "devices",
         "free",
         "fullness",
@@ -77,18 +82,25 @@ class Room:
         "linked",
         "memory",
         "milli",
+        "places",
         "shelves",
         "slots",
         "socketed",
         "switched",
+        "tasks_max",
         "total",
         "whole",
     )
 
-    def __init__(self, layout: Layout) -> None:
-        """A room in which nothing is free yet."""
+    def __init__(self, layout: Layout, tasks_max: int = PLACES_MAX) -> None:
+        """A room in which nothing is free yet; no node takes more than `tasks_max` tasks."""
         rows = len(layout.nodes)
         self.layout = layout
+        self.tasks_max = tasks_max
+        self.places = np.zeros(rows, dtype=np.int64)
+        """How many more tasks each node takes, whatever they ask for."""
+        self.crowded: set[int] = set(range(rows))
+        """Rows with fewer than CROWDED_BELOW places left."""
         self.cpu = np.zeros(rows, dtype=np.int64)
         self.memory = np.zeros(rows, dtype=np.int64)
         self.devices = {name: np.zeros(rows, dtype=np.int64) for name in layout.device_names}
@@ -115,9 +127,9 @@ class Room:
         self.shelves: dict[object, object] = {}
 
     @staticmethod
-    def of(nodes: Iterable[Node]) -> "Room":
+    def of(nodes: Iterable[Node], tasks_max: int = PLACES_MAX) -> "Room":
         """The room of these nodes; `refresh` each of them."""
-        return Room(Layout(nodes))
+        return Room(Layout(nodes), tasks_max)
 
     @property
     def nodes(self) -> list[Node]:
@@ -127,7 +139,8 @@ class Room:
     def copy(self) -> "Room":
         """The same room, to be changed freely; the layout is shared."""
         twin = Room.__new__(Room)
-        twin.layout = self.layout
+        twin.layout, twin.tasks_max = self.layout, self.tasks_max
+        twin.places, twin.crowded = self.places.copy(), set(self.crowded)
         twin.cpu, twin.memory = self.cpu.copy(), self.memory.copy()
         twin.devices = {name: free.copy() for name, free in self.devices.items()}
         twin.milli, twin.gpu_memory = self.milli.copy(order="K"), self.gpu_memory.copy(order="K")
@@ -147,6 +160,7 @@ class Room:
         row = self.layout.put(node)
         self.cpu[row] = node.cpu_milli - use.cpu_milli
         self.memory[row] = node.memory_mib - use.memory_mib
+        self.set_places(row, tasks_most(node, self.tasks_max) - len(use.tasks))
         for name, free in self.devices.items():
             free[row] = node.devices.get(name, 0) - use.devices.get(name, 0)
         self.milli[row] = 0
@@ -182,6 +196,7 @@ class Room:
             return
         self.cpu[row] += sign * holding.cpu_milli
         self.memory[row] += sign * holding.memory_mib
+        self.set_places(row, int(self.places[row]) + sign)
         for name, amount in holding.devices.items():
             if name in self.devices:
                 self.devices[name][row] += sign * amount
@@ -206,13 +221,15 @@ class Room:
                 self.gpu_memory[row].copy(),
                 None if self.slots is None else self.slots[row].copy(),
                 {name: int(free[row]) for name, free in self.devices.items()},
+                int(self.places[row]),
             )
             for row in rows
         }
 
     def lower_to(self, limits: Rows) -> None:
         """On these rows keep no more free than was free there then."""
-        for row, (cpu, memory, milli, gpu_memory, slots, devices) in limits.items():
+        for row, (cpu, memory, milli, gpu_memory, slots, devices, places) in limits.items():
+            self.set_places(row, min(int(self.places[row]), places))
             self.cpu[row] = min(int(self.cpu[row]), cpu)
             self.memory[row] = min(int(self.memory[row]), memory)
             self.milli[row] = np.minimum(self.milli[row], milli)
@@ -225,7 +242,8 @@ class Room:
 
     def close(self, rows: Flags) -> None:
         """Leave nothing free on these rows."""
-        self.cpu[rows] = self.memory[rows] = 0
+        self.cpu[rows] = self.memory[rows] = self.places[rows] = 0
+        self.crowded.update(np.flatnonzero(rows).tolist())
         self.milli[rows] = self.gpu_memory[rows] = 0
         if self.slots is not None:
             self.slots[rows] = 0
@@ -235,6 +253,21 @@ class Room:
         self.free[rows] = self.linked[rows] = self.switched[rows] = self.socketed[rows] = self.fullness[rows] = 0
         self.shelves.clear()
         self.total = self.whole.sum(axis=1).tolist()
+
+    def uncrowded(self) -> "Room":
+        """The same room if nodes took any number of tasks."""
+        twin = self.copy()
+        twin.places[:] = PLACES_MAX
+        twin.crowded = set()
+        return twin
+
+    def set_places(self, row: int, places: int) -> None:
+        """The node takes so many more tasks."""
+        self.places[row] = places
+        if places < CROWDED_BELOW:
+            self.crowded.add(row)
+        elif self.crowded:
+            self.crowded.discard(row)
 
     def count_whole(self, row: int) -> None:
         """Count a node's whole free GPUs anew."""
@@ -280,6 +313,7 @@ class Room:
         layout = self.layout
         empty = (self.milli == GPU_MILLI) & (self.gpu_memory == layout.uncut)
         self.shelves.clear()
+        self.crowded = set(np.flatnonzero(self.places < CROWDED_BELOW).tolist())
         for kind in range(len(layout.kinds)):
             self.whole[kind] = (empty & (layout.kind == kind)).sum(axis=1)
         self.free = empty.sum(axis=1)

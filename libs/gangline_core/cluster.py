@@ -72,11 +72,18 @@ class Node(Struct, frozen=True, omit_defaults=True, gc=False):
     """Network cards by which a GPU's switch is known to have one."""
     is_watched: bool = False
     """True when its carrier says itself when it is lost (Kubernetes), so that silence of samples proves nothing."""
+    tasks_max: int | None = None
+    """Most tasks that its carrier takes at once, such as a kubelet's pods; None where only the policy bounds them."""
 
     @property
     def takes_work(self) -> bool:
         """True when new tasks may be placed here."""
         return not (self.drained or self.lost or self.problem or self.quarantine)
+
+
+def tasks_most(node: Node, policy_most: int) -> int:
+    """Most tasks on a node: what its carrier takes, and no more than the policy allows."""
+    return policy_most if node.tasks_max is None else min(node.tasks_max, policy_most)
 
 
 def model_of(node: Node, index: int) -> str:
@@ -187,6 +194,8 @@ class Policy(Struct, frozen=True, omit_defaults=True, gc=False):
     """A job without time limit is taken to run this part of what was predicted, where a date depends on its end."""
     oldest_preempts: bool = False
     """Where attained service orders: inside one queue the older may take the room of younger ones that passed it."""
+    node_tasks_max: int = 512
+    """Most tasks on one node, whatever they ask for, so that a crowd of tiny ones cannot stall the node's agent."""
 
 
 class NodeUse:

@@ -188,6 +188,8 @@ def _pool_set(state: State, fact: f.PoolSet, step: Step) -> None:
 def _policy_set(state: State, fact: f.PolicySet, step: Step) -> None:
     pool = state.kept.pools.get(fact.pool)
     if pool is not None:
+        if pool.policy.node_tasks_max != fact.policy.node_tasks_max:
+            state.forget_room(fact.pool)
         pool.policy = fact.policy
         half_life_ms = fact.policy.half_life_s * 1000
         if pool.past.half_life_ms != half_life_ms:

@@ -1,6 +1,7 @@
 """Many holdings at once: lines of one matrix, so that a what-if with thousands of tasks costs a few vector steps.
 
-One line per GPU share; a task's CPU, memory and devices stand on its first line, and a task without GPUs has one line.
+One line per GPU share; a task's place, CPU, memory and devices stand on its first line, and a task without GPUs has
+one line.
 """
 
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ import numpy as np
 
 from gangline_core.capacity import Holding, Ints, Layout, Room
 
-ROW, COLUMN, MILLI, GPU_MEMORY, SLOTS, CPU, MEMORY, FIRST_DEVICE = range(8)
+ROW, COLUMN, MILLI, GPU_MEMORY, SLOTS, CPU, MEMORY, PLACES, FIRST_DEVICE = range(9)
 """Columns of a line; the layout's other devices follow in the order of their names."""
 FEW_ROWS = 24
 """Up to so many changed nodes are counted one by one."""
@@ -38,12 +39,12 @@ def task_lines(layout: Layout, holding: Holding) -> list[list[int]]:
     devices = devices or [0] * len(layout.device_names)
     shares = [share for share in holding.gpus if share.index < layout.width]
     if not shares:
-        return [[row, 0, 0, 0, 0, holding.cpu_milli, holding.memory_mib, *devices]]
+        return [[row, 0, 0, 0, 0, holding.cpu_milli, holding.memory_mib, 1, *devices]]
     first, *others = shares
     card = [row, first.index, first.milli, first.memory_mib, first.slots]
-    lines = [[*card, holding.cpu_milli, holding.memory_mib, *devices]]
+    lines = [[*card, holding.cpu_milli, holding.memory_mib, 1, *devices]]
     nothing = [0] * len(devices)
-    lines.extend([row, share.index, share.milli, share.memory_mib, share.slots, 0, 0, *nothing] for share in others)
+    lines.extend([row, share.index, share.milli, share.memory_mib, share.slots, 0, 0, 0, *nothing] for share in others)
     return lines
 
 
@@ -67,11 +68,13 @@ def _shift(room: Room, lines: Ints, sign: int) -> None:
         np.add.at(room.slots, (rows, columns), sign * lines[:, SLOTS])
     np.add.at(room.cpu, rows, sign * lines[:, CPU])
     np.add.at(room.memory, rows, sign * lines[:, MEMORY])
+    np.add.at(room.places, rows, sign * lines[:, PLACES])
     for k, name in enumerate(room.layout.device_names):
         np.add.at(room.devices[name], rows, sign * lines[:, FIRST_DEVICE + k])
     changed = np.unique(rows)
     if len(changed) <= FEW_ROWS:
         for row in changed.tolist():
+            room.set_places(row, int(room.places[row]))
             room.count_whole(row)
     else:
         room.count_all()

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from gangline_core.closures import window_fault
-from gangline_core.cluster import Node, model_of
+from gangline_core.cluster import Node, model_of, tasks_most
 from gangline_core.facts import Claim, Growth, Placement, TaskPlacement
 from gangline_core.ids import NodeId, TaskId
 from gangline_core.job import Job, JobState, Outcome, Task
@@ -122,6 +122,9 @@ def room_fault(state: State, tasks: tuple[TaskPlacement, ...], without: tuple[Ta
 
 def _scalar_fault(state: State, node: Node, places: list[TaskPlacement], leaving: list[Task]) -> str | None:
     use = state.use[node.id]
+    most = tasks_most(node, state.kept.pools[node.pool].policy.node_tasks_max)
+    if len(use.tasks) + len(places) - len(leaving) > most:
+        return f"{node.id} takes at most {most} tasks"
     cpu_milli = use.cpu_milli + sum(p.cpu_milli for p in places) - sum(t.cpu_milli for t in leaving)
     if cpu_milli > node.cpu_milli and any(place.cpu_milli for place in places):
         return f"CPU of {node.id} is taken"

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from gangline_core.cluster import Node
+from gangline_core.capacity import PLACES_MAX
+from gangline_core.cluster import Node, tasks_most
 from gangline_core.layout import kind_of
 from gangline_core.mig import GEOMETRIES, how_many
 from gangline_core.reasons import Reason
@@ -37,6 +38,8 @@ class MachineKind(Struct, frozen=True):
     cpu_milli: int
     memory_mib: int
     devices: tuple[tuple[str, int], ...]
+    tasks: int = 10**9
+    """Most tasks at once."""
 
 
 class Stock(Struct, frozen=True):
@@ -50,10 +53,11 @@ class Stock(Struct, frozen=True):
 class Inventory:
     """One pool's machines; answers are remembered until a machine changes."""
 
-    def __init__(self, nodes: Iterable[Node]) -> None:
-        """The inventory of these nodes."""
+    def __init__(self, nodes: Iterable[Node], tasks_max: int = PLACES_MAX) -> None:
+        """The inventory of these nodes, none of which takes more than `tasks_max` tasks."""
         self.nodes = list(nodes)
-        self._kinds = [_kind(node) for node in self.nodes]
+        self.tasks_max = tasks_max
+        self._kinds = [_kind(node, tasks_max) for node in self.nodes]
         self._stocks: dict[tuple[str, ...], list[Stock]] = {}
         self.verdicts: dict[bytes, tuple[Reason, str] | None] = {}
         """Answers by what was asked, kept by `gangline_core.never_fits`."""
@@ -94,8 +98,8 @@ def suitable_gpus(kind: MachineKind, need: Resources) -> list[GpuKind]:
 
 
 def tasks_held(kind: MachineKind, need: Resources) -> int:
-    """How many such tasks one empty machine of the kind can hold at most; 10**9 for a task that needs nothing."""
-    counts = [10**9]
+    """How many such tasks one empty machine of the kind can hold at most."""
+    counts = [kind.tasks]
     if need.cpu_milli:
         counts.append(kind.cpu_milli // need.cpu_milli)
     if need.memory_mib:
@@ -120,7 +124,7 @@ def _tasks_on_gpus(gpus: Sequence[GpuKind], need: Resources) -> int:
     return sum(min(by_milli, gpu.memory_mib // need.gpu_memory_mib if need.gpu_memory_mib else 10**9) for gpu in gpus)
 
 
-def _kind(node: Node) -> MachineKind:
+def _kind(node: Node, tasks_max: int) -> MachineKind:
     return MachineKind(
         gpus=tuple(
             GpuKind(
@@ -137,4 +141,5 @@ def _kind(node: Node) -> MachineKind:
         cpu_milli=node.cpu_milli,
         memory_mib=node.memory_mib,
         devices=tuple(sorted(node.devices.items())),
+        tasks=tasks_most(node, tasks_max),
     )

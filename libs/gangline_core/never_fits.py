@@ -39,7 +39,7 @@ def never_fits(inventory: Inventory, pool: Pool, spec: JobSpec) -> Verdict:
 def _judge(inventory: Inventory, pool: Pool, spec: JobSpec) -> Verdict:
     if spec.exclude_nodes:
         excluded = set(spec.exclude_nodes)
-        inventory = Inventory(node for node in inventory.nodes if node.id not in excluded)
+        inventory = Inventory((n for n in inventory.nodes if n.id not in excluded), inventory.tasks_max)
     stocks = inventory.matching(spec.node_selector)
     if not stocks:
         return None

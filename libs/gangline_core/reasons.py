@@ -33,6 +33,7 @@ class ReasonCode(StrEnum):
     INSUFFICIENT_MEMORY = "InsufficientMemory"
     INSUFFICIENT_DEVICES = "InsufficientDevices"
     INSUFFICIENT_SLICES = "InsufficientSlices"
+    INSUFFICIENT_PLACES = "InsufficientPlaces"
     SHAPE = "ShapeUnsatisfied"
     TOPOLOGY = "TopologyUnsatisfied"
     NO_ELIGIBLE_NODE = "NoEligibleNode"
@@ -124,6 +125,9 @@ SENTENCES: dict[ReasonCode, str] = {
     ReasonCode.INSUFFICIENT_MEMORY: "Needs {needed} MiB memory per task; at most {free} are free where it could run.",
     ReasonCode.INSUFFICIENT_DEVICES: "Needs {needed} of device {device} on one node; at most {free} are free there.",
     ReasonCode.INSUFFICIENT_SLICES: "Needs {needed} MIG slices {profile}; the cut cards have room for {free}.",
+    ReasonCode.INSUFFICIENT_PLACES: (
+        "Needs places for {needed} tasks; nodes that suit it have {free} left, and each takes at most {most} tasks."
+    ),
     ReasonCode.SHAPE: "Needs {needed} places {shape}; there are {free} now.",
     ReasonCode.TOPOLOGY: "Needs {needed} GPUs inside one {level}; at most {free} are free in one{where}.",
     ReasonCode.NO_ELIGIBLE_NODE: (
@@ -200,6 +204,9 @@ HINTS: dict[ReasonCode, str] = {
     ReasonCode.INSUFFICIENT_MEMORY: "Ask for less memory per task.",
     ReasonCode.INSUFFICIENT_DEVICES: "Ask for fewer devices per task.",
     ReasonCode.INSUFFICIENT_SLICES: "Ask for a smaller profile, or wait.",
+    ReasonCode.INSUFFICIENT_PLACES: (
+        "Wait until some tasks end; an administrator may raise node_tasks_max of the pool's policy."
+    ),
     ReasonCode.SHAPE: "Ask for smaller slices or a wider spread, or wait.",
     ReasonCode.TOPOLOGY: "Make the level preferred instead of required, or wait.",
     ReasonCode.NO_ELIGIBLE_NODE: "Check the node selector and tolerations, or see `gangline nodes`.",

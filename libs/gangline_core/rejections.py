@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from gangline_core.capacity import matches, tolerates
-from gangline_core.cluster import Gpu, Node, NodeUse
+from gangline_core.capacity import PLACES_MAX, matches, tolerates
+from gangline_core.cluster import Gpu, Node, NodeUse, tasks_most
 from gangline_core.layout import kind_of
 from gangline_core.mig import GEOMETRIES, how_many
 from gangline_core.spec import GPU_MILLI, JobSpec, Resources
@@ -21,9 +21,14 @@ def rejected(state: State, spec: JobSpec, need: Resources) -> tuple[dict[str, tu
     causes: dict[str, tuple[int, int]] = {}
     open_nodes = 0
     models = {model.lower() for model in need.gpu_models}
+    known = state.kept.pools.get(spec.pool)
+    most = known.policy.node_tasks_max if known is not None else PLACES_MAX
     for node in state.kept.nodes.values():
         if node.pool == spec.pool:
-            cause = _node_cause(node, spec) or _room_cause(node, state.use[node.id], need, models)
+            use = state.use[node.id]
+            cause = _node_cause(node, spec) or _room_cause(node, use, need, models)
+            if not cause and len(use.tasks) >= tasks_most(node, most):
+                cause = "as many tasks as a node takes"
             if cause:
                 nodes, gpus = causes.get(cause, (0, 0))
                 causes[cause] = (nodes + 1, gpus + len(node.gpus))

@@ -14,6 +14,7 @@ THRESHOLDS_MAX = 16
 GPU_S_MAX = 10**12
 BACKFILL_DEPTH_MAX = 64
 PERCENT_MAX = 10_000
+NODE_TASKS_MAX = 100_000
 
 _RANGES = {
     "starvation_s": (0, TIME_S_MAX),
@@ -27,6 +28,7 @@ _RANGES = {
     "promote_after": (0, 1_000_000),
     "backfill_depth": (0, BACKFILL_DEPTH_MAX),
     "unlimited_run_percent": (0, PERCENT_MAX),
+    "node_tasks_max": (1, NODE_TASKS_MAX),
 }
 """Whole numbers of a policy and their bounds."""
 

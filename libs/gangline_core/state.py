@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from gangline_core.amounts import Key, count, request_amounts, task_amounts
 from gangline_core.array_record import ArrayBook, ArrayRecord
 from gangline_core.asked import Asked
-from gangline_core.capacity import Room
+from gangline_core.capacity import PLACES_MAX, Room
 from gangline_core.cluster import Node, NodeUse, gpu_span
 from gangline_core.columns import Columns, cause_of
 from gangline_core.door_index import DoorIndex
@@ -139,7 +139,8 @@ class State:
                     room.refresh(node, self.use[node_id])
         self._touched.clear()
         if pool not in self._rooms:
-            room = self._rooms[pool] = Room.of(self.nodes_of(pool))
+            tasks_max = self.kept.pools[pool].policy.node_tasks_max if pool in self.kept.pools else PLACES_MAX
+            room = self._rooms[pool] = Room.of(self.nodes_of(pool), tasks_max)
             for node in room.nodes:
                 room.refresh(node, self.use[node.id])
         return self._rooms[pool]
@@ -147,7 +148,8 @@ class State:
     def inventory(self, pool: str) -> Inventory:
         """What the pool's machines could hold if they were empty and well."""
         if pool not in self._inventories:
-            self._inventories[pool] = Inventory(self.nodes_of(pool))
+            tasks_max = self.kept.pools[pool].policy.node_tasks_max if pool in self.kept.pools else PLACES_MAX
+            self._inventories[pool] = Inventory(self.nodes_of(pool), tasks_max)
         return self._inventories[pool]
 
     def live_jobs(self) -> list[Job]:
@@ -242,6 +244,11 @@ class State:
         self.kept.nodes[node.id] = node
         self._touched[node.id] = None
         self._inventories.clear()
+
+    def forget_room(self, pool: str) -> None:
+        """What bounds the pool's nodes has changed: their room is worked out anew."""
+        self._rooms.pop(pool, None)
+        self._inventories.pop(pool, None)
 
     def put_task(self, task: Task) -> None:
         """Enter a task, new or changed."""

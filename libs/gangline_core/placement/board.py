@@ -149,8 +149,8 @@ def board_of(room: Room, name: Hashable) -> Board:
 
 
 def allowed(room: Room, need: Need, mask: Flags) -> Flags:
-    """The nodes of the mask that have the other devices which a task asks for."""
-    able = mask
+    """The nodes of the mask that have a place for a task, and the other devices which it asks for."""
+    able = mask & (room.places > 0) if room.crowded else mask
     for name, amount in need.devices.items():
         if amount:
             able = able & (room.devices[name] >= amount if name in room.devices else False)

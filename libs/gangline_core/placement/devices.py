@@ -21,6 +21,7 @@ class NodeView:
         self.node = layout.nodes[row]
         self.cpu_milli = int(room.cpu[row])
         self.memory_mib = int(room.memory[row])
+        self.places = int(room.places[row])
         self.devices = {name: int(free[row]) for name, free in room.devices.items()}
         self.kind: list[int] = layout.kind[row].tolist()
         self.total: list[int] = layout.memory[row].tolist()
@@ -62,7 +63,7 @@ class NodeView:
         emptiest: bool = False,
     ) -> TaskPlacement | None:
         """Seat one task, on these GPU indexes only if given; None when it does not fit."""
-        if need.cpu_milli > max(0, self.cpu_milli) or need.memory_mib > max(0, self.memory_mib):
+        if need.cpu_milli > max(0, self.cpu_milli) or need.memory_mib > max(0, self.memory_mib) or self.places < 1:
             return None
         if need.devices and any(amount > self.devices.get(name, 0) for name, amount in need.devices.items()):
             return None
@@ -144,6 +145,7 @@ class NodeView:
     def _use(self, need: Need, gpus: tuple[GpuShare, ...]) -> None:
         self.cpu_milli -= need.cpu_milli
         self.memory_mib -= need.memory_mib
+        self.places -= 1
         for name, amount in need.devices.items():
             self.devices[name] -= amount
         for share in gpus:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gangline_core.capacity import CORES_SHOWN, Flags, Ints, Room
+from gangline_core.capacity import CORES_SHOWN, CROWDED_BELOW, Flags, Ints, Room
 from gangline_core.layout import Layout
 from gangline_core.mig import GEOMETRIES, how_many
 from gangline_core.placement.devices import share_of
@@ -38,12 +38,14 @@ def slots(room: Room, need: Need, kinds: Sequence[int], mask: Flags) -> Ints:
     for name, amount in need.devices.items():
         if amount:
             found = np.minimum(found, room.devices[name] // amount if name in room.devices else 0)
+    if room.crowded or not need.gpus or room.layout.width > CROWDED_BELOW:
+        found = np.minimum(found, room.places)
     return np.where(mask & (found > 0), found, 0)
 
 
 def holds_one(room: Room, need: Need, kinds: Sequence[int], mask: Flags) -> Flags:
     """Which nodes can hold one task."""
-    able = mask
+    able = mask & (room.places > 0) if room.crowded else mask
     if need.cpu_milli:
         able = able & (room.cpu >= need.cpu_milli)
     if need.memory_mib:
@@ -138,6 +140,8 @@ def fullest_first(room: Room, need: Need, kinds: Sequence[int]) -> Ints:
 def fullest_key(room: Room, need: Need, kinds: Sequence[int], row: int) -> int | None:
     """The same for one node; None when the task does not fit there."""
     if need.cpu_milli > room.cpu[row] or need.memory_mib > room.memory[row]:
+        return None
+    if room.crowded and room.places[row] < 1:
         return None
     for name, amount in need.devices.items():
         if amount and (name not in room.devices or amount > room.devices[name][row]):

@@ -292,6 +292,7 @@ def _in_one_node(
         return None
     able = mask & (room.cpu >= sum(need.count * need.cpu_milli for need in gang.needs))
     able &= room.memory >= sum(need.count * need.memory_mib for need in gang.needs)
+    able &= room.places >= gang.tasks
     for need, models in zip(gang.needs, choice, strict=True):
         able &= sum(slots(room, need, kinds, mask) for kinds in models) >= need.count
     wanted = gang.whole_gpus

@@ -3,7 +3,7 @@
 import numpy as np
 
 from gangline_core.capacity import Flags, Ints, Layout, Room, matches, tolerates
-from gangline_core.cluster import LEVELS_INSIDE_NODE
+from gangline_core.cluster import LEVELS_INSIDE_NODE, tasks_most
 from gangline_core.placement.fit import most_free, slots, whole_free
 from gangline_core.placement.gang import Gang, Need
 from gangline_core.placement.models import acceptable
@@ -20,6 +20,7 @@ ROOM_CODES = frozenset(
         ReasonCode.INSUFFICIENT_MEMORY,
         ReasonCode.INSUFFICIENT_DEVICES,
         ReasonCode.INSUFFICIENT_SLICES,
+        ReasonCode.INSUFFICIENT_PLACES,
         ReasonCode.SHAPE,
         ReasonCode.TOPOLOGY,
         ReasonCode.NO_ELIGIBLE_NODE,
@@ -38,6 +39,8 @@ def why_not(room: Room, gang: Gang) -> Reason:
         reason = _role_fault(room, gang, need, mask)
         if reason is not None:
             return reason
+    if room.crowded and (free := int(room.places[mask].clip(0).sum())) < gang.tasks:
+        return _too_crowded(room, gang.tasks, free, mask)
     if gang.required and (scattered := _too_scattered(room, gang, mask)) is not None:
         return scattered
     if gang.is_shaped:
@@ -64,6 +67,12 @@ def _no_node(layout: Layout, gang: Gang) -> Reason:
 def _role_fault(room: Room, gang: Gang, need: Need, mask: Flags) -> Reason | None:
     """Why the role alone does not fit; None when it does."""
     kinds = tuple(number for kinds in acceptable(room.layout, need).values() for number in kinds)
+    if room.crowded:
+        wide = room.uncrowded()
+        if (reason := _role_fault(wide, gang, need, mask)) is not None:
+            return reason
+        held = int(slots(room, need, kinds, mask).sum())
+        return _too_crowded(room, need.count, held, mask) if held < need.count else None
     able = np.ones(len(mask), dtype=np.bool_)
     if need.wants_gpu:
         reason = _gpu_fault(room, gang, need, kinds, mask)
@@ -71,6 +80,12 @@ def _role_fault(room: Room, gang: Gang, need: Need, mask: Flags) -> Reason | Non
             return reason
         able = slots(room, bare(need), kinds, mask) > 0
     return _rest_fault(room, need, kinds, mask, able)
+
+
+def _too_crowded(room: Room, needed: int, free: int, mask: Flags) -> Reason:
+    """The nodes would have what so many tasks ask for, but they take no more tasks."""
+    most = max((tasks_most(room.nodes[row], room.tasks_max) for row in np.flatnonzero(mask).tolist()), default=0)
+    return Reason(ReasonCode.INSUFFICIENT_PLACES, {"needed": needed, "free": free, "most": most})
 
 
 def _gpu_fault(room: Room, gang: Gang, need: Need, kinds: tuple[int, ...], mask: Flags) -> Reason | None:
