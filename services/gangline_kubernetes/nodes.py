@@ -27,12 +27,14 @@ class Taken(Struct):
     cpu_milli: int = 0
     memory_mib: int = 0
     resources: dict[str, int] = {}
+    pods: int = 0
 
 
 def taken_by(pods: Iterable[Pod]) -> Taken:
     """What these pods ask for, all containers together."""
     taken = Taken()
     for pod in pods:
+        taken.pods += 1
         for container in pod.spec.containers:
             asked = {**container.resources.limits, **container.resources.requests}
             for name, value in asked.items():
@@ -92,6 +94,7 @@ def describe(
         address=_address(node),
         problem=problem or fault(node),
         is_watched=True,
+        tasks_max=max(0, whole(allocatable["pods"]) - taken.pods) if "pods" in allocatable else None,
     )
 
 

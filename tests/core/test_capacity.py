@@ -33,6 +33,8 @@ def picture(room: Room) -> tuple:
         room.linked.tolist(),
         room.socketed.tolist(),
         room.fullness.tolist(),
+        room.places.tolist(),
+        sorted(room.crowded),
         {name: free.tolist() for name, free in room.devices.items()},
     )
 

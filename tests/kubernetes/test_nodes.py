@@ -5,8 +5,8 @@ from tests.make import role, spec
 
 from dollhouse.loop import live
 from gangline_core.job import JobState
-from gangline_kubernetes.nodes import Terms, describe
-from gangline_kubernetes.objects import KubeNode, Meta, NodeStatus
+from gangline_kubernetes.nodes import Terms, describe, taken_by
+from gangline_kubernetes.objects import KubeNode, Meta, NodeStatus, Pod
 from gangline_kubernetes.quantities import mebibytes, milli, whole
 
 
@@ -119,3 +119,14 @@ def test_a_nodes_gpus_are_read_from_labels_and_the_device_plugins_count() -> Non
     assert found.devices == {"nvidia.com/mig-1g.5gb": 7}
     assert found.problem == "not ready"
     assert found.is_watched
+
+
+def test_a_kubelet_takes_so_many_pods_and_those_of_others_count() -> None:
+    """F05: places for containers are room like any other."""
+    terms = Terms(agent="k", pool="default", gpu_resource="nvidia.com/gpu")
+    meta = Meta(name="n0", labels={})
+    foreign = taken_by([Pod(metadata=Meta(name="a")), Pod(metadata=Meta(name="b"))])
+    node = KubeNode(metadata=meta, status=NodeStatus(allocatable={"cpu": "4", "pods": "10"}))
+    assert describe(node, terms, taken=foreign).tasks_max == 8
+    silent = KubeNode(metadata=meta, status=NodeStatus(allocatable={"cpu": "4"}))
+    assert describe(silent, terms, taken=foreign).tasks_max is None

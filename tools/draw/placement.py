@@ -36,6 +36,9 @@ _DEFAULT = (
     "On the eight openb lists (1,213 machines, 130 % asked for) it gives out more than FGD, first fit and "
     "every published policy on each list; `make bench NAME=placement` shows the figures and the gap to "
     "the bound, `ARGS=--full` all ten seeds.",
+    "Whatever places, no node is given more than `node_tasks_max` tasks (512 unless set: `gangline policy set "
+    "node_tasks_max=200`), and on Kubernetes no more than its kubelet takes pods. So a job of thousands of tasks "
+    "that ask for nothing cannot stall a machine's agent; those that wait for it say `InsufficientPlaces`.",
 )
 _SCORING = (
     "## Scores of other schedulers",
