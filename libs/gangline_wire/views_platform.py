@@ -23,6 +23,14 @@ class GpuView(View, frozen=True):
     healthy: bool = True
     problem: str = ""
     uuid: str = ""
+    socket: int = 0
+    """CPU socket that it hangs on."""
+    island: int = 0
+    """NVLink island inside the node."""
+    switch: int = -1
+    """PCIe switch; -1 when not known."""
+    mig: str = ""
+    """Kind of card when it is cut into slices."""
 
 
 class NodeView(View, frozen=True):
@@ -49,6 +57,8 @@ class NodeView(View, frozen=True):
     utilisation_percent: int | None = None
     """Mean of its GPUs in the last summary; None when nobody measured."""
     seen_ms: int = 0
+    jobs: tuple[int, ...] = ()
+    """Jobs with tasks on it, as far as the caller may see them; only in the answer to one node."""
 
 
 class NodesView(View, frozen=True):

@@ -2,10 +2,13 @@
 
 from collections import Counter
 
+from msgspec.structs import replace
+
 from gangline_core.cluster import Node
 from gangline_core.ids import NodeId
 from gangline_core.job import LIVE, JobState
 from gangline_core.state import State
+from gangline_gateway.access import visible_job
 from gangline_gateway.asking import asked_job
 from gangline_gateway.call import Answer, Call, read_why
 from gangline_gateway.cursor import make_cursor, read_cursor
@@ -33,7 +36,11 @@ async def list_nodes(call: Call) -> NodesView:
 
 async def get_node(call: Call) -> NodeView:
     """GET /v1/nodes/{id}."""
-    return node_view(call.state, _node(call))
+    node = _node(call)
+    state = call.state
+    jobs = sorted({state.kept.tasks[name].job for name in state.use[node.id].tasks})
+    seen = tuple(job for job in jobs if visible_job(state, call.caller, job) is not None)
+    return replace(node_view(state, node), jobs=seen)
 
 
 async def drain_node(call: Call) -> Answer:

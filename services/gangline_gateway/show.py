@@ -191,6 +191,10 @@ def node_view(state: State, node: Node) -> NodeView:
                 healthy=gpu.healthy,
                 problem=gpu.problem or gpu.suspect,
                 uuid=gpu.uuid,
+                socket=gpu.socket,
+                island=gpu.island,
+                switch=gpu.switch,
+                mig=gpu.mig,
             )
             for gpu in node.gpus
         ),

@@ -1,0 +1,54 @@
+// Numbers as people read them. GPUs come in thousandths, times in milliseconds since 1970, memory in MiB.
+
+export const gpus = (milli) => {
+  const whole = milli / 1000;
+  return Number.isInteger(whole) ? String(whole) : whole.toFixed(whole < 10 ? 2 : 1).replace(/0+$/, "").replace(/\.$/, "");
+};
+
+export function duration(ms) {
+  const s = Math.round(ms / 1000);
+  if (s < 1) return ms > 0 ? "<1 s" : "0 s";
+  if (s < 120) return `${s} s`;
+  if (s < 7200) return `${Math.round(s / 60)} min`;
+  if (s < 172_800) return `${(s / 3600).toFixed(1)} h`;
+  return `${(s / 86_400).toFixed(1)} d`;
+}
+
+export const clock = (ms) => {
+  if (!ms) return "";
+  const then = new Date(ms);
+  const time = then.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+  return then.toDateString() === new Date().toDateString() ? time : `${then.toLocaleDateString()} ${time}`;
+};
+
+export const memory = (mib) => (mib >= 1024 ? `${(mib / 1024).toFixed(mib >= 10_240 ? 0 : 1)} GiB` : `${mib} MiB`);
+
+export const percent = (part, whole) => (whole ? `${Math.round((100 * part) / whole)} %` : "");
+
+export const score = (millionths) => (millionths / 1e6).toLocaleString(undefined, { maximumFractionDigits: 3 });
+
+/** When a job is expected to start, seen from now. */
+export function expected(from_ms, to_ms, now = Date.now()) {
+  if (from_ms === undefined || from_ms === null) return "";
+  const from = Math.max(0, from_ms - now);
+  const to = Math.max(0, (to_ms ?? from_ms) - now);
+  return from < 1000 && to < 1000 ? "now" : `in ${duration(from)} to ${duration(to)}`;
+}
+
+/** How a dimension of a quota is called: gpu_milli of a model, memory, and so on. */
+export function amount(dimension, value) {
+  if (dimension.startsWith("gpu_milli") || dimension === "gpu" || dimension.startsWith("gpu:")) return gpus(value);
+  if (dimension.includes("memory")) return memory(value);
+  if (dimension === "cpu_milli") return gpus(value);
+  return value.toLocaleString();
+}
+
+/** Rows as a spreadsheet reads them; a text that would be taken for a formula is not one. */
+export function csv(columns, rows) {
+  const cell = (value) => {
+    let text = String(value ?? "");
+    if (/^[=+\-@\t\r]/.test(text) && Number.isNaN(Number(text))) text = `'${text}`;
+    return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  };
+  return [columns, ...rows].map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n";
+}

@@ -1,0 +1,60 @@
+// Who uses what: the tree of groups with guarantees, limits and what is held now.
+
+import { html } from "./vendor/preact-htm.js";
+import { call } from "./api.js";
+import { amount, gpus, percent } from "./format.js";
+import { Bar, Table, Trouble, useData } from "./parts.js";
+
+const GPU = "gpu_milli";
+
+async function load(signal) {
+  const [groups, cluster, usage] = await Promise.all([
+    call("GET", "/v1/groups", { signal }),
+    call("GET", "/v1/cluster", { signal }),
+    call("GET", "/v1/usage", { signal }),
+  ]);
+  return { groups: groups.groups, whole: cluster.gpus_total * 1000, lines: usage.lines };
+}
+
+const depth = (path) => (path ? path.split("/").length : 0);
+const told = (amounts) => Object.entries(amounts || {}).map(([dimension, value]) => `${dimension.replace("gpu_milli", "GPUs").replace("_milli", "s").replace("_mib", "")} ${amount(dimension, value)}`).join(", ");
+
+export function Groups() {
+  const { data, error } = useData(load, []);
+  if (!data) return html`<h1>Groups</h1><${Trouble} error=${error} />`;
+  const columns = [
+    ["Group", (group) => html`<span style=${{ paddingLeft: `${depth(group.path)}em` }}>${group.path ? group.path.split("/").pop() : "everything"}</span>`, (group) => group.path],
+    ["GPUs held", (group) => gpus((group.usage || {})[GPU] || 0)],
+    ["", (group) => html`<${Share} group=${group} whole=${data.whole} />`, () => ""],
+    ["Guaranteed", (group) => told(group.settings.guaranteed)],
+    ["Limit", (group) => told(group.settings.limit)],
+    ["Weight", (group) => group.settings.weight ?? 1],
+    ["Unfinished jobs", (group) => group.unfinished || 0],
+    ["GPU hours", (group) => (group.used_gpu_hours || 0).toFixed(1)],
+    ["Budget", (group) => (group.settings.budget_gpu_hours ? `${group.settings.budget_gpu_hours} h${group.budget_exhausted ? ", spent" : ""}` : "")],
+  ];
+  const users = data.lines.filter((line) => line.user);
+  return html`<h1>Groups</h1>
+    <${Trouble} error=${error} />
+    <p class="quiet">The bar is what is held of all GPUs; <span class="key guaranteed"></span> guarantee, <span class="key limit"></span> limit. What is held beyond the guarantee is borrowed and can be asked back.</p>
+    <${Table} name="groups" columns=${columns} rows=${data.groups} keyOf=${(group) => group.path || "~"} empty="There are no groups." />
+    <h2>Users</h2>
+    <${Table} name="users" rows=${users} keyOf=${(line) => `${line.group}/${line.user}`} empty="Nobody has used anything yet." columns=${[
+      ["User", (line) => line.user],
+      ["Group", (line) => line.group],
+      ["GPUs held", (line) => gpus((line.holds || {})[GPU] || 0)],
+      ["Unfinished jobs", (line) => line.unfinished || 0],
+      ["GPU hours", (line) => (line.gpu_hours || 0).toFixed(1)],
+    ]} />`;
+}
+
+function Share({ group, whole }) {
+  const used = (group.usage || {})[GPU] || 0;
+  const guaranteed = (group.settings.guaranteed || {})[GPU] || 0;
+  const limit = (group.settings.limit || {})[GPU] || 0;
+  const marks = [
+    { kind: "guaranteed", at: guaranteed, title: `guaranteed ${gpus(guaranteed)}` },
+    { kind: "limit", at: limit, title: `limit ${gpus(limit)}` },
+  ];
+  return html`<${Bar} used=${used} total=${whole} marks=${marks} label=${`${percent(used, whole) || "none"} of all GPUs`} />`;
+}

@@ -1,0 +1,47 @@
+// Jobs, newest first, a page at a time; the filter is the server's.
+
+import { html } from "./vendor/preact-htm.js";
+import { call } from "./api.js";
+import { clock, duration, gpus } from "./format.js";
+import { Filter, JobLink, State, Table, Trouble, useData } from "./parts.js";
+
+const STATES = ["", "held", "waiting", "starting", "running", "resizing", "suspended", "stopping", "succeeded", "failed", "cancelled", "timed_out", "lost"];
+const FILTERS = ["state", "group", "user", "pool", "name", "label", "array"];
+const PAGE = 100;
+
+const COLUMNS = [
+  ["Job", (job) => html`<${JobLink} id=${job.id} name=${job.name} />`, (job) => job.id],
+  ["State", (job) => html`<${State} name=${job.state} />`, (job) => job.state],
+  ["Group", (job) => job.group],
+  ["User", (job) => job.user],
+  ["Pool", (job) => job.pool],
+  ["GPUs", (job) => gpus(job.gpu_milli || 0)],
+  ["Tasks", (job) => job.size],
+  ["Submitted", (job) => clock(job.submitted_ms)],
+  ["Waited", (job) => duration(job.waited_ms || 0)],
+  ["Ran", (job) => (job.started_ms ? duration((job.ended_ms || Date.now()) - job.started_ms) : "")],
+  ["Reason", (job) => (job.reason ? job.reason.sentence : "")],
+];
+
+export function Jobs({ query }) {
+  const filters = Object.fromEntries(FILTERS.map((name) => [name, query.get(name) || ""]));
+  const cursor = query.get("cursor") || "";
+  const load = (signal) => call("GET", "/v1/jobs", { signal, query: { ...filters, cursor, order: "desc", limit: PAGE } });
+  const { data, error } = useData(load, [query.toString()]);
+  const following = new URLSearchParams(query);
+  if (data && data.next) following.set("cursor", data.next);
+  const uncut = new URLSearchParams(query);
+  uncut.delete("cursor");
+  return html`<h1>Jobs</h1>
+    <${Filter} page="jobs" query=${uncut} fields=${[
+      { name: "state", label: "State", options: STATES },
+      { name: "group", label: "Group" },
+      { name: "user", label: "User" },
+      { name: "pool", label: "Pool" },
+      { name: "name", label: "Name" },
+      { name: "label", label: "Label" },
+    ]} />
+    <${Trouble} error=${error} />
+    ${data ? html`<${Table} name="jobs" columns=${COLUMNS} rows=${data.jobs} keyOf=${(job) => job.id} empty="No such jobs." />` : null}
+    <p>${cursor ? html`<a href=${`#/jobs?${uncut}`}>newest</a> ` : null}${data && data.next ? html`<a href=${`#/jobs?${following}`}>older</a>` : null}</p>`;
+}

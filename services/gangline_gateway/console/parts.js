@@ -1,0 +1,165 @@
+// Pieces that several pages are made of, and how a page gets its data.
+
+import { html, useCallback, useEffect, useRef, useState } from "./vendor/preact-htm.js";
+import { feed } from "./api.js";
+import { csv } from "./format.js";
+
+const CALM_MS = 1_000;
+const SLOW_MS = 15_000;
+
+/**
+ * Data of a page: loaded at once, again soon after something happened that `wants` an update, and now and then anyway.
+ * Nothing is asked while the page is hidden. Gives {data, error, reload}.
+ */
+export function useData(load, inputs, wants = () => true) {
+  const [got, setGot] = useState({ data: null, error: null });
+  const again = useRef(() => {});
+  useEffect(() => {
+    const stopped = new AbortController();
+    let timer = null;
+    let due = Infinity;
+    let isLoading = false;
+    const plan = (ms) => {
+      const then = Date.now() + ms;
+      if (then >= due) return;
+      due = then;
+      clearTimeout(timer);
+      timer = setTimeout(run, ms);
+    };
+    const run = async () => {
+      // What was due while a load was under way, or while nobody looked, is made up for afterwards.
+      if (isLoading || document.hidden) return;
+      due = Infinity;
+      isLoading = true;
+      try {
+        const data = await load(stopped.signal);
+        if (!stopped.signal.aborted) setGot({ data, error: null });
+      } catch (error) {
+        if (!stopped.signal.aborted) setGot((before) => ({ data: before.data, error }));
+      }
+      isLoading = false;
+      if (stopped.signal.aborted) return;
+      if (due < Date.now()) run();
+      else plan(SLOW_MS);
+    };
+    const unlisten = feed.listen((event) => { if (event && wants(event)) plan(CALM_MS); });
+    const shown = () => { if (!document.hidden && due < Date.now()) run(); };
+    document.addEventListener("visibilitychange", shown);
+    again.current = () => plan(0);
+    run();
+    return () => {
+      stopped.abort();
+      clearTimeout(timer);
+      unlisten();
+      document.removeEventListener("visibilitychange", shown);
+    };
+  }, inputs);
+  return { ...got, reload: useCallback(() => again.current(), []) };
+}
+
+/** What goes wrong is said where it was asked for; what was there before stays. */
+export const Trouble = ({ error }) =>
+  error ? html`<p class="trouble" role="alert">${error.message || String(error)}</p>` : null;
+
+export const State = ({ name }) => html`<span class=${`state ${name}`}>${name.replace("_", " ")}</span>`;
+
+export const JobLink = ({ id, name }) => html`<a href=${`#/jobs/${id}`}>${id}${name ? html` <span class="quiet">${name}</span>` : null}</a>`;
+
+/** Why a job waits: a sentence, what to do, and the code for those who look it up. */
+export const Why = ({ reason }) =>
+  reason ? html`<span title=${reason.code}>${reason.sentence}</span>${reason.hint ? html`<div class="quiet">${reason.hint}</div>` : null}` : null;
+
+/** A bar of used, with marks; values share one unit. */
+export function Bar({ used, total, marks = [], label }) {
+  const width = (value) => `${Math.min(100, total ? (100 * value) / total : 0)}%`;
+  return html`<div class="bar" role="img" aria-label=${label}>
+    <div class="fill" style=${{ width: width(used) }}></div>
+    ${marks.filter((mark) => mark.at > 0).map((mark) => html`<div class=${`mark ${mark.kind}`} title=${mark.title} style=${{ left: width(mark.at) }}></div>`)}
+  </div>`;
+}
+
+/** A table whose columns are [title, cell of a row, text of a row]; the texts are what goes into a CSV file. */
+export function Table({ columns, rows, keyOf, name, empty }) {
+  if (!rows.length) return html`<p class="quiet">${empty}</p>`;
+  const save = () => {
+    const text = csv(columns.map(([title]) => title), rows.map((row) => columns.map(([, cell, plain]) => (plain || cell)(row))));
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
+    link.download = `${name}.csv`;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+  };
+  return html`<div class="scroll"><table>
+    <thead><tr>${columns.map(([title]) => html`<th scope="col">${title}</th>`)}</tr></thead>
+    <tbody>${rows.map((row) => html`<tr key=${keyOf(row)}>${columns.map(([, cell]) => html`<td>${cell(row)}</td>`)}</tr>`)}</tbody>
+  </table></div>
+  <p><button class="plain" onClick=${save}>Save as CSV</button></p>`;
+}
+
+/** Fields of a filter; what stands in them is in the address, so that a view can be sent to somebody. */
+export function Filter({ page, query, fields }) {
+  const change = (name, value) => {
+    const next = new URLSearchParams(query);
+    if (value) next.set(name, value);
+    else next.delete(name);
+    location.hash = `#/${page}${next.size ? `?${next}` : ""}`;
+  };
+  return html`<form class="filter" onSubmit=${(event) => event.preventDefault()}>
+    ${fields.map(({ name, label, options }) => html`<label>${label}
+      ${options
+        ? html`<select value=${query.get(name) || ""} onChange=${(event) => change(name, event.target.value)}>
+            ${options.map((option) => html`<option value=${option} selected=${option === (query.get(name) || "")}>${option || "all"}</option>`)}
+          </select>`
+        : html`<input value=${query.get(name) || ""} onChange=${(event) => change(name, event.target.value.trim())} />`}
+    </label>`)}
+  </form>`;
+}
+
+/** A button that does something and says what came of it. */
+export function Act({ does, children, asks, done }) {
+  const [said, setSaid] = useState(null);
+  const [isBusy, setBusy] = useState(false);
+  const run = async () => {
+    if (asks && !confirm(asks)) return;
+    setBusy(true);
+    setSaid(null);
+    try {
+      await does();
+      if (done) done();
+    } catch (error) {
+      setSaid(error.message);
+    }
+    setBusy(false);
+  };
+  return html`<span class="act"><button disabled=${isBusy} onClick=${run}>${children}</button>${said ? html`<span class="trouble" role="alert">${said}</span>` : null}</span>`;
+}
+
+/** A line over time, drawn by uPlot: points are [seconds, value] with the newest last. */
+export function Line({ points, label, top, height = 120 }) {
+  const box = useRef(null);
+  const plot = useRef(null);
+  useEffect(() => {
+    const ink = getComputedStyle(document.documentElement);
+    const axis = { stroke: ink.getPropertyValue("--quiet"), grid: { stroke: ink.getPropertyValue("--line"), width: 1 } };
+    const options = {
+      width: box.current.clientWidth || 400,
+      height,
+      cursor: { y: false },
+      legend: { show: false },
+      scales: { y: { range: (_, __, most) => [0, Math.max(top || 0, most || 1)] } },
+      axes: [axis, { ...axis, size: 44 }],
+      series: [{}, { label, stroke: ink.getPropertyValue("--used"), fill: ink.getPropertyValue("--used-pale"), width: 1.5 }],
+    };
+    plot.current = new window.uPlot(options, [[], []], box.current);
+    const fit = new ResizeObserver(() => plot.current.setSize({ width: box.current.clientWidth, height }));
+    fit.observe(box.current);
+    return () => {
+      fit.disconnect();
+      plot.current.destroy();
+    };
+  }, [label, top, height]);
+  useEffect(() => {
+    plot.current.setData([points.map(([time]) => time), points.map(([, value]) => value)]);
+  }, [points]);
+  return html`<div class="line" ref=${box} role="img" aria-label=${label}></div>`;
+}
