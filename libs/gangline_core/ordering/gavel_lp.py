@@ -15,8 +15,10 @@ Floats = NDArray[np.float64]
 
 LEVELS_MAX = 4
 """Water is filled in so many steps; what is left after them goes where most of it helps."""
-HALVINGS = 24
-"""Steps of the search for the best finish-time fairness."""
+AIMS_MAX = 16
+"""Steps of the search for the best finish-time fairness; three to five are usual."""
+CLOSE = 1e-6
+"""A ratio of finish times this near to the best is the best."""
 EDGE = 1e-7
 """Values closer than this are equal."""
 
@@ -66,21 +68,27 @@ def makespan(problem: Problem) -> Floats:
 
 
 def finish_time(problem: Problem) -> Floats:
-    """The worst finish time, compared with that on a part of the cluster of one's own, is as good as can be."""
+    """The worst finish time, compared with that on a part of the cluster of one's own, is as good as can be.
+
+    Dinkelbach's search (1967): aim at a ratio, raise the least part of the speed that anybody would need for it, and
+    aim next at the worst ratio that this allocation reaches. The ratios fall to the best one, faster with every step.
+    """
     alone = problem.elapsed + problem.steps / np.maximum(problem.equal_speeds(), EDGE)
-    low, high = 0.0, 1.0
-    best = _reaches(problem, alone, high)
-    while best is None and high < 1e6:
-        low, high = high, high * 2
-        best = _reaches(problem, alone, high)
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        found = _reaches(problem, alone, middle)
+    can_run = problem.speeds.max(axis=1) > 0
+    best, aim, least = np.zeros_like(problem.speeds), 1.0, float("inf")
+    for _ in range(AIMS_MAX):
+        wanted = problem.steps / np.maximum(aim * alone - problem.elapsed, EDGE)
+        found = _level(problem, problem.speeds / wanted[:, None], is_open=can_run, floors=np.zeros(len(wanted)))
         if found is None:
-            low = middle
-        else:
-            best, high = found, middle
-    return best if best is not None else np.zeros_like(problem.speeds)
+            return best
+        speed = np.maximum((problem.speeds * found.allocation).sum(axis=1), EDGE)
+        reached = float(((problem.elapsed + problem.steps / speed) / alone).max(where=can_run, initial=0.0))
+        if reached >= least:
+            return best
+        best, aim, least = found.allocation, reached, reached
+        if 1 <= found.level <= 1 + CLOSE:
+            return best
+    return best
 
 
 def fifo(problem: Problem) -> Floats:
@@ -112,31 +120,51 @@ def cost(problem: Problem) -> Floats:
 
 def _fill(problem: Problem, value: Floats) -> Floats:
     """Raise the least value as far as it goes; those that hold it there are full; raise the others on."""
-    rows, models = value.shape
-    limits, bounds = _limits(problem)
-    base = np.zeros(rows)
+    base = np.zeros(len(value))
     is_open = value.max(axis=1) > 0
-    allocation = np.zeros((rows, models))
+    allocation = np.zeros_like(value)
     for _ in range(LEVELS_MAX):
         if not is_open.any():
             return allocation
-        gains = _row_matrix(value)
-        floors = np.where(is_open, 0.0, base)
-        # One more variable: the common level t of all open rows, to be as large as can be.
-        at_least = _beside(-gains, is_open.astype(np.float64)[:, None])
-        solved = _solve(
-            np.append(np.zeros(rows * models), -1.0),
-            upper=(_above(_beside(limits, np.zeros((len(bounds), 1))), at_least), np.append(bounds, -floors)),
-        )
-        if solved is None:
+        found = _level(problem, value, is_open=is_open, floors=base)
+        if found is None:
             return allocation
-        allocation = np.asarray(solved.x[:-1]).reshape(rows, models)
-        level = float(solved.x[-1])
-        base[is_open] = level * (1 - EDGE)
-        binding = np.asarray(solved.ineqlin.marginals)[len(bounds) :] < -EDGE
-        full = is_open & binding
+        allocation = found.allocation
+        base[is_open] = found.level * (1 - EDGE)
+        full = is_open & found.is_binding
         is_open &= ~(full if full.any() else is_open)
     return _most(problem, value, floors=base)
+
+
+class Level(Struct, frozen=True):
+    """How far the least value of the open rows can be raised."""
+
+    level: float
+    allocation: Floats
+    is_binding: NDArray[np.bool_]
+    """Rows that hold the others down."""
+
+
+def _level(problem: Problem, value: Floats, *, is_open: NDArray[np.bool_], floors: Floats) -> Level | None:
+    """The largest common level of all open rows; the others keep their floors."""
+    rows, models = value.shape
+    limits, bounds = _limits(problem)
+    # One more variable: the common level, to be as large as can be.
+    at_least = _beside(-_row_matrix(value), is_open.astype(np.float64)[:, None])
+    solved = _solve(
+        np.append(np.zeros(rows * models), -1.0),
+        upper=(
+            _above(_beside(limits, np.zeros((len(bounds), 1))), at_least),
+            np.append(bounds, -np.where(is_open, 0.0, floors)),
+        ),
+    )
+    if solved is None:
+        return None
+    return Level(
+        level=float(solved.x[-1]),
+        allocation=np.asarray(solved.x[:-1]).reshape(rows, models),
+        is_binding=np.asarray(solved.ineqlin.marginals)[len(bounds) :] < -EDGE,
+    )
 
 
 def _most(problem: Problem, value: Floats, *, floors: Floats | None = None) -> Floats:
@@ -147,21 +175,6 @@ def _most(problem: Problem, value: Floats, *, floors: Floats | None = None) -> F
         limits, bounds = _above(limits, -_row_matrix(value)), np.append(bounds, -floors)
     solved = _solve(-(value * problem.counts[:, None]).ravel(), upper=(limits, bounds))
     return np.zeros((rows, models)) if solved is None else np.asarray(solved.x).reshape(rows, models)
-
-
-def _reaches(problem: Problem, alone: Floats, rho: float) -> Floats | None:
-    """An allocation in which nobody's finish time is more than rho times that alone; None when there is none."""
-    left = rho * alone - problem.elapsed
-    if (left <= EDGE).any():
-        return None
-    limits, bounds = _limits(problem)
-    rows, models = problem.speeds.shape
-    wanted = problem.steps / left
-    solved = _solve(
-        np.zeros(rows * models),
-        upper=(_above(limits, -_row_matrix(problem.speeds)), np.append(bounds, -wanted)),
-    )
-    return None if solved is None else np.asarray(solved.x).reshape(rows, models)
 
 
 def _limits(problem: Problem) -> tuple[Any, Floats]:
