@@ -5,6 +5,7 @@ use compare as they stand: a holder's sum changes only when what it holds change
 one multiplication. All sums grow by the same factor as time goes on; now and then the origin moves and they shrink.
 """
 
+from collections.abc import Callable, Mapping
 from math import isqrt
 
 from msgspec import Struct
@@ -42,8 +43,16 @@ class Past(Struct):
 
     def used(self, holder: str, held_milli: int, at: int) -> int:
         """Decayed use in GPU thousandths times ms; `held_milli` is what the holder holds now."""
-        value = self.sums.get(holder, 0) + held_milli * self.worth(at)
-        return max(0, value) // self._inflation(at)
+        return self.used_by({holder: held_milli}, at)(holder)
+
+    def used_by(self, held_milli: Mapping[str, int], at: int) -> Callable[[str], int]:
+        """Reads the decayed use of holders at one time, given what they hold now."""
+        sums, worth, inflation = self.sums, self.worth(at), self._inflation(at)
+
+        def used(holder: str) -> int:
+            return max(0, sums.get(holder, 0) + held_milli.get(holder, 0) * worth) // inflation
+
+        return used
 
     def reset(self, half_life_ms: int, rates: dict[str, int], at: int) -> None:
         """Go on with another half-life; what is remembered stays what it is worth now."""

@@ -5,6 +5,8 @@ counts as if it had no more than the child that has least, so that a child which
 not make its siblings wait. Children that have nothing yet are not what the others are scaled to.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from gangline_core import columns as c
@@ -31,7 +33,7 @@ def dominant_resource(waiting: Waiting, first: int) -> Scored:
 class _Standing:
     """What one branch has, and how it counts for its parent."""
 
-    __slots__ = ("below", "counted", "parts", "rest", "share", "units", "weight")
+    __slots__ = ("below", "counted", "least", "parts", "rest", "share", "units", "weight")
 
     def __init__(self, parts: Vector, weight: int) -> None:
         self.parts = parts
@@ -39,12 +41,49 @@ class _Standing:
         self.weight = weight
         self.below: dict[str, int] = {}
         """Share of each child that has anything."""
-        self.units = [0, 0, 0]
+        self.least = 0
+        """The least of these shares; 0 when it has to be looked for."""
+        self.units = (0, 0, 0)
         """Sum over these children of what they have, each scaled to a share of 1."""
-        self.rest = [0, 0, 0]
+        self.rest = parts
         """What it has that no child which takes part has."""
         self.share = max(parts)
         self.counted = parts
+
+    def see(self, name: str, child: "_Standing", *, had: int, counted: Vector) -> None:
+        """A child counts as it does now, and no longer as `counted` with a share of `had`."""
+        one, two, three = self.units
+        share = child.share
+        if had:
+            one -= counted[0] * FINE // had
+            two -= counted[1] * FINE // had
+            three -= counted[2] * FINE // had
+        if share:
+            first, second, third = child.counted
+            one += first * FINE // share
+            two += second * FINE // share
+            three += third * FINE // share
+            self.below[name] = share
+            if had == self.least or share < self.least:
+                # Only then may the least be another one; who had more, and still has as much, does not change it.
+                self.least = 0
+        self.units = (one, two, three)
+
+    def recount(self) -> None:
+        """How the branch counts: as it is, or with all its children at the least of their shares."""
+        counted = self.parts
+        if len(self.below) > 1:
+            least = self.least
+            if not least:
+                least = self.least = min(self.below.values())
+            rest, units = self.rest, self.units
+            counted = (
+                max(0, rest[0]) + units[0] * least // FINE,
+                max(0, rest[1]) + units[1] * least // FINE,
+                max(0, rest[2]) + units[2] * least // FINE,
+            )
+        self.counted = counted
+        self.share = max(counted)
 
 
 class _Shares:
@@ -60,84 +99,69 @@ class _Shares:
         )
         """Per job what it asks for, in billionths."""
         self._standings: dict[str, _Standing] = {}
+        self._at: list[_Standing] = []
+        """Those of the branches that take turns, by the number that each has."""
         below: dict[str, list[str]] = {}
-        for name in sorted(waiting.state.usage):
+        for name in self._usage:
             if name != ROOT:
                 below.setdefault(_above(name), []).append(name)
         for name in below.get(ROOT, ()):
             self._build(name, below)
 
     def enter(self, branch: Branch) -> None:
-        if branch.name not in self._standings:
-            self._standings[branch.name] = _Standing((0, 0, 0), self._weight(branch.name))
+        standing = self._standings.get(branch.name)
+        if standing is None:
+            standing = self._standings[branch.name] = _Standing((0, 0, 0), self._weight(branch.name))
+        branch.at = len(self._at)
+        self._at.append(standing)
 
-    def _build(self, name: str, below: dict[str, list[str]]) -> None:
+    def _build(self, name: str, below: dict[str, list[str]]) -> _Standing:
         """Everybody who holds something, from the users up to the groups of the root."""
         usage = self._usage.get(name, {})
-        standing = self._standings[name] = _Standing(
-            self._part(tuple(usage.get(dimension, 0) for dimension in DIMENSIONS)), self._weight(name)
-        )
-        standing.rest = list(standing.parts)
-        for child in below.get(name, ()):
-            self._build(child, below)
-            own = self._standings[child]
-            standing.rest = [left - part for left, part in zip(standing.rest, own.parts, strict=True)]
-            self._count(name, child, had=0, counted=own.counted)
-        self._recount(standing)
+        standing = self._standings[name] = _Standing(self._part(usage), self._weight(name))
+        children = below.get(name)
+        if children is None:
+            return standing
+        one, two, three = standing.parts
+        for child in children:
+            own = self._build(child, below)
+            first, second, third = own.parts
+            one, two, three = one - first, two - second, three - third
+            standing.see(child, own, had=0, counted=own.counted)
+        standing.rest = (one, two, three)
+        standing.recount()
+        return standing
 
     def _weight(self, name: str) -> int:
         group = self._groups.get(name)
         return max(1, group.weight) if group is not None else 1
 
     def key(self, branch: Branch) -> tuple[int, int]:
-        standing = self._standings[branch.name]
+        standing = self._at[branch.at]
         share = standing.share // standing.weight
         return share // (FINE // MILLION), share
 
     def take(self, leaf: Branch, row: int) -> None:
         more: list[int] = self._asked[row].tolist()
-        branch: Branch | None = leaf
-        while branch is not None and branch.parent is not None:
-            standing = self._standings[branch.name]
+        gpu, cpu, memory = more
+        branch, above = leaf, leaf.parent
+        while above is not None:
+            standing = self._at[branch.at]
             had, counted = standing.share, standing.counted
             one, two, three = standing.parts
-            standing.parts = (one + more[0], two + more[1], three + more[2])
-            self._recount(standing)
-            if branch.parent.parent is not None:
-                self._count(branch.parent.name, branch.name, had=had, counted=counted)
-            branch = branch.parent
+            standing.parts = (one + gpu, two + cpu, three + memory)
+            standing.recount()
+            if above.parent is not None:
+                self._at[above.at].see(branch.name, standing, had=had, counted=counted)
+            branch, above = above, above.parent
 
-    def _recount(self, standing: _Standing) -> None:
-        """How the branch counts: as it is, or with all its children at the least of their shares."""
-        counted = standing.parts
-        if len(standing.below) > 1:
-            least = min(standing.below.values())
-            rest, units = standing.rest, standing.units
-            counted = (
-                max(0, rest[0]) + units[0] * least // FINE,
-                max(0, rest[1]) + units[1] * least // FINE,
-                max(0, rest[2]) + units[2] * least // FINE,
-            )
-        standing.counted = counted
-        standing.share = max(counted)
-
-    def _count(self, above: str, name: str, *, had: int, counted: Vector) -> None:
-        """The branch above sees this one as it now counts, and no longer as it did."""
-        own, parent = self._standings[name], self._standings[above]
-        units, share, now = parent.units, own.share, own.counted
-        if had:
-            units[0] -= counted[0] * FINE // had
-            units[1] -= counted[1] * FINE // had
-            units[2] -= counted[2] * FINE // had
-        if share:
-            units[0] += now[0] * FINE // share
-            units[1] += now[1] * FINE // share
-            units[2] += now[2] * FINE // share
-            parent.below[name] = share
-
-    def _part(self, amounts: tuple[int, ...]) -> Vector:
-        one, two, three = (FINE * amount // total for amount, total in zip(amounts, self._total, strict=True))
-        return one, two, three
+    def _part(self, amounts: Mapping[str, int]) -> Vector:
+        gpu, cpu, memory = self._total
+        return (
+            FINE * amounts.get("gpu_milli", 0) // gpu,
+            FINE * amounts.get("cpu_milli", 0) // cpu,
+            FINE * amounts.get("memory_mib", 0) // memory,
+        )
 
 
 def _above(name: str) -> str:

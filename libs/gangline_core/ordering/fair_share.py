@@ -31,33 +31,32 @@ class _Use:
     """Decayed use per weight, in GPU thousandths times ms."""
 
     def __init__(self, waiting: Waiting) -> None:
-        self._pool = waiting.pool
-        self._now = waiting.now
         self._groups = waiting.state.kept.groups
-        self._rates = waiting.state.rates.get(waiting.pool.pool.name, {})
+        rates = waiting.state.rates.get(waiting.pool.pool.name, {})
+        self._used_before = waiting.pool.past.used_by(rates, waiting.now)
         run_s = predicted_seconds(waiting)
         run_s[run_s <= 0] = UNKNOWN_RUN_S
         costs = waiting.per(ASK, lambda job: service_milli(job.spec)) * run_s * 1000
         self._costs: list[int] = np.maximum(1, np.rint(costs)).astype(np.int64).tolist()
-        room = waiting.state.room(self._pool.pool.name)
+        room = waiting.state.room(waiting.pool.pool.name)
         whole = 1000 * sum(len(node.gpus) for node in room.nodes) or sum(node.cpu_milli for node in room.nodes) // 64
         self._hour = 3_600_000 * max(1, whole)
         self._used: list[int] = []
-        self._weights: list[int] = []
+        self._wholes: list[int] = []
+        """Per branch what counts as 1: an hour of the whole pool times the weight."""
         self._known: dict[str, int] = {}
 
     def enter(self, branch: Branch) -> None:
         number = self._known.get(branch.name)
         if number is None:
             number = self._known[branch.name] = len(self._used)
-            held = self._rates.get(branch.name, 0)
-            self._used.append(self._pool.past.used(branch.name, held, self._now))
+            self._used.append(self._used_before(branch.name))
             group = self._groups.get(branch.name) if branch.name != ROOT else None
-            self._weights.append(max(1, group.weight) if group is not None else 1)
+            self._wholes.append(self._hour * max(1, group.weight) if group is not None else self._hour)
         branch.at = number
 
     def key(self, branch: Branch) -> tuple[int, int]:
-        return MILLION * self._used[branch.at] // (self._weights[branch.at] * self._hour), 0
+        return MILLION * self._used[branch.at] // self._wholes[branch.at], 0
 
     def take(self, leaf: Branch, row: int) -> None:
         cost = self._costs[row]

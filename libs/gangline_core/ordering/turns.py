@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from gangline_core import columns as c
 from gangline_core.formula import quantised
-from gangline_core.groups import ROOT, ancestors, user_key
+from gangline_core.groups import ROOT, user_key
 from gangline_core.ordering.scored import Scored, bands
 from gangline_core.waiting import Waiting
 
@@ -78,22 +78,25 @@ def _walk(waiting: Waiting, rows: list[int], meter: Meter, keys: NDArray[np.int6
     root = _plant(waiting, rows, meter.enter)
     _fill(root, meter)
     chosen: list[int] = []
+    roots: list[int] = []
     while root.heap and len(chosen) < first:
-        keys_at_root, _, _ = root.heap[0]
         branch = root
         while branch.heap:
             branch = branch.heap[0][2]
         row = branch.rows[branch.next]
         branch.next += 1
         chosen.append(row)
-        keys[row] = keys_at_root[0]
+        roots.append(root.heap[0][0][0])
         meter.take(branch, row)
         _settle(branch, meter)
+    keys[chosen] = roots
     if len(chosen) < len(rows):
-        taken = set(chosen)
-        left = [row for row in rows if row not in taken]
+        is_left = np.ones(len(waiting), dtype=np.bool_)
+        is_left[chosen] = False
+        places = np.array(rows, dtype=np.int64)
+        left = places[is_left[places]]
         keys[left] = root.heap[0][0][0]
-        chosen += left
+        chosen += left.tolist()
     return chosen
 
 
@@ -119,23 +122,30 @@ def _plant(waiting: Waiting, rows: list[int], enter: Callable[[Branch], None]) -
     holders = waiting.field(c.HOLDER)[places]
     by_holder = np.argsort(holders, kind="stable")
     starts = np.flatnonzero(np.diff(holders[by_holder], prepend=-1))
-    own = np.split(places[by_holder], starts[1:])
     firsts = holders[by_holder[starts]].tolist()
-    for holder, part in zip(firsts, own, strict=True):
-        _leaf(root, members[holder], enter).rows = part.tolist()
+    borders = pairwise([*starts.tolist(), len(places)])
+    own = places[by_holder].tolist()
+    inner = {ROOT: root}
+    for holder, (start, end) in zip(firsts, borders, strict=True):
+        group, user = members[holder]
+        leaf = _child(_inner(inner, group, enter), user_key(group, user), enter)
+        leaf.rows = own[start:end]
     return root
 
 
-def _leaf(root: Branch, member: tuple[str, str], enter: Callable[[Branch], None]) -> Branch:
-    group, user = member
-    branch = root
-    for name in (*reversed(ancestors(group)[:-1]), user_key(group, user)):
-        child = branch.children.get(name)
-        if child is None:
-            child = branch.children[name] = Branch(name, branch)
-            enter(child)
-        branch = child
+def _inner(known: dict[str, Branch], group: str, enter: Callable[[Branch], None]) -> Branch:
+    """The branch of a group, with those above it where they are new."""
+    branch = known.get(group)
+    if branch is None:
+        above = _inner(known, group.rpartition("/")[0], enter)
+        branch = known[group] = _child(above, group, enter)
     return branch
+
+
+def _child(above: Branch, name: str, enter: Callable[[Branch], None]) -> Branch:
+    child = above.children[name] = Branch(name, above)
+    enter(child)
+    return child
 
 
 def _fill(branch: Branch, meter: Meter) -> None:
