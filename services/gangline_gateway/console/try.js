@@ -11,7 +11,7 @@ const FIELDS = [
   ["pool", "Pool", ""],
   ["tasks", "Tasks", "1"],
   ["gpus", "GPUs of each task", "1"],
-  ["gpu_model", "GPU models, best first", ""],
+  ["gpu_models", "GPU models, best first", ""],
   ["cpus", "CPUs of each task", "1"],
   ["memory", "Memory of each task", "1Gi"],
   ["time_limit", "Time limit", "1h"],
@@ -26,7 +26,7 @@ function fileOf(form) {
     if (form[name]) file[name] = form[name];
   }
   if (form.tasks) file.tasks = Number(form.tasks);
-  if (form.gpu_model) file.gpu_model = lines(form.gpu_model);
+  if (form.gpu_models) file.gpu_models = lines(form.gpu_models);
   if (form.command) file.command = form.command.split("\n").filter(Boolean);
   return file;
 }

@@ -1,0 +1,99 @@
+"""The web console in a real browser, on a whole platform: what people see is what there is, and nothing gets in or out."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from tests.web.browser import Page, browser, find_browser
+
+from gangline_client.client import Client
+from gangline_embedded.config import PlatformConfig
+from gangline_embedded.platform import Platform
+
+BROWSER = find_browser()
+pytestmark = [
+    pytest.mark.timeout(180),
+    pytest.mark.skipif(not BROWSER, reason="no Chromium on this machine: the console is not looked at"),
+]
+
+NODES = "sn,cpu_milli,memory_mib,gpu,model\nn1,32000,262144,8,A100\nn2,32000,262144,4,T4\n"
+
+
+@asynccontextmanager
+async def looked_at(folder: Path) -> AsyncIterator[tuple[Platform, Client, Page]]:
+    """A platform with two simulated machines, a client of it, and a browser that has not been anywhere."""
+    cluster = folder / "nodes.csv"
+    cluster.write_text(NODES)
+    config = PlatformConfig(data_dir=folder / "data", local_node=False, simulate=str(cluster), user="ann")
+    async with (
+        Platform(config) as platform,
+        Client(platform.url, token=platform.token) as client,
+        browser(BROWSER, folder / "profile") as page,
+    ):
+        yield platform, client, page
+
+
+def job(name: str, **fields: object) -> dict[str, object]:
+    return {"name": name, "group": "default", "command": ["sleep", "600"], "gpus": 1, **fields}
+
+
+async def test_from_the_token_to_a_cancelled_job(tmp_path: Path) -> None:
+    async with looked_at(tmp_path) as (platform, client, page):
+        await page.open(f"{platform.url}/")
+        await page.until("Token")
+        await page.fill("Token", "glt_wrong")
+        await page.press("Enter")
+        await page.until("not known here")
+        page.complaints.clear()  # the browser itself reports the 401
+
+        await page.open(f"{platform.url}/console/#token={platform.token}")
+        await page.run("location.reload()")
+        await page.until("0 of 12")
+        assert "token" not in await page.run("location.href")
+
+        big = await client.submit(job("takes-all", gpus=8, gpu_models=["A100"]))
+        await page.until("8 of 12")
+        other = await client.submit(job("<b>waits</b>", gpus=8, gpu_models=["A100"]))
+        overview = await page.until("<b>waits</b>")
+        assert "Placed" in overview, "events arrive"
+
+        await page.press("Queue")
+        line = await page.until("1 wait in this pool")
+        reason = (await client.explain(other.id)).sentence
+        assert reason.split(";")[0][:40] in line
+
+        await page.open(f"{platform.url}/console/#/jobs/{other.id}")
+        told = await page.until("Its turn")
+        assert reason in told
+        await page.press("Cancel")
+        await page.until("Run again")
+        assert (await client.job(other.id)).state == "cancelled"
+
+        await page.press("Nodes")
+        await page.until("A100")
+        await page.press("n1")
+        await page.until(f"{big.id}")
+        await page.press("Drain")
+        await page.until("Take work again")
+        assert (await client.node("n1")).state == "drained"
+        await page.press("Groups")
+        await page.until("Users")
+        assert not page.complaints
+        assert all(address.startswith((platform.url, "data:", "about:")) for address in page.asked), page.asked
+
+
+async def test_asking_whether_a_job_would_run_changes_nothing(tmp_path: Path) -> None:
+    async with looked_at(tmp_path) as (platform, client, page):
+        await page.open(f"{platform.url}/console/#token={platform.token}")
+        await page.until("0 of 12")
+        await page.press("Would it run?")
+        await page.until("Job file")
+        await page.fill("Group", "default")
+        await page.press("Ask")
+        await page.until("It would be admitted")
+        await page.fill("GPUs of each task", "64")
+        await page.press("Ask")
+        await page.until("64", gone=False)
+        await page.until("It would be admitted", gone=True)
+        assert not [one async for one in client.jobs()]
