@@ -90,17 +90,23 @@ class Page:
         text = ""
         with suppress(TimeoutError):
             async with asyncio.timeout(WAIT_S_MAX):
-                while (words in (text := await self.text())) == gone:
+                while True:
+                    text = await self.text()
+                    if (words in text) != gone:
+                        return text
                     await asyncio.sleep(POLL_S)
-                return text
         raise AssertionError(
             f'"{words}" {"stays" if gone else "does not come"}; complaints {self.complaints}; text:\n{text}'
         )
 
     async def press(self, words: str) -> None:
         """Click the button or link that says so."""
-        found = f"[...document.querySelectorAll('button, a, summary')].find(one => one.innerText.trim() === {json.dumps(words)})"
-        assert await self.run(f"(() => {{ const it = {found}; if (it) it.click(); return Boolean(it); }})()"), words
+        script = """(words => {
+            const it = [...document.querySelectorAll('button, a, summary')].find(one => one.innerText.trim() === words);
+            if (it) it.click();
+            return Boolean(it);
+        })"""
+        assert await self.run(f"{script}({json.dumps(words)})"), words
 
     async def fill(self, label: str, value: str) -> None:
         """Write into the field of this label, as typing would."""

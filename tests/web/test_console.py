@@ -1,4 +1,4 @@
-"""The web console in a real browser, on a whole platform: what people see is what there is, and nothing gets in or out."""
+"""The web console in a real browser, on a whole platform: people see what there is, and nothing gets in or out."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
