@@ -18,7 +18,7 @@ GPU_SECOND = 1_000_000
 
 def attained(state: State, job: Job, now: int) -> int:
     """Service that counts, of tasks that are gone and of live ones, in thousandths of GPUs times ms."""
-    live = sum(task.service_milli * max(0, now - task.placed_ms) for task in state.tasks_of(job))
+    live = sum(task.served_until(now) for task in state.tasks_of(job))
     return job.attained - job.forgiven + live
 
 
@@ -44,7 +44,7 @@ def crossings(job: Job, tasks: Iterable[Task], policy: Policy, now: int) -> int 
     """When a running job crosses its next threshold if its size stays, in ms; None when it never does."""
     held = list(tasks)
     rate = sum(task.service_milli for task in held)
-    counts = job.attained - job.forgiven + sum(task.service_milli * max(0, now - task.placed_ms) for task in held)
+    counts = job.attained - job.forgiven + sum(task.served_until(now) for task in held)
     bound = next((b * GPU_SECOND for b in policy.service_thresholds if b * GPU_SECOND > counts), None)
     if bound is None or rate <= 0:
         return None

@@ -1,14 +1,17 @@
 """Room that is being cleared for a job: kept through its victims' whole slow shutdown, and honoured before all else.
 
-A claim ends in one of three ways. Its job starts as soon as the last victim is gone. It is dropped when its job or its
+A claim ends in one of four ways. Its job starts as soon as the last victim is gone. It is dropped when its job or its
 nodes are gone. Or its victims did not die in time: then it is dropped too, and the job is planned anew elsewhere, since
-what still runs there is not handed out.
+what still runs there is not handed out. Or a more important job takes it over (see `overtaking`).
 """
+
+from collections.abc import Collection
 
 from gangline_core.facts import Claim
 from gangline_core.holds import claim_fault, placed_amounts
-from gangline_core.ids import TaskId
+from gangline_core.ids import JobId, TaskId
 from gangline_core.job import Task
+from gangline_core.pausing import is_gone
 from gangline_core.placement.gang import Seats
 from gangline_core.quota import JOBS
 from gangline_core.reasons import Reason, ReasonCode
@@ -19,8 +22,8 @@ MARGIN_MS = 30_000
 """How long after its grace a victim may take to die before nobody waits for it any more."""
 
 
-def honour_claims(table: Table) -> None:
-    """Keep, start or drop every claim of the pool, oldest first."""
+def honour_claims(table: Table, overtaken: Collection[JobId] = ()) -> None:
+    """Keep, start or drop every claim of the pool, oldest first; those of `overtaken` jobs are dropped."""
     pool = table.pool.pool.name
     kept = table.state.kept
     ready: list[Claim] = []
@@ -29,7 +32,8 @@ def honour_claims(table: Table) -> None:
         if job is not None and job.spec.pool != pool:
             continue
         alive = alive_victims(table.state, claim)
-        if claim_fault(table.state, claim) is not None or (alive and table.now >= gives_up_ms(table.state, claim)):
+        is_late = alive and table.now >= gives_up_ms(table.state, claim)
+        if is_late or claim.job in overtaken or claim_fault(table.state, claim) is not None:
             table.claims_dropped.append(claim.job)
         elif alive:
             table.hold(claim, alive, _owed_amounts(table, claim, alive))
@@ -41,7 +45,7 @@ def honour_claims(table: Table) -> None:
 
 def alive_victims(state: State, claim: Claim) -> tuple[TaskId, ...]:
     """The claim's victims that still hold their room."""
-    return tuple(task for task in claim.victims if task in state.kept.tasks)
+    return tuple(task for task in claim.victims if not is_gone(state, task))
 
 
 def gives_up_ms(state: State, claim: Claim) -> int:
@@ -65,6 +69,8 @@ def _grace_s(state: State, task: Task) -> int:
     job = state.kept.jobs.get(task.job)
     if job is None:
         return 0
+    if task.pause and not task.stop:
+        return job.spec.pausing.notice_s if job.spec.pausing is not None else 0
     return job.spec.grace_s + (job.spec.elastic.notice_s if task.leaves else 0)
 
 

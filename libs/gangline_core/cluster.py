@@ -116,6 +116,15 @@ LOAD_STALE_MS = 300_000
 """A load summary older than this is treated as missing."""
 
 
+class PinnedCell(Struct, frozen=True, omit_defaults=True, gc=False):
+    """One part of the topology that is a group's by name: only jobs that ask for it by that name are placed there."""
+
+    group: str
+    level: str
+    cell: str
+    """The domain of a level above the node, else the node or "node/number" for a part of one."""
+
+
 class Pool(Struct, frozen=True, omit_defaults=True, gc=False):
     """A logical domain of nodes with its own queue and placement leader."""
 
@@ -127,7 +136,13 @@ class Pool(Struct, frozen=True, omit_defaults=True, gc=False):
     )
     """Administrator-named topology levels above the node, smallest first: level -> node label that names the domain."""
     cells: dict[str, dict[str, int]] = {}
-    """Guarantees of shape: group -> level -> so many parts of the topology; kept by the placement `cells`."""
+    """Guarantees of shape: group -> level -> so many parts of the topology; kept by the placement `cells`.
+
+    "node@V100" asks for parts with this GPU model only, "node@zone=east" for parts of nodes with this label.
+    """
+    pinned: dict[str, PinnedCell] = {}
+    """Cells that a group has by name, beside those it is owed."""
+    version: int = 0
 
 
 class LevelRule(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -196,6 +211,8 @@ class Policy(Struct, frozen=True, omit_defaults=True, gc=False):
     """Where attained service orders: inside one queue the older may take the room of younger ones that passed it."""
     node_tasks_max: int = 512
     """Most tasks on one node, whatever they ask for, so that a crowd of tiny ones cannot stall the node's agent."""
+    time_slice_s: int = 0
+    """A job that worked for so long makes way for others that could work on its GPUs, and they for it; 0 never."""
 
 
 class NodeUse:

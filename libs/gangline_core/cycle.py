@@ -21,14 +21,17 @@ from gangline_core.facts import Candidate, RoundDecided, RoundOpened
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
 from gangline_core.late_starts import late_starts
+from gangline_core.lowering import lower_in_place
 from gangline_core.levels import Heads
 from gangline_core.outlook import foresee
+from gangline_core.overtaking import Overtakes
 from gangline_core.passing import may_pass
 from gangline_core.placement.why_not import ROOM_CODES
 from gangline_core.preemption import Preemptor
 from gangline_core.reasons import Reason
 from gangline_core.refusals import Refuser
 from gangline_core.reserve import Reserver
+from gangline_core.resuming import clear_late, honour_paused, wants_to_go_on
 from gangline_core.seating import Found, find_seats
 from gangline_core.state import State
 from gangline_core.table import Table
@@ -41,7 +44,8 @@ def round_due(state: State, pool: str) -> bool:
     if known.open_round is not None:
         return False
     is_stirred = state.kept.changed_seq > known.opened_seq and bool(state.waiting.get(pool))
-    return is_stirred or bool(known.proposals)
+    may_go_on = known.opened_seq < state.kept.changed_seq and wants_to_go_on(state, pool)
+    return is_stirred or may_go_on or bool(known.proposals)
 
 
 def open_round(state: State, pool: str, now: int) -> RoundOpened | None:
@@ -51,7 +55,8 @@ def open_round(state: State, pool: str, now: int) -> RoundOpened | None:
         return None
     sieve = gates.Sieve(state, pool, now)
     may, kept_out, given_up = sieve.may(), sieve.changed(), sieve.given_up()
-    if not (len(may) or kept_out or given_up or known.proposals or late_starts(state, pool, now)):
+    going_on = wants_to_go_on(state, pool)
+    if not (len(may) or kept_out or given_up or known.proposals or late_starts(state, pool, now) or going_on):
         return None
     waiting = Waiting(state, known, (sieve.columns, may), now=now)
     terms, candidates = _in_view(state, waiting)
@@ -80,16 +85,25 @@ def decide_round(state: State, pool: str, now: int) -> RoundDecided:
     opened = state.kept.pools[pool].open_round
     if opened is None:
         raise ValueError(f"no round of pool {pool} is open")
-    table = Table(state, pool, now)
-    table.late_starts.extend(late_starts(state, pool, now))
-    honour_claims(table)
-    place_all(table, opened.opened.candidates)
+    overtakes = Overtakes()
+    while True:
+        table = Table(state, pool, now)
+        table.late_starts.extend(late_starts(state, pool, now))
+        honour_claims(table, overtakes.overtaken)
+        honour_paused(table)
+        place_all(table, opened.opened.candidates, overtakes)
+        if overtakes.is_settled(table):
+            break
+    clear_late(table)
     grow(table)
     return table.record(opened)
 
 
-def place_all(table: Table, candidates: tuple[Candidate, ...]) -> None:
-    """Steps 4 and 5: each candidate in order starts, gets a claim, or is refused; the first refused gets a date."""
+def place_all(table: Table, candidates: tuple[Candidate, ...], overtakes: Overtakes) -> None:
+    """Steps 4 and 5: each candidate in order starts, gets a claim, or is refused; the first refused gets a date.
+
+    It stops where a candidate should take over the claim of a less important one: the round is then decided anew.
+    """
     refuser = Refuser(table)
     preemptor = Preemptor(table)
     reserver = Reserver(table)
@@ -116,6 +130,8 @@ def place_all(table: Table, candidates: tuple[Candidate, ...]) -> None:
             continue
         table.refuse(job, reason)
         if reason.code in ROOM_CODES:
+            if overtakes.would_help(table, job):
+                return
             heads.refused(job)
             table.heads = heads.recorded()
         # Where several that compete have dates, equal jobs have one each; otherwise the first speaks for all of them.
@@ -130,6 +146,10 @@ def _start(table: Table, job: Job, refuser: Refuser, preemptor: Preemptor) -> Re
     room = table.room if passes or table.guarded is None else table.guarded
     found = None if refuser.has_no_room(job, room) else find_seats(table.seating, job, room)
     if isinstance(found, Found):
+        guarded = room is table.guarded
+        table.place(job, found.seats, found.amounts, guarded=guarded, backfilled=bool(table.reservations))
+        return None
+    if found is None and (found := lower_in_place(table, job, room)) is not None:
         guarded = room is table.guarded
         table.place(job, found.seats, found.amounts, guarded=guarded, backfilled=bool(table.reservations))
         return None

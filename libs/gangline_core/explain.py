@@ -169,6 +169,8 @@ def _progress(state: State, job: Job) -> str:
             return f"Running since {utc(job.started_ms)}: {where}."
         case JobState.RESIZING:
             return f"Changing its size while it runs: {where}."
+        case JobState.PAUSED:
+            return f"Paused: {where}."
         case JobState.STOPPING:
             return f"Stopping: {where} are not gone yet."
         case JobState.WAITING | JobState.HELD | JobState.SUSPENDED:

@@ -10,9 +10,11 @@ from gangline_core.facts_door import (
     ClassSet as ClassSet,
 )
 from gangline_core.facts_door import (
+    GroupRemoved,
     JobEdited,
     JobTopped,
     PricesSet,
+    UserRemoved,
     WindowRemoved,
     WindowSet,
 )
@@ -27,6 +29,7 @@ from gangline_core.facts_health import (
     NodeQuarantined,
     UtilisationSummary,
 )
+from gangline_core.facts_pause import HoldSet, JobPaused, TaskPaused
 from gangline_core.facts_queue import (
     Candidate as Candidate,
 )
@@ -90,14 +93,6 @@ class CancelRequested(FactBase, frozen=True, tag=True):
     why: str = ""
 
 
-class HoldSet(FactBase, frozen=True, tag=True):
-    """A job is held (a running one is suspended) or released."""
-
-    job: JobId
-    held: bool
-    by: str
-
-
 class GroupSet(FactBase, frozen=True, tag=True):
     """A group was made or changed as a whole."""
 
@@ -119,6 +114,7 @@ class PoolSet(FactBase, frozen=True, tag=True):
 
     pool: Pool
     by: str
+    why: str = ""
 
 
 class PolicySet(FactBase, frozen=True, tag=True):
@@ -231,6 +227,13 @@ class Claim(Struct, frozen=True, omit_defaults=True, gc=False):
     made_ms: int
 
 
+class Lowering(Struct, frozen=True, omit_defaults=True, gc=False):
+    """A job that runs on without its cells, as an opportunistic one, and the job of its group that they are for."""
+
+    job: JobId
+    beneficiary: JobId
+
+
 class Reservation(Struct, frozen=True, omit_defaults=True, gc=False):
     """Dated room for the oldest job that cannot start: it fits on these nodes from `start_ms` on."""
 
@@ -266,6 +269,12 @@ class RoundDecided(FactBase, frozen=True, tag=True):
     """Gangs that had room but did not start wholly in time; they give it back."""
     heads: tuple[tuple[str, JobId], ...] = ()
     """Who stood in front of each strict level and found no room."""
+    lowerings: tuple[Lowering, ...] = ()
+    """Jobs that give up their cells and run on."""
+    pauses: tuple[JobPaused, ...] = ()
+    """Jobs that are paused for others."""
+    resumes: tuple[JobId, ...] = ()
+    """Paused jobs whose place is free again: they go on."""
 
 
 class ExitCause(StrEnum):
@@ -355,6 +364,8 @@ Fact = (
     | ClassSet
     | GroupSet
     | UserSet
+    | GroupRemoved
+    | UserRemoved
     | PoolSet
     | PolicySet
     | DrainSet
@@ -371,6 +382,7 @@ Fact = (
     | NodeSeen
     | TaskStarted
     | TaskExited
+    | TaskPaused
     | GpusEmpty
     | NodeLost
     | GpuFailed

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gangline_core import facts as f
-from gangline_core import fold_door, fold_health, fold_resize
+from gangline_core import fold_door, fold_health, fold_pause, fold_resize
 from gangline_core.cluster import Policy, Pool
 from gangline_core.fold_arrays import tend_arrays
 from gangline_core.fold_budgets import stop_for_budget
@@ -26,9 +26,11 @@ from gangline_core.fold_jobs import (
     give_up,
     hold,
     keep_claim,
+    lower,
     set_reason,
 )
 from gangline_core.fold_life import give_up_start
+from gangline_core.fold_removal import finish_removals, group_removed, user_removed
 from gangline_core.fold_resize import shrink, start_again, waiting_growth
 from gangline_core.fold_tasks import task_exited, task_started, tasks_empty
 from gangline_core.groups import ancestors, holders, user_key
@@ -89,6 +91,8 @@ def apply(state: State, message: Message, *, strict: bool = False) -> Step:
             step.alarms.append(f"message {message.seq}, {type(fact).__name__}: {error}")
     tend_arrays(state, step)
     forget_ended(state)
+    if state.door.closing_groups or state.door.closing_users:
+        finish_removals(state, step)
     if _stirs(state, step):
         kept.changed_seq = message.seq
     if _is_from_outside(step):
@@ -172,7 +176,7 @@ def _group_set(state: State, fact: f.GroupSet, step: Step) -> None:
 
 
 def _user_set(state: State, fact: f.UserSet, step: Step) -> None:
-    state.kept.users[user_key(fact.user.group, fact.user.name)] = fact.user
+    state.put_user(fact.user)
     step.settings = True
 
 
@@ -252,10 +256,14 @@ def _round_decided(state: State, fact: f.RoundDecided, step: Step) -> None:
             set_reason(state, job, refusal.reason, step)
     for placement in fact.placements:
         add_placement(state, placement, step)
+    for lowering in fact.lowerings:
+        lower(state, lowering, step)
     for growth in fact.growths:
         add_growth(state, growth, step)
     for restart in fact.restarts:
         start_again(state, restart, step)
+    for resumed in fact.resumes:
+        fold_pause.resume(state, resumed, step)
     for late in fact.late_starts:
         give_up_start(state, late, step)
     _clear_room(state, fact, step)
@@ -280,6 +288,9 @@ def _clear_room(state: State, fact: f.RoundDecided, step: Step) -> None:
     for eviction in fact.evictions:
         if eviction.beneficiary not in void:
             evict(state, eviction, step)
+    for paused in fact.pauses:
+        if paused.beneficiary not in void:
+            fold_pause.pause_for(state, paused, step)
     for less in fact.shrinks:
         if less.beneficiary not in void:
             shrink(state, less, step)
@@ -351,6 +362,8 @@ HANDLERS: dict[type[f.Fact], Callable[[State, Any, Step], None]] = {
     f.ClassSet: fold_door.class_set,
     f.GroupSet: _group_set,
     f.UserSet: _user_set,
+    f.GroupRemoved: group_removed,
+    f.UserRemoved: user_removed,
     f.PoolSet: _pool_set,
     f.PolicySet: _policy_set,
     f.DrainSet: _drain_set,
@@ -367,5 +380,6 @@ HANDLERS: dict[type[f.Fact], Callable[[State, Any, Step], None]] = {
     f.BudgetExhausted: _budget_exhausted,
     **fold_resize.HANDLERS,
     **fold_health.HANDLERS,
+    **fold_pause.HANDLERS,
 }
 """One handler per fact; a test compares the keys with the union."""

@@ -13,11 +13,13 @@ from gangline_core.facts import (
     Growth,
     HoldSet,
     JobAdmitted,
+    Lowering,
     Placement,
     TaskPlacement,
 )
 from gangline_core.fold_arrays import admit_array, cancel_array, hold_array
 from gangline_core.fold_life import move_job, order_stop, sizes, staying
+from gangline_core.fold_pause import ask_to_go_on, pause_by_request
 from gangline_core.holds import claim_fault, placement_fault
 from gangline_core.ids import JobId, task_id
 from gangline_core.job import ENDS, LIVE, Job, JobState, Move, Outcome, Task, TaskState
@@ -81,17 +83,30 @@ def hold(state: State, fact: HoldSet, step: Step) -> None:
         return
     if fact.held:
         state.drop_claim(job.id)
-        if job.state in LIVE:
+        if fact.pause and (job.state == JobState.PAUSED or pause_by_request(state, job, fact.by, step)):
+            _stay_paused(state, job.id, fact.by, step)
+        elif job.state in LIVE:
             reason = Reason(ReasonCode.SUSPENDED, {"by": fact.by})
             order_stop(state, job.id, Outcome.SUSPENDED, reason, step)
         elif job.state == JobState.WAITING:
             reason = Reason(ReasonCode.HELD, {"by": fact.by})
             waited = waited_ms(state, job, step.at)
             move_job(state, replace(job, reason=reason, waited_ms=waited), Move.HOLD, step)
+    elif job.state == JobState.PAUSED:
+        ask_to_go_on(state, job, urgent=fact.urgent, step=step)
     elif job.state in (JobState.HELD, JobState.SUSPENDED):
         move_job(state, replace(job, reason=None, queued_ms=step.at), Move.RELEASE, step)
     elif job.outcome == Outcome.SUSPENDED:
         state.put_job(replace(job, outcome=Outcome.REQUEUED))
+
+
+def _stay_paused(state: State, job_id: JobId, by: str, step: Step) -> None:
+    """A job that a round had paused, or that wants to go on, stays paused from now on."""
+    job = state.kept.jobs[job_id]
+    if job.pause is not None and job.pause.wants:
+        pause = replace(job.pause, by=by, wants=False, urgent=False)
+        state.put_job(replace(job, pause=pause, reason=Reason(ReasonCode.PAUSED, {"by": by})))
+        step.settings = True
 
 
 def give_up(state: State, job_id: JobId, reason: Reason, step: Step) -> None:
@@ -132,6 +147,10 @@ def add_placement(state: State, placement: Placement, step: Step) -> None:
         started_ms=0,
         silent=0,
         winding_down=False,
+        lowered_for=0,
+        lowered_ms=0,
+        pause=None,
+        resumed_ms=0,
         next_index=_next_index({}, tasks),
         waited_ms=waited_ms(state, job, step.at),
         forgiven=job.attained if is_promoted(job, state.pool_of(job).policy, step.at) else job.forgiven,
@@ -179,6 +198,17 @@ def evict(state: State, eviction: Eviction, step: Step) -> None:
         state.put_job(replace(job, yielded_to=yielded_to[-YIELDED_KEPT:]))
     numbers: dict[str, int | str] = {"job": eviction.beneficiary, "rule": eviction.rule}
     order_stop(state, eviction.job, Outcome.REQUEUED, Reason(ReasonCode.PREEMPTED, numbers), step)
+
+
+def lower(state: State, lowering: Lowering, step: Step) -> None:
+    """A job gives its cells to another one of its group and runs on, unless the other did not get them after all."""
+    job = state.job(lowering.job)
+    if job is None or job.state not in LIVE or job.lowered_for or lowering.beneficiary in step.voided:
+        return
+    state.put_job(replace(job, lowered_for=lowering.beneficiary, lowered_ms=step.at))
+    for task in state.tasks_of(job):
+        state.put_task(replace(task, cells=()))
+    step.touched = True
 
 
 def keep_claim(state: State, claim: Claim, step: Step) -> bool:

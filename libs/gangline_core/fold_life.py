@@ -21,6 +21,9 @@ def order_stop(state: State, job_id: JobId, outcome: Outcome, reason: Reason, st
     job = state.job(job_id)
     if job is None or job.state not in LIVE:
         return
+    if outcome == Outcome.REQUEUED and job.pause is not None and not job.pause.wants:
+        # Nobody asked for it to go on yet.
+        outcome = Outcome.SUSPENDED
     if job.outcome is not None and OUTCOME_RANK[outcome] <= OUTCOME_RANK[job.outcome]:
         return
     for task in state.tasks_of(job):
@@ -30,7 +33,7 @@ def order_stop(state: State, job_id: JobId, outcome: Outcome, reason: Reason, st
     if job.id not in state.kept.claims:
         # A job with a claim starts again at another size: stopping is part of that.
         job = resizing.advanced(job, ResizeEvent.OVERTAKEN, step.at)
-    move_job(state, replace(job, outcome=outcome, reason=reason), Move.STOP, step)
+    move_job(state, replace(job, outcome=outcome, reason=reason, pause=None), Move.STOP, step)
     finish_if_empty(state, job_id, step)
 
 
@@ -137,8 +140,8 @@ def move_job(state: State, job: Job, event: Move, step: Step) -> Job:
 
 def without(job: Job, task: Task, at: int) -> Job:
     """The job when one of its tasks is gone, which adds to the service it attained."""
-    service = task.service_milli * max(0, at - task.placed_ms)
-    return replace(job, tasks=tuple(t for t in job.tasks if t != task.id), attained=job.attained + service)
+    left = tuple(other for other in job.tasks if other != task.id)
+    return replace(job, tasks=left, attained=job.attained + task.served_until(at))
 
 
 def staying(tasks: Iterable[Task]) -> list[Task]:

@@ -166,7 +166,7 @@ def _time_is_up(job: Job, task: Task) -> Reason:
 def _charge(task: Task, at: int, prices: Mapping[str, int]) -> UsageCharged:
     # A lost node's tasks stopped being their group's when it was lost, however much later it is seen again.
     end = task.stop_ms if task.state == TaskState.LOST else at
-    used = task.gpu_milli * max(0, end - task.placed_ms)
+    used = task.used_until(end)
     return UsageCharged(
         task=task.id,
         job=task.job,

@@ -7,6 +7,7 @@ from gangline_core.cluster import Node, model_of, tasks_most
 from gangline_core.facts import Claim, Growth, Placement, TaskPlacement
 from gangline_core.ids import NodeId, TaskId
 from gangline_core.job import Job, JobState, Outcome, Task
+from gangline_core.pausing import is_gone, leaving_part
 from gangline_core.quota import JOBS, Ledger
 from gangline_core.reasons import sentence
 from gangline_core.spec import GPU_MILLI
@@ -107,8 +108,8 @@ def room_fault(state: State, tasks: tuple[TaskPlacement, ...], without: tuple[Ta
     for task in tasks:
         by_node.setdefault(task.node, []).append(task)
     leaving: dict[NodeId, list[Task]] = {}
-    for gone in (state.kept.tasks[name] for name in without if name in state.kept.tasks):
-        leaving.setdefault(gone.node, []).append(gone)
+    for gone in (state.kept.tasks[name] for name in without if not is_gone(state, name)):
+        leaving.setdefault(gone.node, []).append(leaving_part(state, gone))
     for node_id, places in by_node.items():
         node = state.kept.nodes.get(node_id)
         if node is None or not node.takes_work:

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.reasons import Reason
-from gangline_core.spec import CPUS_PER_GPU, JobSpec
+from gangline_core.spec import CPUS_PER_GPU, JobSpec, ServiceClass
 
 
 class JobState(StrEnum):
@@ -17,6 +17,8 @@ class JobState(StrEnum):
     STARTING = "starting"
     RUNNING = "running"
     RESIZING = "resizing"
+    PAUSED = "paused"
+    """Its processes are stopped where they are and keep their memory; GPU time and CPU are free for others."""
     SUSPENDED = "suspended"
     STOPPING = "stopping"
     SUCCEEDED = "succeeded"
@@ -27,7 +29,7 @@ class JobState(StrEnum):
 
 
 ENDS = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED, JobState.TIMED_OUT, JobState.LOST})
-LIVE = frozenset({JobState.STARTING, JobState.RUNNING, JobState.RESIZING, JobState.STOPPING})
+LIVE = frozenset({JobState.STARTING, JobState.RUNNING, JobState.RESIZING, JobState.PAUSED, JobState.STOPPING})
 """States in which a job may hold resources."""
 
 STATE_WORDS: dict[JobState, str] = {
@@ -36,6 +38,7 @@ STATE_WORDS: dict[JobState, str] = {
     JobState.STARTING: "Placed",
     JobState.RUNNING: "Running",
     JobState.RESIZING: "Resizing",
+    JobState.PAUSED: "Paused",
     JobState.SUSPENDED: "Suspended",
     JobState.STOPPING: "Stopping",
     JobState.SUCCEEDED: "Succeeded",
@@ -52,6 +55,7 @@ SLURM_CODES = {
     JobState.STARTING: "CF",
     JobState.RUNNING: "R",
     JobState.RESIZING: "RS",
+    JobState.PAUSED: "S",
     JobState.SUSPENDED: "S",
     JobState.STOPPING: "CG",
     JobState.SUCCEEDED: "CD",
@@ -68,6 +72,7 @@ KUBERNETES_CONDITIONS = {
     JobState.STARTING: "Admitted",
     JobState.RUNNING: "PodsReady",
     JobState.RESIZING: "PodsReady",
+    JobState.PAUSED: "Suspended",
     JobState.SUSPENDED: "Suspended",
     JobState.STOPPING: "Evicted",
     JobState.SUCCEEDED: "Complete",
@@ -88,6 +93,8 @@ class Move(StrEnum):
     ALL_STARTED = "all_started"
     RESIZE = "resize"
     SETTLE = "settle"
+    PAUSE = "pause"
+    RESUME = "resume"
     STOP = "stop"
     GONE_SUCCEEDED = "gone_succeeded"
     GONE_FAILED = "gone_failed"
@@ -109,9 +116,12 @@ MOVES: dict[tuple[JobState, Move], JobState] = {
     (JobState.RUNNING, Move.RESIZE): JobState.RESIZING,
     (JobState.RESIZING, Move.RESIZE): JobState.RESIZING,
     (JobState.RESIZING, Move.SETTLE): JobState.RUNNING,
+    (JobState.RUNNING, Move.PAUSE): JobState.PAUSED,
+    (JobState.PAUSED, Move.RESUME): JobState.RUNNING,
     (JobState.STARTING, Move.STOP): JobState.STOPPING,
     (JobState.RUNNING, Move.STOP): JobState.STOPPING,
     (JobState.RESIZING, Move.STOP): JobState.STOPPING,
+    (JobState.PAUSED, Move.STOP): JobState.STOPPING,
     (JobState.STOPPING, Move.STOP): JobState.STOPPING,
     (JobState.STOPPING, Move.GONE_SUCCEEDED): JobState.SUCCEEDED,
     (JobState.STOPPING, Move.GONE_FAILED): JobState.FAILED,
@@ -188,6 +198,19 @@ class Resize(Struct, frozen=True, omit_defaults=True, gc=False):
     why: str = ""
 
 
+class Pause(Struct, frozen=True, omit_defaults=True, gc=False):
+    """Why and since when a job is paused."""
+
+    since_ms: int
+    by: str = ""
+    """The user who asked for it; empty when a round did it for another job."""
+    beneficiary: JobId = JobId(0)
+    wants: bool = False
+    """True when it goes on as soon as its place is free again."""
+    urgent: bool = False
+    """True when those who work on its place are paused for it."""
+
+
 class IllegalMoveError(Exception):
     """An event that does not belong to the job's state; raised in tests, parked with an alarm in production."""
 
@@ -261,6 +284,18 @@ class Job(Struct, frozen=True, omit_defaults=True, gc=False):
     """Group path or user_key among whose jobs it goes first; empty is everybody."""
     winding_down: bool = False
     """A member of the present attempt ended well: the job comes to its end and grows no more."""
+    lowered_for: int = 0
+    """A job of its group that took over its cells; it runs on as an opportunistic one. 0 when nobody did."""
+    lowered_ms: int = 0
+    pause: Pause | None = None
+    """Set while the job is paused."""
+    resumed_ms: int = 0
+    """When it last went on after a pause of the present attempt; 0 when it never did."""
+
+    @property
+    def service_class(self) -> ServiceClass:
+        """How safe it is from being pushed away: as asked for, unless it gave up its cells."""
+        return ServiceClass.OPPORTUNISTIC if self.lowered_for else self.spec.service_class
 
 
 class TaskState(StrEnum):
@@ -281,6 +316,13 @@ class GpuShare(Struct, frozen=True, omit_defaults=True, gc=False):
     memory_mib: int
     slots: int = 0
     """MIG slots of the card, as a mask; 0 on a card that is not cut."""
+
+
+class Working(Struct, frozen=True, omit_defaults=True, gc=False):
+    """What a paused task takes when it works."""
+
+    cpu_milli: int = 0
+    gpus: tuple[GpuShare, ...] = ()
 
 
 class Task(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -316,6 +358,18 @@ class Task(Struct, frozen=True, omit_defaults=True, gc=False):
     """It leaves, and said that it has saved what it must."""
     cells: tuple[str, ...] = ()
     """Cells of its group in which its GPUs are (see gangline_core.cells)."""
+    pause: bool = False
+    """It is paused, or is being paused."""
+    working: Working | None = None
+    """What it takes when it works, while it is paused and takes less; None when it takes all of it."""
+    span_ms: int = 0
+    """Since when it takes what it takes now, if that changed since it was placed."""
+    used: int = 0
+    """GPU thousandths times ms of the time before."""
+    served: int = 0
+    """The same as service (see `service_milli`)."""
+    paused_ms: int = 0
+    """How long it has been paused so far, the present pause not counted."""
 
     @property
     def gpu_milli(self) -> int:
@@ -326,3 +380,11 @@ class Task(Struct, frozen=True, omit_defaults=True, gc=False):
     def service_milli(self) -> int:
         """What a millisecond of this task counts as service: its GPU thousandths, or CPUs where 64 are a GPU."""
         return self.gpu_milli or max(1, self.cpu_milli // CPUS_PER_GPU)
+
+    def used_until(self, at: int) -> int:
+        """GPU thousandths times ms from its placement to this moment."""
+        return self.used + self.gpu_milli * max(0, at - (self.span_ms or self.placed_ms))
+
+    def served_until(self, at: int) -> int:
+        """Service from its placement to this moment."""
+        return self.served + self.service_milli * max(0, at - (self.span_ms or self.placed_ms))

@@ -13,10 +13,11 @@ from msgspec import Struct
 
 from gangline_core.capacity import Ints, Room
 from gangline_core.cheapest import by_place, plan_cost
-from gangline_core.facts import Claim, Eviction, Placement, Shrink
+from gangline_core.facts import Claim, Eviction, JobPaused, Placement, Shrink
 from gangline_core.holdings import as_lines, give_lines, take_lines, task_lines
 from gangline_core.ids import JobId, TaskId
 from gangline_core.job import Job
+from gangline_core.lowering import with_lowered
 from gangline_core.quota import holders, minimum_sizes
 from gangline_core.seating import Found, seat
 from gangline_core.spec import ServiceClass
@@ -24,6 +25,7 @@ from gangline_core.table import Table
 from gangline_core.victims import (
     CONSIDERED_MAX,
     EVICT,
+    PAUSE,
     SHRINK,
     WAIT,
     Loss,
@@ -55,7 +57,7 @@ class Preemptor:
 
     def make_room(self, job: Job) -> bool:
         """Clear room for a job that found none, if that is allowed and then suffices; True when it has a claim now."""
-        plan = self._plan(job)
+        plan = with_lowered(self._table, job, lambda: self._plan(job)) or self._plan(job)
         if plan is None:
             return False
         self._commit(job, plan)
@@ -73,6 +75,8 @@ class Preemptor:
         self._plans += 1
         waits = self._victims.waits()
         plan = self._within_guarantees(job, waits, shrinks, is_owed=is_owed)
+        if plan is None and may_evict:
+            plan = self._gently(job, [*waits, *shrinks], is_owed=is_owed)
         for everybody in (False, True) if plan is None and may_evict else ():
             evictions = self._victims.evictions(job, is_owed=is_owed, beside=[*waits, *shrinks], everybody=everybody)
             if evictions:
@@ -80,6 +84,15 @@ class Preemptor:
             if plan is not None or len(evictions) < CONSIDERED_MAX:
                 break
         return plan
+
+    def _gently(self, job: Job, others: list[Loss], *, is_owed: bool) -> Plan | None:
+        """A plan in which nobody loses work: those that may be paused are, and go on later where they are."""
+        pauses = self._victims.evictions(job, is_owed=is_owed, beside=others, everybody=False, gently=True)
+        if not pauses:
+            return None
+        waits = [loss for loss in others if loss.kind == WAIT]
+        rest = [loss for loss in others if loss.kind != WAIT]
+        return self._within_guarantees(job, waits, [*rest, *pauses], is_owed=is_owed)
 
     def _could_do(self, job: Job, shrinks: list[Loss]) -> bool:
         """A cheap look whether shrinking could give as many GPUs as the job needs at its smallest."""
@@ -121,6 +134,8 @@ class Preemptor:
                 table.evictions.append(
                     Eviction(job=loss.job.id, beneficiary=job.id, rule=loss.rule, lost_ms=loss.lost_ms)
                 )
+            elif loss.kind == PAUSE:
+                table.pauses.append(JobPaused(job=loss.job.id, beneficiary=job.id, rule=loss.rule))
             elif loss.kind == SHRINK:
                 shrunk.setdefault(loss.job.id, []).extend(names)
         self._victims.go(plan.losses)

@@ -51,6 +51,7 @@ class ReasonCode(StrEnum):
     # refused at the door, by rule
     UNKNOWN_GROUP = "UnknownGroup"
     UNKNOWN_USER = "UnknownUser"
+    CLOSING = "Closing"
     UNKNOWN_POOL = "UnknownPool"
     UNKNOWN_LEVEL = "UnknownLevel"
     UNKNOWN_DEPENDENCY = "UnknownDependency"
@@ -79,6 +80,9 @@ class ReasonCode(StrEnum):
     RESIZE_FAILED = "ResizeFailed"
     UNDER_USED = "UnderUsed"
     HUNG = "Hung"
+    PAUSED = "Paused"
+    PAUSED_FOR = "PausedFor"
+    PLACE_TAKEN = "PlaceTaken"
 
 
 class Reason(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -114,9 +118,9 @@ SENTENCES: dict[ReasonCode, str] = {
         "a time limit under {fits_s} s would pass."
     ),
     ReasonCode.NOT_YET_CONSIDERED: "In the queue at position {position}; the next round looks at it.",
-    ReasonCode.INSUFFICIENT_GPUS: "Needs {needed} GPUs; {free} of {total} suitable ones are free.",
+    ReasonCode.INSUFFICIENT_GPUS: "Needs {needed} GPUs; at its turn {free} of {total} suitable ones were free.",
     ReasonCode.FRAGMENTED_GPUS: (
-        "Needs {needed} GPUs on one node; {free} are free but at most {free_on_one_node} on one node{where}."
+        "Needs {needed} GPUs on one node; at its turn {free} were free, at most {free_on_one_node} on one node{where}."
     ),
     ReasonCode.INSUFFICIENT_GPU_MEMORY: (
         "Needs {needed} MiB on one GPU; the suitable GPU with most free memory has {free} MiB."
@@ -129,7 +133,7 @@ SENTENCES: dict[ReasonCode, str] = {
         "Needs places for {needed} tasks; nodes that suit it have {free} left, and each takes at most {most} tasks."
     ),
     ReasonCode.SHAPE: "Needs {needed} places {shape}; there are {free} now.",
-    ReasonCode.TOPOLOGY: "Needs {needed} GPUs inside one {level}; at most {free} are free in one{where}.",
+    ReasonCode.TOPOLOGY: "Needs {needed} GPUs inside one {level}; at its turn at most {free} were free in one{where}.",
     ReasonCode.NO_ELIGIBLE_NODE: (
         "No node may take it now: {drained} drained, {lost} lost, {tainted} tainted, {unmatched} do not match."
     ),
@@ -149,6 +153,7 @@ SENTENCES: dict[ReasonCode, str] = {
     ),
     ReasonCode.UNKNOWN_GROUP: "There is no group {group}.",
     ReasonCode.UNKNOWN_USER: "User {user} is not a member of group {group}.",
+    ReasonCode.CLOSING: "{holder} is being removed and takes no new jobs.",
     ReasonCode.UNKNOWN_POOL: "There is no pool {pool}.",
     ReasonCode.UNKNOWN_LEVEL: "Pool {pool} has no queue level {level}.",
     ReasonCode.UNKNOWN_DEPENDENCY: "There is no job {job} to wait for.",
@@ -177,6 +182,9 @@ SENTENCES: dict[ReasonCode, str] = {
     ReasonCode.RESIZE_FAILED: "Resize {number} was stuck while {stage}; the gang starts again from its checkpoint.",
     ReasonCode.UNDER_USED: "Its GPUs were used {percent} % for {window_s} s; the pool asks for {least} %.",
     ReasonCode.HUNG: "Task {task} made no progress for {silent_s} s; the gang starts again from its checkpoint.",
+    ReasonCode.PAUSED: "Paused by {by}: its processes stand still and keep their memory.",
+    ReasonCode.PAUSED_FOR: "Paused for job {job} ({rule}); it goes on when its place is free again.",
+    ReasonCode.PLACE_TAKEN: "It goes on as soon as the GPUs and CPUs that it left are free again.",
     ReasonCode.RETRYING: "Attempt {attempt} failed with code {exit_code}; {left} retries are left.",
 }
 """One sentence per code; the names in braces are the numbers every reason of that code carries."""
@@ -184,6 +192,8 @@ SENTENCES: dict[ReasonCode, str] = {
 HINTS: dict[ReasonCode, str] = {
     ReasonCode.HELD: "Release it with `gangline release {id}`.",
     ReasonCode.SUSPENDED: "Resume it with `gangline release {id}`.",
+    ReasonCode.PAUSED: "Let it go on with `gangline resume {id}`.",
+    ReasonCode.PLACE_TAKEN: "To start it elsewhere from its checkpoint: `gangline suspend --stop {id}`, then `resume`.",
     ReasonCode.DEPENDENCY: "See that job with `gangline why {job}`.",
     ReasonCode.DEPENDENCY_FAILED: "Submit it again without the dependency, or re-run that job first.",
     ReasonCode.GROUP_LIMIT: "Wait for the group's own jobs, ask for less, or ask the group's head for more quota.",
@@ -225,6 +235,7 @@ HINTS: dict[ReasonCode, str] = {
     ReasonCode.DEADLINE: "Submit it again with a later deadline or a shorter time limit.",
     ReasonCode.UNKNOWN_GROUP: "See the groups with `gangline quota`.",
     ReasonCode.UNKNOWN_USER: "Ask the group's head or an administrator to add the user.",
+    ReasonCode.CLOSING: "Submit to another group; see the groups with `gangline quota`.",
     ReasonCode.UNKNOWN_POOL: "See the pools with `gangline policy`.",
     ReasonCode.UNKNOWN_LEVEL: "See the levels with `gangline policy`.",
     ReasonCode.UNKNOWN_DEPENDENCY: "Check the number with `gangline show {job}`.",

@@ -7,6 +7,7 @@ from gangline_core.facts import TaskPlacement
 from gangline_core.holdings import as_lines, give_lines, lines_of, task_lines
 from gangline_core.ids import TaskId
 from gangline_core.job import Job, Task, TaskState
+from gangline_core.pausing import leaving_part
 from gangline_core.spec import JobSpec
 from gangline_core.state import State
 
@@ -29,7 +30,9 @@ def expected_end_ms(task: Task, job: Job) -> int:
     if task.stop:
         return task.stop_ms + job.spec.grace_s * 1000
     length = run_ms(job.spec) or job.expected_ms or None
-    return UNKNOWN_MS if length is None else (task.started_ms or task.placed_ms) + length
+    if length is None or task.pause:
+        return UNKNOWN_MS
+    return (task.started_ms or task.placed_ms) + task.paused_ms + length
 
 
 class Releases:
@@ -78,7 +81,7 @@ class Releases:
             if known is None:
                 continue
             end = expected_end_ms(known, state.kept.jobs[known.job])
-            lines = lines_of(layout, [known])
+            lines = lines_of(layout, [leaving_part(state, known)])
             self._lines = np.concatenate([self._lines, -_only_amounts(lines)])
             self._ends = np.concatenate([self._ends, np.full(len(lines), end, dtype=np.int64)])
 

@@ -54,6 +54,15 @@ class Elastic(Struct, frozen=True, omit_defaults=True, gc=False):
     """What one change costs in work time; 0 takes what the job's own changes took."""
 
 
+class Pausing(Struct, frozen=True, omit_defaults=True, gc=False):
+    """That a job with GPUs may be paused: stopped where it is, with what then stays in the memory of its GPUs."""
+
+    gpu_memory_mib: int = 0
+    """What stays in the memory of each of its GPUs while it is paused; 0 when it moves all of it to the host."""
+    notice_s: int = 0
+    """It is told so long before it is stopped, unless it answers "safe" earlier."""
+
+
 class Resources(Struct, frozen=True, omit_defaults=True, gc=False):
     """What one task of a role needs on one node.
 
@@ -76,6 +85,8 @@ class Resources(Struct, frozen=True, omit_defaults=True, gc=False):
     """Only GPUs that share a PCIe switch with a network card."""
     mig: str = ""
     """A slice of a card cut by MIG, such as "3g.20gb"; `gpu_milli` is then its part of the card's compute slices."""
+    gpu_memory_most_mib: int = 0
+    """Of each whole GPU no more memory than this is used, and the rest may stay with paused jobs; 0 is all of it."""
 
     @property
     def whole_gpus(self) -> int:
@@ -227,6 +238,12 @@ class JobSpec(Struct, frozen=True, omit_defaults=True, gc=False):
     """The job is of no use after this moment and ends then; 0 means none."""
     singleton: bool = False
     """Only one job of this name and user runs at a time."""
+    pausing: Pausing | None = None
+    """Set when the job may be paused although it has GPUs; one without any always may."""
+    pinned_cell: str = ""
+    """A named cell of the pool that is kept for the job's group; the job goes there and nowhere else."""
+    lazy_preemption: bool = False
+    """When a job of its group needs its cells, it runs on where it is as an opportunistic one, if that will do."""
 
 
 def smallest_size(role: Role) -> int:
@@ -234,6 +251,11 @@ def smallest_size(role: Role) -> int:
     if not role.sizes:
         return role.min_count
     return min((size for size in role.sizes if role.allows(size)), default=role.min_count)
+
+
+def may_pause(spec: JobSpec) -> bool:
+    """True when the job's processes may be stopped where they are: it said so, or it has no GPU."""
+    return spec.pausing is not None or not any(role.resources.wants_gpu for role in spec.roles)
 
 
 def has_terms(spec: JobSpec) -> bool:

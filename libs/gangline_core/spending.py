@@ -50,7 +50,7 @@ def spent(state: State, now: int) -> Spent:
 def task_usage(task: Task, now: int) -> int:
     """What a live allocation has used; one of a lost node stopped being its group's when the node was lost."""
     end = task.stop_ms if task.state == TaskState.LOST else now
-    return task.gpu_milli * max(0, end - task.placed_ms)
+    return task.used_until(end)
 
 
 def bound_cost(state: State, now: int) -> dict[str, int]:

@@ -59,6 +59,8 @@ class State:
         """Jobs in state waiting, per pool."""
         self.starting: dict[str, dict[JobId, None]] = {}
         """Jobs that have room but have not started wholly, per pool."""
+        self.paused: dict[str, dict[JobId, None]] = {}
+        """Jobs that are paused, per pool."""
         self.live: dict[str, dict[JobId, None]] = {}
         """Jobs that may hold resources, per pool."""
         self.live_sorts: dict[str, dict[Sort, dict[JobId, None]]] = {}
@@ -98,6 +100,8 @@ class State:
             self.index_task(task)
         for group in self.kept.groups.values():
             self.door.put_group(group)
+        for user in self.kept.users.values():
+            self.door.put_user(user)
         for array in self.kept.arrays.values():
             self.arrays.enter(array.id)
             self._index_array(array, 1)
@@ -171,8 +175,10 @@ class State:
         elif job.state in LIVE:
             if job.state == JobState.STARTING:
                 self.starting.setdefault(job.spec.pool, {})[job.id] = None
+            elif job.state == JobState.PAUSED:
+                self.paused.setdefault(job.spec.pool, {})[job.id] = None
             self.live.setdefault(job.spec.pool, {})[job.id] = None
-            self.live_sorts.setdefault(job.spec.pool, {}).setdefault(sort_of(job.spec), {})[job.id] = None
+            self.live_sorts.setdefault(job.spec.pool, {}).setdefault(sort_of(job), {})[job.id] = None
         holder = user_key(job.spec.group, job.spec.user)
         if job.array:
             self.arrays.open.setdefault(JobId(job.array), {})[job.id] = None
@@ -189,12 +195,14 @@ class State:
         if job.state in LIVE:
             if job.state == JobState.STARTING:
                 del self.starting[job.spec.pool][job.id]
+            elif job.state == JobState.PAUSED:
+                del self.paused[job.spec.pool][job.id]
             del self.live[job.spec.pool][job.id]
             sorts = self.live_sorts[job.spec.pool]
-            alike = sorts[sort_of(job.spec)]
+            alike = sorts[sort_of(job)]
             del alike[job.id]
             if not alike:
-                del sorts[sort_of(job.spec)]
+                del sorts[sort_of(job)]
         if self.shapes.pop(job.id, None) is not None:
             self.columns[job.spec.pool].leave(job.id)
             ask = self._ask_numbers.leave(ask_key(job.spec))
@@ -289,6 +297,21 @@ class State:
         """Enter a group, new or changed."""
         self.kept.groups[group.path] = group
         self.door.put_group(group)
+
+    def forget_group(self, path: str) -> None:
+        """A group is no more; what it used stays in the accounts."""
+        del self.kept.groups[path]
+        self.door.put_group(Group(path=path))
+
+    def put_user(self, user: User) -> None:
+        """Enter a member, new or changed."""
+        self.kept.users[user_key(user.group, user.name)] = user
+        self.door.put_user(user)
+
+    def forget_user(self, holder: str) -> None:
+        """A member is none any more."""
+        user = self.kept.users.pop(holder)
+        self.door.put_user(User(name=user.name, group=user.group))
 
     def put_array(self, array: ArrayRecord) -> None:
         """Enter an array, new or changed."""

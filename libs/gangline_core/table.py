@@ -16,6 +16,8 @@ from gangline_core.facts import (
     Claim,
     Eviction,
     Growth,
+    Lowering,
+    JobPaused,
     Placement,
     Refusal,
     Reservation,
@@ -26,7 +28,8 @@ from gangline_core.facts import (
 )
 from gangline_core.holds import placed_amounts
 from gangline_core.ids import JobId, TaskId
-from gangline_core.job import Job, TaskState
+from gangline_core.job import Job, Task, TaskState
+from gangline_core.pausing import leaving_part
 from gangline_core.placement import placer_for, view_for
 from gangline_core.placement.gang import Seats
 from gangline_core.quota import Ledger
@@ -67,7 +70,9 @@ class Table:
         self._taken: list[tuple[Job, dict[str, int]]] = []
         self._after: Ledger | None = None
         self.ports = state.ports.overlay()
-        beside = Beside(state, pool, now, placed=self._places)
+        self.lowered: dict[JobId, JobId] = {}
+        """Jobs that give up their cells in this round, and for whom."""
+        beside = Beside(state, pool, now, placed=self._places, lowered=self.lowered)
         self.seating = Seating(
             state=state,
             pool=self.pool.pool,
@@ -91,6 +96,10 @@ class Table:
         self.claims: list[Claim] = []
         self.claims_dropped: list[JobId] = []
         self.reservations: list[Reservation] = []
+        self.pauses: list[JobPaused] = []
+        self.resumes: list[JobId] = []
+        self.kept_for: set[JobId] = set()
+        """Paused jobs whose place is kept, whether it is free already or not."""
         self.late_starts: list[JobId] = []
         """Gangs that had room but did not start in time."""
         self.unseen = 0
@@ -148,7 +157,7 @@ class Table:
         """What comes back when, beside everything that this round decided already."""
         settled = self.frozen.copy()
         for task in sorted(self.leaving):
-            settled.give(self.state.kept.tasks[task])
+            settled.give(leaving_part(self.state, self.state.kept.tasks[task]))
         for held in self.held:
             for place in held.claim.placement.tasks:
                 settled.take(place)
@@ -199,6 +208,22 @@ class Table:
         self._count(job, placed_amounts(self.state, more))
         self.restarts.append(Restart(job=job.id, placement=placement, why=why))
 
+    def go_on(self, job: Job, parts: Iterable[Task], amounts: dict[str, int]) -> None:
+        """A paused job goes on: it takes what it gave up."""
+        self.keep_place(job, parts, amounts)
+        self.resumes.append(job.id)
+
+    def keep_place(self, job: Job, parts: Iterable[Task], amounts: dict[str, int]) -> None:
+        """Nobody else gets what a paused job takes when it goes on, though some of it may not be free yet."""
+        for part in parts:
+            for room in (self.room, self.guarded):
+                row = None if room is None else room.layout.row.get(part.node)
+                if room is not None and row is not None:
+                    room.take(part)
+                    room.set_places(row, int(room.places[row]) + 1)
+        self.kept_for.add(job.id)
+        self._count(job, amounts)
+
     def hold(self, claim: Claim, alive: tuple[TaskId, ...], amounts: dict[str, int]) -> None:
         """Keep a claim's room: others get no more than is free both before and after its victims are gone.
 
@@ -211,7 +236,7 @@ class Table:
                 continue
             before = room.rows(sorted(rows))
             for task in fresh:
-                room.give(self.state.kept.tasks[task])
+                room.give(leaving_part(self.state, self.state.kept.tasks[task]))
             for place in claim.placement.tasks:
                 room.take(place)
             room.lower_to(before)
@@ -278,7 +303,10 @@ class Table:
             digest=self.state.kept.digest,
             heads=self.heads,
             late_starts=tuple(self.late_starts),
+            pauses=tuple(self.pauses),
+            resumes=tuple(self.resumes),
             restarts=tuple(self.restarts),
+            lowerings=tuple(Lowering(job=job, beneficiary=self.lowered[job]) for job in sorted(self.lowered)),
         )
 
     def _refusals(self) -> tuple[Refusal, ...]:

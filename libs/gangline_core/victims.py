@@ -19,6 +19,7 @@ from gangline_core.groups import ancestors
 from gangline_core.ids import JobId, TaskId
 from gangline_core.job import Job, JobState, Task, TaskState
 from gangline_core.passing import promises
+from gangline_core.pausing import can_be_paused, given_up, slice_ends_ms
 from gangline_core.quota import JOBS
 from gangline_core.seating import allowed_sizes
 from gangline_core.spec import JobSpec, Role, ServiceClass, smallest_size
@@ -29,8 +30,8 @@ CONSIDERED_MAX = 2_000
 """Live jobs considered as victims at first: of the cheapest sorts, the newest. All others only if these do not do."""
 LAST_MS = 1 << 62
 """Younger than this nobody is."""
-WAIT, SHRINK, EVICT = "wait", "shrink", "evict"
-BY_CLASS, BY_PRIORITY, BY_GUARANTEE, BY_SERVICE = "opportunistic", "priority", "reclaim", "service"
+WAIT, SHRINK, EVICT, PAUSE = "wait", "shrink", "evict", "pause"
+BY_CLASS, BY_PRIORITY, BY_GUARANTEE, BY_SERVICE, BY_SLICE = "opportunistic", "priority", "reclaim", "service", "slice"
 """The rules that allow an eviction."""
 
 
@@ -60,7 +61,7 @@ class LiveJob(Struct, frozen=True):
     @property
     def cost(self) -> tuple[int, int, int, int, int]:
         """Sorts those that should go first: class, priority, work lost, youngest, newest id."""
-        is_firm = self.job.spec.service_class != ServiceClass.OPPORTUNISTIC
+        is_firm = self.job.service_class != ServiceClass.OPPORTUNISTIC
         work = self.lost_ms * max(1, self.amounts.get("gpu_milli", 0))
         return (int(is_firm), self.priority, work, -self.job.started_ms, -self.job.id)
 
@@ -74,6 +75,8 @@ def may_evict_somebody(table: Table, job: Job, *, is_owed: bool) -> bool:
     """A cheap look whether any live job could be this job's victim at all."""
     if orders_by_service(table.policy) and sunk_below(table, job):
         return True
+    if table.policy.time_slice_s and any(_had_its_slice(table, other, job) for other in _running(table)):
+        return True
     mine = effective_priority(table.pool.pool, job.spec)
     for sort in table.state.live_sorts.get(table.pool.pool.name, {}):
         if not sort.preemptible:
@@ -82,6 +85,20 @@ def may_evict_somebody(table: Table, job: Job, *, is_owed: bool) -> bool:
         if is_owed or theirs < mine or sort.service_class == ServiceClass.OPPORTUNISTIC:
             return True
     return False
+
+
+def _running(table: Table) -> Iterator[Job]:
+    """Jobs of the pool that run."""
+    live = (table.state.kept.jobs[name] for name in table.state.live.get(table.pool.pool.name, {}))
+    return (job for job in live if job.state == JobState.RUNNING)
+
+
+def _had_its_slice(table: Table, job: Job, beneficiary: Job) -> bool:
+    """True where the pool slices time, and this job had its slice and ranks no higher."""
+    if not table.policy.time_slice_s or job.state != JobState.RUNNING:
+        return False
+    ranks = effective_priority(table.pool.pool, job.spec) <= effective_priority(table.pool.pool, beneficiary.spec)
+    return ranks and table.now >= slice_ends_ms(job, table.policy)
 
 
 def orders_by_service(policy: Policy) -> bool:
@@ -160,23 +177,28 @@ class Victims:
             and self._keeps_guarantee(loss.job, loss.amounts, beneficiary)
         ]
 
-    def evictions(self, beneficiary: Job, *, is_owed: bool, beside: list[Loss], everybody: bool) -> list[Loss]:
+    def evictions(
+        self, beneficiary: Job, *, is_owed: bool, beside: list[Loss], everybody: bool, gently: bool = False
+    ) -> list[Loss]:
         """Whole jobs that may go for this one, in the order in which they go; tasks `beside` are not counted twice.
 
-        Only the first CONSIDERED_MAX that are found, cheapest sorts and newest jobs first, unless `everybody`.
+        Only the first CONSIDERED_MAX that are found, cheapest sorts and newest jobs first, unless `everybody`; `gently`
+        only those that may be paused instead, and then they are.
         """
         allowed: list[tuple[LiveJob, str]] = []
         promised = promises(self._table, beneficiary) if is_owed else {}
         promisers = {path for path, _ in promised.values()}
         for job in self._by_sort():
             rule = self._rule(job, beneficiary, promisers)
-            if rule:
+            if rule and (not gently or can_be_paused(self._table.state, job)):
                 victim = self._live_job(job)
                 if self._keeps_guarantee(job, victim.amounts, beneficiary):
                     allowed.append((victim, rule))
                     if len(allowed) >= CONSIDERED_MAX and not everybody:
                         break
         allowed.sort(key=lambda entry: entry[0].cost)
+        if gently:
+            return [_pause(self._table, victim, rule) for victim, rule in allowed]
         # Members that stop already are somebody's room, or stand beside: evicting their job frees only the others.
         counted = self._table.leaving | {task.id for loss in beside for task in loss.tasks}
         return [_eviction(victim, rule, counted) for victim, rule in self._most_borrowed_first(allowed)]
@@ -198,7 +220,7 @@ class Victims:
     def go(self, losses: list[Loss]) -> None:
         """These losses are decided."""
         for loss in losses:
-            if loss.kind == EVICT:
+            if loss.kind in (EVICT, PAUSE):
                 self.gone.add(loss.job.id)
             elif loss.kind == SHRINK:
                 self.shrunk.update(task.id for task in loss.tasks)
@@ -231,7 +253,7 @@ class Victims:
     def _live_job(self, job: Job) -> LiveJob:
         known = self._live.get(job.id)
         if known is None:
-            known = self._live[job.id] = _live_job(self._table, job)
+            known = self._live[job.id] = live_job(self._table, job)
         return known
 
     def _spares(self) -> Iterator[tuple[tuple[bool, int, JobId, int], Loss]]:
@@ -258,10 +280,12 @@ class Victims:
         """
         if orders_by_service(self._table.policy) and job.id in self._sunk_below(beneficiary):
             return "" if self._table.ledger.is_sheltered(job) else BY_SERVICE
+        if _had_its_slice(self._table, job, beneficiary):
+            return "" if self._table.ledger.is_sheltered(job) else BY_SLICE
         if job.id in beneficiary.yielded_to:
             return ""
         spec, pool = job.spec, self._table.pool.pool
-        if spec.service_class == ServiceClass.OPPORTUNISTIC:
+        if job.service_class == ServiceClass.OPPORTUNISTIC or job.id in self._table.lowered:
             return BY_CLASS
         is_lower = effective_priority(pool, spec) < effective_priority(pool, beneficiary.spec)
         if not is_lower and (not promisers or not promisers.isdisjoint(ancestors(spec.group))):
@@ -324,6 +348,16 @@ def _eviction(victim: LiveJob, rule: str, counted: set[TaskId]) -> Loss:
     )
 
 
+def _pause(table: Table, victim: LiveJob, rule: str) -> Loss:
+    """The job as one that stands still and gives up only what pausing gives up."""
+    parts = tuple(given_up(task, victim.job.spec) for task in victim.tasks)
+    amounts: dict[str, int] = {}
+    for part in parts:
+        for dimension, amount in task_amounts(part).items():
+            count(amounts, dimension, amount)
+    return Loss(kind=PAUSE, job=victim.job, tasks=parts, amounts=amounts, rule=rule)
+
+
 def _amounts(tasks: Iterable[Task]) -> dict[str, int]:
     """What these tasks of one job count against quotas, the job itself included."""
     amounts: dict[str, int] = {JOBS: 1}
@@ -333,7 +367,8 @@ def _amounts(tasks: Iterable[Task]) -> dict[str, int]:
     return amounts
 
 
-def _live_job(table: Table, job: Job) -> LiveJob:
+def live_job(table: Table, job: Job) -> LiveJob:
+    """What the job holds, and what it is worth."""
     tasks = tuple(table.state.tasks_of(job))
     return LiveJob(
         job=job,

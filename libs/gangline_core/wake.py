@@ -12,6 +12,7 @@ from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
 from gangline_core.late_starts import start_limits_end
 from gangline_core.levels import losing_place_ms
+from gangline_core.pausing import slice_ends_ms
 from gangline_core.rungs import seasons_of
 from gangline_core.state import State
 from gangline_core.terms import last_start_ms
@@ -33,6 +34,9 @@ def next_wake_ms(state: State, pool_name: str, now: int) -> int | None:
         job = state.kept.jobs[claim.job]
         if job.spec.pool == pool_name and job.state == JobState.WAITING:
             times.append(gives_up_ms(state, claim))
+    if pool.policy.time_slice_s and (waiting or state.paused.get(pool_name)):
+        running = (state.kept.jobs[job] for job in state.live.get(pool_name, {}))
+        times += [slice_ends_ms(job, pool.policy) for job in running if job.state == JobState.RUNNING]
     if waiting:
         # From then on a task that does not die is no longer counted on, and its node takes no work.
         times += [overdue_ms(state, state.kept.tasks[task]) for task in state.stopping_tasks]

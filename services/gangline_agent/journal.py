@@ -44,6 +44,14 @@ class Intent(Struct, frozen=True):
     """When a member that leaves is asked to stop at the latest, in seconds since boot; 0 when it does not leave."""
     is_safe: bool = False
     """A member that leaves said that it has saved what it must."""
+    pause: bool = False
+    """It was told to stand still."""
+    pause_at_s: float = 0
+    """When its processes are stopped where they are at the latest, in seconds since boot."""
+    still_s: float = 0
+    """Since when they stand still; 0 when they work."""
+    paused_s: float = 0
+    """How long they stood still before."""
     kill_at_s: float = 0
     """When it is killed if it has not stopped, in seconds since boot."""
 

@@ -29,6 +29,8 @@ class Due(StrEnum):
     NOTHING = "nothing"
     SIGNAL = "signal"
     """Ask it to stop, with the job's own signal."""
+    STILL = "still"
+    """Have its processes stand still."""
     KILL = "kill"
 
 
@@ -41,6 +43,8 @@ def local(intent: Intent, life: Life, found: Found) -> Local:
         pid=life.main,
         started=life.main > 0,
         safe=intent.is_safe,
+        pausing=intent.pause,
+        still=intent.still_s > 0,
     )
     is_lost = life.pid > 0 and not found.supervisor_lives and not life.is_over
     if not (life.is_over or is_lost):
@@ -70,6 +74,8 @@ def due(intent: Intent, life: Life, now: Local, *, now_s: float, running_since_s
     if now.phase == Phase.EXITED and not life.is_over:
         # Nobody stands beside it any more: how it would end can no longer be known.
         return Due.KILL, intent
+    if _stands_still(intent, now, now_s):
+        return Due.STILL, replace(intent, still_s=now_s)
     stops = now.phase == Phase.RUNNING and intent.stop_cause is not None
     leaves_strays = now.phase == Phase.EXITED and not life.empty
     if not (stops or leaves_strays):
@@ -77,6 +83,12 @@ def due(intent: Intent, life: Life, now: Local, *, now_s: float, running_since_s
     if intent.kill_at_s == 0:
         return Due.SIGNAL, replace(intent, kill_at_s=now_s + grace_s(intent))
     return (Due.KILL if now_s >= intent.kill_at_s else Due.NOTHING), intent
+
+
+def _stands_still(intent: Intent, now: Local, now_s: float) -> bool:
+    """True when a task that was told to stand still has had its time, and still works."""
+    is_due = intent.pause and not intent.still_s and now_s >= intent.pause_at_s
+    return is_due and now.phase == Phase.RUNNING and intent.stop_cause is None
 
 
 def _has_left(intent: Intent, now_s: float) -> bool:
@@ -92,4 +104,5 @@ def grace_s(intent: Intent) -> float:
 
 
 def _limit_is_over(intent: Intent, now_s: float, running_since_s: float) -> bool:
-    return intent.limit_s > 0 and now_s - running_since_s >= intent.limit_s
+    stood_s = intent.paused_s + (now_s - intent.still_s if intent.still_s else 0)
+    return intent.limit_s > 0 and now_s - running_since_s - stood_s >= intent.limit_s

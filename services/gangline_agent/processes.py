@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from gangline_agent import environment, judge, launch, proc, supervise
 from gangline_agent.cgroups import Cgroups
+from gangline_agent.group import Group
 from gangline_agent.journal import Folder, Intent, Journal, Life, write_whole
 from gangline_agent.judge import Due, Found
 from gangline_agent.lives import Live, Surroundings
@@ -67,6 +68,7 @@ class ProcessRunner:
         self._output_waits = asyncio.Event()
         self._is_recovered = False
         self._boot = supervise.boot_id().decode()
+        self._group = Group(cgroups, self._boot)
 
     @property
     def known(self) -> Mapping[TaskId, Local]:
@@ -85,7 +87,11 @@ class ProcessRunner:
             if intent is None or ((life := folder.life()).pid == 0 and not life.is_over and folder.call_off()):
                 self.journal.drop(folder)
             else:
-                self._look(self._add(folder, intent))
+                live = self._add(folder, intent)
+                self._look(live)
+                if intent.still_s and live.supervisor_lives:
+                    # The agent may have ended between writing this down and doing it.
+                    self._group.stand_still(live)
         log.info("found %d tasks of an earlier agent", len(self.lives))
 
     def start(self, order: Order) -> None:
@@ -119,13 +125,35 @@ class ProcessRunner:
         self._act(live)
 
     def safe(self, task: TaskId) -> bool:
-        """A member that leaves says that it is safe; False when it was not told to leave."""
+        """A member that leaves or is paused says that it is safe; False when it was told neither."""
         live = self.lives.get(task)
-        if live is None or not live.intent.leave_at_s:
+        if live is None or not (live.intent.leave_at_s or live.intent.pause):
             return False
-        self._write(live, replace(live.intent, is_safe=True))
+        if live.intent.leave_at_s:
+            self._write(live, replace(live.intent, is_safe=True))
+        else:
+            self._write(live, replace(live.intent, pause_at_s=self.around.clock.monotonic_s()))
         self._act(live)
         return True
+
+    def pause(self, task: TaskId, notice_s: float) -> None:
+        """By SIGSTOP to all of its processes, after its notice; see Runner."""
+        live = self.lives.get(task)
+        if live is None or live.intent.pause or live.local.phase != Phase.RUNNING:
+            return
+        self._write(live, replace(live.intent, pause=True, pause_at_s=self.around.clock.monotonic_s() + notice_s))
+        self._act(live)
+
+    def go_on(self, task: TaskId) -> None:
+        """By SIGCONT to all of its processes; see Runner."""
+        live = self.lives.get(task)
+        if live is None or not live.intent.pause:
+            return
+        stood_s = self.around.clock.monotonic_s() - live.intent.still_s if live.intent.still_s else 0.0
+        paused_s = live.intent.paused_s + stood_s
+        self._write(live, replace(live.intent, pause=False, pause_at_s=0, still_s=0, paused_s=paused_s))
+        self._group.tell(live, signal.SIGCONT)
+        self._act(live)
 
     def inform(self, sizing: Sizing) -> None:
         """By the size file, and by a signal when the job wants one; see Runner."""
@@ -138,7 +166,7 @@ class ProcessRunner:
             return
         with contextlib.suppress(OSError):
             write_whole(live.folder.size, encode(sizing))
-        is_news = before is not None and (before.resize, before.leaves) != (sizing.resize, sizing.leaves)
+        is_news = before is not None and before.turns != sizing.turns
         if is_news and sizing.signals and live.life.main:
             proc.signal(live.life.main, signal.SIGUSR1)
 
@@ -307,7 +335,7 @@ class ProcessRunner:
         if live.local.phase == Phase.EMPTY:
             return
         now_s = self.around.clock.monotonic_s()
-        left = self._left(live) if live.life.pid and not (live.supervisor_lives or live.life.empty) else []
+        left = self._group.left(live) if live.life.pid and not (live.supervisor_lives or live.life.empty) else []
         is_over = live.life.empty or (live.life.pid > 0 and not live.supervisor_lives and not left)
         if is_over and not live.over_s:
             live.over_s = now_s
@@ -324,8 +352,11 @@ class ProcessRunner:
         due, intent = judge.due(live.intent, live.life, local, now_s=now_s, running_since_s=since_s)
         if intent != live.intent:
             self._write(live, intent)
-        if due != Due.NOTHING:
-            self._signal(live, signal.SIGKILL if due == Due.KILL else live.intent.stop_signal)
+        if due == Due.STILL:
+            self._group.stand_still(live)
+            self._act(live)
+        elif due != Due.NOTHING:
+            self._group.end(live, signal.SIGKILL if due == Due.KILL else live.intent.stop_signal)
 
     def _write(self, live: Live, intent: Intent) -> None:
         """Change the intent, on disk first once the task's folder is there."""
@@ -335,32 +366,6 @@ class ProcessRunner:
                 live.folder.write(intent)
 
     # --- ending -------------------------------------------------------------------------------------------
-
-    def _signal(self, live: Live, number: int) -> None:
-        if number != signal.SIGKILL:
-            notice = {"cause": live.intent.stop_cause or "left over", "kill_at_s": live.intent.kill_at_s}
-            with contextlib.suppress(OSError):
-                write_whole(live.folder.notice, encode(notice))
-        if live.supervisor_lives:
-            everything = proc.everything()
-            pids = proc.members(everything, live.life.pid)
-        else:
-            pids = self._left(live)
-        pids = sorted({*pids, *self.cgroups.pids(live.intent.task)} - {live.life.pid})
-        log.info("signal %d to %d processes of task %s", number, len(pids), live.intent.task)
-        for pid in pids:
-            if number != signal.SIGKILL:
-                proc.signal(pid, signal.SIGCONT)
-            proc.signal(pid, number)
-
-    def _left(self, live: Live) -> list[int]:
-        """Processes of a task whose supervisor is gone."""
-        if live.life.boot != self._boot:
-            return []
-        everything = proc.everything()
-        mark = f"GANGLINE_TASK_NOTICE_FILE={live.folder.notice}"
-        found = {*proc.members(everything, live.life.pid), *proc.marked(everything, mark)}
-        return sorted(found | set(self.cgroups.pids(live.intent.task)))
 
     def _put_aside(self, live: Live) -> None:
         """The log knows the task's end and its output is told: nothing more has to be remembered."""

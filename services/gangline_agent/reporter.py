@@ -152,6 +152,11 @@ class Reporter:
         for name in decision.leave:
             self.runner.inform(self._sizing(tasks[name]))
             self.runner.leave(name, self.state.kept.jobs[tasks[name].job].spec.elastic.notice_s)
+        for name in decision.pause:
+            self.runner.inform(self._sizing(tasks[name]))
+            self.runner.pause(name, self._pause_notice_s(tasks[name]))
+        for name in decision.go_on:
+            self.runner.go_on(name)
         for name in decision.forget:
             self.runner.forget(name)
         for order in self._orders(decision.start):
@@ -163,6 +168,10 @@ class Reporter:
             self.placed.pop(name, None)
         # What just began, or ended at once, belongs into the same message.
         return (*decide(tasks, known, names).facts, *self.words.facts(self.state))
+
+    def _pause_notice_s(self, task: Task) -> float:
+        pausing = self.state.kept.jobs[task.job].spec.pausing
+        return pausing.notice_s if pausing is not None else 0.0
 
     def _sizing(self, task: Task) -> Sizing:
         job = self.state.kept.jobs[task.job]

@@ -30,6 +30,12 @@ class Runner(Protocol):
     def leave(self, task: TaskId, notice_s: float) -> None:
         """Tell a task that it leaves, and stop it when it is safe or its time is over; a repeat changes nothing."""
 
+    def pause(self, task: TaskId, notice_s: float) -> None:
+        """Tell a task that it is paused, and have its processes stand still when it is ready or its notice is over."""
+
+    def go_on(self, task: TaskId) -> None:
+        """Have a paused task's processes work again; a repeat changes nothing."""
+
     def inform(self, sizing: Sizing) -> None:
         """Tell a task of its job's size; what it knows already is not told again."""
 

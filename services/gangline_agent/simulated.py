@@ -17,7 +17,7 @@ from gangline_agent.judge import BUS_LOST_GRACE_S_MAX
 from gangline_agent.runner import Local, Order, Phase
 from gangline_core.facts import ExitCause
 from gangline_core.ids import TaskId
-from gangline_core.job import Job, ResizeStage, TaskState
+from gangline_core.job import Job, ResizeStage, Task, TaskState
 from gangline_kit.clock import Clock
 from gangline_kit.tasks import Tasks
 from gangline_wire.contract import Sizing
@@ -28,7 +28,7 @@ STOP_TIME = "stop_time_s"
 RUN_TIME_S = 60.0
 SAFE_TIME, JOIN_TIME = "safe_time_s", "join_time_s"
 STOPPED_CODE = 143
-ENDS, LEAVES, MEETS = "ends", "leaves", "meets"
+ENDS, LEAVES, MEETS, PAUSES = "ends", "leaves", "meets", "pauses"
 NAP_S_MIN = 0.001
 
 
@@ -44,6 +44,12 @@ class Script(Struct, frozen=True):
     """How long it takes to save after it was told that it leaves."""
     joins_s: float = 0.0
     """How long the gang takes to meet at a new size; never when negative."""
+
+
+def worked_ms(task: Task, now_ms: int) -> int:
+    """How long a task has worked since it started, pauses left out."""
+    until_ms = task.span_ms if task.working is not None else now_ms
+    return max(0, until_ms - task.started_ms - task.paused_ms)
 
 
 def script(job: Job, *, speed: float, placed_ms: int = 0) -> Script:
@@ -106,6 +112,10 @@ class SimulatedRunner:
         self._meeting: dict[TaskId, Sizing] = {}
         """The last new size that a rank 0 was told of."""
         self._confirm = confirm
+        self._ends_s: dict[TaskId, float] = {}
+        """When each task that works ends if nobody stops it."""
+        self._left_s: dict[TaskId, float] = {}
+        """How much longer each task that stands still has to work."""
         self._heap: list[Running] = []
         self._number = 0
         self._woken = asyncio.Event()
@@ -121,7 +131,7 @@ class SimulatedRunner:
         now_ms = self.clock.now_ms()
         for order in orders:
             if order.task.state == TaskState.STARTED and order.task.id not in self._known:
-                self._begin(order, gone_s=max(0, now_ms - order.task.started_ms) / 1000)
+                self._begin(order, gone_s=worked_ms(order.task, now_ms) / 1000)
 
     def start(self, order: Order) -> None:
         """See Runner."""
@@ -140,9 +150,12 @@ class SimulatedRunner:
             started=True,
             silent=True,
         )
+        if task.working is not None:
+            self.pause(task.id, 0)
         self.changed(task.id)
 
     def _end_at(self, task: TaskId, ends_s: float) -> None:
+        self._ends_s[task] = ends_s
         if not self._heap or ends_s < self._heap[0].ends_s:
             self._woken.set()
         heapq.heappush(self._heap, Running(ends_s=ends_s, number=self._number, task=task))
@@ -152,6 +165,7 @@ class SimulatedRunner:
         course = self._scripts.get(task)
         if course is None or task in self._stopping:
             return
+        self._left_s.pop(task, None)
         if course.stops_s == 0:
             self._end(task, cause, STOPPED_CODE)
             return
@@ -175,6 +189,40 @@ class SimulatedRunner:
             self._safe(task)
         else:
             self._push(task, self.clock.monotonic_s() + saves_s, LEAVES)
+
+    def pause(self, task: TaskId, notice_s: float) -> None:
+        """It stands still after its job's `safe_time_s`, at the latest when its notice is over; see Runner."""
+        course = self._scripts.get(task)
+        if course is None or task in self._stopping or self._known[task].pausing:
+            return
+        self._known[task] = replace(self._known[task], pausing=True)
+        saves_s = min(course.safe_s, notice_s / self.speed)
+        if saves_s <= 0:
+            self._stand_still(task)
+        else:
+            self._push(task, self.clock.monotonic_s() + saves_s, PAUSES)
+
+    def _stand_still(self, task: TaskId) -> None:
+        known = self._known.get(task)
+        if known is None or task not in self._scripts or not known.pausing or known.still or task in self._stopping:
+            return
+        self._left_s[task] = max(0.0, self._ends_s[task] - self.clock.monotonic_s())
+        # A new number, so that the end it was to have does not come any more.
+        self._number += 1
+        self._known[task] = replace(known, still=True, pid=self._number)
+        self.changed(task)
+
+    def go_on(self, task: TaskId) -> None:
+        """What was left of its work begins again; see Runner."""
+        known = self._known.get(task)
+        if known is None or not known.pausing:
+            return
+        self._known[task] = replace(known, pausing=False, still=False)
+        if task in self._left_s:
+            self._number += 1
+            self._known[task] = replace(self._known[task], pid=self._number)
+            self._end_at(task, self.clock.monotonic_s() + self._left_s.pop(task))
+        self.changed(task)
 
     def _safe(self, task: TaskId) -> None:
         """A leaving task's time is over: it said so, or it had to."""
@@ -229,6 +277,9 @@ class SimulatedRunner:
             if due.kind == LEAVES:
                 self._safe(due.task)
                 continue
+            if due.kind == PAUSES:
+                self._stand_still(due.task)
+                continue
             if due.kind == MEETS:
                 self._confirm(self._meeting[due.task])
                 continue
@@ -241,5 +292,7 @@ class SimulatedRunner:
         del self._scripts[task]
         self._stopping.pop(task, None)
         self._leaving.pop(task, None)
+        self._ends_s.pop(task, None)
+        self._left_s.pop(task, None)
         self._known[task] = replace(self._known[task], phase=Phase.EMPTY, cause=cause, exit_code=exit_code)
         self.changed(task)

@@ -94,7 +94,8 @@ class NodeView:
             if len(free) < need.gpus:
                 return None
             chosen = self._choose(free, need.gpus)
-            return tuple(GpuShare(index=k, milli=GPU_MILLI, memory_mib=self.total[k]) for k in chosen)
+            most = need.gpu_memory_most_mib or max(self.total)
+            return tuple(GpuShare(index=k, milli=GPU_MILLI, memory_mib=min(most, self.total[k])) for k in chosen)
         if need.is_share:
             find = self._slice if need.mig else self._share
             share = find(need, kinds, columns, emptiest)

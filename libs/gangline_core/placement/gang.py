@@ -37,6 +37,8 @@ class Need(Struct, frozen=True):
     """Only GPUs that share a PCIe switch with a network card."""
     mig: str = ""
     """A slice of a card that is cut by MIG, such as "3g.20gb"; empty asks for cards that are not cut."""
+    gpu_memory_most_mib: int = 0
+    """MiB of each whole GPU that it takes; 0 is all of them."""
 
     @property
     def is_share(self) -> bool:
@@ -85,6 +87,8 @@ class Gang(Struct, frozen=True):
     """Whose job it is, for placers that keep something for groups."""
     opportunistic: bool = False
     """It may be sent away as soon as somebody needs its room."""
+    pinned: str = ""
+    """The named cell in which it stands; empty is any."""
 
     @property
     def tasks(self) -> int:
@@ -135,6 +139,7 @@ def gang_of(spec: JobSpec, sizes: Mapping[str, int], pool: Pool) -> Gang:
         spread_most=spec.topology.spread_most,
         group=spec.group,
         opportunistic=spec.service_class == ServiceClass.OPPORTUNISTIC,
+        pinned=spec.pinned_cell,
     )
 
 
@@ -155,4 +160,5 @@ def need_of(role: Role, count: int, *, first_index: int = 0) -> Need:
         exclude_models=tuple(model.lower() for model in resources.exclude_models),
         near_nic=resources.near_nic,
         mig=resources.mig,
+        gpu_memory_most_mib=resources.gpu_memory_most_mib,
     )

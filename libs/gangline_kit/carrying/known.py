@@ -40,6 +40,10 @@ class Local(Struct, frozen=True):
     """True when it writes nothing, ever."""
     safe: bool = False
     """True when it was told that it leaves and said that it has saved what it must."""
+    pausing: bool = False
+    """True when it was told to stand still and not yet to go on."""
+    still: bool = False
+    """True when its processes stand still."""
 
 
 class Order(Struct, frozen=True):

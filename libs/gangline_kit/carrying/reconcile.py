@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from gangline_core.facts import ExitCause, Fact, GpusEmpty, MemberSafe, TaskExited, TaskStarted
+from gangline_core.facts import ExitCause, Fact, GpusEmpty, MemberSafe, TaskExited, TaskPaused, TaskStarted
 from gangline_core.ids import TaskId
 from gangline_core.job import Task, TaskState
 from gangline_kit.carrying.known import Local, Phase
@@ -23,6 +23,8 @@ class Decision(Struct, frozen=True):
     forget: tuple[TaskId, ...] = ()
     leave: tuple[TaskId, ...] = ()
     """Tasks that leave a gang that goes on: they get their notice before they are stopped."""
+    pause: tuple[TaskId, ...] = ()
+    go_on: tuple[TaskId, ...] = ()
     facts: tuple[Fact, ...] = ()
 
 
@@ -32,6 +34,8 @@ def decide(tasks: Mapping[TaskId, Task], known: Mapping[TaskId, Local], look_at:
     stop: list[TaskId] = []
     forget: list[TaskId] = []
     leave: list[TaskId] = []
+    pause: list[TaskId] = []
+    go_on: list[TaskId] = []
     facts: list[Fact] = []
     empty: list[TaskId] = []
     for name in look_at:
@@ -46,10 +50,20 @@ def decide(tasks: Mapping[TaskId, Task], known: Mapping[TaskId, Local], look_at:
         else:
             if task.stop and local.phase in (Phase.STARTING, Phase.RUNNING):
                 (leave if task.leaves else stop).append(name)
+            elif task.pause != local.pausing and local.phase == Phase.RUNNING:
+                (pause if task.pause else go_on).append(name)
             _owed(task, local, facts, empty)
     if empty:
         facts.append(GpusEmpty(tasks=tuple(empty)))
-    return Decision(start=tuple(start), stop=tuple(stop), forget=tuple(forget), leave=tuple(leave), facts=tuple(facts))
+    return Decision(
+        start=tuple(start),
+        stop=tuple(stop),
+        forget=tuple(forget),
+        leave=tuple(leave),
+        pause=tuple(pause),
+        go_on=tuple(go_on),
+        facts=tuple(facts),
+    )
 
 
 def _unknown_here(task: Task, start: list[TaskId], facts: list[Fact], empty: list[TaskId]) -> None:
@@ -71,6 +85,8 @@ def _owed(task: Task, local: Local, facts: list[Fact], empty: list[TaskId]) -> N
         facts.append(TaskStarted(task=task.id, pid=local.pid))
     if local.safe and task.leaves and not task.safe:
         facts.append(MemberSafe(task=task.id))
+    if local.still and task.pause and task.working is None and not task.stop:
+        facts.append(TaskPaused(task=task.id))
     if local.phase in (Phase.EXITED, Phase.EMPTY) and task.state in (TaskState.PLACED, TaskState.STARTED):
         cause = local.cause or ExitCause.PROCESS_LOST
         facts.append(

@@ -14,13 +14,14 @@ from gangline_core.state import State
 from gangline_core.step import Step
 from gangline_lab.sim.conditions import Conditions
 from gangline_lab.sim.courses import Courses
-from gangline_lab.sim.events import End, Events, Start, Stop
+from gangline_lab.sim.events import End, Events, Start, Still, Stop
 from gangline_lab.sim.runs import Run, held_by, neighbours_leave
 from gangline_lab.sim.workload import Work
 
 BREAKDOWNS = frozenset({ReasonCode.NODE_LOST, ReasonCode.GPU_FAILED, ReasonCode.PROCESS_LOST})
 """Stops that leave no time for a checkpoint."""
 _ACTIVE = frozenset({JobState.STARTING, JobState.RUNNING, JobState.RESIZING})
+_FOLLOWED = frozenset({JobState.RUNNING, JobState.RESIZING, JobState.PAUSED, JobState.STOPPING})
 
 
 class Agents:
@@ -59,8 +60,10 @@ class Agents:
             elif task.stop and task.state in (TaskState.PLACED, TaskState.STARTED) and name not in self._stopping:
                 self._stopping.add(name)
                 self._events.enter(now + round(1000 * self._conditions.stop_s), Stop(name))
+            elif task.pause and task.working is None and not task.stop:
+                self._events.enter(now, Still(name))
         for moved in step.moves:
-            if moved.after in (JobState.RUNNING, JobState.RESIZING, JobState.STOPPING) or moved.before in _ACTIVE:
+            if moved.after in _FOLLOWED or moved.before in _ACTIVE:
                 self._follow(moved.job, moved.before, moved.after, now)
         if self._minds_neighbours and step.tasks:
             self._look_around(step.tasks, now)
@@ -68,13 +71,15 @@ class Agents:
     def _follow(self, job_id: JobId, before: JobState | None, after: JobState, now: int) -> None:
         job = self._state.kept.jobs[job_id]
         if after == JobState.RUNNING:
-            self._go(job, now, is_resize=before == JobState.RESIZING)
+            self._go(job, now, before=before)
             return
         run = self.runs.get(job_id)
         if run is None:
             return
         if after == JobState.RESIZING:
             run.count(now)
+        elif after == JobState.PAUSED:
+            run.stop(now, keeps=True, checkpoint_ms=0)
         elif after == JobState.STOPPING or before in _ACTIVE:
             is_broken = job.reason is not None and job.reason.code in BREAKDOWNS
             keeps = self._conditions.checkpoint_at_stop and not is_broken
@@ -84,7 +89,7 @@ class Agents:
                 keeps = keeps or run.done >= run.course.total
                 run.stop(now, keeps=keeps, checkpoint_ms=1000 * self._conditions.checkpoint_s)
 
-    def _go(self, job: Job, now: int, *, is_resize: bool) -> None:
+    def _go(self, job: Job, now: int, *, before: JobState | None) -> None:
         run = self.runs.get(job.id)
         if run is None:
             work = self._works[job.id]
@@ -92,9 +97,11 @@ class Agents:
         tasks = self._state.tasks_of(job)
         held = held_by(self._state, tasks)
         run.count(now)
-        if is_resize and held == run.held:
+        if before == JobState.RESIZING and held == run.held:
             return
         cost_s = self._conditions.restart_s if run.starts else self._conditions.start_s
+        if before == JobState.PAUSED:
+            cost_s = self._conditions.resume_s
         if self._minds_neighbours:
             run.part_milli = neighbours_leave(self._state, job, self._conditions)
         run.start(held, sum(task.gpu_milli for task in tasks), now=now, cost_ms=round(1000 * cost_s))
@@ -136,6 +143,12 @@ class Agents:
         """Those of these tasks that still have to start are running now."""
         tasks = (self._state.kept.tasks.get(name) for name in names)
         return [f.TaskStarted(task=t.id) for t in tasks if t is not None and t.state == TaskState.PLACED and not t.stop]
+
+    def stand_still(self, names: Iterable[TaskId]) -> list[f.Fact]:
+        """Those of these tasks that were paused and not let go on since stand still now."""
+        tasks = (self._state.kept.tasks.get(name) for name in names)
+        told = (t for t in tasks if t is not None and t.pause and t.working is None and not t.stop)
+        return [f.TaskPaused(task=task.id) for task in told]
 
     def stopped(self, names: Iterable[TaskId]) -> list[f.Fact]:
         """Those of these tasks that are still there are gone now."""

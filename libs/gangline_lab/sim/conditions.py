@@ -38,6 +38,8 @@ class Conditions(Struct, frozen=True, forbid_unknown_fields=True):
     """What every first start costs before work begins: image, data, processes."""
     restart_s: float = 0.0
     """What every later start and every change of size costs."""
+    resume_s: float = 0.0
+    """What it costs a paused job to go on where it stood still."""
     stop_s: float = 0.0
     """How long a job that is told to stop still holds its GPUs."""
     checkpoint_s: int = 0

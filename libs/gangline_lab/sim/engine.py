@@ -188,6 +188,7 @@ class Simulation:
         for end in moment.ends:
             said += self.agents.ended(end)
         said += self.agents.stopped(moment.stops) + self.agents.started(moment.starts)
+        said += self.agents.stand_still(moment.stills)
         if said:
             self.tell(f"agent.{AGENT}", said)
         if moment.arrivals:

@@ -29,6 +29,12 @@ class Stop(Struct, frozen=True, gc=False):
     task: TaskId
 
 
+class Still(Struct, frozen=True, gc=False):
+    """A task that was paused stands still."""
+
+    task: TaskId
+
+
 class Start(Struct, frozen=True, gc=False):
     """A placed task starts."""
 
@@ -57,13 +63,13 @@ class Look(Struct, frozen=True, gc=False):
     """Time alone changes something: a round may come out differently."""
 
 
-Event = End | Turn | Stop | Start | Arrive | Cancel | Tell | Look
+Event = End | Turn | Stop | Still | Start | Arrive | Cancel | Tell | Look
 
 
 class Moment:
     """Everything that happens at one time, by kind; each kind in the order in which it was entered."""
 
-    __slots__ = ("arrivals", "at", "cancels", "ends", "looks", "starts", "stops", "tells", "turns")
+    __slots__ = ("arrivals", "at", "cancels", "ends", "looks", "starts", "stills", "stops", "tells", "turns")
 
     def __init__(self, at: int) -> None:
         """Nothing yet."""
@@ -71,6 +77,7 @@ class Moment:
         self.turns: list[Turn] = []
         self.ends: list[End] = []
         self.stops: list[TaskId] = []
+        self.stills: list[TaskId] = []
         self.arrivals: list[int] = []
         self.cancels: list[int] = []
         self.tells: list[int] = []
@@ -86,6 +93,8 @@ class Moment:
                 self.ends.append(event)
             case Stop():
                 self.stops.append(event.task)
+            case Still():
+                self.stills.append(event.task)
             case Arrive():
                 self.arrivals.append(event.index)
             case Cancel():
