@@ -39,6 +39,8 @@ class Sizing(Struct, frozen=True, omit_defaults=True):
     """Ranks of the members that are there or are starting, leaving ones left out."""
     signals: bool = False
     """True when the member gets SIGUSR1 with each change."""
+    pauses: bool = False
+    """True when the member is told to stand still: it should move off its GPUs what does not stay, and say "safe"."""
     limits: dict[str, int] = {}
     """What an opportunistic job may use beside the guaranteed one, such as gpu_percent; empty is no limit."""
 
@@ -46,7 +48,13 @@ class Sizing(Struct, frozen=True, omit_defaults=True):
     def version(self) -> str:
         """A text that is another one whenever there is news."""
         limits = ".".join(f"{name}={value}" for name, value in sorted(self.limits.items()))
-        return f"{self.attempt}.{self.resize}.{self.stage}.{self.size}.{int(self.leaves)}.{limits}".rstrip(".")
+        turn = f"{int(self.leaves)}{'p' if self.pauses else ''}"
+        return f"{self.attempt}.{self.resize}.{self.stage}.{self.size}.{turn}.{limits}".rstrip(".")
+
+    @property
+    def turns(self) -> tuple[int, bool, bool]:
+        """What a job that adapts by itself is signalled about."""
+        return self.resize, self.leaves, self.pauses
 
 
 class Report(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -90,6 +98,7 @@ def sizing(job: Job, task: Task, members: list[Task]) -> Sizing:
         leaves=task.leaves,
         leave_s=job.spec.elastic.notice_s if task.leaves else 0,
         endpoint=task.endpoint,
+        pauses=task.pause,
         signals=job.spec.elastic.kind == ResizeKind.SIGNAL,
         gathered=tuple(member.rank for member in members if not member.stop),
     )

@@ -1,0 +1,195 @@
+"""Paused jobs that want to go on: where their place is free they do, and where the rules allow it is made free.
+
+They come before waiting jobs, oldest pause first, since they hold memory while they stand still. Others give way to an
+urgent one (inference over training: Bai et al., "PipeSwitch", OSDI 2020) where they rank lower and may be paused; and
+to everybody once they have had their time slice, where the pool has slices (Xiao et al., "Gandiva", OSDI 2018).
+"""
+
+from collections.abc import Iterator
+
+from gangline_core.capacity import Room
+from gangline_core.facts import Eviction, JobPaused
+from gangline_core.ids import JobId, NodeId
+from gangline_core.job import Job, JobState, Task, TaskState
+from gangline_core.pausing import can_be_paused, given_up, leaving_part, slice_ends_ms, taken_up
+from gangline_core.spec import ServiceClass
+from gangline_core.state import State, task_amounts
+from gangline_core.table import Table
+from gangline_core.victims import effective_priority, is_protected
+
+BY_SLICE, BY_SWITCH = "slice", "switch"
+"""The rules by which others make way."""
+
+
+def honour_paused(table: Table) -> None:
+    """Let every paused job go on that can, and clear the place of those that wait longer than anybody who waits."""
+    _honour(table, _oldest_wait(table))
+
+
+def clear_late(table: Table) -> None:
+    """After the waiting jobs: clear the place of the other paused ones."""
+    if table.policy.time_slice_s and table.state.paused.get(table.pool.pool.name):
+        _honour(table, None)
+
+
+def _honour(table: Table, before_ms: int | None) -> None:
+    """With a bound, only those paused before it, and urgent ones, have others sent away."""
+    going = {held.job for held in (*table.evictions, *table.pauses)}
+    for job in _who_want(table):
+        if job.id in table.resumes or job.id in table.kept_for:
+            continue
+        parts = [taken_up(task) for task in table.state.tasks_of(job)]
+        amounts: dict[str, int] = {}
+        for part in parts:
+            for dimension, amount in task_amounts(part).items():
+                amounts[dimension] = amounts.get(dimension, 0) + amount
+        if table.ledger.fault(job, amounts) is not None:
+            continue
+        if fits(table.room, parts):
+            table.go_on(job, parts, amounts)
+        elif before_ms is not None and not _may_clear(job, before_ms):
+            continue
+        elif (clearing := _clearing(table, job, parts, going)) is not None:
+            for victim, rule in clearing:
+                _send_off(table, victim, job, rule)
+                going.add(victim.id)
+            table.keep_place(job, parts, amounts)
+
+
+def wants_to_go_on(state: State, pool: str) -> bool:
+    """True when a paused job of the pool waits for its place."""
+    jobs = (state.kept.jobs[name] for name in state.paused.get(pool, {}))
+    return any(job.pause is not None and job.pause.wants for job in jobs)
+
+
+def _may_clear(job: Job, before_ms: int) -> bool:
+    return job.pause is not None and (job.pause.urgent or job.pause.since_ms <= before_ms)
+
+
+def _oldest_wait(table: Table) -> int:
+    """Since when the oldest waiting job waits."""
+    if not table.policy.time_slice_s or not table.state.paused.get(table.pool.pool.name):
+        return table.now
+    waiting = table.state.waiting.get(table.pool.pool.name, {})
+    return min((table.state.kept.jobs[job].queued_ms for job in waiting), default=table.now)
+
+
+def _who_want(table: Table) -> list[Job]:
+    kept = table.state.kept
+    jobs = (kept.jobs[name] for name in table.state.paused.get(table.pool.pool.name, {}))
+    able = [
+        job
+        for job in jobs
+        if job.pause is not None
+        and job.pause.wants
+        and all(task.working is not None for task in table.state.tasks_of(job))
+    ]
+    return sorted(able, key=lambda job: (not job.pause.urgent, job.pause.since_ms, job.id) if job.pause else (True, 0))
+
+
+def fits(room: Room, parts: list[Task]) -> bool:
+    """True when all of these are free together; the room is left as it was."""
+    for part in parts:
+        room.take(part)
+    enough = all(_is_whole(room, part) for part in parts)
+    for part in parts:
+        room.give(part)
+    return enough
+
+
+def _is_whole(room: Room, part: Task) -> bool:
+    row = room.layout.row.get(part.node)
+    if row is None or (part.cpu_milli and room.cpu[row] < 0):
+        return False
+    return all(
+        share.index < room.layout.width and room.milli[row, share.index] >= 0 and room.gpu_memory[row, share.index] >= 0
+        for share in part.gpus
+    )
+
+
+def _clearing(table: Table, job: Job, parts: list[Task], going: set[JobId]) -> list[tuple[Job, str]] | None:
+    """Who has to make way, fewest first, none when those who go already do; None when nothing that may go helps."""
+    room = table.room.copy()
+    nodes = {part.node for part in parts}
+    for task in _on_their_way(table, nodes):
+        room.give(leaving_part(table.state, task))
+    if fits(room, parts):
+        return []
+    chosen: list[tuple[Job, str]] = []
+    for victim, rule in _who_may_go(table, job, parts):
+        if victim.id in going:
+            continue
+        for task in table.state.tasks_of(victim):
+            room.give(given_up(task, victim.spec) if can_be_paused(table.state, victim) else task)
+        chosen.append((victim, rule))
+        if fits(room, parts):
+            return _needed(table, room, parts, chosen)
+    return None
+
+
+def _needed(table: Table, room: Room, parts: list[Task], chosen: list[tuple[Job, str]]) -> list[tuple[Job, str]]:
+    """Those of the chosen without whom it would not fit; the room is used up."""
+    kept = list(chosen)
+    for entry in chosen[-2::-1]:
+        tasks = table.state.tasks_of(entry[0])
+        gone = [given_up(t, entry[0].spec) if can_be_paused(table.state, entry[0]) else t for t in tasks]
+        for part in gone:
+            room.take(part)
+        if fits(room, parts):
+            kept.remove(entry)
+        else:
+            for part in gone:
+                room.give(part)
+    return kept
+
+
+def _on_their_way(table: Table, nodes: set[NodeId]) -> Iterator[Task]:
+    """Tasks on these nodes that were told to go and that no claim waits for."""
+    kept = table.state.kept
+    for node in sorted(nodes):
+        for name in sorted(table.state.node_tasks.get(node, {})):
+            task = kept.tasks[name]
+            goes = task.stop or (task.pause and task.working is None)
+            if goes and task.state != TaskState.LOST and name not in table.leaving:
+                yield task
+
+
+def _who_may_go(table: Table, job: Job, parts: list[Task]) -> list[tuple[Job, str]]:
+    """Jobs on the GPUs and CPUs that the job left, whom a rule tells to make way, cheapest first."""
+    kept, mine = table.state.kept, effective_priority(table.pool.pool, job.spec)
+    wanted = {(part.node, share.index) for part in parts for share in part.gpus}
+    found: dict[int, tuple[tuple[int, int, int], Job, str]] = {}
+    for node in sorted({part.node for part in parts}):
+        for name in sorted(table.state.node_tasks.get(node, {})):
+            task = kept.tasks[name]
+            other = kept.jobs[task.job]
+            on_it = not wanted or any((node, share.index) in wanted for share in task.gpus)
+            if other.id in found or not on_it or other.state != JobState.RUNNING or is_protected(other, table.now):
+                continue
+            rule = _rule(table, job, other, mine)
+            if rule:
+                theirs = effective_priority(table.pool.pool, other.spec)
+                found[other.id] = ((theirs, -other.started_ms, -other.id), other, rule)
+    return [(other, rule) for _, other, rule in sorted(found.values(), key=lambda entry: entry[0])]
+
+
+def _rule(table: Table, job: Job, other: Job, mine: int) -> str:
+    """Which rule tells the other job to make way; empty when none does."""
+    theirs = effective_priority(table.pool.pool, other.spec)
+    gently = can_be_paused(table.state, other)
+    ranks_lower = theirs < mine or other.spec.service_class == ServiceClass.OPPORTUNISTIC
+    if job.pause is not None and job.pause.urgent and gently and ranks_lower:
+        return BY_SWITCH
+    had_its_slice = bool(table.policy.time_slice_s) and table.now >= slice_ends_ms(other, table.policy)
+    may_go = gently or (table.policy.preemption and other.spec.preemptible)
+    if had_its_slice and theirs <= mine and may_go and not table.ledger.is_sheltered(other):
+        return BY_SLICE
+    return ""
+
+
+def _send_off(table: Table, victim: Job, job: Job, rule: str) -> None:
+    if can_be_paused(table.state, victim):
+        table.pauses.append(JobPaused(job=victim.id, beneficiary=job.id, rule=rule))
+        return
+    lost_ms = table.now - victim.started_ms if victim.started_ms else 0
+    table.evictions.append(Eviction(job=victim.id, beneficiary=job.id, rule=rule, lost_ms=lost_ms))

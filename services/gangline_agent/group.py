@@ -1,0 +1,70 @@
+"""All processes of one task, and what is told to them together: to end, to stand still, to work again."""
+
+import contextlib
+import logging
+import signal
+
+from gangline_agent import proc
+from gangline_agent.cgroups import Cgroups
+from gangline_agent.journal import write_whole
+from gangline_agent.lives import Live
+from gangline_wire.codec import encode
+
+log = logging.getLogger(__name__)
+
+STILL_LOOKS_MAX = 8
+"""Times that a task's processes are looked for until all of them stand still."""
+STANDING = "Tt"
+"""Letters of processes that were stopped where they are."""
+
+
+class Group:
+    """Finds a task's processes on this boot of the machine."""
+
+    def __init__(self, cgroups: Cgroups, boot: str) -> None:
+        """`boot` names the boot on which supervisors are looked for."""
+        self._cgroups = cgroups
+        self._boot = boot
+
+    def pids(self, live: Live) -> list[int]:
+        """Every process of the task but its supervisor."""
+        below = proc.members(proc.everything(), live.life.pid) if live.supervisor_lives else self.left(live)
+        return sorted({*below, *self._cgroups.pids(live.intent.task)} - {live.life.pid})
+
+    def left(self, live: Live) -> list[int]:
+        """Processes of a task whose supervisor is gone."""
+        if live.life.boot != self._boot:
+            return []
+        everything = proc.everything()
+        mark = f"GANGLINE_TASK_NOTICE_FILE={live.folder.notice}"
+        found = {*proc.members(everything, live.life.pid), *proc.marked(everything, mark)}
+        return sorted(found | set(self._cgroups.pids(live.intent.task)))
+
+    def end(self, live: Live, number: int) -> None:
+        """Ask all of them to end, or kill them; one that stands still hears it, too."""
+        if number != signal.SIGKILL:
+            notice = {"cause": live.intent.stop_cause or "left over", "kill_at_s": live.intent.kill_at_s}
+            with contextlib.suppress(OSError):
+                write_whole(live.folder.notice, encode(notice))
+        pids = self.pids(live)
+        log.info("signal %d to %d processes of task %s", number, len(pids), live.intent.task)
+        for pid in pids:
+            if number != signal.SIGKILL:
+                proc.signal(pid, signal.SIGCONT)
+            proc.signal(pid, number)
+
+    def tell(self, live: Live, number: int) -> None:
+        """Send a signal to all of them."""
+        for pid in self.pids(live):
+            proc.signal(pid, number)
+
+    def stand_still(self, live: Live) -> None:
+        """Stop all of them where they are: again until none moves, since some may start others meanwhile."""
+        for _ in range(STILL_LOOKS_MAX):
+            found = [proc.read(pid) for pid in self.pids(live)]
+            moving = [process.pid for process in found if process is not None and process.state not in STANDING]
+            if not moving:
+                return
+            for pid in moving:
+                proc.signal(pid, signal.SIGSTOP)
+        log.warning("task %s does not stand still", live.intent.task)
