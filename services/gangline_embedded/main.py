@@ -138,6 +138,9 @@ def _greet(platform: Platform, *, token_is_new: bool) -> None:
     _say(f"  data    {platform.data_dir}")
     if token_is_new:
         _say(f"  token   {platform.token}   (shown once; the command line finds it by itself)")
+        _say(f"  console {platform.url}/console/#token={platform.token}")
+    else:
+        _say(f"  console {platform.url}/   (asks for the token)")
     if platform.nats is not None:
         _say(f"  agents  gangline agent --server {platform.nats_url} --token @{platform.data_dir}/nats-agent.secret")
     _say("Submit from another terminal:  gangline run --gpus 1 -- python train.py")

@@ -38,6 +38,8 @@ class Caller(Struct, frozen=True):
     groups: tuple[str, ...] = ()
     digest: str = ""
     expires_ms: int = 0
+    is_foreign: bool = False
+    """True when an identity provider says so, and not a token of ours."""
 
     @property
     def is_admin(self) -> bool:

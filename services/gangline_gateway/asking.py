@@ -22,10 +22,14 @@ from gangline_wire.requests import (
     Denied,
     Done,
     Refused,
+    RemoveGroup,
+    RemoveUser,
+    RemoveWindow,
     Reply,
     Request,
     SetGroup,
     SetPolicy,
+    SetPool,
     SetPrices,
     SetUser,
     SetWindow,
@@ -81,7 +85,8 @@ class Asker:
             detail = f"The request takes {len(data)} bytes inside; at most {MESSAGE_BYTES_MAX} are allowed."
             raise ProblemError("body_too_large", detail)
         reply, was_unknown = await self._ask(data)
-        if isinstance(reply, Denied) and reply.kind == "conflict" and was_unknown and is_done(self._site, request):
+        is_late = isinstance(reply, Denied) and reply.kind in ("conflict", "not_found") and was_unknown
+        if is_late and is_done(self._site, request):
             # An earlier try had been carried out although its answer was lost.
             return Done()
         if isinstance(reply, Admitted | Done) and reply.seq > self._site.follower.state.kept.seq:
@@ -132,6 +137,16 @@ def is_done(site: Site, request: Request) -> bool:
             return kept_one is not None and replace(kept_one, version=window.version) == window
         case SetPrices(milli=milli):
             return kept.prices == {model.lower(): price for model, price in milli.items()}
+        case SetPool(pool=pool_wanted):
+            made = kept.pools.get(pool_wanted.name)
+            return made is not None and replace(made.pool, version=pool_wanted.version) == pool_wanted
+        case RemoveGroup(path=path):
+            return path not in kept.groups or kept.groups[path].closing
+        case RemoveUser(group=group, user=name):
+            member = kept.users.get(user_key(group, name))
+            return member is None or member.closing
+        case RemoveWindow(name=gone):
+            return gone not in kept.windows
         case ApplySettings(document=document):
             return not facts(site.follower.state, document, by="")
         case _:

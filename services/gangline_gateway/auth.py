@@ -5,11 +5,10 @@ from hmac import compare_digest
 
 from gangline_core.state import State
 from gangline_gateway.access import Caller, Role
-from gangline_gateway.problems import ProblemError
+from gangline_gateway.problems import CHALLENGE, ProblemError
 
 SCHEME = "bearer"
 TOKEN_CHARS_MAX = 512
-CHALLENGE = {"WWW-Authenticate": 'Bearer realm="gangline"'}
 ROLES = {role.value: role for role in Role}
 
 
@@ -41,6 +40,14 @@ def authenticate(state: State, header: str | None, now: int) -> Caller:
     return Caller(
         user=token.user, role=role, name=token.name, groups=token.groups, digest=digest, expires_ms=token.expires_ms
     )
+
+
+def jwt_of(header: str | None) -> str:
+    """The token of an Authorization header when it is one of an identity provider by its looks; else ""."""
+    if not header or header.count(".") != 2:
+        return ""
+    scheme, _, secret = header.partition(" ")
+    return secret.strip() if scheme.lower() == SCHEME else ""
 
 
 def _unauthorized(detail: str) -> ProblemError:

@@ -9,10 +9,11 @@ from urllib.parse import urlsplit
 from aiohttp import hdrs, web
 
 from gangline_gateway.access import Caller, Role
-from gangline_gateway.auth import authenticate
+from gangline_gateway.auth import authenticate, jwt_of
 from gangline_gateway.call import Answer, Call, Desk, Outcome, encode_view
 from gangline_gateway.config import ANY
 from gangline_gateway.meter import Meter
+from gangline_gateway.oidc import issuer_of
 from gangline_gateway.problems import MEDIA_TYPE, ProblemError
 from gangline_gateway.table import Route
 from gangline_wire.limits import most
@@ -45,6 +46,7 @@ class Door:
         """What to do for each route of the application."""
         self.in_flight = 0
         self._meter = Meter(desk.site.metrics)
+        self._issuer = issuer_of(config, desk.site.clock, desk.site.tasks)
 
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -73,12 +75,18 @@ class Door:
         caller = NOBODY
         if not route.is_open:
             self._check_ready()
-            caller = authenticate(self._desk.state, request.headers.get(hdrs.AUTHORIZATION), self._desk.site.now_ms())
+            caller = await self._caller(request.headers.get(hdrs.AUTHORIZATION))
         call = Call(self._desk, request, caller=caller, request_id=request_id)
         call.check_query(route.query_names)
         if route.changes:
             return await self._change(call, route)
         return self._response(await self._run(call, route), request_id)
+
+    async def _caller(self, header: str | None) -> Caller:
+        """Who calls: by a token of ours, or by one of the identity provider."""
+        if self._issuer is not None and (secret := jwt_of(header)):
+            return await self._issuer.caller(secret)
+        return authenticate(self._desk.state, header, self._desk.site.now_ms())
 
     async def _change(self, call: Call, route: Route) -> web.StreamResponse:
         """A request that changes something leaves a line in the audit log, whatever comes of it."""

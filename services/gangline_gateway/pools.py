@@ -1,16 +1,31 @@
-"""How pools are made and changed."""
+"""How pools are shown, made and changed."""
+
+from msgspec.structs import replace
 
 from gangline_core.cluster import Pool
-from gangline_gateway.asking import asked_job
 from gangline_gateway.call import Answer, Call
-from gangline_gateway.problems import ProblemError, invalid
-from gangline_gateway.settings import pool_of, read_settings
+from gangline_gateway.problems import ProblemError, invalid, not_found
+from gangline_gateway.settings import etag, if_version, pool_of, read_settings, why_of
+from gangline_gateway.tree import settings_done
 from gangline_wire.requests import SetPool
-from gangline_wire.views import DoneView
+from gangline_wire.views import PoolsView
+
+
+async def list_pools(call: Call) -> PoolsView:
+    """GET /v1/pools: every pool's levels, topology and guarantees of shape."""
+    return PoolsView(pools=tuple(pool.pool for _, pool in sorted(call.state.kept.pools.items())))
+
+
+async def get_pool(call: Call) -> Answer:
+    """GET /v1/pools/{pool}."""
+    known = call.state.kept.pools.get(pool_of(call))
+    if known is None:
+        raise not_found("such pool")
+    return Answer(known.pool, headers=etag(known.pool.version))
 
 
 async def put_pool(call: Call) -> Answer:
-    """PUT /v1/pools/{pool}: its queue levels and topology levels, as a whole."""
+    """PUT /v1/pools/{pool}: its queue levels, topology levels and cells, as a whole."""
     name = pool_of(call)
     if not call.caller.is_admin:
         raise ProblemError("forbidden", "Only administrators change pools.")
@@ -20,5 +35,12 @@ async def put_pool(call: Call) -> Answer:
     pool = read_settings(document, Pool)
     if pool.name != name:
         raise invalid("name", "must be the pool of the address")
-    done = asked_job(await call.desk.asker.ask(SetPool(pool=pool, by=call.caller.user)))
-    return Answer(DoneView(seq=done.seq, version=done.version))
+    version = if_version(call)
+    request = SetPool(
+        pool=replace(pool, version=0),
+        by=call.caller.user,
+        why=why_of(call),
+        if_version=version,
+        dry_run=call.flag("dry_run"),
+    )
+    return settings_done(call, await call.desk.asker.ask(request), version=version)

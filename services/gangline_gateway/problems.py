@@ -8,6 +8,8 @@ from gangline_wire.problem import FieldError
 from gangline_wire.views import FieldErrorView, ProblemView, RefusalView
 
 MEDIA_TYPE = "application/problem+json"
+CHALLENGE = {"WWW-Authenticate": 'Bearer realm="gangline"'}
+"""What comes with 401."""
 
 
 class Kind(Struct, frozen=True):

@@ -3,10 +3,11 @@
 from gangline_core.cluster import Policy, Pool
 from gangline_core.groups import Group, User
 from gangline_core.windows import Window
-from gangline_gateway import dated, document, machines, policies, pools, tokens, tree
+from gangline_gateway import dated, document, machines, policies, pools, removals, tokens, tree
 from gangline_gateway.route_parts import (
     CHANGES,
     CURSOR_PARAMETER,
+    DRAIN_PARAMETER,
     DRY_RUN_PARAMETER,
     FILE_EXAMPLE,
     GROUP_EXAMPLE,
@@ -15,6 +16,7 @@ from gangline_gateway.route_parts import (
     POLICY_FILE,
     POOL_EXAMPLE,
     POOL_PARAMETER,
+    REMOVES,
     SETS,
     STEERS,
     TOKEN_EXAMPLE,
@@ -87,6 +89,26 @@ PLATFORM_ROUTES = (
         has_etag=True,
     ),
     Route(
+        "DELETE",
+        "/v1/groups/{path:.*}/users/{user}",
+        removals.delete_user,
+        "End a membership; `drain=true` lets the user's jobs there end first.",
+        v.DoneView,
+        query=(DRAIN_PARAMETER, DRY_RUN_PARAMETER, WHY_PARAMETER),
+        problems=REMOVES,
+        changes=True,
+    ),
+    Route(
+        "DELETE",
+        "/v1/groups/{path:.*}",
+        removals.delete_group,
+        "Take a group out of the tree; `drain=true` lets its jobs and those below it end first.",
+        v.DoneView,
+        query=(DRAIN_PARAMETER, DRY_RUN_PARAMETER, WHY_PARAMETER),
+        problems=REMOVES,
+        changes=True,
+    ),
+    Route(
         "GET",
         "/v1/groups/{path:.*}",
         tree.get_group,
@@ -132,16 +154,28 @@ PLATFORM_ROUTES = (
         changes=True,
         has_etag=True,
     ),
+    Route("GET", "/v1/pools", pools.list_pools, "Every pool.", v.PoolsView),
+    Route(
+        "GET",
+        "/v1/pools/{pool}",
+        pools.get_pool,
+        "One pool's levels, topology and guarantees of shape.",
+        Pool,
+        problems=("not_found",),
+        has_etag=True,
+    ),
     Route(
         "PUT",
         "/v1/pools/{pool}",
         pools.put_pool,
-        "Make or change a pool; its machines name it themselves.",
+        "Make or change a pool, as a whole; its machines name it themselves.",
         v.DoneView,
+        query=(DRY_RUN_PARAMETER, WHY_PARAMETER),
         body=Pool,
         example=POOL_EXAMPLE,
         problems=SETS,
         changes=True,
+        has_etag=True,
     ),
     Route(
         "GET",

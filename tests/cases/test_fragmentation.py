@@ -18,7 +18,7 @@ def test_enough_in_total_but_not_on_one_node_is_said_with_both_numbers():
     waiting = drive.ask(1, gpus=4)
     drive.finish_all()
     assert drive.code(waiting) == ReasonCode.FRAGMENTED_GPUS
-    assert drive.why(waiting) == "Needs 4 GPUs on one node; 4 are free but at most 2 on one node (n2)."
+    assert drive.why(waiting) == "Needs 4 GPUs on one node; at its turn 4 were free, at most 2 on one node (n2)."
     # Jobs that are bound to their node by a selector cannot move; see tests/core/test_moves.py for those that can.
     assert explain(drive.state, waiting.id, drive.at).shortfall.moves is None
     assert not drive.evicted

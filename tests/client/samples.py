@@ -31,7 +31,7 @@ SPEC = JobSpec(
 )
 ROOM = v.ReasonView(
     code="InsufficientGpus",
-    sentence="Needs 8 GPUs; 3 of 24 suitable ones are free.",
+    sentence="Needs 8 GPUs; at its turn 3 of 24 suitable ones were free.",
     numbers={"needed": 8, "free": 3, "total": 24},
     hint="Ask for fewer GPUs, accept more models, or wait.",
 )

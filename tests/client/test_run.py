@@ -52,7 +52,7 @@ async def test_a_good_job_shows_reason_place_and_output_and_ends_with_0(platform
     assert result.code == 0
     assert result.out == "hello\n\\xffbytes\n"
     assert "Job 41 (job-41) is submitted to pool default." in result.err
-    assert "waiting, 2 of 5 in the queue: Needs 8 GPUs; 3 of 24 suitable ones are free." in result.err
+    assert "waiting, 2 of 5 in the queue: Needs 8 GPUs; at its turn 3 of 24 suitable ones were free." in result.err
     assert "Job 41 runs on n1." in result.err
 
 

@@ -99,7 +99,7 @@ def test_a_refused_job_says_why_once_and_again_only_when_it_changes():
     waits = world.submit(gpus=4)
     [refusal] = world.round().refusals
     assert refusal.jobs == (waits,)
-    assert sentence(refusal.reason) == "Needs 4 GPUs; 2 of 8 suitable ones are free."
+    assert sentence(refusal.reason) == "Needs 4 GPUs; at its turn 2 of 8 suitable ones were free."
     world.see(node("n9", gpus=0))
     assert world.round().refusals == ()
 

@@ -43,7 +43,7 @@ def test_what_the_last_round_found_is_repeated_with_its_numbers():
     told = about(world, job)
     assert told.reason == reason
     assert told.numbers["free"] == 3
-    assert told.sentence == "Needs 8 GPUs; 3 of 8 suitable ones are free."
+    assert told.sentence == "Needs 8 GPUs; at its turn 3 of 8 suitable ones were free."
 
 
 def test_a_gates_reason_is_judged_anew_and_never_stale():

@@ -39,7 +39,7 @@ def test_the_plan_is_told_with_the_reason_and_moves_nobody():
     waiting = world.submit(gpus=4)
     world.round()
     told = explain(world.state, waiting, world.at)
-    assert told.sentence == "Needs 4 GPUs on one node; 4 are free but at most 2 on one node (n2)."
+    assert told.sentence == "Needs 4 GPUs on one node; at its turn 4 were free, at most 2 on one node (n2)."
     assert told.shortfall.verdict == "not now"
     assert told.shortfall.best == "Needs 4 in one node; the best free node has 2, on n2."
     assert told.shortfall.missing == "2 more GPUs would have to come free there."

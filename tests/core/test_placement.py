@@ -439,14 +439,14 @@ def test_four_free_on_three_nodes_is_said_to_be_fragmented():
         place.seat(gpus=gpus)
     reason = place.why(gpus=4)
     assert reason.code == ReasonCode.FRAGMENTED_GPUS
-    assert sentence(reason) == "Needs 4 GPUs on one node; 4 are free but at most 2 on one node (n2)."
+    assert sentence(reason) == "Needs 4 GPUs on one node; at its turn 4 were free, at most 2 on one node (n2)."
 
 
 def test_too_few_gpus_are_counted():
     place = Place(node("n1"), node("n2", model="V100"))
     place.seat(gpus=6, gpu_models=["A100"])
     reason = place.why(gpus=4, gpu_models=["A100"])
-    assert sentence(reason) == "Needs 4 GPUs; 2 of 8 suitable ones are free."
+    assert sentence(reason) == "Needs 4 GPUs; at its turn 2 of 8 suitable ones were free."
 
 
 def test_the_missing_dimension_is_named():

@@ -71,7 +71,7 @@ def test_a_summary_counts_jobs_in_and_out_and_gives_every_long_wait_a_reason(tol
     assert summary.ends == {"succeeded": 1, "failed": 1}
     assert [(line.name, line.longest_ms) for line in summary.waits_by_group] == [("a", 0), ("b", 10_000)]
     assert [line.name for line in summary.waits_by_size] == ["2 GPUs", "3-4 GPUs"]
-    assert summary.longest[0].reason == "Needs 4 GPUs; 0 of 4 suitable ones are free."
+    assert summary.longest[0].reason == "Needs 4 GPUs; at its turn 0 of 4 suitable ones were free."
     assert summary.longest[0].recorded == 2
     assert summary.starts_at_once.jobs == 1
     # 2 admitted, 2 refused, 2 placed.

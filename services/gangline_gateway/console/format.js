@@ -5,6 +5,9 @@ export const gpus = (milli) => {
   return Number.isInteger(whole) ? String(whole) : whole.toFixed(whole < 10 ? 2 : 1).replace(/0+$/, "").replace(/\.$/, "");
 };
 
+/** How long a job has waited, those included that still do. */
+export const waited = (job) => (job.state === "waiting" ? Date.now() - (job.queued_ms || job.submitted_ms) : job.waited_ms || 0);
+
 export function duration(ms) {
   const s = Math.round(ms / 1000);
   if (s < 1) return ms > 0 ? "<1 s" : "0 s";
@@ -32,7 +35,8 @@ export function expected(from_ms, to_ms, now = Date.now()) {
   if (from_ms === undefined || from_ms === null) return "";
   const from = Math.max(0, from_ms - now);
   const to = Math.max(0, (to_ms ?? from_ms) - now);
-  return from < 1000 && to < 1000 ? "now" : `in ${duration(from)} to ${duration(to)}`;
+  if (from < 1000) return to < 1000 ? "now" : `within ${duration(to)}`;
+  return `in ${duration(from)} to ${duration(to)}`;
 }
 
 /** How a dimension of a quota is called: gpu_milli of a model, memory, and so on. */

@@ -2,7 +2,7 @@
 
 import { html } from "./vendor/preact-htm.js";
 import { call } from "./api.js";
-import { clock, duration, gpus } from "./format.js";
+import { clock, duration, gpus, waited } from "./format.js";
 import { Filter, JobLink, State, Table, Trouble, useData } from "./parts.js";
 
 const STATES = ["", "held", "waiting", "starting", "running", "resizing", "suspended", "stopping", "succeeded", "failed", "cancelled", "timed_out", "lost"];
@@ -18,7 +18,7 @@ const COLUMNS = [
   ["GPUs", (job) => gpus(job.gpu_milli || 0)],
   ["Tasks", (job) => job.size],
   ["Submitted", (job) => clock(job.submitted_ms)],
-  ["Waited", (job) => duration(job.waited_ms || 0)],
+  ["Waited", (job) => duration(waited(job))],
   ["Ran", (job) => (job.started_ms ? duration((job.ended_ms || Date.now()) - job.started_ms) : "")],
   ["Reason", (job) => (job.reason ? job.reason.sentence : "")],
 ];

@@ -95,7 +95,7 @@ function App() {
       <a class="home" href="#/"><img src="icon.svg" alt="" width="20" height="20" /> Gangline</a>
       <nav>${PAGES.map(([page, title]) => html`<a href=${`#/${page}`} aria-current=${page === at.page ? "page" : null}>${title}</a>`)}</nav>
       <span class="who"><span class=${isLive ? "live" : "late"} title=${isLive ? "events arrive as they happen" : "no events arrive; what you see may be old"}>${isLive ? "live" : "reconnecting"}</span>
-      ${who.user} (${who.role}) <button class="plain" onClick=${leave}>leave</button></span>
+      ${" "}${who.user} (${who.role}) <button class="plain" onClick=${leave}>leave</button></span>
     </header>
     <main>${Page
       ? html`<${Page} key=${`${at.page}/${at.id}`} id=${at.id} query=${at.query} who=${who} />`

@@ -2,7 +2,7 @@
 
 import { html, useEffect, useRef, useState } from "./vendor/preact-htm.js";
 import { call, feed, pages } from "./api.js";
-import { clock, duration, gpus, percent } from "./format.js";
+import { clock, duration, gpus, percent, waited } from "./format.js";
 import { Fleet } from "./fleet.js";
 import { JobLink, Line, Trouble, useData, Why } from "./parts.js";
 
@@ -38,7 +38,7 @@ export function Overview() {
       <section><h2>Waiting, and why</h2>
         ${own.length
           ? html`<ul class="lines">${own.map((job) => html`<li key=${job.id}><${JobLink} id=${job.id} name=${job.name} />
-              <span class="quiet"> ${gpus(job.gpu_milli)} GPUs, ${job.group}, for ${duration(job.waited_ms)}</span>
+              <span class="quiet"> ${gpus(job.gpu_milli)} GPUs, ${job.group}, for ${duration(waited(job))}</span>
               <div><${Why} reason=${job.reason} /></div></li>`)}</ul>`
           : html`<p class="quiet">None of the jobs that you may see waits.</p>`}
       </section>

@@ -6,6 +6,7 @@ import { csv } from "./format.js";
 
 const CALM_MS = 1_000;
 const SLOW_MS = 15_000;
+const LINE_S_LEAST = 120;
 
 /**
  * Data of a page: loaded at once, again soon after something happened that `wants` an update, and now and then anyway.
@@ -97,7 +98,8 @@ export function Table({ columns, rows, keyOf, name, empty }) {
 }
 
 /** Fields of a filter; what stands in them is in the address, so that a view can be sent to somebody. */
-export function Filter({ page, query, fields }) {
+export function Filter({ page, query, fields, standing = {} }) {
+  const value = (name) => query.get(name) || standing[name] || "";
   const change = (name, value) => {
     const next = new URLSearchParams(query);
     if (value) next.set(name, value);
@@ -107,10 +109,10 @@ export function Filter({ page, query, fields }) {
   return html`<form class="filter" onSubmit=${(event) => event.preventDefault()}>
     ${fields.map(({ name, label, options }) => html`<label>${label}
       ${options
-        ? html`<select value=${query.get(name) || ""} onChange=${(event) => change(name, event.target.value)}>
-            ${options.map((option) => html`<option value=${option} selected=${option === (query.get(name) || "")}>${option || "all"}</option>`)}
+        ? html`<select value=${value(name)} onChange=${(event) => change(name, event.target.value)}>
+            ${options.map((option) => html`<option value=${option} selected=${option === value(name)}>${option || "all"}</option>`)}
           </select>`
-        : html`<input value=${query.get(name) || ""} onChange=${(event) => change(name, event.target.value.trim())} />`}
+        : html`<input value=${value(name)} onChange=${(event) => change(name, event.target.value.trim())} />`}
     </label>`)}
   </form>`;
 }
@@ -135,7 +137,7 @@ export function Act({ does, children, asks, done }) {
 }
 
 /** A line over time, drawn by uPlot: points are [seconds, value] with the newest last. */
-export function Line({ points, label, top, height = 120 }) {
+export function Line({ points, label, top, height = 150 }) {
   const box = useRef(null);
   const plot = useRef(null);
   useEffect(() => {
@@ -146,9 +148,12 @@ export function Line({ points, label, top, height = 120 }) {
       height,
       cursor: { y: false },
       legend: { show: false },
-      scales: { y: { range: (_, __, most) => [0, Math.max(top || 0, most || 1)] } },
+      scales: {
+        x: { range: (_, first, last) => [Math.min(first, last - LINE_S_LEAST), last] },
+        y: { range: (_, __, most) => [0, 1.08 * Math.max(top || 0, most || 1)] },
+      },
       axes: [axis, { ...axis, size: 44 }],
-      series: [{}, { label, stroke: ink.getPropertyValue("--used"), fill: ink.getPropertyValue("--used-pale"), width: 1.5 }],
+      series: [{}, { label, points: { show: false }, stroke: ink.getPropertyValue("--used"), fill: ink.getPropertyValue("--used-pale"), width: 1.5 }],
     };
     plot.current = new window.uPlot(options, [[], []], box.current);
     const fit = new ResizeObserver(() => plot.current.setSize({ width: box.current.clientWidth, height }));

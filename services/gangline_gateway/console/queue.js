@@ -34,7 +34,7 @@ export function Queue({ query, who }) {
     columns.push(["", (line) => html`<${Act} done=${reload} does=${() => call("POST", `/v1/jobs/${line.id}/top`, { body: {} })}>top<//>`, () => ""]);
   }
   return html`<h1>Queue</h1>
-    <${Filter} page="queue" query=${query} fields=${[
+    <${Filter} page="queue" query=${query} standing=${{ pool }} fields=${[
       { name: "pool", label: "Pool", options: data ? data.pools : [pool] },
       { name: "find", label: "With the words" },
     ]} />
