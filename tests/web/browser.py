@@ -100,13 +100,19 @@ class Page:
         )
 
     async def press(self, words: str) -> None:
-        """Click the button or link that says so."""
+        """Click the button or link that says so, as soon as it is there."""
         script = """(words => {
             const it = [...document.querySelectorAll('button, a, summary')].find(one => one.innerText.trim() === words);
             if (it) it.click();
             return Boolean(it);
         })"""
-        assert await self.run(f"{script}({json.dumps(words)})"), words
+        with suppress(TimeoutError):
+            async with asyncio.timeout(WAIT_S_MAX):
+                while True:
+                    if await self.run(f"{script}({json.dumps(words)})"):
+                        return
+                    await asyncio.sleep(POLL_S)
+        raise AssertionError(f'nothing to press says "{words}"; text:\n{await self.text()}')
 
     async def fill(self, label: str, value: str) -> None:
         """Write into the field of this label, as typing would."""

@@ -73,7 +73,9 @@ async def test_from_the_token_to_a_cancelled_job(tmp_path: Path) -> None:
         await page.press("Nodes")
         await page.until("A100")
         await page.press("n1")
-        await page.until(f"{big.id}")
+        await page.press(str(big.id))
+        await page.until("takes-all")
+        await page.run("history.back()")
         await page.press("Drain")
         await page.until("Take work again")
         assert (await client.node("n1")).state == "drained"
