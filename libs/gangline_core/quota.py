@@ -40,6 +40,8 @@ class Ledger:
         self._class_changes: dict[tuple[str, ServiceClass], dict[str, int]] = {}
         self._group_rungs: dict[str, tuple[Rung, ...]] = {}
         self._guarantees: dict[str, dict[str, int]] = {}
+        self._spare: dict[str, tuple[tuple[str, int], ...]] = {}
+        """Per group what it uses beyond its guarantee, as far as it was asked and is still so."""
         self._by_class: dict[tuple[str, ServiceClass], dict[str, int]] | None = None
 
     # --- limits -----------------------------------------------------------------------------------------
@@ -155,15 +157,15 @@ class Ledger:
 
         Groups that also hold the beneficiary's group are not asked: what one part of them gives, another gets.
         """
-        removed = {dimension.lower(): amount for dimension, amount in amounts_removed.items() if amount > 0}
-        shared = set() if beneficiary is None else set(ancestors(beneficiary))
-        return all(
-            self._firm(path, dimension) - removed[dimension] >= promised
-            for path in ancestors(group)
-            if path not in shared
-            for dimension, promised in self._guarantee(path).items()
-            if dimension in removed
-        )
+        shared = () if beneficiary is None else ancestors(beneficiary)
+        for path in ancestors(group):
+            if path in shared:
+                continue
+            for dimension, spare in self._beyond(path):
+                removed = _amount(amounts_removed, dimension)
+                if removed > 0 and spare < removed:
+                    return False
+        return True
 
     def borrowed(self, group: str, dimension: str) -> int:
         """How much of a dimension a group uses beyond its own guarantee."""
@@ -181,6 +183,15 @@ class Ledger:
         )
 
     # --- inside -----------------------------------------------------------------------------------------
+
+    def _beyond(self, path: str) -> tuple[tuple[str, int], ...]:
+        """Per dimension that a group is guaranteed: what it uses beyond that, opportunistic work left out."""
+        found = self._spare.get(path)
+        if found is None:
+            promised = self._guarantee(path).items()
+            found = tuple((dimension, self._firm(path, dimension) - amount) for dimension, amount in promised)
+            self._spare[path] = found
+        return found
 
     def _guarantee(self, path: str) -> dict[str, int]:
         found = self._guarantees.get(path)
@@ -209,12 +220,14 @@ class Ledger:
         return self._by_class.get(key, {}).get(dimension, 0) + self._class_changes.get(key, {}).get(dimension, 0)
 
     def _change(self, job: Job, amounts: Mapping[str, int], sign: int) -> None:
+        asked = [(dimension, sign * amount) for dimension, amount in self.asked(job, amounts).items()]
         for holder in holders(job.spec.group, job.spec.user):
             changes = self._changes.setdefault(holder, {})
             of_class = self._class_changes.setdefault((holder, job.spec.service_class), {})
-            for dimension, amount in self.asked(job, amounts).items():
-                count(changes, dimension.lower(), sign * amount)
-                count(of_class, dimension.lower(), sign * amount)
+            for dimension, amount in asked:
+                count(changes, dimension, amount)
+                count(of_class, dimension, amount)
+            self._spare.pop(holder, None)
 
 
 def job_amounts(spec: JobSpec, sizes: Mapping[str, int]) -> dict[str, int]:

@@ -142,6 +142,8 @@ class Victims:
         """Live jobs of the pool that nobody has spoken for."""
         self._table = table
         self._live: dict[JobId, LiveJob] = {}
+        self._order: list[tuple[bool, int, Job]] | None = None
+        """Who may go at all, with class and priority, in the order in which they are asked."""
         self._sunk: tuple[JobId, frozenset[JobId]] | None = None
         self._spare: list[tuple[tuple[bool, int, JobId, int], Loss]] | None = None
         self._fair_parts: dict[str, int] | None = None
@@ -188,7 +190,7 @@ class Victims:
         allowed: list[tuple[LiveJob, str]] = []
         promised = promises(self._table, beneficiary) if is_owed else {}
         promisers = {path for path, _ in promised.values()}
-        for job in self._by_sort():
+        for job in self._by_sort(beneficiary, only_outranked=not promisers):
             rule = self._rule(job, beneficiary, promisers)
             if rule and (not gently or can_be_paused(self._table.state, job)):
                 victim = self._live_job(job)
@@ -229,8 +231,24 @@ class Victims:
 
     # --- inside -----------------------------------------------------------------------------------------
 
-    def _by_sort(self) -> Iterator[Job]:
-        """Live jobs that may be victims at all, cheapest sorts first and newest jobs first."""
+    def _by_sort(self, beneficiary: Job, *, only_outranked: bool) -> Iterator[Job]:
+        """Live jobs that may be victims at all, cheapest sorts first and newest jobs first.
+
+        Where only those that are outranked may go, the others are not even looked at.
+        """
+        table = self._table
+        if table.policy.time_slice_s or table.lowered or orders_by_service(table.policy):
+            only_outranked = False
+        mine = effective_priority(table.pool.pool, beneficiary.spec)
+        if self._order is None:
+            self._order = list(self._listed())
+        for is_firm, priority, job in self._order:
+            if only_outranked and is_firm and priority >= mine:
+                return
+            if job.id not in self.gone:
+                yield job
+
+    def _listed(self) -> Iterator[tuple[bool, int, Job]]:
         table, kept = self._table, self._table.state.kept
         bands = table.pool.pool.levels
         sorts = table.state.live_sorts.get(table.pool.pool.name, {})
@@ -244,11 +262,11 @@ class Victims:
             sort, jobs = listed[k]
             if sort.preemptible:
                 cheapest.setdefault((is_firm, priority), []).extend(jobs)
-        for alike in cheapest.values():
+        for (is_firm, priority), alike in cheapest.items():
             for job_id in sorted(alike, reverse=True):
                 job = kept.jobs[job_id]
-                if job.state != JobState.STOPPING and job_id not in self.gone and not is_protected(job, table.now):
-                    yield job
+                if job.state != JobState.STOPPING and not is_protected(job, table.now):
+                    yield is_firm, priority, job
 
     def _live_job(self, job: Job) -> LiveJob:
         known = self._live.get(job.id)

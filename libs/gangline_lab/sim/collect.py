@@ -1,7 +1,9 @@
 """What a simulation came to, noted while it runs: every job's record, and each pool's use over time."""
 
+import numpy as np
 from msgspec import Struct
 
+from gangline_core import columns as c
 from gangline_core import facts as f
 from gangline_core.ageing import waited_ms
 from gangline_core.ids import JobId
@@ -165,14 +167,11 @@ class Collector:
         total_by_node = GPU_MILLI * (room.layout.memory > 0).sum(axis=1)
         partly = (free_by_node > 0) & (free_by_node < total_by_node) & room.layout.works
         held: dict[str, int] = {}
-        wanted: dict[str, int] = {}
+        wanted = _wanted(state, pool)
         for job_id in state.live.get(pool, {}):
             job = state.kept.jobs[job_id]
             amount = sum(state.kept.tasks[task].gpu_milli for task in job.tasks)
             held[job.spec.group] = held.get(job.spec.group, 0) + amount
-        for job_id in state.waiting.get(pool, {}):
-            spec = state.kept.jobs[job_id].spec
-            wanted[spec.group] = wanted.get(spec.group, 0) + gpu_milli_wanted(spec)
         return Point(
             at=now - self._begin,
             held_milli=sum(held.values()),
@@ -183,6 +182,17 @@ class Collector:
             waiting_milli=sum(wanted.values()),
             fairness=equal_share_fairness(held, wanted, there),
         )
+
+
+def _wanted(state: State, pool: str) -> dict[str, int]:
+    """GPU thousandths that waiting jobs want, by group."""
+    columns = state.columns.get(pool)
+    if columns is None:
+        return {}
+    slots = columns.slots()
+    groups, milli = columns.field(slots, c.GROUP), columns.field(slots, c.GPU_MILLI)
+    sums = np.bincount(groups, weights=milli)
+    return {columns.groups.names[k]: int(sums[k]) for k in np.flatnonzero(sums).tolist()}
 
 
 def equal_share_fairness(held: dict[str, int], wanted: dict[str, int], there: int) -> float:
