@@ -113,6 +113,14 @@ class Client:
         """Let a held or suspended job run again."""
         return (await self._send(paths.job(job, "release"), {})).view(v.DoneView)
 
+    async def suspend(self, job: int, *, stop: bool = False) -> v.DoneView:
+        """Pause a running job where it is, if it may be; with `stop` it always gives its room back."""
+        return (await self._send(paths.job(job, "suspend"), {"stop": True} if stop else {})).view(v.DoneView)
+
+    async def resume_job(self, job: int, *, urgent: bool = False) -> v.DoneView:
+        """Let a paused, suspended or held job go on; an urgent one has lower jobs on its GPUs paused."""
+        return (await self._send(paths.job(job, "resume"), {"urgent": True} if urgent else {})).view(v.DoneView)
+
     async def element(self, array: int, index: int) -> v.JobView:
         """One element of an array, by its index."""
         return await self._get(paths.job(f"{array}_{index}"), v.JobView)
@@ -237,6 +245,25 @@ class Client:
         """Make or change a user of a group; with `version` only if nobody changed it since."""
         return await self._put(paths.user(user.group, user.name), user, version=version, dry_run=dry_run, why=why)
 
+    async def remove_group(
+        self, path: str, *, drain: bool = False, version: int | None = None, dry_run: bool = False, why: str = ""
+    ) -> v.DoneView:
+        """Take a group out of the tree; `drain` lets its jobs end first."""
+        return await self._delete(paths.group(path), drain=drain, version=version, dry_run=dry_run, why=why)
+
+    async def remove_user(
+        self,
+        group: str,
+        user: str,
+        *,
+        drain: bool = False,
+        version: int | None = None,
+        dry_run: bool = False,
+        why: str = "",
+    ) -> v.DoneView:
+        """End a membership; `drain` lets the user's jobs there end first."""
+        return await self._delete(paths.user(group, user), drain=drain, version=version, dry_run=dry_run, why=why)
+
     async def usage(self) -> v.UsageView:
         """Usage of the groups and users the caller may see."""
         return await self._get(paths.USAGE, v.UsageView)
@@ -333,6 +360,12 @@ class Client:
         query = {"dry_run": "true"} if dry_run else {}
         data = msgspec.json.encode(body)
         return await self.transport.call(Call("POST", path, query=query, body=data, headers=headers))
+
+    async def _delete(self, path: str, *, drain: bool, version: int | None, dry_run: bool, why: str) -> v.DoneView:
+        headers = {} if version is None else {"If-Match": f'"{version}"'}
+        flags = {"drain": "true" if drain else "", "dry_run": "true" if dry_run else "", "why": why}
+        call = Call("DELETE", path, query=paths.given(flags), headers=headers)
+        return (await self.transport.call(call)).view(v.DoneView)
 
     async def _put(self, path: str, body: object, *, version: int | None, dry_run: bool, why: str) -> v.DoneView:
         headers = {} if version is None else {"If-Match": f'"{version}"'}

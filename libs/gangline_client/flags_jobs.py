@@ -9,6 +9,7 @@ STATES = (
     "starting",
     "running",
     "resizing",
+    "paused",
     "suspended",
     "stopping",
     "succeeded",
@@ -192,6 +193,16 @@ def hold(parser: ArgumentParser) -> None:
 def release(parser: ArgumentParser) -> None:
     """`gangline release`."""
     _some_jobs(parser)
+
+
+def suspend(parser: ArgumentParser) -> None:
+    """`gangline suspend`."""
+    parser.description = (
+        "Pauses running jobs where they are if they may be (pause: in the job file, or no GPUs): their processes stand "
+        "still and keep their memory. Others stop at their checkpoint and give everything back."
+    )
+    _some_jobs(parser)
+    parser.add_argument("--stop", action="store_true", help="give everything back, whatever the job allows")
 
 
 def watch(parser: ArgumentParser) -> None:

@@ -68,7 +68,9 @@ def drain(parser: ArgumentParser) -> None:
 
 def resume(parser: ArgumentParser) -> None:
     """`gangline resume`."""
-    parser.add_argument("nodes", nargs="+", metavar="NODE")
+    parser.description = "Lets suspended jobs go on where they stood still, or drained nodes take work again."
+    parser.add_argument("targets", nargs="+", metavar="JOB|NODE", help="number or name of a job, or name of a node")
+    parser.add_argument("--urgent", action="store_true", help="lower jobs on a job's GPUs are paused for it")
 
 
 def events(parser: ArgumentParser) -> None:
@@ -101,6 +103,15 @@ def quota(parser: ArgumentParser) -> None:
     user.add_argument("user", metavar="USER")
     _changes(user, least="*")
     user.add_argument("--create", action="store_true", help="make the user a member if it is none")
+    removing = verbs.add_parser("remove", help="take a group, or a user of it, out")
+    removing.description = (
+        "Refused while jobs are unfinished; with --drain it takes no new jobs and goes when the last one has ended."
+    )
+    removing.add_argument("group", metavar="GROUP")
+    removing.add_argument("user", nargs="?", default=None, metavar="USER", help="only this member, not the group")
+    removing.add_argument("--drain", action="store_true", help="let unfinished jobs end first")
+    removing.add_argument("--dry-run", action="store_true", help="check it, without doing it")
+    removing.add_argument("--why", "--reason", default="", metavar="TEXT", help="reason to record")
 
 
 def policy(parser: ArgumentParser) -> None:

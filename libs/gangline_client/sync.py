@@ -88,6 +88,14 @@ class SyncClient:
         """Let a held or suspended job run again."""
         return self._run(self._client.release(job))
 
+    def suspend(self, job: int, *, stop: bool = False) -> v.DoneView:
+        """Pause a running job where it is, if it may be; with `stop` it always gives its room back."""
+        return self._run(self._client.suspend(job, stop=stop))
+
+    def resume_job(self, job: int, *, urgent: bool = False) -> v.DoneView:
+        """Let a paused, suspended or held job go on; an urgent one has lower jobs on its GPUs paused."""
+        return self._run(self._client.resume_job(job, urgent=urgent))
+
     def element(self, array: int, index: int) -> v.JobView:
         """One element of an array, by its index."""
         return self._run(self._client.element(array, index))
@@ -176,6 +184,16 @@ class SyncClient:
     def set_group(self, group: Group, *, version: int | None = None, dry_run: bool = False) -> v.DoneView:
         """Make or change a group; with `version` only if nobody changed it since."""
         return self._run(self._client.set_group(group, version=version, dry_run=dry_run))
+
+    def remove_group(self, path: str, *, drain: bool = False, dry_run: bool = False, why: str = "") -> v.DoneView:
+        """Take a group out of the tree; `drain` lets its jobs end first."""
+        return self._run(self._client.remove_group(path, drain=drain, dry_run=dry_run, why=why))
+
+    def remove_user(
+        self, group: str, user: str, *, drain: bool = False, dry_run: bool = False, why: str = ""
+    ) -> v.DoneView:
+        """End a membership; `drain` lets the user's jobs there end first."""
+        return self._run(self._client.remove_user(group, user, drain=drain, dry_run=dry_run, why=why))
 
     def user(self, group: str, user: str) -> v.UserView:
         """One user of a group."""

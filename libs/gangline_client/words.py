@@ -14,6 +14,7 @@ STATE_PAINT = {
     "starting": Paint.BUSY,
     "running": Paint.GOOD,
     "resizing": Paint.BUSY,
+    "paused": Paint.FAINT,
     "suspended": Paint.FAINT,
     "stopping": Paint.BUSY,
     "succeeded": Paint.GOOD,

@@ -23,6 +23,7 @@ _RANGES = {
     "start_limit_s": (0, TIME_S_MAX),
     "elastic_interval_s": (1, TIME_S_MAX),
     "min_utilisation_s": (1, TIME_S_MAX),
+    "time_slice_s": (0, TIME_S_MAX),
     "min_utilisation_percent": (0, 100),
     "half_life_s": (0, 100 * TIME_S_MAX),
     "promote_after": (0, 1_000_000),

@@ -2,11 +2,12 @@
 
 from msgspec import Struct
 
-from gangline_core.spec import Elastic, ResizeKind
+from gangline_core.spec import Elastic, Pausing, ResizeKind
 from gangline_wire.durations import read_seconds
 from gangline_wire.fields import each, listed, mapping, read_fields, text, whole
 from gangline_wire.limits import most
 from gangline_wire.problem import FieldError, FieldErrorsError, WrongValueError
+from gangline_wire.quantity import read_mebibytes
 
 POWERS = "powers_of_two"
 MULTIPLES = "multiples_of"
@@ -62,6 +63,19 @@ def read_elastic(value: object) -> Elastic:
     return Elastic(**kept)
 
 
+def read_pausing(value: object) -> Pausing:
+    """What stays in the memory of each GPU while the job is paused, and how long before it is told.
+
+    Raises:
+        WrongValueError, FieldErrorsError: no such mapping.
+    """
+    errors: list[FieldError] = []
+    kept = read_fields(mapping(value), PAUSE_FIELDS, errors)
+    if errors:
+        raise FieldErrorsError(errors)
+    return Pausing(**kept)
+
+
 def read_kind(value: object) -> ResizeKind:
     """One of the kinds.
 
@@ -81,6 +95,13 @@ def _seconds(value: object) -> int:
     return seconds
 
 
+def _stays(value: object) -> int:
+    mebibytes = read_mebibytes(value)
+    if mebibytes > most("gpu_memory_mib"):
+        raise WrongValueError("is more than any GPU has (gpu_memory_mib)")
+    return mebibytes
+
+
 ELASTIC_FIELDS = {
     "kind": ("kind", read_kind),
     "notice": ("notice_s", _seconds),
@@ -88,4 +109,8 @@ ELASTIC_FIELDS = {
     "start": ("start_s", _seconds),
     "cooldown": ("cooldown_s", _seconds),
     "cost": ("cost_s", _seconds),
+}
+PAUSE_FIELDS = {
+    "gpu_memory": ("gpu_memory_mib", _stays),
+    "notice": ("notice_s", _seconds),
 }

@@ -170,6 +170,7 @@ ROLE_FIELDS = {
     "sizes": ("sizes", read_sizes),
     "gpus": ("gpu_milli", read_gpus),
     "gpu_memory": ("gpu_memory_mib", read_gpu_memory),
+    "gpu_memory_most": ("gpu_memory_most_mib", read_gpu_memory),
     "gpu_models": ("gpu_models", read_gpu_models),
     "exclude_models": ("exclude_models", read_gpu_models),
     "mig": ("mig", read_mig),
@@ -220,6 +221,7 @@ def build_role(name: str, kept: Mapping[str, Any], errors: list[FieldError]) -> 
         exclude_models=kept.get("exclude_models", ()),
         near_nic=kept.get("near_nic", False),
         mig=mig,
+        gpu_memory_most_mib=kept.get("gpu_memory_most_mib", 0),
     )
     _check_gpus(kept, resources, errors)
     return Role(
@@ -242,6 +244,11 @@ def _check_gpus(kept: Mapping[str, Any], resources: Resources, errors: list[Fiel
             if name in kept:
                 message = "is said by the MIG profile already; give mig alone"
                 note(errors, FieldError(path=field, message=message))
+    if resources.gpu_memory_most_mib and not resources.whole_gpus:
+        message = "is about whole GPUs; a share says with gpu_memory what it takes"
+        note(errors, FieldError(path="gpu_memory_most", message=message))
+    elif 0 < resources.gpu_memory_most_mib < resources.gpu_memory_mib:
+        note(errors, FieldError(path="gpu_memory_most", message="must not be less than gpu_memory"))
     if resources.wants_gpu:
         return
     message = "names GPU models, but no GPU is asked for; add gpus"

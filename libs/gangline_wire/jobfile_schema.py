@@ -92,6 +92,7 @@ ROLE_PROPERTIES: dict[str, Schema] = {
     },
     "gpus": _count("gpus", "GPUs of each task: whole ones, or a share below one.", 2, 0.5, "500m"),
     "gpu_memory": _memory("Memory on each GPU: the least it must have, or the share taken.", "16Gi"),
+    "gpu_memory_most": _memory("Of each whole GPU no more memory than this is used; all of it if left out.", "30Gi"),
     "gpu_models": {
         "anyOf": [
             {"type": "string", "minLength": 1},
@@ -172,6 +173,15 @@ JOB_PROPERTIES: dict[str, Schema] = {
         "additionalProperties": False,
         "description": "How an elastic job is resized.",
     },
+    "pause": {
+        "type": "object",
+        "properties": {
+            "gpu_memory": _memory("What stays in the memory of each of its GPUs; nothing if left out.", "10Gi"),
+            "notice": _duration("It is told so long before.", "10s"),
+        },
+        "additionalProperties": False,
+        "description": "That the job may be paused where it is, though it has GPUs. See docs/elastic.md.",
+    },
     "topology": {
         "type": "object",
         "properties": {
@@ -222,6 +232,11 @@ JOB_PROPERTIES: dict[str, Schema] = {
     "same_model": {
         "type": "boolean",
         "description": "True has all GPUs of the job of one model; else they only are where that is possible.",
+    },
+    "pinned_cell": _token("A named cell of the pool that the job's group has; the job goes there and nowhere else."),
+    "lazy_preemption": {
+        "type": "boolean",
+        "description": "True has the job run on as an opportunistic one when its group needs its cells elsewhere.",
     },
     "tolerations": _list(
         "tolerations",

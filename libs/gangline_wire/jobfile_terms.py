@@ -16,7 +16,7 @@ from gangline_wire.fields import (
     visible_text,
     whole,
 )
-from gangline_wire.jobfile_elastic import read_elastic
+from gangline_wire.jobfile_elastic import read_elastic, read_pausing
 from gangline_wire.jobfile_order import read_after, read_array, read_moment
 from gangline_wire.jobfile_place import read_exclude_nodes, read_topology
 from gangline_wire.jobfile_role import read_env_key, read_env_value, read_token
@@ -200,6 +200,8 @@ TERM_FIELDS: dict[str, tuple[str, Reader]] = {
     "node_selector": ("node_selector", read_labels),
     "exclude_nodes": ("exclude_nodes", read_exclude_nodes),
     "same_model": ("same_model", flag),
+    "pinned_cell": ("pinned_cell", read_token),
+    "lazy_preemption": ("lazy_preemption", flag),
     "start_limit": ("start_limit_s", duration("duration_s", least=1)),
     "tolerations": ("tolerations", read_tolerations),
     "time_limit": ("time_limit_s", duration("duration_s", least=1)),
@@ -217,5 +219,6 @@ TERM_FIELDS: dict[str, tuple[str, Reader]] = {
     "array": ("array", read_array),
     "secrets": ("secrets", read_secrets),
     "elastic": ("elastic", read_elastic),
+    "pause": ("pausing", read_pausing),
 }
 """Field of a job file -> (field of JobSpec, reader)."""

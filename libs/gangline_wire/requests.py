@@ -44,6 +44,10 @@ class SetHold(RequestBase, frozen=True, tag=True):
     job: int
     held: bool
     by: str
+    pause: bool = False
+    """A running job that may be paused stays where it is."""
+    urgent: bool = False
+    """A paused job that is released has others make way."""
 
 
 class EditJob(RequestBase, frozen=True, tag=True):
@@ -135,11 +139,37 @@ class SetUser(RequestBase, frozen=True, tag=True):
     dry_run: bool = False
 
 
+class RemoveGroup(RequestBase, frozen=True, tag=True):
+    """Take a group out of the tree; `drain` closes it and everything below, and it goes when its last job has ended."""
+
+    path: str
+    by: str
+    why: str = ""
+    drain: bool = False
+    if_version: int = -1
+    dry_run: bool = False
+
+
+class RemoveUser(RequestBase, frozen=True, tag=True):
+    """End a membership; `drain` lets the user's jobs end first."""
+
+    group: str
+    user: str
+    by: str
+    why: str = ""
+    drain: bool = False
+    if_version: int = -1
+    dry_run: bool = False
+
+
 class SetPool(RequestBase, frozen=True, tag=True):
     """Make or change a pool."""
 
     pool: Pool
     by: str
+    why: str = ""
+    if_version: int = -1
+    dry_run: bool = False
 
 
 class SetPolicy(RequestBase, frozen=True, tag=True):
@@ -189,6 +219,8 @@ Request = (
     | ApplySettings
     | SetGroup
     | SetUser
+    | RemoveGroup
+    | RemoveUser
     | SetPool
     | SetPolicy
     | SetDrain

@@ -5,10 +5,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from gangline_admission.removals import remove_group, remove_user
 from gangline_admission.verdict import Verdict, checked, denied, stale
 from gangline_core import settings
 from gangline_core.admission import Draft
-from gangline_core.arrays import lookup
+from gangline_core.arrays import array_of, lookup
 from gangline_core.document_change import check, facts, version_of
 from gangline_core.edits import changed
 from gangline_core.facts import (
@@ -43,13 +44,31 @@ def hold(state: State, draft: Draft, request: r.SetHold, at: int) -> Verdict:
     problem = _ended(job, request.job)
     if problem is not None or job is None:
         return problem or denied("not_found", f"there is no job {request.job}")
-    if job.array and job.id not in state.kept.jobs:
-        return denied("conflict", f"element {job.array_index} is not in the queue yet; hold the whole array")
+    if (shut := _held_as_a_whole(state, job, request)) is not None:
+        return shut
     is_array = job.id in state.kept.arrays
-    is_held = job.state in (JobState.HELD, JobState.SUSPENDED)
-    if request.held == is_held and job.state != JobState.STOPPING and not is_array:
+    if not is_array and _stands_as_wanted(job, request):
         return Verdict(reply=r.Done())
-    return Verdict(reply=r.Done(), facts=(HoldSet(job=job.id, held=request.held, by=request.by),))
+    fact = HoldSet(job=job.id, held=request.held, by=request.by, pause=request.pause, urgent=request.urgent)
+    return Verdict(reply=r.Done(), facts=(fact,))
+
+
+def _stands_as_wanted(job: Job, request: r.SetHold) -> bool:
+    """True when a repeat of what somebody asked for already changes nothing."""
+    if job.state == JobState.STOPPING:
+        return False
+    if job.pause is not None:
+        stays = not job.pause.wants
+        return stays and request.pause if request.held else not stays and job.pause.urgent >= request.urgent
+    return request.held == (job.state in (JobState.HELD, JobState.SUSPENDED))
+
+
+def _held_as_a_whole(state: State, job: Job, request: r.SetHold) -> Verdict | None:
+    """An element that is not in the queue yet cannot be released out of an array that is held."""
+    array = array_of(state, job.id) if job.array and job.id not in state.kept.jobs else None
+    if array is None or request.held or array.held is None:
+        return None
+    return denied("conflict", f"array {array.id} is held as a whole; release array {array.id}")
 
 
 def edit(state: State, draft: Draft, request: r.EditJob, at: int) -> Verdict:
@@ -160,5 +179,7 @@ ACTS: dict[type[r.Request], Callable[[State, Draft, Any, int], Verdict]] = {
     r.RemoveWindow: remove_window,
     r.SetPrices: prices,
     r.ApplySettings: apply,
+    r.RemoveGroup: remove_group,
+    r.RemoveUser: remove_user,
 }
 """Request -> who judges it."""

@@ -202,6 +202,25 @@ def encode_view(view: View) -> bytes:
     return _encoder.encode(view)
 
 
+def read_flag(document: object, name: str) -> bool:
+    """The one optional flag of a small body such as {"urgent": true}.
+
+    Raises:
+        ProblemError: the body has something else.
+    """
+    try:
+        fields = mapping(document)
+    except WrongValueError as error:
+        raise invalid("", str(error)) from None
+    for key in fields:
+        if key != name:
+            raise invalid(str_key(key), unknown_field(key, (name,)))
+    value = fields.get(name, False)
+    if type(value) is not bool:
+        raise invalid(name, "must be true or false")
+    return value
+
+
 def read_why(document: object) -> str:
     """The optional `why` of a small body {"why": "..."}.
 

@@ -8,7 +8,7 @@ from gangline_core.arrays import whole
 from gangline_core.job import ENDS, Job, JobState
 from gangline_gateway.access import is_head, sees_job, visible_job
 from gangline_gateway.asking import asked_job
-from gangline_gateway.call import Answer, Call, read_why
+from gangline_gateway.call import Answer, Call, read_flag, read_why
 from gangline_gateway.cursor import make_cursor, read_cursor
 from gangline_gateway.problems import ProblemError, not_found, wrong_query
 from gangline_gateway.show import job_view
@@ -110,6 +110,22 @@ async def hold_job(call: Call) -> Answer:
 async def release_job(call: Call) -> Answer:
     """POST /v1/jobs/{id}/release."""
     return await _set_hold(call, held=False)
+
+
+async def suspend_job(call: Call) -> Answer:
+    """POST /v1/jobs/{id}/suspend: paused where it is if it may be, unless `stop` wants its room back."""
+    job = steered_job(call)
+    stop = read_flag(await call.document(may_be_empty=True), "stop")
+    done = asked_job(await call.desk.asker.ask(SetHold(job=job.id, held=True, by=call.caller.user, pause=not stop)))
+    return Answer(DoneView(seq=done.seq), status=202)
+
+
+async def resume_job(call: Call) -> Answer:
+    """POST /v1/jobs/{id}/resume: an `urgent` one has lower jobs on its GPUs paused."""
+    job = steered_job(call)
+    urgent = read_flag(await call.document(may_be_empty=True), "urgent")
+    done = asked_job(await call.desk.asker.ask(SetHold(job=job.id, held=False, by=call.caller.user, urgent=urgent)))
+    return Answer(DoneView(seq=done.seq), status=202)
 
 
 async def _set_hold(call: Call, *, held: bool) -> Answer:

@@ -13,7 +13,9 @@ from gangline_gateway.route_parts import (
     EDIT_FILE,
     JOB_FILE,
     POLICY_FILE,
+    RESUME_FILE,
     SIZE_FILE,
+    SUSPEND_FILE,
     TOKEN_EXAMPLE,
     TOKEN_FILE,
     TOP_FILE,
@@ -49,6 +51,16 @@ FILES: dict[str, Schema] = {
             }
         },
         "required": ["jobs"],
+        "additionalProperties": False,
+    },
+    SUSPEND_FILE: {
+        "type": "object",
+        "properties": {"stop": {"type": "boolean", "description": "True gives its room back in any case."}},
+        "additionalProperties": False,
+    },
+    RESUME_FILE: {
+        "type": "object",
+        "properties": {"urgent": {"type": "boolean", "description": "True has lower jobs on its GPUs paused."}},
         "additionalProperties": False,
     },
     WHY_FILE: {

@@ -104,7 +104,7 @@ def _conditions(job: Job) -> list[tuple[str, bool, str, str]]:
         ),
         ("Placed", is_placed, "Placed" if is_placed else word, "" if is_placed else message),
         ("Running", is_running, word, message),
-        ("Suspended", state in (JobState.HELD, JobState.SUSPENDED), word, message),
+        ("Suspended", state in (JobState.HELD, JobState.PAUSED, JobState.SUSPENDED), word, message),
         ("Finished", is_over, word if is_over else STATE_WORDS[state], message if is_over else ""),
         ("Complete", state == JobState.SUCCEEDED, word, message if is_over else ""),
         ("Failed", is_over and state != JobState.SUCCEEDED, word, message if is_over else ""),

@@ -33,6 +33,7 @@ SPECIAL: dict[tuple[JobState | None, JobState], str] = {
     (JobState.SUSPENDED, JobState.WAITING): "Released",
     (JobState.STOPPING, JobState.WAITING): "Requeued",
     (JobState.RESIZING, JobState.RUNNING): "Resized",
+    (JobState.PAUSED, JobState.RUNNING): "Resumed",
 }
 
 

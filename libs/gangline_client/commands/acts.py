@@ -1,4 +1,4 @@
-"""`gangline cancel`, `hold` and `release`: acts on jobs that are named, or on all that match a filter."""
+"""`gangline cancel`, `hold`, `release` and `suspend`: acts on jobs that are named, or on all that match a filter."""
 
 import sys
 from argparse import Namespace
@@ -10,9 +10,10 @@ from gangline_client.errors import ClientError, InputError, UsageError
 from gangline_client.problems import told
 from gangline_client.session import Session, find_job
 
-ACTED_ON_BY_CANCEL = ("held", "waiting", "starting", "running", "resizing", "suspended")
-ACTED_ON_BY_HOLD = ("waiting", "running", "resizing")
-ACTED_ON_BY_RELEASE = ("held", "suspended")
+ACTED_ON_BY_CANCEL = ("held", "waiting", "starting", "running", "resizing", "paused", "suspended")
+ACTED_ON_BY_HOLD = ("waiting", "running", "resizing", "paused")
+ACTED_ON_BY_RELEASE = ("held", "suspended", "paused")
+ACTED_ON_BY_SUSPEND = ("running", "resizing")
 
 Act = Callable[[int], Awaitable[Any]]  # Any: the answer's details are of no interest here
 
@@ -33,6 +34,12 @@ async def release(session: Session, args: Namespace) -> int:
     """Let held or suspended jobs go on."""
     jobs = await _chosen(session, args, states=ACTED_ON_BY_RELEASE, verb="release")
     return await act_on(session, jobs, session.client.release, done="is released")
+
+
+async def suspend(session: Session, args: Namespace) -> int:
+    """Pause running jobs where they are, or stop them at their checkpoint."""
+    jobs = await _chosen(session, args, states=ACTED_ON_BY_SUSPEND, verb="suspend")
+    return await act_on(session, jobs, lambda job: session.client.suspend(job, stop=args.stop), done="is suspended")
 
 
 async def act_on(session: Session, jobs: list[int], act: Act, *, done: str) -> int:

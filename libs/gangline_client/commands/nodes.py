@@ -3,7 +3,7 @@
 from argparse import Namespace
 
 from gangline_client import quantities as q
-from gangline_client.session import Session, emit, repeat, watch_interval
+from gangline_client.session import Session, emit, find_job, repeat, watch_interval
 from gangline_client.table import Cell, Column, Paint, Row, bar
 from gangline_client.words import STATE_PAINT, state_cell
 from gangline_wire import views as v
@@ -60,10 +60,15 @@ async def drain(session: Session, args: Namespace) -> int:
 
 
 async def resume(session: Session, args: Namespace) -> int:
-    """Let drained nodes take work again."""
-    for node in args.nodes:
-        await session.client.resume(node)
-        session.console.say(f"Node {node} takes work again.")
+    """Let suspended jobs go on, or drained nodes take work again."""
+    nodes = {node.id for node in await session.client.nodes()}
+    for target in args.targets:
+        if target in nodes:
+            await session.client.resume(target)
+            session.console.say(f"Node {target} takes work again.")
+        else:
+            await session.client.resume_job(await find_job(session.client, target), urgent=args.urgent)
+            session.console.say(f"Job {target} goes on.")
     return 0
 
 

@@ -11,7 +11,7 @@ from gangline_wire import views as v
 TARGETS: dict[str, frozenset[str]] = {
     "ended": frozenset(),
     "running": frozenset({"running", "resizing"}),
-    "started": frozenset({"starting", "running", "resizing", "stopping"}),
+    "started": frozenset({"starting", "running", "resizing", "paused", "stopping"}),
 }
 """States that end the wait; an ended job always does."""
 TIMED_OUT = 124

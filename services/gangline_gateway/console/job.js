@@ -39,7 +39,7 @@ function Verbs({ job, done }) {
   const post = (verb) => () => call("POST", `/v1/jobs/${job.id}/${verb}`, { body: {} });
   if (ENDS.has(job.state)) return html`<p><${Act} done=${done} does=${post("rerun")}>Run again<//></p>`;
   return html`<p>
-    ${["held", "suspended"].includes(job.state) ? html`<${Act} done=${done} does=${post("release")}>Release<//>` : html`<${Act} done=${done} does=${post("hold")}>Hold<//>`}
+    ${["held", "paused", "suspended"].includes(job.state) ? html`<${Act} done=${done} does=${post("release")}>Release<//>` : html`<${Act} done=${done} does=${post("hold")}>Hold<//>`}
     ${job.state === "waiting" ? html`<${Act} done=${done} does=${post("top")}>To the top<//>` : null}
     <${Act} done=${done} does=${post("cancel")} asks=${`Cancel job ${job.id}?`}>Cancel<//>
   </p>`;

@@ -5,7 +5,7 @@ import { call } from "./api.js";
 import { clock, duration, gpus, waited } from "./format.js";
 import { Filter, JobLink, State, Table, Trouble, useData } from "./parts.js";
 
-const STATES = ["", "held", "waiting", "starting", "running", "resizing", "suspended", "stopping", "succeeded", "failed", "cancelled", "timed_out", "lost"];
+const STATES = ["", "held", "waiting", "starting", "running", "resizing", "paused", "suspended", "stopping", "succeeded", "failed", "cancelled", "timed_out", "lost"];
 const FILTERS = ["state", "group", "user", "pool", "name", "label", "array"];
 const PAGE = 100;
 
