@@ -4,6 +4,7 @@ import logging
 import re
 from collections.abc import Awaitable, Callable
 from functools import lru_cache
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from aiohttp import hdrs, web
@@ -13,10 +14,12 @@ from gangline_gateway.auth import authenticate, jwt_of
 from gangline_gateway.call import Answer, Call, Desk, Outcome, encode_view
 from gangline_gateway.config import ANY
 from gangline_gateway.meter import Meter
-from gangline_gateway.oidc import issuer_of
 from gangline_gateway.problems import MEDIA_TYPE, ProblemError
 from gangline_gateway.table import Route
 from gangline_wire.limits import most
+
+if TYPE_CHECKING:
+    from gangline_gateway.oidc import Issuer
 
 log = logging.getLogger(__name__)
 audit = logging.getLogger("gangline.audit")
@@ -46,7 +49,7 @@ class Door:
         """What to do for each route of the application."""
         self.in_flight = 0
         self._meter = Meter(desk.site.metrics)
-        self._issuer = issuer_of(config, desk.site.clock, desk.site.tasks)
+        self._issuer = _issuer_of(desk)
 
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -173,6 +176,15 @@ class Door:
         if origin is None or origin.lower() in self._origins or _netloc(origin) == host.lower():
             return
         raise ProblemError("forbidden_host", "Pages of this origin may not call here.")
+
+
+def _issuer_of(desk: Desk) -> "Issuer | None":
+    """The identity provider, if there is one: only then is what checks signatures loaded, which takes a while."""
+    if not desk.config.oidc_issuer:
+        return None
+    from gangline_gateway.oidc import issuer_of
+
+    return issuer_of(desk.config, desk.site.clock, desk.site.tasks)
 
 
 async def never_called(request: web.Request) -> web.StreamResponse:
