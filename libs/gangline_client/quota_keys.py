@@ -82,13 +82,14 @@ def group_words(group: Group) -> dict[str, str]:
         words["heads"] = ",".join(group.heads)
     if group.time_limit_s_max:
         words["time_limit"] = f"{group.time_limit_s_max}s"
-    return words
+    return words | ({"closing": "yes"} if group.closing else {})
 
 
 def user_words(user: User) -> dict[str, str]:
     """The user's settings by key."""
     words = limit_words(user.limit, "") | _count_words(user, COUNTS) | _bound_words(user)
-    return words | ({"class": user.of_class} if user.of_class else {})
+    words |= {"class": user.of_class} if user.of_class else {}
+    return words | ({"closing": "yes"} if user.closing else {})
 
 
 def differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:

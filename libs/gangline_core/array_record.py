@@ -10,12 +10,15 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
+from gangline_core.edits import JobEdit, edited
 from gangline_core.ids import JobId
 from gangline_core.job import JobState
 from gangline_core.reasons import Reason
 from gangline_core.spec import ArraySpec, JobSpec
 
 PENDING = "."
+KEPT = "h"
+"""Not in the queue yet, and held by itself."""
 OPEN = "o"
 LETTERS = {
     JobState.SUCCEEDED: "s",
@@ -43,6 +46,10 @@ class ArrayRecord(Struct, frozen=True, omit_defaults=True):
     held: Reason | None = None
     """Why no further element enters the queue."""
     ended_ms: int = 0
+    kept_by: dict[int, str] = {}
+    """Who held an element that is not in the queue yet, by position."""
+    edits: dict[int, JobEdit] = {}
+    """Terms of elements that are not in the queue yet, where they differ from the array's, by position."""
 
     @property
     def size(self) -> int:
@@ -57,7 +64,7 @@ class ArrayRecord(Struct, frozen=True, omit_defaults=True):
     @property
     def pending(self) -> int:
         """Elements that are not in the queue yet."""
-        return self.marks.count(PENDING)
+        return self.marks.count(PENDING) + self.marks.count(KEPT)
 
     @property
     def at_most(self) -> int:
@@ -75,6 +82,10 @@ class ArrayRecord(Struct, frozen=True, omit_defaults=True):
     def index(self, position: int) -> int:
         """The index at a position."""
         return index_at(self.spec.array, position) if self.spec.array else 0
+
+    def element_spec(self, position: int) -> JobSpec:
+        """What the element at a position asks for."""
+        return edited(self.spec, self.edits[position]) if position in self.edits else self.spec
 
     def marked(self, position: int, letter: str) -> str:
         """The letters with one of them changed."""

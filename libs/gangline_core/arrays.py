@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from gangline_core.array_record import (
     ENDED_AS,
+    KEPT,
     OPEN,
     PENDING,
     ArrayRecord,
@@ -74,7 +75,7 @@ def standing_of(state: State, array: ArrayRecord) -> JobState:
     states = [state.kept.jobs[job].state for job in state.arrays.open.get(array.id, {})]
     if any(one in LIVE for one in states):
         return JobState.RUNNING
-    if JobState.WAITING in states or array.held is None:
+    if JobState.WAITING in states or (array.held is None and PENDING in array.marks):
         return JobState.WAITING
     return JobState.HELD
 
@@ -94,6 +95,8 @@ def by_state(state: State, array: ArrayRecord) -> dict[JobState, list[int]]:
     for position, letter in enumerate(array.marks):
         if letter == PENDING:
             standing = waits
+        elif letter == KEPT:
+            standing = JobState.HELD
         elif letter == OPEN:
             standing = state.kept.jobs[array.element(position)].state
         else:
@@ -136,18 +139,25 @@ def _element(array: ArrayRecord, job: int) -> Job:
     position = array.position(job)
     letter = array.marks[position]
     waits = JobState.HELD if array.held is not None else JobState.WAITING
-    standing = waits if letter in (PENDING, OPEN) else ENDED_AS[letter]
+    standing = JobState.HELD if letter == KEPT else waits if letter in (PENDING, OPEN) else ENDED_AS[letter]
     return Job(
         id=JobId(job),
-        spec=array.spec,
+        spec=array.element_spec(position),
         state=standing,
         submitted_ms=array.submitted_ms,
         queued_ms=array.submitted_ms,
         submitted_by=array.submitted_by,
-        reason=_reason(array, standing) if letter == PENDING else None,
+        reason=_element_reason(array, position, standing),
         array=array.id,
         array_index=array.index(position),
     )
+
+
+def _element_reason(array: ArrayRecord, position: int, standing: JobState) -> Reason | None:
+    letter = array.marks[position]
+    if letter == KEPT:
+        return Reason(ReasonCode.HELD, {"by": array.kept_by.get(position, "")})
+    return _reason(array, standing) if letter == PENDING else None
 
 
 def _reason(array: ArrayRecord, standing: JobState) -> Reason | None:

@@ -54,7 +54,7 @@ def present(state: State) -> Document:
         groups=tuple(replace(group, version=0) for _, group in sorted(kept.groups.items())),
         users=tuple(replace(user, version=0) for _, user in sorted(kept.users.items())),
         classes=tuple(replace(one, version=0) for _, one in sorted(kept.classes.items())),
-        pools=tuple(pool.pool for _, pool in sorted(kept.pools.items())),
+        pools=tuple(replace(pool.pool, version=0) for _, pool in sorted(kept.pools.items())),
         policies={name: replace(pool.policy, version=0) for name, pool in sorted(kept.pools.items())},
         prices=dict(sorted(kept.prices.items())),
         windows=tuple(replace(window, version=0) for _, window in sorted(kept.windows.items())),
@@ -104,7 +104,11 @@ def facts(state: State, wanted: Document, *, by: str, why: str = "") -> tuple[Fa
             for user in wanted.users
             if not _is_same(member := kept.users.get(user_key(user.group, user.name)), user)
         ),
-        *(PoolSet(pool=pool, by=by) for pool in wanted.pools if _pool(state, pool.name) != pool),
+        *(
+            PoolSet(pool=replace(pool, version=_version(before) + 1), by=by, why=why)
+            for pool in wanted.pools
+            if not _is_same(before := _pool(state, pool.name), pool)
+        ),
         *_policy_facts(state, wanted, by=by, why=why),
         *_dated_facts(state, wanted, by=by, why=why),
     )
@@ -184,7 +188,7 @@ def _pool(state: State, name: str) -> Pool | None:
     return None if known is None else known.pool
 
 
-def _version(known: Group | User | UserClass | Window | None) -> int:
+def _version(known: Group | User | UserClass | Window | Pool | None) -> int:
     return 0 if known is None else known.version
 
 

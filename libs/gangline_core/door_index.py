@@ -1,6 +1,6 @@
 """Derived for the door and the order: names in use, jobs put first, groups with settings of their own kind."""
 
-from gangline_core.groups import BudgetMode, Group, user_key
+from gangline_core.groups import BudgetMode, Group, User, user_key
 from gangline_core.ids import JobId
 from gangline_core.job import Job
 from gangline_core.spec import JobSpec
@@ -19,6 +19,10 @@ class DoorIndex:
         """Groups that do not lend all of their guarantee."""
         self.safe_groups: dict[str, None] = {}
         """Groups whose budget must hold all that starts."""
+        self.closing_groups: dict[str, None] = {}
+        """Groups that are removed when their last job has ended."""
+        self.closing_users: dict[str, None] = {}
+        """The same for members, by user_key."""
 
     def name(self, job: JobId, spec: JobSpec, *, is_unfinished: bool) -> None:
         """A job has its name until it ends."""
@@ -40,8 +44,17 @@ class DoorIndex:
     def put_group(self, group: Group) -> None:
         """A group is new or changed."""
         is_safe = group.budget_gpu_hours > 0 and group.budget_mode == BudgetMode.SAFE
-        for marked, holds in ((self.lenders, bool(group.lend_limit)), (self.safe_groups, is_safe)):
-            if holds:
-                marked[group.path] = None
-            else:
-                marked.pop(group.path, None)
+        _mark(self.lenders, group.path, bool(group.lend_limit))
+        _mark(self.safe_groups, group.path, is_safe)
+        _mark(self.closing_groups, group.path, group.closing)
+
+    def put_user(self, user: User) -> None:
+        """A member is new or changed."""
+        _mark(self.closing_users, user_key(user.group, user.name), user.closing)
+
+
+def _mark(marked: dict[str, None], holder: str, holds: bool) -> None:
+    if holds:
+        marked[holder] = None
+    else:
+        marked.pop(holder, None)

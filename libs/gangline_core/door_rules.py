@@ -59,6 +59,8 @@ def make_rules(state: State, memory: Memory, *, group: str, user: str, by: str, 
     if not memory.members.may_submit(group=group, user=user, by=by):
         return Rules(stranger=(Reason(ReasonCode.UNKNOWN_USER, {"user": user, "group": group}), "user"))
     above = [state.kept.groups[path] for path in ancestors(group) if path in state.kept.groups]
+    if (shut := _closing(state, above, group=group, user=user)) is not None:
+        return Rules(stranger=shut)
     times = [(one.time_limit_s_max, named(one.path)) for one in above if one.time_limit_s_max]
     own = state.user(user_key(group, user))
     group_bounds = tuple((named(one.path), one.priority_max) for one in above if one.priority_max is not None)
@@ -75,6 +77,15 @@ def make_rules(state: State, memory: Memory, *, group: str, user: str, by: str, 
         group_bounds=group_bounds,
         levels=tuple((named(one.path), one.levels) for one in above if one.levels),
     )
+
+
+def _closing(state: State, above: list[Group], *, group: str, user: str) -> Problem | None:
+    """Somebody on the way up is being removed."""
+    own = state.kept.users.get(user_key(group, user))
+    if own is not None and own.closing:
+        return Reason(ReasonCode.CLOSING, {"holder": f"User {user}"}), "user"
+    shut = next((one for one in above if one.closing), None)
+    return None if shut is None else (Reason(ReasonCode.CLOSING, {"holder": f"Group {shut.path}"}), "group")
 
 
 def named(path: str) -> str:

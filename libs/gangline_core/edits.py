@@ -46,6 +46,11 @@ def edited(spec: JobSpec, edit: JobEdit) -> JobSpec:
     return replace(spec, **terms)
 
 
+def merged(before: JobEdit, after: JobEdit) -> JobEdit:
+    """Both edits as one, the later one's word counting."""
+    return replace(before, **given(after))
+
+
 def changed(spec: JobSpec, edit: JobEdit) -> dict[str, tuple[Any, Any]]:
     """What the edit would change: term -> (before, after); empty when everything is so already."""
     after = edited(spec, edit)

@@ -50,6 +50,23 @@ class ClassSet(FactBase, frozen=True, tag=True):
     why: str = ""
 
 
+class GroupRemoved(FactBase, frozen=True, tag=True):
+    """A group without unfinished jobs was taken out of the tree, with its members."""
+
+    path: str
+    by: str
+    why: str = ""
+
+
+class UserRemoved(FactBase, frozen=True, tag=True):
+    """A user without unfinished jobs there is no member of the group any more."""
+
+    group: str
+    user: str
+    by: str
+    why: str = ""
+
+
 class PricesSet(FactBase, frozen=True, tag=True):
     """What a GPU of each model costs, in thousandths of a GPU-hour of budget per GPU-hour used; "*" is any other."""
 

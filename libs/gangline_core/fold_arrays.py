@@ -2,9 +2,10 @@
 
 from msgspec.structs import replace
 
-from gangline_core.array_record import LETTERS, OPEN, PENDING, ArrayRecord, array_size
+from gangline_core.array_record import KEPT, LETTERS, OPEN, PENDING, ArrayRecord, array_size
 from gangline_core.arrays import array_of
-from gangline_core.facts import CancelRequested, HoldSet, JobAdmitted
+from gangline_core.edits import JobEdit, edited, merged
+from gangline_core.facts import CancelRequested, HoldSet, JobAdmitted, JobEdited
 from gangline_core.ids import JobId
 from gangline_core.job import ENDS, LIVE, Job, JobState
 from gangline_core.reasons import Reason, ReasonCode
@@ -54,7 +55,7 @@ def tend_arrays(state: State, step: Step) -> None:
 
 def enter_queue(state: State, array: ArrayRecord, step: Step) -> None:
     """The next elements become waiting jobs, as many as the cap and the queue take."""
-    if array.held is not None or array.next >= array.size:
+    if array.held is not None or array.next >= array.size or array.ended_ms:
         return
     marks, position, born = list(array.marks), array.next, []
     opened = state.arrays.open.get(array.id, {})
@@ -70,12 +71,14 @@ def enter_queue(state: State, array: ArrayRecord, step: Step) -> None:
         return
     # Behind a cap nobody waits for others, only for its own kind.
     is_first = array.next == 0 or not array.at_most
-    array = replace(array, marks="".join(marks), next=position)
-    state.put_array(array)
+    entered = array = replace(array, marks="".join(marks), next=position)
+    if array.edits:
+        entered = replace(array, edits={k: edit for k, edit in array.edits.items() if k not in set(born)})
+    state.put_array(entered)
     for place in born:
         job = Job(
             id=array.element(place),
-            spec=array.spec,
+            spec=array.element_spec(place),
             state=JobState.WAITING,
             submitted_ms=array.submitted_ms,
             queued_ms=array.submitted_ms if is_first else step.at,
@@ -97,13 +100,14 @@ def cancel_array(state: State, fact: CancelRequested, step: Step) -> list[JobId]
     if array is not None:
         opened = list(state.arrays.open.get(array.id, {}))
         cancelled = LETTERS[JobState.CANCELLED]
-        _put(state, replace(array, marks=array.marks.replace(PENDING, cancelled), next=array.size), step)
+        marks = array.marks.replace(PENDING, cancelled).replace(KEPT, cancelled)
+        _put(state, replace(array, marks=marks, next=array.size, kept_by={}, edits={}), step)
         return opened
     array = array_of(state, fact.job)
     if array is None:
         return None
     position = array.position(fact.job)
-    if array.marks[position] == PENDING:
+    if array.marks[position] in (PENDING, KEPT):
         _put(state, replace(array, marks=array.marked(position, LETTERS[JobState.CANCELLED])), step)
     return []
 
@@ -112,16 +116,58 @@ def hold_array(state: State, fact: HoldSet, step: Step) -> list[JobId] | None:
     """Let no further element enter the queue, or let them again; the elements that are jobs are left to the caller."""
     array = state.kept.arrays.get(fact.job)
     if array is None:
-        return None
+        return _hold_element(state, fact, step)
     if array.ended_ms:
         return []
     held = Reason(ReasonCode.HELD, {"by": fact.by}) if fact.held else None
     array = replace(array, held=held)
+    if not fact.held and KEPT in array.marks:
+        # Who releases the array releases all of it.
+        array = replace(array, marks=array.marks.replace(KEPT, PENDING), next=0, kept_by={})
     state.put_array(array)
     opened = list(state.arrays.open.get(array.id, {}))
     enter_queue(state, array, step)
     step.settings = True
     return opened
+
+
+def _hold_element(state: State, fact: HoldSet, step: Step) -> list[JobId] | None:
+    """One element that is not in the queue yet is passed over from now on, or no longer."""
+    array = array_of(state, fact.job)
+    if array is None:
+        return None
+    position = array.position(fact.job)
+    before, after = (PENDING, KEPT) if fact.held else (KEPT, PENDING)
+    if array.marks[position] != before:
+        return []
+    kept_by = {k: by for k, by in array.kept_by.items() if k != position}
+    if fact.held:
+        kept_by[position] = fact.by
+    array = replace(array, marks=array.marked(position, after), next=min(array.next, position), kept_by=kept_by)
+    state.put_array(array)
+    enter_queue(state, array, step)
+    step.settings = True
+    return []
+
+
+def edit_array(state: State, fact: JobEdited, step: Step) -> list[JobId]:
+    """Change the terms of what is not in the queue yet; the elements that are jobs are left to the caller."""
+    array = state.kept.arrays.get(fact.job)
+    if array is not None and not array.ended_ms:
+        # What is said of the whole array counts for every element, also where an element had its own word.
+        edits = {k: merged(edit, fact.edit) for k, edit in array.edits.items()}
+        array = replace(array, spec=edited(array.spec, fact.edit), edits=edits)
+        state.put_array(array)
+        opened = list(state.arrays.open.get(array.id, {}))
+        enter_queue(state, array, step)
+        return opened
+    element_of = array_of(state, fact.job) if array is None else None
+    if element_of is not None:
+        position = element_of.position(fact.job)
+        if element_of.marks[position] in (PENDING, KEPT):
+            own = merged(element_of.edits.get(position, JobEdit()), fact.edit)
+            state.put_array(replace(element_of, edits={**element_of.edits, position: own}))
+    return []
 
 
 def _note_end(state: State, job: Job, step: Step) -> None:
@@ -132,7 +178,7 @@ def _note_end(state: State, job: Job, step: Step) -> None:
 
 def _put(state: State, array: ArrayRecord, step: Step) -> None:
     """Enter a changed array; with nothing pending and nothing open it has ended."""
-    if not array.ended_ms and PENDING not in array.marks and OPEN not in array.marks:
+    if not array.ended_ms and not {PENDING, KEPT, OPEN} & set(array.marks):
         array = replace(array, ended_ms=step.at)
         step.arrays.append(array.id)
     state.put_array(array)

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from gangline_core.edits import WAITING_ONLY, edited, given
 from gangline_core.facts import ClassSet, JobEdited, JobTopped, PricesSet, WindowRemoved, WindowSet
-from gangline_core.fold_arrays import enter_queue
+from gangline_core.fold_arrays import edit_array
 from gangline_core.job import ENDS, Job, JobState
 from gangline_core.state import State
 from gangline_core.step import Step
@@ -12,13 +12,8 @@ from gangline_core.step import Step
 
 def job_edited(state: State, fact: JobEdited, step: Step) -> None:
     """The terms of an unfinished job change; those of an array change for all its unfinished elements."""
-    array = state.kept.arrays.get(fact.job)
-    if array is not None and not array.ended_ms:
-        array = replace(array, spec=edited(array.spec, fact.edit))
-        state.put_array(array)
-        for element in list(state.arrays.open.get(array.id, {})):
-            _edit(state, state.kept.jobs[element], fact)
-        enter_queue(state, array, step)
+    for element in edit_array(state, fact, step):
+        _edit(state, state.kept.jobs[element], fact)
     job = state.job(fact.job)
     if job is not None and job.state not in ENDS:
         _edit(state, job, fact)

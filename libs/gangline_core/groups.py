@@ -64,6 +64,8 @@ class Group(Struct, frozen=True, omit_defaults=True, gc=False):
     budget_mode: BudgetMode = BudgetMode.START
     seasons: tuple[Season, ...] = ()
     """Times of the day or week at which other limits hold."""
+    closing: bool = False
+    """It takes no new jobs, and is removed when the last one has ended."""
 
 
 class User(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -80,6 +82,8 @@ class User(Struct, frozen=True, omit_defaults=True, gc=False):
     """Highest priority the user may give; the group's word for its users when it is None."""
     of_class: str = ""
     """The user class whose settings hold where the user's own are silent."""
+    closing: bool = False
+    """They hand in no new jobs, and are no member any more when the last one has ended."""
 
 
 class UserClass(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -133,9 +137,11 @@ def with_class(user: User, user_class: UserClass | None) -> User:
         version=user.version,
         priority_max=user_class.priority_max if user.priority_max is None else user.priority_max,
         of_class=user.of_class,
+        closing=user.closing,
     )
 
 
+@lru_cache(maxsize=65_536)
 def holders(group: str, user: str) -> tuple[str, ...]:
     """Under which names a user's use is kept, nearest first: the user, the group, its ancestors."""
     return (user_key(group, user), *ancestors(group))

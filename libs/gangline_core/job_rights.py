@@ -78,8 +78,6 @@ def _shape_problem(state: State, known: Job, edit: JobEdit) -> EditProblem | Non
     is_array = known.id in state.kept.arrays
     if "at_most" in names and not is_array:
         return EditProblem("invalid", "only an array has a cap", "at_most")
-    if known.array and not is_array and known.id not in state.kept.jobs:
-        return EditProblem("conflict", f"element {known.array_index} is not in the queue yet; edit the whole array")
     started = names & WAITING_ONLY if known.state not in NOT_STARTED and not is_array else frozenset()
     if started:
         field = _FIELDS.get(min(started), min(started))
@@ -118,6 +116,10 @@ def check_top(state: State, *, job: int) -> EditProblem | None:
     if known is None:
         return EditProblem("not_found", f"there is no job {job}")
     if JobId(job) not in state.kept.jobs or known.state not in NOT_STARTED:
-        what = "an array; name one of its elements" if JobId(job) in state.kept.arrays else known.state
+        what = f"{known.state}"
+        if JobId(job) in state.kept.arrays:
+            what = "an array; name one of its elements"
+        elif known.array and JobId(job) not in state.kept.jobs and known.state not in ENDS:
+            what = "an element that is not in the queue yet"
         return EditProblem("conflict", f"only a job that waits can be put first; {job} is {what}")
     return None

@@ -23,7 +23,7 @@ from gangline_core.ids import NodeId
 from gangline_core.windows import Window
 from gangline_wire.amounts import AMOUNT_MOST, read_amounts
 from gangline_wire.durations import read_seconds
-from gangline_wire.fields import Fields, join, listed, mapping, note, read_fields, str_key, text, visible_text
+from gangline_wire.fields import Fields, flag, join, listed, mapping, note, read_fields, str_key, text, visible_text
 from gangline_wire.jobfile_order import read_moment
 from gangline_wire.jobfile_terms import read_group, read_priority, read_user
 from gangline_wire.problem import FieldError, FieldErrorsError, WrongValueError
@@ -237,7 +237,7 @@ CLASS_FIELDS: Fields = {
     "submits_per_minute": ("submits_per_minute", _count),
     "priority_max": ("priority_max", read_priority),
 }
-USER_FIELDS: Fields = {**CLASS_FIELDS, "class": ("of_class", text)}
+USER_FIELDS: Fields = {**CLASS_FIELDS, "class": ("of_class", text), "closing": ("closing", flag)}
 GROUP_FIELDS: Fields = {
     **{name: (name, read_amounts) for name in _LIMITS},
     "weight": ("weight", _count),
@@ -254,6 +254,7 @@ GROUP_FIELDS: Fields = {
     "user_priority_max": ("user_priority_max", read_priority),
     "levels": ("levels", _names),
     "seasons": ("seasons", read_seasons),
+    "closing": ("closing", flag),
 }
 POOL_FIELDS: Fields = {
     "levels": ("levels", _levels),

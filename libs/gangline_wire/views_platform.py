@@ -225,6 +225,20 @@ class PolicyView(View, frozen=True):
     """Also the ETag."""
 
 
+class PoolView(View, frozen=True):
+    """One pool: its queue levels, topology levels and guarantees of shape."""
+
+    settings: Pool
+    version: int = 0
+    """Also the ETag."""
+
+
+class PoolsView(View, frozen=True):
+    """Every pool, by name."""
+
+    pools: tuple[PoolView, ...]
+
+
 class PoliciesView(View, frozen=True):
     """Every pool's policy, and the names one may choose from."""
 

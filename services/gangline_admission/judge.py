@@ -34,8 +34,7 @@ def judge(state: State, draft: Draft, request: r.Request, at: int) -> Verdict:
         case r.SetUser():
             return _user(state, draft, request)
         case r.SetPool():
-            fact = PoolSet(pool=request.pool, by=request.by)
-            return checked(settings.check_pool(state, request.pool), fact, version=0)
+            return _pool(state, request)
         case r.SetPolicy():
             return _policy(state, draft, request)
         case r.SetDrain():
@@ -89,6 +88,16 @@ def _user(state: State, draft: Draft, request: r.SetUser) -> Verdict:
     user = replace(request.user, version=version + 1)
     fact = UserSet(user=user, by=request.by, why=request.why)
     return checked(settings.check_user(state, draft, user), fact, version=user.version, dry_run=request.dry_run)
+
+
+def _pool(state: State, request: r.SetPool) -> Verdict:
+    known = state.kept.pools.get(request.pool.name)
+    version = known.pool.version if known else 0
+    if request.if_version not in (-1, version):
+        return stale(version)
+    pool = replace(request.pool, version=version + 1)
+    fact = PoolSet(pool=pool, by=request.by, why=request.why)
+    return checked(settings.check_pool(state, pool), fact, version=pool.version, dry_run=request.dry_run)
 
 
 def _policy(state: State, draft: Draft, request: r.SetPolicy) -> Verdict:

@@ -8,12 +8,12 @@ from gangline_gateway.problems import ProblemError, invalid, not_found
 from gangline_gateway.settings import etag, if_version, pool_of, read_settings, why_of
 from gangline_gateway.tree import settings_done
 from gangline_wire.requests import SetPool
-from gangline_wire.views import PoolsView
+from gangline_wire.views import PoolsView, PoolView
 
 
 async def list_pools(call: Call) -> PoolsView:
     """GET /v1/pools: every pool's levels, topology and guarantees of shape."""
-    return PoolsView(pools=tuple(pool.pool for _, pool in sorted(call.state.kept.pools.items())))
+    return PoolsView(pools=tuple(_view(pool.pool) for _, pool in sorted(call.state.kept.pools.items())))
 
 
 async def get_pool(call: Call) -> Answer:
@@ -21,7 +21,7 @@ async def get_pool(call: Call) -> Answer:
     known = call.state.kept.pools.get(pool_of(call))
     if known is None:
         raise not_found("such pool")
-    return Answer(known.pool, headers=etag(known.pool.version))
+    return Answer(_view(known.pool), headers=etag(known.pool.version))
 
 
 async def put_pool(call: Call) -> Answer:
@@ -44,3 +44,7 @@ async def put_pool(call: Call) -> Answer:
         dry_run=call.flag("dry_run"),
     )
     return settings_done(call, await call.desk.asker.ask(request), version=version)
+
+
+def _view(pool: Pool) -> PoolView:
+    return PoolView(settings=pool, version=pool.version)

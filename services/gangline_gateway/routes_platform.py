@@ -160,7 +160,7 @@ PLATFORM_ROUTES = (
         "/v1/pools/{pool}",
         pools.get_pool,
         "One pool's levels, topology and guarantees of shape.",
-        Pool,
+        v.PoolView,
         problems=("not_found",),
         has_etag=True,
     ),

@@ -76,6 +76,8 @@ DOCUMENT = Document(
 FACTS: tuple[f.Fact, ...] = (
     f.JobEdited(job=JOB, edit=EDIT, by="ada", why="later"),
     f.JobTopped(job=JOB, among="research", by="hana", why="urgent"),
+    f.GroupRemoved(path="teaching", by="root", why="over"),
+    f.UserRemoved(group="teaching", user="eve", by="hana", why="left"),
     f.WindowSet(window=WINDOW, by="root", why="planned"),
     f.WindowRemoved(name="bios", by="root", why="done"),
     f.ClassSet(user_class=CLASS, by="root", why="new term"),
@@ -86,6 +88,8 @@ REQUESTS: tuple[r.Request, ...] = (
     r.EditJob(job=42, edit=EDIT, by="ada", standing="owner", why="later", dry_run=True),
     r.TopJob(job=42, among="research", by="hana", why="urgent"),
     r.SetSize(job=42, size=4, by="ada", role="worker"),
+    r.RemoveGroup(path="teaching", by="root", why="over", drain=True, if_version=3, dry_run=True),
+    r.RemoveUser(group="teaching", user="eve", by="hana", why="left", drain=True, if_version=2, dry_run=True),
     r.SetWindow(window=WINDOW, by="root", why="planned", if_version=1, dry_run=True),
     r.RemoveWindow(name="bios", by="root", why="done"),
     r.SetPrices(milli={"h100": 2500, "*": 1000}, by="root", why="new cards", if_version=2, dry_run=True),

@@ -36,6 +36,8 @@ async def quota(session: Session, args: Namespace) -> int:
     match args.act:
         case "set":
             return await _set_group(session, args)
+        case "remove":
+            return await _remove(session, args)
         case "user":
             return await (_set_user(session, args) if args.changes else _show_user(session, args))
         case "show" if args.group is not None:
@@ -60,6 +62,21 @@ async def _set_group(session: Session, args: Namespace) -> int:
     done = await session.client.set_group(after, version=version, dry_run=args.dry_run, why=args.why)
     title = f"Group {path or '/'}"
     emit(session.console, done, names=[path], people=lambda: _tell_change(session, title, changed, args.dry_run))
+    return 0
+
+
+async def _remove(session: Session, args: Namespace) -> int:
+    path, how = _path(args.group), {"drain": args.drain, "dry_run": args.dry_run, "why": args.why}
+    if args.user is None:
+        done, name = await session.client.remove_group(path, **how), f"Group {path}"
+    else:
+        done, name = (
+            await session.client.remove_user(path, args.user, **how),
+            f"User {args.user} of group {path or '/'}",
+        )
+    would = "would be" if args.dry_run else "is"
+    end = f"{would} removed{' as soon as its last job has ended' if args.drain else ''}"
+    emit(session.console, done, names=[args.user or path], people=lambda: session.console.say(f"{name} {end}."))
     return 0
 
 

@@ -1,0 +1,51 @@
+"""How groups and users are taken out of the tree."""
+
+from gangline_core.groups import user_key
+from gangline_gateway.access import is_head, leads_above, sees_group, sees_user
+from gangline_gateway.call import Answer, Call
+from gangline_gateway.problems import ProblemError, not_found
+from gangline_gateway.settings import group_of, if_version, user_of, why_of
+from gangline_gateway.tree import settings_done
+from gangline_wire.requests import RemoveGroup, RemoveUser
+
+
+async def delete_group(call: Call) -> Answer:
+    """DELETE /v1/groups/{path}: with its members; `drain` lets its jobs, and those of what is below it, end first."""
+    path = group_of(call)
+    state, caller = call.state, call.caller
+    if path not in state.kept.groups or not sees_group(state, caller, path):
+        raise not_found("such group")
+    if not caller.is_admin and not (caller.may_change and leads_above(state, caller, path)):
+        raise ProblemError("forbidden", "Only a head of a group above it or an administrator may remove a group.")
+    version = if_version(call)
+    request = RemoveGroup(
+        path=path,
+        by=caller.user,
+        why=why_of(call),
+        drain=call.flag("drain"),
+        if_version=version,
+        dry_run=call.flag("dry_run"),
+    )
+    return settings_done(call, await call.desk.asker.ask(request), version=version)
+
+
+async def delete_user(call: Call) -> Answer:
+    """DELETE /v1/groups/{path}/users/{user}: ends the membership; `drain` lets the user's jobs there end first."""
+    group, name = group_of(call), user_of(call)
+    state, caller = call.state, call.caller
+    known = user_key(group, name) in state.kept.users
+    if not known or not sees_user(state, caller, group=group, user=name):
+        raise not_found("such user")
+    if not caller.is_admin and not (caller.may_change and is_head(state, caller, group)):
+        raise ProblemError("forbidden", "Only a head of the group or an administrator may do this.")
+    version = if_version(call)
+    request = RemoveUser(
+        group=group,
+        user=name,
+        by=caller.user,
+        why=why_of(call),
+        drain=call.flag("drain"),
+        if_version=version,
+        dry_run=call.flag("dry_run"),
+    )
+    return settings_done(call, await call.desk.asker.ask(request), version=version)
