@@ -367,14 +367,6 @@ class Client:
         call = Call("DELETE", path, query=paths.given(flags), headers=headers)
         return (await self.transport.call(call)).view(v.DoneView)
 
-    async def _delete(
-        self, path: str, *, drain: bool, version: int | None, dry_run: bool, why: str
-    ) -> v.DoneView:
-        headers = {} if version is None else {"If-Match": f'"{version}"'}
-        flags = {"drain": "true" if drain else "", "dry_run": "true" if dry_run else "", "why": why}
-        call = Call("DELETE", path, query=paths.given(flags), headers=headers)
-        return (await self.transport.call(call)).view(v.DoneView)
-
     async def _put(self, path: str, body: object, *, version: int | None, dry_run: bool, why: str) -> v.DoneView:
         headers = {} if version is None else {"If-Match": f'"{version}"'}
         query = paths.given({"dry_run": "true" if dry_run else "", "why": why})
