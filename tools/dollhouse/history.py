@@ -21,6 +21,8 @@ MESSAGES_IN_A_ROW_MAX = 300
 """Decisions in a row without anything happening outside; more mean that changes do not end."""
 PLAIN = f.JobAdmitted | f.JobRejected | f.LeadershipTaken | f.TokenIssued | f.TokenRevoked
 """What is written at the door that changes nothing for a plan already made."""
+ON_NODES = f.NodeSeen | f.NodeLost | f.NodeQuarantined | f.GpuFailed
+"""What takes a node, or part of it, away from whoever counted on it."""
 GOES_ON = (JobState.RUNNING, JobState.RESIZING)
 
 Tell = Callable[[str], None]
@@ -149,7 +151,7 @@ class History:
         if kind == "admission":
             spoils = any(not isinstance(fact, PLAIN) for fact in message.facts)
         else:
-            spoils = any(isinstance(fact, f.NodeSeen | f.NodeLost | f.GpuFailed) for fact in message.facts)
+            spoils = any(isinstance(fact, ON_NODES) for fact in message.facts)
             spoils = spoils or any(isinstance(fact, f.BudgetExhausted) for fact in message.facts)
         if spoils:
             self._disturbed_seq = message.seq
