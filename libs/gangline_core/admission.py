@@ -24,6 +24,7 @@ from gangline_core.groups import user_key
 from gangline_core.ids import JobId
 from gangline_core.members import Members
 from gangline_core.never_fits import never_fits
+from gangline_core.never_fits_cells import never_fits_cells
 from gangline_core.quota import holders, job_amounts, largest_size, minimum_sizes, shown
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.spec import Dependency, JobSpec
@@ -158,7 +159,7 @@ def _problem(state: State, draft: Draft, spec: JobSpec, *, by: str, at: int, hid
         or _deadline_problem(spec, at)
         or _limit_problem(rules, spec)
         or _budget_problem(rules, spec)
-        or never_fits(state.inventory(spec.pool), state.kept.pools[spec.pool].pool, spec)
+        or _room_problem(state, spec)
     )
 
 
@@ -173,8 +174,15 @@ def judge_terms(state: State, draft: Draft, spec: JobSpec, *, by: str, at: int) 
         or _time_problem(rules, spec)
         or _deadline_problem(spec, at)
         or _limit_problem(rules, spec)
-        or never_fits(state.inventory(spec.pool), state.kept.pools[spec.pool].pool, spec)
+        or _room_problem(state, spec)
     )
+
+
+def _room_problem(state: State, spec: JobSpec) -> Problem | None:
+    """What no machines of the pool, and no cells of the group, could ever hold."""
+    known = state.kept.pools[spec.pool]
+    inventory = state.inventory(spec.pool)
+    return never_fits(inventory, known.pool, spec) or never_fits_cells(inventory, known, spec)
 
 
 def _pool_problem(state: State, spec: JobSpec) -> Problem | None:

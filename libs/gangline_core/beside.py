@@ -1,6 +1,6 @@
 """What a placer may look at beside what is free: what is usually asked for, what was measured, who is owed what."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cached_property
 
 from msgspec.structs import replace
@@ -8,7 +8,8 @@ from msgspec.structs import replace
 from gangline_core.capacity import Room
 from gangline_core.cluster import LOAD_STALE_MS, Load, Pool
 from gangline_core.facts import TaskPlacement
-from gangline_core.job import Task
+from gangline_core.ids import JobId
+from gangline_core.job import Task, TaskState
 from gangline_core.mix import STANDARD, Mix, mix_of
 from gangline_core.state import State
 
@@ -29,9 +30,11 @@ class Beside:
         *,
         mix: Mix | None = None,
         placed: Callable[[], Iterable[TaskPlacement]] = tuple,
+        lowered: Collection[JobId] = (),
     ) -> None:
-        """Of this pool of the state, with what the same decision `placed` so far; or with a mix that is given."""
+        """Of this pool of the state, with what the same decision `placed` and `lowered`; or with a given mix."""
         self.state, self.pool, self.now = state, pool, now
+        self.lowered = lowered
         self._given = mix
         self._placed = placed
 
@@ -48,9 +51,10 @@ class Beside:
         return pool.cells if pool is not None else {}
 
     def in_cells(self) -> Iterator[Task | TaskPlacement]:
-        """Tasks that stand in cells of their groups, those of this decision included."""
+        """Tasks that stand in cells of their groups, those of this decision included; what a lost node had is gone."""
         if self.state is not None:
-            yield from (task for task in self.state.kept.tasks.values() if task.cells)
+            tasks = (task for task in self.state.kept.tasks.values() if task.cells)
+            yield from (task for task in tasks if task.state != TaskState.LOST and task.job not in self.lowered)
         yield from (place for place in self._placed() if place.cells)
 
     @cached_property

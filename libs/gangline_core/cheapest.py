@@ -84,7 +84,7 @@ def _greedy(pool: Pool, victims: list[tuple[Loss, int]], missing: int) -> list[L
 
 def _cost(pool: Pool, evicted: Sequence[Loss]) -> Cost:
     bands = [
-        (loss.job.spec.service_class != ServiceClass.OPPORTUNISTIC, effective_priority(pool, loss.job.spec))
+        (loss.job.service_class != ServiceClass.OPPORTUNISTIC, effective_priority(pool, loss.job.spec))
         for loss in evicted
     ]
     work = sum(loss.lost_ms * max(1, loss.amounts.get("gpu_milli", 0)) for loss in evicted)

@@ -74,6 +74,8 @@ class Node(Struct, frozen=True, omit_defaults=True, gc=False):
     """True when its carrier says itself when it is lost (Kubernetes), so that silence of samples proves nothing."""
     tasks_max: int | None = None
     """Most tasks that its carrier takes at once, such as a kubelet's pods; None where only the policy bounds them."""
+    home: str = ""
+    """The pool that its agent names, while an administrator has assigned it to another; empty otherwise."""
 
     @property
     def takes_work(self) -> bool:

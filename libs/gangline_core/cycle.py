@@ -21,8 +21,8 @@ from gangline_core.facts import Candidate, RoundDecided, RoundOpened
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
 from gangline_core.late_starts import late_starts
-from gangline_core.lowering import lower_in_place
 from gangline_core.levels import Heads
+from gangline_core.lowering import lower_in_place
 from gangline_core.outlook import foresee
 from gangline_core.overtaking import Overtakes
 from gangline_core.passing import may_pass
@@ -105,7 +105,7 @@ def place_all(table: Table, candidates: tuple[Candidate, ...], overtakes: Overta
     It stops where a candidate should take over the claim of a less important one: the round is then decided anew.
     """
     refuser = Refuser(table)
-    preemptor = Preemptor(table)
+    preemptor = Preemptor(table, overtakes.heirs)
     reserver = Reserver(table)
     heads = Heads(table.policy, table.pool.heads, table.now)
     claimed = {held.claim.job: held.alive for held in table.held}

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from gangline_core.capacity import PLACES_MAX
+from gangline_core.capacity import PLACES_MAX, Room
 from gangline_core.cluster import Node, tasks_most
 from gangline_core.layout import kind_of
 from gangline_core.mig import GEOMETRIES, how_many
@@ -61,6 +61,8 @@ class Inventory:
         self._stocks: dict[tuple[str, ...], list[Stock]] = {}
         self.verdicts: dict[bytes, tuple[Reason, str] | None] = {}
         """Answers by what was asked, kept by `gangline_core.never_fits`."""
+        self.empty: Room | None = None
+        """All machines, well and empty; made when a placer has to be asked."""
 
     def stocks(self, labels: Sequence[str] = ()) -> list[Stock]:
         """Machines counted by kind and by their values of these labels (empty where a machine has none)."""

@@ -6,7 +6,7 @@ the order of the cheapest places (see `cheapest`), and the plan that loses less 
 evicting; tasks that stop anyway are counted first. The room goes to the job as a claim in the same decision.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -18,7 +18,8 @@ from gangline_core.holdings import as_lines, give_lines, take_lines, task_lines
 from gangline_core.ids import JobId, TaskId
 from gangline_core.job import Job
 from gangline_core.lowering import with_lowered
-from gangline_core.quota import holders, minimum_sizes
+from gangline_core.quota import amount_of, holders, minimum_sizes
+from gangline_core.rungs import MODEL_PREFIX
 from gangline_core.seating import Found, seat
 from gangline_core.spec import ServiceClass
 from gangline_core.table import Table
@@ -46,18 +47,24 @@ class Plan(Struct, frozen=True):
     losses: list[Loss]
 
 
+def _evicted(plan: Plan) -> set[JobId]:
+    """Who would have to go."""
+    return {loss.job.id for loss in plan.losses if loss.kind == EVICT}
+
+
 class Preemptor:
     """Makes room in one round."""
 
-    def __init__(self, table: Table) -> None:
-        """Nobody has to go yet."""
+    def __init__(self, table: Table, heirs: Collection[JobId] = ()) -> None:
+        """Nobody has to go yet; `heirs` take over room that is being cleared already, and may claim that alone."""
         self._table = table
+        self._heirs = heirs
         self._victims = Victims(table)
         self._plans = 0
 
     def make_room(self, job: Job) -> bool:
         """Clear room for a job that found none, if that is allowed and then suffices; True when it has a claim now."""
-        plan = with_lowered(self._table, job, lambda: self._plan(job)) or self._plan(job)
+        plan = with_lowered(self._table, job, lambda: self._plan(job), evicted=_evicted) or self._plan(job)
         if plan is None:
             return False
         self._commit(job, plan)
@@ -75,24 +82,52 @@ class Preemptor:
         self._plans += 1
         waits = self._victims.waits()
         plan = self._within_guarantees(job, waits, shrinks, is_owed=is_owed)
-        if plan is None and may_evict:
-            plan = self._gently(job, [*waits, *shrinks], is_owed=is_owed)
+        under = self._in_the_way(job, is_owed=is_owed) if plan is None and may_evict else None
         for everybody in (False, True) if plan is None and may_evict else ():
-            evictions = self._victims.evictions(job, is_owed=is_owed, beside=[*waits, *shrinks], everybody=everybody)
-            if evictions:
+            allowed = self._victims.allowed(job, is_owed=is_owed, under=under, everybody=everybody)
+            # First a plan in which nobody loses work: those that may be paused are, and go on later where they are.
+            pauses = self._victims.pauses(allowed)
+            if pauses:
+                plan = self._within_guarantees(job, waits, [*shrinks, *pauses], is_owed=is_owed)
+            if plan is None and allowed:
+                evictions = self._victims.evictions(allowed, beside=[*waits, *shrinks])
                 plan = self._within_guarantees(job, waits, [*shrinks, *evictions], is_owed=is_owed)
-            if plan is not None or len(evictions) < CONSIDERED_MAX:
+            if plan is not None or len(allowed) < CONSIDERED_MAX:
                 break
         return plan
 
-    def _gently(self, job: Job, others: list[Loss], *, is_owed: bool) -> Plan | None:
-        """A plan in which nobody loses work: those that may be paused are, and go on later where they are."""
-        pauses = self._victims.evictions(job, is_owed=is_owed, beside=others, everybody=False, gently=True)
-        if not pauses:
+    def _in_the_way(self, job: Job, *, is_owed: bool) -> frozenset[str] | None:
+        """The holders of the limits that alone are in the job's way; None when it lacks room, too.
+
+        There is room as things are: then only who counts for one of these limits could help. Limits by model are left
+        out, since they are known only with the place.
+        """
+        rungs = self._table.ledger.rungs(job)
+        if any(name.startswith(MODEL_PREFIX) for rung in rungs for name in rung.limit) or any(
+            rung.reserves for rung in rungs
+        ):
             return None
-        waits = [loss for loss in others if loss.kind == WAIT]
-        rest = [loss for loss in others if loss.kind != WAIT]
-        return self._within_guarantees(job, waits, [*rest, *pauses], is_owed=is_owed)
+        ask = self._table.seating.least(job)
+        broken = frozenset(rung.holder for rung, *_ in self._table.ledger.broken(job, ask.amounts))
+        if not broken:
+            return None
+        return broken if self._table.seating.placer(self._room_for(is_owed=is_owed), ask.gang) is not None else None
+
+    def _is_hopeless(self, job: Job, losses: list[Loss]) -> bool:
+        """A cheap look: even all of these losses together leave the job above a limit."""
+        ledger = self._table.ledger
+        for rung, dimension, used, needed in ledger.broken(job, self._table.seating.least(job).amounts):
+            if rung.owners:
+                continue
+            missing = used + needed - rung.limit[dimension]
+            for loss in losses:
+                if rung.holder in holders(loss.job.spec.group, loss.job.spec.user):
+                    missing -= amount_of(loss.amounts, dimension)
+                    if missing <= 0:
+                        break
+            else:
+                return True
+        return False
 
     def _could_do(self, job: Job, shrinks: list[Loss]) -> bool:
         """A cheap look whether shrinking could give as many GPUs as the job needs at its smallest."""
@@ -102,7 +137,7 @@ class Preemptor:
 
     def _within_guarantees(self, job: Job, waits: list[Loss], losses: list[Loss], *, is_owed: bool) -> Plan | None:
         """A plan with these losses; should it take too much from a group, one with only what may go together."""
-        plan = self._with(job, [*waits, *losses], is_owed=is_owed) if losses else None
+        plan = self._with(job, [*waits, *losses], is_owed=is_owed) if losses or job.id in self._heirs else None
         if plan is None:
             return None
         chosen = [loss for loss in plan.losses if loss.kind != WAIT]
@@ -112,10 +147,9 @@ class Preemptor:
         return self._with(job, [*waits, *together], is_owed=is_owed)
 
     def _with(self, job: Job, losses: list[Loss], *, is_owed: bool) -> Plan | None:
-        room = self._table.room.copy()
-        if not is_owed and self._table.guarded is not None:
-            # Only who is owed its guarantee may take room that a reservation counts on.
-            room.close(self._table.reserved_rows())
+        if self._is_hopeless(job, losses):
+            return None
+        room = self._room_for(is_owed=is_owed)
         places = by_place(self._table.pool.pool, room, self._table.seating.least(job).gang, losses)
         plan = Trial(self._table, job, room.copy() if places else room, losses).run()
         if plan is None or places is None:
@@ -123,6 +157,13 @@ class Preemptor:
         other = Trial(self._table, job, room, places).run()
         plans = [plan] if other is None else [plan, other]
         return min(plans, key=lambda one: plan_cost(self._table.pool.pool, one.losses))
+
+    def _room_for(self, *, is_owed: bool) -> Room:
+        """A copy of what is free; only who is owed its guarantee may take room that a reservation counts on."""
+        room = self._table.room.copy()
+        if not is_owed and self._table.guarded is not None:
+            room.close(self._table.reserved_rows())
+        return room
 
     def _commit(self, job: Job, plan: Plan) -> None:
         """Book the claim, and tell the victims to go."""
@@ -160,9 +201,10 @@ class Preemptor:
     def _waited_for(self, job: Job, plan: Plan) -> tuple[TaskId, ...]:
         """Tasks that must be gone before the job starts: where it goes, or wherever a limit above it counts them."""
         nodes = {place.node for place in plan.found.seats.tasks}
+        limited = _limited(self._table, job)
         waited: set[TaskId] = set()
         for loss in plan.losses:
-            counts = _counts_for(self._table, job, loss)
+            counts = _counts_for(limited, loss)
             waited |= {task.id for task in (*loss.tasks, *loss.also) if counts or task.node in nodes}
         return tuple(sorted(waited))
 
@@ -177,7 +219,8 @@ class Trial:
         self._room = room
         self._losses = losses
         self._lines, self._spans = _all_lines(room, losses)
-        self._counts = [_counts_for(table, job, loss) for loss in losses]
+        limited = _limited(table, job)
+        self._counts = [_counts_for(limited, loss) for loss in losses]
         """Which losses give back something that a limit above the job counts."""
         self._out = [False] * len(losses)
         """Which losses are taken away at the moment."""
@@ -286,7 +329,11 @@ def _all_lines(room: Room, losses: list[Loss]) -> tuple[Ints, list[int]]:
     return as_lines(room.layout, found), spans
 
 
-def _counts_for(table: Table, job: Job, loss: Loss) -> bool:
+def _limited(table: Table, job: Job) -> frozenset[str]:
+    """The holders above the job that have limits."""
+    return frozenset(rung.holder for rung in table.ledger.rungs(job))
+
+
+def _counts_for(limited: frozenset[str], loss: Loss) -> bool:
     """True when giving the loss back could change whether a limit refuses the job."""
-    holders_of_loss = holders(loss.job.spec.group, loss.job.spec.user)
-    return any(rung.holder in holders_of_loss for rung in table.ledger.rungs(job))
+    return not limited.isdisjoint(holders(loss.job.spec.group, loss.job.spec.user))

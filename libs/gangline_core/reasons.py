@@ -46,6 +46,7 @@ class ReasonCode(StrEnum):
     NEVER_FITS_CLUSTER = "NeverFitsCluster"
     NEVER_FITS_MODEL = "NeverFitsModel"
     NEVER_FITS_TOPOLOGY = "NeverFitsTopology"
+    NEVER_FITS_CELLS = "NeverFitsCells"
     NEVER_FITS_LIMIT = "NeverFitsLimit"
     NEVER_FITS_BUDGET = "NeverFitsBudget"
     # refused at the door, by rule
@@ -54,6 +55,7 @@ class ReasonCode(StrEnum):
     CLOSING = "Closing"
     UNKNOWN_POOL = "UnknownPool"
     UNKNOWN_LEVEL = "UnknownLevel"
+    UNKNOWN_CELL = "UnknownCell"
     UNKNOWN_DEPENDENCY = "UnknownDependency"
     NAME_TAKEN = "NameTaken"
     QUEUE_FULL = "QueueFull"
@@ -147,6 +149,7 @@ SENTENCES: dict[ReasonCode, str] = {
     ReasonCode.NEVER_FITS_CLUSTER: "The job needs {needed} {dimension}; the pool has {largest}.",
     ReasonCode.NEVER_FITS_MODEL: "The job needs {needed} GPUs of model {model}; the pool has {largest}.",
     ReasonCode.NEVER_FITS_TOPOLOGY: "The job needs {needed} GPUs inside one {level}; the largest has {largest}.",
+    ReasonCode.NEVER_FITS_CELLS: "The job does not fit the cells of {group}, even empty: {cells}.",
     ReasonCode.NEVER_FITS_LIMIT: "The job needs {needed} {dimension}; the limit of {holder} is {limit}.",
     ReasonCode.NEVER_FITS_BUDGET: (
         "Group {group} starts only what can end inside its budget of {budget} GPU-hours; the job needs {needed}."
@@ -156,6 +159,7 @@ SENTENCES: dict[ReasonCode, str] = {
     ReasonCode.CLOSING: "{holder} is being removed and takes no new jobs.",
     ReasonCode.UNKNOWN_POOL: "There is no pool {pool}.",
     ReasonCode.UNKNOWN_LEVEL: "Pool {pool} has no queue level {level}.",
+    ReasonCode.UNKNOWN_CELL: "Pool {pool} has no pinned cell {cell} for {group}.",
     ReasonCode.UNKNOWN_DEPENDENCY: "There is no job {job} to wait for.",
     ReasonCode.NAME_TAKEN: "User {user} already has an unfinished job named {name} (job {job}).",
     ReasonCode.QUEUE_FULL: "{holder} has {used} unfinished jobs; the limit is {limit}.",
@@ -228,6 +232,7 @@ HINTS: dict[ReasonCode, str] = {
     ReasonCode.NEVER_FITS_CLUSTER: "Ask for less, or use another pool.",
     ReasonCode.NEVER_FITS_MODEL: "Accept more GPU models, or see what there is with `gangline nodes`.",
     ReasonCode.NEVER_FITS_TOPOLOGY: "Make the level preferred instead of required, or ask for a wider one.",
+    ReasonCode.NEVER_FITS_CELLS: "Ask for tasks that fit the cells, or submit as opportunistic.",
     ReasonCode.NEVER_FITS_LIMIT: "Ask for less, or ask for a higher limit.",
     ReasonCode.NEVER_FITS_BUDGET: "Give a shorter time limit, ask for less, or ask for a larger budget.",
     ReasonCode.PRIORITY_BOUND: "Ask a head of the group or an administrator to raise it afterwards.",
@@ -238,6 +243,7 @@ HINTS: dict[ReasonCode, str] = {
     ReasonCode.CLOSING: "Submit to another group; see the groups with `gangline quota`.",
     ReasonCode.UNKNOWN_POOL: "See the pools with `gangline policy`.",
     ReasonCode.UNKNOWN_LEVEL: "See the levels with `gangline policy`.",
+    ReasonCode.UNKNOWN_CELL: "See the pool's pinned cells in the policy file; opportunistic jobs have none.",
     ReasonCode.UNKNOWN_DEPENDENCY: "Check the number with `gangline show {job}`.",
     ReasonCode.NAME_TAKEN: "Choose another name, or cancel the other job.",
     ReasonCode.QUEUE_FULL: "Wait until some of these jobs have ended, or cancel some.",

@@ -63,7 +63,7 @@ class Seating(Struct):
 
     def number(self, job: Job) -> int:
         """Equal for jobs that fare the same in the same room; where groups are owed cells, whose job it is counts."""
-        numbers = self.state.shapes if self.pool.cells else self.state.asks
+        numbers = self.state.shapes if self.pool.cells or self.pool.pinned else self.state.asks
         return numbers.get(job.id, -job.id)
 
     def least(self, job: Job) -> "Ask":

@@ -244,7 +244,7 @@ def check_pool(state: State, pool: Pool) -> Problem | None:
 
 def _cells_problem(state: State, pool: Pool) -> Problem | None:
     """Why the pool's guarantees of shape cannot be kept."""
-    if not pool.cells:
+    if not pool.cells and not pool.pinned:
         return None
     known = state.kept.pools.get(pool.name)
     if known is None or known.policy.placement != CELLS:
@@ -252,18 +252,23 @@ def _cells_problem(state: State, pool: Pool) -> Problem | None:
     for group in sorted(pool.cells):
         if group not in state.kept.groups:
             return Problem("not_found", f"there is no group {group!r}", f"cells.{group}")
+    for name, pin in sorted(pool.pinned.items()):
+        if not _NAME.fullmatch(name):
+            return Problem("invalid", f"{name!r} cannot be the name of a cell", "pinned")
+        if pin.group not in state.kept.groups:
+            return Problem("not_found", f"there is no group {pin.group!r}", f"pinned.{name}.group")
     layout = Layout(state.nodes_of(pool.name))
     for node in layout.nodes:
         layout.put(node)
-    fault = promise_fault(layout, pool.topology, pool.cells)
-    return Problem("invalid", fault, "cells") if fault is not None else None
+    fault = promise_fault(layout, pool)
+    return Problem("invalid", fault, "cells" if pool.cells else "pinned") if fault is not None else None
 
 
 def check_policy(state: State, policy: Policy, pool: str = "") -> Problem | None:
     """What is wrong with a policy, for this pool if it is named; None when nothing is."""
     known = state.kept.pools.get(pool)
-    if known is not None and known.pool.cells and policy.placement != CELLS:
-        owed = ", ".join(sorted(known.pool.cells))
+    if known is not None and (known.pool.cells or known.pool.pinned) and policy.placement != CELLS:
+        owed = ", ".join(sorted({*known.pool.cells, *(pin.group for pin in known.pool.pinned.values())}))
         return Problem("conflict", f"the pool owes cells to {owed}, which only {CELLS!r} keeps", "placement")
     return policy_problem(policy, known.pool if known is not None else None)
 

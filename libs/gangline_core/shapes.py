@@ -5,13 +5,14 @@ from collections.abc import Hashable
 import msgspec
 from msgspec import Struct
 
+from gangline_core.job import Job
 from gangline_core.spec import JobSpec, ServiceClass, is_elastic
 
 
 def ask_key(spec: JobSpec) -> bytes:
     """Bytes that are equal exactly for jobs that ask the same of room, whoever asks and however long."""
     roles = [(r.name, r.count, r.min_count, r.max_count, r.sizes, r.resources) for r in spec.roles]
-    where = (spec.topology, spec.node_selector, spec.tolerations, spec.exclude_nodes, spec.same_model)
+    where = (spec.topology, spec.node_selector, spec.tolerations, spec.exclude_nodes, spec.same_model, spec.pinned_cell)
     return msgspec.json.encode((roles, *where), order="deterministic")
 
 
@@ -71,6 +72,7 @@ class Sort(Struct, frozen=True):
     elastic: bool
 
 
-def sort_of(spec: JobSpec) -> Sort:
+def sort_of(job: Job) -> Sort:
     """The sort of a job."""
-    return Sort(spec.level, spec.priority, spec.service_class, spec.preemptible, is_elastic(spec))
+    spec = job.spec
+    return Sort(spec.level, spec.priority, job.service_class, spec.preemptible, is_elastic(spec))

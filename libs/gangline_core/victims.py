@@ -6,69 +6,47 @@ priority is lower, its group gives back what it borrowed to a group within its g
 attained service, it has sunk below the beneficiary's service queue.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
-
-from msgspec import Struct
 
 from gangline_core.attained import attained, is_promoted, queue_of
 from gangline_core.claims import is_overdue
-from gangline_core.cluster import Policy, Pool
+from gangline_core.cluster import Policy
 from gangline_core.fair_division import fair_gpu_parts
-from gangline_core.groups import ancestors
+from gangline_core.groups import ancestors, holders
 from gangline_core.ids import JobId, TaskId
 from gangline_core.job import Job, JobState, Task, TaskState
+from gangline_core.losses import (
+    BY_CLASS,
+    BY_GUARANTEE,
+    BY_PRIORITY,
+    BY_SERVICE,
+    BY_SLICE,
+    EVICT,
+    PAUSE,
+    SHRINK,
+    WAIT,
+    LiveJob,
+    Loss,
+    as_eviction,
+    as_pause,
+    effective_priority,
+    is_protected,
+    live_job,
+)
 from gangline_core.passing import promises
-from gangline_core.pausing import can_be_paused, given_up, slice_ends_ms
-from gangline_core.quota import JOBS
+from gangline_core.pausing import can_be_paused, slice_ends_ms
 from gangline_core.seating import allowed_sizes
-from gangline_core.spec import JobSpec, Role, ServiceClass, smallest_size
-from gangline_core.state import count, task_amounts
+from gangline_core.spec import Role, ServiceClass, smallest_size
+from gangline_core.state import task_amounts
 from gangline_core.table import Table
 
 CONSIDERED_MAX = 2_000
 """Live jobs considered as victims at first: of the cheapest sorts, the newest. All others only if these do not do."""
 LAST_MS = 1 << 62
 """Younger than this nobody is."""
-WAIT, SHRINK, EVICT, PAUSE = "wait", "shrink", "evict", "pause"
-BY_CLASS, BY_PRIORITY, BY_GUARANTEE, BY_SERVICE, BY_SLICE = "opportunistic", "priority", "reclaim", "service", "slice"
-"""The rules that allow an eviction."""
-
-
-class Loss(Struct, frozen=True):
-    """Tasks that would go together, and what that gives back."""
-
-    kind: str
-    job: Job
-    tasks: tuple[Task, ...]
-    amounts: dict[str, int]
-    rule: str = ""
-    lost_ms: int = 0
-    """Run time thrown away."""
-    also: tuple[Task, ...] = ()
-    """Further tasks of an evicted job that other losses of the same list stand for."""
-
-
-class LiveJob(Struct, frozen=True):
-    """A job that could be evicted, and what it is worth."""
-
-    job: Job
-    tasks: tuple[Task, ...]
-    amounts: dict[str, int]
-    priority: int
-    lost_ms: int
-
-    @property
-    def cost(self) -> tuple[int, int, int, int, int]:
-        """Sorts those that should go first: class, priority, work lost, youngest, newest id."""
-        is_firm = self.job.service_class != ServiceClass.OPPORTUNISTIC
-        work = self.lost_ms * max(1, self.amounts.get("gpu_milli", 0))
-        return (int(is_firm), self.priority, work, -self.job.started_ms, -self.job.id)
-
-
-def effective_priority(pool: Pool, spec: JobSpec) -> int:
-    """The job's priority on top of the band of its queue level."""
-    return pool.levels.get(spec.level, 0) + spec.priority
+Allowed = tuple[LiveJob, str]
+"""A live job that may go, and the rule that allows it."""
 
 
 def may_evict_somebody(table: Table, job: Job, *, is_owed: bool) -> bool:
@@ -142,6 +120,8 @@ class Victims:
         """Live jobs of the pool that nobody has spoken for."""
         self._table = table
         self._live: dict[JobId, LiveJob] = {}
+        self._costs: dict[JobId, tuple[int, int, int, int, int]] = {}
+        self._pausable: dict[JobId, bool] = {}
         self._order: list[tuple[bool, int, Job]] | None = None
         """Who may go at all, with class and priority, in the order in which they are asked."""
         self._sunk: tuple[JobId, frozenset[JobId]] | None = None
@@ -179,31 +159,39 @@ class Victims:
             and self._keeps_guarantee(loss.job, loss.amounts, beneficiary)
         ]
 
-    def evictions(
-        self, beneficiary: Job, *, is_owed: bool, beside: list[Loss], everybody: bool, gently: bool = False
-    ) -> list[Loss]:
-        """Whole jobs that may go for this one, in the order in which they go; tasks `beside` are not counted twice.
+    def allowed(
+        self, beneficiary: Job, *, is_owed: bool, under: Collection[str] | None = None, everybody: bool = False
+    ) -> list[Allowed]:
+        """Live jobs that may go for this one, and by which rule, in the order in which they go.
 
-        Only the first CONSIDERED_MAX that are found, cheapest sorts and newest jobs first, unless `everybody`; `gently`
-        only those that may be paused instead, and then they are.
+        Only those below the holders `under`, where that is said. Only the first CONSIDERED_MAX that are found, cheapest
+        sorts and newest jobs first, unless `everybody`.
         """
-        allowed: list[tuple[LiveJob, str]] = []
+        found: list[Allowed] = []
         promised = promises(self._table, beneficiary) if is_owed else {}
         promisers = {path for path, _ in promised.values()}
         for job in self._by_sort(beneficiary, only_outranked=not promisers):
+            if under is not None and not any(holder in under for holder in holders(job.spec.group, job.spec.user)):
+                continue
             rule = self._rule(job, beneficiary, promisers)
-            if rule and (not gently or can_be_paused(self._table.state, job)):
+            if rule:
                 victim = self._live_job(job)
                 if self._keeps_guarantee(job, victim.amounts, beneficiary):
-                    allowed.append((victim, rule))
-                    if len(allowed) >= CONSIDERED_MAX and not everybody:
+                    found.append((victim, rule))
+                    if len(found) >= CONSIDERED_MAX and not everybody:
                         break
-        allowed.sort(key=lambda entry: entry[0].cost)
-        if gently:
-            return [_pause(self._table, victim, rule) for victim, rule in allowed]
+        found.sort(key=lambda entry: self._costs[entry[0].job.id])
+        return found
+
+    def pauses(self, allowed: list[Allowed]) -> list[Loss]:
+        """Those of them that may be paused instead."""
+        return [as_pause(victim, rule) for victim, rule in allowed if self._is_pausable(victim.job)]
+
+    def evictions(self, allowed: list[Allowed], *, beside: list[Loss]) -> list[Loss]:
+        """All of them, going for good; tasks `beside` are not counted twice."""
         # Members that stop already are somebody's room, or stand beside: evicting their job frees only the others.
         counted = self._table.leaving | {task.id for loss in beside for task in loss.tasks}
-        return [_eviction(victim, rule, counted) for victim, rule in self._most_borrowed_first(allowed)]
+        return [as_eviction(victim, rule, counted) for victim, rule in self._most_borrowed_first(allowed)]
 
     def keep_guarantees(self, evictions: list[Loss], beneficiary: Job) -> list[Loss]:
         """Those of these evictions, in order, that may happen together without taking what a group is owed."""
@@ -272,6 +260,13 @@ class Victims:
         known = self._live.get(job.id)
         if known is None:
             known = self._live[job.id] = live_job(self._table, job)
+            self._costs[job.id] = known.cost
+        return known
+
+    def _is_pausable(self, job: Job) -> bool:
+        known = self._pausable.get(job.id)
+        if known is None:
+            known = self._pausable[job.id] = can_be_paused(self._table.state, job)
         return known
 
     def _spares(self) -> Iterator[tuple[tuple[bool, int, JobId, int], Loss]]:
@@ -323,11 +318,11 @@ class Victims:
             return True
         return self._table.after.over_guarantee(job.spec.group, amounts, beneficiary=beneficiary.spec.group)
 
-    def _most_borrowed_first(self, allowed: list[tuple[LiveJob, str]]) -> list[tuple[LiveJob, str]]:
+    def _most_borrowed_first(self, allowed: list[Allowed]) -> list[Allowed]:
         """Reclaimed jobs from the group that is most over its fair part, step by step; the order of others stays."""
         ledger = self._table.after if self._table.has_guarantees else self._table.ledger
-        ordered: list[tuple[LiveJob, str]] = []
-        queues: dict[str, list[tuple[LiveJob, str]]] = {}
+        ordered: list[Allowed] = []
+        queues: dict[str, list[Allowed]] = {}
         for entry in allowed:
             if entry[1] == BY_GUARANTEE:
                 queues.setdefault(entry[0].job.spec.group, []).append(entry)
@@ -345,56 +340,6 @@ class Victims:
             if k + 1 < len(queues[group]):
                 heappush(heap, (over + victim.amounts.get("gpu_milli", 0), group, k + 1))
         return ordered
-
-
-def is_protected(job: Job, now: int) -> bool:
-    """True inside the first seconds of a run in which the job is never preempted."""
-    protected_ms = job.spec.protected_s * 1000
-    return protected_ms > 0 and (not job.started_ms or now - job.started_ms < protected_ms)
-
-
-def _eviction(victim: LiveJob, rule: str, counted: set[TaskId]) -> Loss:
-    tasks = tuple(task for task in victim.tasks if task.id not in counted)
-    return Loss(
-        kind=EVICT,
-        job=victim.job,
-        tasks=tasks,
-        amounts=victim.amounts if len(tasks) == len(victim.tasks) else _amounts(tasks),
-        rule=rule,
-        lost_ms=victim.lost_ms,
-        also=tuple(task for task in victim.tasks if task.id in counted),
-    )
-
-
-def _pause(table: Table, victim: LiveJob, rule: str) -> Loss:
-    """The job as one that stands still and gives up only what pausing gives up."""
-    parts = tuple(given_up(task, victim.job.spec) for task in victim.tasks)
-    amounts: dict[str, int] = {}
-    for part in parts:
-        for dimension, amount in task_amounts(part).items():
-            count(amounts, dimension, amount)
-    return Loss(kind=PAUSE, job=victim.job, tasks=parts, amounts=amounts, rule=rule)
-
-
-def _amounts(tasks: Iterable[Task]) -> dict[str, int]:
-    """What these tasks of one job count against quotas, the job itself included."""
-    amounts: dict[str, int] = {JOBS: 1}
-    for task in tasks:
-        for dimension, amount in task_amounts(task).items():
-            count(amounts, dimension, amount)
-    return amounts
-
-
-def live_job(table: Table, job: Job) -> LiveJob:
-    """What the job holds, and what it is worth."""
-    tasks = tuple(table.state.tasks_of(job))
-    return LiveJob(
-        job=job,
-        tasks=tasks,
-        amounts=_amounts(tasks),
-        priority=effective_priority(table.pool.pool, job.spec),
-        lost_ms=table.now - job.started_ms if job.started_ms else 0,
-    )
 
 
 def _spare(role: Role, members: list[Task]) -> list[Task]:

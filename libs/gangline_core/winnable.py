@@ -59,7 +59,7 @@ class Winnable:
             job = self._state.kept.jobs[job_id]
             if job.state == JobState.STOPPING or not job.spec.preemptible or is_protected(job, self._now):
                 continue
-            is_loose = job.spec.service_class == ServiceClass.OPPORTUNISTIC
+            is_loose = job.service_class == ServiceClass.OPPORTUNISTIC
             priority = _LOWEST if is_loose else effective_priority(self._pool.pool, job.spec)
             used: dict[str, int] = {JOBS: 1}
             for task in self._state.tasks_of(job):

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import fields as struct_fields
 
-from gangline_core.cluster import Policy, Pool
+from gangline_core.cluster import PinnedCell, Policy, Pool
 from gangline_core.document import Document
 from gangline_core.groups import ROOT, BudgetMode, Group, User, UserClass
 from gangline_core.ids import NodeId
@@ -225,6 +225,23 @@ def _cells(value: object) -> dict[str, dict[str, int]]:
     return {text(group): {text(k): _count(n) for k, n in mapping(own).items()} for group, own in mapping(value).items()}
 
 
+def _pinned(value: object) -> dict[str, PinnedCell]:
+    errors: list[FieldError] = []
+    found: dict[str, PinnedCell] = {}
+    for name, own in mapping(value).items():
+        wrong: list[FieldError] = []
+        kept = read_fields(mapping(own), PINNED_FIELDS, wrong)
+        if not wrong:
+            wrong = [FieldError(path=field, message="is missing") for field in PINNED_FIELDS if field not in kept]
+        if wrong:
+            errors += [FieldError(path=join(str_key(name), one.path), message=one.message) for one in wrong]
+        else:
+            found[text(name)] = PinnedCell(**kept)
+    if errors:
+        raise FieldErrorsError(errors)
+    return found
+
+
 def _as_it_is(value: object) -> object:
     return value
 
@@ -256,10 +273,12 @@ GROUP_FIELDS: Fields = {
     "seasons": ("seasons", read_seasons),
     "closing": ("closing", flag),
 }
+PINNED_FIELDS: Fields = {"group": ("group", read_group), "level": ("level", text), "cell": ("cell", text)}
 POOL_FIELDS: Fields = {
     "levels": ("levels", _levels),
     "topology": ("topology", _labels),
     "cells": ("cells", _cells),
+    "pinned": ("pinned", _pinned),
     "policy": ("policy", mapping),
 }
 WINDOW_FIELDS: Fields = {

@@ -57,7 +57,7 @@ def test_promises_are_accepted_exactly_when_every_level_has_room_for_them(case):
     names = [f"n{k}" for k in range(TABLE["feasibility"]["nodes"])]
     per_rack = TABLE["feasibility"]["nodes_per_rack"]
     machines = [machine(name, f"r{k // per_rack}") for k, name in enumerate(names)]
-    fault = promise_fault(layout(*machines), TOPOLOGY, case["cells"])
+    fault = promise_fault(layout(*machines), Pool(name="default", topology=TOPOLOGY, cells=case["cells"]))
     assert (fault is None) == case["accepted"], fault
 
 

@@ -56,13 +56,24 @@ _CELLS = (
     "    policy: {placement: cells}\n"
     "    cells:\n"
     "      research: {rack: 1, node: 2}\n"
-    "      vision: {socket: 4}\n"
+    "      vision: {socket: 4, node@H100: 1, node@zone=east: 1}\n"
+    "    pinned:\n"
+    "      robots: {group: vision, level: node, cell: n17}\n"
     "```",
+    "`node@H100` asks for nodes whose GPUs are all of that model, `node@zone=east` for nodes with that label. A "
+    "pinned cell is one part of the machines for good: only jobs of its group that ask for it by name "
+    "(`pinned_cell: robots`) stand there.",
     "The promise is refused, with the level that lacks, unless all of it fits the machines. From then on "
     "a job that fits the cells its group has left starts in the round in which it comes, whatever ran "
     "before. Jobs of other groups use what is not promised. Opportunistic jobs may use promised cells and "
     "are sent away, whole jobs only, when the owner comes. When machines break and not everything fits "
-    "any more, large cells are kept before small ones and groups in order of their names.",
+    "any more, large cells are kept before small ones and groups in order of their names. A task lies in one "
+    "cell, never over two small ones.",
+    "Inside a group the more important job goes first. A job with `lazy_preemption: true` in its file then "
+    "loses its cell, not its run: it goes on where it is as an opportunistic job, and the cell becomes another "
+    "part of the machines, if there is one that is free or lent. Any other job is evicted whole, and its room is "
+    "claimed. Should a still more important job come while that room is being cleared, it takes the claim "
+    "over, without new victims.",
 )
 _LOAD = (
     "## Measured load",

@@ -1,0 +1,98 @@
+"""A more important job takes over room that is being cleared for a less important one.
+
+The victims are stopping already, so nobody new has to go: the room they leave is planned for the more important job,
+and the other waits again. A claim is never taken over by an equal, nor from a guaranteed job within its group's
+guarantee, nor unless the new job is then placed or has a claim itself.
+
+Source: Zhao et al., "HiveD", OSDI 2020, and its scheduler: a preemptor that meets a lower one cancels it completely.
+"""
+
+from gangline_core.claims import honour_claims
+from gangline_core.facts import Claim
+from gangline_core.ids import JobId
+from gangline_core.job import Job, JobState
+from gangline_core.losses import effective_priority
+from gangline_core.preemption import Preemptor
+from gangline_core.seating import Found, find_seats
+from gangline_core.spec import ServiceClass
+from gangline_core.table import Table
+
+OVERTAKES_MAX = 4
+"""Jobs of one round that may take over claims, since each has the round decided anew."""
+
+
+class Overtakes:
+    """Which claims are taken over in one round; kept while the round is decided again and again."""
+
+    def __init__(self) -> None:
+        """None yet."""
+        self.overtaken: frozenset[JobId] = frozenset()
+        """Jobs whose claims are dropped."""
+        self.heirs: set[JobId] = set()
+        """Jobs that take over the room of these claims."""
+        self._before: frozenset[JobId] = frozenset()
+        self._for: JobId | None = None
+        """The job that the last claims were taken over for; None when the round needs no further look."""
+        self._tried: set[JobId] = set()
+        self._is_open = False
+
+    def would_help(self, table: Table, job: Job) -> bool:
+        """True when the job should take over claims; they are among the `overtaken` then."""
+        if job.id in self._tried or len(self._tried) >= OVERTAKES_MAX or not table.held:
+            return False
+        weaker = _weaker(table, job)
+        if not weaker or not _helps(table, job, {claim.job for claim in weaker}):
+            return False
+        needed = {claim.job for claim in weaker}
+        for claim in weaker:
+            # Those of the most important jobs are given back first.
+            if len(needed) > 1 and _helps(table, job, needed - {claim.job}):
+                needed.discard(claim.job)
+        self._tried.add(job.id)
+        self.heirs.add(job.id)
+        self._before, self.overtaken, self._for = self.overtaken, self.overtaken | needed, job.id
+        self._is_open = True
+        return True
+
+    def is_settled(self, table: Table) -> bool:
+        """True when the round stands as it was decided; else it is to be decided anew."""
+        if self._is_open:
+            self._is_open = False
+            return False
+        has = {*(placement.job for placement in table.placements), *(claim.job for claim in table.claims)}
+        if self._for is None or self._for in has:
+            return True
+        # It came out differently in the whole round than alone: nothing is taken over for that job.
+        self.heirs.discard(self._for)
+        self.overtaken, self._for = self._before, None
+        return False
+
+
+def _weaker(table: Table, job: Job) -> list[Claim]:
+    """Claims made in earlier rounds by waiting jobs of lower priority, those of the most important ones first."""
+    if not table.policy.preemption or job.spec.service_class == ServiceClass.OPPORTUNISTIC:
+        return []
+    pool, jobs = table.pool.pool, table.state.kept.jobs
+    fresh = {claim.job for claim in table.claims}
+    mine = effective_priority(pool, job.spec)
+    found = []
+    for claim in (held.claim for held in table.held if held.claim.job not in fresh):
+        other = jobs[claim.job]
+        if other.state != JobState.WAITING or effective_priority(pool, other.spec) >= mine:
+            continue
+        if other.spec.service_class != ServiceClass.GUARANTEED or not table.is_owed(other):
+            found.append(claim)
+    return sorted(found, key=lambda claim: (-effective_priority(pool, jobs[claim.job].spec), claim.made_ms, claim.job))
+
+
+def _helps(table: Table, job: Job, overtaken: set[JobId]) -> bool:
+    """True when the job finds room without these claims, beside what this round decided so far."""
+    trial = Table(table.state, table.pool.pool.name, table.now)
+    honour_claims(trial, {*overtaken, *table.claims_dropped})
+    fresh = {claim.job for claim in table.claims}
+    for held in table.held:
+        if held.claim.job in fresh:
+            trial.hold(held.claim, held.alive, {})
+    for place, _ in table.placed:
+        trial.room.take(place)
+    return isinstance(find_seats(trial.seating, job, trial.room), Found) or Preemptor(trial, {job.id}).make_room(job)
