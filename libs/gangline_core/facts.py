@@ -234,13 +234,6 @@ class Lowering(Struct, frozen=True, omit_defaults=True, gc=False):
     beneficiary: JobId
 
 
-class Lowering(Struct, frozen=True, omit_defaults=True, gc=False):
-    """A job that runs on without its cells, as an opportunistic one, and the job of its group that they are for."""
-
-    job: JobId
-    beneficiary: JobId
-
-
 class Reservation(Struct, frozen=True, omit_defaults=True, gc=False):
     """Dated room for the oldest job that cannot start: it fits on these nodes from `start_ms` on."""
 
@@ -276,8 +269,6 @@ class RoundDecided(FactBase, frozen=True, tag=True):
     """Gangs that had room but did not start wholly in time; they give it back."""
     heads: tuple[tuple[str, JobId], ...] = ()
     """Who stood in front of each strict level and found no room."""
-    lowerings: tuple[Lowering, ...] = ()
-    """Jobs that give up their cells and run on."""
     lowerings: tuple[Lowering, ...] = ()
     """Jobs that give up their cells and run on."""
     pauses: tuple[JobPaused, ...] = ()

@@ -27,7 +27,6 @@ from gangline_core.fold_jobs import (
     hold,
     keep_claim,
     lower,
-    lower,
     set_reason,
 )
 from gangline_core.fold_life import give_up_start
@@ -257,8 +256,6 @@ def _round_decided(state: State, fact: f.RoundDecided, step: Step) -> None:
             set_reason(state, job, refusal.reason, step)
     for placement in fact.placements:
         add_placement(state, placement, step)
-    for lowering in fact.lowerings:
-        lower(state, lowering, step)
     for lowering in fact.lowerings:
         lower(state, lowering, step)
     for growth in fact.growths:

@@ -14,7 +14,6 @@ from gangline_core.facts import (
     HoldSet,
     JobAdmitted,
     Lowering,
-    Lowering,
     Placement,
     TaskPlacement,
 )
@@ -150,8 +149,6 @@ def add_placement(state: State, placement: Placement, step: Step) -> None:
         winding_down=False,
         lowered_for=0,
         lowered_ms=0,
-        lowered_for=0,
-        lowered_ms=0,
         pause=None,
         resumed_ms=0,
         next_index=_next_index({}, tasks),
@@ -201,17 +198,6 @@ def evict(state: State, eviction: Eviction, step: Step) -> None:
         state.put_job(replace(job, yielded_to=yielded_to[-YIELDED_KEPT:]))
     numbers: dict[str, int | str] = {"job": eviction.beneficiary, "rule": eviction.rule}
     order_stop(state, eviction.job, Outcome.REQUEUED, Reason(ReasonCode.PREEMPTED, numbers), step)
-
-
-def lower(state: State, lowering: Lowering, step: Step) -> None:
-    """A job gives its cells to another one of its group and runs on, unless the other did not get them after all."""
-    job = state.job(lowering.job)
-    if job is None or job.state not in LIVE or job.lowered_for or lowering.beneficiary in step.voided:
-        return
-    state.put_job(replace(job, lowered_for=lowering.beneficiary, lowered_ms=step.at))
-    for task in state.tasks_of(job):
-        state.put_task(replace(task, cells=()))
-    step.touched = True
 
 
 def lower(state: State, lowering: Lowering, step: Step) -> None:

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.reasons import Reason
-from gangline_core.spec import CPUS_PER_GPU, JobSpec, ServiceClass, ServiceClass
+from gangline_core.spec import CPUS_PER_GPU, JobSpec, ServiceClass
 
 
 class JobState(StrEnum):
@@ -287,18 +287,10 @@ class Job(Struct, frozen=True, omit_defaults=True, gc=False):
     lowered_for: int = 0
     """A job of its group that took over its cells; it runs on as an opportunistic one. 0 when nobody did."""
     lowered_ms: int = 0
-    lowered_for: int = 0
-    """A job of its group that took over its cells; it runs on as an opportunistic one. 0 when nobody did."""
-    lowered_ms: int = 0
     pause: Pause | None = None
     """Set while the job is paused."""
     resumed_ms: int = 0
     """When it last went on after a pause of the present attempt; 0 when it never did."""
-
-    @property
-    def service_class(self) -> ServiceClass:
-        """How safe it is from being pushed away: as asked for, unless it gave up its cells."""
-        return ServiceClass.OPPORTUNISTIC if self.lowered_for else self.spec.service_class
 
     @property
     def service_class(self) -> ServiceClass:

@@ -238,10 +238,6 @@ class JobSpec(Struct, frozen=True, omit_defaults=True, gc=False):
     """The job is of no use after this moment and ends then; 0 means none."""
     singleton: bool = False
     """Only one job of this name and user runs at a time."""
-    pinned_cell: str = ""
-    """A named cell of the pool that is kept for the job's group; the job goes there and nowhere else."""
-    lazy_preemption: bool = False
-    """When a job of its group needs its cells, it runs on where it is as an opportunistic one, if that will do."""
     pausing: Pausing | None = None
     """Set when the job may be paused although it has GPUs; one without any always may."""
     pinned_cell: str = ""

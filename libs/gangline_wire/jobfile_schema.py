@@ -238,11 +238,6 @@ JOB_PROPERTIES: dict[str, Schema] = {
         "type": "boolean",
         "description": "True has the job run on as an opportunistic one when its group needs its cells elsewhere.",
     },
-    "pinned_cell": _token("A named cell of the pool that the job's group has; the job goes there and nowhere else."),
-    "lazy_preemption": {
-        "type": "boolean",
-        "description": "True has the job run on as an opportunistic one when its group needs its cells elsewhere.",
-    },
     "tolerations": _list(
         "tolerations",
         {

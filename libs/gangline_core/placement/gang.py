@@ -89,8 +89,6 @@ class Gang(Struct, frozen=True):
     """It may be sent away as soon as somebody needs its room."""
     pinned: str = ""
     """The named cell in which it stands; empty is any."""
-    pinned: str = ""
-    """The named cell in which it stands; empty is any."""
 
     @property
     def tasks(self) -> int:
@@ -141,7 +139,6 @@ def gang_of(spec: JobSpec, sizes: Mapping[str, int], pool: Pool) -> Gang:
         spread_most=spec.topology.spread_most,
         group=spec.group,
         opportunistic=spec.service_class == ServiceClass.OPPORTUNISTIC,
-        pinned=spec.pinned_cell,
         pinned=spec.pinned_cell,
     )
 
