@@ -162,7 +162,7 @@ class Ledger:
             if path in shared:
                 continue
             for dimension, spare in self._beyond(path):
-                removed = _amount(amounts_removed, dimension)
+                removed = amount_of(amounts_removed, dimension)
                 if removed > 0 and spare < removed:
                     return False
         return True
@@ -211,7 +211,7 @@ class Ledger:
             if self._bound is None:
                 self._bound = bound_cost(self._state, self._now)
             return self._bound.get(holder, 0)
-        return _amount(self._state.usage.get(holder, {}), dimension)
+        return amount_of(self._state.usage.get(holder, {}), dimension)
 
     def _of_class(self, holder: str, service_class: ServiceClass, dimension: str) -> int:
         if self._by_class is None:
@@ -327,7 +327,8 @@ def _usage_by_class(state: State) -> dict[tuple[str, ServiceClass], dict[str, in
     return usage
 
 
-def _amount(usage: Mapping[str, int], dimension: str) -> int:
+def amount_of(usage: Mapping[str, int], dimension: str) -> int:
+    """How much of a dimension these amounts are; models and devices are compared without regard to case."""
     if dimension.startswith((MODEL_PREFIX, DEVICE_PREFIX)):
         return sum(amount for name, amount in usage.items() if name.lower() == dimension)
     return usage.get(dimension, 0)

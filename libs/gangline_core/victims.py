@@ -6,7 +6,7 @@ priority is lower, its group gives back what it borrowed to a group within its g
 attained service, it has sunk below the beneficiary's service queue.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from heapq import heapify, heappop, heappush
 
 from gangline_core.attained import attained, is_promoted, queue_of
