@@ -11,9 +11,9 @@ from itertools import combinations
 from gangline_core.capacity import Room
 from gangline_core.cluster import Pool
 from gangline_core.ids import JobId
+from gangline_core.losses import BY_GUARANTEE, EVICT, Loss, effective_priority
 from gangline_core.placement.gang import Gang
 from gangline_core.spec import GPU_MILLI, ServiceClass
-from gangline_core.victims import BY_GUARANTEE, EVICT, Loss, effective_priority
 
 EXACT_MAX = 10
 """Up to so many victims on a node every set of them is weighed."""

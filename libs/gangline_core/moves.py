@@ -12,11 +12,11 @@ from msgspec import Struct
 from gangline_core.capacity import Room
 from gangline_core.ids import JobId, NodeId
 from gangline_core.job import Job, JobState, Task
+from gangline_core.losses import is_protected
 from gangline_core.placement.gang import Gang, Seats, gang_of
 from gangline_core.spec import GPU_MILLI, is_elastic
 from gangline_core.state import State
 from gangline_core.table import Table
-from gangline_core.victims import is_protected
 
 MOVES_MAX = 4
 """Most jobs that a plan moves."""

@@ -17,6 +17,7 @@ from gangline_core.facts import Claim, Eviction, JobPaused, Placement, Shrink
 from gangline_core.holdings import as_lines, give_lines, take_lines, task_lines
 from gangline_core.ids import JobId, TaskId
 from gangline_core.job import Job
+from gangline_core.losses import EVICT, PAUSE, SHRINK, WAIT, Loss
 from gangline_core.lowering import with_lowered
 from gangline_core.quota import amount_of, holders, minimum_sizes
 from gangline_core.rungs import MODEL_PREFIX
@@ -25,11 +26,6 @@ from gangline_core.spec import ServiceClass
 from gangline_core.table import Table
 from gangline_core.victims import (
     CONSIDERED_MAX,
-    EVICT,
-    PAUSE,
-    SHRINK,
-    WAIT,
-    Loss,
     Victims,
     may_evict_somebody,
     may_shrink_somebody,

@@ -11,11 +11,11 @@ from gangline_core.capacity import Room
 from gangline_core.facts import Eviction, JobPaused
 from gangline_core.ids import JobId, NodeId
 from gangline_core.job import Job, JobState, Task, TaskState
+from gangline_core.losses import effective_priority, is_protected
 from gangline_core.pausing import can_be_paused, given_up, leaving_part, slice_ends_ms, taken_up
 from gangline_core.spec import ServiceClass
 from gangline_core.state import State, task_amounts
 from gangline_core.table import Table
-from gangline_core.victims import effective_priority, is_protected
 
 BY_SLICE, BY_SWITCH = "slice", "switch"
 """The rules by which others make way."""

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 
 from gangline_core.groups import ROOT, ancestors
 from gangline_core.job import Job, JobState
+from gangline_core.losses import effective_priority, is_protected
 from gangline_core.quota import JOBS, Ledger, holders
 from gangline_core.spec import ServiceClass, is_elastic, smallest_size
 from gangline_core.state import State, count, request_amounts, task_amounts
-from gangline_core.victims import effective_priority, is_protected
 
 _LOWEST = -(10**18)
 """Priority of work that any other may push away."""

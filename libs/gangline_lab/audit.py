@@ -14,10 +14,10 @@ from gangline_core import facts as f
 from gangline_core.fold import Message, apply
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
+from gangline_core.losses import effective_priority
 from gangline_core.redecide import redecide
 from gangline_core.spec import GPU_MILLI, gpu_milli_wanted
 from gangline_core.state import State
-from gangline_core.victims import effective_priority
 from gangline_lab.archive import Progress, read
 
 OTHERS_SHOWN = 20
