@@ -211,6 +211,11 @@ class Client:
         """Let the node take no new work; what runs goes on."""
         return (await self._send(paths.node(node, "drain"), {"why": why} if why else {})).view(v.DoneView)
 
+    async def assign(self, node: str, pool: str, *, why: str = "") -> v.DoneView:
+        """Let the node serve another pool; "" gives it back to the one that its agent names."""
+        body = {"pool": pool, "why": why} if why else {"pool": pool}
+        return (await self._send(paths.node(node, "assign"), body)).view(v.DoneView)
+
     async def resume(self, node: str) -> v.DoneView:
         """Let a drained node take work again."""
         return (await self._send(paths.node(node, "resume"), {})).view(v.DoneView)

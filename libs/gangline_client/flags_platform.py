@@ -66,6 +66,16 @@ def drain(parser: ArgumentParser) -> None:
     parser.add_argument("--why", "--reason", default="", metavar="TEXT", help="reason to record")
 
 
+def assign(parser: ArgumentParser) -> None:
+    """`gangline assign`."""
+    parser.description = "Lets nodes serve another pool, whatever their agents say. What runs on them goes on."
+    parser.add_argument("nodes", nargs="+", metavar="NODE")
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--pool", metavar="POOL", help="the pool they serve from now on")
+    where.add_argument("--back", action="store_true", help="back to the pool that their agents name")
+    parser.add_argument("--why", "--reason", default="", metavar="TEXT", help="reason to record")
+
+
 def resume(parser: ArgumentParser) -> None:
     """`gangline resume`."""
     parser.description = "Lets suspended jobs go on where they stood still, or drained nodes take work again."

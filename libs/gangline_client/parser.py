@@ -8,7 +8,7 @@ from gangline_client.verbs import CHAPTERS, HANDOVERS, VERBS, Verb
 
 TEXT_WIDTH = 100
 FORMATS = ("table", "wide", "json", "yaml", "name")
-ACTS_ON_NODES = ("drain", "resume")
+ACTS_ON_NODES = ("drain", "resume", "assign")
 """`gangline nodes drain n1` is what some hands type for `gangline drain n1`."""
 
 INTRODUCTION = "Gangline schedules GPU jobs: submit them, see why they wait, follow them, divide the machines fairly."

@@ -159,6 +159,10 @@ class SyncClient:
         """One node."""
         return self._run(self._client.node(node))
 
+    def assign(self, node: str, pool: str, *, why: str = "") -> v.DoneView:
+        """Let the node serve another pool; "" gives it back to the one that its agent names."""
+        return self._run(self._client.assign(node, pool, why=why))
+
     def drain(self, node: str, *, why: str = "") -> v.DoneView:
         """Let the node take no new work; what runs goes on."""
         return self._run(self._client.drain(node, why=why))

@@ -29,6 +29,7 @@ from gangline_core.facts_health import (
     NodeQuarantined,
     UtilisationSummary,
 )
+from gangline_core.facts_nodes import DrainSet, NodeAssigned
 from gangline_core.facts_pause import HoldSet, JobPaused, TaskPaused
 from gangline_core.facts_queue import (
     Candidate as Candidate,
@@ -43,6 +44,7 @@ from gangline_core.facts_queue import (
     RoundOpened,
 )
 from gangline_core.facts_size import (
+    LimitSet,
     MemberSafe,
     ProgressReported,
     ResizeAsked,
@@ -122,15 +124,6 @@ class PolicySet(FactBase, frozen=True, tag=True):
 
     pool: str
     policy: Policy
-    by: str
-    why: str = ""
-
-
-class DrainSet(FactBase, frozen=True, tag=True):
-    """A node takes no new work (or takes it again); what runs goes on."""
-
-    node: NodeId
-    drained: bool
     by: str
     why: str = ""
 
@@ -369,6 +362,7 @@ Fact = (
     | PoolSet
     | PolicySet
     | DrainSet
+    | NodeAssigned
     | TokenIssued
     | TokenRevoked
     | RoundOpened
@@ -376,6 +370,7 @@ Fact = (
     | ResizeProposed
     | ResizeAsked
     | ResizeFailed
+    | LimitSet
     | MemberSafe
     | ResizeConfirmed
     | ProgressReported

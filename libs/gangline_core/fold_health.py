@@ -56,7 +56,8 @@ def node_quarantined(state: State, fact: f.NodeQuarantined, step: Step) -> None:
     """New work keeps away from a node, or comes again; what runs there goes on."""
     node = state.kept.nodes.get(fact.node)
     if node is not None and node.quarantine != fact.problem:
-        state.put_node(replace(node, quarantine=fact.problem))
+        since_ms = step.at if fact.problem else 0
+        state.put_node(replace(node, quarantine=fact.problem, quarantined_ms=since_ms))
         step.nodes.append(fact.node)
 
 
@@ -116,10 +117,33 @@ def as_seen(node: Node, known: Node | None) -> Node:
         else gpu
         for gpu in node.gpus
     )
-    return replace(node, drained=known.drained, drain_why=known.drain_why, gpus=gpus, quarantine=known.quarantine)
+    pool, home = (known.pool, node.pool) if known.home else (node.pool, "")
+    return replace(
+        node,
+        drained=known.drained,
+        drain_why=known.drain_why,
+        gpus=gpus,
+        quarantine=known.quarantine,
+        quarantined_ms=known.quarantined_ms,
+        pool=pool,
+        home=home,
+    )
+
+
+def node_assigned(state: State, fact: f.NodeAssigned, step: Step) -> None:
+    """The node serves this pool; what waits in the old one and in the new one is looked at again."""
+    node = state.kept.nodes.get(fact.node)
+    if node is None:
+        return
+    home = node.home or node.pool
+    pool = fact.pool or home
+    if pool in state.kept.pools:
+        state.put_node(replace(node, pool=pool, home=home if fact.pool else ""))
+        step.nodes.append(fact.node)
 
 
 HANDLERS: dict[type[f.Fact], Callable[[State, Any, Step], None]] = {
+    f.NodeAssigned: node_assigned,
     f.NodeLost: node_lost,
     f.GpuFailed: gpu_failed,
     f.GpuHealthy: gpu_healthy,

@@ -192,6 +192,15 @@ class SetDrain(RequestBase, frozen=True, tag=True):
     why: str = ""
 
 
+class AssignNode(RequestBase, frozen=True, tag=True):
+    """Let a node serve a pool; "" gives it back to the pool that its agent names."""
+
+    node: str
+    pool: str
+    by: str
+    why: str = ""
+
+
 class IssueToken(RequestBase, frozen=True, tag=True):
     """Make a token known by its hash."""
 
@@ -224,6 +233,7 @@ Request = (
     | SetPool
     | SetPolicy
     | SetDrain
+    | AssignNode
     | IssueToken
     | RevokeToken
 )

@@ -59,6 +59,8 @@ class NodeView(View, frozen=True):
     seen_ms: int = 0
     jobs: tuple[int, ...] = ()
     """Jobs with tasks on it, as far as the caller may see them; only in the answer to one node."""
+    home: str = ""
+    """The pool that its agent names, while an administrator has assigned the node to another."""
 
 
 class NodesView(View, frozen=True):

@@ -9,6 +9,7 @@ from gangline_core.admission import Draft, judge_submit
 from gangline_core.facts import (
     DrainSet,
     GroupSet,
+    NodeAssigned,
     PolicySet,
     PoolSet,
     TokenIssued,
@@ -39,6 +40,8 @@ def judge(state: State, draft: Draft, request: r.Request, at: int) -> Verdict:
             return _policy(state, draft, request)
         case r.SetDrain():
             return _drain(state, request)
+        case r.AssignNode():
+            return _assign(state, request)
         case r.IssueToken():
             return Verdict(reply=r.Done(), facts=(TokenIssued(token=request.token, by=request.by),))
         case r.RevokeToken():
@@ -119,4 +122,16 @@ def _drain(state: State, request: r.SetDrain) -> Verdict:
     if node.drained == request.drained:
         return Verdict(reply=r.Done())
     fact = DrainSet(node=node.id, drained=request.drained, by=request.by, why=request.why)
+    return Verdict(reply=r.Done(), facts=(fact,))
+
+
+def _assign(state: State, request: r.AssignNode) -> Verdict:
+    node = state.kept.nodes.get(NodeId(request.node))
+    if node is None:
+        return denied("not_found", f"there is no node {request.node}")
+    if request.pool and request.pool not in state.kept.pools:
+        return denied("not_found", f"there is no pool {request.pool}")
+    if request.pool == node.pool or (not request.pool and not node.home):
+        return Verdict(reply=r.Done())
+    fact = NodeAssigned(node=node.id, pool=request.pool, by=request.by, why=request.why)
     return Verdict(reply=r.Done(), facts=(fact,))

@@ -164,7 +164,12 @@ def asked_job(reply: Admitted | Refused | Done | Denied) -> Done:
     return cast("Done", reply)
 
 
-DENIED_CODES = {"not_found": "not_found", "conflict": "conflict", "invalid": "invalid_fields"}
+DENIED_CODES = {
+    "not_found": "not_found",
+    "conflict": "conflict",
+    "invalid": "invalid_fields",
+    "forbidden": "forbidden",
+}
 
 
 def denied(reply: Denied, *, conflict: str = "conflict") -> ProblemError:

@@ -12,12 +12,15 @@ from gangline_gateway.access import visible_job
 from gangline_gateway.asking import asked_job
 from gangline_gateway.call import Answer, Call, read_why
 from gangline_gateway.cursor import make_cursor, read_cursor
-from gangline_gateway.problems import ProblemError, not_found
+from gangline_gateway.problems import ProblemError, invalid, not_found
 from gangline_gateway.show import node_view
-from gangline_wire.requests import SetDrain
+from gangline_gateway.steer import fields_of
+from gangline_wire.fields import text, visible_text
+from gangline_wire.requests import AssignNode, SetDrain
 from gangline_wire.views import ClusterView, DoneView, ModelCount, NodesView, NodeView
 
 PAGE_DEFAULT = 500
+ASSIGNMENT_FIELDS = {"pool": ("pool", text), "why": ("why", visible_text("why_chars"))}
 
 
 async def list_nodes(call: Call) -> NodesView:
@@ -51,6 +54,21 @@ async def drain_node(call: Call) -> Answer:
 async def resume_node(call: Call) -> Answer:
     """POST /v1/nodes/{id}/resume."""
     return await _set_drain(call, drained=False)
+
+
+async def assign_node(call: Call) -> Answer:
+    """POST /v1/nodes/{id}/assign: the node serves another pool, or again the one that its agent names."""
+    if not call.caller.is_admin:
+        raise ProblemError("forbidden", "Only administrators assign nodes to pools.")
+    node = _node(call)
+    fields = fields_of(await call.document(), ASSIGNMENT_FIELDS)
+    if "pool" not in fields:
+        raise invalid("pool", 'is missing; "" gives the node back to the pool that its agent names')
+    pool = fields["pool"]
+    if pool and pool not in call.state.kept.pools:
+        raise invalid("pool", f"there is no pool {pool}; known are {', '.join(sorted(call.state.kept.pools))}")
+    request = AssignNode(node=node.id, pool=pool, by=call.caller.user, why=fields.get("why", ""))
+    return Answer(DoneView(seq=asked_job(await call.desk.asker.ask(request)).seq))
 
 
 async def _set_drain(call: Call, *, drained: bool) -> Answer:

@@ -9,6 +9,7 @@ import msgspec
 from gangline_gateway.access import Role
 from gangline_gateway.problems import KINDS, MEDIA_TYPE
 from gangline_gateway.route_parts import (
+    ASSIGNMENT_FILE,
     BATCH_FILE,
     EDIT_FILE,
     JOB_FILE,
@@ -89,6 +90,15 @@ FILES: dict[str, Schema] = {
             "among": {"enum": ["user", "group", "all"], "description": "Whose jobs it goes before."},
             "why": {"type": "string", "maxLength": most("why_chars")},
         },
+        "additionalProperties": False,
+    },
+    ASSIGNMENT_FILE: {
+        "type": "object",
+        "properties": {
+            "pool": {"type": "string", "description": "A pool that exists; empty gives the node back to its agent's."},
+            "why": {"type": "string", "maxLength": most("why_chars")},
+        },
+        "required": ["pool"],
         "additionalProperties": False,
     },
     SIZE_FILE: {

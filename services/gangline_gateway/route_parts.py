@@ -14,6 +14,7 @@ TOKEN_FILE = "TokenFile"
 EDIT_FILE = "EditFile"
 TOP_FILE = "TopFile"
 SIZE_FILE = "SizeFile"
+ASSIGNMENT_FILE = "AssignmentFile"
 POLICY_FILE = "PolicyFile"
 
 DRY_RUN_PARAMETER = Parameter("dry_run", "True judges and changes nothing.", "boolean", "true")
@@ -23,6 +24,7 @@ CURSOR_PARAMETER = Parameter("cursor", "`next` of the page before, with the same
 POOL_PARAMETER = Parameter("pool", "Only of this pool.", example="default")
 WHY_PARAMETER = Parameter("why", "A reason, for the record.")
 WHY_EXAMPLE = {"why": "wrong data"}
+ASSIGNMENT_EXAMPLE = {"pool": "large", "why": "a deadline"}
 CHANGES = ("forbidden", "malformed_json", "unsupported_media_type", "body_too_large", "invalid_fields", "unavailable")
 SUBMITS = (*CHANGES, "conflict", "key_reused", "refused", "too_many")
 SETS = (*CHANGES, "not_found", "conflict", "version_conflict")

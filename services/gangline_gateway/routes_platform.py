@@ -5,6 +5,8 @@ from gangline_core.groups import Group, User
 from gangline_core.windows import Window
 from gangline_gateway import dated, document, machines, policies, pools, removals, tokens, tree
 from gangline_gateway.route_parts import (
+    ASSIGNMENT_EXAMPLE,
+    ASSIGNMENT_FILE,
     CHANGES,
     CURSOR_PARAMETER,
     DRAIN_PARAMETER,
@@ -62,6 +64,17 @@ PLATFORM_ROUTES = (
         body=WHY_FILE,
         body_optional=True,
         example=WHY_EXAMPLE,
+        problems=STEERS,
+        changes=True,
+    ),
+    Route(
+        "POST",
+        "/v1/nodes/{id}/assign",
+        machines.assign_node,
+        "Let a node serve another pool; what runs on it goes on.",
+        v.DoneView,
+        body=ASSIGNMENT_FILE,
+        example=ASSIGNMENT_EXAMPLE,
         problems=STEERS,
         changes=True,
     ),

@@ -175,6 +175,7 @@ def node_view(state: State, node: Node) -> NodeView:
     return NodeView(
         id=node.id,
         pool=node.pool,
+        home=node.home,
         state=node_state(node),
         agent=node.agent,
         cpu_milli=node.cpu_milli,

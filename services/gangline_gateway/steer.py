@@ -46,7 +46,7 @@ SIZE_FIELDS = {"role": ("role", read_token), "size": ("size", whole("tasks")), "
 async def edit_job(call: Call) -> JobView:
     """PATCH /v1/jobs/{id}: only the fields that are given change."""
     job = steered_job(call)
-    edit = JobEdit(**_fields(await call.document(), EDIT_FIELDS))
+    edit = JobEdit(**fields_of(await call.document(), EDIT_FIELDS))
     request = EditJob(
         job=job.id,
         edit=edit,
@@ -63,7 +63,7 @@ async def edit_job(call: Call) -> JobView:
 async def top_job(call: Call) -> Answer:
     """POST /v1/jobs/{id}/top: first among one's own jobs, the group's, or all."""
     job = steered_job(call)
-    fields = _fields(await call.document(may_be_empty=True), TOP_FIELDS)
+    fields = fields_of(await call.document(may_be_empty=True), TOP_FIELDS)
     scope = top_scope(job, standing(call, job), fields.get("among", ""))
     if isinstance(scope, EditProblem):
         raise (
@@ -79,7 +79,7 @@ async def top_job(call: Call) -> Answer:
 async def resize_job(call: Call) -> Answer:
     """POST /v1/jobs/{id}/resize: a size within the job's bounds; 0 leaves it to the policy again."""
     job = steered_job(call)
-    fields = _fields(await call.document(), SIZE_FIELDS)
+    fields = fields_of(await call.document(), SIZE_FIELDS)
     if "size" not in fields:
         raise invalid("size", "is missing")
     request = SetSize(job=job.id, size=fields["size"], role=fields.get("role", ""), by=call.caller.user)
@@ -114,7 +114,7 @@ def standing(call: Call, job: Job) -> Standing:
     return Standing.HEAD if is_head(call.state, call.caller, job.spec.group) else Standing.OWNER
 
 
-def _fields(document: object, fields: Fields) -> dict[str, Any]:
+def fields_of(document: object, fields: Fields) -> dict[str, Any]:
     """The kept fields of a small body.
 
     Raises:

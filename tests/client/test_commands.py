@@ -154,7 +154,20 @@ async def test_acts_on_all_that_match_need_a_yes(platform: FakePlatform) -> None
     done = await gangline(platform.url, "hold", "--mine", "--yes")
     assert done.out == "Job 41 is held.\nJob 7 is held.\n"
     query = platform.requests("GET", "/v1/jobs")[-1].query
-    assert (query["user"], query["state"]) == ("ada", "waiting,running,resizing")
+    assert (query["user"], query["state"]) == ("ada", "waiting,running,resizing,paused")
+
+
+async def test_jobs_are_suspended_and_resumed_by_number_and_nodes_by_name(platform: FakePlatform) -> None:
+    platform.answer("GET", "/v1/nodes", v.NodesView(nodes=(s.NODE,)))
+    platform.answer("POST", "/v1/jobs/7/suspend", DONE)
+    platform.answer("POST", "/v1/jobs/7/resume", DONE)
+    platform.answer("POST", f"/v1/nodes/{s.NODE.id}/resume", DONE)
+    assert (await gangline(platform.url, "suspend", "7")).out == "Job 7 is suspended.\n"
+    await gangline(platform.url, "suspend", "7", "--stop")
+    assert [request.body for request in platform.requests("POST", "/v1/jobs/7/suspend")] == [{}, {"stop": True}]
+    resumed = await gangline(platform.url, "resume", "7", s.NODE.id, "--urgent")
+    assert resumed.out == f"Job 7 goes on.\nNode {s.NODE.id} takes work again.\n"
+    assert platform.requests("POST", "/v1/jobs/7/resume")[0].body == {"urgent": True}
 
 
 @pytest.mark.parametrize("words", [["cancel"], ["cancel", "5", "--mine"], ["show", "--label", "x"]])
@@ -164,11 +177,20 @@ async def test_unclear_choices_are_wrong_usage(platform: FakePlatform, words: li
 
 @pytest.mark.parametrize("typed", [("drain",), ("nodes", "drain")], ids=" ".join)
 async def test_nodes_are_drained_with_a_reason_and_resumed(platform: FakePlatform, typed: tuple[str, ...]) -> None:
+    platform.answer("GET", "/v1/nodes", v.NodesView(nodes=(s.NODE,)))
     platform.answer("POST", "/v1/nodes/n%2F1/drain", DONE)
     platform.answer("POST", "/v1/nodes/n1/resume", DONE)
     assert (await gangline(platform.url, *typed, "n/1", "--why", "fans")).code == 0
     assert (await gangline(platform.url, "resume", "n1")).out == "Node n1 takes work again.\n"
     assert platform.asked[0].body == {"why": "fans"}
+
+
+async def test_nodes_are_assigned_to_a_pool_and_given_back(platform: FakePlatform) -> None:
+    platform.answer("POST", "/v1/nodes/n1/assign", DONE)
+    said = await gangline(platform.url, "assign", "n1", "--pool", "large", "--why", "a deadline")
+    assert "serves pool large" in said.out
+    await gangline(platform.url, "nodes", "assign", "n1", "--back")
+    assert [call.body for call in platform.asked] == [{"pool": "large", "why": "a deadline"}, {"pool": ""}]
 
 
 # --- logs and events ---------------------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ def test_help_names_every_verb_and_the_first_steps() -> None:
         "cancel",
         "hold",
         "release",
+        "suspend",
         "nodes",
         "drain",
         "resume",

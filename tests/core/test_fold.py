@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from tests.make import HOUR, SECOND, T0, World, gpu_amount, group, node, role, spec
 
 from gangline_core import facts as f
+from gangline_core.cluster import Pool
 from gangline_core.fold import HANDLERS, Message, apply, chain
 from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.job import MOVES, IllegalMoveError, JobState, Move, Outcome, TaskState
@@ -513,6 +514,36 @@ def test_a_drained_node_stays_drained_when_its_agent_restarts():
     world.tell("admission", f.DrainSet(node=NodeId("n1"), drained=True, by="admin", why="fans"))
     world.see(node("n1"))
     assert world.state.kept.nodes[NodeId("n1")].drained
+
+
+def test_an_assigned_node_serves_its_new_pool_whatever_its_agent_says_until_it_is_given_back():
+    world = World(node("n1"))
+    world.tell("admission", f.PoolSet(pool=Pool(name="large"), by="admin"))
+    world.tell("admission", f.NodeAssigned(node=NodeId("n1"), pool="large", by="admin", why="a deadline"))
+    world.see(node("n1"))
+    moved = world.state.kept.nodes[NodeId("n1")]
+    assert (moved.pool, moved.home) == ("large", "default")
+    assert [one.id for one in world.state.room("large").nodes] == ["n1"]
+    assert not world.state.room("default").nodes
+    world.tell("admission", f.NodeAssigned(node=NodeId("n1"), pool="", by="admin"))
+    assert not world.state.room("large").nodes
+    world.see(node("n1"))
+    back = world.state.kept.nodes[NodeId("n1")]
+    assert (back.pool, back.home) == ("default", "")
+
+
+def test_what_waited_in_the_new_pool_starts_and_what_ran_goes_on():
+    world = World(node("n1"))
+    world.tell("admission", f.PoolSet(pool=Pool(name="large"), by="admin"))
+    old = world.submit_running(spec(gpus=2), "n1")
+    new = world.submit(spec(gpus=2, pool="large"))
+    world.settle("large")
+    assert world.job(new).state == JobState.WAITING
+    world.tell("admission", f.NodeAssigned(node=NodeId("n1"), pool="large", by="admin"))
+    world.settle("large")
+    assert [world.job(job).state for job in (old, new)] == [JobState.RUNNING, JobState.RUNNING]
+    world.finish(old)
+    assert world.job(old).state == JobState.SUCCEEDED
 
 
 # --- usage and memory -----------------------------------------------------------------------------------------

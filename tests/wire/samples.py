@@ -134,6 +134,7 @@ FACTS: tuple[f.Fact, ...] = (
     f.PoolSet(pool=Pool(name="gpu-a", levels={"high": 10}, topology={"rack": "r"}, version=2), by="root", why="new"),
     f.PolicySet(pool="gpu-a", policy=Policy(ordering="fifo", version=4), by="root", why="trial"),
     f.DrainSet(node=N1, drained=True, by="root", why="fans"),
+    f.NodeAssigned(node=N1, pool="large", by="root", why="a deadline"),
     f.TokenIssued(token=TOKEN, by="root"),
     f.TokenRevoked(digest="0" * 64, by="root"),
     f.RoundOpened(
@@ -172,6 +173,7 @@ FACTS: tuple[f.Fact, ...] = (
     f.ResizeProposed(pool="gpu-a", job=JOB, role="worker", size=4, why="idle GPUs", model="H100"),
     f.ResizeAsked(job=JOB, role="worker", size=6, by="ada"),
     f.ResizeFailed(job=JOB, number=3, stage=ResizeStage.CONFIRMING),
+    f.LimitSet(job=JOB, percent=40, why="the others are as fast as alone"),
     f.MemberSafe(task=TASK),
     f.ResizeConfirmed(job=JOB, number=3, size=4),
     f.ProgressReported(
@@ -247,6 +249,7 @@ REQUESTS: tuple[r.Request, ...] = (
     ),
     r.SetPolicy(pool="gpu-a", policy=Policy(), by="root", why="trial", if_version=4, dry_run=True),
     r.SetDrain(node="n1", drained=True, by="root", why="fans"),
+    r.AssignNode(node="n1", pool="large", by="root", why="a deadline"),
     r.IssueToken(token=TOKEN, by="root"),
     r.RevokeToken(digest="0" * 64, by="root"),
     *samples_door.REQUESTS,

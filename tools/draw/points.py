@@ -143,10 +143,9 @@ RESOURCES = (
     Point(
         id="R1",
         asked="Logical domains of machines; nodes join and leave while everything runs",
-        standing=PARTLY,
-        lives=(f"{CORE}/cluster.py", f"{SERVICES}agent"),
-        shown_by=("tests/end_to_end/test_agent_join.py",),
-        missing="A node changes its pool only by a restart of its agent.",
+        standing=HERE,
+        lives=(f"{CORE}/cluster.py", f"{CORE}/facts_nodes.py", f"{SERVICES}agent"),
+        shown_by=("tests/end_to_end/test_agent_join.py", "tests/core/test_fold.py"),
     ),
     Point(
         id="R2",

@@ -1,4 +1,4 @@
-"""`gangline nodes`, `drain` and `resume`: the machines, what is taken on them, and whether they take work."""
+"""`gangline nodes`, `drain`, `assign` and `resume`: the machines, what is taken on them, and whether they take work."""
 
 from argparse import Namespace
 
@@ -56,6 +56,15 @@ async def drain(session: Session, args: Namespace) -> int:
     for node in args.nodes:
         await session.client.drain(node, why=args.why)
         session.console.say(f"Node {node} takes no new work; what runs there goes on.")
+    return 0
+
+
+async def assign(session: Session, args: Namespace) -> int:
+    """Let nodes serve another pool."""
+    for node in args.nodes:
+        await session.client.assign(node, args.pool or "", why=args.why)
+        where = f"serves pool {args.pool}" if args.pool else "serves the pool of its agent again"
+        session.console.say(f"Node {node} {where}; what runs there goes on.")
     return 0
 
 

@@ -126,3 +126,13 @@ def test_a_refusal_of_a_user_says_which_user_of_which_group() -> None:
     reply = asked(world(), request).reply
     assert isinstance(reply, r.Refused)
     assert reply.refusals[0].reason.code == ReasonCode.UNKNOWN_USER
+
+
+def test_a_node_is_assigned_to_a_pool_that_exists() -> None:
+    place = world()
+    unknown = asked(place, r.AssignNode(node="n1", pool="nowhere", by="root"))
+    assert isinstance(unknown.reply, r.Denied)
+    assert "nowhere" in unknown.reply.message
+    assert isinstance(asked(place, r.AssignNode(node="n9", pool="default", by="root")).reply, r.Denied)
+    assert asked(place, r.AssignNode(node="n1", pool="default", by="root")) == Verdict(reply=r.Done())
+    assert asked(place, r.AssignNode(node="n1", pool="", by="root")) == Verdict(reply=r.Done())

@@ -206,3 +206,17 @@ async def test_bad_bytes_never_make_a_server_error(visitor: Visitor) -> None:
     for path in paths:
         response = await visitor.call("admin", "GET", path)
         assert 400 <= response.status < 500
+
+
+async def test_an_administrator_lets_a_node_serve_another_pool_and_gives_it_back(visitor: Visitor) -> None:
+    await visitor.ask("una", "POST", "/v1/nodes/n1/assign", status=403, json={"pool": "large"})
+    await visitor.ask("admin", "POST", "/v1/nodes/n1/assign", status=422, json={"pool": "nowhere"})
+    await visitor.ask("admin", "POST", "/v1/nodes/n1/assign", status=422, json={})
+    await visitor.ask("admin", "PUT", "/v1/pools/large", json={})
+    before = (await visitor.ask("admin", "GET", "/v1/nodes/n1"))["pool"]
+    await visitor.ask("admin", "POST", "/v1/nodes/n1/assign", json={"pool": "large", "why": "a deadline"})
+    moved = await visitor.ask("admin", "GET", "/v1/nodes/n1")
+    assert (moved["pool"], moved["home"]) == ("large", before)
+    await visitor.ask("admin", "POST", "/v1/nodes/n1/assign", json={"pool": ""})
+    back = await visitor.ask("admin", "GET", "/v1/nodes/n1")
+    assert (back["pool"], back.get("home", "")) == (before, "")
