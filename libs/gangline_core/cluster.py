@@ -76,6 +76,8 @@ class Node(Struct, frozen=True, omit_defaults=True, gc=False):
     """Most tasks that its carrier takes at once, such as a kubelet's pods; None where only the policy bounds them."""
     home: str = ""
     """The pool that its agent names, while an administrator has assigned it to another; empty otherwise."""
+    quarantined_ms: int = 0
+    """Since when new work is kept away; 0 when it is not."""
 
     @property
     def takes_work(self) -> bool:

@@ -32,7 +32,7 @@ class Listener:
         self.site = site
         self.config = config
         self.watch = Watch(config, site.clock.monotonic_s())
-        self.starts = Starts(config, site.clock.monotonic_s())
+        self.starts = Starts(config)
         self.stories = Stories()
         site.metrics.before_render(self.show)
 
@@ -40,7 +40,7 @@ class Listener:
         """Judge samples for as long as this process leads; silence counts from now on, not from before."""
         clock = self.site.clock
         self.watch = Watch(self.config, clock.monotonic_s())
-        self.starts, self.stories = Starts(self.config, clock.monotonic_s()), Stories()
+        self.starts, self.stories = Starts(self.config), Stories()
         with self.site.follower.listening(self.note):
             await self._listen(lane)
 
@@ -66,7 +66,7 @@ class Listener:
                 state = self.site.follower.state
                 facts = (
                     *self.watch.judge(state, now_s),
-                    *self.starts.judge(state, now_s),
+                    *self.starts.judge(state, self.site.now_ms()),
                     *self.stories.judge(state, now_s),
                 )
                 if facts:

@@ -4,6 +4,7 @@ import pytest
 from tests.make import World, node, spec
 
 from gangline_core import facts as f
+from gangline_core.groups import Group, User
 from gangline_core.job import JobState
 from gangline_core.progress import Progress
 from gangline_core.reasons import ReasonCode, sentence
@@ -104,8 +105,8 @@ def test_absent_counters_are_no_sign_of_anything() -> None:
 # --- black holes -----------------------------------------------------------------------------------------------------
 
 
-def fail(world: World, starts: Starts, where: str, *, code: int = 1, after_s: float = 1) -> int:
-    job = world.submit(gpus=1)
+def fail(world: World, starts: Starts, where: str, *, code: int = 1, after_s: float = 1, user: str = "ann") -> int:
+    job = world.submit(gpus=1, user=user)
     world.place(job, where)
     [task] = world.tasks(job)
     for fact in (f.TaskStarted(task=task.id), f.TaskExited(task=task.id, cause=f.ExitCause.EXITED, exit_code=code)):
@@ -119,37 +120,54 @@ def fail(world: World, starts: Starts, where: str, *, code: int = 1, after_s: fl
 
 def test_a_node_that_fails_every_start_at_once_takes_no_more_and_is_tried_again_later() -> None:
     world = World(node("n1"), node("n2"))
-    starts = Starts(Config(black_hole_jobs=3, retest_s=600), 0.0)
+    starts = Starts(Config(black_hole_jobs=3, retest_s=600))
     for _ in range(3):
-        assert starts.judge(world.state, 1.0) == ()
+        assert starts.judge(world.state, world.at) == ()
         fail(world, starts, "n1")
-    closed = starts.judge(world.state, 10.0)
+    closed = starts.judge(world.state, world.at)
     world.tell("telemetry", *closed)
+    since_ms = world.at
     assert "3 different jobs" in world.state.kept.nodes["n1"].quarantine
     job = world.submit(gpus=1)
     world.settle()
     assert {task.node for task in world.tasks(job)} == {"n2"}
-    assert starts.judge(world.state, 600.0) == ()
-    world.tell("telemetry", *starts.judge(world.state, 611.0))
+    assert starts.judge(world.state, since_ms + 599_000) == ()
+    # Whoever leads next has seen nothing of it, and opens the node at the same time.
+    starts = Starts(Config(black_hole_jobs=3, retest_s=600))
+    assert starts.judge(world.state, since_ms + 599_000) == ()
+    world.tell("telemetry", *starts.judge(world.state, since_ms + 601_000))
     assert world.state.kept.nodes["n1"].takes_work
+
+
+def test_broken_programs_of_one_user_close_no_node_for_the_others() -> None:
+    users = [User(name=name, group="lab") for name in ("ann", "bob")]
+    world = World(node("n1"), node("n2"), groups=[Group(path="lab")], users=users)
+    starts = Starts(Config(black_hole_jobs=3))
+    for _ in range(5):
+        fail(world, starts, "n1", user="ann")
+    assert starts.judge(world.state, world.at) == ()
+    fail(world, starts, "n1", user="bob")
+    [closed] = starts.judge(world.state, world.at)
+    assert closed == f.NodeQuarantined(node="n1", problem="the starts of 6 different jobs in a row failed at once here")
 
 
 def test_a_job_that_fails_everywhere_closes_no_node() -> None:
     world = World(node("n1"), node("n2"))
-    starts = Starts(Config(black_hole_jobs=1), 0.0)
+    starts = Starts(Config(black_hole_jobs=1))
     job = fail(world, starts, "n1")
-    starts.nodes["n2"] = type(starts.nodes["n1"])(failed={job: None})
-    assert starts.judge(world.state, 10.0) == ()
+    assert starts.judge(world.state, world.at)
+    starts.nodes["n2"] = type(starts.nodes["n1"])(failed={job: "ann"})
+    assert starts.judge(world.state, world.at) == ()
 
 
 def test_a_program_that_ran_well_clears_its_node() -> None:
     world = World(node("n1"))
-    starts = Starts(Config(black_hole_jobs=3), 0.0)
+    starts = Starts(Config(black_hole_jobs=3))
     fail(world, starts, "n1")
     fail(world, starts, "n1")
     fail(world, starts, "n1", code=0, after_s=60)
     fail(world, starts, "n1")
-    assert starts.judge(world.state, 10.0) == ()
+    assert starts.judge(world.state, world.at) == ()
 
 
 # --- idle GPUs -------------------------------------------------------------------------------------------------------
