@@ -50,6 +50,14 @@ class ResizeConfirmed(FactBase, frozen=True, tag=True):
     size: int
 
 
+class LimitSet(FactBase, frozen=True, tag=True):
+    """How much of a GPU's time a job beside others may take now."""
+
+    job: JobId
+    percent: int
+    why: str = ""
+
+
 class ProgressReported(FactBase, frozen=True, tag=True):
     """What a job said of its own progress, gathered: absent values are what it did not say."""
 

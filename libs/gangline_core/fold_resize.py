@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from gangline_core import facts as f
 from gangline_core import resizing
+from gangline_core.company import limit_set, note_steps
 from gangline_core.fold_life import move_job, order_stop, requeue, settle, sizes, staying, stop_task
 from gangline_core.holds import limit_fault, room_fault
 from gangline_core.ids import JobId, TaskId
@@ -217,6 +218,8 @@ def progress_reported(state: State, fact: f.ProgressReported, step: Step) -> Non
     """What a job said of itself, kept while it is not over."""
     if (job := state.job(fact.job)) is not None and job.ended_ms == 0:
         state.kept.progress[fact.job] = merged(state.kept.progress.get(fact.job), fact.progress)
+        if fact.progress.points:
+            note_steps(state, job, fact.progress, step.at)
         state.kept.outside_seq = step.seq
         step.touched = True
 
@@ -227,5 +230,6 @@ HANDLERS: dict[type[f.Fact], Callable[[State, Any, Step], None]] = {
     f.ResizeFailed: resize_failed,
     f.ResizeAsked: resize_asked,
     f.ProgressReported: progress_reported,
+    f.LimitSet: limit_set,
 }
 """The facts that this file folds."""

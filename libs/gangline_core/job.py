@@ -289,8 +289,14 @@ class Job(Struct, frozen=True, omit_defaults=True, gc=False):
     lowered_ms: int = 0
     pause: Pause | None = None
     """Set while the job is paused."""
+    limit_percent: int = -1
+    """How much of its GPUs' time a job beside others may take; -1 before anybody said."""
+    limited_ms: int = 0
+    """When that was said."""
     resumed_ms: int = 0
     """When it last went on after a pause of the present attempt; 0 when it never did."""
+    retimed: bool = False
+    """Its time limit or deadline changed after it was placed; its tasks are told."""
 
     @property
     def service_class(self) -> ServiceClass:

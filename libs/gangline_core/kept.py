@@ -13,7 +13,7 @@ from gangline_core.facts import Claim, JobUsed, Reservation, ResizeProposed, Rou
 from gangline_core.groups import ROOT, Group, Token, User, UserClass
 from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.job import Job, Task
-from gangline_core.progress import Progress
+from gangline_core.progress import Point, Progress
 from gangline_core.windows import Window
 
 ENDED_JOBS_KEPT = 20_000
@@ -109,6 +109,10 @@ class Kept(Struct):
     """How busy each node was in its last summary, for placers that look at load."""
     progress: dict[JobId, Progress] = {}
     """What running jobs said of their own progress."""
+    alone: dict[JobId, tuple[Point, ...]] = {}
+    """Step times that running jobs reported while nobody worked beside them."""
+    reported: dict[JobId, int] = {}
+    """When running jobs last reported step times."""
     job_use: dict[JobId, JobUsed] = {}
     """How busy the GPUs of each live job were in its last summary."""
 

@@ -236,7 +236,7 @@ def job_amounts(spec: JobSpec, sizes: Mapping[str, int]) -> dict[str, int]:
     for role in spec.roles:
         tasks, need = sizes.get(role.name, role.count), role.resources
         # By memory alone the true share is known only with the card; one thousandth lets a full limit refuse it.
-        gpu_milli = tasks * (need.gpu_milli or (1 if need.gpu_memory_mib else 0))
+        gpu_milli = tasks * (need.gpu_milli or (1 if need.gpu_memory_mib and not need.beside else 0))
         if gpu_milli:
             amounts["gpu_milli"] = amounts.get("gpu_milli", 0) + gpu_milli
             if len(need.gpu_models) == 1:

@@ -85,6 +85,8 @@ class Resources(Struct, frozen=True, omit_defaults=True, gc=False):
     """Only GPUs that share a PCIe switch with a network card."""
     mig: str = ""
     """A slice of a card cut by MIG, such as "3g.20gb"; `gpu_milli` is then its part of the card's compute slices."""
+    beside: bool = False
+    """It takes no GPU time of its own, only memory: it works beside others in what they leave, within its limit."""
     gpu_memory_most_mib: int = 0
     """Of each whole GPU no more memory than this is used, and the rest may stay with paused jobs; 0 is all of it."""
 
@@ -251,6 +253,11 @@ def smallest_size(role: Role) -> int:
     if not role.sizes:
         return role.min_count
     return min((size for size in role.sizes if role.allows(size)), default=role.min_count)
+
+
+def is_beside(spec: JobSpec) -> bool:
+    """True when the job works in the GPU time that others leave."""
+    return any(role.resources.beside for role in spec.roles)
 
 
 def may_pause(spec: JobSpec) -> bool:

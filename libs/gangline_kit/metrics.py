@@ -52,6 +52,7 @@ METRICS: dict[str, Metric] = {
     "gangline_placements_total": Metric("counter", "Gangs placed.", ("pool",)),
     "gangline_preemptions_total": Metric("counter", "Jobs evicted for another one.", ("pool",)),
     "gangline_resizes_total": Metric("counter", "Proposed new sizes of elastic jobs.", ("pool",)),
+    "gangline_limits_set_total": Metric("counter", "New limits of jobs that work beside others.", ("pool",)),
     "gangline_resizes_failed_total": Metric("counter", "Changes of size that took too long.", ("pool",)),
     # Nodes.
     "gangline_nodes": Metric("gauge", "Nodes by state.", ("pool", "state")),

@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from gangline_core.job import Job, Task
 from gangline_core.progress import MILLION, Point, Progress
-from gangline_core.spec import ResizeKind
+from gangline_core.spec import ResizeKind, is_beside
 
 NOTHING_SAID = -1
 WORD_BYTES_MAX = 16_384
@@ -99,9 +99,17 @@ def sizing(job: Job, task: Task, members: list[Task]) -> Sizing:
         leave_s=job.spec.elastic.notice_s if task.leaves else 0,
         endpoint=task.endpoint,
         pauses=task.pause,
+        limits=_limits(job, task),
         signals=job.spec.elastic.kind == ResizeKind.SIGNAL,
         gathered=tuple(member.rank for member in members if not member.stop),
     )
+
+
+def _limits(job: Job, task: Task) -> dict[str, int]:
+    """What a member that works beside others may take of each of its GPUs."""
+    if not is_beside(job.spec):
+        return {}
+    return {"gpu_percent": max(0, job.limit_percent), "gpu_memory_mib": sum(share.memory_mib for share in task.gpus)}
 
 
 def progress(report: Report, *, nodes: int, members: int) -> Progress:

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from gangline_core.spec import JobSpec, Role
+from gangline_core.spec import JobSpec, Role, ServiceClass
 from gangline_wire.fields import each, listed, note, read_fields
 from gangline_wire.jobfile_place import check_slices
 from gangline_wire.jobfile_role import ROLE_FIELDS, build_role, read_role
@@ -49,6 +49,7 @@ def parse_job(document: object) -> JobSpec:
             kept["secrets"] = tuple(secrets)
             kept["roles"] = _with_secrets(kept["roles"], secrets, errors)
         _check_whole(kept["roles"], errors)
+        _check_beside(kept, errors)
         check_slices(kept.get("topology"), kept["roles"], errors)
     if errors:
         raise JobFileError(errors)
@@ -104,6 +105,13 @@ def _with_secrets(
         if not any(name in role.environment for role in roles):
             note(errors, FieldError(path=f"secrets.{name}", message="has no value, neither here nor in an env"))
     return tuple(replace(role, environment={**values, **role.environment}) for role in roles)
+
+
+def _check_beside(kept: Mapping[str, Any], errors: list[FieldError]) -> None:
+    """Who takes no GPU time of its own is nobody's equal: it is sent away first."""
+    is_beside = any(role.resources.beside for role in kept["roles"])
+    if is_beside and kept.get("service_class") != ServiceClass.OPPORTUNISTIC:
+        note(errors, FieldError(path="beside", message="needs service_class: opportunistic"))
 
 
 def _check_whole(roles: tuple[Role, ...], errors: list[FieldError]) -> None:

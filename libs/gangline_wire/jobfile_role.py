@@ -170,6 +170,7 @@ ROLE_FIELDS = {
     "sizes": ("sizes", read_sizes),
     "gpus": ("gpu_milli", read_gpus),
     "gpu_memory": ("gpu_memory_mib", read_gpu_memory),
+    "beside": ("beside", flag),
     "gpu_memory_most": ("gpu_memory_most_mib", read_gpu_memory),
     "gpu_models": ("gpu_models", read_gpu_models),
     "exclude_models": ("exclude_models", read_gpu_models),
@@ -221,6 +222,7 @@ def build_role(name: str, kept: Mapping[str, Any], errors: list[FieldError]) -> 
         exclude_models=kept.get("exclude_models", ()),
         near_nic=kept.get("near_nic", False),
         mig=mig,
+        beside=kept.get("beside", False),
         gpu_memory_most_mib=kept.get("gpu_memory_most_mib", 0),
     )
     _check_gpus(kept, resources, errors)
@@ -244,6 +246,9 @@ def _check_gpus(kept: Mapping[str, Any], resources: Resources, errors: list[Fiel
             if name in kept:
                 message = "is said by the MIG profile already; give mig alone"
                 note(errors, FieldError(path=field, message=message))
+    if resources.beside and (resources.gpu_milli or not resources.gpu_memory_mib):
+        message = "takes memory of a GPU and none of its time: give gpu_memory, without gpus or mig"
+        note(errors, FieldError(path="beside", message=message))
     if resources.gpu_memory_most_mib and not resources.whole_gpus:
         message = "is about whole GPUs; a share says with gpu_memory what it takes"
         note(errors, FieldError(path="gpu_memory_most", message=message))

@@ -92,6 +92,10 @@ ROLE_PROPERTIES: dict[str, Schema] = {
     },
     "gpus": _count("gpus", "GPUs of each task: whole ones, or a share below one.", 2, 0.5, "500m"),
     "gpu_memory": _memory("Memory on each GPU: the least it must have, or the share taken.", "16Gi"),
+    "beside": {
+        "type": "boolean",
+        "description": "True takes no GPU time of its own: it works in what others leave. Needs gpu_memory.",
+    },
     "gpu_memory_most": _memory("Of each whole GPU no more memory than this is used; all of it if left out.", "30Gi"),
     "gpu_models": {
         "anyOf": [

@@ -13,8 +13,8 @@ from gangline_agent.environment import Place
 from gangline_agent.journal import Folder, Intent
 from gangline_agent.output import Caps
 from gangline_agent.runner import Order
-from gangline_core.spec import JobSpec, Role
-from gangline_core.terms import limit_s
+from gangline_core.spec import Role
+from gangline_core.terms import task_limit_s
 
 WORKDIR = "workdir"
 """The job attribute that names the folder its programs start in."""
@@ -22,6 +22,9 @@ WORKDIR = "workdir"
 
 class LaunchError(Exception):
     """The task cannot be started as it is; the message is for its user."""
+
+
+MPS_FOLDER = "/tmp/nvidia-mps"
 
 
 class Settings(Struct, frozen=True):
@@ -53,16 +56,8 @@ def intent(order: Order) -> Intent:
         placed_ms=order.task.placed_ms,
         stop_signal=_signal_number(spec.stop_signal),
         grace_s=spec.grace_s,
-        limit_s=_limit_s(order, spec),
+        limit_s=task_limit_s(order.job, order.task.placed_ms),
     )
-
-
-def _limit_s(order: Order, spec: JobSpec) -> float:
-    """What is left of the job's time; a member that joins a running job does not begin it anew."""
-    began_ms, placed_ms = order.job.started_ms, order.task.placed_ms
-    allowed_s = limit_s(spec, began_ms or placed_ms)
-    used_s = max(0, placed_ms - began_ms) / 1000 if began_ms else 0
-    return max(1.0, allowed_s - used_s) if allowed_s else 0
 
 
 def _signal_number(name: str) -> int:
@@ -82,7 +77,13 @@ def plan(
     """
     if not role.command:
         raise LaunchError("the job has no command")
-    place = Place(folder=str(folder.path), notice_file=str(folder.notice), devices=devices, desk=_desk(folder, desk))
+    place = Place(
+        folder=str(folder.path),
+        notice_file=str(folder.notice),
+        devices=devices,
+        has_mps=mps_serves(os.environ),
+        desk=_desk(folder, desk),
+    )
     made = environment.build(order, role, place, os.environ)
     cwd, notes = _cwd(order, folder)
     program = resolve(role.command[0], path=made.values.get("PATH", os.defpath), cwd=cwd)
@@ -91,6 +92,12 @@ def plan(
         raise LaunchError("the command or its environment contains a NUL character")
     note = "".join(f"[gangline: {line}]\n" for line in (*made.notes, *notes))
     return Launch(argv=(program, *role.command[1:]), environment=made.values, cwd=cwd, note=note)
+
+
+def mps_serves(surroundings: Mapping[str, str]) -> bool:
+    """True when NVIDIA's MPS control daemon runs here: its pipe stands where programs look for it."""
+    folder = Path(surroundings.get("CUDA_MPS_PIPE_DIRECTORY", MPS_FOLDER))
+    return (folder / "control").exists()
 
 
 def _desk(folder: Folder, desk: Mapping[str, str] | None) -> dict[str, str]:

@@ -15,12 +15,13 @@ from gangline_core.elasticity.deadlines import deadlines
 from gangline_core.elasticity.giving import grow
 from gangline_core.elasticity.grow_shrink import grow_shrink
 from gangline_core.elasticity.idle_fill import idle_fill
+from gangline_core.elasticity.limits import limits
 from gangline_core.elasticity.pollux import goodput
 from gangline_core.elasticity.room import open_to_growth
 from gangline_core.elasticity.sia import sia
 from gangline_core.elasticity.stuck import next_deadline_ms, stuck
 from gangline_core.elasticity.view import Target, View, calm_until_ms, resizable
-from gangline_core.facts import ResizeFailed, ResizeProposed
+from gangline_core.facts import LimitSet, ResizeFailed, ResizeProposed
 from gangline_core.job import JobState
 from gangline_core.state import PoolState, State
 from gangline_core.table import Table
@@ -39,11 +40,14 @@ POLICIES: dict[str, Decide] = {
 """Name in a pool's policy -> who decides how big its elastic jobs are."""
 
 
-def propose(state: State, pool: str, now: int) -> tuple[ResizeFailed | ResizeProposed, ...]:
-    """Changes that took too long, else the sizes that running elastic jobs of the pool should have now."""
+def propose(state: State, pool: str, now: int) -> tuple[ResizeFailed | ResizeProposed | LimitSet, ...]:
+    """Changes that took too long, else limits of jobs beside others, else the sizes that elastic jobs should have."""
     late = stuck(state, pool, now)
     if late:
         return late
+    limited = limits(state, pool)
+    if limited:
+        return limited
     known = state.kept.pools[pool]
     if known.open_round is not None or known.proposals or not is_stirred(state, known, now):
         return ()

@@ -69,7 +69,7 @@ class Board:
     def scores(self, room: Room, need: Need, kinds: tuple[int, ...], scorer: Scorer) -> tuple[Ints, Ints]:
         """Keys of all nodes for one task of this kind, and the GPU of each that a share would take; only read them."""
         self._look(room)
-        asked = (need.gpus, need.milli, need.gpu_memory_mib, need.cpu_milli, need.memory_mib, kinds)
+        asked = (need.gpus, need.milli, need.gpu_memory_mib, need.beside, need.cpu_milli, need.memory_mib, kinds)
         ask = self._asks.get(asked)
         if ask is None:
             if len(self._asks) >= ASKS_MAX:

@@ -162,6 +162,8 @@ def share_of(need: Need, card_mib: int) -> tuple[int, int]:
     Rounded down, so that shares which fit a card exactly do, but never to nothing, so that each counts against limits.
     The memory asked for is never rounded.
     """
+    if need.beside:
+        return 0, need.gpu_memory_mib
     if need.milli and need.gpu_memory_mib:
         return need.milli, need.gpu_memory_mib
     if need.milli:

@@ -37,6 +37,8 @@ class Need(Struct, frozen=True):
     """Only GPUs that share a PCIe switch with a network card."""
     mig: str = ""
     """A slice of a card that is cut by MIG, such as "3g.20gb"; empty asks for cards that are not cut."""
+    beside: bool = False
+    """Memory of a GPU and none of its time."""
     gpu_memory_most_mib: int = 0
     """MiB of each whole GPU that it takes; 0 is all of them."""
 
@@ -59,7 +61,7 @@ class Need(Struct, frozen=True):
     def of_one(self) -> tuple[object, ...]:
         """What one task needs of a node; equal for tasks that fit exactly the same nodes."""
         devices = tuple(sorted(self.devices.items())) if self.devices else ()
-        return (self.gpus, self.milli, self.gpu_memory_mib, self.mig, self.cpu_milli, self.memory_mib, devices)
+        return (self.gpus, self.milli, self.gpu_memory_mib, self.mig, self.beside, self.cpu_milli, self.memory_mib, devices)
 
 
 class Gang(Struct, frozen=True):
@@ -160,5 +162,6 @@ def need_of(role: Role, count: int, *, first_index: int = 0) -> Need:
         exclude_models=tuple(model.lower() for model in resources.exclude_models),
         near_nic=resources.near_nic,
         mig=resources.mig,
+        beside=resources.beside,
         gpu_memory_most_mib=resources.gpu_memory_most_mib,
     )

@@ -9,13 +9,25 @@ from msgspec import Struct
 from gangline_core.array_record import array_size
 from gangline_core.ids import NodeId
 from gangline_core.job import Task
-from gangline_core.spec import Role
+from gangline_core.spec import GPU_MILLI, Role
 from gangline_kit.carrying.known import Order
 
-INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH")
+INHERITED = (
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LC_ALL",
+    "TZ",
+    "TMPDIR",
+    "LD_LIBRARY_PATH",
+    "CUDA_MPS_PIPE_DIRECTORY",
+)
 """What a task gets of the agent's own environment, unless the user sets it; nothing else leaks from the agent."""
 
-OWNED_PREFIXES = ("GANGLINE_", "PET_", "NVIDIA_")
+OWNED_PREFIXES = ("GANGLINE_", "PET_", "NVIDIA_", "CUDA_MPS_")
 OWNED = frozenset(
     {
         "CUDA_VISIBLE_DEVICES",
@@ -51,6 +63,8 @@ class Place(Struct, frozen=True):
     notice_file: str
     devices: tuple[str, ...]
     """Index by which the driver knows each of the task's GPUs, in the task's order."""
+    has_mps: bool = False
+    """NVIDIA's MPS daemon serves the GPUs, so that shares of their time can be enforced at a task's start."""
     desk: dict[str, str] = {}
     """Where the task asks and reports while it runs (names beginning with GANGLINE_TASK_); empty where nobody does."""
 
@@ -73,7 +87,7 @@ def build(order: Order, role: Role, place: Place, inherited: Mapping[str, str]) 
             notes.append(f"{name} of the job's environment was left out: {fault}")
         else:
             values[name] = value
-    values |= _devices(place) | _gang(order, role) | _own(order, role, place) | place.desk
+    values |= _devices(place) | _mps(order, place) | _gang(order, role) | _own(order, role, place) | place.desk
     return Environment(values=values, notes=tuple(notes))
 
 
@@ -91,6 +105,17 @@ def _devices(place: Place) -> dict[str, str]:
     """Which GPUs programs see; an empty list hides all. A frame of mind, not a fence: see the README."""
     indexes = ",".join(place.devices)
     return {"CUDA_VISIBLE_DEVICES": indexes, "NVIDIA_VISIBLE_DEVICES": indexes or "void"}
+
+
+def _mps(order: Order, place: Place) -> dict[str, str]:
+    """What MPS enforces for a share of a GPU: so many of its threads, so much memory; fixed at the program's start."""
+    shares = [share for share in order.task.gpus if share.milli < GPU_MILLI and not share.slots]
+    if not place.has_mps or not shares:
+        return {}
+    is_beside = not any(share.milli for share in shares)
+    percent = max(1, order.job.limit_percent) if is_beside else max(1, shares[0].milli // 10)
+    memory = ",".join(f"{k}={share.memory_mib}M" for k, share in enumerate(shares))
+    return {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": str(percent), "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": memory}
 
 
 def _gang(order: Order, role: Role) -> dict[str, str]:

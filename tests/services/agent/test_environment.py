@@ -126,3 +126,26 @@ def test_the_readme_lists_exactly_the_names_that_are_set() -> None:
     at_launch = set(re.findall(r'"(GANGLINE_[A-Z_]+)":', inspect.getsource(launch) + inspect.getsource(desk)))
     assert at_launch, "the files and the desk of a task have names, too"
     assert own | at_launch == set(re.findall(r"`(GANGLINE_(?:JOB|TASK|ROLE|NODE|GROUP|POOL)[A-Z_]*)`", readme))
+
+
+def shared(*, mps: bool, **fields) -> dict[str, str]:
+    world = World(node("n1", gpus=1, gpu_memory_mib=40_960))
+    job = world.submit(spec(gpus=0.25, gpu_memory_mib=10_000, **fields))
+    world.place(job, "n1")
+    [order] = orders(world.state, [TaskId(name) for name in world.job(job).tasks])
+    return built(order, replace(PLACE, devices=("5",), has_mps=mps)).values
+
+
+def test_a_share_is_held_to_its_part_where_mps_serves_the_gpu_and_only_there() -> None:
+    values = shared(mps=True)
+    assert values["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] == "25"
+    assert values["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] == "0=10000M"
+    assert not [name for name in shared(mps=False) if name.startswith("CUDA_MPS_")]
+    assert not [name for name in built(gang()[1], replace(PLACE, has_mps=True)).values if name.startswith("CUDA_MPS_")]
+
+
+def test_mps_serves_where_its_pipe_stands(tmp_path: Path) -> None:
+    around = {"CUDA_MPS_PIPE_DIRECTORY": str(tmp_path)}
+    assert not launch.mps_serves(around)
+    (tmp_path / "control").touch()
+    assert launch.mps_serves(around)

@@ -5,9 +5,9 @@ from msgspec.structs import replace
 from tests.make import World, node, spec
 
 from gangline_agent.runner import Local, Phase
-from gangline_core.facts import ExitCause, GpusEmpty, TaskExited, TaskStarted
+from gangline_core.facts import ExitCause, GpusEmpty, TaskExited, TaskPaused, TaskStarted
 from gangline_core.ids import TaskId
-from gangline_core.job import Task, TaskState
+from gangline_core.job import Task, TaskState, Working
 from gangline_kit.carrying.reconcile import Decision, decide
 
 
@@ -113,3 +113,14 @@ def test_many_empty_tasks_are_one_fact() -> None:
     tasks = {name: replace(STARTED, id=name) for name in names}
     known = {name: replace(EMPTY, task=name) for name in names}
     assert decide(tasks, known, names).facts[-1] == GpusEmpty(tasks=tuple(names))
+
+
+def test_a_task_is_told_to_stand_still_and_to_go_on_until_it_was_and_the_log_hears_of_it_once() -> None:
+    told = replace(STARTED, pause=True)
+    assert of(told, RUNNING) == Decision(pause=(ID,))
+    assert of(told, replace(RUNNING, pausing=True)) == Decision()
+    still = replace(RUNNING, pausing=True, still=True)
+    assert of(told, still) == Decision(facts=(TaskPaused(task=ID),))
+    assert of(replace(told, working=Working()), still) == Decision()
+    assert of(STARTED, still) == Decision(go_on=(ID,))
+    assert of(replace(told, stop=True), still) == Decision(stop=(ID,))

@@ -16,6 +16,8 @@ JOB_VERBS = [
     ("POST", "/cancel"),
     ("POST", "/hold"),
     ("POST", "/release"),
+    ("POST", "/suspend"),
+    ("POST", "/resume"),
     ("PATCH", ""),
     ("POST", "/top"),
     ("POST", "/resize"),
@@ -58,6 +60,22 @@ async def test_owner_head_and_administrator_may_steer_a_job(visitor: Visitor, wh
     assert visitor.setting.world.job(job).state == "cancelled"
 
 
+async def test_a_running_job_is_paused_where_it_is_or_stopped_and_goes_on(visitor: Visitor) -> None:
+    world = visitor.setting.world
+    job = world.submit_running(spec(group="t1", user="una", gpus=0), "n1")
+    await visitor.ask("una", "POST", f"/v1/jobs/{job}/suspend", status=202)
+    assert world.job(job).state == "paused"
+    before = world.state.kept.seq
+    await visitor.ask("una", "POST", f"/v1/jobs/{job}/suspend", status=202)
+    assert world.state.kept.seq == before, "a repeat changes nothing"
+    await visitor.ask("una", "POST", f"/v1/jobs/{job}/resume", status=202, json={"urgent": True})
+    assert world.job(job).pause.urgent
+    await visitor.ask("una", "POST", f"/v1/jobs/{job}/suspend", status=202, json={"stop": True})
+    assert world.job(job).state == "stopping"
+    for body in ({"stop": 1}, {"halt": True}, []):
+        await visitor.ask("una", "POST", f"/v1/jobs/{job}/suspend", status=422, json=body)
+
+
 async def test_a_repeated_cancel_is_no_error(visitor: Visitor) -> None:
     job = visitor.setting.world.submit(spec(group="t1", user="una"))
     await visitor.ask("una", "DELETE", f"/v1/jobs/{job}", status=202)
@@ -75,7 +93,7 @@ async def test_a_reader_sees_everything_and_changes_nothing(visitor: Visitor) ->
     job = visitor.setting.world.submit(spec(group="t1", user="una"))
     before = visitor.setting.world.state.kept.seq
     await visitor.ask("reader", "GET", f"/v1/jobs/{job}")
-    for verb in ("cancel", "hold", "release"):
+    for verb in ("cancel", "hold", "release", "suspend", "resume"):
         await visitor.ask("reader", "POST", f"/v1/jobs/{job}/{verb}", status=403)
     await visitor.ask("reader", "POST", "/v1/jobs", status=403, json={"command": ["true"], "group": "t1"})
     await visitor.ask("reader", "PUT", "/v1/groups/t1", status=403, json={"path": "t1"})

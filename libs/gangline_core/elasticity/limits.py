@@ -1,0 +1,49 @@
+"""Limits of jobs that work beside others: they follow the step times that those others report (AntMan, OSDI 2020).
+
+A job begins at START_PERCENT beside somebody. When a report shows that a step takes the owner of the GPU more than SLOW
+percent of what it takes alone, the limit is halved; when every owner has reported since and goes WELL, it rises by
+STEP_PERCENT. An owner that does not report is not measured, so the limit beside it stays where it is. Alone on its GPUs
+a job may take all of their time. One report leads to one change at most, so nothing swings by itself.
+"""
+
+from gangline_core.company import owners, slower_percent, works_beside
+from gangline_core.facts import LimitSet
+from gangline_core.job import Job
+from gangline_core.spec import ServiceClass
+from gangline_core.state import State
+
+START_PERCENT = 10
+STEP_PERCENT = 10
+SLOW, WELL = 105, 102
+ALL_PERCENT = 100
+
+
+def limits(state: State, pool: str) -> tuple[LimitSet, ...]:
+    """Limits that should be others now, by job id."""
+    found = []
+    sorts = state.live_sorts.get(pool, {})
+    able = (jobs for sort, jobs in sorts.items() if sort.service_class == ServiceClass.OPPORTUNISTIC)
+    for job_id in sorted(job for jobs in able for job in jobs):
+        job = state.kept.jobs[job_id]
+        if works_beside(job):
+            percent, why = _limit(state, job)
+            if percent != job.limit_percent:
+                found.append(LimitSet(job=job.id, percent=percent, why=why))
+    return tuple(found)
+
+
+def _limit(state: State, job: Job) -> tuple[int, str]:
+    with_it = owners(state, job)
+    if not with_it:
+        return ALL_PERCENT, "alone"
+    now = job.limit_percent
+    if now < 0 or any(max(owner.started_ms, owner.resumed_ms) > job.limited_ms for owner in with_it):
+        return START_PERCENT, "beside others"
+    heard = [owner for owner in with_it if state.kept.reported.get(owner.id, 0) > job.limited_ms]
+    slow = {owner.id: percent for owner in heard if (percent := slower_percent(state, owner)) is not None}
+    for owner, percent in slow.items():
+        if percent > SLOW:
+            return now // 2, f"job {owner} needs {percent} % of a step alone"
+    if len(slow) == len(with_it) and max(slow.values()) <= WELL:
+        return min(ALL_PERCENT, now + STEP_PERCENT), "the others are as fast as alone"
+    return now, ""

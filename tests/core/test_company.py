@@ -1,0 +1,131 @@
+"""Jobs beside others: memory of a GPU without its time, and limits that follow how long a step takes the others."""
+
+from tests.make import World, node, spec
+
+from gangline_core import elasticity
+from gangline_core import facts as f
+from gangline_core.elasticity.limits import START_PERCENT, STEP_PERCENT
+from gangline_core.job import JobState
+from gangline_core.progress import Point, Progress
+from gangline_core.spec import Resources, Role, ServiceClass
+from gangline_core.state import decode_snapshot, encode_snapshot
+from gangline_wire.contract import sizing
+
+
+def role(**needs) -> Role:
+    return Role(name="worker", count=1, min_count=1, max_count=1, command=("x",), resources=Resources(**needs))
+
+
+def beside_spec(mib: int = 8_000, **fields):
+    needs = role(beside=True, gpu_memory_mib=mib, cpu_milli=1000)
+    return spec(roles=[needs], service_class=ServiceClass.OPPORTUNISTIC, **fields)
+
+
+def owner_spec(most_mib: int = 30_000, **fields):
+    return spec(roles=[role(gpu_milli=1000, gpu_memory_most_mib=most_mib, cpu_milli=1000)], **fields)
+
+
+def report(world: World, job: int, step_us: int) -> None:
+    point = Point(nodes=1, members=1, batch=32, gathered=0, step_us=step_us)
+    world.wait(10).tell("telemetry", f.ProgressReported(job=job, progress=Progress(points=(point,))))
+
+
+def follow(world: World) -> int:
+    """The limits that follow now are set; how many."""
+    found = elasticity.propose(world.state, "default", world.at)
+    set_now = [fact for fact in found if isinstance(fact, f.LimitSet)]
+    if set_now:
+        world.wait(1).tell("elastic.default", *set_now)
+    return len(set_now)
+
+
+def side_by_side() -> tuple[World, int, int]:
+    world = World(node(gpus=1))
+    owner = world.submit(owner_spec())
+    world.settle()
+    report(world, owner, 100_000)
+    guest = world.submit(beside_spec())
+    world.settle()
+    return world, owner, guest
+
+
+def test_a_job_beside_another_takes_memory_and_no_time_of_its_gpu() -> None:
+    world, owner, guest = side_by_side()
+    assert (world.job(owner).state, world.job(guest).state) == (JobState.RUNNING, JobState.RUNNING)
+    use = world.state.use["n1"]
+    assert (use.gpu_milli[0], use.gpu_memory_mib[0]) == (1000, 38_000)
+    assert "gpu_milli" not in world.state.usage[":ada"] or world.state.usage[":ada"]["gpu_milli"] == 1000
+
+
+def test_memory_that_the_owner_may_use_is_never_given_to_others() -> None:
+    world = World(node(gpus=1))
+    world.submit(owner_spec(most_mib=35_000))
+    world.settle()
+    guest = world.submit(beside_spec(8_000))
+    world.settle()
+    assert world.job(guest).state == JobState.WAITING
+
+
+def test_it_begins_low_rises_while_the_owner_is_as_fast_as_alone_and_is_halved_when_it_is_slower() -> None:
+    world, owner, guest = side_by_side()
+    assert follow(world) == 1
+    assert world.job(guest).limit_percent == START_PERCENT
+    for percent in (START_PERCENT + STEP_PERCENT, START_PERCENT + 2 * STEP_PERCENT, START_PERCENT + 3 * STEP_PERCENT):
+        report(world, owner, 101_000)
+        follow(world)
+        assert world.job(guest).limit_percent == percent
+    report(world, owner, 120_000)
+    follow(world)
+    assert world.job(guest).limit_percent == (START_PERCENT + 3 * STEP_PERCENT) // 2
+    report(world, owner, 104_000)
+    assert follow(world) == 0, "neither slow nor well: it stays"
+
+
+def test_one_report_leads_to_one_change_at_most() -> None:
+    world, owner, _ = side_by_side()
+    follow(world)
+    report(world, owner, 100_000)
+    assert follow(world) == 1
+    assert follow(world) == 0
+
+
+def test_an_owner_that_does_not_report_leaves_the_limit_where_it_is() -> None:
+    world = World(node(gpus=1))
+    world.submit(owner_spec())
+    world.settle()
+    guest = world.submit(beside_spec())
+    world.settle()
+    follow(world)
+    assert (world.job(guest).limit_percent, follow(world)) == (START_PERCENT, 0)
+
+
+def test_alone_it_may_take_everything_and_begins_low_again_when_an_owner_comes() -> None:
+    world, owner, guest = side_by_side()
+    follow(world)
+    world.finish(owner)
+    follow(world)
+    assert world.job(guest).limit_percent == 100
+    other = world.wait(5).submit(spec(gpus=0.5, gpu_memory_mib=20_000))
+    world.settle()
+    follow(world)
+    assert (world.job(other).state, world.job(guest).limit_percent) == (JobState.RUNNING, START_PERCENT)
+
+
+def test_the_members_are_told_their_limits_by_the_same_notice() -> None:
+    world, _, guest = side_by_side()
+    follow(world)
+    task = world.tasks(guest)[0]
+    told = sizing(world.job(guest), task, [task])
+    assert told.limits == {"gpu_percent": START_PERCENT, "gpu_memory_mib": 8_000}
+    before = told.version
+    world.tell("elastic.default", f.LimitSet(job=guest, percent=50))
+    assert sizing(world.job(guest), task, [task]).version != before
+
+
+def test_the_measure_survives_a_restart_and_ends_with_the_job() -> None:
+    world, owner, _ = side_by_side()
+    twin = decode_snapshot(encode_snapshot(world.state))
+    assert twin.kept.alone == world.state.kept.alone != {}
+    world.finish(owner)
+    assert not world.state.kept.alone
+    assert not world.state.kept.reported
