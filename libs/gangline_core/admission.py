@@ -197,7 +197,7 @@ def _pool_problem(state: State, spec: JobSpec) -> Problem | None:
 def _name_problem(state: State, draft: Draft, spec: JobSpec) -> Problem | None:
     key = (user_key(spec.group, spec.user), spec.name)
     others = state.door.names.get(key)
-    other = next(iter(others)) if others else draft.names.get(key)
+    other = min(others) if others else draft.names.get(key)
     if other is None or spec.singleton:
         # A singleton waits for its namesakes instead.
         return None

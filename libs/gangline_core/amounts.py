@@ -3,7 +3,7 @@
 from collections.abc import Hashable
 from typing import TypeVar
 
-from gangline_core.job import Task
+from gangline_core.job import Task, TaskState
 from gangline_core.spec import Resources
 
 Key = TypeVar("Key", bound=Hashable)
@@ -43,3 +43,22 @@ def request_amounts(resources: Resources) -> dict[str, int]:
     for name, number in resources.devices.items():
         amounts[f"device:{name.lower()}"] = number
     return {dimension: amount for dimension, amount in amounts.items() if amount}
+
+
+def holds_the_same(known: Task, task: Task) -> bool:
+    """Whether a changed task holds exactly what it held, in the same names; one that was told to stop still is."""
+    return (
+        known.gpus is task.gpus
+        and known.devices is task.devices
+        and known.node == task.node
+        and known.cpu_milli == task.cpu_milli
+        and known.memory_mib == task.memory_mib
+        and known.endpoint == task.endpoint
+        and (task.stop or not known.stop)
+        and is_counted(known) == is_counted(task)
+    )
+
+
+def is_counted(task: Task) -> bool:
+    """Whether a task counts for its group; those of a lost node do not."""
+    return task.state != TaskState.LOST

@@ -39,6 +39,8 @@ CROWDED_BELOW = 64
 """Nodes with fewer places left are looked at one by one; elsewhere GPUs and cores run out first."""
 CORES_SHOWN = 1 << 12
 """More free cores than this on one node are not told apart."""
+COUNTED_MAX = 65_536
+"""Different looks of nodes whose whole GPUs are remembered."""
 CHANGES_KEPT = 100_000
 """Changed rows that are remembered for shelves; with more, shelves are built anew."""
 
@@ -272,26 +274,33 @@ class Room:
     def count_whole(self, row: int) -> None:
         """Count a node's whole free GPUs anew."""
         layout = self.layout
+        looks = (layout.build(row), self.milli[row].tobytes(), self.gpu_memory[row].tobytes())
+        found = layout.counted.get(looks)
+        if found is None:
+            if len(layout.counted) >= COUNTED_MAX:
+                layout.counted.clear()
+            found = layout.counted[looks] = self._counted(row)
+        self.free[row], self.linked[row], self.switched[row], self.socketed[row], by_kind = found
+        for number, count in enumerate(by_kind):
+            self._set_whole(number, row, count)
+        self._weigh(row)
+
+    def _counted(self, row: int) -> tuple[int, int, int, int, tuple[int, ...]]:
+        """Whole free GPUs of a node: all, the most in one island, below one switch, on one socket, and by kind."""
+        layout = self.layout
+        kinds, _, uncut = layout.cards(row)
         columns = [
             k
             for k, (milli, memory, total) in enumerate(
-                zip(self.milli[row].tolist(), self.gpu_memory[row].tolist(), layout.uncut[row].tolist(), strict=True)
+                zip(self.milli[row].tolist(), self.gpu_memory[row].tolist(), uncut, strict=True)
             )
             if milli == GPU_MILLI and memory == total
         ]
-        self.free[row] = len(columns)
-        kinds = layout.kind[row].tolist()
-        if len(self.whole) == 1:
-            self._set_whole(0, row, len(columns))
-        else:
-            found = [kinds[k] for k in columns]
-            for number in range(len(self.whole)):
-                self._set_whole(number, row, found.count(number))
-        self.linked[row] = _most_alike(layout.island[row].tolist(), columns)
-        if layout.has_switches:
-            self.switched[row] = _most_alike(layout.switch[row].tolist(), columns)
-        self.socketed[row] = _most_alike(layout.socket[row].tolist(), columns)
-        self._weigh(row)
+        parts = (layout.island, layout.switch, layout.socket)
+        linked, switched, socketed = (_most_alike(part[row].tolist(), columns) for part in parts)
+        found = [kinds[k] for k in columns]
+        by_kind = tuple(found.count(number) for number in range(len(layout.kinds)))
+        return len(columns), linked, switched, socketed, by_kind
 
     def _set_whole(self, number: int, row: int, count: int) -> None:
         before = int(self.whole[number, row])

@@ -131,10 +131,13 @@ def add_placement(state: State, placement: Placement, step: Step) -> None:
     if fault is not None or job is None:
         _void(state, placement.job, fault or "job is gone", step)
         return
-    tasks = [_task(state, job, place, placement.attempt, rank, step.at) for rank, place in enumerate(placement.tasks)]
-    endpoint = f"{state.kept.nodes[tasks[0].node].address}:{placement.port}"
+    endpoint = f"{state.kept.nodes[placement.tasks[0].node].address}:{placement.port}"
+    tasks = [
+        _task(state, job, place, placement.attempt, rank=rank, at=step.at, endpoint=endpoint)
+        for rank, place in enumerate(placement.tasks)
+    ]
     for task in tasks:
-        state.put_task(replace(task, endpoint=endpoint))
+        state.put_task(task)
         step.tasks.append(task.id)
     job = replace(
         job,
@@ -147,6 +150,7 @@ def add_placement(state: State, placement: Placement, step: Step) -> None:
         started_ms=0,
         silent=0,
         winding_down=False,
+        retimed=False,
         lowered_for=0,
         lowered_ms=0,
         pause=None,
@@ -174,9 +178,12 @@ def add_growth(state: State, growth: Growth, step: Step) -> None:
         return
     first = state.kept.tasks[job.tasks[0]]
     next_rank = 1 + max(state.kept.tasks[task].rank for task in job.tasks)
-    tasks = [_task(state, job, place, growth.attempt, next_rank + k, step.at) for k, place in enumerate(growth.tasks)]
+    tasks = [
+        _task(state, job, place, growth.attempt, rank=next_rank + k, at=step.at, endpoint=first.endpoint)
+        for k, place in enumerate(growth.tasks)
+    ]
     for task in tasks:
-        state.put_task(replace(task, endpoint=first.endpoint))
+        state.put_task(task)
         step.tasks.append(task.id)
     members = [*state.tasks_of(job), *tasks]
     job = resizing.begun(job, sizes(staying(members)), noticed=False, why="growth", at=step.at)
@@ -247,7 +254,7 @@ def _next_index(known: dict[str, int], tasks: list[Task]) -> dict[str, int]:
     return following
 
 
-def _task(state: State, job: Job, place: TaskPlacement, attempt: int, rank: int, at: int) -> Task:
+def _task(state: State, job: Job, place: TaskPlacement, attempt: int, *, rank: int, at: int, endpoint: str) -> Task:
     node = state.kept.nodes[place.node]
     model = model_of(node, place.gpus[0].index) if place.gpus else ""
     return Task(
@@ -268,4 +275,5 @@ def _task(state: State, job: Job, place: TaskPlacement, attempt: int, rank: int,
         memory_mib=place.memory_mib,
         devices=place.devices,
         cells=place.cells,
+        endpoint=endpoint,
     )

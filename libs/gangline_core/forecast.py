@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from gangline_core.ids import JobId
-from gangline_core.job import Job
+from gangline_core.job import Job, Task
 from gangline_core.quota import JOBS, Ledger, holders, job_amounts, minimum_sizes
 from gangline_core.run_times import Basis, RunTimes, Span
 from gangline_core.shares import free_by_model
@@ -51,14 +51,15 @@ class Release(Struct, frozen=True):
 class Pile:
     """Room of one class through time."""
 
-    def __init__(self, free: int, now: int) -> None:
-        """So much free now."""
+    def __init__(self, free: int, now: int, returns: Iterable[tuple[int, int]] = ()) -> None:
+        """So much free now, and what comes back when as (time, amount)."""
         self.free = free
         self.now = now
-        self.coming = 0
+        self.returns = list(returns)
+        """(time, amount) of what comes back, as a heap: soonest first."""
+        heapq.heapify(self.returns)
+        self.coming = sum(amount for _, amount in self.returns)
         """Sum of what comes back."""
-        self.returns: list[tuple[int, int]] = []
-        """(time, amount) of what comes back, soonest first."""
 
     def give_back(self, at: int, amount: int) -> None:
         """So much comes back then."""
@@ -99,7 +100,10 @@ def plan_of(
     gpus, cpu_milli = free_by_model(state, pool)
     free = {**gpus, CPU: cpu_milli}
     releases = [_release(state, state.kept.jobs[job], times, now) for job in sorted(state.live.get(pool, {}))]
-    largest_card = max((gpu.memory_mib for node in state.nodes_of(pool) for gpu in node.gpus), default=1)
+    layout = state.room(pool).layout
+    largest_card = layout.remember(
+        ("largest card",), lambda: max((gpu.memory_mib for node in layout.nodes for gpu in node.gpus), default=1)
+    )
     known: dict[int, tuple[tuple[str, ...], int]] = {}
     asks = []
     for job in jobs:
@@ -194,13 +198,21 @@ def _needs(job: Job, all_models: tuple[str, ...], largest_card: int) -> tuple[tu
 
 
 def _release(state: State, job: Job, times: RunTimes, now: int) -> Release:
+    known = state.returns.get(job.id)
+    if known is None or known[0] is not job.tasks:
+        known = state.returns[job.id] = (job.tasks, _amounts(state.tasks_of(job)))
+    return Release(amounts=known[1], span=times.remaining(job, now), job=job.id)
+
+
+def _amounts(tasks: Iterable[Task]) -> dict[str, int]:
+    """What these tasks hold, by class."""
     amounts: dict[str, int] = {CPU: 0}
-    for task in state.tasks_of(job):
+    for task in tasks:
         amounts[CPU] += task.cpu_milli
         if task.gpu_model:
             model = task.gpu_model.lower()
             amounts[model] = amounts.get(model, 0) + task.gpu_milli
-    return Release(amounts=amounts, span=times.remaining(job, now), job=job.id)
+    return amounts
 
 
 def _release_of_holders(

@@ -28,10 +28,13 @@ def _stem(name: str) -> str:
 
 def classes(spec: JobSpec) -> tuple[str, ...]:
     """The classes a job belongs to, the most alike first."""
-    size = gpu_milli_wanted(spec)
-    pool, group, user = spec.pool, spec.group, spec.user
+    return _classes(spec.pool, spec.group, spec.user, spec.name, gpu_milli_wanted(spec))
+
+
+@lru_cache(maxsize=65_536)
+def _classes(pool: str, group: str, user: str, name: str, size: int) -> tuple[str, ...]:
     return (
-        f"{pool}|{group}:{user}|{_stem(spec.name)}|{size}",
+        f"{pool}|{group}:{user}|{_stem(name)}|{size}",
         f"{pool}|{group}:{user}||{size}",
         f"{pool}|{group}||{size}",
         f"{pool}|{group}",
@@ -50,6 +53,33 @@ def note_end(history: dict[str, tuple[int, ...]], job: Job) -> None:
         history[name] = (*history.pop(name, ())[1 - kept :], ran_ms)
     while len(history) > CLASSES_MAX:
         del history[next(iter(history))]
+
+
+class InOrder:
+    """The same run times, shortest first; a class is sorted again only when it has changed."""
+
+    def __init__(self, history: dict[str, tuple[int, ...]]) -> None:
+        """What `history` remembers, now and later."""
+        self._history = history
+        self._sorted: dict[str, tuple[tuple[int, ...], list[int]]] = {}
+        """Per class what was sorted, and that in order."""
+
+    def recall(self, spec: JobSpec, *, least: int, or_pool: bool = False) -> list[int]:
+        """What `recall` finds, in order; only read it."""
+        history = self._history
+        for name in classes(spec):
+            found = history.get(name)
+            if found is not None and len(found) >= least:
+                return self._in_order(name, found)
+        return self._in_order(spec.pool, history.get(spec.pool, ())) if or_pool else []
+
+    def _in_order(self, name: str, found: tuple[int, ...]) -> list[int]:
+        known = self._sorted.get(name)
+        if known is None or known[0] is not found:
+            if len(self._sorted) > CLASSES_MAX:
+                self._sorted.clear()
+            known = self._sorted[name] = (found, sorted(found))
+        return known[1]
 
 
 def recall(

@@ -19,6 +19,7 @@ Answer = TypeVar("Answer")
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 Parts = NDArray[np.int16]
+Cards = tuple[list[int], list[int], list[int]]
 REMEMBERED_MAX = 2_048
 NEVER_MIB = 1 << 60
 NO_KIND = -1
@@ -77,6 +78,13 @@ class Layout:
         self._domains: dict[str, tuple[Ints, list[str]]] = {}
         self.remembered: dict[object, Any] = {}
         """What placement worked out about these nodes, by what it was asked; forgotten when a node changes."""
+        self.version = 0
+        """Grows whenever that is forgotten."""
+        self.counted: dict[tuple[int, bytes, bytes], tuple[int, int, int, int, tuple[int, ...]]] = {}
+        """Per build and what is free of its GPUs: how many of them are whole (see `capacity.Room.count_whole`)."""
+        self._builds: list[int] = [-1] * rows
+        self._build_numbers: dict[bytes, int] = {}
+        self._cards: list[Cards | None] = [None] * rows
         self._count_models()
 
     def _count_models(self) -> None:
@@ -99,6 +107,8 @@ class Layout:
         if node is not before:
             self._eligible.clear()
             self.remembered.clear()
+            self.version += 1
+        self._builds[row], self._cards[row] = -1, None
         self.kind[row] = NO_KIND
         self.memory[row] = 0
         self.uncut[row] = NEVER_MIB
@@ -160,6 +170,23 @@ class Layout:
             mask[[self.row[NodeId(name)] for name in excluded if name in self.row]] = False
             self._eligible[key] = mask
         return mask
+
+    def build(self, row: int) -> int:
+        """A number that is equal for nodes whose GPUs are equal and hang together alike."""
+        known = self._builds[row]
+        if known < 0:
+            parts = (self.kind, self.uncut, self.memory, self.island, self.switch, self.socket)
+            key = b"".join(part[row].tobytes() for part in parts)
+            known = self._builds[row] = self._build_numbers.setdefault(key, len(self._build_numbers))
+        return known
+
+    def cards(self, row: int) -> "Cards":
+        """Per GPU of a node its kind, its MiB, and its MiB if it may be taken as a whole; only read them."""
+        known = self._cards[row]
+        if known is None:
+            known = (self.kind[row].tolist(), self.memory[row].tolist(), self.uncut[row].tolist())
+            self._cards[row] = known
+        return known
 
     def part(self, level: str) -> Parts:
         """Per GPU the number of its part of the node at a level inside nodes; -1 where there is no GPU."""

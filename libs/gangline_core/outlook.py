@@ -10,15 +10,17 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from functools import lru_cache
 
+import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
+from gangline_core.columns import Ints
 from gangline_core.facts import Candidate, Foreseen
 from gangline_core.forecast import Ask, Pile, Release, best_pile, plan_of
-from gangline_core.history import recall
 from gangline_core.ids import JobId
 from gangline_core.job import Job
 from gangline_core.placement.why_not import ROOM_CODES
-from gangline_core.run_times import RunTimes
+from gangline_core.run_times import RunTimes, Span
 from gangline_core.spec import JobSpec, gpu_milli_wanted
 from gangline_core.state import PoolState, State
 
@@ -39,6 +41,9 @@ EVERY_MS = 30_000
 AT_ONCE_MAX = 64
 """Forecasts that one round writes down."""
 SAMPLES_LEAST = 5
+FOR_EVER_MS = 1 << 60
+SPAN_STEPS = 1_000
+"""A span of which nothing is known but its ends is drawn from in so many steps."""
 RATIO_MAX = 1_000_000
 """Scores are in thousandths, up to this."""
 
@@ -115,68 +120,113 @@ def size_class(spec: JobSpec) -> str:
 def middle_waits(state: State, pool: str, jobs: Sequence[Job], *, times: RunTimes, now: int) -> dict[JobId, int | None]:
     """Per job, given in their order, the middle of its waits in ms over several futures; None when nobody knows."""
     free, releases, asks = plan_of(state, pool, jobs, times=times, now=now)
-    draws = _Draws(state, now)
-    futures = FUTURES if len(jobs) <= MANY else FUTURES_FEW
-    waits: dict[JobId, list[int | None]] = {job.id: [] for job in jobs}
-    for future in range(futures):
-        piles = {name: Pile(amount, now) for name, amount in free.items()}
-        for release in releases:
-            left = draws.left(release, future)
-            for name, amount in release.amounts.items() if left is not None else ():
-                if name in piles:
-                    piles[name].give_back(now + (left or 0), amount)
-        for ask in asks:
+    draws = _Draws(state, now, FUTURES if len(jobs) <= MANY else FUTURES_FEW)
+    coming = draws.coming(releases, {name for ask in asks for name in ask.classes if name in free})
+    wholes = draws.wholes(asks)
+    waits: list[list[int | None]] = [[] for _ in asks]
+    for future in range(draws.futures):
+        piles = {name: Pile(free[name], now, own[future]) for name, own in coming.items()}
+        for ask, whole, found in zip(asks, wholes, waits, strict=True):
             pile = best_pile(piles, ask)
             start = pile.take(ask.amount) if pile else None
-            waits[ask.job].append(None if start is None else start - now)
-            whole = draws.whole(ask, future) if start is not None else None
-            if pile and start is not None and whole is not None:
-                pile.give_back(start + whole, ask.amount)
-    return {job: _middle(found) for job, found in waits.items()}
+            if pile is None or start is None:
+                found.append(None)
+                continue
+            found.append(start - now)
+            if whole is not None:
+                pile.give_back(start + whole[future], ask.amount)
+    return {ask.job: _middle(found) for ask, found in zip(asks, waits, strict=True)}
 
 
 class _Draws:
     """Run times drawn for futures; the same job in the same future always gets the same draw."""
 
-    def __init__(self, state: State, now: int) -> None:
+    def __init__(self, state: State, now: int, futures: int) -> None:
         self._state = state
         self._now = now
-        self._samples: dict[tuple[str, str, int], list[int]] = {}
+        self.futures = futures
 
-    def left(self, release: Release, future: int) -> int | None:
-        """How much longer a live job runs, in ms; None when nobody knows."""
-        job = self._state.kept.jobs[release.job]
-        if release.span is None or not job.started_ms or job.outcome is not None:
-            return release.span.latest_ms if release.span is not None else None
-        ran = max(0, self._now - job.started_ms)
-        samples = self._of(job.spec)
-        later = samples[bisect_right(samples, ran) :]
-        span = release.span
-        if later:
-            left = later[_mix(job.id, future) % len(later)] - ran
-        else:
-            left = span.soonest_ms + (span.latest_ms - span.soonest_ms) * (_mix(job.id, future) % 1000) // 1000
-        limit_ms = job.spec.time_limit_s * 1000
-        return max(0, min(left, limit_ms - ran) if limit_ms else left)
+    def coming(self, releases: Sequence[Release], wanted: set[str]) -> dict[str, list[list[tuple[int, int]]]]:
+        """Of each class that somebody asks for, and in each future, what comes back when, soonest first."""
+        known = [release for release in releases if release.span is not None]
+        times = self._now + self._lefts(known)
+        found: dict[str, list[list[tuple[int, int]]]] = {}
+        for name in sorted(wanted):
+            amounts = np.array([release.amounts.get(name, 0) for release in known], dtype=np.int64)
+            own = np.flatnonzero(amounts)
+            found[name] = [_in_order(times[own, future], amounts[own]) for future in range(self.futures)]
+        return found
 
-    def whole(self, ask: Ask, future: int) -> int | None:
-        """How long a waiting job will run, in ms; None when nobody knows."""
-        spec = self._state.kept.jobs[ask.job].spec
-        samples = self._of(spec)
-        if samples:
-            run_ms = samples[_mix(ask.job, future) % len(samples)]
-        elif ask.span is not None:
-            run_ms = ask.span.soonest_ms
-            run_ms += (ask.span.latest_ms - ask.span.soonest_ms) * (_mix(ask.job, future) % 1000) // 1000
-        else:
-            return None
-        return min(run_ms, spec.time_limit_s * 1000) if spec.time_limit_s else run_ms
+    def _lefts(self, releases: Sequence[Release]) -> Ints:
+        """How much longer live jobs run, in ms: a row per job, a column per future."""
+        lines = _Lines()
+        for release in releases:
+            job, span = self._state.kept.jobs[release.job], release.span
+            assert span is not None, "the end of each is known in some way"
+            if not job.started_ms or job.outcome is not None:
+                lines.add([span.latest_ms])
+                continue
+            ran = max(0, self._now - job.started_ms)
+            limit_ms = job.spec.time_limit_s * 1000
+            most = limit_ms - ran if limit_ms else FOR_EVER_MS
+            samples = self._of(job.spec)
+            first = bisect_right(samples, ran)
+            if first < len(samples):
+                lines.add(samples[first:], less=ran, most=most)
+            else:
+                lines.add_span(span, most=most)
+        return lines.draw(mixed([release.job for release in releases], self.futures))
+
+    def wholes(self, asks: Sequence[Ask]) -> list[list[int] | None]:
+        """How long waiting jobs will run in each future, in ms; None when nobody knows."""
+        lines = _Lines()
+        for ask in asks:
+            spec = self._state.kept.jobs[ask.job].spec
+            most = spec.time_limit_s * 1000 or FOR_EVER_MS
+            samples = self._of(spec)
+            if samples or ask.span is None:
+                lines.add(samples or [-1], most=most)
+            else:
+                lines.add_span(ask.span, most=most)
+        drawn = lines.draw(mixed([ask.job for ask in asks], self.futures)).tolist()
+        known = (ask.span is not None or self._of(self._state.kept.jobs[ask.job].spec) for ask in asks)
+        return [own if is_known else None for own, is_known in zip(drawn, known, strict=True)]
 
     def _of(self, spec: JobSpec) -> list[int]:
-        key = (f"{spec.group}:{spec.user}", spec.name, gpu_milli_wanted(spec))
-        found = self._samples.get(key)
-        if found is None:
-            found = self._samples[key] = sorted(recall(self._state.kept.history, spec, least=SAMPLES_LEAST))
+        return self._state.run_times.recall(spec, least=SAMPLES_LEAST)
+
+
+def _in_order(times: Ints, amounts: Ints) -> list[tuple[int, int]]:
+    """(time, amount) pairs, soonest first, of equal times the smallest first."""
+    order = np.lexsort((amounts, times))
+    return list(zip(times[order].tolist(), amounts[order].tolist(), strict=True))
+
+
+class _Lines:
+    """What may be drawn for each job: one of some numbers, or anything between the ends of a span."""
+
+    def __init__(self) -> None:
+        self._numbers: list[int] = []
+        self._lines: list[tuple[int, int, int, int, int]] = []
+        """Where a job's numbers begin, how many there are, how wide its span is, what is taken off, and the most."""
+
+    def add(self, numbers: Sequence[int], *, less: int = 0, most: int = FOR_EVER_MS) -> None:
+        self._lines.append((len(self._numbers), len(numbers), 0, less, most))
+        self._numbers += numbers
+
+    def add_span(self, span: Span, *, most: int) -> None:
+        self._lines.append((len(self._numbers), 0, span.latest_ms - span.soonest_ms, 0, most))
+        self._numbers.append(span.soonest_ms)
+
+    def draw(self, chance: NDArray[np.uint64]) -> Ints:
+        """A number per job and future, from a number without pattern each; never below 0."""
+        if not self._lines:
+            return np.zeros(chance.shape, dtype=np.int64)
+        begin, count, width, less, most = np.array(self._lines, dtype=np.int64).T[:, :, None]
+        place = (chance % np.maximum(1, count).astype(np.uint64)).astype(np.int64)
+        step = (chance % np.uint64(SPAN_STEPS)).astype(np.int64)
+        drawn = np.array(self._numbers, dtype=np.int64)[begin + place] + width * step // SPAN_STEPS - less
+        found: Ints = np.maximum(0, np.minimum(drawn, most))
         return found
 
 
@@ -185,9 +235,12 @@ def _middle(found: list[int | None]) -> int | None:
     return known[len(known) // 2] if len(known) == len(found) and known else None
 
 
-def _mix(job: int, future: int) -> int:
-    """A number without pattern for a job in a future (the finaliser of SplitMix64)."""
-    value = (job * 0x9E3779B97F4A7C15 + future * 0xD1B54A32D192ED03 + 1) & 0xFFFFFFFFFFFFFFFF
-    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & 0xFFFFFFFFFFFFFFFF
-    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & 0xFFFFFFFFFFFFFFFF
-    return value ^ (value >> 31)
+def mixed(jobs: Sequence[int], futures: int) -> NDArray[np.uint64]:
+    """A number without pattern for each job in each future (the finaliser of SplitMix64)."""
+    job = np.array(jobs, dtype=np.uint64)[:, None]
+    future = np.arange(futures, dtype=np.uint64)
+    value = job * np.uint64(0x9E3779B97F4A7C15) + future * np.uint64(0xD1B54A32D192ED03) + np.uint64(1)
+    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    found: NDArray[np.uint64] = value ^ (value >> np.uint64(31))
+    return found

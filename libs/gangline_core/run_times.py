@@ -10,7 +10,7 @@ from enum import IntEnum
 from msgspec import Struct
 
 from gangline_core.cluster import Policy
-from gangline_core.history import classes, recall
+from gangline_core.history import classes
 from gangline_core.job import Job, JobState
 from gangline_core.spec import JobSpec
 from gangline_core.state import State
@@ -41,8 +41,7 @@ class RunTimes:
     def __init__(self, state: State, pool: str, *, by_limits: bool = False) -> None:
         """What recently ended jobs of the pool tell; `by_limits`, every job is taken to run to its time limit."""
         self._by_limits = by_limits
-        self._history = state.kept.history
-        self._sorted: dict[str, list[int]] = {}
+        self._history = state.run_times
         self._known: dict[tuple[str, int, int], Span | None] = {}
 
     def whole(self, spec: JobSpec) -> Span | None:
@@ -63,7 +62,7 @@ class RunTimes:
         if self._by_limits:
             left_ms = max(0, spec.time_limit_s * 1000 - elapsed_ms)
             return Span(soonest_ms=left_ms, latest_ms=left_ms, basis=Basis.LIMIT) if spec.time_limit_s else None
-        samples = self._samples(spec)
+        samples = self._history.recall(spec, least=SAMPLES_LEAST, or_pool=True)
         limit_ms, estimate_ms = spec.time_limit_s * 1000, spec.estimate_s * 1000
         if limit_ms:
             latest_ms, basis = limit_ms - elapsed_ms, Basis.LIMIT
@@ -83,13 +82,6 @@ class RunTimes:
         latest_ms = max(0, latest_ms)
         return Span(soonest_ms=min(soonest_ms, latest_ms), latest_ms=latest_ms, basis=basis)
 
-    def _samples(self, spec: JobSpec) -> list[int]:
-        kind = classes(spec)[0]
-        found = self._sorted.get(kind)
-        if found is None:
-            found = self._sorted[kind] = sorted(recall(self._history, spec, least=SAMPLES_LEAST, or_pool=True))
-        return found
-
 
 def expected_run_ms(state: State, spec: JobSpec, policy: Policy) -> int:
     """How long a job without a limit is taken to run where dates depend on it; 0 when nothing like it ran before.
@@ -98,7 +90,7 @@ def expected_run_ms(state: State, spec: JobSpec, policy: Policy) -> int:
     """
     if spec.time_limit_s or policy.unlimited_run_percent <= 0:
         return 0
-    samples = sorted(recall(state.kept.history, spec, least=SAMPLES_LEAST))
+    samples = state.run_times.recall(spec, least=SAMPLES_LEAST)
     return _quantile(samples, 0.9) * policy.unlimited_run_percent // 100 if samples else 0
 
 

@@ -277,7 +277,10 @@ def task_count(spec: JobSpec) -> int:
 
 def gpu_milli_wanted(spec: JobSpec) -> int:
     """GPU thousandths wanted at start over all roles (shares by memory alone count as 0)."""
-    return sum(role.count * role.resources.gpu_milli for role in spec.roles)
+    total = 0
+    for role in spec.roles:
+        total += role.count * role.resources.gpu_milli
+    return total
 
 
 def is_elastic(spec: JobSpec) -> bool:

@@ -7,22 +7,23 @@ stands still while they run. `Kept` is the part a snapshot holds; everything els
 import msgspec
 from msgspec.structs import replace
 
-from gangline_core.amounts import Key, count, request_amounts, task_amounts
+from gangline_core.amounts import Key, count, holds_the_same, is_counted, request_amounts, task_amounts
 from gangline_core.array_record import ArrayBook, ArrayRecord
 from gangline_core.asked import Asked
-from gangline_core.capacity import PLACES_MAX, Room
+from gangline_core.capacity import Room
 from gangline_core.cluster import Node, NodeUse, gpu_span
 from gangline_core.columns import Columns, cause_of
 from gangline_core.door_index import DoorIndex
 from gangline_core.facts import Claim
 from gangline_core.groups import Group, User, ancestors, holders, user_key, with_class
-from gangline_core.history import SERVICES_KEPT, note_end
+from gangline_core.history import SERVICES_KEPT, InOrder, note_end
 from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.inventory import Inventory
 from gangline_core.job import ENDS, LIVE, Job, JobState, Task, TaskState
 from gangline_core.kept import ENDED_JOBS_KEPT, SUBMITS_KEPT, Kept, Made, OpenRound, PoolState, Snapshot, fresh, shape
 from gangline_core.ports import Ports
 from gangline_core.reasons import Reason
+from gangline_core.rooms import Rooms
 from gangline_core.shapes import Numbers, Sort, ask_key, shape_key, sort_of
 
 __all__ = [
@@ -80,13 +81,13 @@ class State:
         """The waiting jobs of each pool as numbers."""
         self.rates: dict[str, dict[str, int]] = {}
         """Per pool what holders of `usage` hold now, as `Task.service_milli` counts it; no zero entries."""
-        self._is_restored = False
-        self._holds_on = False
-        self._shape_numbers = Numbers()
-        self._ask_numbers = Numbers()
-        self._rooms: dict[str, Room] = {}
-        self._inventories: dict[str, Inventory] = {}
-        self._touched: dict[NodeId, None] = {}
+        self.run_times = InOrder(self.kept.history)
+        """How long ended jobs ran, shortest first."""
+        self.returns: dict[JobId, tuple[tuple[TaskId, ...], dict[str, int]]] = {}
+        """What live jobs give back when they end, as `forecast` counts it, with the tasks it was counted of."""
+        self._is_restored = self._holds_on = False
+        self._shape_numbers, self._ask_numbers = Numbers(), Numbers()
+        self._rooms = Rooms(self.kept, self.use)
         self.stopping_tasks: dict[TaskId, None] = {}
         """Live tasks that were told to stop."""
         self._derive()
@@ -130,31 +131,15 @@ class State:
 
     def nodes_of(self, pool: str) -> list[Node]:
         """Nodes of the pool in id order."""
-        return sorted((node for node in self.kept.nodes.values() if node.pool == pool), key=lambda node: node.id)
+        return self._rooms.nodes_of(pool)
 
     def room(self, pool: str) -> Room:
         """What is free on the pool's nodes now; read it, and copy it before changing it."""
-        for node_id in self._touched:
-            node = self.kept.nodes.get(node_id)
-            for name, room in list(self._rooms.items()):
-                if not room.follows(node_id, node if node is not None and node.pool == name else None):
-                    del self._rooms[name]
-                elif node is not None and node.pool == name:
-                    room.refresh(node, self.use[node_id])
-        self._touched.clear()
-        if pool not in self._rooms:
-            tasks_max = self.kept.pools[pool].policy.node_tasks_max if pool in self.kept.pools else PLACES_MAX
-            room = self._rooms[pool] = Room.of(self.nodes_of(pool), tasks_max)
-            for node in room.nodes:
-                room.refresh(node, self.use[node.id])
-        return self._rooms[pool]
+        return self._rooms.room(pool)
 
     def inventory(self, pool: str) -> Inventory:
         """What the pool's machines could hold if they were empty and well."""
-        if pool not in self._inventories:
-            tasks_max = self.kept.pools[pool].policy.node_tasks_max if pool in self.kept.pools else PLACES_MAX
-            self._inventories[pool] = Inventory(self.nodes_of(pool), tasks_max)
-        return self._inventories[pool]
+        return self._rooms.inventory(pool)
 
     def live_jobs(self) -> list[Job]:
         """Jobs that may hold resources, by id."""
@@ -230,7 +215,7 @@ class State:
             self.ports.take(task.endpoint)
         if task.state != TaskState.LOST:
             self._charge(task, 1)
-        self._touched[task.node] = None
+        self._rooms.touch(task.node)
 
     def drop_task(self, task: Task) -> None:
         """Give a task's room back."""
@@ -241,7 +226,7 @@ class State:
             self.ports.give(task.endpoint)
         if task.state != TaskState.LOST:
             self._charge(task, -1)
-        self._touched[task.node] = None
+        self._rooms.touch(task.node)
 
     def put_node(self, node: Node) -> None:
         """Enter a node, new or changed."""
@@ -250,20 +235,24 @@ class State:
             self.node_tasks.setdefault(node.id, {})
         self.use[node.id].reach(gpu_span(node))
         self.kept.nodes[node.id] = node
-        self._touched[node.id] = None
-        self._inventories.clear()
+        self._rooms.see(node.id)
 
     def forget_room(self, pool: str) -> None:
         """What bounds the pool's nodes has changed: their room is worked out anew."""
-        self._rooms.pop(pool, None)
-        self._inventories.pop(pool, None)
+        self._rooms.forget(pool)
 
     def put_task(self, task: Task) -> None:
         """Enter a task, new or changed."""
         known = self.kept.tasks.get(task.id)
+        if known is not None and holds_the_same(known, task):
+            self.kept.tasks[task.id] = task
+            if task.stop and not known.stop:
+                self.stopping_tasks[task.id] = None
+            self._rooms.retell(task.node)
+            return
         if known is not None:
             # What it holds of the pool mostly stays; then no use begins or ends here.
-            self._holds_on = known.service_milli == task.service_milli and _counts(known) == _counts(task)
+            self._holds_on = known.service_milli == task.service_milli and is_counted(known) == is_counted(task)
             self.drop_task(known)
         self.kept.tasks[task.id] = task
         self.index_task(task)
@@ -277,6 +266,9 @@ class State:
     def put_job(self, job: Job) -> None:
         """Enter a job, new or changed."""
         known = self.kept.jobs.get(job.id)
+        if known is not None and known.state in LIVE and job.state in LIVE and known.spec is job.spec:
+            self._go_on(known, job)
+            return
         if known is not None and known.id not in self.kept.ended:
             self.drop_job(known)
         if job.state != JobState.WAITING:
@@ -290,9 +282,20 @@ class State:
             for said in (self.kept.progress, self.kept.alone, self.kept.reported):
                 said.pop(job.id, None)
             self.kept.job_use.pop(job.id, None)
+            self.returns.pop(job.id, None)
         self.kept.jobs[job.id] = job
         self.asked.put(known, job)
         self.index_job(job)
+
+    def _go_on(self, known: Job, job: Job) -> None:
+        """A live job stays live, so that most indexes stay as they are."""
+        self.kept.jobs[job.id] = job
+        if known.state == job.state:
+            return
+        if known.state == JobState.STARTING:
+            del self.starting[job.spec.pool][job.id]
+        elif job.state == JobState.STARTING:
+            self.starting.setdefault(job.spec.pool, {})[job.id] = None
 
     def put_group(self, group: Group) -> None:
         """Enter a group, new or changed."""
@@ -371,11 +374,6 @@ class State:
             count(rates, holder, change)
             if self._is_restored:
                 self.kept.pools[pool].past.note(holder, change, self.kept.at)
-
-
-def _counts(task: Task) -> bool:
-    """Whether a task counts for its group; those of a lost node do not."""
-    return task.state != TaskState.LOST
 
 
 def encode_snapshot(state: State) -> bytes:

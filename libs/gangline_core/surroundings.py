@@ -48,7 +48,7 @@ def interference_beside(waiting: Waiting) -> Column:
 def _on_node(state: State, node: NodeId) -> tuple[float, int]:
     """Interference times GPU thousandths, and GPU thousandths, of the tasks on a node."""
     disturbed, milli = 0.0, 0
-    for name in state.node_tasks.get(node, {}):
+    for name in sorted(state.node_tasks.get(node, {})):
         task = state.kept.tasks[name]
         job: Job | None = state.kept.jobs.get(task.job)
         said = job.spec.attributes.get(INTERFERENCE, 0) if job is not None else 0

@@ -17,6 +17,8 @@ from gangline_core.spec import GPU_MILLI
 
 PARTS = ("nvlink", "switch", "socket", "node")
 NO_BLOCK = 255
+KNOWN_MAX = 65_536
+"""Choices that are remembered for nodes that look alike."""
 _SCORES = 1 << 24
 """Above every score."""
 
@@ -58,6 +60,17 @@ def blocks(layout: Layout, rows: Ints, free: Flags) -> Ints:
 
 def choose_gpus(room: Room, need: Need, kinds: Sequence[int], row: int) -> tuple[int, ...]:
     """The GPUs of one node for a task: of the smallest block that holds it, else as close together as can be."""
+    known = room.layout.remember(("chosen GPUs",), dict[tuple[object, ...], tuple[int, ...]])
+    looks = (room.layout.build(row), room.milli[row].tobytes(), room.gpu_memory[row].tobytes(), tuple(kinds), need.gpus)
+    found = known.get(looks)
+    if found is None:
+        if len(known) >= KNOWN_MAX:
+            known.clear()
+        found = known[looks] = _choose_gpus(room, need, kinds, row)
+    return found
+
+
+def _choose_gpus(room: Room, need: Need, kinds: Sequence[int], row: int) -> tuple[int, ...]:
     rows = np.array([row])
     free = _free(room, kinds, rows)
     sizes = blocks(room.layout, rows, free)[0]

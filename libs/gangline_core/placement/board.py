@@ -16,10 +16,10 @@ from gangline_core.placement.gang import Need
 
 ASKS_MAX = 1_024
 """Kinds of task whose scores are kept; with more, all are worked out anew."""
-FEW = 16
+FEW = 256
 """So few changed nodes are looked up among those that looked alike before, instead of being scored together."""
 ALIKE_MAX = 100_000
-"""Looks of nodes that are remembered over all kinds of task."""
+"""Looks of nodes that are told apart, and scores that are remembered over all kinds of task."""
 
 
 class Scorer(Protocol):
@@ -34,9 +34,11 @@ class Scorer(Protocol):
 
 
 class _Ask:
-    __slots__ = ("gpu", "keys", "seen")
+    __slots__ = ("alike", "gpu", "keys", "seen")
 
     def __init__(self, rows: int) -> None:
+        self.alike: dict[tuple[int, bool], tuple[int, int]] = {}
+        """Scores by the looks of a node, and whether it has the memory."""
         self.keys = np.full(rows, KEY_MAX, dtype=np.int64)
         self.gpu = np.full(rows, -1, dtype=np.int64)
         self.seen = np.full(rows, -1, dtype=np.int64)
@@ -63,8 +65,12 @@ class Board:
         self._version = np.zeros(rows, dtype=np.int64)
         self._asks: dict[Hashable, _Ask] = {}
         self._mark: _Mark | None = None
-        self._alike: dict[tuple[object, ...], tuple[int, int]] = {}
-        self._builds: list[int] | None = None
+        self._looks: dict[tuple[int, int, bytes, bytes], int] = {}
+        """A number for every look of a node: how it is built and what is free."""
+        self._look_of = [(-1, -1)] * rows
+        """Per row a version and the number of its look then."""
+        self._remembered = 0
+        """Scores by looks, over all kinds of task."""
 
     def scores(self, room: Room, need: Need, kinds: tuple[int, ...], scorer: Scorer) -> tuple[Ints, Ints]:
         """Keys of all nodes for one task of this kind, and the GPU of each that a share would take; only read them."""
@@ -80,46 +86,57 @@ class Board:
             if len(stale) > FEW:
                 ask.keys[stale], ask.gpu[stale] = scorer(room, need, kinds, stale)
             else:
-                self._score_few(room, need, kinds, scorer, stale, asked)
+                self._score_few(room, need, kinds, scorer, stale, ask)
             ask.seen[stale] = self._version[stale]
         return ask.keys, ask.gpu
 
     def _score_few(
-        self, room: Room, need: Need, kinds: tuple[int, ...], scorer: Scorer, stale: Ints, asked: tuple[object, ...]
+        self, room: Room, need: Need, kinds: tuple[int, ...], scorer: Scorer, stale: Ints, ask: _Ask
     ) -> None:
         """Scores of a few nodes, most of which look like some node looked before."""
-        ask, known = self._asks[asked], self._alike
-        builds = self._builds or self._build(room)
-        unknown: list[tuple[int, tuple[object, ...]]] = []
-        for row in stale.tolist():
-            looks: tuple[object, ...] = (
-                asked,
-                builds[row],
-                int(room.cpu[row]),
-                bool(room.memory[row] >= max(0, need.memory_mib)),
-                room.milli[row].tobytes(),
-                room.gpu_memory[row].tobytes(),
-            )
-            found = known.get(looks)
-            if found is None:
-                unknown.append((row, looks))
-            else:
+        if max(len(self._looks), self._remembered) > ALIKE_MAX:
+            self._forget()
+        least = max(0, need.memory_mib)
+        enough = (room.memory[stale] >= least).tolist()
+        unknown: dict[tuple[int, bool], int] = {}
+        alike: list[tuple[int, tuple[int, bool]]] = []
+        for row, version, has_memory in zip(stale.tolist(), self._version[stale].tolist(), enough, strict=True):
+            looks = (self._number(room, row, version), has_memory)
+            found = ask.alike.get(looks)
+            if found is not None:
                 ask.keys[row], ask.gpu[row] = found
+            else:
+                unknown.setdefault(looks, row)
+                alike.append((row, looks))
         if unknown:
-            if len(known) > ALIKE_MAX:
-                known.clear()
-            rows = np.array([row for row, _ in unknown], dtype=np.int64)
-            ask.keys[rows], ask.gpu[rows] = scorer(room, need, kinds, rows)
-            for row, looks in unknown:
-                known[looks] = (int(ask.keys[row]), int(ask.gpu[row]))
+            keys, gpu = scorer(room, need, kinds, np.array(list(unknown.values()), dtype=np.int64))
+            ask.alike.update(zip(unknown, zip(keys.tolist(), gpu.tolist(), strict=True), strict=True))
+            self._remembered += len(unknown)
+            for row, looks in alike:
+                ask.keys[row], ask.gpu[row] = ask.alike[looks]
 
-    def _build(self, room: Room) -> list[int]:
-        """Per node a number that is equal for nodes whose GPUs are equal and hang together alike."""
-        layout, numbers = room.layout, dict[bytes, int]()
-        parts = (layout.kind, layout.uncut, layout.memory, layout.island, layout.switch, layout.socket)
-        keys = (b"".join(part[row].tobytes() for part in parts) for row in range(len(layout.nodes)))
-        self._builds = [numbers.setdefault(key, len(numbers)) for key in keys]
-        return self._builds
+    def _number(self, room: Room, row: int, version: int) -> int:
+        """The number of how a node looks now."""
+        known = self._look_of[row]
+        if known[0] == version:
+            return known[1]
+        look = (
+            room.layout.build(row),
+            int(room.cpu[row]),
+            room.milli[row].tobytes(),
+            room.gpu_memory[row].tobytes(),
+        )
+        number = self._looks.setdefault(look, len(self._looks))
+        self._look_of[row] = (version, number)
+        return number
+
+    def _forget(self) -> None:
+        """Begin anew with telling looks apart."""
+        self._looks.clear()
+        self._look_of = [(-1, -1)] * len(self._look_of)
+        self._remembered = 0
+        for ask in self._asks.values():
+            ask.alike.clear()
 
     def _look(self, room: Room) -> None:
         mark = room.shelves.get(self)

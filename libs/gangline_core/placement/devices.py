@@ -23,9 +23,7 @@ class NodeView:
         self.memory_mib = int(room.memory[row])
         self.places = int(room.places[row])
         self.devices = {name: int(free[row]) for name, free in room.devices.items()}
-        self.kind: list[int] = layout.kind[row].tolist()
-        self.total: list[int] = layout.memory[row].tolist()
-        self.uncut: list[int] = layout.uncut[row].tolist()
+        self.kind, self.total, self.uncut = layout.cards(row)
         self.milli: list[int] = room.milli[row].tolist()
         self.gpu_memory: list[int] = room.gpu_memory[row].tolist()
         self.slots: list[int] = [] if room.slots is None else room.slots[row].tolist()

@@ -1,0 +1,75 @@
+"""The room and the inventory of each pool, kept and brought up to date only when somebody looks."""
+
+from gangline_core.capacity import PLACES_MAX, Room
+from gangline_core.cluster import Node, NodeUse
+from gangline_core.ids import NodeId
+from gangline_core.inventory import Inventory
+from gangline_core.kept import Kept
+
+
+class Rooms:
+    """Rooms by pool, with what changed since they were last looked at."""
+
+    def __init__(self, kept: Kept, use: dict[NodeId, NodeUse]) -> None:
+        """Of the nodes that `kept` has, now and later, and what is taken on them."""
+        self._kept = kept
+        self._use = use
+        self._rooms: dict[str, Room] = {}
+        self._inventories: dict[str, Inventory] = {}
+        self._touched: dict[NodeId, None] = {}
+        self._retold: dict[NodeId, None] = {}
+
+    def touch(self, node: NodeId) -> None:
+        """What is free on a node may have changed."""
+        self._touched[node] = None
+
+    def retell(self, node: NodeId) -> None:
+        """Tasks of the node hold what they held, but may end at another time."""
+        self._retold[node] = None
+
+    def see(self, node: NodeId) -> None:
+        """The node itself is new or changed."""
+        self._touched[node] = None
+        self._inventories.clear()
+
+    def forget(self, pool: str) -> None:
+        """What bounds the pool's nodes has changed: their room is worked out anew."""
+        self._rooms.pop(pool, None)
+        self._inventories.pop(pool, None)
+
+    def nodes_of(self, pool: str) -> list[Node]:
+        """Nodes of the pool in id order."""
+        return sorted((node for node in self._kept.nodes.values() if node.pool == pool), key=lambda node: node.id)
+
+    def room(self, pool: str) -> Room:
+        """What is free on the pool's nodes now."""
+        self._catch_up()
+        if pool not in self._rooms:
+            room = self._rooms[pool] = Room.of(self.nodes_of(pool), self._tasks_max(pool))
+            for node in room.nodes:
+                room.refresh(node, self._use[node.id])
+        return self._rooms[pool]
+
+    def inventory(self, pool: str) -> Inventory:
+        """What the pool's machines could hold if they were empty and well."""
+        if pool not in self._inventories:
+            self._inventories[pool] = Inventory(self.nodes_of(pool), self._tasks_max(pool))
+        return self._inventories[pool]
+
+    def _tasks_max(self, pool: str) -> int:
+        return self._kept.pools[pool].policy.node_tasks_max if pool in self._kept.pools else PLACES_MAX
+
+    def _catch_up(self) -> None:
+        for node_id in self._touched:
+            node = self._kept.nodes.get(node_id)
+            for name, room in list(self._rooms.items()):
+                if not room.follows(node_id, node if node is not None and node.pool == name else None):
+                    del self._rooms[name]
+                elif node is not None and node.pool == name:
+                    room.refresh(node, self._use[node_id])
+        for node_id in self._retold:
+            for room in self._rooms.values():
+                if node_id in room.layout.row:
+                    room.layout.stale.add(room.layout.row[node_id])
+        self._touched.clear()
+        self._retold.clear()
