@@ -16,7 +16,7 @@ from gangline_agent.runner import Local, Order, Phase
 from gangline_agent.simulated import STOPPED_CODE, Script, script
 from gangline_core.facts import ExitCause
 from gangline_core.ids import TaskId
-from gangline_core.job import ResizeStage, Task
+from gangline_core.job import Job, ResizeStage, Task
 from gangline_wire.contract import Sizing
 
 STUCK_TIME = "stuck_time_s"
@@ -76,6 +76,11 @@ class Program(Struct):
     course: Script
     stuck_s: float
     timer: asyncio.TimerHandle
+    """What it will do next: begin, end, or be gone; cancelled while it stands still."""
+    ends_s: float = 0.0
+    """When its work is done, once it has begun."""
+    left_s: float = 0.0
+    """How much work is left of one that stands still."""
     stop: ExitCause | None = None
     kill_at_s: float = 0.0
     is_leaving: bool = False
@@ -120,18 +125,29 @@ class Machines:
         late_s = _seconds(attributes.get(START_TIME))
         timer = asyncio.get_running_loop().call_later(late_s, self._begin, task.id)
         self._programs[task.id] = Program(
-            order=order, course=script(order.job, speed=1.0), stuck_s=_seconds(attributes.get(STUCK_TIME)), timer=timer
+            order=order,
+            course=script(order.job, speed=1.0, placed_ms=task.placed_ms),
+            stuck_s=_seconds(attributes.get(STUCK_TIME)),
+            timer=timer,
         )
         self._say(Local(task=task.id, placed_ms=task.placed_ms, phase=Phase.STARTING, silent=True))
         self.ledger.enter(task)
 
     def _begin(self, task: TaskId) -> None:
+        self._work_on(task, self._programs[task].course.lasts_s)
+        self._say(replace(self.known[task], phase=Phase.RUNNING, started=True, pid=1))
+        if self.known[task].pausing:
+            self._stand_still(task)
+
+    def _work_on(self, task: TaskId, seconds: float) -> None:
+        """So much work, and it ends by itself."""
         program = self._programs[task]
         course = program.course
+        program.ends_s = self._now_s() + seconds
+        program.timer.cancel()
         program.timer = asyncio.get_running_loop().call_later(
-            course.lasts_s, self._main_ended, task, course.cause, course.exit_code
+            seconds, self._main_ended, task, course.cause, course.exit_code
         )
-        self._say(replace(self.known[task], phase=Phase.RUNNING, started=True, pid=1))
 
     def stop(self, task: TaskId, cause: ExitCause) -> None:
         """Ask it to stop; it takes its time, and is killed after its grace."""
@@ -161,6 +177,43 @@ class Machines:
         if task in self._programs and self.known[task].phase in (Phase.STARTING, Phase.RUNNING):
             self._say(replace(self.known[task], safe=True))
             self.stop(task, ExitCause.STOPPED)
+
+    def pause(self, task: TaskId, notice_s: float) -> None:
+        """Tell it to stand still when it is ready or its notice is over."""
+        program = self._programs.get(task)
+        if program is not None and program.stop is None and not self.known[task].pausing:
+            self._say(replace(self.known[task], pausing=True))
+            asyncio.get_running_loop().call_later(min(SAVES_S, notice_s), self._stand_still, task)
+
+    def _stand_still(self, task: TaskId) -> None:
+        program, known = self._programs.get(task), self.known.get(task)
+        if program is None or known is None or program.stop is not None:
+            return
+        if known.phase == Phase.RUNNING and known.pausing and not known.still:
+            program.left_s = max(0.0, program.ends_s - self._now_s())
+            program.timer.cancel()
+            self._say(replace(known, still=True))
+
+    def go_on(self, task: TaskId) -> None:
+        """What was left of its work begins again."""
+        program, known = self._programs.get(task), self.known.get(task)
+        if program is None or known is None or not known.pausing:
+            return
+        self._say(replace(known, pausing=False, still=False))
+        if known.still and program.stop is None:
+            self._work_on(task, program.left_s)
+
+    def retime(self, task: Task, job: Job) -> None:
+        """Its end comes as much earlier or later as its new script is shorter or longer."""
+        program, known = self._programs.get(task.id), self.known.get(task.id)
+        after = script(job, speed=1.0, placed_ms=task.placed_ms)
+        if program is None or known is None or program.stop is not None or after.lasts_s == program.course.lasts_s:
+            return
+        more_s, program.course = after.lasts_s - program.course.lasts_s, after
+        if known.still:
+            program.left_s = max(0.0, program.left_s + more_s)
+        elif known.phase == Phase.RUNNING:
+            self._work_on(task.id, max(0.0, program.ends_s + more_s - self._now_s()))
 
     def inform(self, sizing: Sizing) -> None:
         """Rank 0 of a gang meets the others at its new size, and says so."""
@@ -236,6 +289,18 @@ class Hands:
     def leave(self, task: TaskId, notice_s: float) -> None:
         """See Runner."""
         self.machines.leave(task, notice_s)
+
+    def pause(self, task: TaskId, notice_s: float) -> None:
+        """See Runner."""
+        self.machines.pause(task, notice_s)
+
+    def go_on(self, task: TaskId) -> None:
+        """See Runner."""
+        self.machines.go_on(task)
+
+    def retime(self, task: Task, job: Job) -> None:
+        """See Runner."""
+        self.machines.retime(task, job)
 
     def inform(self, sizing: Sizing) -> None:
         """See Runner."""
