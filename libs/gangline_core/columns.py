@@ -5,6 +5,7 @@ numbered as they come; a number says nothing beyond equality, so no decision may
 """
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from hashlib import blake2b
 
 import numpy as np
@@ -189,5 +190,10 @@ def cause_of(reason: Reason | None) -> int:
     if reason is None:
         return 0
     steady = sorted((name, number) for name, number in reason.numbers.items() if name not in MOVING_NUMBERS)
-    digest = blake2b(repr((reason.code.value, steady)).encode(), digest_size=8).digest()
+    return _cause(reason.code.value, tuple(steady))
+
+
+@lru_cache(maxsize=16_384)
+def _cause(code: str, steady: tuple[tuple[str, int | str], ...]) -> int:
+    digest = blake2b(repr((code, list(steady))).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big", signed=True) | 1

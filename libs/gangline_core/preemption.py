@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from msgspec import Struct
 
+from gangline_core.budgets import BUDGET
 from gangline_core.capacity import Ints, Room
 from gangline_core.cheapest import by_place, plan_cost
 from gangline_core.facts import Claim, Eviction, JobPaused, Placement, Shrink
@@ -75,8 +76,10 @@ class Preemptor:
         shrinks = self._victims.shrinks(job) if policy.shrink and may_shrink_somebody(table) else []
         if not may_evict and not self._could_do(job, shrinks):
             return None
-        self._plans += 1
         waits = self._victims.waits()
+        if not self._could_pass(job, [*waits, *shrinks], is_owed=is_owed):
+            return None
+        self._plans += 1
         plan = self._within_guarantees(job, waits, shrinks, is_owed=is_owed)
         under = self._in_the_way(job, is_owed=is_owed) if plan is None and may_evict else None
         for everybody in (False, True) if plan is None and may_evict else ():
@@ -91,6 +94,16 @@ class Preemptor:
             if plan is not None or len(allowed) < CONSIDERED_MAX:
                 break
         return plan
+
+    def _could_pass(self, job: Job, others: list[Loss], *, is_owed: bool) -> bool:
+        """A cheap look whether all who could go would bring the job below its limits; a hopeless one is no plan."""
+        for rung, dimension, used, needed in self._table.ledger.broken(job, self._table.seating.least(job).amounts):
+            missing = used + needed - rung.limit[dimension]
+            freed = self._victims.most_freed(job, rung.holder, dimension, is_owed=is_owed)
+            is_known = dimension != BUDGET and not rung.owners
+            if is_known and missing > freed + _freed_below(rung.holder, dimension, others):
+                return False
+        return True
 
     def _in_the_way(self, job: Job, *, is_owed: bool) -> frozenset[str] | None:
         """The holders of the limits that alone are in the job's way; None when it lacks room, too.
@@ -113,15 +126,9 @@ class Preemptor:
         """A cheap look: even all of these losses together leave the job above a limit."""
         ledger = self._table.ledger
         for rung, dimension, used, needed in ledger.broken(job, self._table.seating.least(job).amounts):
-            if rung.owners:
+            if rung.owners or dimension == BUDGET:
                 continue
-            missing = used + needed - rung.limit[dimension]
-            for loss in losses:
-                if rung.holder in holders(loss.job.spec.group, loss.job.spec.user):
-                    missing -= amount_of(loss.amounts, dimension)
-                    if missing <= 0:
-                        break
-            else:
+            if used + needed - rung.limit[dimension] > _freed_below(rung.holder, dimension, losses):
                 return True
         return False
 
@@ -323,6 +330,15 @@ def _all_lines(room: Room, losses: list[Loss]) -> tuple[Ints, list[int]]:
             found.extend(task_lines(room.layout, task))
         spans.append(len(found))
     return as_lines(room.layout, found), spans
+
+
+def _freed_below(holder: str, dimension: str, losses: list[Loss]) -> int:
+    """What these losses give back of a dimension that a limit of the holder counts."""
+    return sum(
+        amount_of(loss.amounts, dimension)
+        for loss in losses
+        if holder in holders(loss.job.spec.group, loss.job.spec.user)
+    )
 
 
 def _limited(table: Table, job: Job) -> frozenset[str]:

@@ -36,6 +36,7 @@ from gangline_core.losses import (
 )
 from gangline_core.passing import promises
 from gangline_core.pausing import can_be_paused, slice_ends_ms
+from gangline_core.quota import amount_of
 from gangline_core.seating import allowed_sizes
 from gangline_core.spec import Role, ServiceClass, smallest_size
 from gangline_core.state import task_amounts
@@ -122,6 +123,7 @@ class Victims:
         self._live: dict[JobId, LiveJob] = {}
         self._costs: dict[JobId, tuple[int, int, int, int, int]] = {}
         self._pausable: dict[JobId, bool] = {}
+        self._freed: dict[tuple[str, str, int, int], int] = {}
         self._order: list[tuple[bool, int, Job]] | None = None
         """Who may go at all, with class and priority, in the order in which they are asked."""
         self._sunk: tuple[JobId, frozenset[JobId]] | None = None
@@ -183,6 +185,23 @@ class Victims:
         found.sort(key=lambda entry: self._costs[entry[0].job.id])
         return found
 
+    def most_freed(self, beneficiary: Job, holder: str, dimension: str, *, is_owed: bool) -> int:
+        """The most of a dimension that all who could go below a holder would give back; an upper bound, asked often."""
+        table = self._table
+        everybody = is_owed or bool(table.policy.time_slice_s or table.lowered or orders_by_service(table.policy))
+        mine = LAST_MS if everybody else effective_priority(table.pool.pool, beneficiary.spec)
+        key = (holder, dimension, mine, len(self.gone))
+        known = self._freed.get(key)
+        if known is None:
+            known = self._freed[key] = sum(
+                amount_of(self._live_job(job).amounts, dimension)
+                for is_firm, priority, job in self._everybody()
+                if (not is_firm or priority < mine)
+                and holder in holders(job.spec.group, job.spec.user)
+                and job.id not in self.gone
+            )
+        return known
+
     def pauses(self, allowed: list[Allowed]) -> list[Loss]:
         """Those of them that may be paused instead."""
         return [as_pause(victim, rule) for victim, rule in allowed if self._is_pausable(victim.job)]
@@ -228,13 +247,16 @@ class Victims:
         if table.policy.time_slice_s or table.lowered or orders_by_service(table.policy):
             only_outranked = False
         mine = effective_priority(table.pool.pool, beneficiary.spec)
-        if self._order is None:
-            self._order = list(self._listed())
-        for is_firm, priority, job in self._order:
+        for is_firm, priority, job in self._everybody():
             if only_outranked and is_firm and priority >= mine:
                 return
             if job.id not in self.gone:
                 yield job
+
+    def _everybody(self) -> list[tuple[bool, int, Job]]:
+        if self._order is None:
+            self._order = list(self._listed())
+        return self._order
 
     def _listed(self) -> Iterator[tuple[bool, int, Job]]:
         table, kept = self._table, self._table.state.kept
