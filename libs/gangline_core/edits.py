@@ -28,8 +28,8 @@ class JobEdit(Struct, frozen=True, omit_defaults=True, gc=False):
 
 EDITABLE = tuple(field.name for field in struct_fields(JobEdit))
 """Names of all terms that an edit may change."""
-WAITING_ONLY = frozenset({"pool", "not_before_ms", "time_limit_s", "deadline_ms"})
-"""Terms that mean nothing to a job that runs, or that its machines were told at its start."""
+WAITING_ONLY = frozenset({"pool", "not_before_ms"})
+"""Terms that mean nothing to a job that has started."""
 
 
 def given(edit: JobEdit) -> dict[str, Any]:

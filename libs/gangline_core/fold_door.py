@@ -6,6 +6,7 @@ from gangline_core.edits import WAITING_ONLY, edited, given
 from gangline_core.facts import ClassSet, JobEdited, JobTopped, PricesSet, WindowRemoved, WindowSet
 from gangline_core.fold_arrays import edit_array
 from gangline_core.job import ENDS, Job, JobState
+from gangline_core.retiming import TIMES
 from gangline_core.state import State
 from gangline_core.step import Step
 
@@ -13,21 +14,29 @@ from gangline_core.step import Step
 def job_edited(state: State, fact: JobEdited, step: Step) -> None:
     """The terms of an unfinished job change; those of an array change for all its unfinished elements."""
     for element in edit_array(state, fact, step):
-        _edit(state, state.kept.jobs[element], fact)
+        _edit(state, state.kept.jobs[element], fact, step)
     job = state.job(fact.job)
     if job is not None and job.state not in ENDS:
-        _edit(state, job, fact)
+        _edit(state, job, fact, step)
     step.settings = True
 
 
-def _edit(state: State, job: Job, fact: JobEdited) -> None:
+def _edit(state: State, job: Job, fact: JobEdited, step: Step) -> None:
     waits = job.state in (JobState.WAITING, JobState.HELD, JobState.SUSPENDED)
     if not waits and WAITING_ONLY & given(fact.edit).keys():
         # It started meanwhile: what only a waiting job has is left as it is.
         fact = replace(fact, edit=replace(fact.edit, **dict.fromkeys(WAITING_ONLY)))
-    state.drop_claim(job.id)
+    if waits:
+        state.drop_claim(job.id)
     is_waiting = job.state == JobState.WAITING
-    state.put_job(replace(job, spec=edited(job.spec, fact.edit), reason=None if is_waiting else job.reason))
+    job = replace(job, spec=edited(job.spec, fact.edit), reason=None if is_waiting else job.reason)
+    is_retimed = not waits and bool(TIMES & given(fact.edit).keys())
+    state.put_job(replace(job, retimed=True) if is_retimed else job)
+    if is_retimed:
+        for task in state.tasks_of(job):
+            # What is expected to come back when is worked out anew, and the task's agent looks at it.
+            state.put_task(task)
+            step.tasks.append(task.id)
 
 
 def job_topped(state: State, fact: JobTopped, step: Step) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gangline_core.admission import Draft, bound_problem, judge_terms, rules_of
 from gangline_core.arrays import lookup
@@ -12,6 +13,7 @@ from gangline_core.groups import user_key
 from gangline_core.ids import JobId
 from gangline_core.job import ENDS, Job, JobState
 from gangline_core.reasons import Reason, sentence
+from gangline_core.retiming import TIMES, budget_problem, retime_problem
 from gangline_core.state import State
 
 NOT_STARTED = frozenset({JobState.WAITING, JobState.HELD, JobState.SUSPENDED})
@@ -35,7 +37,7 @@ class Standing(IntEnum):
 
 
 class EditProblem(Struct, frozen=True):
-    """Why a change is refused: `kind` is "not_found", "conflict" or "invalid"."""
+    """Why a change is refused: `kind` is "not_found", "conflict", "forbidden" or "invalid"."""
 
     kind: str
     message: str
@@ -61,6 +63,10 @@ def check_edit(
     problem = _shape_problem(state, known, edit)
     if problem is not None:
         return problem
+    has_started = known.state not in NOT_STARTED and known.id in state.kept.jobs
+    problem = _retime_problem(state, known, edit, standing, at) if has_started else None
+    if problem is not None:
+        return problem
     spec = edited(known.spec, edit)
     changes = changed(known.spec, edit)
     if standing != Standing.ADMIN and changes.keys() & {"priority", "level", "pool"}:
@@ -68,8 +74,21 @@ def check_edit(
         bounds = rules.user_bounds if standing == Standing.OWNER else rules.group_bounds
         if wrong := bound_problem(rules, spec, bounds=bounds):
             return _said(*wrong)
-    wrong = judge_terms(state, draft, spec, by=spec.user, at=at)
+    # A deadline of what has started cuts its time; whether it could begin anew before it is not asked.
+    judged = replace(spec, deadline_ms=0) if has_started else spec
+    wrong = judge_terms(state, draft, judged, by=spec.user, at=at)
     return None if wrong is None else _said(*wrong)
+
+
+def _retime_problem(state: State, known: Job, edit: JobEdit, standing: Standing, at: int) -> EditProblem | None:
+    """What is wrong with giving a job that has started more or less time."""
+    owns, rules = standing == Standing.OWNER, standing == Standing.ADMIN
+    fault = retime_problem(state, known, edit, is_owner=owns, is_admin=rules, at=at)
+    field = _FIELDS.get(min(given(edit).keys() & TIMES, default=""), "")
+    if fault is not None:
+        return EditProblem("forbidden" if fault.startswith("only ") else "conflict", fault, field)
+    short = budget_problem(state, known, edit, at)
+    return None if short is None else EditProblem("conflict", sentence(short), field, short)
 
 
 def _shape_problem(state: State, known: Job, edit: JobEdit) -> EditProblem | None:

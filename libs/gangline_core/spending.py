@@ -4,8 +4,10 @@ from msgspec import Struct
 
 from gangline_core.budgets import ENDLESS, cost_of, rest_cost
 from gangline_core.groups import ancestors, holders
-from gangline_core.job import Task, TaskState
+from gangline_core.job import Job, Task, TaskState
+from gangline_core.spec import JobSpec
 from gangline_core.state import State, count
+from gangline_core.terms import limit_s
 
 
 class Spent(Struct, frozen=True):
@@ -57,16 +59,21 @@ def bound_cost(state: State, now: int) -> dict[str, int]:
     """Per group what is spent, and what its running jobs can still cost until their time limits."""
     bound = dict(spent(state, now).cost)
     for job in state.live_jobs():
-        spec = job.spec
-        if job.outcome is not None:
-            left_ms = spec.grace_s * 1000
-        elif spec.time_limit_s:
-            end_ms = (job.started_ms or now) + (spec.time_limit_s + spec.grace_s) * 1000
-            left_ms = max(0, end_ms - now)
-        else:
-            left_ms = 0
-        is_endless = job.outcome is None and not spec.time_limit_s and any(r.resources.wants_gpu for r in spec.roles)
-        cost = ENDLESS if is_endless else rest_cost(spec, state.kept.prices, left_ms=left_ms)
-        for path in ancestors(spec.group):
+        cost = left_cost(state, job, job.spec, now)
+        for path in ancestors(job.spec.group):
             count(bound, path, cost)
     return bound
+
+
+def left_cost(state: State, job: Job, spec: JobSpec, now: int) -> int:
+    """The most that a live job with these terms can still cost, its grace included."""
+    if job.outcome is not None:
+        return rest_cost(spec, state.kept.prices, left_ms=spec.grace_s * 1000)
+    began_ms = job.started_ms or now
+    length_s = limit_s(spec, began_ms)
+    if not length_s:
+        return ENDLESS if any(role.resources.wants_gpu for role in spec.roles) else 0
+    # Time in which it stood still does not count as run time, so it may go on for as much longer.
+    stood_ms = max((task.paused_ms for task in state.tasks_of(job)), default=0)
+    end_ms = began_ms + int((length_s + spec.grace_s) * 1000) + stood_ms
+    return rest_cost(spec, state.kept.prices, left_ms=max(0, end_ms - now))

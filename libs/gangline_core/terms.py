@@ -88,6 +88,17 @@ def limit_s(spec: JobSpec, start_ms: int) -> float:
     return min(left, float(spec.time_limit_s))
 
 
+def task_limit_s(job: Job, placed_ms: int) -> float:
+    """What the job's terms leave of its time to a task that was placed then; 0 is for ever.
+
+    A member that joins a running job does not begin its time anew.
+    """
+    began_ms = job.started_ms
+    allowed_s = limit_s(job.spec, began_ms or placed_ms)
+    used_s = max(0, placed_ms - began_ms) / 1000 if began_ms else 0
+    return max(1.0, allowed_s - used_s) if allowed_s else 0
+
+
 def followed(state: State, spec: JobSpec) -> list[Job]:
     """The jobs that this one follows, as far as they are known."""
     return [other for d in spec.after if (other := lookup(state, JobId(d.job))) is not None]

@@ -1,8 +1,10 @@
 """What the process runner remembers of each task, and what it needs from outside."""
 
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gangline_agent.journal import Folder, Intent, Life
 from gangline_agent.runner import Local, Order
@@ -30,6 +32,27 @@ class Live(Struct):
     """When it was first seen that nothing is left."""
     sizing: Sizing | None = None
     """What it was last told of its job's size."""
+
+    def write(self, intent: Intent) -> None:
+        """Change the intent, on disk as well once the task's folder is there."""
+        if intent == self.intent:
+            return
+        self.intent = intent
+        if self.folder.path.exists():
+            with contextlib.suppress(OSError):  # A full disk must not keep a task from being stopped.
+                self.folder.write(intent)
+
+    def work_on(self, now_s: float) -> None:
+        """A task that stood still works again; how long it stood counts for nothing."""
+        stood_s = now_s - self.intent.still_s if self.intent.still_s else 0.0
+        paused_s = self.intent.paused_s + stood_s
+        self.write(replace(self.intent, pause=False, pause_at_s=0, still_s=0, paused_s=paused_s))
+
+    def be_safe(self, now_s: float) -> None:
+        """A task that leaves or is paused has saved what it must."""
+        is_leaving = self.intent.leave_at_s > 0
+        safe = {"is_safe": True} if is_leaving else {"pause_at_s": now_s}
+        self.write(replace(self.intent, **safe))
 
 
 class Surroundings(Struct, frozen=True):

@@ -21,6 +21,8 @@ from gangline_agent.runner import Local, Order, Phase
 from gangline_agent.teller import Telling, tell
 from gangline_core.facts import ExitCause
 from gangline_core.ids import JobId, TaskId
+from gangline_core.job import Job, Task
+from gangline_core.terms import task_limit_s
 from gangline_kit.errors import TemporaryError
 from gangline_wire.codec import encode
 from gangline_wire.contract import Sizing
@@ -109,10 +111,10 @@ class ProcessRunner:
         if live is None or live.local.phase not in (Phase.STARTING, Phase.RUNNING):
             return
         if live.intent.stop_cause is None:
-            self._write(live, replace(live.intent, stop_cause=cause))
+            live.write(replace(live.intent, stop_cause=cause))
         elif cause == ExitCause.BUS_LOST and live.intent.kill_at_s:
             soon_s = self.around.clock.monotonic_s() + judge.BUS_LOST_GRACE_S_MAX
-            self._write(live, replace(live.intent, kill_at_s=min(live.intent.kill_at_s, soon_s)))
+            live.write(replace(live.intent, kill_at_s=min(live.intent.kill_at_s, soon_s)))
         self._act(live)
 
     def leave(self, task: TaskId, notice_s: float) -> None:
@@ -121,7 +123,7 @@ class ProcessRunner:
         if live is None or live.intent.leave_at_s or live.local.phase not in (Phase.STARTING, Phase.RUNNING):
             return
         leave_at_s = self.around.clock.monotonic_s() + notice_s
-        self._write(live, replace(live.intent, leave_at_s=leave_at_s))
+        live.write(replace(live.intent, leave_at_s=leave_at_s))
         self._act(live)
 
     def safe(self, task: TaskId) -> bool:
@@ -129,10 +131,7 @@ class ProcessRunner:
         live = self.lives.get(task)
         if live is None or not (live.intent.leave_at_s or live.intent.pause):
             return False
-        if live.intent.leave_at_s:
-            self._write(live, replace(live.intent, is_safe=True))
-        else:
-            self._write(live, replace(live.intent, pause_at_s=self.around.clock.monotonic_s()))
+        live.be_safe(self.around.clock.monotonic_s())
         self._act(live)
         return True
 
@@ -141,7 +140,7 @@ class ProcessRunner:
         live = self.lives.get(task)
         if live is None or live.intent.pause or live.local.phase != Phase.RUNNING:
             return
-        self._write(live, replace(live.intent, pause=True, pause_at_s=self.around.clock.monotonic_s() + notice_s))
+        live.write(replace(live.intent, pause=True, pause_at_s=self.around.clock.monotonic_s() + notice_s))
         self._act(live)
 
     def go_on(self, task: TaskId) -> None:
@@ -149,11 +148,16 @@ class ProcessRunner:
         live = self.lives.get(task)
         if live is None or not live.intent.pause:
             return
-        stood_s = self.around.clock.monotonic_s() - live.intent.still_s if live.intent.still_s else 0.0
-        paused_s = live.intent.paused_s + stood_s
-        self._write(live, replace(live.intent, pause=False, pause_at_s=0, still_s=0, paused_s=paused_s))
+        live.work_on(self.around.clock.monotonic_s())
         self._group.tell(live, signal.SIGCONT)
         self._act(live)
+
+    def retime(self, task: Task, job: Job) -> None:
+        """By writing down another limit; see Runner."""
+        live, limit_s = self.lives.get(task.id), task_limit_s(job, task.placed_ms)
+        if live is not None and live.intent.limit_s != limit_s:
+            live.write(replace(live.intent, limit_s=limit_s))
+            self._act(live)
 
     def inform(self, sizing: Sizing) -> None:
         """By the size file, and by a signal when the job wants one; see Runner."""
@@ -350,20 +354,12 @@ class ProcessRunner:
                 self.around.changed(local.task)
         since_s = live.life.main_ticks / proc.TICKS_PER_S
         due, intent = judge.due(live.intent, live.life, local, now_s=now_s, running_since_s=since_s)
-        if intent != live.intent:
-            self._write(live, intent)
+        live.write(intent)
         if due == Due.STILL:
             self._group.stand_still(live)
             self._act(live)
         elif due != Due.NOTHING:
             self._group.end(live, signal.SIGKILL if due == Due.KILL else live.intent.stop_signal)
-
-    def _write(self, live: Live, intent: Intent) -> None:
-        """Change the intent, on disk first once the task's folder is there."""
-        live.intent = intent
-        if live.folder.path.exists():
-            with contextlib.suppress(OSError):  # A full disk must not keep a task from being stopped.
-                live.folder.write(intent)
 
     # --- ending -------------------------------------------------------------------------------------------
 

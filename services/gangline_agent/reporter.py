@@ -164,6 +164,9 @@ class Reporter:
         for name in names:
             if name in known and name in tasks and known[name].phase in (Phase.STARTING, Phase.RUNNING):
                 self.runner.inform(self._sizing(tasks[name]))
+                job = self.state.kept.jobs[tasks[name].job]
+                if job.retimed and tasks[name].placed_ms == known[name].placed_ms:
+                    self.runner.retime(tasks[name], job)
         for name in names:
             self.placed.pop(name, None)
         # What just began, or ended at once, belongs into the same message.

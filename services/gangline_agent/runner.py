@@ -5,6 +5,7 @@ from typing import Protocol
 
 from gangline_core.facts import ExitCause
 from gangline_core.ids import TaskId
+from gangline_core.job import Job, Task
 from gangline_kit.carrying.known import Local as Local
 from gangline_kit.carrying.known import Order as Order
 from gangline_kit.carrying.known import Phase as Phase
@@ -35,6 +36,9 @@ class Runner(Protocol):
 
     def go_on(self, task: TaskId) -> None:
         """Have a paused task's processes work again; a repeat changes nothing."""
+
+    def retime(self, task: Task, job: Job) -> None:
+        """The job may run longer or shorter than the task was told; a repeat changes nothing."""
 
     def inform(self, sizing: Sizing) -> None:
         """Tell a task of its job's size; what it knows already is not told again."""

@@ -224,6 +224,22 @@ class SimulatedRunner:
             self._end_at(task, self.clock.monotonic_s() + self._left_s.pop(task))
         self.changed(task)
 
+    def retime(self, task: Task, job: Job) -> None:
+        """Its end comes as much earlier or later as the new script is shorter or longer; see Runner."""
+        before = self._scripts.get(task.id)
+        after = script(job, speed=self.speed, placed_ms=task.placed_ms)
+        if before is None or task.id in self._stopping or before.lasts_s == after.lasts_s:
+            return
+        self._scripts[task.id] = after
+        more_s = after.lasts_s - before.lasts_s
+        if task.id in self._left_s:
+            self._left_s[task.id] = max(0.0, self._left_s[task.id] + more_s)
+            return
+        # A new number, so that the end it was to have does not come any more.
+        self._number += 1
+        self._known[task.id] = replace(self._known[task.id], pid=self._number)
+        self._end_at(task.id, self._ends_s[task.id] + more_s)
+
     def _safe(self, task: TaskId) -> None:
         """A leaving task's time is over: it said so, or it had to."""
         if task in self._known and self._leaving.get(task):

@@ -81,11 +81,11 @@ def test_a_job_that_moved_to_another_pool_is_not_placed_by_the_round_that_was_op
     assert [task.node for task in world.tasks(job)] == ["n2"]
 
 
-def test_what_a_job_was_told_at_its_start_is_not_changed_by_an_edit_that_came_late() -> None:
+def test_what_only_a_waiting_job_has_is_not_changed_by_an_edit_that_came_late() -> None:
     world = World(node())
     job = world.submit_running(spec(gpus=1, time_limit_s=60), "n1")
-    world.tell("admission", f.JobEdited(job=job, edit=JobEdit(time_limit_s=600, priority=3), by="ada"))
-    assert (world.job(job).spec.time_limit_s, world.job(job).spec.priority) == (60, 3)
+    world.tell("admission", f.JobEdited(job=job, edit=JobEdit(pool="b", priority=3), by="ada"))
+    assert (world.job(job).spec.pool, world.job(job).spec.priority) == ("default", 3)
 
 
 # --- turns --------------------------------------------------------------------------------------------------

@@ -237,3 +237,14 @@ async def test_too_many_submits_are_told_when_to_come_back(visitor: Visitor) -> 
     await visitor.submit()
     response = await visitor.call("una", "POST", "/v1/jobs", json={"command": ["true"]})
     assert (response.status, response.headers["Retry-After"]) == (429, "40")
+
+
+async def test_owners_give_time_of_a_running_job_back_and_heads_give_more(visitor: Visitor) -> None:
+    job = await visitor.submit(gpus=1, time_limit="1h")
+    settle(visitor)
+    path = f"/v1/jobs/{job['id']}"
+    assert (await visitor.ask("una", "PATCH", path, json={"time_limit": "30m"}))["time_limit_s"] == 1800
+    refused = await visitor.ask("una", "PATCH", path, status=403, json={"time_limit": "2h"})
+    assert "only a head of its group or an administrator" in refused["detail"]
+    assert (await visitor.ask("hana", "PATCH", path, json={"time_limit": "2h"}))["time_limit_s"] == 7200
+    await visitor.ask("tom", "PATCH", path, status=404, json={"time_limit": "10m"})
