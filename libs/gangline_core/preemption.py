@@ -25,6 +25,7 @@ from gangline_core.rungs import MODEL_PREFIX
 from gangline_core.seating import Found, seat
 from gangline_core.spec import ServiceClass
 from gangline_core.table import Table
+from gangline_core.victim_sets import cheapest_set, first_of
 from gangline_core.victims import (
     CONSIDERED_MAX,
     Victims,
@@ -153,13 +154,17 @@ class Preemptor:
         if self._is_hopeless(job, losses):
             return None
         room = self._room_for(is_owed=is_owed)
-        places = by_place(self._table.pool.pool, room, self._table.seating.least(job).gang, losses)
-        plan = Trial(self._table, job, room.copy() if places else room, losses).run()
-        if plan is None or places is None:
-            return plan
-        other = Trial(self._table, job, room, places).run()
-        plans = [plan] if other is None else [plan, other]
-        return min(plans, key=lambda one: plan_cost(self._table.pool.pool, one.losses))
+        pool, gang = self._table.pool.pool, self._table.seating.least(job).gang
+        best = Trial(self._table, job, room.copy(), losses).run()
+        if best is None:
+            return None
+        exact = cheapest_set(pool, room, gang, losses)
+        orders = [by_place(pool, room, gang, losses), None if exact is None else first_of(exact, losses)]
+        for order in orders:
+            plan = Trial(self._table, job, room.copy(), order).run() if order is not None else None
+            if plan is not None and plan_cost(pool, plan.losses) < plan_cost(pool, best.losses):
+                best = plan
+        return best
 
     def _room_for(self, *, is_owed: bool) -> Room:
         """A copy of what is free; only who is owed its guarantee may take room that a reservation counts on."""

@@ -267,8 +267,9 @@ class State:
         """Enter a job, new or changed."""
         known = self.kept.jobs.get(job.id)
         if known is not None and known.state in LIVE and job.state in LIVE and known.spec is job.spec:
-            self._go_on(known, job)
-            return
+            if known.lowered_for == job.lowered_for:
+                self._go_on(known, job)
+                return
         if known is not None and known.id not in self.kept.ended:
             self.drop_job(known)
         if job.state != JobState.WAITING:
