@@ -184,7 +184,7 @@ class Policy(Struct, frozen=True, omit_defaults=True, gc=False):
     candidates_per_shape: int = 256
     """Most jobs of one shape in one round; further equal jobs cannot fare better."""
     version: int = 0
-    elastic: str = "idle_fill"
+    elastic: str = "adaptive"
     """A name in gangline_core.elasticity.POLICIES: who decides how big elastic jobs are."""
     elastic_interval_s: int = 60
     """Policies that weigh all jobs at once do so at most this often."""

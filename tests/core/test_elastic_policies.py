@@ -245,3 +245,35 @@ def test_no_policy_changes_anything_for_ever_when_nothing_happens(policy, jobs) 
 
 def test_every_policy_of_the_table_is_one_a_pool_may_have() -> None:
     assert Policy().elastic in elasticity.POLICIES
+
+
+def test_a_waiting_job_keeps_only_nodes_that_are_large_enough_for_it() -> None:
+    world = World(node("n1", gpus=2), node("n2", gpus=8))
+    job = running(world)
+    world.run(world.submit(gpus=4), "n2")
+    waits = world.submit(gpus=8)
+    world.settle()
+    assert world.reason(waits) is not None
+    assert propose(world) == {job: 2}, (
+        "the other GPU of the small node is nobody's; those of the large one are waited for"
+    )
+
+
+def test_by_default_whoever_reports_how_it_learns_is_weighed_and_all_others_fill_what_is_idle() -> None:
+    def sizes(policy: str, *, learns: bool) -> dict[int, int]:
+        world = World(node("n1", gpus=4)).set_policy(elastic=policy)
+        for name in ("a", "b"):
+            job = running(world, name=name)
+            report(
+                world,
+                job,
+                (1, 1_000_000),
+                (2, 520_000),
+                **({"grad_sqr": 1_000_000, "grad_var": 9_000_000} if learns else {}),
+            )
+        world.wait(3600)
+        return propose(world)
+
+    assert Policy().elastic == "adaptive"
+    assert sizes("adaptive", learns=True) == sizes("goodput", learns=True) != {}
+    assert sizes("adaptive", learns=False) == sizes("idle_fill", learns=False) != {}

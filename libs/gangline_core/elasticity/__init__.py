@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from gangline_core import resizing
 from gangline_core.claims import honour_claims
+from gangline_core.elasticity.adaptive import adaptive
 from gangline_core.elasticity.by_hand import by_hand
 from gangline_core.elasticity.deadlines import deadlines
 from gangline_core.elasticity.giving import grow
@@ -31,6 +32,7 @@ __all__ = ["POLICIES", "grow", "next_deadline_ms", "propose"]
 Decide = Callable[[View], list[Target]]
 
 POLICIES: dict[str, Decide] = {
+    "adaptive": adaptive,
     "idle_fill": idle_fill,
     "goodput": goodput,
     "sia": sia,

@@ -1,4 +1,4 @@
-"""Idle fill, the default: jobs grow into GPUs that nobody waits for, where the next GPU speeds them up most.
+"""Idle fill: jobs grow into GPUs that nobody waits for, where the next GPU speeds them up most.
 
 A job that reported its step times is judged by the throughput model fitted to them; one that did not is taken to gain
 from each member alike, so that those furthest below what they wanted come first. A job that would gain less than

@@ -5,15 +5,16 @@ from collections.abc import Iterable
 import numpy as np
 from msgspec.structs import replace
 
-from gangline_core.capacity import Flags, Room
+from gangline_core.capacity import Flags, Layout, Room
+from gangline_core.cluster import Node
 from gangline_core.facts import TaskPlacement
 from gangline_core.holds import placed_amounts
 from gangline_core.job import Job, Task
 from gangline_core.placement.gang import ANYWHERE, Gang, gang_of, need_of
+from gangline_core.placement.models import acceptable
 from gangline_core.placement.ranks import level_of
 from gangline_core.placement.shaped import keeps_shape
 from gangline_core.reasons import ReasonCode
-from gangline_core.reserve import usable_nodes
 from gangline_core.spec import Role
 from gangline_core.table import Table
 
@@ -41,17 +42,40 @@ def open_to_growth(table: Table) -> None:
 
 
 def wanted(table: Table, jobs: Iterable[Job]) -> Flags:
-    """Nodes of which any of these jobs could use anything."""
+    """Nodes that are large enough for a task of any of these jobs, were they empty."""
     found = np.zeros(len(table.frozen.nodes), dtype=np.bool_)
     seen: set[int] = set()
     for job in jobs:
         shape = table.state.shapes[job.id]
         if shape not in seen:
             seen.add(shape)
-            found |= usable_nodes(table.frozen, table.seating.least(job).gang)
+            found |= able_nodes(table.frozen.layout, table.seating.least(job).gang)
             if found.all():
                 break
     return found
+
+
+def able_nodes(layout: Layout, gang: Gang) -> Flags:
+    """Nodes that could ever hold a task of the gang: of the right kind, and large enough for one."""
+    sizes = tuple((need.accepts, need.of_one) for need in gang.needs)
+    asked = ("able", tuple(sorted(gang.selector.items())), gang.tolerations, gang.excluded, sizes)
+    return layout.remember(asked, lambda: _able_nodes(layout, gang))
+
+
+def _able_nodes(layout: Layout, gang: Gang) -> Flags:
+    found = np.zeros(len(layout.nodes), dtype=np.bool_)
+    for need in gang.needs:
+        kinds = [number for own in acceptable(layout, need).values() for number in own]
+        cards = np.isin(layout.kind, kinds).sum(axis=1)
+        least = need.gpus or (1 if need.wants_gpu else 0)
+        found |= cards >= least if least else np.ones(len(layout.nodes), dtype=np.bool_)
+    large = [_holds_rest(node, gang) for node in layout.nodes]
+    return np.asarray(found & gang.mask(layout) & np.array(large, dtype=np.bool_))
+
+
+def _holds_rest(node: Node, gang: Gang) -> bool:
+    """True when CPU and memory of the whole node would do for a task of some role."""
+    return any(need.cpu_milli <= node.cpu_milli and need.memory_mib <= node.memory_mib for need in gang.needs)
 
 
 def more(
