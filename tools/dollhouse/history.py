@@ -12,6 +12,7 @@ from gangline_core.fold import Message
 from gangline_core.groups import ancestors, user_key
 from gangline_core.ids import JobId, TaskId
 from gangline_core.job import JobState, Task, TaskState
+from gangline_core.losses import effective_priority
 from gangline_core.state import State
 from gangline_core.step import Step
 from gangline_wire.lanes import kind_of
@@ -180,7 +181,7 @@ class History:
             has_given_up = any(name in self._tasks for name in claim.victims) and message.at >= gives_up_ms(
                 state, claim
             )
-            if self._disturbed_seq < made_seq and not has_given_up:
+            if self._disturbed_seq < made_seq and not has_given_up and not _is_overtaken(state, message, claim):
                 yield f"job {job_id} lost the room that others had to leave for it"
 
     # --- how much -----------------------------------------------------------------------------------------
@@ -209,6 +210,23 @@ class History:
         self._in_a_row += 1
         if self._in_a_row == MESSAGES_IN_A_ROW_MAX:
             yield f"{MESSAGES_IN_A_ROW_MAX} decisions in a row, and nothing happened outside"
+
+
+def _is_overtaken(state: State, message: Message, claim: f.Claim) -> bool:
+    """True when a more important job gets the room, or its victims, in the very decision that takes it away."""
+    loser = state.kept.jobs.get(claim.job)
+    nodes = {place.node for place in claim.placement.tasks}
+    for decided in message.facts:
+        if not isinstance(decided, f.RoundDecided) or claim.job not in decided.claims_dropped or loser is None:
+            continue
+        pool = state.kept.pools[decided.pool].pool
+        placed = [*decided.placements, *(other.placement for other in decided.claims)]
+        for placement in placed:
+            heir = state.kept.jobs.get(placement.job)
+            is_there = any(place.node in nodes for place in placement.tasks)
+            if is_there and heir and effective_priority(pool, heir.spec) > effective_priority(pool, loser.spec):
+                return True
+    return False
 
 
 def _limit_of(state: State, holder: str) -> dict[str, int]:
