@@ -31,7 +31,7 @@ from gangline_core.fold_jobs import (
 )
 from gangline_core.fold_life import give_up_start
 from gangline_core.fold_removal import finish_removals, group_removed, user_removed
-from gangline_core.fold_resize import shrink, start_again, waiting_growth
+from gangline_core.fold_resize import shrink, shrink_fault, start_again, waiting_growth
 from gangline_core.fold_tasks import task_exited, task_started, tasks_empty
 from gangline_core.groups import ancestors, holders, user_key
 from gangline_core.job import ENDS, IllegalMoveError, JobState
@@ -284,7 +284,8 @@ def _brings_into_view(opened: f.RoundOpened, fact: f.RoundDecided) -> bool:
 
 def _clear_room(state: State, fact: f.RoundDecided, step: Step) -> None:
     """Claims whose job could still start make their victims stop; the victims of the others are left alone."""
-    void = {claim.job for claim in fact.claims if not keep_claim(state, claim, step)}
+    stale = {less.beneficiary: fault for less in fact.shrinks if (fault := shrink_fault(state, less))}
+    void = {claim.job for claim in fact.claims if not keep_claim(state, claim, step, stale.get(claim.job))}
     for eviction in fact.evictions:
         if eviction.beneficiary not in void:
             evict(state, eviction, step)

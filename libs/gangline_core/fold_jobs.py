@@ -218,9 +218,9 @@ def lower(state: State, lowering: Lowering, step: Step) -> None:
     step.touched = True
 
 
-def keep_claim(state: State, claim: Claim, step: Step) -> bool:
-    """Keep a claim's room for its job, unless it could not start there even with its victims gone."""
-    fault = claim_fault(state, claim)
+def keep_claim(state: State, claim: Claim, step: Step, fault: str | None = None) -> bool:
+    """Keep a claim's room for its job, unless it could not start there with its victims gone, or they cannot go."""
+    fault = fault or claim_fault(state, claim)
     if fault is not None:
         _void(state, claim.job, fault, step)
         return False

@@ -27,7 +27,7 @@ WITH_NOTICE = frozenset({ResizeKind.TORCHRUN, ResizeKind.SIGNAL})
 def shrink(state: State, less: f.Shrink, step: Step) -> None:
     """Some members of a running elastic job leave: told first where the job wants that, or by starting again."""
     job = state.job(less.job)
-    if job is None:
+    if job is None or shrink_fault(state, less) is not None:
         return
     names = set(less.tasks)
     if job.spec.elastic.kind == ResizeKind.RESTART:
@@ -51,6 +51,20 @@ def shrink(state: State, less: f.Shrink, step: Step) -> None:
     move_job(state, replace(job, sizes=after), Move.RESIZE, step)
     step.sized.append(job.id)
     settle(state, job.id, step)
+
+
+def shrink_fault(state: State, less: f.Shrink) -> str | None:
+    """Why these members cannot go any more: others ended since the decision, and too few would be left."""
+    job = state.job(less.job)
+    if job is None or job.state not in (JobState.RUNNING, JobState.RESIZING):
+        return None
+    left = [task for task in staying(state.tasks_of(job)) if task.state != TaskState.EXITED]
+    if {task.id for task in left}.isdisjoint(less.tasks):
+        return None
+    after = sizes(task for task in left if task.id not in less.tasks)
+    if all(after.get(role.name, 0) >= role.min_count for role in job.spec.roles):
+        return None
+    return f"members of job {job.id} have ended meanwhile"
 
 
 def _gets_notice(job: Job, task: Task) -> bool:
