@@ -17,6 +17,8 @@ A change is KEY=VALUE; an empty value removes the limit. Keys:
   borrow.gpus, ...                          the most beyond its guarantee
   lend.gpus, ...                            the most of its idle guarantee that others may use
   budget                                    GPU-hours in all (0: no budget)
+  budget_period, budget_zone                day, week, month, quarter or year: the budget is for so long, from midnight
+                                            of this time zone on (default UTC); empty: once and for all
   budget_mode                               start (nothing new), safe (only what can end inside it), stop (ends all)
   weight, level                             factors of the priority formula
   heads                                     users who may change it, separated by commas

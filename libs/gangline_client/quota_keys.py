@@ -15,7 +15,7 @@ from gangline_client.quota_amounts import (
     season_words,
     unknown_key,
 )
-from gangline_core.groups import BudgetMode, Group, User
+from gangline_core.groups import BudgetMode, BudgetPeriod, Group, User
 
 LIMIT_FIELDS = {
     "": "limit",
@@ -74,6 +74,8 @@ def group_words(group: Group) -> dict[str, str]:
     words |= _count_words(group, COUNTS) | _bound_words(group)
     if group.budget_mode is not BudgetMode.START:
         words["budget_mode"] = group.budget_mode.value
+    if group.budget_period is not None:
+        words |= {"budget_period": group.budget_period.value, "budget_zone": group.budget_zone}
     if group.levels:
         words["levels"] = ",".join(group.levels)
     for season in group.seasons:
@@ -106,6 +108,10 @@ def _group_change(group: Group, key: str, value: str) -> dict[str, Any]:
         return {BOUNDS[key]: _count(key, value) if value else None}
     if key == "budget_mode":
         return {"budget_mode": _mode(value)}
+    if key == "budget_period":
+        return {"budget_period": _period(value)}
+    if key == "budget_zone":
+        return {"budget_zone": value or "UTC"}
     if key == "levels":
         return {"levels": tuple(name for name in value.split(",") if name)}
     if key.startswith(SEASON_PREFIX):
@@ -138,6 +144,13 @@ def _mode(value: str) -> BudgetMode:
         return BudgetMode(value or BudgetMode.START)
     except ValueError:
         raise UsageError(f"budget_mode: {value!r} is none of {', '.join(BudgetMode)}") from None
+
+
+def _period(value: str) -> BudgetPeriod | None:
+    try:
+        return BudgetPeriod(value) if value else None
+    except ValueError:
+        raise UsageError(f"budget_period: {value!r} is none of {', '.join(BudgetPeriod)}") from None
 
 
 def _bound_words(settings: Group | User) -> dict[str, str]:

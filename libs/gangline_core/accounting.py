@@ -4,6 +4,9 @@ Usage is GPU thousandths times milliseconds. An ended allocation is charged by i
 towards budgets as it goes, so that a budget ends a group's starts on time and not when its jobs end.
 """
 
+from msgspec.structs import replace
+
+from gangline_core.budget_periods import period_start_ms
 from gangline_core.budgets import GPU_HOUR, PRICE_MILLI, price_of
 from gangline_core.facts import BudgetExhausted, Fact
 from gangline_core.groups import ancestors
@@ -29,13 +32,26 @@ def budget_changes(state: State, now: int) -> tuple[BudgetExhausted, ...]:
     watched = {path: hours for path, hours in budgets.items() if hours or path in state.kept.exhausted}
     if not watched:
         return ()
-    used = spent(state, now)
+    used = at_renewal(state, spent(state, now), now)
     changes = []
     for path, hours in watched.items():
-        is_exhausted = bool(hours) and used.cost_of(path) >= hours * GPU_HOUR
+        paid = used.of_budget(path)
+        is_exhausted = bool(hours) and paid >= hours * GPU_HOUR
         if is_exhausted != (path in state.kept.exhausted):
-            changes.append(BudgetExhausted(group=path, used_gpu_milli_ms=used.cost_of(path), exhausted=is_exhausted))
+            changes.append(BudgetExhausted(group=path, used_gpu_milli_ms=paid, exhausted=is_exhausted))
     return tuple(changes)
+
+
+def at_renewal(state: State, used: Spent, now: int) -> Spent:
+    """The same with the periods that have begun since the last message of the log."""
+    if not state.door.next_renewal_ms or now < state.door.next_renewal_ms:
+        return used
+    before = dict(used.before)
+    for path, (began_ms, _) in state.kept.renewed.items():
+        start_ms = period_start_ms(state.kept.groups[path], now)
+        if start_ms > began_ms:
+            before[path] = spent(state, start_ms).cost_of(path)
+    return replace(used, before=before)
 
 
 def budget_reason(state: State, group: str, used: Spent) -> Reason | None:
@@ -45,7 +61,7 @@ def budget_reason(state: State, group: str, used: Spent) -> Reason | None:
             known = state.kept.groups.get(path)
             numbers: dict[str, int | str] = {
                 "group": path or "(all)",
-                "used": used.cost_of(path) // GPU_HOUR,
+                "used": used.of_budget(path) // GPU_HOUR,
                 "budget": known.budget_gpu_hours if known else 0,
             }
             return Reason(ReasonCode.BUDGET_EXHAUSTED, numbers)
@@ -59,7 +75,7 @@ def next_budget_end_ms(state: State, now: int) -> int | None:
     for path, group in sorted(state.kept.groups.items()):
         rate = _rate(state, path)
         if group.budget_gpu_hours and path not in state.kept.exhausted and rate:
-            left = group.budget_gpu_hours * GPU_HOUR - used.cost_of(path)
+            left = group.budget_gpu_hours * GPU_HOUR - used.of_budget(path)
             ends.append(now + max(0, -(-left * PRICE_MILLI // rate)))
     return min(ends, default=None)
 

@@ -59,6 +59,16 @@ def next_change_ms(seasons: Iterable[Season], now: int) -> int | None:
     return min((edge for edge in edges if edge > now), default=None)
 
 
+def midnight_ms(zone: str, day: date) -> int:
+    """When a zone's day begins."""
+    return _moment(zone, day, 0, is_end=False)
+
+
+def zone_of(name: str) -> ZoneInfo:
+    """The time zone of this name."""
+    return _zone(name)
+
+
 def _near(season: Season, now: int) -> Iterator[tuple[int, int]]:
     return _spans(season, now, days=2)
 

@@ -21,6 +21,8 @@ class DoorIndex:
         """Groups whose budget must hold all that starts."""
         self.closing_groups: dict[str, None] = {}
         """Groups that are removed when their last job has ended."""
+        self.next_renewal_ms = 0
+        """When the next budget begins anew; 0 when none ever does."""
         self.closing_users: dict[str, None] = {}
         """The same for members, by user_key."""
 

@@ -15,7 +15,7 @@ from gangline_core import facts as f
 from gangline_core import fold_door, fold_health, fold_pause, fold_resize
 from gangline_core.cluster import Policy, Pool
 from gangline_core.fold_arrays import tend_arrays
-from gangline_core.fold_budgets import stop_for_budget
+from gangline_core.fold_budgets import note_period, renew_budgets, stop_for_budget
 from gangline_core.fold_jobs import (
     add_growth,
     add_placement,
@@ -82,6 +82,8 @@ def apply(state: State, message: Message, *, strict: bool = False) -> Step:
         return step
     kept.epochs[message.lane] = message.epoch
     kept.at = max(kept.at, message.at)
+    if state.door.next_renewal_ms and kept.at >= state.door.next_renewal_ms:
+        renew_budgets(state, kept.at)
     for fact in message.facts:
         try:
             HANDLERS[type(fact)](state, fact, step)
@@ -172,6 +174,7 @@ def _hold_set(state: State, fact: f.HoldSet, step: Step) -> None:
 
 def _group_set(state: State, fact: f.GroupSet, step: Step) -> None:
     state.put_group(fact.group)
+    note_period(state, fact.group.path, step.at)
     step.settings = True
 
 

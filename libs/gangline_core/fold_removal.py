@@ -1,6 +1,7 @@
 """How groups and users leave: at once when a fact says so, or when the last job of one that is closing has ended."""
 
 from gangline_core.facts import GroupRemoved, UserRemoved
+from gangline_core.fold_budgets import note_period
 from gangline_core.groups import user_key
 from gangline_core.removal import is_idle, members_of, without
 from gangline_core.state import State
@@ -44,6 +45,7 @@ def _take_out_group(state: State, path: str, step: Step) -> None:
         _take_out_user(state, user_key(user.group, user.name), step)
     state.forget_group(path)
     state.kept.exhausted.pop(path, None)
+    note_period(state, path, step.at)
     for digest, token in list(state.kept.tokens.items()):
         if path in token.groups:
             state.kept.tokens[digest] = without(token, path)

@@ -27,6 +27,16 @@ class BudgetMode(StrEnum):
     """What runs is stopped, with its grace, when it is used up."""
 
 
+class BudgetPeriod(StrEnum):
+    """How long a budget is for; then the group has all of it again."""
+
+    DAY = "day"
+    WEEK = "week"
+    MONTH = "month"
+    QUARTER = "quarter"
+    YEAR = "year"
+
+
 class Group(Struct, frozen=True, omit_defaults=True, gc=False):
     """One node of the tree; "research/vision" is a child of "research"."""
 
@@ -66,6 +76,10 @@ class Group(Struct, frozen=True, omit_defaults=True, gc=False):
     """Times of the day or week at which other limits hold."""
     closing: bool = False
     """It takes no new jobs, and is removed when the last one has ended."""
+    budget_period: BudgetPeriod | None = None
+    """The budget is for so long, by the calendar; None means once and for all."""
+    budget_zone: str = "UTC"
+    """Time zone in which its periods begin, at midnight."""
 
 
 class User(Struct, frozen=True, omit_defaults=True, gc=False):

@@ -126,6 +126,8 @@ class Kept(Struct):
     prices_version: int = 0
     surcharge: dict[str, int] = {}
     """What charged allocations cost beyond what they used, by the prices of their time; as `charged`."""
+    renewed: dict[str, tuple[int, int]] = {}
+    """Per group whose budget has periods: when the present one began, and what the group had cost until then."""
     history: dict[str, tuple[int, ...]] = {}
     """Run times in ms of recently ended jobs by class (see `gangline_core.history`)."""
 

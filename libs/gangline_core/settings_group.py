@@ -42,6 +42,10 @@ def bounds_problem(group: Group) -> Problem | None:
         return Problem("invalid", f"must be at most {LEVELS_MAX} different levels", "levels")
     if not all(_NAME.fullmatch(level) for level in group.levels):
         return Problem("invalid", "must be names of queue levels", "levels")
+    if not zone_exists(group.budget_zone):
+        return Problem("invalid", f"there is no time zone {group.budget_zone!r}", "budget_zone")
+    if group.budget_period is not None and not group.budget_gpu_hours:
+        return Problem("invalid", "is for a budget, and there is none: set budget_gpu_hours too", "budget_period")
     return range_problem("user_queued_jobs_max", group.user_queued_jobs_max, 0, AMOUNT_MAX) or range_problem(
         "user_submits_per_minute", group.user_submits_per_minute, 0, AMOUNT_MAX
     )

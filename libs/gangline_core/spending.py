@@ -19,6 +19,8 @@ class Spent(Struct, frozen=True):
     """Allocations that still hold GPUs."""
     cost: dict[str, int] = {}
     """What all of it costs by the price list, in the same unit."""
+    before: dict[str, int] = {}
+    """What of the cost belongs to earlier periods of a group's budget."""
 
     def total(self, holder: str) -> int:
         """Everything a holder has used up to now."""
@@ -27,6 +29,10 @@ class Spent(Struct, frozen=True):
     def cost_of(self, holder: str) -> int:
         """What everything a holder has used up to now costs."""
         return self.cost.get(holder, 0)
+
+    def of_budget(self, group: str) -> int:
+        """What a group's budget has paid in its present period."""
+        return self.cost_of(group) - self.before.get(group, 0)
 
 
 def spent(state: State, now: int) -> Spent:
@@ -46,7 +52,8 @@ def spent(state: State, now: int) -> Spent:
             for holder in holders(task.group, task.user):
                 count(running, holder, used)
                 count(cost, holder, price)
-    return Spent(charged=charged, running=running, cost=cost)
+    before = {group: paid for group, (_, paid) in state.kept.renewed.items()}
+    return Spent(charged=charged, running=running, cost=cost, before=before)
 
 
 def task_usage(task: Task, now: int) -> int:
@@ -56,8 +63,9 @@ def task_usage(task: Task, now: int) -> int:
 
 
 def bound_cost(state: State, now: int) -> dict[str, int]:
-    """Per group what is spent, and what its running jobs can still cost until their time limits."""
-    bound = dict(spent(state, now).cost)
+    """Per group what its budget has paid in this period, and what running jobs can still cost until their limits."""
+    used = spent(state, now)
+    bound = {holder: cost - used.before.get(holder, 0) for holder, cost in used.cost.items()}
     for job in state.live_jobs():
         cost = left_cost(state, job, job.spec, now)
         for path in ancestors(job.spec.group):

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from gangline_core.amounts import Key, count, holds_the_same, is_counted, request_amounts, task_amounts
 from gangline_core.array_record import ArrayBook, ArrayRecord
 from gangline_core.asked import Asked
+from gangline_core.budget_periods import next_renewal_ms
 from gangline_core.capacity import Room
 from gangline_core.cluster import Node, NodeUse, gpu_span
 from gangline_core.columns import Columns, cause_of
@@ -24,7 +25,7 @@ from gangline_core.kept import ENDED_JOBS_KEPT, SUBMITS_KEPT, Kept, Made, OpenRo
 from gangline_core.ports import Ports
 from gangline_core.reasons import Reason
 from gangline_core.rooms import Rooms
-from gangline_core.shapes import Numbers, Sort, ask_key, shape_key, sort_of
+from gangline_core.shapes import Numbers, Sort, ask_key, shape_key, sort_of, stays_alike
 
 __all__ = [
     "ENDED_JOBS_KEPT",
@@ -103,6 +104,7 @@ class State:
             self.door.put_group(group)
         for user in self.kept.users.values():
             self.door.put_user(user)
+        self.door.next_renewal_ms = next_renewal_ms(self.kept.groups.values(), self.kept.renewed)
         for array in self.kept.arrays.values():
             self.arrays.enter(array.id)
             self._index_array(array, 1)
@@ -266,10 +268,10 @@ class State:
     def put_job(self, job: Job) -> None:
         """Enter a job, new or changed."""
         known = self.kept.jobs.get(job.id)
-        if known is not None and known.state in LIVE and job.state in LIVE and known.spec is job.spec:
-            if known.lowered_for == job.lowered_for:
-                self._go_on(known, job)
-                return
+        is_live = known is not None and known.state in LIVE and job.state in LIVE
+        if known is not None and is_live and (known.spec is job.spec, known.lowered_for) == (True, job.lowered_for):
+            self._go_on(known, job)
+            return
         if known is not None and known.id not in self.kept.ended:
             self.drop_job(known)
         if job.state != JobState.WAITING:

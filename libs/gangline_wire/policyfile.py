@@ -18,7 +18,7 @@ from msgspec.structs import fields as struct_fields
 
 from gangline_core.cluster import PinnedCell, Policy, Pool
 from gangline_core.document import Document
-from gangline_core.groups import ROOT, BudgetMode, Group, User, UserClass
+from gangline_core.groups import ROOT, BudgetMode, BudgetPeriod, Group, User, UserClass
 from gangline_core.ids import NodeId
 from gangline_core.windows import Window
 from gangline_wire.amounts import AMOUNT_MOST, read_amounts
@@ -213,6 +213,13 @@ def _mode(value: object) -> BudgetMode:
         raise WrongValueError(f"must be one of {', '.join(BudgetMode)}") from None
 
 
+def _period(value: object) -> BudgetPeriod:
+    try:
+        return BudgetPeriod(text(value))
+    except ValueError:
+        raise WrongValueError(f"must be one of {', '.join(BudgetPeriod)}") from None
+
+
 def _levels(value: object) -> dict[str, int]:
     return {text(name): read_priority(band) for name, band in mapping(value).items()}
 
@@ -267,6 +274,8 @@ GROUP_FIELDS: Fields = {
     "time_limit": ("time_limit_s_max", read_seconds),
     "budget": ("budget_gpu_hours", _count),
     "budget_mode": ("budget_mode", _mode),
+    "budget_period": ("budget_period", _period),
+    "budget_zone": ("budget_zone", text),
     "priority_max": ("priority_max", read_priority),
     "user_priority_max": ("user_priority_max", read_priority),
     "levels": ("levels", _names),

@@ -119,6 +119,10 @@ class GroupView(View, frozen=True):
     """Also the ETag."""
     cost_gpu_hours: float = 0.0
     """What the use costs by the price list, which is what the budget pays."""
+    budget_used_gpu_hours: float = 0.0
+    """What the budget has paid, in its present period if it has periods."""
+    budget_renews_ms: int = 0
+    """When it begins anew; 0 when it never does."""
 
 
 class GroupsView(View, frozen=True):
@@ -150,6 +154,10 @@ class UsageLine(View, frozen=True):
     gpu_hours: float = 0.0
     budget_gpu_hours: int = 0
     budget_exhausted: bool = False
+    budget_used_gpu_hours: float = 0
+    """What the budget has paid, in its present period if it has periods."""
+    budget_renews_ms: int = 0
+    """When it begins anew; 0 when it never does."""
     holds: dict[str, int] = field(default_factory=dict)
     """Held now, by dimension."""
     unfinished: int = 0

@@ -1,5 +1,6 @@
 """How groups, users and their use are shown and changed."""
 
+from gangline_core.budget_periods import period_end_ms
 from gangline_core.budgets import GPU_HOUR
 from gangline_core.groups import Group, User, user_key
 from gangline_core.settings import ADMINISTRATORS_OWN, HEADS_OWN, changed_fields
@@ -135,6 +136,8 @@ def _line(state: State, used: Spent, *, group: str, user: str) -> UsageLine:
         cost_gpu_hours=gpu_hours(used.cost_of(key)),
         budget_gpu_hours=0 if user else state.kept.groups[group].budget_gpu_hours,
         budget_exhausted=key in state.kept.exhausted,
+        budget_used_gpu_hours=0 if user else gpu_hours(used.of_budget(group)),
+        budget_renews_ms=0 if user else renews_ms(state, group),
         holds=dict(state.usage.get(key, {})),
         unfinished=state.unfinished.get(key, 0),
     )
@@ -163,6 +166,8 @@ def _group_view(call: Call, path: str, used: Spent) -> GroupView:
         used_gpu_hours=gpu_hours(used.total(path)),
         cost_gpu_hours=gpu_hours(used.cost_of(path)),
         budget_exhausted=path in state.kept.exhausted,
+        budget_used_gpu_hours=gpu_hours(used.of_budget(path)),
+        budget_renews_ms=renews_ms(state, path),
         version=group.version,
     )
 
@@ -182,6 +187,12 @@ def _done(call: Call, reply: object, *, version: int) -> Answer:
 
 
 settings_done = _done
+
+
+def renews_ms(state: State, path: str) -> int:
+    """When the group's budget begins anew; 0 when it never does."""
+    group, period = state.kept.groups[path], state.kept.renewed.get(path)
+    return 0 if period is None else period_end_ms(group, period[0])
 
 
 def gpu_hours(gpu_milli_ms: int) -> float:

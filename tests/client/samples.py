@@ -283,10 +283,20 @@ USAGE = v.UsageView(
     lines=(
         v.UsageLine(group="", gpu_hours=1234.5, holds={"gpu_milli": 1500}, unfinished=7),
         v.UsageLine(
-            group="research", gpu_hours=1999.5, budget_gpu_hours=2000, holds={"gpu_milli": 1500, "cpu_milli": 2500}
+            group="research",
+            gpu_hours=1999.5,
+            budget_gpu_hours=2000,
+            budget_used_gpu_hours=1999.5,
+            holds={"gpu_milli": 1500, "cpu_milli": 2500},
         ),
         v.UsageLine(group="research-old", gpu_hours=0.0),
-        v.UsageLine(group="research/vision", gpu_hours=10.0, budget_gpu_hours=10, budget_exhausted=True),
+        v.UsageLine(
+            group="research/vision",
+            gpu_hours=10.0,
+            budget_gpu_hours=10,
+            budget_used_gpu_hours=10.0,
+            budget_exhausted=True,
+        ),
         v.UsageLine(group="research/vision", user="ada", gpu_hours=10.0),
     ),
 )

@@ -9,6 +9,7 @@ from gangline_client.session import Session, emit
 from gangline_client.table import Column, Row
 from gangline_client.words import amount, dimension_name
 from gangline_core.groups import Group, User
+from gangline_core.reasons import utc
 from gangline_wire import views as v
 
 COLUMNS = (
@@ -150,6 +151,9 @@ def _tell_group(session: Session, view: v.GroupView) -> None:
     console.fact(
         "GPU-hours", f"{spent} of {budget:,}{', used up' if view.budget_exhausted else ''}" if budget else spent
     )
+    if view.budget_renews_ms:
+        paid = q.gpu_hours(view.budget_used_gpu_hours)
+        console.fact("Budget", f"{paid} of {budget:,} this period; all of it again from {utc(view.budget_renews_ms)}")
     console.fact("Users", ", ".join(view.users))
     _tell_use(session, view.usage, view.settings.limit, view.settings.guaranteed)
 

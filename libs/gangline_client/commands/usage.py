@@ -40,7 +40,7 @@ def _wanted(line: v.UsageLine, *, group: str, users: bool) -> bool:
 def _row(line: v.UsageLine) -> Row:
     budget = line.budget_gpu_hours
     # The budget pays prices, not hours.
-    spent = f"{int(100 * (line.cost_gpu_hours or line.gpu_hours) / budget)}%" if budget else "-"
+    spent = f"{int(100 * line.budget_used_gpu_hours / budget)}%" if budget else "-"
     return [
         line.group or "/",
         line.user or "-",
