@@ -32,8 +32,8 @@ class Answer(Struct, frozen=True):
 class Transport(Protocol):
     """One way to an API server."""
 
-    async def send(self, method: str, path: str, query: str, body: bytes, form: str, timeout_s: float) -> Answer:
-        """Send one request.
+    async def send(self, method: str, path: str, query: str, body: Any, form: str, timeout_s: float) -> Answer:
+        """Send one request; a body is what JSON is made of, or None.
 
         Raises:
             TemporaryError: it was certainly not carried out.
@@ -92,12 +92,11 @@ class Api:
             TemporaryError: it could not be reached, or not do it; not carried out.
             OutcomeUnknownError: nobody knows whether it was carried out; reads and deletes are repeated instead.
         """
-        data = b"" if body is None else msgspec.json.encode(body)
         may_repeat = method in ("GET", "DELETE")
         for number in range(1, tries + 1):
             self.requests += 1
             try:
-                answer = await self.transport.send(method, path, urlencode(query or {}), data, form, TIMEOUT_S)
+                answer = await self.transport.send(method, path, urlencode(query or {}), body, form, TIMEOUT_S)
             except OutcomeUnknownError:
                 if not may_repeat or number == tries:
                     raise

@@ -5,16 +5,13 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from gangline_kit.errors import PermanentError
 from gangline_kit.lane import Lane
 from gangline_kit.leader import lead
 from gangline_kit.service import Site
 from gangline_kubernetes.api import Api, Transport, path_of
 from gangline_kubernetes.carrier import Carrier
 from gangline_kubernetes.config import Config, DeviceMode
-from gangline_kubernetes.credentials import CredentialsError, find
 from gangline_kubernetes.desk import Desk
-from gangline_kubernetes.http import HttpTransport
 from gangline_kubernetes.inventory import Inventory
 from gangline_kubernetes.makes import Maker
 from gangline_kubernetes.names import GROUP_VERSION
@@ -32,22 +29,8 @@ PART = "cluster"
 """What /readyz calls the part of the service that waits for the API server."""
 
 
-async def run(site: Site, config: Config) -> None:
-    """Lead (or stand by for) the cluster's lane until cancelled.
-
-    Raises:
-        PermanentError: there are no credentials for the cluster.
-    """
-    try:
-        credentials = find(config.kubeconfig, config.context)
-    except CredentialsError as error:
-        raise PermanentError(str(error)) from error
-    async with HttpTransport(credentials, site.clock) as transport:
-        await run_with(site, config, transport)
-
-
-async def run_with(site: Site, config: Config, transport: Transport) -> None:
-    """The same over a given way to the API server."""
+async def run(site: Site, config: Config, transport: Transport) -> None:
+    """Lead (or stand by for) the cluster's lane until cancelled, over this way to the API server."""
     api = Api(transport, site.clock, site.ids)
     await lead(site, lane_name(config.cluster), Cluster(site, config, api).work)
 

@@ -27,7 +27,7 @@ from gangline_core.quota import recompute
 from gangline_kit.errors import OutcomeUnknownError, TemporaryError
 from gangline_kit.service import Site
 from gangline_kubernetes.api import Answer, refusal
-from gangline_kubernetes.app import run_with
+from gangline_kubernetes.app import run as run_cluster
 from gangline_kubernetes.config import Config
 from gangline_kubernetes.definitions import definitions
 from kubedouble.faults import CutError
@@ -48,11 +48,12 @@ class MemoryTransport:
     def __init__(self, double: Double) -> None:
         self.double = double
 
-    async def send(self, method: str, path: str, query: str, body: bytes, form: str, timeout_s: float) -> Answer:
+    async def send(self, method: str, path: str, query: str, body: Any, form: str, timeout_s: float) -> Answer:
         """See Transport."""
         try:
             async with asyncio.timeout(timeout_s):
-                answer = await self.double.handle(method, path, query, body, {"Content-Type": form})
+                data = b"" if body is None else msgspec.json.encode(body)
+                answer = await self.double.handle(method, path, query, data, {"Content-Type": form})
         except CutError as error:
             raise (TemporaryError if self.double.faults.away else OutcomeUnknownError)(str(error)) from error
         except TimeoutError as error:
@@ -176,7 +177,7 @@ async def opened(
     config = msgspec.convert({"image": "trainer:1", **settings}, Config)
 
     async def run(site: Site, config: Config) -> None:
-        await run_with(site, config, MemoryTransport(double))
+        await run_cluster(site, config, MemoryTransport(double))
 
     async with World() as world:
         start_platform(world)
