@@ -1,6 +1,7 @@
 """What telemetry's facts do to nodes and jobs: sick and suspect GPUs, quarantine, load, use, idleness, hangs."""
 
 from collections.abc import Callable
+from sys import intern
 from typing import Any
 
 from msgspec.structs import replace
@@ -136,7 +137,8 @@ def node_assigned(state: State, fact: f.NodeAssigned, step: Step) -> None:
     if node is None:
         return
     home = node.home or node.pool
-    pool = fact.pool or home
+    # Snapshots leave out what is the default itself, not what is equal to it: one text must be one object.
+    pool = intern(fact.pool or home)
     if pool in state.kept.pools:
         state.put_node(replace(node, pool=pool, home=home if fact.pool else ""))
         step.nodes.append(fact.node)
