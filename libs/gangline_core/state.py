@@ -25,7 +25,7 @@ from gangline_core.kept import ENDED_JOBS_KEPT, SUBMITS_KEPT, Kept, Made, OpenRo
 from gangline_core.ports import Ports
 from gangline_core.reasons import Reason
 from gangline_core.rooms import Rooms
-from gangline_core.shapes import Numbers, Sort, ask_key, shape_key, sort_of, stays_alike
+from gangline_core.shapes import Numbers, Sort, ask_key, shape_key, sort_of
 
 __all__ = [
     "ENDED_JOBS_KEPT",

@@ -61,7 +61,8 @@ class Need(Struct, frozen=True):
     def of_one(self) -> tuple[object, ...]:
         """What one task needs of a node; equal for tasks that fit exactly the same nodes."""
         devices = tuple(sorted(self.devices.items())) if self.devices else ()
-        return (self.gpus, self.milli, self.gpu_memory_mib, self.mig, self.beside, self.cpu_milli, self.memory_mib, devices)
+        card = (self.gpus, self.milli, self.gpu_memory_mib, self.mig, self.beside)
+        return (*card, self.cpu_milli, self.memory_mib, devices)
 
 
 class Gang(Struct, frozen=True):
