@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from msgspec.structs import replace
 
@@ -13,7 +13,7 @@ from gangline_agent.runner import Order, Phase, Runner
 from gangline_agent.words import Words
 from gangline_core.claims import is_overdue
 from gangline_core.cluster import Node
-from gangline_core.facts import ExitCause, Fact, NodeSeen, TaskExited, TaskStarted
+from gangline_core.facts import ExitCause, Fact, GpusEmpty, NodeSeen, TaskExited, TaskStarted
 from gangline_core.fold import Message
 from gangline_core.ids import NodeId, TaskId
 from gangline_core.job import Job, Task, TaskState
@@ -131,8 +131,11 @@ class Reporter:
             self.wake.clear()
             facts = self._decide()
             if facts:
+                well = self._well_again(facts)
+                facts = (*facts, *(NodeSeen(node=node, alive=self._alive(node.id)) for node in well))
                 ended = traces.ending(self.state, facts) if self.site.tracing.is_on else []
                 await lane.append(facts, at=self.site.now_ms(), trace=self._trace(facts))
+                self.told |= {node.id: node for node in well}
                 self.appended_s = self.site.clock.monotonic_s()
                 self._count(facts)
                 traces.tell(self.site.tracing, self.state, facts, ended, at=self.site.now_ms())
@@ -273,9 +276,23 @@ class Reporter:
             lost = []
         return list(dict.fromkeys((*changed, *lost)))
 
-    def _described(self) -> Sequence[Node]:
+    def _well_again(self, facts: tuple[Fact, ...]) -> list[Node]:
+        """Nodes that take work again with these facts, because what did not end there is gone.
+
+        Said in the same message: else a round finds the room free and the node closed, and gives the room that was
+        cleared for one job to another.
+        """
+        gone = {name for fact in facts if isinstance(fact, GpusEmpty) for name in fact.tasks}
+        if not gone & self.state.stopping_tasks.keys():
+            return []
+        undead = self._undead()
+        closed = undead.keys() - self._undead(without=gone).keys()
+        described = self._described(without=gone) if closed else ()
+        return [node for node in described if node.id in closed and self.told.get(node.id) not in (None, node)]
+
+    def _described(self, without: Collection[TaskId] = ()) -> Sequence[Node]:
         """The nodes as they describe themselves, and what the agent has against giving them more work."""
-        problems = self._undead()
+        problems = self._undead(without)
         described = self.nodes.described
         if self.looked_s is not None and self.site.clock.monotonic_s() - self.looked_s > LOOK_S_MAX:
             problems |= dict.fromkeys(self.nodes.ids, "its devices do not answer")
@@ -283,10 +300,11 @@ class Reporter:
             return described
         return [replace(node, problem=node.problem or problems.get(node.id, "")) for node in described]
 
-    def _undead(self) -> dict[NodeId, str]:
+    def _undead(self, without: Collection[TaskId] = ()) -> dict[NodeId, str]:
         """Nodes with a task that should have been gone for long: something is wrong there."""
         now, tasks = self.site.now_ms(), self.state.kept.tasks
-        late = (tasks[name] for name in self.state.stopping_tasks if is_overdue(self.state, tasks[name], now))
+        names = (name for name in self.state.stopping_tasks if name not in without)
+        late = (tasks[name] for name in names if is_overdue(self.state, tasks[name], now))
         return {task.node: f"task {task.id} does not end" for task in late if task.node in self.nodes.ids}
 
     async def _describe(self, lane: Lane, names: list[NodeId]) -> None:
