@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
+from gangline_core.history import classes
 from gangline_core.ids import JobId
 from gangline_core.job import Job, Task
 from gangline_core.quota import JOBS, Ledger, holders, job_amounts, minimum_sizes
 from gangline_core.run_times import Basis, RunTimes, Span
 from gangline_core.shares import free_by_model
 from gangline_core.spec import GPU_MILLI, smallest_size
-from gangline_core.state import State, count, task_amounts
+from gangline_core.state import Held, State, count, task_amounts
 
 CPU = "cpu"
 """The class of room for jobs without GPUs."""
@@ -51,15 +52,18 @@ class Release(Struct, frozen=True):
 class Pile:
     """Room of one class through time."""
 
-    def __init__(self, free: int, now: int, returns: Iterable[tuple[int, int]] = ()) -> None:
-        """So much free now, and what comes back when as (time, amount)."""
+    def __init__(self, free: int, now: int) -> None:
+        """So much free now."""
         self.free = free
         self.now = now
-        self.returns = list(returns)
-        """(time, amount) of what comes back, as a heap: soonest first."""
-        heapq.heapify(self.returns)
-        self.coming = sum(amount for _, amount in self.returns)
+        self.coming = 0
         """Sum of what comes back."""
+        self.returns: list[tuple[int, int]] = []
+        """(time, amount) of what comes back, as a heap: soonest first."""
+
+    def expect(self, returns: list[tuple[int, int]], coming: int) -> None:
+        """All of this comes back, in this order of times; `coming` is its sum."""
+        self.returns, self.coming = returns, coming
 
     def give_back(self, at: int, amount: int) -> None:
         """So much comes back then."""
@@ -97,9 +101,16 @@ def plan_of(
     state: State, pool: str, jobs: Sequence[Job], *, times: RunTimes, now: int
 ) -> tuple[dict[str, int], list[Release], list[Ask]]:
     """What is free by class, what comes back, and what these waiting jobs ask for, in their order."""
+    free, asks = free_and_asks(state, pool, jobs, times=times)
+    live = [state.kept.jobs[job] for job in sorted(state.live.get(pool, {}))]
+    releases = [Release(held_by(state, job).amounts, times.remaining(job, now), job.id) for job in live]
+    return free, releases, asks
+
+
+def free_and_asks(state: State, pool: str, jobs: Sequence[Job], *, times: RunTimes) -> tuple[dict[str, int], list[Ask]]:
+    """What is free by class, and what these waiting jobs ask for, in their order."""
     gpus, cpu_milli = free_by_model(state, pool)
     free = {**gpus, CPU: cpu_milli}
-    releases = [_release(state, state.kept.jobs[job], times, now) for job in sorted(state.live.get(pool, {}))]
     layout = state.room(pool).layout
     largest_card = layout.remember(
         ("largest card",), lambda: max((gpu.memory_mib for node in layout.nodes for gpu in node.gpus), default=1)
@@ -112,7 +123,7 @@ def plan_of(
             known[shape] = _needs(job, tuple(model for model in free if model != CPU), largest_card)
         classes, amount = known[shape]
         asks.append(Ask(job.id, classes, amount, times.whole(job.spec)))
-    return free, releases, asks
+    return free, asks
 
 
 def limit_forecast(state: State, jobs: Sequence[Job], *, times: RunTimes, now: int) -> dict[JobId, Start | None]:
@@ -197,11 +208,13 @@ def _needs(job: Job, all_models: tuple[str, ...], largest_card: int) -> tuple[tu
     return (CPU,), sum(smallest_size(role) * role.resources.cpu_milli for role in job.spec.roles)
 
 
-def _release(state: State, job: Job, times: RunTimes, now: int) -> Release:
-    known = state.returns.get(job.id)
-    if known is None or known[0] is not job.tasks:
-        known = state.returns[job.id] = (job.tasks, _amounts(state.tasks_of(job)))
-    return Release(amounts=known[1], span=times.remaining(job, now), job=job.id)
+def held_by(state: State, job: Job) -> Held:
+    """What a live job gives back when it ends, worked out again only when its tasks or its terms are others."""
+    known = state.held.get(job.id)
+    if known is None or known.tasks is not job.tasks or known.spec is not job.spec:
+        amounts = _amounts(state.tasks_of(job))
+        known = state.held[job.id] = Held(job.tasks, job.spec, amounts, classes(job.spec))
+    return known
 
 
 def _amounts(tasks: Iterable[Task]) -> dict[str, int]:

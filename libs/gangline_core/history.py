@@ -7,9 +7,15 @@ just of the same pool. Every class remembers its last few run times, oldest firs
 
 from functools import lru_cache
 
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from gangline_core.ids import TaskId
 from gangline_core.job import Job, JobState
 from gangline_core.spec import JobSpec, gpu_milli_wanted
 
+Ints = NDArray[np.int64]
 KEPT = 64
 """Run times remembered per class; of a whole pool four times as many."""
 OF_USER = 2
@@ -55,31 +61,50 @@ def note_end(history: dict[str, tuple[int, ...]], job: Job) -> None:
         del history[next(iter(history))]
 
 
+class Held(Struct, frozen=True, gc=False):
+    """What a live job holds by class of room (see `forecast`), with what that was worked out of."""
+
+    tasks: tuple[TaskId, ...]
+    spec: JobSpec
+    amounts: dict[str, int]
+    classes: tuple[str, ...]
+    """Its classes here."""
+
+
 class InOrder:
     """The same run times, shortest first; a class is sorted again only when it has changed."""
 
     def __init__(self, history: dict[str, tuple[int, ...]]) -> None:
         """What `history` remembers, now and later."""
         self._history = history
-        self._sorted: dict[str, tuple[tuple[int, ...], list[int]]] = {}
-        """Per class what was sorted, and that in order."""
+        self._sorted: dict[str, tuple[tuple[int, ...], list[int], Ints]] = {}
+        """Per class what was sorted, and that in order, as a list and as an array."""
 
     def recall(self, spec: JobSpec, *, least: int, or_pool: bool = False) -> list[int]:
         """What `recall` finds, in order; only read it."""
+        found = self.of_classes(classes(spec), least=least)
+        if found is not None:
+            return found[0]
+        pool = self._history.get(spec.pool, ()) if or_pool else ()
+        return self._in_order(spec.pool, pool)[0] if pool else []
+
+    def of_classes(self, names: tuple[str, ...], *, least: int) -> tuple[list[int], Ints] | None:
+        """The same of the first of these classes that has so many, as a list and as an array; None when none has."""
         history = self._history
-        for name in classes(spec):
+        for name in names:
             found = history.get(name)
             if found is not None and len(found) >= least:
                 return self._in_order(name, found)
-        return self._in_order(spec.pool, history.get(spec.pool, ())) if or_pool else []
+        return None
 
-    def _in_order(self, name: str, found: tuple[int, ...]) -> list[int]:
+    def _in_order(self, name: str, found: tuple[int, ...]) -> tuple[list[int], Ints]:
         known = self._sorted.get(name)
         if known is None or known[0] is not found:
             if len(self._sorted) > CLASSES_MAX:
                 self._sorted.clear()
-            known = self._sorted[name] = (found, sorted(found))
-        return known[1]
+            ordered = sorted(found)
+            known = self._sorted[name] = (found, ordered, np.array(ordered, dtype=np.int64))
+        return known[1], known[2]
 
 
 def recall(

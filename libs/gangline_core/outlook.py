@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from gangline_core.columns import Ints
 from gangline_core.facts import Candidate, Foreseen
-from gangline_core.forecast import Ask, Pile, Release, best_pile, plan_of
+from gangline_core.forecast import Ask, Pile, best_pile, free_and_asks, held_by
+from gangline_core.history import Held, classes
 from gangline_core.ids import JobId
 from gangline_core.job import Job
 from gangline_core.placement.why_not import ROOM_CODES
@@ -119,13 +120,16 @@ def size_class(spec: JobSpec) -> str:
 
 def middle_waits(state: State, pool: str, jobs: Sequence[Job], *, times: RunTimes, now: int) -> dict[JobId, int | None]:
     """Per job, given in their order, the middle of its waits in ms over several futures; None when nobody knows."""
-    free, releases, asks = plan_of(state, pool, jobs, times=times, now=now)
+    free, asks = free_and_asks(state, pool, jobs, times=times)
     draws = _Draws(state, now, FUTURES if len(jobs) <= MANY else FUTURES_FEW)
-    coming = draws.coming(releases, {name for ask in asks for name in ask.classes if name in free})
+    live = [state.kept.jobs[job] for job in sorted(state.live.get(pool, {}))]
+    coming = draws.coming(live, {name for ask in asks for name in ask.classes if name in free}, times)
     wholes = draws.wholes(asks)
     waits: list[list[int | None]] = [[] for _ in asks]
     for future in range(draws.futures):
-        piles = {name: Pile(free[name], now, own[future]) for name, own in coming.items()}
+        piles = {name: Pile(free[name], now) for name in coming}
+        for name, (total, own) in coming.items():
+            piles[name].expect(own[future], total)
         for ask, whole, found in zip(asks, wholes, waits, strict=True):
             pile = best_pile(piles, ask)
             start = pile.take(ask.amount) if pile else None
@@ -138,6 +142,10 @@ def middle_waits(state: State, pool: str, jobs: Sequence[Job], *, times: RunTime
     return {ask.job: _middle(found) for ask, found in zip(asks, waits, strict=True)}
 
 
+Coming = tuple[int, list[list[tuple[int, int]]]]
+"""All that comes back, and per future what comes back when as (time, amount), soonest first."""
+
+
 class _Draws:
     """Run times drawn for futures; the same job in the same future always gets the same draw."""
 
@@ -146,77 +154,89 @@ class _Draws:
         self._now = now
         self.futures = futures
 
-    def coming(self, releases: Sequence[Release], wanted: set[str]) -> dict[str, list[list[tuple[int, int]]]]:
-        """Of each class that somebody asks for, and in each future, what comes back when, soonest first."""
-        known = [release for release in releases if release.span is not None]
-        times = self._now + self._lefts(known)
-        found: dict[str, list[list[tuple[int, int]]]] = {}
+    def coming(self, live: Sequence[Job], wanted: set[str], times: RunTimes) -> dict[str, Coming]:
+        """What of each class that somebody asks for comes back when."""
+        lines, jobs, amounts = _Lines(), [], []
+        for job in live:
+            held = held_by(self._state, job)
+            if not wanted.isdisjoint(held.amounts) and self._add(lines, job, held, times):
+                jobs.append(job.id)
+                amounts.append(held.amounts)
+        ends = self._now + lines.draw(mixed(jobs, self.futures))
+        found: dict[str, Coming] = {}
         for name in sorted(wanted):
-            amounts = np.array([release.amounts.get(name, 0) for release in known], dtype=np.int64)
-            own = np.flatnonzero(amounts)
-            found[name] = [_in_order(times[own, future], amounts[own]) for future in range(self.futures)]
+            milli = np.array([own.get(name, 0) for own in amounts], dtype=np.int64)
+            own = np.flatnonzero(milli)
+            found[name] = (int(milli.sum()), _in_order(ends[own], milli[own]))
         return found
 
-    def _lefts(self, releases: Sequence[Release]) -> Ints:
-        """How much longer live jobs run, in ms: a row per job, a column per future."""
-        lines = _Lines()
-        for release in releases:
-            job, span = self._state.kept.jobs[release.job], release.span
-            assert span is not None, "the end of each is known in some way"
-            if not job.started_ms or job.outcome is not None:
-                lines.add([span.latest_ms])
-                continue
-            ran = max(0, self._now - job.started_ms)
-            limit_ms = job.spec.time_limit_s * 1000
-            most = limit_ms - ran if limit_ms else FOR_EVER_MS
-            samples = self._of(job.spec)
-            first = bisect_right(samples, ran)
-            if first < len(samples):
-                lines.add(samples[first:], less=ran, most=most)
-            else:
-                lines.add_span(span, most=most)
-        return lines.draw(mixed([release.job for release in releases], self.futures))
+    def _add(self, lines: "_Lines", job: Job, held: Held, times: RunTimes) -> bool:
+        """How much longer a live job runs, in ms; False when nobody knows."""
+        is_under_way = bool(job.started_ms) and job.outcome is None
+        ran = max(0, self._now - job.started_ms)
+        limit_ms = job.spec.time_limit_s * 1000
+        most = limit_ms - ran if limit_ms else FOR_EVER_MS
+        if is_under_way and (samples := self._state.run_times.of_classes(held.classes, least=SAMPLES_LEAST)):
+            first = bisect_right(samples[0], ran)
+            if first < len(samples[0]):
+                lines.add(samples[1][first:], less=ran, most=most)
+                return True
+        span = times.remaining(job, self._now)
+        if span is None:
+            return False
+        if is_under_way:
+            lines.add_span(span, most=most)
+        else:
+            lines.add(np.array([span.latest_ms]))
+        return True
 
     def wholes(self, asks: Sequence[Ask]) -> list[list[int] | None]:
         """How long waiting jobs will run in each future, in ms; None when nobody knows."""
-        lines = _Lines()
+        lines, unknown = _Lines(), set[JobId]()
         for ask in asks:
             spec = self._state.kept.jobs[ask.job].spec
             most = spec.time_limit_s * 1000 or FOR_EVER_MS
-            samples = self._of(spec)
-            if samples or ask.span is None:
-                lines.add(samples or [-1], most=most)
-            else:
+            samples = self._state.run_times.of_classes(classes(spec), least=SAMPLES_LEAST)
+            if samples is not None:
+                lines.add(samples[1], most=most)
+            elif ask.span is not None:
                 lines.add_span(ask.span, most=most)
+            else:
+                unknown.add(ask.job)
+                lines.add(NOTHING)
         drawn = lines.draw(mixed([ask.job for ask in asks], self.futures)).tolist()
-        known = (ask.span is not None or self._of(self._state.kept.jobs[ask.job].spec) for ask in asks)
-        return [own if is_known else None for own, is_known in zip(drawn, known, strict=True)]
-
-    def _of(self, spec: JobSpec) -> list[int]:
-        return self._state.run_times.recall(spec, least=SAMPLES_LEAST)
+        return [None if ask.job in unknown else own for ask, own in zip(asks, drawn, strict=True)]
 
 
-def _in_order(times: Ints, amounts: Ints) -> list[tuple[int, int]]:
-    """(time, amount) pairs, soonest first, of equal times the smallest first."""
-    order = np.lexsort((amounts, times))
-    return list(zip(times[order].tolist(), amounts[order].tolist(), strict=True))
+def _in_order(ends: Ints, amounts: Ints) -> list[list[tuple[int, int]]]:
+    """Per future (end, amount) of all jobs, soonest first; of equal times the smallest first."""
+    by_job = np.broadcast_to(amounts[:, None], ends.shape)
+    order = np.lexsort((by_job, ends), axis=0)
+    times, sums = np.take_along_axis(ends, order, axis=0).T.tolist(), amounts[order].T.tolist()
+    return [list(zip(*future, strict=True)) for future in zip(times, sums, strict=True)]
+
+
+NOTHING = np.zeros(1, dtype=np.int64)
 
 
 class _Lines:
     """What may be drawn for each job: one of some numbers, or anything between the ends of a span."""
 
     def __init__(self) -> None:
-        self._numbers: list[int] = []
+        self._numbers: list[Ints] = []
+        self._count = 0
         self._lines: list[tuple[int, int, int, int, int]] = []
         """Where a job's numbers begin, how many there are, how wide its span is, what is taken off, and the most."""
 
-    def add(self, numbers: Sequence[int], *, less: int = 0, most: int = FOR_EVER_MS) -> None:
-        self._lines.append((len(self._numbers), len(numbers), 0, less, most))
-        self._numbers += numbers
+    def add(self, numbers: Ints, *, less: int = 0, most: int = FOR_EVER_MS) -> None:
+        self._lines.append((self._count, len(numbers), 0, less, most))
+        self._numbers.append(numbers)
+        self._count += len(numbers)
 
     def add_span(self, span: Span, *, most: int) -> None:
-        self._lines.append((len(self._numbers), 0, span.latest_ms - span.soonest_ms, 0, most))
-        self._numbers.append(span.soonest_ms)
+        self._lines.append((self._count, 0, span.latest_ms - span.soonest_ms, 0, most))
+        self._numbers.append(np.array([span.soonest_ms]))
+        self._count += 1
 
     def draw(self, chance: NDArray[np.uint64]) -> Ints:
         """A number per job and future, from a number without pattern each; never below 0."""
@@ -225,7 +245,7 @@ class _Lines:
         begin, count, width, less, most = np.array(self._lines, dtype=np.int64).T[:, :, None]
         place = (chance % np.maximum(1, count).astype(np.uint64)).astype(np.int64)
         step = (chance % np.uint64(SPAN_STEPS)).astype(np.int64)
-        drawn = np.array(self._numbers, dtype=np.int64)[begin + place] + width * step // SPAN_STEPS - less
+        drawn = np.concatenate(self._numbers)[begin + place] + width * step // SPAN_STEPS - less
         found: Ints = np.maximum(0, np.minimum(drawn, most))
         return found
 

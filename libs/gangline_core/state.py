@@ -17,7 +17,7 @@ from gangline_core.columns import Columns, cause_of
 from gangline_core.door_index import DoorIndex
 from gangline_core.facts import Claim
 from gangline_core.groups import Group, User, ancestors, holders, user_key, with_class
-from gangline_core.history import SERVICES_KEPT, InOrder, note_end
+from gangline_core.history import SERVICES_KEPT, Held, InOrder, note_end
 from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.inventory import Inventory
 from gangline_core.job import ENDS, LIVE, Job, JobState, Task, TaskState
@@ -30,6 +30,7 @@ from gangline_core.shapes import Numbers, Sort, ask_key, shape_key, sort_of
 __all__ = [
     "ENDED_JOBS_KEPT",
     "SUBMITS_KEPT",
+    "Held",
     "Kept",
     "Key",
     "OpenRound",
@@ -84,8 +85,8 @@ class State:
         """Per pool what holders of `usage` hold now, as `Task.service_milli` counts it; no zero entries."""
         self.run_times = InOrder(self.kept.history)
         """How long ended jobs ran, shortest first."""
-        self.returns: dict[JobId, tuple[tuple[TaskId, ...], dict[str, int]]] = {}
-        """What live jobs give back when they end, as `forecast` counts it, with the tasks it was counted of."""
+        self.held: dict[JobId, Held] = {}
+        """What live jobs give back when they end, as far as `forecast` looked at it."""
         self._is_restored = self._holds_on = False
         self._shape_numbers, self._ask_numbers = Numbers(), Numbers()
         self._rooms = Rooms(self.kept, self.use)
@@ -285,7 +286,7 @@ class State:
             for said in (self.kept.progress, self.kept.alone, self.kept.reported):
                 said.pop(job.id, None)
             self.kept.job_use.pop(job.id, None)
-            self.returns.pop(job.id, None)
+            self.held.pop(job.id, None)
         self.kept.jobs[job.id] = job
         self.asked.put(known, job)
         self.index_job(job)
