@@ -290,3 +290,65 @@ def test_no_name_that_is_completed_becomes_a_command(tmp_path: Path) -> None:
     )
     assert found.stdout.splitlines() == names
     assert not trap.exists()
+
+
+# --- misspelt fields (kai-scheduler/KAI-Scheduler#257) --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "document", "field"),
+    [
+        ("POST", "/v1/jobs", {"command": ["true"], "gpu": 1}, "gpu"),
+        ("POST", "/v1/jobs", {"command": ["true"], "time_limt": "1h"}, "time_limt"),
+        ("POST", "/v1/jobs", {"roles": [{"name": "a", "command": ["true"], "gpus_": 1}]}, "gpus_"),
+        ("POST", "/v1/jobs", {"command": ["true"], "topology": {"require": "rack"}}, "require"),
+        ("POST", "/v1/jobs:batch", {"jobs": [{"command": ["true"], "GPUS": 1}]}, "GPUS"),
+        ("PUT", "/v1/groups/t1", {"path": "t1", "limits": {"gpu_milli": 1000}}, "limits"),
+        ("PUT", "/v1/groups/t1", {"path": "t1", "limit": {"gpu": 1000}}, "limit.gpu"),
+        ("PUT", "/v1/groups/t1", {"path": "t1", "limit": {"gpu_milli:": 1000}}, "limit.gpu_milli:"),
+        ("PUT", "/v1/groups/t1", {"path": "t1", "budget": 5}, "budget"),
+        ("PUT", "/v1/groups/t1/users/una", {"limit": {"nvidia.com/gpu": 1}}, "limit.nvidia.com/gpu"),
+        ("PUT", "/v1/policies/default", {"order": "fifo"}, "order"),
+        ("PUT", "/v1/policies/default", {"ordering": "fiffo"}, "ordering"),
+        ("PUT", "/v1/pools/default", {"level": {"high": 1}}, "level"),
+        ("PUT", "/v1/settings", {"groups": {"t1": {"limit": {"gpu": 1}}}}, "groups.t1.limit.gpu"),
+        ("PUT", "/v1/settings", {"group": {}}, "group"),
+        ("PUT", "/v1/prices", {"milli": {"h100": "2500"}}, "milli"),
+        ("PUT", "/v1/windows/w", {"start": 1, "end_ms": 2}, "start"),
+    ],
+)
+async def test_a_misspelt_or_unknown_field_is_refused_everywhere_and_never_means_no_limit(
+    visitor: Visitor, method: str, path: str, document: dict[str, Any], field: str
+) -> None:
+    before = visitor.setting.world.state.kept.seq
+    problem = await visitor.ask("admin", method, path, status=422, json=document)
+    assert field in problem["detail"] or any(field in error["path"] for error in problem["errors"]), problem
+    assert all(error["message"] for error in problem["errors"])
+    assert visitor.setting.world.state.kept.seq == before
+
+
+# --- durations (stanford-crfm/helm#1573) ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("90", 90), ("90s", 90), ("90m", 5400), ("1.5h", 5400), ("1h30m", 5400), ("2d", 172_800), ("14d", 1_209_600),
+        ("14-0", None), ("1-12:30:00", None), ("P1D", None), ("PT90M", None), ("-1", None), ("0", None), ("0s", None),
+        ("9999999999s", None), ("1:30", None), ("90 s", None), ("1h 30m", None), ("30m1h", None), ("1.5", None),
+        ("+90", None), ("९०", None), ("90S", None), ("1w", None), ("", None), ("inf", None), ("1e3s", None),
+    ],
+)  # fmt: skip
+async def test_a_time_is_read_by_one_grammar_shown_back_in_one_and_never_cut(
+    visitor: Visitor, text: str, seconds: int | None
+) -> None:
+    held = await visitor.submit("una", hold=True, gpus=1)
+    path = f"/v1/jobs/{held['id']}"
+    if seconds is None:
+        await visitor.submit("una", time_limit=text, status=422)
+        await visitor.ask("una", "PATCH", path, json={"time_limit": text}, status=422)
+        assert "time_limit_s" not in await visitor.ask("una", "GET", path)
+        return
+    job = await visitor.submit("una", time_limit=text)
+    assert (await visitor.ask("una", "GET", f"/v1/jobs/{job['id']}"))["time_limit_s"] == seconds
+    assert (await visitor.ask("una", "PATCH", path, json={"time_limit": text}))["time_limit_s"] == seconds
