@@ -30,6 +30,7 @@ from gangline_core.placement.why_not import ROOM_CODES
 from gangline_core.preemption import Preemptor
 from gangline_core.reasons import Reason
 from gangline_core.refusals import Refuser
+from gangline_core.repairing import misses_members, repair
 from gangline_core.reserve import Reserver
 from gangline_core.resuming import clear_late, honour_paused, wants_to_go_on
 from gangline_core.seating import Found, find_seats
@@ -44,7 +45,8 @@ def round_due(state: State, pool: str) -> bool:
     if known.open_round is not None:
         return False
     is_stirred = state.kept.changed_seq > known.opened_seq and bool(state.waiting.get(pool))
-    may_go_on = known.opened_seq < state.kept.changed_seq and wants_to_go_on(state, pool)
+    is_unfinished = wants_to_go_on(state, pool) or misses_members(state, pool)
+    may_go_on = known.opened_seq < state.kept.changed_seq and is_unfinished
     return is_stirred or may_go_on or bool(known.proposals)
 
 
@@ -55,7 +57,7 @@ def open_round(state: State, pool: str, now: int) -> RoundOpened | None:
         return None
     sieve = gates.Sieve(state, pool, now)
     may, kept_out, given_up = sieve.may(), sieve.changed(), sieve.given_up()
-    going_on = wants_to_go_on(state, pool)
+    going_on = wants_to_go_on(state, pool) or misses_members(state, pool)
     if not (len(may) or kept_out or given_up or known.proposals or late_starts(state, pool, now) or going_on):
         return None
     waiting = Waiting(state, known, (sieve.columns, may), now=now)
@@ -90,6 +92,7 @@ def decide_round(state: State, pool: str, now: int) -> RoundDecided:
         table = Table(state, pool, now)
         table.late_starts.extend(late_starts(state, pool, now))
         honour_claims(table, overtakes.overtaken)
+        repair(table)
         honour_paused(table)
         place_all(table, opened.opened.candidates, overtakes)
         if overtakes.is_settled(table):

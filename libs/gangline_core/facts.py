@@ -264,6 +264,8 @@ class RoundDecided(FactBase, frozen=True, tag=True):
     """Who stood in front of each strict level and found no room."""
     lowerings: tuple[Lowering, ...] = ()
     """Jobs that give up their cells and run on."""
+    late_repairs: tuple[JobId, ...] = ()
+    """Jobs whose lost members found no room in time: they go on smaller, or start anew."""
     pauses: tuple[JobPaused, ...] = ()
     """Jobs that are paused for others."""
     resumes: tuple[JobId, ...] = ()

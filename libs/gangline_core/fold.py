@@ -31,6 +31,7 @@ from gangline_core.fold_jobs import (
 )
 from gangline_core.fold_life import give_up_start
 from gangline_core.fold_removal import finish_removals, group_removed, user_removed
+from gangline_core.fold_repair import give_up_repair
 from gangline_core.fold_resize import shrink, shrink_fault, start_again, waiting_growth
 from gangline_core.fold_tasks import task_exited, task_started, tasks_empty
 from gangline_core.groups import ancestors, holders, user_key
@@ -267,6 +268,8 @@ def _round_decided(state: State, fact: f.RoundDecided, step: Step) -> None:
         start_again(state, restart, step)
     for resumed in fact.resumes:
         fold_pause.resume(state, resumed, step)
+    for late in fact.late_repairs:
+        give_up_repair(state, late, step)
     for late in fact.late_starts:
         give_up_start(state, late, step)
     _clear_room(state, fact, step)

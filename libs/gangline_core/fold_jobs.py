@@ -20,6 +20,7 @@ from gangline_core.facts import (
 from gangline_core.fold_arrays import admit_array, cancel_array, hold_array
 from gangline_core.fold_life import move_job, order_stop, sizes, staying
 from gangline_core.fold_pause import ask_to_go_on, pause_by_request
+from gangline_core.fold_repair import found_again, ranks_for
 from gangline_core.holds import claim_fault, placement_fault
 from gangline_core.ids import JobId, task_id
 from gangline_core.job import ENDS, LIVE, Job, JobState, Move, Outcome, Task, TaskState
@@ -177,16 +178,17 @@ def add_growth(state: State, growth: Growth, step: Step) -> None:
         step.voided.append(growth.job)
         return
     first = state.kept.tasks[job.tasks[0]]
-    next_rank = 1 + max(state.kept.tasks[task].rank for task in job.tasks)
+    ranks = ranks_for(job, state.tasks_of(job), len(growth.tasks))
     tasks = [
-        _task(state, job, place, growth.attempt, rank=next_rank + k, at=step.at, endpoint=first.endpoint)
-        for k, place in enumerate(growth.tasks)
+        _task(state, job, place, growth.attempt, rank=rank, at=step.at, endpoint=first.endpoint)
+        for rank, place in zip(ranks, growth.tasks, strict=True)
     ]
     for task in tasks:
         state.put_task(task)
         step.tasks.append(task.id)
-    members = [*state.tasks_of(job), *tasks]
-    job = resizing.begun(job, sizes(staying(members)), noticed=False, why="growth", at=step.at)
+    members = sorted([*state.tasks_of(job), *tasks], key=lambda task: task.rank)
+    why = "repair" if job.missing else "growth"
+    job = found_again(resizing.begun(job, sizes(staying(members)), noticed=False, why=why, at=step.at), tasks)
     job = replace(
         job,
         tasks=tuple(task.id for task in members),

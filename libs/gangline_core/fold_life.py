@@ -33,7 +33,7 @@ def order_stop(state: State, job_id: JobId, outcome: Outcome, reason: Reason, st
     if job.id not in state.kept.claims:
         # A job with a claim starts again at another size: stopping is part of that.
         job = resizing.advanced(job, ResizeEvent.OVERTAKEN, step.at)
-    move_job(state, replace(job, outcome=outcome, reason=reason, pause=None), Move.STOP, step)
+    move_job(state, replace(job, outcome=outcome, reason=reason, pause=None, missing={}, missing_ms=0), Move.STOP, step)
     finish_if_empty(state, job_id, step)
 
 

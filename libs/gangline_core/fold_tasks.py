@@ -17,6 +17,7 @@ from gangline_core.fold_life import (
     staying,
     without,
 )
+from gangline_core.fold_repair import lose
 from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.job import LIVE, Job, JobState, Move, Outcome, Task, TaskState
 from gangline_core.reasons import Reason, ReasonCode
@@ -61,7 +62,7 @@ def task_exited(state: State, fact: TaskExited, step: Step) -> None:
 
 def tasks_empty(state: State, tasks: Iterable[TaskId], step: Step) -> None:
     """The agent saw nothing left of these tasks: their room is free. A repeat changes nothing."""
-    jobs: dict[JobId, bool] = {}
+    jobs: dict[JobId, list[Task]] = {}
     for name in tasks:
         task = state.kept.tasks.get(name)
         if task is None:
@@ -74,11 +75,11 @@ def tasks_empty(state: State, tasks: Iterable[TaskId], step: Step) -> None:
         if job is not None and task.id in job.tasks:
             state.put_job(without(job, task, step.at))
             vanished = not task.stop and task.state != TaskState.EXITED
-            jobs[job.id] = jobs.get(job.id, False) or vanished
-    for job_id, vanished in jobs.items():
-        if vanished:
-            # Gone without a word about its end: a gang never goes on with a member missing.
-            requeue(state, job_id, Reason(ReasonCode.PROCESS_LOST, {"task": "unknown"}), step)
+            jobs.setdefault(job.id, []).extend([task] if vanished else [])
+    for job_id, vanished_ones in jobs.items():
+        for lost in vanished_ones:
+            # Gone without a word about its end.
+            lose(state, lost, Reason(ReasonCode.PROCESS_LOST, {"task": "unknown"}), step)
         finish_if_empty(state, job_id, step)
         settle(state, job_id, step)
 
@@ -96,7 +97,7 @@ def tasks_lost(state: State, node: NodeId, step: Step) -> None:
         step.tasks.append(name)
         state.put_job(without(job, task, step.at))
         if not task.stop:
-            requeue(state, job.id, reason, step)
+            lose(state, task, reason, step)
         finish_if_empty(state, job.id, step)
         settle(state, job.id, step)
 
@@ -140,13 +141,13 @@ def _one_failed(state: State, job: Job, task: Task, fact: TaskExited, step: Step
             reason = _time_is_up(job, task)
             order_stop(state, job.id, Outcome.TIMED_OUT, reason, step)
         case ExitCause.PROCESS_LOST | ExitCause.BUS_LOST:
-            requeue(state, job.id, Reason(ReasonCode.PROCESS_LOST, {"task": task.id}), step)
+            lose(state, task, Reason(ReasonCode.PROCESS_LOST, {"task": task.id}), step)
         case ExitCause.PLACE_REFUSED:
             numbers: dict[str, int | str] = {"task": task.id, "node": task.node, "error": fact.error}
             requeue(state, job.id, Reason(ReasonCode.PLACE_REFUSED, numbers), step)
         case ExitCause.GPU_FAILED:
             gpu = task.gpus[0].index if task.gpus else -1
-            requeue(state, job.id, Reason(ReasonCode.GPU_FAILED, {"gpu": gpu, "node": task.node}), step)
+            lose(state, task, Reason(ReasonCode.GPU_FAILED, {"gpu": gpu, "node": task.node}), step)
         case ExitCause.START_FAILED:
             reason = Reason(ReasonCode.START_FAILED, {"task": task.id, "error": fact.error})
             fail_or_retry(state, job.id, code, reason, step)

@@ -287,6 +287,9 @@ class Job(Struct, frozen=True, omit_defaults=True, gc=False):
     lowered_for: int = 0
     """A job of its group that took over its cells; it runs on as an opportunistic one. 0 when nobody did."""
     lowered_ms: int = 0
+    missing: dict[str, int] = {}
+    """Members per role that were lost and are to be placed again, and since when the first of them is."""
+    missing_ms: int = 0
     pause: Pause | None = None
     """Set while the job is paused."""
     limit_percent: int = -1

@@ -80,6 +80,7 @@ class ReasonCode(StrEnum):
     RETRYING = "Retrying"
     RESIZING = "Resizing"
     RESIZE_FAILED = "ResizeFailed"
+    REPAIR_LIMIT = "RepairLimit"
     UNDER_USED = "UnderUsed"
     HUNG = "Hung"
     PAUSED = "Paused"
@@ -184,6 +185,7 @@ SENTENCES: dict[ReasonCode, str] = {
     ReasonCode.SHRUNK: "Shrunk to let job {job} start.",
     ReasonCode.RESIZING: "Starts again with {size} instead of {before} tasks; its room is kept.",
     ReasonCode.RESIZE_FAILED: "Resize {number} was stuck while {stage}; the gang starts again from its checkpoint.",
+    ReasonCode.REPAIR_LIMIT: "{missing} lost members found no room within {limit_s} s; the gang starts again.",
     ReasonCode.UNDER_USED: "Its GPUs were used {percent} % for {window_s} s; the pool asks for {least} %.",
     ReasonCode.HUNG: "Task {task} made no progress for {silent_s} s; the gang starts again from its checkpoint.",
     ReasonCode.PAUSED: "Paused by {by}: its processes stand still and keep their memory.",

@@ -70,9 +70,11 @@ class Sort(Struct, frozen=True):
     service_class: ServiceClass
     preemptible: bool
     elastic: bool
+    repairable: bool
+    """It may get a lost member again."""
 
 
 def sort_of(job: Job) -> Sort:
     """The sort of a job."""
     spec = job.spec
-    return Sort(spec.level, spec.priority, job.service_class, spec.preemptible, is_elastic(spec))
+    return Sort(spec.level, spec.priority, job.service_class, spec.preemptible, is_elastic(spec), spec.repair_s > 0)

@@ -246,6 +246,8 @@ class JobSpec(Struct, frozen=True, omit_defaults=True, gc=False):
     """A named cell of the pool that is kept for the job's group; the job goes there and nowhere else."""
     lazy_preemption: bool = False
     """When a job of its group needs its cells, it runs on where it is as an opportunistic one, if that will do."""
+    repair_s: int = 0
+    """A lost member is placed again alone within this time, while the others run on; 0 starts the gang anew."""
 
 
 def smallest_size(role: Role) -> int:

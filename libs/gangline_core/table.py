@@ -102,6 +102,8 @@ class Table:
         """Paused jobs whose place is kept, whether it is free already or not."""
         self.late_starts: list[JobId] = []
         """Gangs that had room but did not start in time."""
+        self.late_repairs: list[JobId] = []
+        """Jobs whose missing members found no room in time."""
         self.unseen = 0
         self.heads: tuple[tuple[str, JobId], ...] = ()
         """Who stood in front of each strict level and found no room."""
@@ -303,6 +305,7 @@ class Table:
             digest=self.state.kept.digest,
             heads=self.heads,
             late_starts=tuple(self.late_starts),
+            late_repairs=tuple(self.late_repairs),
             pauses=tuple(self.pauses),
             resumes=tuple(self.resumes),
             restarts=tuple(self.restarts),

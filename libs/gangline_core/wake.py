@@ -13,6 +13,7 @@ from gangline_core.job import Job, JobState
 from gangline_core.late_starts import start_limits_end
 from gangline_core.levels import losing_place_ms
 from gangline_core.pausing import slice_ends_ms
+from gangline_core.repairing import repairs_end
 from gangline_core.rungs import seasons_of
 from gangline_core.state import State
 from gangline_core.terms import last_start_ms
@@ -27,6 +28,7 @@ def next_wake_ms(state: State, pool_name: str, now: int) -> int | None:
         times.append(change)
     times += [window.end_ms for window in state.kept.windows.values() if window.pool == pool_name]
     times += start_limits_end(state, pool_name)
+    times += repairs_end(state, pool_name)
     waiting = bool(state.waiting.get(pool_name))
     if waiting:
         times += _of_waiting(state, pool_name, pool.policy.starvation_s * 1000, now)

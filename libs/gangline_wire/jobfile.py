@@ -116,6 +116,8 @@ def _check_beside(kept: Mapping[str, Any], errors: list[FieldError]) -> None:
 
 def _check_whole(roles: tuple[Role, ...], errors: list[FieldError]) -> None:
     """Limits that only the whole job can break."""
+    if all(role.min_count == 0 for role in roles):
+        note(errors, FieldError(path="min", message="is 0 for every role; a job needs at least one task"))
     tasks = sum(role.max_count for role in roles)
     if tasks > _TASKS_MOST:
         field = "roles" if len(roles) > 1 else "tasks"

@@ -165,7 +165,7 @@ ROLE_FIELDS = {
     "tasks": ("count", whole("tasks", least=1)),
     "count": ("count", whole("tasks", least=1)),
     "preferred": ("count", whole("tasks", least=1)),
-    "min": ("min_count", whole("tasks", least=1)),
+    "min": ("min_count", whole("tasks")),
     "max": ("max_count", whole("tasks", least=1)),
     "sizes": ("sizes", read_sizes),
     "gpus": ("gpu_milli", read_gpus),
@@ -280,7 +280,8 @@ def _counts(kept: Mapping[str, Any], errors: list[FieldError]) -> tuple[int, int
         note(errors, FieldError(path=field, message=f"is {count}, outside of its bounds: {bounds} (min, max, sizes)"))
     elif sizes and (count not in sizes or least not in sizes or largest not in sizes):
         note(errors, FieldError(path="sizes", message="must contain tasks, min and max"))
-    return count, least, largest, sizes
+    # A role that the job can do without may also have none at all, beside its sizes.
+    return count, 0 if kept.get("min_count") == 0 else least, largest, sizes
 
 
 def _command(kept: Mapping[str, Any], errors: list[FieldError]) -> tuple[str, ...]:

@@ -73,7 +73,7 @@ _ENV = _map(
 ROLE_PROPERTIES: dict[str, Schema] = {
     "tasks": _whole("tasks", "Equal tasks wanted at start; all of them start together.", least=1),
     "count": _whole("tasks", "The same as tasks.", least=1),
-    "min": _whole("tasks", "Least number of tasks the job can run with.", least=1),
+    "min": _whole("tasks", "Least number of tasks the job can run with; 0 for a role it can do without."),
     "max": _whole("tasks", "Largest number of tasks; more than min makes the role elastic.", least=1),
     "preferred": _whole("tasks", "The same as tasks.", least=1),
     "sizes": {
@@ -258,6 +258,13 @@ JOB_PROPERTIES: dict[str, Schema] = {
         'Taints the job accepts: "key" or "key=value".',
     ),
     "time_limit": _duration("The job is stopped after this. Left out: no limit.", "2h", 5400, "1h30m", least=1),
+    "repair": _duration(
+        "A member that is lost (its node, GPU or process) is placed again alone within this time while the others "
+        "run on; then the job goes on at a smaller size that it allows, or starts anew. Left out: it starts anew at "
+        "once. For torchrun and signal jobs rank 0 cannot be replaced.",
+        "10m",
+        least=1,
+    ),
     "start_limit": _duration(
         "A gang that was given room but has not started wholly by then gives it back, by its retries. Time in the "
         "queue does not count. Left out: the pool's.",

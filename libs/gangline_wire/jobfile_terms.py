@@ -202,6 +202,7 @@ TERM_FIELDS: dict[str, tuple[str, Reader]] = {
     "same_model": ("same_model", flag),
     "pinned_cell": ("pinned_cell", read_token),
     "lazy_preemption": ("lazy_preemption", flag),
+    "repair": ("repair_s", duration("duration_s", least=1)),
     "start_limit": ("start_limit_s", duration("duration_s", least=1)),
     "tolerations": ("tolerations", read_tolerations),
     "time_limit": ("time_limit_s", duration("duration_s", least=1)),

@@ -220,7 +220,9 @@ class Drive(World):
         self.check_books()
         for job in self.state.live_jobs():
             if job.state in (JobState.STARTING, JobState.RUNNING, JobState.RESIZING):
-                assert all(job.sizes.get(role.name, 0) >= role.min_count for role in job.spec.roles), job
+                missing = job.missing if self.at <= job.missing_ms + job.spec.repair_s * 1000 else {}
+                has = {role.name: job.sizes.get(role.name, 0) + missing.get(role.name, 0) for role in job.spec.roles}
+                assert all(has[role.name] >= role.min_count for role in job.spec.roles), job
         for pool in self.state.kept.pools:
             self._check_reasons(pool)
 

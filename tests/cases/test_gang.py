@@ -172,6 +172,53 @@ def test_a_part_of_a_job_below_its_minimum_holds_nothing():
     assert drive.is_running(job, other) in ([True, False], [False, True])
 
 
+def test_a_part_below_its_minimum_is_released_where_the_job_can_do_without_and_comes_back_whole():
+    # kai-scheduler/KAI-Scheduler#2208: the core runs on, the two stranded helpers give their room back in time
+    drive = Drive(node("n1", gpus=6), node("n2", gpus=2, memory_mib=8_192))
+    filler = drive.ask(0, gpus=2, run=300, exclude_nodes=("n2",))
+    parts = [role("core", tasks=2, memory_mib=16_384), role("helper", tasks=4, minimum=0, sizes=(4,))]
+    job = drive.ask(1, roles=parts, repair_s=20, stop=2)
+    drive.until(10)
+    core = [task.id for task in drive.tasks(job.id) if task.role == "core"]
+    assert sorted(drive.where(job)) == ["n1"] * 4 + ["n2"] * 2
+    drive.later(50, lambda: drive.lose("n2"))
+    small = drive.ask(60, gpus=2, priority=-1, run=100)
+    drive.until(65)
+    assert drive.is_running(job, small) == [True, False], "until the repair time is over its room is the job's"
+    drive.until(80)
+    assert [task.id for task in drive.tasks(job.id)] == core
+    assert drive.is_running(job, filler, small) == [True, True, True]
+    drive.until(310)
+    assert drive.job(job.id).sizes == {"core": 2, "helper": 4}, "helpers come back as four, once there is room"
+    assert [task.id for task in drive.tasks(job.id)][:2] == core
+
+
+def test_a_gang_that_is_repaired_goes_before_a_fresh_equal_job():
+    # volcano-sh/volcano#5805, with a job that allows repair: its member gets the slot, and the others never stopped
+    drive = Drive(*racks("n1", "n2", "n3", gpus=1))
+    gang = drive.ask(0, tasks=3, gpus=1, repair_s=600)
+    drive.later(100, lambda: drive.lose("n3"))
+    single = drive.ask(110, tasks=1, gpus=1)
+    drive.later(200, lambda: drive.see(node("n3", gpus=1)))
+    drive.until(210)
+    assert drive.is_running(gang, single) == [True, False]
+    assert drive.job(gang.id).attempt == 1
+    assert drive.job(gang.id).sizes == {"worker": 3}
+
+
+def test_a_gang_that_is_not_repaired_in_time_holds_nothing():
+    # volcano-sh/volcano#5805: never two members without progress past the limit
+    drive = Drive(*racks("n1", "n2", "n3", gpus=1))
+    gang = drive.ask(0, tasks=3, gpus=1, repair_s=60, stop=5)
+    drive.later(100, lambda: drive.lose("n3"))
+    single = drive.ask(110, tasks=1, gpus=1)
+    drive.until(150)
+    assert len(drive.job(gang.id).tasks) == 2
+    drive.until(170)
+    assert not drive.job(gang.id).tasks
+    assert drive.is_running(single) == [True]
+
+
 def lose_processes(drive: Drive, ask, indexes) -> None:
     for task in [drive.tasks(ask.id)[k] for k in indexes]:
         drive.tell(

@@ -105,6 +105,25 @@ def test_a_replacement_goes_where_there_is_room_and_nobody_aims_at_the_lost_node
     assert survivor in drive.where(gang)
 
 
+@pytest.mark.parametrize("node_first", [True, False])
+def test_a_replacement_member_goes_to_the_free_node_while_the_survivor_stays(node_first):
+    # kubernetes-sigs/kueue#9210, with a job that allows repair: n1 is lost, the new member is on n3, nobody moves
+    drive = Drive(*[node(name, gpus=1, labels={RACK: "r"}) for name in ("n1", "n2", "n3")])
+    gang = drive.ask(0, tasks=2, gpus=1, topology="rack", repair_s=600)
+    drive.until(5)
+    first, survivor = drive.where(gang)
+    lost, stays = (task.id for task in drive.tasks(gang.id))
+    exited = f.TaskExited(task=lost, cause=f.ExitCause.PROCESS_LOST)
+    acts = [lambda: drive.lose(first), lambda: drive.tell("agent.sim", exited)]
+    for act in acts if node_first else reversed(acts):
+        act()
+    drive.until(10)
+    assert drive.is_running(gang) == [True]
+    [free] = {"n1", "n2", "n3"} - {first, survivor}
+    assert drive.where(gang) == [free, survivor]
+    assert drive.tasks(gang.id)[1].id == stays
+
+
 @pytest.mark.parametrize("failures", [0, 3])
 def test_gangs_of_a_whole_rack_are_never_mixed_even_after_failed_starts(failures):
     # kai-scheduler/KAI-Scheduler#1217

@@ -32,6 +32,8 @@ def grow(table: Table) -> None:
         role = next((role for role in job.spec.roles if role.name == proposal.role), None) if job else None
         if job is None or role is None or job.winding_down or job.state != JobState.RUNNING or resizing.is_active(job):
             continue
+        if job.missing:
+            continue
         size = job.sizes.get(role.name, 0)
         if proposal.model:
             _move(table, room, job, role, proposal)

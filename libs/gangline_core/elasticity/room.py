@@ -15,7 +15,7 @@ from gangline_core.placement.models import acceptable
 from gangline_core.placement.ranks import level_of
 from gangline_core.placement.shaped import keeps_shape
 from gangline_core.reasons import ReasonCode
-from gangline_core.spec import Role
+from gangline_core.spec import Role, ServiceClass
 from gangline_core.table import Table
 
 KEPT_OUT_CODES = frozenset(
@@ -96,6 +96,9 @@ def more(
         required=ANYWHERE,
         preferred=ANYWHERE,
         levels=tuple(table.pool.pool.topology.items()),
+        group=job.spec.group,
+        opportunistic=job.service_class == ServiceClass.OPPORTUNISTIC,
+        pinned=job.spec.pinned_cell,
         excluded=(*job.spec.exclude_nodes, *table.seating.closures.nodes(job.spec, started_ms=job.started_ms)),
     )
     for near in (_only(len(table.frozen.nodes), rows), _domain(table, job, gang, rows)):

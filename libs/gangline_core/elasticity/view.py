@@ -69,6 +69,8 @@ def resizable(state: State, pool: str, now: int) -> Iterator[Elastic]:
         job = state.kept.jobs[job_id]
         if job.state != JobState.RUNNING or job.winding_down or resizing.is_active(job) or now < calm_until_ms(job):
             continue
+        if job.missing:
+            continue
         able = [role for role in job.spec.roles if role.is_elastic and role.name not in job.asked]
         growing = (role for role in able if job.sizes.get(role.name, 0) < role.max_count)
         role = next(growing, able[0] if able else None)
