@@ -291,7 +291,12 @@ def _brings_into_view(opened: f.RoundOpened, fact: f.RoundDecided) -> bool:
 def _clear_room(state: State, fact: f.RoundDecided, step: Step) -> None:
     """Claims whose job could still start make their victims stop; the victims of the others are left alone."""
     stale = {less.beneficiary: fault for less in fact.shrinks if (fault := shrink_fault(state, less))}
-    void = {claim.job for claim in fact.claims if not keep_claim(state, claim, step, stale.get(claim.job))}
+    evicted = {eviction.job for eviction in fact.evictions}
+    void = {
+        claim.job
+        for claim in fact.claims
+        if not keep_claim(state, claim, step, fault=stale.get(claim.job), evicted=evicted)
+    }
     for eviction in fact.evictions:
         if eviction.beneficiary not in void:
             evict(state, eviction, step)

@@ -1,5 +1,7 @@
 """What the door and the rounds do to jobs: admit, hold, cancel, place, grow, shrink, evict, claim."""
 
+from collections.abc import Collection
+
 from msgspec.structs import replace
 
 from gangline_core import resizing
@@ -220,9 +222,11 @@ def lower(state: State, lowering: Lowering, step: Step) -> None:
     step.touched = True
 
 
-def keep_claim(state: State, claim: Claim, step: Step, fault: str | None = None) -> bool:
+def keep_claim(
+    state: State, claim: Claim, step: Step, *, fault: str | None = None, evicted: Collection[JobId] = ()
+) -> bool:
     """Keep a claim's room for its job, unless it could not start there with its victims gone, or they cannot go."""
-    fault = fault or claim_fault(state, claim)
+    fault = fault or claim_fault(state, claim, evicted)
     if fault is not None:
         _void(state, claim.job, fault, step)
         return False

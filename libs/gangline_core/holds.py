@@ -1,11 +1,11 @@
 """Does a placement still hold? One pure check, used where a decision is applied and where a claim is honoured."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from gangline_core.closures import window_fault
 from gangline_core.cluster import Node, model_of, tasks_most
 from gangline_core.facts import Claim, Growth, Placement, TaskPlacement
-from gangline_core.ids import NodeId, TaskId
+from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.job import Job, JobState, Outcome, Task
 from gangline_core.pausing import is_gone, leaving_part
 from gangline_core.quota import JOBS, Ledger
@@ -30,13 +30,16 @@ def placement_fault(state: State, placement: Placement | Growth) -> str | None:
     )
 
 
-def claim_fault(state: State, claim: Claim) -> str | None:
-    """Why the claim's job could not start there even with the claim's victims gone; None when it could."""
+def claim_fault(state: State, claim: Claim, evicted: Collection[JobId] = ()) -> str | None:
+    """Why the claim's job could not start there even with the claim's victims gone; None when it could.
+
+    Jobs `evicted` in the same decision go whole, also where they were paused before and would only stay so.
+    """
     job = state.job(claim.job)
     if job is None:
         return "job is gone"
     fault = None if starts_again(job, claim) else _start_fault(job, claim.placement)
-    return fault or room_fault(state, claim.placement.tasks, without=claim.victims)
+    return fault or room_fault(state, claim.placement.tasks, without=claim.victims, evicted=evicted)
 
 
 def starts_again(job: Job, claim: Claim) -> bool:
@@ -102,13 +105,19 @@ def placed_amounts(state: State, tasks: Iterable[TaskPlacement]) -> dict[str, in
     return amounts
 
 
-def room_fault(state: State, tasks: tuple[TaskPlacement, ...], without: tuple[TaskId, ...] = ()) -> str | None:
+def room_fault(
+    state: State,
+    tasks: tuple[TaskPlacement, ...],
+    without: tuple[TaskId, ...] = (),
+    evicted: Collection[JobId] = (),
+) -> str | None:
     """Which node cannot hold its part of these tasks beside what it has, less `without`; None when all can."""
     by_node: dict[NodeId, list[TaskPlacement]] = {}
     for task in tasks:
         by_node.setdefault(task.node, []).append(task)
     leaving: dict[NodeId, list[Task]] = {}
-    for gone in (state.kept.tasks[name] for name in without if not is_gone(state, name)):
+    there = (state.kept.tasks[name] for name in without if name in state.kept.tasks)
+    for gone in (task for task in there if task.job in evicted or not is_gone(state, task.id)):
         leaving.setdefault(gone.node, []).append(leaving_part(state, gone))
     for node_id, places in by_node.items():
         node = state.kept.nodes.get(node_id)

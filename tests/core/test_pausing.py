@@ -269,3 +269,18 @@ def test_a_member_that_leaves_nothing_free_is_not_booked_twice() -> None:
     step = world.tell("placement.default", decided)
     assert (step.voided, world.job(other).state) == ([paused], JobState.RUNNING)
     assert world.state.use["n1"].gpu_milli[0] == 1000
+
+
+def test_a_paused_job_that_is_evicted_gives_up_its_whole_place_to_whom_it_went_for() -> None:
+    world = World(node(gpus=2, memory_mib=2048))
+    low = world.submit_running(gpu_spec(1), "n1")
+    other = world.submit_running(spec(gpus=1), "n1")
+    suspend(world, low)
+    world.cancel(other)
+    world.stop_all()
+    high = world.submit(spec(gpus=1, memory_mib=2048, priority=9))
+    decided = world.round()
+    assert [(eviction.job, eviction.beneficiary) for eviction in decided.evictions] == [(low, high)]
+    assert world.reason(high) == ReasonCode.WAITING_FOR_VICTIMS, "its claim is kept: what stayed goes, too"
+    world.settle()
+    assert world.job(high).state == JobState.RUNNING
