@@ -68,6 +68,16 @@ class Outcome(Struct, frozen=True):
     """Mean wait by class, in simulated time."""
 
 
+_POLICY = Policy(
+    ordering="priority",
+    starvation_s=0,
+    elastic_growth=False,
+    placement="best_fit",
+    node_tasks_max=1_000_000,
+)
+"""The one machine stands for the whole quota, so no limit of tasks per machine may hold it back."""
+
+
 def run_shape(shape: Shape) -> Outcome:
     """The whole shape through the door, the rounds and the fold."""
     units = shape.cohorts * shape.queues * NOMINAL
@@ -75,7 +85,7 @@ def run_shape(shape: Shape) -> Outcome:
         trace=Workload(name=shape.name, arrivals=tuple(_arrivals(shape))),
         fleet=Fleet(nodes=(_machine(units),)),
         groups=tuple(_groups(shape)),
-        policies={"default": Policy(ordering="priority", starvation_s=0, elastic_growth=False, placement="best_fit")},
+        policies={"default": _POLICY},
         conditions=Conditions(),
     )
     begun = time.process_time()
