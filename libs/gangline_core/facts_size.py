@@ -16,6 +16,8 @@ class ResizeProposed(FactBase, frozen=True, tag=True):
     why: str = ""
     model: str = ""
     """The GPU model the gang should move to by starting again; empty stays on the one it has."""
+    moves: bool = False
+    """The whole gang should start again at this size, closer together."""
 
 
 class ResizeAsked(FactBase, frozen=True, tag=True):

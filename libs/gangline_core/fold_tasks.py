@@ -110,7 +110,7 @@ def gpu_failed(state: State, node: NodeId, gpu: int, step: Step) -> None:
         if task is None or task.stop or task.state not in (TaskState.PLACED, TaskState.STARTED):
             continue
         if any(share.index == gpu for share in task.gpus) and state.kept.jobs[task.job].state in LIVE:
-            requeue(state, task.job, reason, step)
+            lose(state, task, reason, step)
 
 
 def _all_started(state: State, job: Job, step: Step) -> Job:
@@ -123,7 +123,8 @@ def _all_started(state: State, job: Job, step: Step) -> Job:
 
 
 def _one_succeeded(state: State, job: Job, step: Step) -> None:
-    left = staying(state.tasks_of(job))
+    serving = {role.name for role in job.spec.roles if role.serves}
+    left = [task for task in staying(state.tasks_of(job)) if task.role not in serving]
     if job.state == JobState.STARTING and all(t.state != TaskState.PLACED for t in left):
         # A member can be over before another has started; the job ran all the same.
         job = _all_started(state, job, step)

@@ -34,7 +34,7 @@ def clear_late(table: Table) -> None:
 
 def _honour(table: Table, before_ms: int | None) -> None:
     """With a bound, only those paused before it, and urgent ones, have others sent away."""
-    going = {held.job for held in (*table.evictions, *table.pauses)}
+    going = {one.job for one in table.evictions} | {one.job for one in table.pauses}
     for job in _who_want(table):
         if job.id in table.resumes or job.id in table.kept_for:
             continue

@@ -124,6 +124,8 @@ class Role(Struct, frozen=True, omit_defaults=True, gc=False):
     image: str = ""
     sizes: tuple[int, ...] = ()
     """Allowed sizes, ascending; empty allows every size from min_count to max_count."""
+    serves: str = ""
+    """The role whose tasks use its GPUs over the network; it runs until those have ended (see gangline_core.remote)."""
 
     @property
     def is_elastic(self) -> bool:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from gangline_core.spec import JobSpec, Role, ServiceClass
 from gangline_wire.fields import each, listed, note, read_fields
 from gangline_wire.jobfile_place import check_slices
-from gangline_wire.jobfile_role import ROLE_FIELDS, build_role, read_role
+from gangline_wire.jobfile_role import ROLE_FIELDS, build_roles, read_role
 from gangline_wire.jobfile_terms import TERM_FIELDS
 from gangline_wire.limits import most
 from gangline_wire.problem import FieldError, FieldErrorsError, WrongValueError
@@ -62,7 +62,7 @@ def read_roles(value: object) -> tuple[Role, ...]:
     Raises:
         WrongValueError, FieldErrorsError: some are wrong.
     """
-    roles = each(listed(value, "roles"), read_role)
+    roles = tuple(role for some in each(listed(value, "roles"), read_role) for role in some)
     if not roles:
         raise WrongValueError("must have at least one role")
     names = [role.name for role in roles]
@@ -92,7 +92,7 @@ def _with_roles(document: Mapping[object, object], errors: list[FieldError]) -> 
 def _with_one_role(document: Mapping[object, object], errors: list[FieldError]) -> dict[str, Any]:
     kept = read_fields(document, SINGLE_FIELDS, errors)
     role = {name: kept.pop(name) for name in _ROLE_KEPT if name in kept}
-    kept["roles"] = (build_role(SINGLE_ROLE, role, errors),)
+    kept["roles"] = build_roles(SINGLE_ROLE, role, errors)
     return kept
 
 

@@ -8,6 +8,7 @@ from gangline_core.spec import GPU_MILLI, Resources, Role
 from gangline_wire.fields import each, entries, flag, listed, note, read_fields, text, visible_text, whole
 from gangline_wire.jobfile_elastic import SizeRule, read_sizes
 from gangline_wire.jobfile_place import read_mig
+from gangline_wire.jobfile_remote import read_remote, with_servers
 from gangline_wire.limits import most
 from gangline_wire.names import env_key, token
 from gangline_wire.problem import FieldError, FieldErrorsError, WrongValueError
@@ -176,6 +177,7 @@ ROLE_FIELDS = {
     "exclude_models": ("exclude_models", read_gpu_models),
     "mig": ("mig", read_mig),
     "near_nic": ("near_nic", flag),
+    "remote": ("remote", read_remote),
     "cpus": ("cpu_milli", read_cpus),
     "memory": ("memory_mib", read_memory),
     "devices": ("devices", read_devices),
@@ -188,8 +190,8 @@ ROLE_FIELDS = {
 NAMED_ROLE_FIELDS = {"name": ("name", read_token), **ROLE_FIELDS}
 
 
-def read_role(value: object) -> Role:
-    """One entry of `roles`.
+def read_role(value: object) -> tuple[Role, ...]:
+    """One entry of `roles`, and the role that serves its GPUs when these are on other machines.
 
     Raises:
         WrongValueError: no mapping.
@@ -201,10 +203,16 @@ def read_role(value: object) -> Role:
     kept = read_fields(value, NAMED_ROLE_FIELDS, errors)
     if "name" not in value:
         note(errors, FieldError(path="name", message='is missing; every entry of roles needs one, such as "worker"'))
-    role = build_role(kept.pop("name", "worker"), kept, errors)
+    roles = build_roles(kept.pop("name", "worker"), kept, errors)
     if errors:
         raise FieldErrorsError(errors)
-    return role
+    return roles
+
+
+def build_roles(name: str, kept: Mapping[str, Any], errors: list[FieldError]) -> tuple[Role, ...]:
+    """The role of the kept fields, and the one that serves its GPUs when these are on other machines."""
+    role = build_role(name, kept, errors)
+    return with_servers(role, kept["remote"]) if "remote" in kept and not errors else (role,)
 
 
 def build_role(name: str, kept: Mapping[str, Any], errors: list[FieldError]) -> Role:
@@ -246,6 +254,9 @@ def _check_gpus(kept: Mapping[str, Any], resources: Resources, errors: list[Fiel
             if name in kept:
                 message = "is said by the MIG profile already; give mig alone"
                 note(errors, FieldError(path=field, message=message))
+    if "remote" in kept and (resources.wants_gpu or _is_sized(kept)):
+        message = "is for tasks of fixed number without GPUs of their own; leave out gpus, min, max and sizes"
+        note(errors, FieldError(path="remote", message=message))
     if resources.beside and (resources.gpu_milli or not resources.gpu_memory_mib):
         message = "takes memory of a GPU and none of its time: give gpu_memory, without gpus or mig"
         note(errors, FieldError(path="beside", message=message))
@@ -262,6 +273,11 @@ def _check_gpus(kept: Mapping[str, Any], resources: Resources, errors: list[Fiel
             note(errors, FieldError(path=field, message=message))
     if resources.near_nic:
         note(errors, FieldError(path="near_nic", message="is about GPUs, but no GPU is asked for; add gpus"))
+
+
+def _is_sized(kept: Mapping[str, Any]) -> bool:
+    """True when the role says anything of other sizes than the one it wants."""
+    return any(name in kept for name in ("min_count", "max_count", "sizes"))
 
 
 def _counts(kept: Mapping[str, Any], errors: list[FieldError]) -> tuple[int, int, int, tuple[int, ...]]:

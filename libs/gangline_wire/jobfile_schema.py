@@ -121,6 +121,22 @@ ROLE_PROPERTIES: dict[str, Schema] = {
         "type": "boolean",
         "description": "True takes only GPUs on a PCIe switch that has a network card.",
     },
+    "remote": {
+        "type": "object",
+        "properties": {
+            "gpus": _whole("gpus", "GPUs of other machines that each task uses.", least=1),
+            "gpu_models": _list("gpu_models", {"type": "string", "minLength": 1}, "Models that will do."),
+            "bandwidth": {
+                "type": "string",
+                "pattern": "^[0-9]{1,7}(Mbps|Gbps)$",
+                "description": "Part of the network reserved for each task. Left out: 10Gbps.",
+            },
+            "server": _list("command_args", {"type": "string"}, "What serves a GPU; {port} is filled in."),
+        },
+        "required": ["gpus"],
+        "additionalProperties": False,
+        "description": "GPUs over the network. See docs/elastic.md.",
+    },
     "cpus": _count("cpus", "CPUs of each task. Left out: 1 for a task without GPUs and devices, else none.", 4, "500m"),
     "memory": _memory("Memory of each task.", "64Gi"),
     "devices": _map("devices", _whole("device_count", "How many.", least=1), "Other devices of each task, by name."),

@@ -19,7 +19,7 @@ from gangline_agent.fleet import FleetError, read
 from gangline_agent.journal import Journal
 from gangline_agent.lives import Surroundings
 from gangline_agent.machine import own_address
-from gangline_agent.nodes import Fleet, Machine, Nodes
+from gangline_agent.nodes import Fleet, Machine, Nodes, Offers
 from gangline_agent.output import Caps
 from gangline_agent.processes import ProcessRunner
 from gangline_agent.reporter import Reporter
@@ -82,6 +82,7 @@ async def _run_machine(site: Site, config: Config) -> None:
             address=config.address or await asyncio.to_thread(own_address, site.config.nats_url),
             labels=_labels(config.labels),
             folder=str(journal.root),
+            offers=Offers(nic_mbps=config.nic_mbps, gpus_over_network=config.remote_gpus),
         )
         reporter = Reporter(site, config, machine)
         desk = Desk(folder / "desk.json", site.clock, reporter, new_key=lambda: site.ids.token(32))
@@ -134,10 +135,13 @@ async def carry(site: Site, config: Config, reporter: Reporter, runner: Runner, 
     async with asyncio.TaskGroup() as group:
         group.create_task(runner.run(), name="runner")
         group.create_task(lead(site, f"agent.{token(config.name)}", reporter.work), name="lane")
-        group.create_task(_keep_contact(site, config, runner, renew), name="contact")
+        group.create_task(reporter.beat(), name="beat")
+        group.create_task(_keep_contact(site, config, reporter, runner, renew), name="contact")
 
 
-async def _keep_contact(site: Site, config: Config, runner: Runner, renew: Callable[[], None]) -> None:
+async def _keep_contact(
+    site: Site, config: Config, reporter: Reporter, runner: Runner, renew: Callable[[], None]
+) -> None:
     """Ask the bus for an answer every second; without one for too long, stop all tasks.
 
     Measured on the steady clock from the last question that was answered, and anew after each: short troubles do not
@@ -151,6 +155,8 @@ async def _keep_contact(site: Site, config: Config, runner: Runner, renew: Calla
         try:
             async with asyncio.timeout(min(CONTACT_TIMEOUT_S, left_s) if left_s > 0 else CONTACT_TIMEOUT_S):
                 await site.bus.last_seq(LOG.name)
+            if reporter.is_mute:
+                raise TemporaryError("the bus is there and stores nothing")
         except (TemporaryError, TimeoutError):
             left_s = contact_s + config.bus_lost_s - clock.monotonic_s()
             if left_s <= CONTACT_PRECISION_S:

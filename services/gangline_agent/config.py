@@ -25,10 +25,16 @@ class Config(Struct, frozen=True, kw_only=True):
     """Simulated nodes per rack."""
     block_racks: int = 8
     """Simulated racks per block."""
+    nic_mbps: int = 0
+    """Mbit/s of this machine's network that jobs may reserve; 0 offers none."""
+    remote_gpus: bool = False
+    """This machine's GPUs may be served to programs on other machines (rCUDA and its like), which needs nic_mbps."""
     speed: float = 1.0
     """How much faster than real time simulated tasks run."""
     bus_lost_s: float = 20.0
     """Cut off from the bus for longer, the agent stops its tasks: before the node is declared lost."""
+    mute_s: float = 600.0
+    """Without being able to write its lane for longer (nothing can be stored), the agent acts as if it were cut off."""
     orphan_s: float = 18.0
     """Without any agent for longer, supervisors stop their task themselves: it starts elsewhere soon. 0: never."""
     gather_ms: int = 2

@@ -1,7 +1,8 @@
 """Simulated nodes from a description: the public openb node list (CSV), or the same columns as JSON.
 
 A JSON row may also say how its GPUs hang together: `gpus` is then a list of GPUs in the words of `Gpu` (with switches,
-islands, sockets, cards that are cut by MIG), `nics` a list of network cards, `labels` the node's labels.
+islands, sockets, cards that are cut by MIG), `nics` a list of network cards, `labels` the node's labels, `devices` its
+other devices, such as remote_gpu and nic_mbps.
 """
 
 import csv
@@ -88,6 +89,7 @@ def _nodes(
             gpus=_described_gpus(row, name, path, number) or _gpus(name, model, count),
             pool=pool,
             nics=_convert(row, "nics", tuple[Nic, ...], path, number) or (),
+            devices=_convert(row, "devices", dict[str, int], path, number) or {},
             labels=_convert(row, "labels", dict[str, str], path, number)
             or {RACK_LABEL: f"rack-{rack + 1:03d}", BLOCK_LABEL: f"block-{rack // max(1, block_racks) + 1:02d}"},
         )

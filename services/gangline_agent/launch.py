@@ -86,12 +86,20 @@ def plan(
     )
     made = environment.build(order, role, place, os.environ)
     cwd, notes = _cwd(order, folder)
-    program = resolve(role.command[0], path=made.values.get("PATH", os.defpath), cwd=cwd)
-    texts = (*role.command, *made.values.values())
+    command = _filled(role, made.values)
+    program = resolve(command[0], path=made.values.get("PATH", os.defpath), cwd=cwd)
+    texts = (*command, *made.values.values())
     if any("\0" in text for text in texts):
         raise LaunchError("the command or its environment contains a NUL character")
     note = "".join(f"[gangline: {line}]\n" for line in (*made.notes, *notes))
-    return Launch(argv=(program, *role.command[1:]), environment=made.values, cwd=cwd, note=note)
+    return Launch(argv=(program, *command[1:]), environment=made.values, cwd=cwd, note=note)
+
+
+def _filled(role: Role, values: Mapping[str, str]) -> tuple[str, ...]:
+    """The command; that of a server of GPUs with its port in it."""
+    if not role.serves:
+        return role.command
+    return tuple(argument.replace("{port}", values.get("GANGLINE_REMOTE_PORT", "")) for argument in role.command)
 
 
 def mps_serves(surroundings: Mapping[str, str]) -> bool:

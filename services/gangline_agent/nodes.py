@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 from zlib import crc32
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from gangline_agent import machine
@@ -14,6 +15,7 @@ from gangline_agent.pci import network_cards
 from gangline_agent.runner import Order
 from gangline_core.cluster import Node
 from gangline_core.ids import NodeId
+from gangline_core.remote import NIC, REMOTE_GPU
 from gangline_core.state import State
 from gangline_wire.requests import GpuSample, NodeSample
 
@@ -42,11 +44,33 @@ class Nodes(Protocol):
         """How the driver calls the GPUs of a task."""
 
 
+class Offers(Struct, frozen=True):
+    """What this machine offers to jobs beside its CPUs, memory and GPUs."""
+
+    nic_mbps: int = 0
+    """Mbit/s of its network that jobs may reserve."""
+    gpus_over_network: bool = False
+    """Its GPUs may be served to programs on other machines."""
+
+    def devices(self, gpus: int) -> dict[str, int]:
+        """As countable devices, zeros left out."""
+        found = {NIC: self.nic_mbps, REMOTE_GPU: gpus if self.gpus_over_network else 0}
+        return {name: amount for name, amount in found.items() if amount}
+
+
 class Machine:
     """This machine as one node."""
 
     def __init__(
-        self, *, name: str, pool: str, address: str, labels: dict[str, str], folder: str, nvml: Nvml | None = None
+        self,
+        *,
+        name: str,
+        pool: str,
+        address: str,
+        labels: dict[str, str],
+        folder: str,
+        nvml: Nvml | None = None,
+        offers: "Offers | None" = None,
     ) -> None:
         """Nothing is looked at before `refresh`. `folder` is where tasks write, on a disk that must have room."""
         self.node = Node(
@@ -63,6 +87,7 @@ class Machine:
         self.disk_problem = ""
         self._nvml = nvml or Nvml()
         self._nics = network_cards()
+        self._offers = offers or Offers()
         self.owner_of: Callable[[int], str] = lambda pid: ""
         """The task that a process belongs to, or an empty text."""
         self._is_seen = False
@@ -90,6 +115,7 @@ class Machine:
                 address=node.address,
                 problem=self.gpus.problem or self.disk_problem,
                 nics=self._nics,
+                devices=self._offers.devices(len(self.gpus.gpus)),
             ),
         )
 

@@ -18,6 +18,7 @@ from gangline_agent.runner import Local, Order, Phase
 from gangline_core.facts import ExitCause
 from gangline_core.ids import TaskId
 from gangline_core.job import Job, ResizeStage, Task, TaskState
+from gangline_core.remote import slowdown_milli
 from gangline_kit.clock import Clock
 from gangline_kit.tasks import Tasks
 from gangline_wire.contract import Sizing
@@ -26,6 +27,7 @@ RUN_TIME = "run_time_s"
 EXIT_CODE = "exit_code"
 STOP_TIME = "stop_time_s"
 RUN_TIME_S = 60.0
+SERVES_S = 1e9
 SAFE_TIME, JOIN_TIME = "safe_time_s", "join_time_s"
 STOPPED_CODE = 143
 ENDS, LEAVES, MEETS, PAUSES = "ends", "leaves", "meets", "pauses"
@@ -52,10 +54,12 @@ def worked_ms(task: Task, now_ms: int) -> int:
     return max(0, until_ms - task.started_ms - task.paused_ms)
 
 
-def script(job: Job, *, speed: float, placed_ms: int = 0) -> Script:
+def script(job: Job, *, speed: float, placed_ms: int = 0, serves: bool = False) -> Script:
     """The run that the job's attributes describe."""
     wanted = job.spec.attributes.get(RUN_TIME, RUN_TIME_S)
     run_s = max(0.0, float(wanted)) if isinstance(wanted, int | float) else RUN_TIME_S
+    # Work on GPUs of other machines takes longer by its calls and copies; their servers work until it is over.
+    run_s = SERVES_S if serves else run_s * slowdown_milli(job.spec) / 1000
     limit_s, stops_s = float(job.spec.time_limit_s), _stops_s(job) / speed
     if job.spec.deadline_ms:
         left_s = max(1.0, (job.spec.deadline_ms - placed_ms) / 1000) * speed
@@ -65,6 +69,11 @@ def script(job: Job, *, speed: float, placed_ms: int = 0) -> Script:
         return Script(limit_s / speed, ExitCause.TIME_LIMIT, STOPPED_CODE, stops_s, *words_s)
     code = job.spec.attributes.get(EXIT_CODE, 0)
     return Script(run_s / speed, ExitCause.EXITED, code if isinstance(code, int) else 0, stops_s, *words_s)
+
+
+def _script_of(order: Order, *, speed: float) -> Script:
+    serves = any(role.serves for role in order.job.spec.roles if role.name == order.task.role)
+    return script(order.job, speed=speed, placed_ms=order.task.placed_ms, serves=serves)
 
 
 def _number(job: Job, name: str) -> float:
@@ -138,7 +147,7 @@ class SimulatedRunner:
         self._begin(order, gone_s=0)
 
     def _begin(self, order: Order, *, gone_s: float) -> None:
-        task, course = order.task, script(order.job, speed=self.speed, placed_ms=order.task.placed_ms)
+        task, course = order.task, _script_of(order, speed=self.speed)
         self._number += 1
         self._end_at(task.id, self.clock.monotonic_s() + course.lasts_s - gone_s)
         self._scripts[task.id] = course

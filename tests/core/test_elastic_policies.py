@@ -277,3 +277,34 @@ def test_by_default_whoever_reports_how_it_learns_is_weighed_and_all_others_fill
     assert Policy().elastic == "adaptive"
     assert sizes("adaptive", learns=True) == sizes("goodput", learns=True) != {}
     assert sizes("adaptive", learns=False) == sizes("idle_fill", learns=False) != {}
+
+
+def far_apart(kind: ResizeKind = ResizeKind.RESTART, **policy) -> tuple[World, int, int]:
+    world = World(node("n1", gpus=4), node("n2", gpus=4)).set_policy(migration=True, **policy)
+    blocker = world.submit_running(spec(gpus=3), "n1")
+    asked = spec(gpus=1, tasks=2, elastic=Elastic(kind=kind, cost_s=30))
+    gang = world.submit_running(asked, "n1", "n2")
+    world.run(world.submit(gpus=3), "n2")
+    return world, gang, blocker
+
+
+def test_a_gang_that_stands_apart_starts_again_closer_together_when_others_have_left() -> None:
+    world, gang, blocker = far_apart()
+    world.wait(7200).finish(blocker)
+    world.settle()
+    [proposal] = elasticity.propose(world.state, "default", world.at)
+    assert (proposal.job, proposal.size, proposal.moves) == (gang, 2, True)
+    world.tell("elastic.default", proposal)
+    world.settle()
+    assert {task.node for task in world.tasks(gang)} == {"n1"}
+    assert world.job(gang).retries_used == 0
+    world.wait(7200)
+    assert propose(world) == {}, "it stands as close as it can"
+
+
+def test_who_cannot_start_again_or_is_soon_over_stays_where_it_is() -> None:
+    for kind, age_s in ((ResizeKind.TASKS, 7200), (ResizeKind.RESTART, 60)):
+        world, _, blocker = far_apart(kind)
+        world.wait(age_s).finish(blocker)
+        world.settle()
+        assert not [one for one in elasticity.propose(world.state, "default", world.at) if one.moves]

@@ -170,7 +170,7 @@ FACTS: tuple[f.Fact, ...] = (
         pauses=(f.JobPaused(job=JOB, beneficiary=JobId(46), rule="slice"),),
         resumes=(JobId(47),),
     ),
-    f.ResizeProposed(pool="gpu-a", job=JOB, role="worker", size=4, why="idle GPUs", model="H100"),
+    f.ResizeProposed(pool="gpu-a", job=JOB, role="worker", size=4, why="idle GPUs", model="H100", moves=True),
     f.ResizeAsked(job=JOB, role="worker", size=6, by="ada"),
     f.ResizeFailed(job=JOB, number=3, stage=ResizeStage.CONFIRMING),
     f.LimitSet(job=JOB, percent=40, why="the others are as fast as alone"),

@@ -17,6 +17,7 @@ from gangline_core.elasticity.giving import grow
 from gangline_core.elasticity.grow_shrink import grow_shrink
 from gangline_core.elasticity.idle_fill import idle_fill
 from gangline_core.elasticity.limits import limits
+from gangline_core.elasticity.locality import locality
 from gangline_core.elasticity.pollux import goodput
 from gangline_core.elasticity.room import open_to_growth
 from gangline_core.elasticity.sia import sia
@@ -60,7 +61,13 @@ def propose(state: State, pool: str, now: int) -> tuple[ResizeFailed | ResizePro
         targets = _by_policy(state, known, now)
     return tuple(
         ResizeProposed(
-            pool=pool, job=target.job.id, role=target.role, size=target.size, why=target.why, model=target.model
+            pool=pool,
+            job=target.job.id,
+            role=target.role,
+            size=target.size,
+            why=target.why,
+            model=target.model,
+            moves=target.moves,
         )
         for target in targets
     )
@@ -91,13 +98,13 @@ def is_stirred(state: State, known: PoolState, now: int) -> bool:
 def _by_policy(state: State, known: PoolState, now: int) -> list[Target]:
     pool = known.pool.name
     jobs = tuple(resizable(state, pool, now))
-    if not jobs:
+    if not jobs and not known.policy.migration:
         return []
     table = Table(state, pool, now)
     honour_claims(table)
     open_to_growth(table)
     is_time = now >= known.proposed_at + known.policy.elastic_interval_s * 1000
     may_weigh = is_time and state.kept.outside_seq > known.proposed_seq
-    return POLICIES[known.policy.elastic](
-        View(state=state, pool=pool, now=now, jobs=jobs, table=table, may_weigh=may_weigh)
-    )
+    view = View(state=state, pool=pool, now=now, jobs=jobs, table=table, may_weigh=may_weigh)
+    targets = POLICIES[known.policy.elastic](view) if jobs else []
+    return targets or (locality(view) if known.policy.migration else [])

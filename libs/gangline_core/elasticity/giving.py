@@ -10,7 +10,8 @@ from gangline_core.fold_resize import places_of
 from gangline_core.holds import placed_amounts
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState, Task, TaskState
-from gangline_core.placement.gang import gang_of, need_of
+from gangline_core.placement.gang import Seats, gang_of, need_of
+from gangline_core.placement.ranks import level_of
 from gangline_core.placement.why_not import ROOM_CODES
 from gangline_core.seating import allowed_sizes
 from gangline_core.spec import ResizeKind, Role
@@ -35,7 +36,7 @@ def grow(table: Table) -> None:
         if job.missing:
             continue
         size = job.sizes.get(role.name, 0)
-        if proposal.model:
+        if proposal.model or proposal.moves:
             _move(table, room, job, role, proposal)
         elif proposal.size < size:
             _take_back(table, job, role, proposal.size)
@@ -59,12 +60,10 @@ def _give(table: Table, job: Job, tasks: tuple[TaskPlacement, ...], proposal: Re
 
 
 def _move(table: Table, room: Room, job: Job, role: Role, proposal: ResizeProposed) -> None:
-    """The whole gang starts again on GPUs of another model, if all of it fits there beside what it has now."""
+    """The whole gang starts again on another model or closer together, if all of it fits beside what it has now."""
     if job.spec.elastic.kind != ResizeKind.RESTART or len(job.sizes) != 1 or not role.allows(proposal.size):
         return
-    need = replace(need_of(role, proposal.size), models=(proposal.model.lower(),))
-    gang = replace(gang_of(job.spec, {role.name: proposal.size}, table.pool.pool), needs=(need,))
-    seats = table.seating.placer(room, gang)
+    seats = _seats_elsewhere(table, room, job, role, proposal)
     if seats is None or table.ledger.fault(job, placed_amounts(table.state, seats.tasks)) is not None:
         return
     for place in seats.tasks:
@@ -72,6 +71,20 @@ def _move(table: Table, room: Room, job: Job, role: Role, proposal: ResizePropos
     port = table.port_for(seats.tasks)
     placement = Placement(job=job.id, attempt=job.attempt + 1, tasks=seats.tasks, port=port, level=seats.level)
     table.start_again(job, placement, seats.tasks, proposal.why)
+
+
+def _seats_elsewhere(table: Table, room: Room, job: Job, role: Role, proposal: ResizeProposed) -> Seats | None:
+    """Seats of another model, or of its own closer together."""
+    tasks = table.state.tasks_of(job)
+    own = tuple(sorted({task.gpu_model.lower() for task in tasks if task.gpu_model}))
+    need = replace(need_of(role, proposal.size), models=(proposal.model.lower(),) if proposal.model else own)
+    gang = replace(gang_of(job.spec, {role.name: proposal.size}, table.pool.pool), needs=(need,))
+    seats = table.seating.placer(room, gang)
+    if seats is None or proposal.model:
+        return seats
+    ladder = gang.ladder()
+    present = level_of(table.frozen.layout, gang.levels, tasks)
+    return seats if ladder.index(seats.level) < ladder.index(present) else None
 
 
 def _take_back(table: Table, job: Job, role: Role, wanted_size: int) -> None:

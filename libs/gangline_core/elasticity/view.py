@@ -46,6 +46,8 @@ class Target(Struct, frozen=True):
     why: str
     model: str = ""
     """The GPU model it should move to by starting again; empty stays on the one it has."""
+    moves: bool = False
+    """The whole gang should start again closer together."""
 
 
 class View(Struct, frozen=True):

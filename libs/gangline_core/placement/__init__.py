@@ -21,6 +21,7 @@ from gangline_core.placement.gang import Gang, Seats
 from gangline_core.placement.gpu_admission import gpu_admission
 from gangline_core.placement.gpushare import gpushare
 from gangline_core.placement.numa import numa_balanced, numa_fewest, numa_least, numa_most
+from gangline_core.placement.remote import WithServers
 from gangline_core.placement.spread import spread
 from gangline_core.placement.topology import topology
 from gangline_core.placement.trimaran import load_risk, target_load
@@ -76,7 +77,7 @@ PLACERS: dict[str, Placer] = {
 def placer_for(name: str, beside: Beside) -> Placer:
     """The placer of this name, told what there is beside what is free."""
     informed = INFORMED.get(name)
-    return PLACERS[name] if informed is None else partial(informed, beside=beside)
+    return WithServers(PLACERS[name] if informed is None else partial(informed, beside=beside), beside)
 
 
 def view_for(name: str, beside: Beside) -> Callable[[Room, Gang], Room]:

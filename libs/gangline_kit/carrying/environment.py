@@ -9,6 +9,7 @@ from msgspec import Struct
 from gangline_core.array_record import array_size
 from gangline_core.ids import NodeId
 from gangline_core.job import Task
+from gangline_core.remote import PORT_FIRST, server_of
 from gangline_core.spec import GPU_MILLI, Role
 from gangline_kit.carrying.known import Order
 
@@ -27,7 +28,7 @@ INHERITED = (
 )
 """What a task gets of the agent's own environment, unless the user sets it; nothing else leaks from the agent."""
 
-OWNED_PREFIXES = ("GANGLINE_", "PET_", "NVIDIA_", "CUDA_MPS_")
+OWNED_PREFIXES = ("GANGLINE_", "PET_", "NVIDIA_", "CUDA_MPS_", "RCUDA_")
 OWNED = frozenset(
     {
         "CUDA_VISIBLE_DEVICES",
@@ -120,7 +121,9 @@ def _mps(order: Order, place: Place) -> dict[str, str]:
 
 def _gang(order: Order, role: Role) -> dict[str, str]:
     """How the members of the gang find each other, in the words of the frameworks."""
-    task, gang = order.task, order.gang
+    if role.serves:
+        return {"GANGLINE_REMOTE_PORT": str(remote_port(order.task))}
+    task, gang = order.task, _peers(order)
     host, _, port = task.endpoint.rpartition(":")
     nodes = nodes_of(gang)
     here = [member.rank for member in gang if member.node == task.node]
@@ -138,10 +141,34 @@ def _gang(order: Order, role: Role) -> dict[str, str]:
         "JAX_NUM_PROCESSES": size,
         "JAX_PROCESS_ID": str(task.rank),
     }
-    values |= _torchrun(order, role, host=host, port=port)
+    values |= _torchrun(order, role, host=host, port=port) | _remote(order, role)
     if len(gang) > 1 and {member.role for member in gang} <= TENSORFLOW_ROLES:
         values["TF_CONFIG"] = _tensorflow(order, first_port=int(port or 0))
     return values
+
+
+def _peers(order: Order) -> tuple[Task, ...]:
+    """The gang without those that only serve GPUs over the network; all of it for one of these."""
+    serving = {role.name for role in order.job.spec.roles if role.serves}
+    return order.gang if order.task.role in serving else tuple(m for m in order.gang if m.role not in serving)
+
+
+def _remote(order: Order, role: Role) -> dict[str, str]:
+    """Where the task's GPUs are when they are on other machines, in rCUDA's words and plainly."""
+    server = server_of(order.job.spec, role.name)
+    if server is None:
+        return {}
+    each = server.count // max(1, role.count)
+    servers = sorted((m for m in order.gang if m.role == server.name), key=lambda member: member.index)
+    mine = servers[order.task.index * each : (order.task.index + 1) * each]
+    where = [f"{order.addresses[member.node]}:{remote_port(member)}" for member in mine]
+    devices = {f"RCUDA_DEVICE_{k}": f"{place.replace(':', '@')}:0" for k, place in enumerate(where)}
+    return {"RCUDA_DEVICE_COUNT": str(len(where)), "GANGLINE_REMOTE_GPUS": ",".join(where), **devices}
+
+
+def remote_port(member: Task) -> int:
+    """Where the server of a GPU listens: every GPU of a machine has a port of its own."""
+    return PORT_FIRST + (member.gpus[0].index if member.gpus else 0)
 
 
 def _torchrun(order: Order, role: Role, *, host: str, port: str) -> dict[str, str]:
@@ -230,8 +257,10 @@ def nodes_of(gang: Sequence[Task]) -> list[NodeId]:
 
 
 def world_size(order: Order) -> int:
-    """Members of the gang as placed; one that is over already still counts."""
-    return max(sum(order.job.sizes.values()), order.task.rank + 1)
+    """Members of the gang as placed, servers of remote GPUs left out; one that is over already still counts."""
+    serving = {role.name for role in order.job.spec.roles if role.serves}
+    size = sum(count for name, count in order.job.sizes.items() if name not in serving)
+    return size if order.task.role in serving else max(size, order.task.rank + 1)
 
 
 def role_of(order: Order) -> Role:
