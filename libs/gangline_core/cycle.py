@@ -14,6 +14,7 @@ two facts join them. Both are pure: the same state and the same `now` give the s
 import numpy as np
 
 from gangline_core import gates, ordering
+from gangline_core.batch import Batch
 from gangline_core.claims import honour_claims, waiting_reason
 from gangline_core.columns import SHAPE, Ints
 from gangline_core.elasticity import grow
@@ -110,6 +111,7 @@ def place_all(table: Table, candidates: tuple[Candidate, ...], overtakes: Overta
     refuser = Refuser(table)
     preemptor = Preemptor(table, overtakes.heirs)
     reserver = Reserver(table)
+    batch = Batch(table, candidates)
     heads = Heads(table.policy, table.pool.heads, table.now)
     claimed = {held.claim.job: held.alive for held in table.held}
     started = {placement.job for placement in table.placements}
@@ -128,7 +130,7 @@ def place_all(table: Table, candidates: tuple[Candidate, ...], overtakes: Overta
             continue
         reason = refuser.known(job)
         if reason is None:
-            reason = _start(table, job, refuser, preemptor)
+            reason = _start(table, job, refuser, preemptor, batch)
         if reason is None:
             continue
         table.refuse(job, reason)
@@ -143,11 +145,13 @@ def place_all(table: Table, candidates: tuple[Candidate, ...], overtakes: Overta
             reserver.consider(job)
 
 
-def _start(table: Table, job: Job, refuser: Refuser, preemptor: Preemptor) -> Reason | None:
+def _start(table: Table, job: Job, refuser: Refuser, preemptor: Preemptor, batch: Batch) -> Reason | None:
     """The job starts or gets a claim (None), or the reason why neither is possible."""
     passes = may_pass(table, job)
     room = table.room if passes or table.guarded is None else table.guarded
-    found = None if refuser.has_no_room(job, room) else find_seats(table.seating, job, room)
+    found: Found | Reason | None = batch.found(job, room)
+    if found is None and not refuser.has_no_room(job, room):
+        found = find_seats(table.seating, job, room)
     if isinstance(found, Found):
         guarded = room is table.guarded
         table.place(job, found.seats, found.amounts, guarded=guarded, backfilled=bool(table.reservations))

@@ -1,4 +1,4 @@
-"""All tasks of a gang at once, by a flow of least cost from tasks to free slots of nodes.
+"""All tasks of a gang at once, by a flow of least cost from tasks to free slots of nodes; `batch` has many jobs flow.
 
 Source: Firmament (Gog et al., OSDI 2016) with the load-balancing costs of its "octopus" model: the arc into a node
 costs 100 for every slot that is taken below it, so that each further task there is dearer. A slot is one GPU, or one
@@ -31,7 +31,7 @@ TASKS_MAX = 512
 
 def min_cost_flow(room: Room, gang: Gang) -> Seats | None:
     """The gang's single-GPU and CPU tasks in one solution of least cost."""
-    if is_free_of_wishes(gang) and 1 < gang.tasks <= TASKS_MAX and all(_is_unit(need) for need in gang.needs):
+    if is_free_of_wishes(gang) and 1 < gang.tasks <= TASKS_MAX and all(is_unit(need) for need in gang.needs):
         for choice in options(room, gang):
             tasks = _solve_gang(room, gang, choice)
             if tasks is not None:
@@ -56,14 +56,15 @@ def assign(costs: NDArray[np.int64], unscheduled: Sequence[int]) -> list[int | N
     return found
 
 
-def _is_unit(need: Need) -> bool:
+def is_unit(need: Need) -> bool:
+    """True when each task takes one slot: a GPU, or none at all."""
     return need.gpus == 1 or not need.wants_gpu
 
 
 def _solve_gang(room: Room, gang: Gang, choice: Choice) -> list[TaskPlacement] | None:
     mask = gang.mask(room.layout)
-    taken = _taken(room)
-    holds = [_holds(room, need, choice[k], mask) for k, need in enumerate(gang.needs)]
+    taken = taken_by(room)
+    holds = [held_by(room, need, choice[k], mask) for k, need in enumerate(gang.needs)]
     spare = np.maximum.reduce(holds)
     nodes = np.flatnonzero(spare)
     # The slots of one node cost more and more; no more than the gang has tasks are of use.
@@ -78,7 +79,7 @@ def _solve_gang(room: Room, gang: Gang, choice: Choice) -> list[TaskPlacement] |
     found = assign(costs, [NEVER - 1] * len(tasks))
     if None in found:
         return None
-    return _seat(
+    return seat_flow(
         room,
         gang,
         choice,
@@ -86,7 +87,7 @@ def _solve_gang(room: Room, gang: Gang, choice: Choice) -> list[TaskPlacement] |
     )
 
 
-def _seat(room: Room, gang: Gang, choice: Choice, tasks: list[tuple[int, int, int]]) -> list[TaskPlacement] | None:
+def seat_flow(room: Room, gang: Gang, choice: Choice, tasks: list[tuple[int, int, int]]) -> list[TaskPlacement] | None:
     """The tasks where the flow sent them; None when a node does not hold all that flowed there."""
     views: dict[int, NodeView] = {}
     done: list[TaskPlacement] = []
@@ -100,18 +101,20 @@ def _seat(room: Room, gang: Gang, choice: Choice, tasks: list[tuple[int, int, in
     return done
 
 
-def _holds(room: Room, need: Need, models: tuple[tuple[int, ...], ...], mask: Flags) -> Ints:
+def held_by(room: Room, need: Need, models: tuple[tuple[int, ...], ...], mask: Flags) -> Ints:
+    """How many such tasks each node holds, on any of these models."""
     found = np.zeros(len(mask), dtype=np.int64)
     for kinds in models:
         found += slots(room, need, kinds, mask)
     return found
 
 
-def _taken(room: Room) -> Ints:
+def taken_by(room: Room) -> Ints:
+    """How many GPUs of each node are not wholly free."""
     owned = (room.layout.kind != NO_KIND).sum(axis=1)
     found: Ints = owned - room.free
     return found
 
 
 def _keys(room: Room, need: Need, kinds: Sequence[int]) -> Ints:
-    return PER_TAKEN * _taken(room)
+    return PER_TAKEN * taken_by(room)
