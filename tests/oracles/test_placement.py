@@ -20,7 +20,16 @@ from gangline_core.placement.balance import closeness_scores, network_scores
 from gangline_core.placement.card_links import Tree, fragment, link
 from gangline_core.placement.flow import NEVER, assign
 from gangline_core.placement.gang import gang_of
-from gangline_core.placement.numa import Zone, balanced, fits_zone, least, least_zones, most, node_score
+from gangline_core.placement.numa import (
+    Zone,
+    balanced,
+    fits_zone,
+    least,
+    least_zones,
+    least_zones_together,
+    most,
+    node_score,
+)
 from gangline_core.placement.trimaran import Risk, risk_scores, target_scores
 from gangline_core.spec import JobSpec
 
@@ -139,6 +148,12 @@ def test_numa_scores(strategy):
 def test_fewest_zones_scores(case):
     nodes = {name: [Zone(free=zone) for zone in zones] for name, zones in TABLES["numa"]["nodes"].items()}
     assert {name: least_zones(zones, case["request"]) for name, zones in nodes.items()} == case["scores"]
+
+
+@pytest.mark.parametrize("case", TABLES["numa"]["together"])
+def test_requests_of_one_node_take_from_its_zones_in_turn_and_the_worst_counts(case):
+    nodes = {name: [Zone(free=zone) for zone in zones] for name, zones in TABLES["numa"]["nodes"].items()}
+    assert {name: least_zones_together(zones, case["requests"]) for name, zones in nodes.items()} == case["scores"]
 
 
 @pytest.mark.parametrize("case", TABLES["numa"]["filter"]["cases"])

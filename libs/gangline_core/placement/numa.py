@@ -81,16 +81,47 @@ def node_score(zones: Sequence[Zone], request: Amounts, strategy: Strategy) -> i
 
 def least_zones(zones: Sequence[Zone], request: Amounts, distance: Sequence[Sequence[int]] = ()) -> int:
     """The fewer zones the request needs, and the closer they are, the higher; 0 where all together do not suffice."""
+    return least_zones_together(zones, [request], distance)
+
+
+def least_zones_together(
+    zones: Sequence[Zone], requests: Sequence[Amounts], distance: Sequence[Sequence[int]] = ()
+) -> int:
+    """The worst score of requests that stand on one node together, each taking from the zones it is given."""
+    left = [dict(zone.free) for zone in zones]
+    worst = SCORE_MAX
+    for request in requests:
+        score, chosen = _fewest([Zone(free=free) for free in left], request, distance)
+        worst = min(worst, score)
+        if chosen is None:
+            return 0
+        _take(left, chosen, request)
+    return worst
+
+
+def _fewest(
+    zones: Sequence[Zone], request: Amounts, distance: Sequence[Sequence[int]]
+) -> tuple[int, tuple[int, ...] | None]:
+    """The score of one request and the zones it is given: as few as can be, of these the closest, then the first."""
     step = SCORE_MAX // ZONES_MAX
     for count in range(1, len(zones) + 1):
-        fitting = [
-            chosen for chosen in itertools.combinations(range(len(zones)), count) if _together(zones, chosen, request)
-        ]
+        sets = list(itertools.combinations(range(len(zones)), count))
+        fitting = [chosen for chosen in sets if _together(zones, chosen, request)]
         if fitting:
-            closest = min(_mean_distance(chosen, distance) for chosen in fitting)
-            best = min(_mean_distance(c, distance) for c in itertools.combinations(range(len(zones)), count))
-            return SCORE_MAX - count * step + (step // 2 if closest == best else 0)
-    return 0
+            given = min(fitting, key=lambda chosen: _mean_distance(chosen, distance))
+            best = min(_mean_distance(chosen, distance) for chosen in sets)
+            is_closest = _mean_distance(given, distance) == best
+            return SCORE_MAX - count * step + (step // 2 if is_closest else 0), given
+    return 0, None
+
+
+def _take(left: Sequence[dict[str, int]], chosen: Sequence[int], request: Amounts) -> None:
+    """Take the request from these zones, the first ones first."""
+    for name, amount in request.items():
+        for k in chosen:
+            part = min(amount, left[k].get(name, 0))
+            left[k][name] = left[k].get(name, 0) - part
+            amount -= part
 
 
 def _together(zones: Sequence[Zone], chosen: Sequence[int], request: Amounts) -> bool:
