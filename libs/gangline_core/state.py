@@ -276,7 +276,7 @@ class State:
         if known is not None and known.id not in self.kept.ended:
             self.drop_job(known)
         if job.state != JobState.WAITING:
-            self.kept.pools[job.spec.pool].foreseen.pop(job.id, None)
+            self.kept.pools[job.spec.pool].forget_forecast(job.id)
         if job.state in ENDS:
             self.kept.ended[job.id] = None
             if known is not None and known.state in LIVE:
@@ -296,10 +296,11 @@ class State:
         self.kept.jobs[job.id] = job
         if known.state == job.state:
             return
-        if known.state == JobState.STARTING:
-            del self.starting[job.spec.pool][job.id]
-        elif job.state == JobState.STARTING:
-            self.starting.setdefault(job.spec.pool, {})[job.id] = None
+        for state, index in ((JobState.STARTING, self.starting), (JobState.PAUSED, self.paused)):
+            if known.state == state:
+                del index[job.spec.pool][job.id]
+            elif job.state == state:
+                index.setdefault(job.spec.pool, {})[job.id] = None
 
     def put_group(self, group: Group) -> None:
         """Enter a group, new or changed."""
