@@ -68,6 +68,9 @@ class Reporter:
         self.told: dict[NodeId, Node] = {}
         """Descriptions as the log last heard them from this process."""
         self.seen_s = 0.0
+        self.is_writing = False
+        self.wrote_s = site.clock.monotonic_s()
+        """When this process last led its lane."""
         self.looked_s: float | None = None
         """When the nodes were last looked at; None before the first time."""
 
@@ -100,12 +103,22 @@ class Reporter:
         if self.look_at or (self.words.waits and step.sized):
             self.wake.set()
 
+    @property
+    def is_mute(self) -> bool:
+        """True when this process could not lead its lane for very long, and so has told nothing."""
+        return not self.is_writing and self.site.clock.monotonic_s() - self.wrote_s > self.config.mute_s
+
     async def work(self, lane: Lane) -> None:
         """Act for as long as this process leads."""
+        self.is_writing = True
+        try:
+            await self._work(lane)
+        finally:
+            self.is_writing, self.wrote_s = False, self.site.clock.monotonic_s()
+
+    async def _work(self, lane: Lane) -> None:
         with self.site.follower.listening(self.note):
             async with asyncio.TaskGroup() as group:
-                # First of all: finding devices may take long, and silence would lose the node with all its tasks.
-                group.create_task(self._beat_for_ever(), name="beat")
                 await self._take_over(lane)
                 group.create_task(self._look_for_ever(), name="look")
                 group.create_task(self._describe_for_ever(lane), name="describe")
@@ -253,10 +266,17 @@ class Reporter:
             await self.site.clock.sleep(SAMPLE_S)
             await self._describe(lane, self._to_describe())
 
-    async def _beat_for_ever(self) -> None:
-        """Every second: show that the nodes live, whatever else takes long."""
+    async def beat(self) -> None:
+        """Every second: show that the nodes live, whatever else takes long.
+
+        Also while nobody can write, as on a full log: tasks run on then, and nodes that were called lost only because
+        their agent could not lead would have them started a second time.
+        """
         subject = subjects.samples(self.config.name)
         while True:
+            if self.is_mute:
+                await self.site.clock.sleep(SAMPLE_S)
+                continue
             nodes = self.nodes.samples(self.state, self.site.now_ms())
             samples = Samples(
                 agent=self.config.name, nodes=nodes, reports=self.words.take_reports(), beats=self.beats()
