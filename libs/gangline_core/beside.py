@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cached_property
+from typing import TypeVar, cast
 
 from msgspec.structs import replace
 
-from gangline_core.capacity import Room
+from gangline_core.capacity import Layout, Room
 from gangline_core.cluster import LOAD_STALE_MS, Load, Pool
 from gangline_core.facts import TaskPlacement
 from gangline_core.ids import JobId
@@ -13,6 +14,7 @@ from gangline_core.job import Task, TaskState
 from gangline_core.mix import STANDARD, Mix, mix_of
 from gangline_core.state import State
 
+Answer = TypeVar("Answer")
 KNOWN_MIN = 20
 """With fewer tasks than this nobody can say what is typical."""
 WEIGHTS_SUM = 256
@@ -37,6 +39,7 @@ class Beside:
         self.lowered = lowered
         self._given = mix
         self._placed = placed
+        self._known: dict[str, tuple[Layout, int, object]] = {}
 
     @property
     def pool_settings(self) -> Pool | None:
@@ -73,6 +76,13 @@ class Beside:
             for task, number in asked.items()
             if (weight := (2 * number * WEIGHTS_SUM + total) // (2 * total))
         )
+
+    def once(self, layout: Layout, name: str, work_out: Callable[[], Answer]) -> Answer:
+        """What a placer of this name needs of a layout and the mix, worked out again only when a node has changed."""
+        known = self._known.get(name)
+        if known is None or known[0] is not layout or known[1] != layout.version:
+            known = self._known[name] = (layout, layout.version, work_out())
+        return cast("Answer", known[2])
 
     def loads(self, room: Room) -> dict[int, Load]:
         """What was measured lately on the room's nodes, by row; nodes without a fresh measurement are left out."""

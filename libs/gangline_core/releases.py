@@ -4,11 +4,11 @@ import numpy as np
 
 from gangline_core.capacity import Ints, Layout, Room
 from gangline_core.facts import TaskPlacement
-from gangline_core.holdings import as_lines, give_lines, lines_of, task_lines
+from gangline_core.holdings import MILLI, as_lines, give_lines, lines_of, task_lines
 from gangline_core.ids import TaskId
 from gangline_core.job import Job, Task, TaskState
 from gangline_core.pausing import leaving_part
-from gangline_core.spec import JobSpec
+from gangline_core.spec import GPU_MILLI, JobSpec
 from gangline_core.state import State
 
 UNKNOWN_MS = 1 << 62
@@ -41,6 +41,8 @@ class Releases:
     def __init__(self, state: State, settled: Room, *, leaving: set[TaskId]) -> None:
         """`settled` is the room with all claims settled; tasks `leaving` are already counted as gone in it."""
         self._settled = settled
+        self._sums: Ints | None = None
+        """At most so many GPU thousandths are free when so many lines have ended."""
         layout = settled.layout
         self._ends, self._lines = _tenants(state, layout)
         if leaving:
@@ -50,6 +52,7 @@ class Releases:
 
     def add(self, placed: list[tuple[TaskPlacement, int]]) -> None:
         """Tasks placed in this round and when they are expected to end."""
+        self._sums = None
         layout = self._settled.layout
         lines = [task_lines(layout, place) for place, _ in placed]
         ends = [end for (_, end), own in zip(placed, lines, strict=True) for _ in own]
@@ -68,10 +71,22 @@ class Releases:
         """All times at which room comes back, ascending."""
         return np.unique(self._ends)
 
+    def may_hold(self, time: int, gpus: int) -> bool:
+        """A cheap look whether so many whole GPUs could be free by then at all."""
+        if self._sums is None:
+            settled = int(self._settled.milli.clip(0).sum())
+            self._sums = settled + np.cumsum(self._lines[:, MILLI].clip(0))
+            self._sums = np.concatenate([[settled], self._sums])
+        return gpus * GPU_MILLI <= int(self._sums[self._gone_by(time)])
+
+    def _gone_by(self, time: int) -> int:
+        """How many lines have ended by then."""
+        return int(np.searchsorted(self._ends, time, side="right"))
+
     def at(self, time: int) -> Room:
         """The room when everything expected to end by then has ended."""
         room = self._settled.copy()
-        give_lines(room, self._lines[: int(np.searchsorted(self._ends, time, side="right"))])
+        give_lines(room, self._lines[: self._gone_by(time)])
         return room
 
     def _drop(self, state: State, layout: Layout, leaving: set[TaskId]) -> None:

@@ -80,6 +80,9 @@ class Reserver:
             probe = probes.pop(0) if probes else (low + high) // 2
             if not low <= probe <= high:
                 continue
+            if not releases.may_hold(times[probe], gang.whole_gpus):
+                low = probe + 1
+                continue
             later = releases.at(times[probe])
             seats = self._table.seating.placer(later, gang)
             if seats is None:

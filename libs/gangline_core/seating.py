@@ -10,6 +10,7 @@ from gangline_core.capacity import Room
 from gangline_core.closures import Closures
 from gangline_core.cluster import Pool, model_of
 from gangline_core.holds import placed_amounts
+from gangline_core.ids import JobId
 from gangline_core.job import Job
 from gangline_core.placement import Placer
 from gangline_core.placement.gang import Gang, Need, Seats, gang_of
@@ -46,6 +47,8 @@ class Seating(Struct):
     closures: Closures
     asks: dict[tuple[object, ...], "Ask"] = {}
     """What equal jobs of equal sizes ask for, worked out once."""
+    smallest: dict[JobId, tuple[JobSpec, "Ask"]] = {}
+    """What jobs ask for at their smallest."""
     view: Callable[[Room, Gang], Room] = whole_room
     """What of a room a gang may use at all."""
 
@@ -68,7 +71,10 @@ class Seating(Struct):
 
     def least(self, job: Job) -> "Ask":
         """What the job asks for at its smallest."""
-        return self.ask(job, minimum_sizes(job.spec))
+        known = self.smallest.get(job.id)
+        if known is None or known[0] is not job.spec:
+            known = self.smallest[job.id] = (job.spec, self.ask(job, minimum_sizes(job.spec)))
+        return known[1]
 
 
 class Ask(Struct, frozen=True):
@@ -158,8 +164,11 @@ def lacks_gpus(room: Room, gang: Gang) -> bool:
     """A cheap look that no placer need repeat: fewer whole GPUs are free in all than the gang asks for."""
     for need in gang.needs:
         if need.gpus:
+            wanted = need.count * need.gpus
+            if sum(room.total) < wanted:
+                return True
             kinds = room.layout.remember(("any_kind", need.accepts), partial(_any_kind, room, need))
-            if sum(room.total[kind] for kind in kinds) < need.count * need.gpus:
+            if sum(room.total[kind] for kind in kinds) < wanted:
                 return True
     return False
 

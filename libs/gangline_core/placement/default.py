@@ -41,9 +41,11 @@ def default(room: Room, gang: Gang, beside: Beside = NOTHING) -> Seats | None:
     """Gangs as close as can be, single tasks where they cost least useful room."""
     if gang.tasks > 1 or not is_free_of_wishes(gang):
         return topology(room, gang)
-    mix = beside.mix
-    scorer = _scorer(tuple(room.layout.kinds), mix)
-    board = board_of(room, ("default", mix))
+    scorer, board = beside.once(
+        room.layout,
+        "default",
+        lambda: (_scorer(tuple(room.layout.kinds), beside.mix), board_of(room, ("default", beside.mix))),
+    )
 
     def keys(room: Room, need: Need, kinds: Sequence[int]) -> Ints:
         return board.scores(room, need, tuple(kinds), scorer)[0]

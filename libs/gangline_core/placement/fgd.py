@@ -32,9 +32,11 @@ SCORE_MAX = 100
 
 def fgd(room: Room, gang: Gang, beside: Beside = NOTHING) -> Seats | None:
     """Each task where the fragmentation gradient is steepest downwards."""
-    mix = beside.mix
-    gradient = _gradient(tuple(room.layout.kinds), mix)
-    board = board_of(room, ("fgd", mix))
+    gradient, board = beside.once(
+        room.layout,
+        "fgd",
+        lambda: (_gradient(tuple(room.layout.kinds), beside.mix), board_of(room, ("fgd", beside.mix))),
+    )
 
     def keys(room: Room, need: Need, kinds: Sequence[int]) -> Ints:
         return board.scores(room, need, tuple(kinds), gradient)[0]

@@ -288,7 +288,7 @@ def _in_one_node(
     room: Room, gang: Gang, choice: Choice, mask: Flags, level: str, manner: Manner
 ) -> list[TaskPlacement] | None:
     """Seats for the whole gang on one node, and for the smaller levels inside one island or socket of it."""
-    if gang.spread_level and gang.tasks > gang.spread_most:
+    if gang.whole_gpus > room.layout.width or (gang.spread_level and gang.tasks > gang.spread_most):
         return None
     able = mask & (room.cpu >= sum(need.count * need.cpu_milli for need in gang.needs))
     able &= room.memory >= sum(need.count * need.memory_mib for need in gang.needs)
