@@ -219,6 +219,10 @@ class Policy(Struct, frozen=True, omit_defaults=True, gc=False):
     """A job that worked for so long makes way for others that could work on its GPUs, and they for it; 0 never."""
     migration: bool = False
     """Gangs that start again for a change of size also do so when they can stand closer together."""
+    predictor: str = "rolling"
+    """Where run times come from, a name in gangline_core.predict.PREDICTORS: jobs like it, or what the job says."""
+    lease_s: int = 0
+    """Room is lent for so long; then whoever goes first in the order has it, running or waiting. 0: to the end."""
 
 
 class NodeUse:

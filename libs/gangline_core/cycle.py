@@ -13,7 +13,7 @@ two facts join them. Both are pure: the same state and the same `now` give the s
 
 import numpy as np
 
-from gangline_core import gates, ordering
+from gangline_core import gates, leases, ordering
 from gangline_core.batch import Batch
 from gangline_core.claims import honour_claims, waiting_reason
 from gangline_core.columns import SHAPE, Ints
@@ -34,6 +34,7 @@ from gangline_core.refusals import Refuser
 from gangline_core.repairing import misses_members, repair
 from gangline_core.reserve import Reserver
 from gangline_core.resuming import clear_late, honour_paused, wants_to_go_on
+from gangline_core.rotation import rotate
 from gangline_core.seating import Found, find_seats
 from gangline_core.state import State
 from gangline_core.table import Table
@@ -59,11 +60,14 @@ def open_round(state: State, pool: str, now: int) -> RoundOpened | None:
     sieve = gates.Sieve(state, pool, now)
     may, kept_out, given_up = sieve.may(), sieve.changed(), sieve.given_up()
     going_on = wants_to_go_on(state, pool) or misses_members(state, pool)
-    if not (len(may) or kept_out or given_up or known.proposals or late_starts(state, pool, now) or going_on):
+    renews = leases.is_over(known, now) and (len(may) > 0 or leases.may_move(state, known))
+    moves = known.proposals or late_starts(state, pool, now) or going_on or renews
+    if not (len(may) or kept_out or given_up or moves):
         return None
     waiting = Waiting(state, known, (sieve.columns, may), now=now)
     terms, candidates = _in_view(state, waiting)
     edges = _edges(waiting, candidates)
+    lent, parts = leases.lend(state, known, candidates, now) if renews else ((), ())
     return RoundOpened(
         pool=pool,
         round=known.rounds + 1,
@@ -76,6 +80,8 @@ def open_round(state: State, pool: str, now: int) -> RoundOpened | None:
         edges=edges or (),
         is_cut=edges is None,
         foreseen=foresee(state, known, candidates, now),
+        leases=lent,
+        parts=parts,
     )
 
 
@@ -95,7 +101,9 @@ def decide_round(state: State, pool: str, now: int) -> RoundDecided:
         honour_claims(table, overtakes.overtaken)
         repair(table)
         honour_paused(table)
-        place_all(table, opened.opened.candidates, overtakes)
+        preemptor = Preemptor(table, overtakes.heirs)
+        rotate(table, preemptor, is_new=bool(opened.opened.leases))
+        place_all(table, opened.opened.candidates, overtakes=overtakes, preemptor=preemptor)
         if overtakes.is_settled(table):
             break
     clear_late(table)
@@ -103,13 +111,12 @@ def decide_round(state: State, pool: str, now: int) -> RoundDecided:
     return table.record(opened)
 
 
-def place_all(table: Table, candidates: tuple[Candidate, ...], overtakes: Overtakes) -> None:
+def place_all(table: Table, candidates: tuple[Candidate, ...], *, overtakes: Overtakes, preemptor: Preemptor) -> None:
     """Steps 4 and 5: each candidate in order starts, gets a claim, or is refused; the first refused gets a date.
 
     It stops where a candidate should take over the claim of a less important one: the round is then decided anew.
     """
     refuser = Refuser(table)
-    preemptor = Preemptor(table, overtakes.heirs)
     reserver = Reserver(table)
     batch = Batch(table, candidates)
     heads = Heads(table.policy, table.pool.heads, table.now)

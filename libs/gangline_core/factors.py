@@ -8,6 +8,7 @@ from msgspec import Struct
 from gangline_core import columns as c
 from gangline_core.attained import GPU_SECOND, queue_of
 from gangline_core.columns import Ints
+from gangline_core.finish_ratio import remaining_seconds, rho
 from gangline_core.groups import user_key
 from gangline_core.job import Job
 from gangline_core.predict import predicted_seconds
@@ -195,6 +196,19 @@ FACTORS: dict[str, Factor] = {
         "the same times the GPUs asked for",
         lambda t: t.column("predicted_hours") * t.column("gpus"),
         (0, 1, 1_000_000),
+    ),
+    "remaining_hours": Factor(
+        "what is left of the predicted run time after the service that the job has had",
+        lambda t: remaining_seconds(t.waiting) / HOUR_S,
+    ),
+    "remaining_gpu_hours": Factor(
+        "the same times the GPUs asked for",
+        lambda t: t.column("remaining_hours") * t.column("gpus"),
+        (0, 1, 1_000_000),
+    ),
+    "rho": Factor(
+        "the predicted time from submission to end over that alone on an equal part of the pool: above 1 is late",
+        lambda t: rho(t.waiting),
     ),
     "age_hours": Factor(
         "how long the job has been ready and waiting, earlier waits included", _age_hours, (0, 1, 100_000)

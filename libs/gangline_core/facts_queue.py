@@ -34,6 +34,21 @@ class Foreseen(Struct, frozen=True, array_like=True, gc=False):
     """-1 when too few forecasts have been scored to state a range."""
 
 
+class Lease(Struct, frozen=True, array_like=True, gc=False):
+    """One in the order in which room is lent; it may run already. The model is empty where any will do."""
+
+    job: JobId
+    model: str = ""
+
+
+class Part(Struct, frozen=True, array_like=True, gc=False):
+    """The part of its time, in millionths, that a job should have on GPUs of this model."""
+
+    job: JobId
+    model: str
+    micro: int
+
+
 class RoundOpened(FactBase, frozen=True, tag=True):
     """Who may be placed now, in which order, and why the others may not. `now` of the round is the message's time."""
 
@@ -54,3 +69,7 @@ class RoundOpened(FactBase, frozen=True, tag=True):
     """False when all that is out of view is like an edge, so that nothing else can come into view."""
     foreseen: tuple[Foreseen, ...] = ()
     """First forecasts for candidates that found no room before, written down to be scored when they start."""
+    leases: tuple[Lease, ...] = ()
+    """Where room is lent for a time and that time is over: everybody who may have it next, in order."""
+    parts: tuple[Part, ...] = ()
+    """Parts of time, where they were worked out anew."""

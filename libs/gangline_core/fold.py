@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gangline_core import facts as f
-from gangline_core import fold_door, fold_health, fold_pause, fold_resize
+from gangline_core import fold_door, fold_health, fold_pause, fold_resize, leases
 from gangline_core.cluster import Policy, Pool
 from gangline_core.fold_arrays import tend_arrays
 from gangline_core.fold_budgets import note_period, renew_budgets, stop_for_budget
@@ -229,6 +229,7 @@ def _round_opened(state: State, fact: f.RoundOpened, step: Step) -> None:
     pool.rounds = fact.round
     pool.opened_seq = step.seen
     pool.open_round = OpenRound(opened=fact, seq=step.seq, at=step.at)
+    leases.note(state, fact, step.at)
     for foreseen in fact.foreseen:
         pool.foreseen[foreseen.job] = (step.at, foreseen.wait_ms)
         pool.foreseen_at = step.at

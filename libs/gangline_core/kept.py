@@ -10,6 +10,7 @@ from gangline_core.array_record import ArrayRecord
 from gangline_core.cluster import Load, Node, Policy, Pool
 from gangline_core.decay import Past
 from gangline_core.facts import Claim, JobUsed, Reservation, ResizeProposed, RoundOpened, UsageCharged
+from gangline_core.facts_queue import Lease
 from gangline_core.groups import ROOT, Group, Token, User, UserClass
 from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.job import Job, Task
@@ -64,6 +65,18 @@ class PoolState(Struct):
     """When sizes were last proposed."""
     later: dict[JobId, ResizeProposed] = {}
     """Growth that was proposed together with what makes room for it, and waits until that is gone."""
+    leases: tuple[Lease, ...] = ()
+    """The order in which room was last lent."""
+    leased_at: int = 0
+    """When that was, in ms; 0 when it never was."""
+    parts: dict[JobId, dict[str, int]] = {}
+    """Per job and GPU model the part of its time, in millionths, that it should have."""
+    parts_at: int = 0
+    """When these were worked out, in ms."""
+    had: dict[JobId, dict[str, int]] = {}
+    """Per job and GPU model the ms that it had since then, up to the beginning of the present lease."""
+    owed: dict[JobId, dict[str, int]] = {}
+    """Per job and GPU model the ms by which it had less (or more, below 0) than its parts before that."""
 
 
 class Kept(Struct):

@@ -11,6 +11,13 @@ from gangline_core.history import recall
 from gangline_core.job import Job
 from gangline_core.waiting import Column, Waiting
 
+PREDICTORS = {
+    "rolling": "The recent run times of jobs like it, else what the job says, else others' run times.",
+    "given": "What the job says of itself, its estimate or else its limit, and nothing else.",
+}
+"""Name of a policy's predictor -> where it takes run times from."""
+UNKNOWN_RUN_S = 3_600
+"""What a job counts as running when nothing is known about it."""
 SAMPLES_LEAST = 3
 """Fewer earlier jobs of a class say nothing; then a wider class is asked."""
 FADE = 0.9
@@ -21,7 +28,7 @@ def predicted_seconds(waiting: Waiting) -> Column:
     """Expected run time per job: by its user's earlier jobs, else the estimate, the limit, or others' jobs."""
     if not len(waiting):
         return np.zeros(0)
-    history = waiting.state.kept.history
+    history = waiting.state.kept.history if waiting.policy.predictor != "given" else {}
 
     def by_own(job: Job) -> float:
         found = recall(history, job.spec, least=SAMPLES_LEAST, of_user=True)

@@ -68,6 +68,22 @@ class Preemptor:
         self._commit(job, plan)
         return True
 
+    def make_room_of(self, job: Job, others: Sequence[Job], *, rule: str, room: Room) -> bool:
+        """Clear room for a job by letting go as many of these as it needs, the first of them first; else of none."""
+        losses = self._victims.losses_of(others, rule=rule)
+        plan = Trial(self._table, job, room.copy(), losses).run() if losses else None
+        if plan is None:
+            return False
+        self._commit(job, plan)
+        return True
+
+    def let_go(self, victim: Job, job: Job, *, rule: str) -> bool:
+        """The victim stops for this job, which claims nothing; False when it goes already."""
+        losses = self._victims.losses_of([victim], rule=rule)
+        self._table.evictions += [Eviction(job=loss.job.id, beneficiary=job.id, rule=rule) for loss in losses]
+        self._victims.go(losses)
+        return bool(losses)
+
     def _plan(self, job: Job) -> Plan | None:
         table, policy = self._table, self._table.policy
         if job.spec.service_class == ServiceClass.OPPORTUNISTIC or self._plans >= PLANS_MAX:

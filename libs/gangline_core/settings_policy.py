@@ -6,6 +6,7 @@ from gangline_core.formula import FormulaError, compile_formula
 from gangline_core.ordering import ORDERINGS
 from gangline_core.ordering.gavel import OBJECTIVES
 from gangline_core.placement import PLACERS
+from gangline_core.predict import PREDICTORS
 from gangline_core.settings_amounts import Problem, range_problem
 
 CANDIDATES_MAX = 100_000
@@ -30,13 +31,20 @@ _RANGES = {
     "backfill_depth": (0, BACKFILL_DEPTH_MAX),
     "unlimited_run_percent": (0, PERCENT_MAX),
     "node_tasks_max": (1, NODE_TASKS_MAX),
+    "lease_s": (0, TIME_S_MAX),
 }
 """Whole numbers of a policy and their bounds."""
 
 
 def policy_problem(policy: Policy, pool: Pool | None = None) -> Problem | None:
     """What is wrong with a policy, for a pool with these levels if it is known; None when nothing is."""
-    named = (("ordering", ORDERINGS), ("elastic", POLICIES), ("placement", PLACERS), ("objective", OBJECTIVES))
+    named = (
+        ("ordering", ORDERINGS),
+        ("elastic", POLICIES),
+        ("placement", PLACERS),
+        ("objective", OBJECTIVES),
+        ("predictor", PREDICTORS),
+    )
     for field, known in named:
         value = getattr(policy, field)
         if value not in known:

@@ -6,7 +6,7 @@ priority is lower, its group gives back what it borrowed to a group within its g
 attained service, it has sunk below the beneficiary's service queue.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from heapq import heapify, heappop, heappush
 
 from gangline_core.attained import attained, is_promoted, queue_of
@@ -211,6 +211,11 @@ class Victims:
         # Members that stop already are somebody's room, or stand beside: evicting their job frees only the others.
         counted = self._table.leaving | {task.id for loss in beside for task in loss.tasks}
         return [as_eviction(victim, rule, counted) for victim, rule in self._most_borrowed_first(allowed)]
+
+    def losses_of(self, jobs: Iterable[Job], *, rule: str) -> list[Loss]:
+        """These jobs as evictions by this rule, in this order, those that nobody has spoken for."""
+        leaving = self._table.leaving
+        return [as_eviction(self._live_job(job), rule, leaving) for job in jobs if job.id not in self.gone]
 
     def keep_guarantees(self, evictions: list[Loss], beneficiary: Job) -> list[Loss]:
         """Those of these evictions, in order, that may happen together without taking what a group is owed."""

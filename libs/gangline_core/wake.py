@@ -11,6 +11,7 @@ from gangline_core.cluster import Policy
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
 from gangline_core.late_starts import start_limits_end
+from gangline_core.leases import leases_end_ms, may_move
 from gangline_core.levels import losing_place_ms
 from gangline_core.pausing import slice_ends_ms
 from gangline_core.repairing import repairs_end
@@ -30,6 +31,8 @@ def next_wake_ms(state: State, pool_name: str, now: int) -> int | None:
     times += start_limits_end(state, pool_name)
     times += repairs_end(state, pool_name)
     waiting = bool(state.waiting.get(pool_name))
+    if (waiting or may_move(state, pool)) and (ends := leases_end_ms(pool)) is not None:
+        times.append(ends)
     if waiting:
         times += _of_waiting(state, pool_name, pool.policy.starvation_s * 1000, now)
     for claim in state.kept.claims.values():

@@ -2,6 +2,7 @@
 
 import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
 from gangline_core.ageing import starving
 from gangline_core.columns import Ints
@@ -73,13 +74,15 @@ def order(state: State, pool: PoolState, jobs: list[Job], now: int) -> Ordered:
     return Ordered(terms=ranking.terms, candidates=ranking.candidates(everybody) if jobs else [])
 
 
-def rank(waiting: Waiting, first: int = EVERYBODY) -> Ranking:
-    """Order waiting jobs by the pool's policy; only the first so many need be exact.
+def rank(waiting: Waiting, first: int = EVERYBODY, *, running: NDArray[np.bool_] | None = None) -> Ranking:
+    """Order waiting jobs by the pool's policy; only the first so many need be exact. Some may be `running`.
 
     Whoever has waited longer than the policy's starvation time goes first, oldest first, whatever the score. Every
     tie is broken by age, then by id.
     """
     is_starving = starving(waiting.since, policy=waiting.policy, now=waiting.now)
+    if running is not None:
+        is_starving &= ~running
     scored = ORDERINGS[waiting.policy.ordering](waiting, first)
     scores = scored.totals(len(waiting))
     place = -scores

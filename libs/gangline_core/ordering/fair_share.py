@@ -11,12 +11,10 @@ from gangline_core.columns import ASK
 from gangline_core.groups import ROOT
 from gangline_core.ordering.scored import Scored
 from gangline_core.ordering.turns import Branch, take_turns
-from gangline_core.predict import predicted_seconds
+from gangline_core.predict import UNKNOWN_RUN_S, predicted_seconds
 from gangline_core.waiting import Waiting
 
 MILLION = 1_000_000
-UNKNOWN_RUN_S = 3_600
-"""What a job counts as running when nothing is known about it."""
 
 
 def fair_share(waiting: Waiting, first: int) -> Scored:

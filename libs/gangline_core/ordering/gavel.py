@@ -16,12 +16,12 @@ from gangline_core.attained import service_milli
 from gangline_core.formula import quantised
 from gangline_core.job import Job
 from gangline_core.ordering import gavel_lp
-from gangline_core.ordering.fair_share import UNKNOWN_RUN_S
 from gangline_core.ordering.gavel_lp import Floats, Problem
 from gangline_core.ordering.scored import Scored, bands
-from gangline_core.predict import predicted_seconds
+from gangline_core.predict import UNKNOWN_RUN_S, predicted_seconds
 from gangline_core.shares import capacity_of
 from gangline_core.spec import GPU_MILLI, JobSpec
+from gangline_core.state import State
 from gangline_core.waiting import Waiting
 
 OBJECTIVES: dict[str, Callable[[Problem], Floats]] = {
@@ -30,6 +30,8 @@ OBJECTIVES: dict[str, Callable[[Problem], Floats]] = {
     "finish_time": gavel_lp.finish_time,
     "fifo": gavel_lp.fifo,
     "cost": gavel_lp.cost,
+    "throughput": gavel_lp.throughput,
+    "equal_time": gavel_lp.equal_time,
 }
 """Name of a policy's objective -> the program that gives the allocation."""
 PRIORITY_MAX = 1_000.0
@@ -65,13 +67,28 @@ def gavel(waiting: Waiting, first: int) -> Scored:
 
 def allocated_parts(waiting: Waiting) -> Floats:
     """Per waiting job the part of its time that it should run, over all models; what runs takes its part, too."""
+    models = models_of(waiting.state, waiting.pool.pool.name)
+    if not models:
+        return np.where(waiting.field(c.GPU_MILLI) > 0, 0.0, 1.0)
+    return np.where(waiting.field(c.GPU_MILLI) > 0, parts_by_model(waiting, models).sum(axis=1), 1.0)
+
+
+def models_of(state: State, pool: str) -> list[str]:
+    """The GPU models of a pool, in lower case."""
+    total = capacity_of(state, pool)
+    return sorted(name.partition(":")[2] for name in total if name.startswith("gpu_milli:"))
+
+
+def parts_by_model(waiting: Waiting, models: Sequence[str]) -> Floats:
+    """Per job (some may run already) and model the part of its time that it should have."""
     total = capacity_of(waiting.state, waiting.pool.pool.name)
-    models = sorted(name.partition(":")[2] for name in total if name.startswith("gpu_milli:"))
-    found = np.zeros(len(waiting))
+    found = np.zeros((len(waiting), len(models)))
     oldest = [row for row in waiting.by_age.tolist() if waiting.field(c.GPU_MILLI)[row] > 0][:JOBS_MAX]
-    if not models or not oldest:
-        return np.where(waiting.field(c.GPU_MILLI) > 0, found, 1.0)
-    live = [waiting.state.kept.jobs[job] for job in sorted(waiting.state.live.get(waiting.pool.pool.name, {}))]
+    if not oldest:
+        return found
+    present = set(waiting.ids.tolist())
+    others = sorted(set(waiting.state.live.get(waiting.pool.pool.name, {})) - present)
+    live = [waiting.state.kept.jobs[job] for job in others]
     rows = _rows(waiting, oldest, [job for job in live if gpus_of(job.spec)], models)
     kinds = sorted(set(rows), key=lambda row: (row.speeds, row.gpus, row.weight, row.steps, row.elapsed, row.rank))
     counts = [0] * len(kinds)
@@ -82,7 +99,7 @@ def allocated_parts(waiting: Waiting) -> Floats:
     prices = tuple(float(waiting.state.kept.prices.get(model, GPU_MILLI)) for model in models)
     parts = solve(waiting.policy.objective, tuple(kinds), tuple(counts), capacity, prices)
     found[oldest] = [parts[number[row]] for row in rows[: len(oldest)]]
-    return np.where(waiting.field(c.GPU_MILLI) > 0, found, 1.0)
+    return found
 
 
 @lru_cache(maxsize=16)
@@ -92,8 +109,8 @@ def solve(
     counts: tuple[int, ...],
     capacity: tuple[float, ...],
     prices: tuple[float, ...],
-) -> tuple[float, ...]:
-    """Per kind of job the part of its time it should run; remembered, as most rounds ask what the last one did."""
+) -> tuple[tuple[float, ...], ...]:
+    """Per kind of job and model the part of its time it should run; remembered, as rounds ask what the last one did."""
     problem = Problem(
         speeds=np.array([row.speeds for row in kinds]),
         gpus=np.array([row.gpus for row in kinds]),
@@ -106,7 +123,7 @@ def solve(
         prices=np.array(prices),
     )
     allocation = OBJECTIVES[objective](problem)
-    return tuple(round(part, 6) for part in allocation.sum(axis=1).tolist())
+    return tuple(tuple(round(part, 6) for part in row) for row in allocation.tolist())
 
 
 def speeds_of(spec: JobSpec, models: Sequence[str]) -> tuple[float, ...]:

@@ -91,6 +91,17 @@ def finish_time(problem: Problem) -> Floats:
     return best
 
 
+def throughput(problem: Problem) -> Floats:
+    """As many steps as can be, whoever does them."""
+    return _most(problem, problem.speeds)
+
+
+def equal_time(problem: Problem) -> Floats:
+    """Everybody the same part of the time on every model (Gandiva-fair's lottery without its trades)."""
+    part = problem.capacity / problem.jobs
+    return np.tile(part / max(1.0, float(part.sum())), (len(problem.gpus), 1)) * (problem.speeds > 0)
+
+
 def fifo(problem: Problem) -> Floats:
     """Speed, compared with the best, counts more for those who came earlier."""
     best = np.maximum(problem.speeds.max(axis=1), EDGE)

@@ -59,3 +59,5 @@ class Conditions(Struct, frozen=True, forbid_unknown_fields=True):
     backfilling can rely on."""
     single_gpus: bool = False
     """Whether GPUs are only counted: every job of whole GPUs becomes tasks of one GPU that may stand anywhere."""
+    tells_speeds: bool = False
+    """Whether jobs say how fast they go on every GPU model (attributes `speed_<model>`), where a table knows it."""

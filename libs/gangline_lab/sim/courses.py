@@ -4,6 +4,7 @@ Work is counted in whole units and speed in units per ms, so that equal runs com
 the speed that a plain job's trace was recorded at is `UNIT` units; one step of a table is `STEP_UNIT` units.
 """
 
+from collections.abc import Iterable
 from typing import Protocol
 
 from msgspec import Struct
@@ -77,6 +78,12 @@ class Courses(Protocol):
     def alone_ms(self, spec: JobSpec, work: Work) -> int:
         """Its run time at the size it asks for, undisturbed on the machines it likes best."""
 
+    def among(self, models: Iterable[str]) -> "Courses":
+        """The same for a cluster that has only these GPU models."""
+
+    def speeds(self, spec: JobSpec, work: Work) -> dict[str, float]:
+        """Its speed by GPU model, as far as one differs from another; empty when none does."""
+
 
 class PlainCourses(Struct, frozen=True):
     """Every job by its run time."""
@@ -91,6 +98,14 @@ class PlainCourses(Struct, frozen=True):
     def alone_ms(self, spec: JobSpec, work: Work) -> int:
         """What its trace says."""
         return work.run_ms
+
+    def among(self, models: Iterable[str]) -> "PlainCourses":
+        """A trace of run times knows no models."""
+        return self
+
+    def speeds(self, spec: JobSpec, work: Work) -> dict[str, float]:
+        """A trace of run times knows no models."""
+        return {}
 
 
 def advance(course: Course, held: Held, *, done: int, ms: int, part_milli: int = 1000) -> int:

@@ -110,11 +110,12 @@ class Simulation:
         """The world before its first job: machines, groups, policies."""
         self.scenario = scenario
         self.conditions = scenario.conditions
-        self.trace = prepared(scenario.trace, scenario.conditions, scenario.courses, scenario.seed)
+        known = scenario.courses.among(scenario.fleet.kinds) if scenario.courses is not None else None
+        self.trace = prepared(scenario.trace, scenario.conditions, known, scenario.seed)
         self.journal = journal
         self.state = journal.state
         self.events = Events()
-        courses = scenario.courses or PlainCourses(scenario.conditions.elastic)
+        courses = known or PlainCourses(scenario.conditions.elastic)
         self.agents = Agents(self.state, self.events, scenario.conditions, courses)
         span = self.trace.arrivals[-1].at_ms if self.trace.arrivals else 0
         self.collector = Collector(self.state, BEGIN_MS, max(1, span // POINTS_WANTED))

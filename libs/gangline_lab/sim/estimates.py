@@ -20,6 +20,8 @@ def prepared(trace: Workload, conditions: Conditions, courses: Courses | None, s
     """The trace with the run times, estimates, limits and shapes that courses and conditions give."""
     if courses is not None:
         trace = replace(trace, arrivals=tuple(_timed(one, courses) for one in trace.arrivals))
+        if conditions.tells_speeds:
+            trace = replace(trace, arrivals=tuple(_told(one, courses) for one in trace.arrivals))
     if conditions.single_gpus:
         trace = as_single_gpus(trace)
     if conditions.estimates == "given" and not conditions.limits:
@@ -29,7 +31,21 @@ def prepared(trace: Workload, conditions: Conditions, courses: Courses | None, s
 
 
 def _timed(one: Arrival, courses: Courses) -> Arrival:
-    return replace(one, work=replace(one.work, run_ms=courses.alone_ms(one.spec, one.work)))
+    work = replace(one.work, run_ms=courses.alone_ms(one.spec, one.work))
+    return replace(one, spec=_able(one.spec, tuple(sorted(courses.speeds(one.spec, one.work)))), work=work)
+
+
+def _able(spec: JobSpec, models: tuple[str, ...]) -> JobSpec:
+    """The job accepts the models on which its table gives it any speed; all where no table says it."""
+    if not models or any(role.resources.gpu_models for role in spec.roles):
+        return spec
+    roles = (replace(role, resources=replace(role.resources, gpu_models=models)) for role in spec.roles)
+    return replace(spec, roles=tuple(roles))
+
+
+def _told(one: Arrival, courses: Courses) -> Arrival:
+    told = {f"speed_{model}": speed for model, speed in sorted(courses.speeds(one.spec, one.work).items())}
+    return replace(one, spec=replace(one.spec, attributes={**one.spec.attributes, **told}))
 
 
 def _estimated(one: Arrival, conditions: Conditions, random: Random) -> Arrival:

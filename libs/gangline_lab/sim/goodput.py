@@ -12,6 +12,7 @@ scale phi = M0 * var / sqr of its epoch; goodput is efficiency over step time, i
 """
 
 from bisect import bisect_left
+from collections.abc import Iterable
 from functools import lru_cache
 from math import ceil
 from pathlib import Path
@@ -182,6 +183,14 @@ class Profiles:
         per_node = tuple(min(4, replicas - k) for k in range(0, replicas, 4))
         held = Held(size=replicas, gpus=replicas, per_node=per_node, model="")
         return time_left_ms(self.course(spec, work), held, done=0)
+
+    def among(self, models: Iterable[str]) -> "Profiles":
+        """Profiles were taken on one model."""
+        return self
+
+    def speeds(self, spec: JobSpec, work: Work) -> dict[str, float]:
+        """Profiles were taken on one model."""
+        return {}
 
 
 class Progressing:

@@ -8,6 +8,8 @@ over several nodes. GPU types are compared in lower case.
 
 import gzip
 import re
+from bisect import bisect_right
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -15,7 +17,8 @@ from msgspec import Struct
 
 from gangline_core.spec import JobSpec, gpu_milli_wanted
 from gangline_lab.rows import TraceError
-from gangline_lab.sim.courses import STEP_UNIT, Course, Held, Leg, time_left_ms
+from gangline_lab.sim.batches import stages
+from gangline_lab.sim.courses import STEP_UNIT, UNIT, Course, Held, Leg, time_left_ms
 from gangline_lab.sim.workload import Work
 
 KEY = re.compile(r"\('(.+)', (\d{1,5})\)")
@@ -29,9 +32,21 @@ class Throughputs(Struct, frozen=True):
     alone: dict[str, dict[tuple[str, int], float]]
     pairs: dict[str, dict[tuple[str, int], dict[tuple[str, int], tuple[float, float]]]]
 
+    def among(self, models: Iterable[str]) -> "Throughputs":
+        """The same for a cluster that has only these GPU models; all of it where the table knows none of them."""
+        known = {name for model in models for name in (model.lower(), model.lower() + SPREAD)}
+        if known.isdisjoint(self.alone):
+            return self
+        return Throughputs(
+            alone={kind: rows for kind, rows in self.alone.items() if kind in known},
+            pairs={kind: rows for kind, rows in self.pairs.items() if kind in known},
+        )
+
     def course(self, spec: JobSpec, work: Work) -> Course:
         """The job's steps."""
         gpus = max(1, gpu_milli_wanted(spec) // GPU_MILLI)
+        if work.mode and (kind := self.fastest(work, gpus)):
+            return self._staged(kind, work, gpus)
         rates = {
             kind: round(rows[work.row, gpus] * STEP_UNIT / 1000)
             for kind, rows in self.alone.items()
@@ -52,6 +67,52 @@ class Throughputs(Struct, frozen=True):
             if self.alone[kind].get((work.row, gpus))
         ]
         return min(times, default=1)
+
+    def fastest(self, work: Work, gpus: int) -> str:
+        """The GPU type on which the job goes fastest; empty when it is on none."""
+        known = {
+            kind: rows.get((work.row, gpus), 0.0) for kind, rows in self.alone.items() if not kind.endswith(SPREAD)
+        }
+        best = max(sorted(known), key=lambda kind: known[kind], default="")
+        return best if known.get(best) else ""
+
+    def _staged(self, kind: str, work: Work, gpus: int) -> Course:
+        model = work.row.partition(" ")[0]
+
+        def speed(batch_size: int, kind: str = kind) -> float:
+            return self.alone.get(kind, {}).get((f"{model} (batch size {batch_size})", gpus), 0.0)
+
+        done, legs = 0, []
+        for stage in stages(work.mode, model, work.batch_size, gpus=gpus, steps=work.steps, speed=speed):
+            done += max(1, round(stage.seconds * 1000)) * UNIT
+            own = speed(stage.batch_size)
+            legs.append((done, {name: round(UNIT * speed(stage.batch_size, name) / own) for name in self.alone}))
+        return Staged(total=done, legs=tuple(legs))
+
+    def speeds(self, spec: JobSpec, work: Work) -> dict[str, float]:
+        """Steps per second by GPU type, where the job can run."""
+        gpus = max(1, gpu_milli_wanted(spec) // GPU_MILLI)
+        return {
+            kind: rows[work.row, gpus]
+            for kind, rows in self.alone.items()
+            if not kind.endswith(SPREAD) and rows.get((work.row, gpus))
+        }
+
+
+class Staged(Struct, frozen=True):
+    """Training whose batch size changes: a unit is a part of a ms on the type that the job likes best."""
+
+    total: int
+    legs: tuple[tuple[int, dict[str, int]], ...]
+    """Units after which each stage ends, and the speed in it by type."""
+
+    def leg(self, done: int, held: Held) -> Leg:
+        """The stage under way."""
+        place = bisect_right(self.legs, done, key=lambda leg: leg[0])
+        until, rates = self.legs[min(place, len(self.legs) - 1)]
+        kind = held.model.lower()
+        spread = rates.get(kind + SPREAD) if len(held.per_node) > 1 else None
+        return Leg(until, max(1, spread or rates.get(kind, 0)))
 
 
 class Steps(Struct, frozen=True):

@@ -1,0 +1,94 @@
+"""Giving room for the next lease: whoever was taken and waits gets a place, and those who were not make way for it.
+
+The order stands in `leases`. Rounds in the middle of a lease follow it as well for jobs that were taken for a model: a
+job that moves to another model stops first and starts there in the next round.
+"""
+
+import numpy as np
+
+from gangline_core.capacity import Room
+from gangline_core.ids import JobId
+from gangline_core.job import Job, JobState
+from gangline_core.leases import renewable, taken
+from gangline_core.preemption import Preemptor
+from gangline_core.seating import Found, find_seats
+from gangline_core.table import Table
+
+BY_LEASE = "lease"
+"""The rule that lets a job go whose lease is over and was given to another one."""
+
+
+def rotate(table: Table, preemptor: Preemptor, *, is_new: bool) -> None:
+    """Take jobs in the order of the leases; with a new lease those that were not taken make way."""
+    leases = table.pool.leases
+    if not table.policy.lease_s or not leases or not (is_new or leases[0].model):
+        return
+    running = {job.id: job for job in renewable(table.state, table.pool, table.now)} if is_new else {}
+    running = {job.id: job for job in running.values() if not table.ledger.is_sheltered(job)}
+    holding = {job: model_held(table, own) for job, own in running.items()}
+    chosen = taken(table.state, leases, _free(table, running), holding)
+    order = {lease.job: k for k, lease in reversed(list(enumerate(leases)))}
+    losers = [running[job] for job in _last_first(running, order) if job not in chosen]
+    movers = [running[job] for job in chosen if job in running and chosen[job] not in ("", holding[job])]
+    for job_id, model in chosen.items():
+        job = table.state.kept.jobs[job_id]
+        if job.state == JobState.WAITING and job_id not in _settled(table):
+            _seat(table, preemptor, job, losers=[*losers, *movers], model=model)
+    _move(table, preemptor, {job.id: chosen[job.id] for job in movers}, losers=losers)
+
+
+def model_held(table: Table, job: Job) -> str:
+    """The GPU model that a running job is on, in lower case."""
+    return next((task.gpu_model.lower() for task in table.state.tasks_of(job) if task.gpus), "")
+
+
+def _last_first(running: dict[JobId, Job], order: dict[JobId, int]) -> list[JobId]:
+    return sorted(running, key=lambda job: (-order.get(job, len(order)), -job))
+
+
+def _free(table: Table, running: dict[JobId, Job]) -> dict[str, int]:
+    """GPU thousandths by model that are free or lent."""
+    room = table.room
+    free: dict[str, int] = {}
+    for number, kind in enumerate(room.layout.kinds):
+        there = int(room.milli[room.layout.kind == number].clip(0).sum())
+        free[kind.model] = free.get(kind.model, 0) + there
+    for job in running.values():
+        for task in table.state.tasks_of(job):
+            model = task.gpu_model.lower()
+            free[model] = free.get(model, 0) + task.gpu_milli
+    return free
+
+
+def _settled(table: Table) -> set[JobId]:
+    return {held.claim.job for held in table.held} | {placement.job for placement in table.placements}
+
+
+def _seat(table: Table, preemptor: Preemptor, job: Job, *, losers: list[Job], model: str) -> None:
+    """The job starts where there is room, or claims that of losers, the last in the order first."""
+    room = _only(table.room, model)
+    found = find_seats(table.seating, job, room)
+    if isinstance(found, Found):
+        table.place(job, found.seats, found.amounts, guarded=False, backfilled=False)
+    elif losers and found is None:
+        preemptor.make_room_of(job, losers, rule=BY_LEASE, room=room)
+
+
+def _move(table: Table, preemptor: Preemptor, movers: dict[JobId, str], *, losers: list[Job]) -> None:
+    """They stop, to start on their model in the next round, and so does who was not taken and is on one of these."""
+    for job_id, model in movers.items():
+        job = table.state.kept.jobs[job_id]
+        for loser in losers:
+            if model_held(table, loser) == model:
+                preemptor.let_go(loser, job, rule=BY_LEASE)
+        preemptor.let_go(job, job, rule=BY_LEASE)
+
+
+def _only(room: Room, model: str) -> Room:
+    """The room on nodes that have this model; all of it when the model does not matter."""
+    if not model:
+        return room
+    numbers = [number for number, kind in enumerate(room.layout.kinds) if kind.model == model]
+    own = room.copy()
+    own.close(~np.isin(room.layout.kind, numbers).any(axis=1))
+    return own
