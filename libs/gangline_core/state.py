@@ -283,9 +283,8 @@ class State:
                 note_end(self.kept.history, job)
                 pool = self.kept.pools[job.spec.pool]
                 pool.services = (*pool.services[1 - SERVICES_KEPT :], job.attained)
-            for said in (self.kept.progress, self.kept.alone, self.kept.reported):
+            for said in (self.kept.progress, self.kept.alone, self.kept.reported, self.kept.job_use):
                 said.pop(job.id, None)
-            self.kept.job_use.pop(job.id, None)
             self.held.pop(job.id, None)
         self.kept.jobs[job.id] = job
         self.asked.put(known, job)

@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from bench.pollux_lab import by_goodput, by_service, mean_completion_s, read_jobs
 from bench.resize import resize_ms
 from bench.rows import Baseline, Measured
+from bench.switch import switch_ms
 from gangline_core.cluster import Gpu, Node
 from gangline_core.facts import NodeSeen
 from gangline_core.fold import Message, apply
@@ -39,6 +40,9 @@ async def measure() -> AsyncIterator[Measured]:
     times = sorted(resize_ms(MEMBERS) for _ in range(RESIZES))
     yield Measured(name="resize.64.p50", value=times[len(times) // 2], unit="ms CPU", better="lower")
     yield Measured(name="resize.64.max", value=times[-1], unit="ms CPU", better="lower")
+    switches = await switch_ms()
+    yield Measured(name="switch.p50", value=switches[len(switches) // 2], unit="ms", better="lower")
+    yield Measured(name="switch.max", value=switches[-1], unit="ms", better="lower")
     cores, grown_mib = telemetry()
     yield Measured(name="telemetry.1000_agents", value=cores, unit="cores", better="lower")
     yield Measured(name="telemetry.growth", value=grown_mib, unit="MiB", better="lower")
