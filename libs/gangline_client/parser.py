@@ -51,10 +51,25 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     words = list(argv)
     if words[:1] == ["nodes"] and words[1:2] and words[1] in ACTS_ON_NODES:
         del words[0]
-    args = parser.parse_args(words)
+    args, unknown = parser.parse_known_args(words)
+    if unknown:
+        verbs = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+        verbs.choices.get(args.verb, parser).error(_strange(args.verb, words, unknown))
     if args.verb is None and not args.help_wanted:
         parser.error("which verb? See `gangline --help`.")
     return args
+
+
+def _strange(verb: str | None, words: list[str], unknown: list[str]) -> str:
+    """What to say of words that no flag or argument of the verb takes."""
+    if verb == "submit" and "--" in words:
+        rest = " ".join(word for word in words[1:] if word != "submit")
+        return f"submit takes job files; a command is submitted with `gangline run --detach {rest}`"
+    first = unknown[0]
+    if verb == "edit" and first.startswith("--"):
+        key, _, value = first[2:].partition("=")
+        return f"{first} is no flag; terms are written as {key.replace('-', '_')}={value or 'VALUE'}"
+    return f"{first} is not known here; see `gangline {f'{verb} ' if verb else ''}--help`"
 
 
 def overview() -> str:

@@ -84,7 +84,9 @@ async def repeat(session: Session, *, every_s: float | None, draw: Callable[[], 
 
 
 async def find_job(client: Client, text: str) -> int:
-    """The job's number from its number, "42_7", the id of one of its tasks, or its name (the newest of that name).
+    """The job's number from its number, "42_7", the id of one of its tasks, or the newest of its name.
+
+    The elements of an array have its name, so the name of an array is the array.
 
     Raises:
         InputError: no job of the name can be seen.
@@ -96,7 +98,7 @@ async def find_job(client: Client, text: str) -> int:
     if head.isdecimal() and (text == head or text.count("-") >= 3):
         return int(head)
     async for job in client.jobs(JobQuery(name=text, newest_first=True), limit=1):
-        return job.id
+        return job.array_job or job.id
     raise InputError(f"there is no job named {text}", next_step="See the jobs with `gangline show`.")
 
 

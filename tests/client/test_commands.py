@@ -170,6 +170,16 @@ async def test_jobs_are_suspended_and_resumed_by_number_and_nodes_by_name(platfo
     assert platform.requests("POST", "/v1/jobs/7/resume")[0].body == {"urgent": True}
 
 
+async def test_the_name_of_an_array_is_the_array(platform: FakePlatform) -> None:
+    element = v.JobView(
+        id=9, name="sweep", state="waiting", slurm="PD", group="lab", user="ada", pool="default", array_job=6
+    )
+    platform.answer("GET", "/v1/jobs", v.JobPage(jobs=(element,)))
+    platform.answer("POST", "/v1/jobs/6/hold", DONE)
+    assert (await gangline(platform.url, "hold", "sweep")).code == 0
+    assert platform.requests("POST", "/v1/jobs/6/hold")
+
+
 @pytest.mark.parametrize("words", [["cancel"], ["cancel", "5", "--mine"], ["show", "--label", "x"]])
 async def test_unclear_choices_are_wrong_usage(platform: FakePlatform, words: list[str]) -> None:
     assert (await gangline(platform.url, *words)).code == 2

@@ -54,6 +54,20 @@ def test_wrong_usage_ends_with_2_and_says_what_is_wrong(words: list[str]) -> Non
     assert "usage:" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["submit", "--cpus", "1", "--", "sleep", "9"], "gangline run --detach --cpus 1 -- sleep 9"),
+        (["edit", "7", "--time-limit", "20m"], "time_limit=VALUE"),
+        (["queue", "--gpu"], "gangline queue --help"),
+    ],
+)
+def test_who_uses_another_tool_s_habits_is_told_ours(words: list[str], told: str) -> None:
+    result = gangline(*words)
+    assert result.returncode == 2
+    assert told in result.stderr
+
+
 def test_no_platform_ends_with_1_and_says_what_to_do() -> None:
     result = gangline("queue")
     assert (result.returncode, result.stdout) == (1, "")
