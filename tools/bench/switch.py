@@ -1,7 +1,7 @@
 """What a switch from training to inference takes on this machine: from the request to the standby's next line of work.
 
-Two real jobs that each want all CPUs: one trains, one stands by with its state in memory. An urgent resume goes over HTTP,
-the log with sync, a round, SIGSTOP to the one and SIGCONT to the other.
+Two real jobs that each want all CPUs: one trains, one stands by with its state in memory. An urgent resume goes over
+HTTP, the log with sync, a round, SIGSTOP to the one and SIGCONT to the other.
 """
 
 import asyncio
@@ -33,9 +33,9 @@ async def switch_ms() -> list[float]:
     """Ms of each switch, in order of size."""
     with tempfile.TemporaryDirectory(prefix="gangline-bench-") as name:
         folder = Path(name)
-        async with Platform(PlatformConfig(data_dir=folder / "data", user="bench")) as platform:
-            async with Client(platform.url, platform.token) as client:
-                return sorted(await _switches(client, folder))
+        config = PlatformConfig(data_dir=folder / "data", user="bench")
+        async with Platform(config) as platform, Client(platform.url, platform.token) as client:
+            return sorted(await _switches(client, folder))
 
 
 async def _switches(client: Client, folder: Path) -> list[float]:
@@ -69,7 +69,7 @@ async def _start(client: Client, name: str, lines: Path, *, cpus: int, priority:
 
 async def _until(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(PATIENCE_S):
-        while not holds():
+        while not holds():  # noqa: ASYNC110  # files of other processes wake nobody
             await asyncio.sleep(POLL_S)
 
 
