@@ -5,8 +5,8 @@ of the first candidates flow to the slots of nodes together: as many as can, at 
 can, those that come first in the round. What the flow says is a proposal: each job is then looked at in its turn, by
 all rules, and who finds its place taken or got none is placed by itself.
 
-Source: Firmament (Gog et al., OSDI 2016): all waiting tasks are one min-cost flow, waiting costs more than any place and
-more for those who wait longer; a gang flows whole or is taken out of the flow, as in its successors.
+Source: Firmament (Gog et al., OSDI 2016): all waiting tasks are one min-cost flow, waiting costs more than any place
+and more for those who wait longer; a gang flows whole or is taken out of the flow, as in its successors.
 """
 
 from collections.abc import Iterable

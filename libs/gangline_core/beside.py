@@ -48,6 +48,12 @@ class Beside:
         return known.pool if known is not None else None
 
     @property
+    def postpone_percent(self) -> int:
+        """The utility below which the pool has tasks wait for a better place."""
+        known = self.state.kept.pools.get(self.pool) if self.state is not None else None
+        return known.policy.postpone_percent if known is not None else 0
+
+    @property
     def promises(self) -> dict[str, dict[str, int]]:
         """Parts of the topology that groups are owed."""
         pool = self.pool_settings

@@ -213,6 +213,8 @@ class Policy(Struct, frozen=True, omit_defaults=True, gc=False):
     """A job without time limit is taken to run this part of what was predicted, where a date depends on its end."""
     oldest_preempts: bool = False
     """Where attained service orders: inside one queue the older may take the room of younger ones that passed it."""
+    postpone_percent: int = 0
+    """With the placement `bisection`: a task waits while its best place has less utility than this; 0 never waits."""
     node_tasks_max: int = 512
     """Most tasks on one node, whatever they ask for, so that a crowd of tiny ones cannot stall the node's agent."""
     time_slice_s: int = 0

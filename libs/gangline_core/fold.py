@@ -269,14 +269,19 @@ def _round_decided(state: State, fact: f.RoundDecided, step: Step) -> None:
         start_again(state, restart, step)
     for resumed in fact.resumes:
         fold_pause.resume(state, resumed, step)
-    for late in fact.late_repairs:
-        give_up_repair(state, late, step)
-    for late in fact.late_starts:
-        give_up_start(state, late, step)
+    _give_up_late(state, fact, step)
     _clear_room(state, fact, step)
     step.decided.append(fact.pool)
     if opened is not None and _brings_into_view(opened, fact):
         state.kept.changed_seq = step.seq
+
+
+def _give_up_late(state: State, fact: f.RoundDecided, step: Step) -> None:
+    """Members that were not placed again in time, and gangs that did not start in time."""
+    for job in fact.late_repairs:
+        give_up_repair(state, job, step)
+    for job in fact.late_starts:
+        give_up_start(state, job, step)
 
 
 def _brings_into_view(opened: f.RoundOpened, fact: f.RoundDecided) -> bool:

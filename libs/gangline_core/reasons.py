@@ -37,6 +37,7 @@ class ReasonCode(StrEnum):
     SHAPE = "ShapeUnsatisfied"
     TOPOLOGY = "TopologyUnsatisfied"
     NO_ELIGIBLE_NODE = "NoEligibleNode"
+    POSTPONED = "Postponed"
     RESERVED = "ReservedForOlderJob"
     BEHIND_HEAD = "BehindHeadOfLevel"
     WAITING_FOR_VICTIMS = "WaitingForVictims"
@@ -141,6 +142,7 @@ SENTENCES: dict[ReasonCode, str] = {
         "No node may take it now: {drained} drained, {lost} lost, {tainted} tainted, {unmatched} do not match."
     ),
     ReasonCode.BEHIND_HEAD: "Level {level} is served strictly in order, and job {job} in front of it does not fit yet.",
+    ReasonCode.POSTPONED: "Waits for a place with a utility of {least} %; the best one now has {best} %.",
     ReasonCode.RESERVED: (
         "Would fit, but room is reserved for older job {job} from {from_ms}; a time limit under {fits_s} s would pass."
     ),
@@ -227,6 +229,7 @@ HINTS: dict[ReasonCode, str] = {
     ReasonCode.TOPOLOGY: "Make the level preferred instead of required, or wait.",
     ReasonCode.NO_ELIGIBLE_NODE: "Check the node selector and tolerations, or see `gangline nodes`.",
     ReasonCode.BEHIND_HEAD: "Use a level that is not strict, or wait until the other starts or loses its place.",
+    ReasonCode.POSTPONED: "It starts when such a place is free; `postpone_percent` of the pool is how good it must be.",
     ReasonCode.RESERVED: "Give a shorter time limit so that it can be backfilled.",
     ReasonCode.WAITING_FOR_VICTIMS: "It starts by itself as soon as they are gone.",
     ReasonCode.PLACEMENT_VOIDED: "Nothing to do: the next round looks at it again.",

@@ -67,6 +67,8 @@ class Refuser:
         table = self._table
         if room is table.guarded and table.seating.placer(table.room, gang) is not None:
             return reserved_reason(table)
+        if (doubt := table.seating.doubt(room, gang)) is not None:
+            return doubt
         return why_not(table.seating.view(table.room if room is table.guarded else room, gang), gang)
 
     def _share(self, reason: Reason) -> Reason:

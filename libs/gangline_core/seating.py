@@ -37,6 +37,11 @@ def whole_room(room: Room, gang: Gang) -> Room:
     return room
 
 
+def no_doubt(room: Room, gang: Gang) -> Reason | None:
+    """Whoever has room is placed."""
+    return None
+
+
 class Seating(Struct):
     """What seating looks at; the room and the ledger are left as they were."""
 
@@ -51,6 +56,8 @@ class Seating(Struct):
     """What jobs ask for at their smallest."""
     view: Callable[[Room, Gang], Room] = whole_room
     """What of a room a gang may use at all."""
+    doubt: Callable[[Room, Gang], Reason | None] = no_doubt
+    """Why the placer leaves a gang waiting that has room."""
 
     def ask(self, job: Job, sizes: Mapping[str, int]) -> "Ask":
         """What the job asks for at these sizes."""

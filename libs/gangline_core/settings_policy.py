@@ -30,6 +30,7 @@ _RANGES = {
     "promote_after": (0, 1_000_000),
     "backfill_depth": (0, BACKFILL_DEPTH_MAX),
     "unlimited_run_percent": (0, PERCENT_MAX),
+    "postpone_percent": (0, 100),
     "node_tasks_max": (1, NODE_TASKS_MAX),
     "lease_s": (0, TIME_S_MAX),
 }

@@ -30,7 +30,7 @@ from gangline_core.holds import placed_amounts
 from gangline_core.ids import JobId, TaskId
 from gangline_core.job import Job, Task, TaskState
 from gangline_core.pausing import leaving_part
-from gangline_core.placement import placer_for, view_for
+from gangline_core.placement import doubt_for, placer_for, view_for
 from gangline_core.placement.gang import Seats
 from gangline_core.quota import Ledger
 from gangline_core.reasons import Reason
@@ -78,6 +78,7 @@ class Table:
             pool=self.pool.pool,
             placer=unless_hopeless(placer_for(self.policy.placement, beside)),
             view=view_for(self.policy.placement, beside),
+            doubt=doubt_for(self.policy.placement, beside),
             ledger=self.ledger,
             closures=Closures(state, now),
         )

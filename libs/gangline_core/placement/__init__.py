@@ -9,7 +9,7 @@ from gangline_core.capacity import Room
 from gangline_core.placement.allocatable import allocatable_least, allocatable_most
 from gangline_core.placement.balance import balanced_all, balanced_network
 from gangline_core.placement.best_fit import best_fit
-from gangline_core.placement.bisection import bisection
+from gangline_core.placement.bisection import bisection, postponed
 from gangline_core.placement.buddy import buddy
 from gangline_core.placement.card_links import gpu_manager
 from gangline_core.placement.cells import allowed_room, cells
@@ -26,6 +26,7 @@ from gangline_core.placement.spread import spread
 from gangline_core.placement.topology import topology
 from gangline_core.placement.trimaran import load_risk, target_load
 from gangline_core.placement.yoda import metric_score
+from gangline_core.reasons import Reason
 
 Placer = Callable[[Room, Gang], Seats | None]
 
@@ -38,6 +39,7 @@ class Informed(Protocol):
 
 
 INFORMED: dict[str, Informed] = {
+    "bisection": bisection,
     "cells": cells,
     "default": default,
     "fgd": fgd,

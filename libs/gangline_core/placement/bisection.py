@@ -2,9 +2,10 @@
 
 Source: Amaral et al., "Topology-aware GPU scheduling for learning workloads in cloud environments", SC 2017: the free
 part of the physical graph is split in two at its weakest links and the job's graph with it, down to single GPUs; the
-utility of the mapping weighs communication, interference and fragmentation. A job may wait for a better place
-(`postpone`): it asks for that by requiring a level. Communication is all to all, as in data-parallel training;
-interference is the part of the GPUs on the same socket that others use, for nothing better is known before a run.
+utility of the mapping weighs communication, interference and fragmentation. Where the pool says so
+(`postpone_percent`), a task is postponed while its best place has less utility than that, unless even an empty node
+could not give it more. Communication is all to all, as in data-parallel training; interference is the part of the
+GPUs on the same socket that others use, for nothing better is known before a run.
 """
 
 import itertools
@@ -12,11 +13,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from gangline_core.beside import NOTHING, Beside
 from gangline_core.capacity import NO_KIND, Ints, Room
-from gangline_core.placement.each import by_keys, each, is_free_of_wishes
+from gangline_core.placement.each import all_kinds, by_keys, each, is_free_of_wishes
 from gangline_core.placement.fit import KEY_MAX, fullest_first, whole_gpus
 from gangline_core.placement.gang import Gang, Need, Seats
 from gangline_core.placement.topology import topology
+from gangline_core.reasons import Reason, ReasonCode
 
 LEVELS = ("socket", "switch", "nvlink")
 """Where a node is cut, widest first."""
@@ -26,11 +29,54 @@ COMMUNICATION, INTERFERENCE, FRAGMENTATION = 50, 25, 25
 SCALE = 10_000
 
 
-def bisection(room: Room, gang: Gang) -> Seats | None:
+def bisection(room: Room, gang: Gang, beside: Beside = NOTHING) -> Seats | None:
     """A task on the node and the GPUs with the highest utility; gangs of several tasks as close as can be."""
     if gang.tasks > 1 or not is_free_of_wishes(gang):
         return topology(room, gang)
-    return each(room, gang, by_keys(_keys, _pick), keys=_keys)
+    least = _least_utility(room, gang, beside)
+    if not least:
+        return each(room, gang, by_keys(_keys, _pick), keys=_keys)
+
+    def keys(room: Room, need: Need, kinds: Sequence[int]) -> Ints:
+        found = _keys(room, need, kinds)
+        found[found > SCALE - least] = KEY_MAX
+        return found
+
+    return each(room, gang, by_keys(keys, _pick), keys=keys)
+
+
+def postponed(room: Room, gang: Gang, beside: Beside) -> Reason | None:
+    """The reason of a task that has room and waits for a better place; None of any other."""
+    least = _least_utility(room, gang, beside) if gang.tasks == 1 and is_free_of_wishes(gang) else 0
+    if not least or bisection(room, gang) is None or bisection(room, gang, beside) is not None:
+        return None
+    kinds = all_kinds(room, gang.needs[0])
+    keys = np.where(gang.mask(room.layout), _keys(room, gang.needs[0], kinds), SCALE)
+    best = SCALE - min(SCALE, int(keys.min()))
+    return Reason(ReasonCode.POSTPONED, {"least": least * 100 // SCALE, "best": best * 100 // SCALE})
+
+
+def _least_utility(room: Room, gang: Gang, beside: Beside) -> int:
+    """The utility below which a task waits: the pool's, or what the best empty node gives if that is less."""
+    need, percent = gang.needs[0], beside.postpone_percent
+    if not percent or not need.gpus:
+        return 0
+    kinds = all_kinds(room, need)
+    asked = ("best utility", need.gpus, kinds, gang.mask(room.layout).tobytes())
+    reachable = room.layout.remember(asked, lambda: _reachable(room, gang, kinds))
+    return min(percent * SCALE // 100, reachable)
+
+
+def _reachable(room: Room, gang: Gang, kinds: Sequence[int]) -> int:
+    """The best utility that any node the gang may use would give it, were the node empty."""
+    layout, count = room.layout, gang.needs[0].gpus
+    empty = np.isin(layout.kind, list(kinds))
+    rows = np.flatnonzero(gang.mask(layout) & (empty.sum(axis=1) >= count)).tolist()
+    alike: dict[bytes, int] = {}
+    for row in rows:
+        parts = np.stack([layout.part(level)[row] for level in LEVELS])
+        alike.setdefault(empty[row].tobytes() + parts.tobytes(), row)
+    return max((utility(room, k, map_task(room, k, empty[k], count), empty[k]) for k in alike.values()), default=0)
 
 
 def _keys(room: Room, need: Need, kinds: Sequence[int]) -> Ints:

@@ -25,6 +25,7 @@ ROOM_CODES = frozenset(
         ReasonCode.TOPOLOGY,
         ReasonCode.NO_ELIGIBLE_NODE,
         ReasonCode.RESERVED,
+        ReasonCode.POSTPONED,
     }
 )
 """Reasons that more room would cure."""
