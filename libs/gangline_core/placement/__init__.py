@@ -85,3 +85,8 @@ def placer_for(name: str, beside: Beside) -> Placer:
 def view_for(name: str, beside: Beside) -> Callable[[Room, Gang], Room]:
     """What of a room a gang may use with this placer, to say why it finds no seats."""
     return partial(allowed_room, beside=beside) if name == "cells" else lambda room, gang: room
+
+
+def doubt_for(name: str, beside: Beside) -> Callable[[Room, Gang], Reason | None]:
+    """Why this placer leaves a gang waiting that has room; None where it does not."""
+    return partial(postponed, beside=beside) if name == "bisection" else lambda room, gang: None

@@ -44,7 +44,8 @@ GUIDE: dict[str, Guide] = {
     "balanced_all": Guide("liang, CMDN", "The busiest node below 80 % in CPU, memory, `disk_gib` and `network_mbit`."),
     "metric_score": Guide("Yoda", "Cards with most memory, on nodes of which least is spoken for."),
     "bisection": Guide(
-        "Amaral et al. (SC 2017)", "Communication, quiet sockets and few left-over pieces, weighed together; may wait for better."
+        "Amaral et al. (SC 2017)",
+        "Communication, quiet sockets and few left-over pieces, weighed together; may wait for better.",
     ),
     "min_cost_flow": Guide(
         "Firmament (OSDI 2016)", "Many single-GPU jobs and gangs: all that wait flow together, spread evenly."
