@@ -232,6 +232,8 @@ def _round_opened(state: State, fact: f.RoundOpened, step: Step) -> None:
     leases.note(state, fact, step.at)
     for foreseen in fact.foreseen:
         pool.foreseen[foreseen.job] = (step.at, foreseen.wait_ms)
+        if foreseen.high_ms >= 0:
+            pool.stated[foreseen.job] = (foreseen.low_ms, foreseen.high_ms)
         pool.foreseen_at = step.at
     for kept_out in fact.kept_out:
         for job in kept_out.jobs:

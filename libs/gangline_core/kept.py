@@ -77,6 +77,15 @@ class PoolState(Struct):
     """Per job and GPU model the ms that it had since then, up to the beginning of the present lease."""
     owed: dict[JobId, dict[str, int]] = {}
     """Per job and GPU model the ms by which it had less (or more, below 0) than its parts before that."""
+    stated: dict[JobId, tuple[int, int]] = {}
+    """The ranges of these forecasts that were stated, in ms after they were made."""
+    tails: dict[str, tuple[int, int]] = {}
+    """Per size of job, and of all: the millionths of the scores that ranges leave out below and above."""
+
+    def forget_forecast(self, job: JobId) -> None:
+        """The job no longer waits here."""
+        self.foreseen.pop(job, None)
+        self.stated.pop(job, None)
 
 
 class Kept(Struct):

@@ -3,7 +3,10 @@
 Run times are drawn from what jobs like each one took (given how long it runs already), room is handed out in today's
 order, and the middle of several such futures is the forecast. How wrong such forecasts are is not assumed but measured:
 every forecast that a round writes down is scored when its job starts, as true wait over forecast wait, and the stated
-range is the one into which that many of the last scores fell (split conformal prediction).
+range leaves out a part of the last scores at either end (split conformal prediction). How large these parts are is
+learnt, too: whenever a start falls outside of what was stated, on its side less is left out from then on, and a little
+more whenever it does not, so that in the long run as many ranges hold as are said to, whatever changes (adaptive
+conformal inference, Gibbs and Candes, NeurIPS 2021, one side at a time, with the step of their paper).
 """
 
 from bisect import bisect_right
@@ -31,8 +34,12 @@ FUTURES_FEW = 3
 MANY = 2_000
 LEVEL_PERCENT = 80
 """Part of the stated ranges that should hold."""
-LOW, HIGH = 0.05, 0.95
-"""Parts of the scores below and above the range: further out than asked, because queues change meanwhile."""
+TAIL = (100 - LEVEL_PERCENT) * 1_000_000 // 200
+"""Part of the starts, in millionths, that should lie below the range, and as many above it."""
+STEP = 5_000
+"""How far one start moves what is left out, in millionths of its surprise."""
+TAIL_LEAST, TAIL_MOST = -50_000, 400_000
+"""What is left out stays between these; below 0 the range is wider than all scores."""
 SCORES_LEAST = 20
 """Fewer scores say nothing."""
 SCORES_KEPT = 800
@@ -90,27 +97,45 @@ def stated_range(pool: PoolState, spec: JobSpec, wait_ms: int) -> Range | None:
     for name in (size_class(spec), ""):
         scores = pool.start_scores.get(name, ())
         if len(scores) >= SCORES_LEAST:
-            low, middle, high = _quantiles(scores)
+            low, middle, high = _quantiles(scores, pool.tails.get(name, (TAIL, TAIL)))
             return Range(wait_ms * low // 1000, wait_ms * middle // 1000, wait_ms * high // 1000, len(scores))
     return None
 
 
 @lru_cache(maxsize=256)
-def _quantiles(scores: tuple[int, ...]) -> tuple[int, int, int]:
-    ordered = sorted(scores)
-    low, middle, high = (ordered[min(len(ordered) - 1, int(part * len(ordered)))] for part in (LOW, 0.5, HIGH))
-    return low, middle, high
+def _quantiles(scores: tuple[int, ...], tails: tuple[int, int]) -> tuple[int, int, int]:
+    """Thousandths of the forecast wait: the low end, the middle, and the high end."""
+    ordered, (below, above) = sorted(scores), tails
+    last = len(ordered) - 1
+    low = ordered[min(last, below * len(ordered) // 1_000_000)] if below > 0 else 0
+    high = ordered[max(0, last - above * len(ordered) // 1_000_000)] if above > 0 else 2 * ordered[last]
+    middle = ordered[len(ordered) // 2]
+    return min(low, middle), middle, max(high, middle)
 
 
 def score(pool: PoolState, job: Job, at: int) -> None:
     """A job starts: see how its forecast turned out. Called by the fold."""
-    known = pool.foreseen.pop(job.id, None)
+    known, stated = pool.foreseen.pop(job.id, None), pool.stated.pop(job.id, None)
     if known is None:
         return
     made_at, wait_ms = known
-    ratio = min(RATIO_MAX, 1000 * max(0, at - made_at) // max(1, wait_ms))
+    true_ms = max(0, at - made_at)
+    ratio = min(RATIO_MAX, 1000 * true_ms // max(1, wait_ms))
     for name in (size_class(job.spec), ""):
         pool.start_scores[name] = (*pool.start_scores.get(name, ())[1 - SCORES_KEPT :], ratio)
+        if stated is not None:
+            below, above = pool.tails.get(name, (TAIL, TAIL))
+            low_ms, high_ms = stated
+            pool.tails[name] = (
+                _learnt(below, is_outside=true_ms < low_ms),
+                _learnt(above, is_outside=true_ms > high_ms),
+            )
+
+
+def _learnt(tail: int, *, is_outside: bool) -> int:
+    """What is left out on one side after one more start."""
+    surprise = TAIL - (1_000_000 if is_outside else 0)
+    return max(TAIL_LEAST, min(TAIL_MOST, tail + STEP * surprise // 1_000_000))
 
 
 def size_class(spec: JobSpec) -> str:

@@ -1,11 +1,16 @@
 """Expected starts are written down, scored when jobs start, and the scores make the range that is stated."""
 
-from tests.make import World, group, node, spec
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import Struct
+from tests.make import World, group, job, node, spec
 
 from gangline_core import cycle
 from gangline_core.explain import explain
 from gangline_core.fold import Message
-from gangline_core.outlook import SCORES_LEAST, stated_range
+from gangline_core.outlook import SCORES_LEAST, score, stated_range
 from gangline_core.reasons import ReasonCode
 from gangline_core.state import decode_snapshot, encode_snapshot
 from gangline_lab.eta import score_messages, summed_up
@@ -112,3 +117,37 @@ def test_the_place_in_the_level_stands_beside_the_place_in_the_queue():
     assert told is not None
     assert (told.position, told.waiting) == (2, 2)
     assert (told.level_position, told.level_waiting) == (1, 1)
+
+
+class Stated(Struct):
+    """What a pool knows of one size of jobs."""
+
+    start_scores: dict[str, tuple[int, ...]]
+    tails: dict[str, tuple[int, int]]
+    foreseen: dict[int, tuple[int, int]]
+    stated: dict[int, tuple[int, int]]
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.integers(0, 2**32), st.sampled_from(["steady", "drifting", "turning", "in bursts"]))
+def test_in_the_long_run_as_many_ranges_hold_as_are_said_to_whatever_changes(seed: int, how: str) -> None:
+    random = Random(seed)
+    pool = Stated({}, {}, {}, {})
+    asked = job(gpus=8)
+    held, stated_in_all, wait_ms, burst = 0, 0, 1_000_000, 1.0
+    for number in range(4_000):
+        if number % 40 == 0:
+            burst = random.lognormvariate(0, 1.5)
+        true = {
+            "steady": random.lognormvariate(0, 1),
+            "drifting": random.lognormvariate(0, 1) * (1 + number / 400),
+            "turning": random.lognormvariate(2 if number // 500 % 2 else -1, 0.5),
+            "in bursts": burst * random.lognormvariate(0, 0.1),
+        }[how]
+        pool.foreseen[asked.id] = (0, wait_ms)
+        if (said := stated_range(pool, asked.spec, wait_ms)) is not None:
+            pool.stated[asked.id] = (said.low_ms, said.high_ms)
+            stated_in_all += 1
+            held += said.low_ms <= int(wait_ms * true) <= said.high_ms
+        score(pool, asked, int(wait_ms * true))
+    assert 0.75 <= held / stated_in_all <= 0.90
