@@ -4,16 +4,19 @@ Every number of ours comes from the lab's simulator, that is from the code that 
 pages of policies/papers. A row's baseline is the published value; why they differ stands in docs/lab.md.
 
 - B2: the eight workloads of Pollux (OSDI 2021), rigid: 16 nodes of 4 GPUs, 60 s rounds, 30 s for a start.
+- B4 and B5: the tables of Shockwave and Gavel, whose policies lend room for a time (see papers_leases).
 - B7: the Philly trace on 512 GPUs (the waits of its first weeks; `--full` takes all of it, GPUs only counted, and 640).
 - B10: everything above is recorded, and what was recorded replays to the byte.
 """
 
 import tempfile
 from collections.abc import AsyncIterator, Iterator
+from itertools import chain
 from pathlib import Path
 
 from msgspec.structs import replace
 
+from bench.papers_leases import OWN, SHOCKWAVE, gavel, shockwave
 from bench.rows import Baseline, Measured
 from gangline_lab.metrics import measure as metrics_of
 from gangline_lab.policyfile import Rules, read_policy
@@ -53,17 +56,25 @@ PHILLY_640 = {
 WEEKS_JOBS = 1_800
 """Jobs of the quick run's cut of Philly: the first, and a crowded, week."""
 QUICK = ("fifo", "srsf", "gangline")
+QUICK_LENT = ("max-min", "min-total-duration", "gangline")
+"""Policies of the quick run's B4."""
 
 
 async def measure() -> AsyncIterator[Measured]:
     """The quick set."""
-    for row in (*_pollux(), *_philly_ratios()):
+    for row in (*_pollux(), *_philly_ratios(), *_lent(shockwave(QUICK_LENT), gavel(("gavel-max-min",)))):
         yield row
 
 
 async def measure_full() -> AsyncIterator[Measured]:
     """The quick set, and the whole Philly trace on 512 and 640 GPUs: hours."""
     async for row in measure():
+        yield row
+    others = (
+        *(page for page in SHOCKWAVE if page not in QUICK_LENT),
+        *(page for page in OWN if page not in QUICK_LENT),
+    )
+    for row in _lent(shockwave(others), gavel(("gavel-makespan", "gavel-las"))):
         yield row
     trace = read_trace(f"philly:{DATA / 'philly' / 'philly.csv.gz'}")
     for cluster, published in (("64x8", PHILLY_512), ("80x8", PHILLY_640)):
@@ -76,6 +87,10 @@ async def measure_full() -> AsyncIterator[Measured]:
                 better="lower",
                 baseline=Baseline(name="count-based reference", value=value),
             )
+
+
+def _lent(*tables: Iterator[Measured]) -> Iterator[Measured]:
+    return chain.from_iterable(tables)
 
 
 def _pollux() -> Iterator[Measured]:

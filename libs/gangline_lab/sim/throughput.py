@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from gangline_core.spec import JobSpec, gpu_milli_wanted
 from gangline_lab.rows import TraceError
-from gangline_lab.sim.batches import stages
+from gangline_lab.sim.batches import foreseen_s, stages
 from gangline_lab.sim.courses import STEP_UNIT, UNIT, Course, Held, Leg, time_left_ms
 from gangline_lab.sim.workload import Work
 
@@ -88,6 +88,16 @@ class Throughputs(Struct, frozen=True):
             own = speed(stage.batch_size)
             legs.append((done, {name: round(UNIT * speed(stage.batch_size, name) / own) for name in self.alone}))
         return Staged(total=done, legs=tuple(legs))
+
+    def foreseen_s(self, spec: JobSpec, work: Work) -> float:
+        """Run time in s alone on the fastest type, as foreseen batch by batch (Shockwave, NSDI 2023)."""
+        gpus = max(1, gpu_milli_wanted(spec) // GPU_MILLI)
+        kind, model = self.fastest(work, gpus), work.row.partition(" ")[0]
+
+        def speed(batch_size: int) -> float:
+            return self.alone[kind].get((f"{model} (batch size {batch_size})", gpus), 0.0)
+
+        return foreseen_s(work.mode, model, work.batch_size, gpus=gpus, steps=work.steps, speed=speed)
 
     def speeds(self, spec: JobSpec, work: Work) -> dict[str, float]:
         """Steps per second by GPU type, where the job can run."""
