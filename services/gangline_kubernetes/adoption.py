@@ -12,8 +12,9 @@ from gangline_core.cluster import Pool
 from gangline_core.spec import JobSpec, Resources, Role, Toleration, TopologyWish
 from gangline_kubernetes.config import Config
 from gangline_kubernetes.names import MANAGER, mark_of
+from gangline_kubernetes.needs import needs_of
 from gangline_kubernetes.objects import Pod
-from gangline_kubernetes.quantities import amount, mebibytes, milli, whole
+from gangline_kubernetes.quantities import amount, whole
 from gangline_wire.limits import most
 
 QUEUE = (
@@ -34,6 +35,7 @@ GANG = (
     "scheduling.x-k8s.io/pod-group",
     "gang.scheduling.koordinator.sh/name",
     "armadaproject.io/gangId",
+    "pod-group-name",
 )
 SIZE = (
     "gangline.dev/gang-size",
@@ -70,6 +72,8 @@ CARD_MEMORY = ("nvidia.com/gpumem", "aliyun.com/gpu-mem")
 """Extended resources of a GPU's memory: MiB, and GiB for the last."""
 GATE = "gangline.dev/queued"
 """Scheduling gate that we take away ourselves when the pod has its place."""
+ALONE = "pod/"
+"""Begins the name of a gang of one."""
 KNOWN_COUNTS = frozenset({*CORES, *CARD_MEMORY})
 
 
@@ -98,7 +102,7 @@ def gang_of(pod: Pod) -> Gang:
     if not name and owner is not None and size:
         name = f"{owner.kind}/{owner.name}/{owner.uid}"
     if not name:
-        return Gang(pod.metadata.namespace, f"pod/{pod.metadata.uid}", 1)
+        return Gang(pod.metadata.namespace, f"{ALONE}{pod.metadata.uid}", 1)
     return Gang(pod.metadata.namespace, name, max(1, whole(size)))
 
 
@@ -178,23 +182,22 @@ def _level(text: str, pool: Pool | None) -> str:
 
 
 def resources_of(pod: Pod, gpu_resource: str = "nvidia.com/gpu") -> Resources:
-    """What the pod needs on its node, all containers together."""
+    """What the pod needs on its node."""
     cpu = memory = gpus = cores = card_memory = 0
     devices: dict[str, int] = {}
-    for container in pod.spec.containers:
-        for name, value in {**container.resources.limits, **container.resources.requests}.items():
-            if name == "cpu":
-                cpu += milli(value, up=True)
-            elif name == "memory":
-                memory += mebibytes(value, up=True)
-            elif name == gpu_resource:
-                gpus += whole(value, up=True)
-            elif name in CORES:
-                cores += whole(value, up=True)
-            elif name in CARD_MEMORY:
-                card_memory += whole(value, up=True) * (1024 if name == CARD_MEMORY[-1] else 1)
-            elif "/" in name:
-                devices[name] = devices.get(name, 0) + whole(value, up=True)
+    for name, count in needs_of(pod).items():
+        if name == "cpu":
+            cpu = count
+        elif name == "memory":
+            memory = count
+        elif name == gpu_resource:
+            gpus = count
+        elif name in CORES:
+            cores += count
+        elif name in CARD_MEMORY:
+            card_memory += count * (1024 if name == CARD_MEMORY[-1] else 1)
+        else:
+            devices[name] = count
     share = int(amount(said(pod, FRACTION) or 0) * 1000) or cores * 10
     is_share = 0 < share < 1000 or (not share and (card_memory or said(pod, SHARE_MEMORY)))
     gpu_memory = card_memory or whole(said(pod, SHARE_MEMORY))

@@ -3,6 +3,8 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 from gangline_kit.lane import Lane
@@ -16,7 +18,17 @@ from gangline_kubernetes.inventory import Inventory
 from gangline_kubernetes.makes import Maker
 from gangline_kubernetes.names import GROUP_VERSION
 from gangline_kubernetes.nursery import Nursery
-from gangline_kubernetes.objects import JobObject, KubeNode, Namespace, Pod, ResourceSlice, SettingObject
+from gangline_kubernetes.objects import (
+    JobObject,
+    KubeNode,
+    Namespace,
+    OwnerObject,
+    Pod,
+    ResourceSlice,
+    SettingObject,
+)
+from gangline_kubernetes.owner_kinds import GROUPS, KINDS
+from gangline_kubernetes.owners import Owners
 from gangline_kubernetes.reporter import Reporter
 from gangline_kubernetes.settings import PLURALS, Settings
 from gangline_kubernetes.watch import T, Watched
@@ -56,8 +68,9 @@ class Cluster:
         inventory = Inventory(self.site, self.config, agent)
         reporter = Reporter(self.site, self.config, agent)
         settings = Settings(self.site, self.config, self.api)
-        nursery = Nursery(self.site, self.config, self.api, desk)
-        maker = Maker(self.site, self.config, self.api, desk=desk, inventory=inventory, nursery=nursery)
+        owners = Owners(self.site, self.config, self.api, desk)
+        nursery = Nursery(self.site, self.config, self.api, desk=desk, owners=owners)
+        maker = Maker(self.site, self.config, self.api, desk=desk, inventory=inventory, nursery=nursery, owners=owners)
         carrier = Carrier(self.site, self.config, self.api, maker.make, reporter.changed)
         inventory.carrier = reporter.carrier = carrier
         reporter.rests = inventory.rests
@@ -65,6 +78,7 @@ class Cluster:
         def hear_pod(before: Pod | None, after: Pod | None) -> None:
             carrier.hear(before, after)
             inventory.hear_pod(before, after)
+            owners.hear_pod(before, after)
             nursery.hear(before, after)
 
         watches: tuple[Watched[Any], ...] = (
@@ -74,10 +88,13 @@ class Cluster:
             self._watched(JobObject, path_of(GROUP_VERSION, "jobs"), desk.hear),
             *(self._watched(SettingObject, path_of(GROUP_VERSION, name), settings.hear) for name in PLURALS.values()),
             *self._slices(inventory),
+            *self._makers_of_pods(owners, nursery),
         )
         try:
             follower = self.site.follower
-            with follower.listening(reporter.note), follower.listening(desk.note), follower.listening(nursery.note):
+            with ExitStack() as stack:
+                for part in (reporter, desk, nursery, owners):
+                    stack.enter_context(follower.listening(part.note))
                 async with asyncio.TaskGroup() as group:
                     for watched in watches:
                         group.create_task(watched.run(), name="watch")
@@ -86,6 +103,7 @@ class Cluster:
                     inventory.take_over()
                     reporter.take_over()
                     desk.take_over()
+                    owners.take_over()
                     nursery.take_over()
                     group.create_task(inventory.report_for_ever(lane), name="nodes")
                     group.create_task(reporter.report_for_ever(lane), name="tasks")
@@ -93,6 +111,7 @@ class Cluster:
                     group.create_task(desk.work_for_ever(), name="objects")
                     group.create_task(settings.work_for_ever(), name="settings")
                     group.create_task(nursery.work_for_ever(), name="adopted")
+                    group.create_task(owners.work_for_ever(), name="owners")
         finally:
             self.site.not_ready.pop(PART, None)
             await carrier.close()
@@ -104,7 +123,9 @@ class Cluster:
             await self.site.clock.sleep(SYNC_POLL_S)
         self.site.not_ready.pop(PART, None)
 
-    def _watched(self, kind: type[T], path: str, changed: Callable[[T | None, T | None], None]) -> Watched[T]:
+    def _watched(
+        self, kind: type[T], path: str, changed: Callable[[T | None, T | None], None], *, is_optional: bool = False
+    ) -> Watched[T]:
         return Watched(
             kind,
             path,
@@ -114,6 +135,7 @@ class Cluster:
             ids=self.site.ids,
             metrics=self.site.metrics,
             relist_s=self.config.relist_s,
+            is_optional=is_optional,
         )
 
     def _slices(self, inventory: Inventory) -> tuple[Watched[ResourceSlice], ...]:
@@ -121,3 +143,13 @@ class Cluster:
             return ()
         path = path_of("resource.k8s.io/v1", "resourceslices")
         return (self._watched(ResourceSlice, path, inventory.hear_slice),)
+
+    def _makers_of_pods(self, owners: Owners, nursery: Nursery) -> list[Watched[OwnerObject]]:
+        """Kinds of others, as far as this cluster has them."""
+        if not self.config.adopt:
+            return []
+        hears = [(one, partial(owners.hear, one)) for one in KINDS] + [(one, nursery.hear_group) for one in GROUPS]
+        return [
+            self._watched(OwnerObject, path_of(one.group_version, one.plural), hear, is_optional=True)
+            for one, hear in hears
+        ]

@@ -118,8 +118,7 @@ class Carrier:
         task = order.task
         began_s = self.site.clock.monotonic_s()
         try:
-            async with self._slots:
-                done = await self._tried(order)
+            done = await self._tried(order)
         finally:
             self._starting.pop(task.id, None)
         if isinstance(done, Refusal):
@@ -147,7 +146,10 @@ class Carrier:
         if order.task.id in self._stopping:
             return Refusal(ExitCause.STOPPED, "stopped before it was started")
         try:
-            return await self.starter.start(await self._makes(order))
+            # What a start needs may take long to come, such as a pod that its owner has yet to make.
+            start = await self._makes(order)
+            async with self._slots:
+                return await self.starter.start(start)
         except TemporaryError as error:
             return Refusal(ExitCause.PLACE_REFUSED, str(error))
         except (RefusedError, SecretMissingError) as error:

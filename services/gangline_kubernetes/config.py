@@ -54,6 +54,6 @@ class Config(Struct, frozen=True, kw_only=True):
     gather_ms: int = 5
     """While facts come fast, they are gathered this long into one message."""
     adopt: bool = True
-    """Schedule pods of others that name our scheduler."""
+    """Schedule pods of others that name our scheduler, and objects of others that wait suspended in a queue."""
     scheduler_name: str = "gangline"
     """The scheduler name by which pods ask for us."""

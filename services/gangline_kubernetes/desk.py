@@ -19,7 +19,7 @@ from gangline_kubernetes.happenings import Happenings
 from gangline_kubernetes.manifests import Home
 from gangline_kubernetes.names import GROUP_VERSION, JOB_FINALIZER
 from gangline_kubernetes.objects import JobObject, Namespace
-from gangline_kubernetes.ownership import LABEL_NAMESPACE, LABEL_PODS, LABEL_UID, Fault, owned
+from gangline_kubernetes.ownership import LABEL_NAMESPACE, LABEL_OWNER, LABEL_PODS, LABEL_UID, Fault, owned
 from gangline_kubernetes.statuses import refused_status, status_of, word_of
 from gangline_wire.jobfile import JobFileError, parse_job
 from gangline_wire.requests import Admitted, CancelJob, Denied, Refused, SetHold, SubmitJobs
@@ -118,7 +118,8 @@ class Desk:
 
     def _touch(self, job_id: JobId) -> None:
         job = self.state.job(job_id)
-        if job is not None and job.submitted_by == by(self.config.cluster) and LABEL_PODS not in job.spec.labels:
+        is_others = job is not None and (LABEL_PODS in job.spec.labels or LABEL_OWNER in job.spec.labels)
+        if job is not None and job.submitted_by == by(self.config.cluster) and not is_others:
             uid = job.spec.labels.get(LABEL_UID, "")
             self.jobs[uid] = job_id
             self.dirty[uid] = None

@@ -10,8 +10,10 @@ from gangline_kubernetes.desk import Desk
 from gangline_kubernetes.inventory import Inventory
 from gangline_kubernetes.manifests import Home, owner_reference, secret_key, secret_name
 from gangline_kubernetes.names import LABEL_JOB, MANAGER
-from gangline_kubernetes.nursery import Nursery
-from gangline_kubernetes.ownership import LABEL_PODS
+from gangline_kubernetes.nursery import Nursery, is_gated
+from gangline_kubernetes.objects import Pod
+from gangline_kubernetes.owners import Owners
+from gangline_kubernetes.ownership import LABEL_OWNER, LABEL_PODS
 from gangline_kubernetes.starts import Start
 from gangline_wire.codec import decode
 from gangline_wire.seal import PLACEHOLDER, unseal_text
@@ -22,7 +24,15 @@ class Maker:
     """Knows what a start needs beside its order."""
 
     def __init__(
-        self, site: Site, config: Config, api: Api, *, desk: Desk, inventory: Inventory, nursery: Nursery
+        self,
+        site: Site,
+        config: Config,
+        api: Api,
+        *,
+        desk: Desk,
+        inventory: Inventory,
+        nursery: Nursery,
+        owners: Owners,
     ) -> None:
         """Look things up here."""
         self._secrets = site.bus.kv(SECRETS.name)
@@ -31,6 +41,7 @@ class Maker:
         self._desk = desk
         self._inventory = inventory
         self._nursery = nursery
+        self._owners = owners
 
     def home(self, order: Order) -> Home:
         """The namespace of the job's object, or the usual one."""
@@ -44,7 +55,7 @@ class Maker:
             TemporaryError: the bus or the server did not answer.
         """
         home, task = self.home(order), order.task
-        adopted = self._nursery.pod_of(order) if LABEL_PODS in order.job.spec.labels else None
+        adopted = await self._adopted(order)
         indexes = tuple(share.index for share in task.gpus)
         if order.job.spec.secrets:
             await self._make_secret(order, home)
@@ -52,10 +63,17 @@ class Maker:
             order=order,
             home=home,
             uuids=self._inventory.uuids_of(task.node, indexes) if self._config.mode is DeviceMode.ANNOTATION else (),
-            adopted=adopted,
-            is_gated=adopted is not None and self._nursery.is_gated(adopted),
+            adopted=adopted.metadata if adopted is not None else None,
+            is_gated=adopted is not None and is_gated(adopted),
+            is_bound=adopted is not None and LABEL_OWNER in order.job.spec.labels and bool(adopted.spec.node_name),
             devices=self._inventory.devices_of(task.node) if self._config.mode is DeviceMode.DRA else {},
         )
+
+    async def _adopted(self, order: Order) -> Pod | None:
+        """The pod that somebody else has made for the task, or will have made."""
+        if LABEL_PODS in order.job.spec.labels:
+            return self._nursery.pod_of(order)
+        return await self._owners.pod_of(order) if LABEL_OWNER in order.job.spec.labels else None
 
     async def _make_secret(self, order: Order, home: Home) -> None:
         """The job's sealed values as a Secret that goes with its Job object; made once, found by every task."""

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from gangline_core.cluster import Gpu, Node, Taint
 from gangline_core.ids import NodeId
 from gangline_kubernetes.names import LABEL_MODEL, LABEL_POOL, NOTE_UUIDS
+from gangline_kubernetes.needs import needs_of
 from gangline_kubernetes.objects import Device, KubeNode, Pod, ResourceSlice
 from gangline_kubernetes.quantities import mebibytes, milli, whole
 
@@ -35,15 +36,13 @@ def taken_by(pods: Iterable[Pod]) -> Taken:
     taken = Taken()
     for pod in pods:
         taken.pods += 1
-        for container in pod.spec.containers:
-            asked = {**container.resources.limits, **container.resources.requests}
-            for name, value in asked.items():
-                if name == "cpu":
-                    taken.cpu_milli += milli(value, up=True)
-                elif name == "memory":
-                    taken.memory_mib += mebibytes(value, up=True)
-                elif "/" in name:
-                    taken.resources[name] = taken.resources.get(name, 0) + whole(value, up=True)
+        for name, amount in needs_of(pod).items():
+            if name == "cpu":
+                taken.cpu_milli += amount
+            elif name == "memory":
+                taken.memory_mib += amount
+            else:
+                taken.resources[name] = taken.resources.get(name, 0) + amount
     return taken
 
 

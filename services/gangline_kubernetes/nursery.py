@@ -16,13 +16,14 @@ from gangline_kit.carrying.known import Order
 from gangline_kit.errors import TemporaryError
 from gangline_kit.service import Site
 from gangline_kit.tasks import Tasks
-from gangline_kubernetes.adoption import GATE, Gang, gang_of, job_of, ordered, wants_us
+from gangline_kubernetes.adoption import ALONE, GATE, Gang, job_of, ordered, wants_us
 from gangline_kubernetes.api import STRATEGIC, Api, RefusedError, path_of
 from gangline_kubernetes.asking import ask
 from gangline_kubernetes.config import Config
 from gangline_kubernetes.desk import Desk, by
-from gangline_kubernetes.objects import Meta, Pod
-from gangline_kubernetes.ownership import LABEL_PODS, Fault, owned
+from gangline_kubernetes.objects import OwnerObject, Pod
+from gangline_kubernetes.owners import Owners
+from gangline_kubernetes.ownership import LABEL_GANG, LABEL_NAMESPACE, LABEL_PODS, Fault, owned
 from gangline_kubernetes.statuses import scheduled_condition
 from gangline_wire.requests import Admitted, CancelJob, Denied, Refused, SubmitJobs
 
@@ -42,15 +43,23 @@ AGAIN_S = 30.0
 class Nursery:
     """Pods of others, from seen to bound."""
 
-    def __init__(self, site: Site, config: Config, api: Api, desk: Desk) -> None:
+    def __init__(self, site: Site, config: Config, api: Api, *, desk: Desk, owners: Owners) -> None:
         """Nothing is done before `work_for_ever`."""
         self.site = site
         self.config = config
         self.api = api
         self.desk = desk
+        self.owners = owners
         self.pods: dict[str, Pod] = {}
         """Pods that want us and have no job yet, or a job that has not started; by uid."""
         self.gangs: dict[Gang, dict[str, None]] = {}
+        self.gang_of_pod: dict[str, Gang] = {}
+        self.sizes: dict[tuple[str, str], int] = {}
+        """How many pods each PodGroup wants, by namespace and name."""
+        self.unclear: dict[str, tuple[Pod, float]] = {}
+        """Pods whose owner was not heard of yet, and since when; by uid."""
+        self.living: dict[tuple[str, str], dict[JobId, None]] = {}
+        """Living jobs of each gang, by namespace and name."""
         self.job_of_pod: dict[str, JobId] = {}
         self.fresh: dict[Gang, float] = {}
         """Gangs that changed, and when."""
@@ -70,18 +79,47 @@ class Nursery:
         pod = after or before
         assert pod is not None
         uid = pod.metadata.uid
-        if after is not None and self.config.adopt and wants_us(after, self.config):
-            gang = gang_of(after)
-            is_new = uid not in self.pods
-            self.pods[uid] = after
-            self.gangs.setdefault(gang, {})[uid] = None
-            if is_new and uid not in self.job_of_pod:
-                self.fresh[gang] = self.site.clock.monotonic_s()
+        self.unclear.pop(uid, None)
+        if after is not None and self.config.adopt and wants_us(after, self.config) and not self.owners.claims(after):
+            if uid not in self.pods and self.owners.is_unclear(after.metadata):
+                self.unclear[uid] = (after, self.site.clock.monotonic_s())
+            else:
+                self._take(after)
         elif uid in self.pods:
             self._drop(uid, is_bound=after is not None and bool(after.spec.node_name))
 
+    def hear_group(self, before: OwnerObject | None, after: OwnerObject | None) -> None:
+        """A PodGroup came, changed or went."""
+        one = after or before
+        assert one is not None
+        key = (one.metadata.namespace, one.metadata.name)
+        size = one.spec.get("minMember") if after is not None else None
+        if isinstance(size, int):
+            self.sizes[key] = size
+        else:
+            self.sizes.pop(key, None)
+
+    def _take(self, pod: Pod) -> None:
+        uid = pod.metadata.uid
+        is_new = uid not in self.pods
+        gang = self.gang_of_pod.setdefault(uid, self.owners.gang_of(pod))
+        self.pods[uid] = pod
+        self.gangs.setdefault(gang, {})[uid] = None
+        if is_new and uid not in self.job_of_pod:
+            self.fresh[gang] = self.site.clock.monotonic_s()
+
+    def _clear(self, now_s: float) -> None:
+        """Take in pods whose owner is known by now, or will not be."""
+        for uid, (pod, since_s) in list(self.unclear.items()):
+            if now_s - since_s < GATHER_S and self.owners.is_unclear(pod.metadata):
+                continue
+            del self.unclear[uid]
+            if not self.owners.claims(pod):
+                self._take(pod)
+
     def _drop(self, uid: str, *, is_bound: bool) -> None:
-        gang = gang_of(self.pods.pop(uid))
+        del self.pods[uid]
+        gang = self.gang_of_pod.pop(uid)
         self.told.pop(uid, None)
         members = self.gangs.get(gang, {})
         members.pop(uid, None)
@@ -115,13 +153,16 @@ class Nursery:
             if self.job_of_pod.get(uid) == job.id:
                 del self.job_of_pod[uid]
             if uid in self.pods:
-                self.fresh[gang_of(self.pods[uid])] = now_s + RETIRED_S
+                self.fresh[self.gang_of_pod[uid]] = now_s + RETIRED_S
+        self.living.get(key_of(job), {}).pop(job.id, None)
 
     def take_over(self) -> None:
         """Find the jobs of all pods in the log."""
         for job in self.state.kept.jobs.values():
             if job.submitted_by == by(self.config.cluster) and job.state not in ENDS:
                 self._enter(job.id, uids_of(job))
+                if LABEL_PODS in job.spec.labels:
+                    self.living.setdefault(key_of(job), {})[job.id] = None
         for gang, members in self.gangs.items():
             if not all(uid in self.job_of_pod for uid in members):
                 self.fresh.setdefault(gang, self.site.clock.monotonic_s())
@@ -129,7 +170,7 @@ class Nursery:
     def _enter(self, job: JobId, uids: tuple[str, ...]) -> None:
         self.job_of_pod |= {uid: job for uid in uids if uid in self.pods}
 
-    def pod_of(self, order: Order) -> Meta:
+    def pod_of(self, order: Order) -> Pod:
         """The pod of a task of an adopted job.
 
         Raises:
@@ -143,12 +184,7 @@ class Nursery:
         pod = self.pods.get(uids[first + order.task.index])
         if pod is None:
             raise RefusedError(404, "NotFound", "its pod is gone; whoever made it makes another")
-        return pod.metadata
-
-    def is_gated(self, meta: Meta) -> bool:
-        """True when our gate must be taken away before the pod can be bound."""
-        pod = self.pods.get(meta.uid)
-        return pod is not None and any(gate.name == GATE for gate in pod.spec.scheduling_gates)
+        return pod
 
     # --- acting -------------------------------------------------------------------------------------------
 
@@ -158,6 +194,7 @@ class Nursery:
             while True:
                 await self.site.clock.sleep(TICK_S)
                 now_s = self.site.clock.monotonic_s()
+                self._clear(now_s)
                 for gang in [gang for gang, at in self.fresh.items() if self._is_whole(gang, at, now_s)]:
                     if len(self._busy) >= BATCH_MAX:
                         break
@@ -173,9 +210,12 @@ class Nursery:
         count = sum(uid not in self.job_of_pod for uid in self.gangs.get(gang, ()))
         if now_s < changed_s:
             return False
-        if gang.size > 1:
-            return count >= gang.size
-        return gang.name.startswith("pod/") or now_s - changed_s > GATHER_S
+        key = (gang.namespace, gang.name)
+        size = max(gang.size, self.sizes.get(key, 1))
+        if size > 1 and not self.living.get(key):
+            return count >= size
+        # Whoever comes while the rest of its gang lives takes the place of one that ended.
+        return gang.name.startswith(ALONE) or now_s - changed_s > GATHER_S
 
     async def _submit(self, gang: Gang) -> None:
         try:
@@ -201,13 +241,14 @@ class Nursery:
         digest = sha256(" ".join(uids).encode()).hexdigest()[:32]
         # The digest lets a pod that was made anew be a job while the one before it is still ending.
         name = f"{gang.namespace}/{mine.name}"[:200] + f"-{digest[:6]}"
-        named = replace(mine, name=name, labels={**mine.labels, LABEL_PODS: " ".join(uids)})
+        named = replace(mine, name=name, labels={**mine.labels, LABEL_PODS: " ".join(uids), LABEL_GANG: gang.name})
         request = SubmitJobs(
             jobs=(named,), submit_id=f"{by(self.config.cluster)}:pods:{digest}", by=by(self.config.cluster)
         )
         match await ask(self.site, request, waits_for_fold=False):
             case Admitted(jobs=jobs):
                 self._enter(JobId(jobs[0]), uids)
+                self.living.setdefault((gang.namespace, gang.name), {})[JobId(jobs[0])] = None
             case Refused(refusals=refusals):
                 reason = refusals[0].reason
                 await self._refused(gang, pods, reason.code.value, sentence(reason))
@@ -250,6 +291,16 @@ class Nursery:
             await self.api.call("PATCH", path, body, form=STRATEGIC, tries=1)
         except (RefusedError, TemporaryError) as error:
             log.info("pod %s/%s was not told why it waits: %s", meta.namespace, meta.name, error)
+
+
+def is_gated(pod: Pod) -> bool:
+    """True when our gate must be taken away before the pod can be bound."""
+    return any(gate.name == GATE for gate in pod.spec.scheduling_gates)
+
+
+def key_of(job: Job) -> tuple[str, str]:
+    """Namespace and name of an adopted job's gang."""
+    return job.spec.labels.get(LABEL_NAMESPACE, ""), job.spec.labels.get(LABEL_GANG, "")
 
 
 def uids_of(job: Job) -> tuple[str, ...]:

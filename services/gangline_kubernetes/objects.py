@@ -60,6 +60,8 @@ class Container(Struct, frozen=True, rename="camel"):
 
     name: str = ""
     resources: Requirements = Requirements()
+    restart_policy: str = ""
+    """"Always" on an init container makes it run beside the others."""
 
 
 class Named(Struct, frozen=True):
@@ -83,6 +85,9 @@ class PodSpec(Struct, frozen=True, rename="camel"):
     node_name: str = ""
     scheduler_name: str = ""
     containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    resources: Requirements = Requirements()
+    overhead: dict[str, Any] = {}
     scheduling_gates: tuple[Named, ...] = ()
     node_selector: dict[str, str] = {}
     tolerations: tuple[PodToleration, ...] = ()
@@ -257,6 +262,13 @@ class SettingObject(Struct, frozen=True):
     kind: str = ""
     spec: dict[str, Any] = {}
     status: dict[str, Any] = {}
+
+
+class OwnerObject(Struct, frozen=True):
+    """An object of somebody else's kind that makes pods, or says how many of them belong together."""
+
+    metadata: Meta
+    spec: dict[str, Any] = {}
 
 
 class ListMeta(Struct, frozen=True, rename="camel"):

@@ -14,6 +14,11 @@ LABEL_UID = "gangline.dev/uid"
 LABEL_PODS = "gangline.dev/pods"
 """Uids of the pods of an adopted job, in the order of its roles and their members."""
 
+LABEL_OWNER = "gangline.dev/owner"
+"""Label of a job that is the pods of somebody else's object: that object's uid."""
+LABEL_GANG = "gangline.dev/gang-of"
+"""Name of the gang that an adopted job's pods are."""
+
 
 class Fault(Struct, frozen=True):
     """Why an object's job may not be submitted."""

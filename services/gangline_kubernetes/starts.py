@@ -43,6 +43,8 @@ class Start(Struct, frozen=True):
     """The pod of somebody else that is to be bound, instead of making one."""
     is_gated: bool = False
     """True when our scheduling gate must be taken off that pod first."""
+    is_bound: bool = False
+    """True when somebody else has bound it to the task's node already, as it was let go only for that."""
 
 
 class Starter:
@@ -131,6 +133,8 @@ class Starter:
             RefusedError: it is somebody else's, gated, or being deleted.
         """
         task = start.order.task
+        if start.is_bound:
+            return await self._mark(start, meta)
         if start.is_gated:
             await self._ungate(meta)
         binding = {
@@ -160,6 +164,12 @@ class Starter:
             return self._checked(start, pod)
         found = await self._api.get(path) if start.adopted is None else None
         return self._pod.decode(found) if found is not None else self._assumed(start, meta)
+
+    async def _mark(self, start: Start, meta: Meta) -> Pod | Refusal:
+        """Say on a bound pod which task it is."""
+        body = {"metadata": {"uid": meta.uid, "annotations": manifests.marks(start.order, self._config)}}
+        path = path_of("v1", "pods", namespace=meta.namespace, name=meta.name)
+        return self._checked(start, self._pod.decode(await self._api.call("PATCH", path, body, form=MERGE)))
 
     async def _ungate(self, meta: Meta) -> None:
         """Take our gate off, which may be off already."""

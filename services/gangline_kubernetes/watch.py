@@ -34,6 +34,8 @@ WATCH_S = 300
 """The server is asked to end each watch after about this long, so that load spreads over its copies."""
 IDLE_S = 90.0
 """A watch without any line for longer (bookmarks come each minute) is dead, whatever the connection says."""
+ABSENT_S = 60.0
+"""A kind that is not there is looked for again after this: its definition may be made at any time."""
 EMPTY_MAX = 3
 """After so many watches in a row that ended at once, everything is listed anew."""
 
@@ -52,8 +54,9 @@ class Watched(Generic[T]):
         ids: Ids,
         metrics: Metrics,
         relist_s: float,
+        is_optional: bool = False,
     ) -> None:
-        """Nothing is read before `run`."""
+        """Nothing is read before `run`; an optional kind may be one that this cluster does not have."""
         self.items: dict[Key, T] = {}
         self.version = ""
         self.is_synced = False
@@ -68,6 +71,7 @@ class Watched(Generic[T]):
         self._ids = ids
         self._metrics = metrics
         self._relist_s = relist_s
+        self._is_optional = is_optional
         self._listed_s = 0.0
         self._page: msgspec.json.Decoder[Listed[T]] = msgspec.json.Decoder(Listed[kind])  # type: ignore[valid-type]  # the type is known at run time only
         self._item: msgspec.json.Decoder[T] = msgspec.json.Decoder(kind)
@@ -84,6 +88,9 @@ class Watched(Generic[T]):
                 heard = await self._watch()
             except RefusedError as error:
                 self.version = ""
+                if self._is_optional and error.code in (403, 404):
+                    await self._do_without()
+                    continue
                 failures += 0 if error.code == 410 else 1
                 empty += error.code == 410
                 log.info("watch of %s: %s", self.name, error)
@@ -97,6 +104,13 @@ class Watched(Generic[T]):
                 self.version = ""
             if failures or empty:
                 await self._clock.sleep(wait_s(failures + empty, self._ids))
+
+    async def _do_without(self) -> None:
+        """The cluster has no such kind, or does not let us see it: as if it were empty, and looked at again later."""
+        for key, before in list(self.items.items()):
+            self._put(key, before, None)
+        self.is_synced = True
+        await self._clock.sleep(ABSENT_S)
 
     async def list(self) -> None:
         """Read everything and tell every difference from what was known.

@@ -7,6 +7,7 @@ from tests.kubernetes.house import MemoryTransport, opened
 from tests.kubernetes.test_adopted import make, quota_story
 from tests.kubernetes.test_chart import rendered
 from tests.kubernetes.test_devices import dra_story
+from tests.kubernetes.test_owners import KIND, admitted_story, group_story, way_story
 from tests.kubernetes.test_settings import settings_story
 from tests.kubernetes.test_trouble import secret_story
 from tests.kubernetes.test_whole_path import applied_story, preemption_story
@@ -14,6 +15,7 @@ from tests.kubernetes.test_whole_path import applied_story, preemption_story
 import programs
 from dollhouse.loop import live
 from gangline_kubernetes.api import Answer
+from gangline_kubernetes.owner_kinds import GROUPS
 
 VERBS = {"POST": "create", "PATCH": "patch", "DELETE": "delete", "PUT": "update"}
 NEEDED_FOR_OWNERS = {("gangline.dev", "jobs/finalizers", "update")}
@@ -77,6 +79,11 @@ async def life_of_a_cluster() -> None:
     await quota_story()
     await secret_story()
     await settings_story()
+    await way_story()
+    for name in KIND:
+        await admitted_story(name)
+    for group in GROUPS:
+        await group_story(group)
     async with opened(nodes=1, gpus=1) as house:
         await make(house, "gated", gates=True)
         await house.until(lambda: bool(house.stored("/pods")[0]["spec"].get("nodeName")))

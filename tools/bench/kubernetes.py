@@ -24,6 +24,8 @@ GANGS, GANG = 250, 8
 FILL = 1_000
 """Pods beyond those, which nobody schedules: 5,000 in all."""
 CEILING = 1_000
+PACED, PACE = 400, 50
+"""Pods that come one by one, so many each second: their wait is the way itself, not the queue before it."""
 IN_FLIGHT = 32
 BOUND_S_MAX = 150.0
 PODS_PATH = "/api/v1/namespaces/bench/pods"
@@ -44,8 +46,10 @@ async def measure() -> AsyncIterator[Measured]:
                 yield row
             async for row in in_gangs(first, ceiling):
                 yield row
+            async for row in unhurried(first):
+                yield row
             spent_s = first.cpu_s() - idle_s
-            yield Measured("service_cpu.per_bind", spent_s * 1000 / (PODS + GANGS * GANG), "ms", better="lower")
+            yield Measured("service_cpu.per_bind", spent_s * 1000 / (PODS + GANGS * GANG + PACED), "ms", better="lower")
             await create(url, [f"fill-{k}" for k in range(FILL)], lambda name: manifest(name, scheduler="nobody"))
             await asyncio.sleep(3.0)
             yield Measured("memory.5000_pods", first.memory_mib(), "MiB", better="lower")
@@ -77,6 +81,13 @@ async def in_gangs(stage: "Service", ceiling: float) -> AsyncIterator[Measured]:
     yield Measured("create_to_bound.gangs_of_8.p99", percentile(waits, 99) * 1000, "ms", better="lower")
 
 
+async def unhurried(stage: "Service") -> AsyncIterator[Measured]:
+    """Pods of one GPU at a pace that nobody is short of breath at: what a burst's waits have on top is its backlog."""
+    _, waits = await stage.binds([f"paced-{k}" for k in range(PACED)], {}, per_second=PACE)
+    yield Measured("create_to_bound.paced.p50", percentile(waits, 50) * 1000, "ms", better="lower")
+    yield Measured("create_to_bound.paced.p99", percentile(waits, 99) * 1000, "ms", better="lower")
+
+
 def manifest(name: str, *, gang: str = "", scheduler: str = "gangline") -> bytes:
     """A pod of one GPU."""
     labels = {"gangline.dev/gang": gang, "gangline.dev/gang-size": str(GANG)} if gang else {}
@@ -87,14 +98,19 @@ def manifest(name: str, *, gang: str = "", scheduler: str = "gangline") -> bytes
     )
 
 
-async def create(url: str, names: list[str], make: Callable[[str], bytes]) -> dict[str, float]:
-    """Create pods, many in flight; when each was sent."""
+async def create(
+    url: str, names: list[str], make: Callable[[str], bytes], *, per_second: float = 0
+) -> dict[str, float]:
+    """Create pods, many in flight, or so many each second; when each was sent."""
     sent: dict[str, float] = {}
-    waiting = iter(names)
+    waiting = iter(enumerate(names))
+    begun = time.perf_counter()
 
     async def one_after_another() -> None:
         line = await Connection.open(url)
-        for name in waiting:
+        for number, name in waiting:
+            if per_second:
+                await asyncio.sleep(max(0.0, begun + number / per_second - time.perf_counter()))
             sent[name] = time.perf_counter()
             answer = await line.send(post(url, PODS_PATH, body=make(name)))
             if answer.status != 201:
@@ -158,14 +174,16 @@ class Service:
             self.process.terminate()
         await self.process.wait()
 
-    async def binds(self, names: list[str], gangs: Marks) -> tuple[float, list[float]]:
+    async def binds(self, names: list[str], gangs: Marks, *, per_second: float = 0) -> tuple[float, list[float]]:
         """Create these pods and wait until all are bound: seconds from first to last, and each pod's wait."""
         bound: dict[str, float] = {}
         watching = asyncio.Event()
         async with asyncio.timeout(BOUND_S_MAX), asyncio.TaskGroup() as group:
             group.create_task(watch_bound(self.url, frozenset(names), bound, watching))
             await watching.wait()
-            sent = await create(self.url, names, lambda name: manifest(name, gang=gangs.get(name, "")))
+            sent = await create(
+                self.url, names, lambda name: manifest(name, gang=gangs.get(name, "")), per_second=per_second
+            )
         return max(bound.values()) - min(sent.values()), [bound[name] - sent[name] for name in names]
 
 

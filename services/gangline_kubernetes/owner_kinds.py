@@ -1,0 +1,236 @@
+"""Objects of others that make pods: how many, of which shape, and where it says that they shall not exist yet. Pure."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from gangline_kubernetes.adoption import QUEUE, said
+from gangline_kubernetes.config import Config
+from gangline_kubernetes.objects import Meta, OwnerObject, Pod, PodSpec
+from gangline_kubernetes.quantities import whole
+
+Spec = dict[str, Any]
+COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
+LABEL_STOPPED = "gangline.dev/stopped-job"
+"""Annotation of an owner whose job was ended by us: it is not taken up again before this is removed."""
+
+
+class Part(Struct, frozen=True):
+    """Equal pods of an owner."""
+
+    name: str
+    count: int
+    template: Spec
+    path: tuple[str | int, ...]
+    """Where in the object their template is."""
+
+
+class OwnerKind(Struct, frozen=True):
+    """One kind of object that makes pods."""
+
+    group_version: str
+    plural: str
+    name: str
+    suspend: tuple[str, ...]
+    """Path of the field that keeps its pods from existing."""
+    parts: Callable[[Spec], list[Part]]
+    part_label: str = ""
+    """Label by which a pod says which part it is of."""
+
+
+class Group(Struct, frozen=True):
+    """One kind of object that says how many pods belong together."""
+
+    group_version: str
+    plural: str = "podgroups"
+
+
+def _job(spec: Spec) -> list[Part]:
+    """As many at the same time as it has left to complete."""
+    count = int(spec.get("parallelism", 1))
+    if spec.get("completions") is not None:
+        count = min(count, int(spec["completions"]))
+    return [Part("", count, spec.get("template") or {}, ("spec", "template"))]
+
+
+def _job_set(spec: Spec) -> list[Part]:
+    found = []
+    for number, one in enumerate(spec.get("replicatedJobs") or ()):
+        (inner,) = _job(one.get("template", {}).get("spec") or {})
+        path = ("spec", "replicatedJobs", number, "template", *inner.path)
+        count = inner.count * int(one.get("replicas", 1))
+        found.append(Part(one.get("name", ""), count, inner.template, path))
+    return found
+
+
+def _replicas(field: str) -> Callable[[Spec], list[Part]]:
+    def parts(spec: Spec) -> list[Part]:
+        return [
+            Part(
+                name.lower(), int(one.get("replicas", 1)), one.get("template") or {}, ("spec", field, name, "template")
+            )
+            for name, one in sorted((spec.get(field) or {}).items())
+        ]
+
+    return parts
+
+
+def _ray(*above: str) -> Callable[[Spec], list[Part]]:
+    def parts(spec: Spec) -> list[Part]:
+        for step in above:
+            spec = spec.get(step) or {}
+        head = spec.get("headGroupSpec") or {}
+        found = [Part("headgroup", 1, head.get("template") or {}, ("spec", *above, "headGroupSpec", "template"))]
+        for number, one in enumerate(spec.get("workerGroupSpecs") or ()):
+            path: tuple[str | int, ...] = ("spec", *above, "workerGroupSpecs", number, "template")
+            count = int(one.get("replicas", one.get("minReplicas", 1))) * int(one.get("numOfHosts", 1))
+            found.append(Part(one.get("groupName", ""), count, one.get("template") or {}, path))
+        return found
+
+    return parts
+
+
+KUBEFLOW = "training.kubeflow.org/replica-type"
+RUN_POLICY = ("spec", "runPolicy", "suspend")
+PLAIN = ("spec", "suspend")
+KINDS = (
+    OwnerKind("batch/v1", "jobs", "Job", PLAIN, _job),
+    OwnerKind(
+        "jobset.x-k8s.io/v1alpha2", "jobsets", "JobSet", PLAIN, _job_set, "jobset.sigs.k8s.io/replicatedjob-name"
+    ),
+    OwnerKind("kubeflow.org/v1", "pytorchjobs", "PyTorchJob", RUN_POLICY, _replicas("pytorchReplicaSpecs"), KUBEFLOW),
+    OwnerKind("kubeflow.org/v1", "tfjobs", "TFJob", RUN_POLICY, _replicas("tfReplicaSpecs"), KUBEFLOW),
+    OwnerKind("kubeflow.org/v2beta1", "mpijobs", "MPIJob", RUN_POLICY, _replicas("mpiReplicaSpecs"), KUBEFLOW),
+    OwnerKind("ray.io/v1", "rayjobs", "RayJob", PLAIN, _ray("rayClusterSpec"), "ray.io/group"),
+    OwnerKind("ray.io/v1", "rayclusters", "RayCluster", PLAIN, _ray(), "ray.io/group"),
+)
+GROUPS = (
+    Group("scheduling.x-k8s.io/v1alpha1"),
+    Group("scheduling.volcano.sh/v1beta1"),
+    Group("scheduling.run.ai/v2alpha2"),
+)
+"""PodGroups of the coscheduling plugin, Volcano and KAI: all say `spec.minMember`."""
+
+
+def parts_of(kind: OwnerKind, found: OwnerObject) -> list[Part]:
+    """The owner's parts that have pods; none when it cannot be read."""
+    try:
+        return [part for part in kind.parts(found.spec) if part.count > 0]
+    except (TypeError, ValueError, AttributeError):
+        return []
+
+
+def is_suspended(kind: OwnerKind, found: OwnerObject) -> bool:
+    """True while its pods shall not exist."""
+    value: Any = {"spec": found.spec}
+    for step in kind.suspend:
+        value = value.get(step) if isinstance(value, dict) else None
+    return value is True
+
+
+def wants(kind: OwnerKind, found: OwnerObject, config: Config) -> bool:
+    """True for an owner that waits for us: suspended, with a queue's name on it or our scheduler's in its pods."""
+    if found.metadata.deletion_timestamp or not is_suspended(kind, found):
+        return False
+    if LABEL_STOPPED in found.metadata.annotations:
+        return False
+    parts = parts_of(kind, found)
+    return bool(parts) and (bool(said(Pod(metadata=found.metadata), QUEUE)) or is_ours(parts, config))
+
+
+def is_together(kind: OwnerKind, found: OwnerObject) -> bool:
+    """True when its pods need each other: of a plain Job only those that are told apart and all run at a time."""
+    spec = found.spec
+    is_indexed = spec.get("completionMode") == "Indexed" and spec.get("completions") == spec.get("parallelism", 1)
+    return kind.name != "Job" or is_indexed
+
+
+def is_ours(parts: list[Part], config: Config) -> bool:
+    """True when all its pods name our scheduler, and so are bound by us."""
+    return all((part.template.get("spec") or {}).get("schedulerName") == config.scheduler_name for part in parts)
+
+
+def pods_of(parts: list[Part], found: OwnerObject) -> list[list[Pod]]:
+    """The pods it will make, part by part, as far as anybody knows them now.
+
+    Raises:
+        msgspec.ValidationError: a template is no pod.
+    """
+    made = []
+    for part in parts:
+        meta, above = part.template.get("metadata") or {}, found.metadata
+        pod = Pod(
+            metadata=Meta(
+                name=above.name,
+                namespace=above.namespace,
+                labels={**(meta.get("labels") or {}), **above.labels},
+                annotations={**(meta.get("annotations") or {}), **above.annotations},
+            ),
+            spec=msgspec.convert(part.template.get("spec") or {}, PodSpec),
+        )
+        made.append([pod] * part.count)
+    return made
+
+
+def part_of(kind: OwnerKind, parts: list[Part], pod: Pod) -> int:
+    """Number of the part a pod is of; the first when it does not say."""
+    word = pod.metadata.labels.get(kind.part_label, "").lower()
+    return next((k for k, part in enumerate(parts) if word and part.name.lower() == word), 0)
+
+
+def index_of(kind: OwnerKind, part: Part, pod: Pod) -> int | None:
+    """Which pod of its part it is, when it says so."""
+    notes = {**pod.metadata.annotations, **pod.metadata.labels}
+    if kind.name == "JobSet":
+        job, inner = notes.get("jobset.sigs.k8s.io/job-index"), notes.get(COMPLETION_INDEX)
+        replicas = int(notes.get("jobset.sigs.k8s.io/replicatedjob-replicas", "1") or 1)
+        return None if job is None or inner is None else int(job) * (part.count // max(1, replicas)) + int(inner)
+    word = notes.get(COMPLETION_INDEX) or notes.get("training.kubeflow.org/replica-index")
+    return whole(word) if word else None
+
+
+def unsuspended(kind: OwnerKind, found: OwnerObject, nodes: list[list[str]] | None) -> Spec:
+    """A merge patch that lets its pods exist; with `nodes`, part by part, only there, whoever binds them."""
+    patch = suspension(kind, suspend=False)
+    if nodes is None:
+        return patch
+    whole_spec: Any = msgspec.json.decode(msgspec.json.encode({"spec": found.spec}))
+    for part, names in zip(parts_of(kind, found), nodes, strict=True):
+        holder = whole_spec
+        for step in part.path:
+            holder = holder[step]
+        holder.setdefault("spec", {})["affinity"] = _kept_to(holder.get("spec", {}).get("affinity") or {}, names)
+    # A merge replaces lists whole, so a list on the way is sent as it is, with the change inside.
+    top = {part.path[1] for part in parts_of(kind, found)}
+    for field in top:
+        patch["spec"][field] = whole_spec["spec"][field]
+    return patch
+
+
+def _kept_to(affinity: Spec, names: list[str]) -> Spec:
+    """The affinity with these nodes as the only ones, beside what it asks for already."""
+    here = {"key": "kubernetes.io/hostname", "operator": "In", "values": sorted(set(names))}
+    node = affinity.get("nodeAffinity") or {}
+    required = node.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    terms = [
+        {
+            **term,
+            "matchExpressions": [
+                *(one for one in term.get("matchExpressions") or () if one.get("key") != "kubernetes.io/hostname"),
+                here,
+            ],
+        }
+        for term in required.get("nodeSelectorTerms") or [{}]
+    ]
+    wanted = {**required, "nodeSelectorTerms": terms}
+    return {**affinity, "nodeAffinity": {**node, "requiredDuringSchedulingIgnoredDuringExecution": wanted}}
+
+
+def suspension(kind: OwnerKind, *, suspend: bool) -> Spec:
+    """A merge patch of the field that keeps its pods from existing."""
+    patch: Any = suspend
+    for step in reversed(kind.suspend):
+        patch = {step: patch}
+    return dict(patch)

@@ -1,0 +1,309 @@
+"""Owners that wait suspended: each becomes a job of the log, and its pods may exist once they all have their places."""
+
+import logging
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from gangline_core.fold import Message
+from gangline_core.ids import JobId
+from gangline_core.job import ENDS, Job, JobState, Outcome
+from gangline_core.reasons import sentence
+from gangline_core.state import State
+from gangline_core.step import Step
+from gangline_kit.carrying.known import Order
+from gangline_kit.errors import TemporaryError
+from gangline_kit.service import Site
+from gangline_kit.tasks import Tasks
+from gangline_kubernetes.adoption import ALONE, Gang, gang_of, job_of
+from gangline_kubernetes.api import MERGE, Api, RefusedError, path_of
+from gangline_kubernetes.asking import ask
+from gangline_kubernetes.config import Config
+from gangline_kubernetes.desk import Desk, by
+from gangline_kubernetes.objects import Meta, OwnerObject, Pod
+from gangline_kubernetes.owner_kinds import (
+    KINDS,
+    LABEL_STOPPED,
+    OwnerKind,
+    index_of,
+    is_ours,
+    is_suspended,
+    is_together,
+    part_of,
+    parts_of,
+    pods_of,
+    suspension,
+    unsuspended,
+    wants,
+)
+from gangline_kubernetes.ownership import LABEL_OWNER, Fault, owned
+from gangline_wire.requests import Admitted, CancelJob, Denied, Refused, SubmitJobs
+
+log = logging.getLogger(__name__)
+
+TICK_S = 0.1
+POD_S = 0.05
+POD_S_MAX = 120.0
+"""So long an owner that was let go may take to make a pod."""
+AGAIN_S = 30.0
+KIND_OF = {kind.name: kind for kind in KINDS}
+
+
+class Owners:
+    """What is known of every owner, its pods, and the job that is its."""
+
+    def __init__(self, site: Site, config: Config, api: Api, desk: Desk) -> None:
+        """Nothing is done before `work_for_ever`."""
+        self.site = site
+        self.config = config
+        self.api = api
+        self.desk = desk
+        self.objects: dict[str, tuple[OwnerKind, OwnerObject]] = {}
+        """By uid."""
+        self.jobs: dict[str, JobId] = {}
+        """The living job of each owner, by uid."""
+        self.pods: dict[str, dict[str, Pod]] = {}
+        """Living pods of each owner with a job, by uids."""
+        self.taken: dict[str, str] = {}
+        """Task of each pod that was given to one, by uid."""
+        self.dirty: dict[str, float] = {}
+        """Owners to look at, and when."""
+        self.released: dict[JobId, int] = {}
+        """Attempt of each job for which its owner was let go."""
+        self._work = Tasks()
+        self._busy: dict[str, None] = {}
+
+    @property
+    def state(self) -> State:
+        """The fold."""
+        return self.site.follower.state
+
+    # --- what the watches and the log tell ----------------------------------------------------------------
+
+    def hear(self, kind: OwnerKind, before: OwnerObject | None, after: OwnerObject | None) -> None:
+        """An owner came, changed or went."""
+        one = after or before
+        assert one is not None
+        uid = one.metadata.uid
+        if after is None:
+            self.objects.pop(uid, None)
+        else:
+            self.objects[uid] = (kind, after)
+        self.dirty[uid] = 0.0
+
+    def hear_pod(self, before: Pod | None, after: Pod | None) -> None:
+        """A pod came, changed or went; it counts when its owner, or its owner's owner, has a job here."""
+        pod = after or before
+        assert pod is not None
+        uid, root = pod.metadata.uid, self.root_of(pod.metadata)
+        if after is not None and not after.is_over:
+            if root in self.jobs:
+                self.pods.setdefault(root, {})[uid] = after
+            return
+        self.pods.get(root, {}).pop(uid, None)
+        if after is None:
+            self.taken.pop(uid, None)
+
+    def root_of(self, meta: Meta) -> str:
+        """Uid of the outermost owner that is known; empty without one."""
+        found = ""
+        while True:
+            above = next((one for one in meta.owner_references if one.controller and one.uid in self.objects), None)
+            if above is None or above.uid == found:
+                return found
+            found, meta = above.uid, self.objects[above.uid][1].metadata
+
+    def is_unclear(self, meta: Meta) -> bool:
+        """True while an owner that should be known is not, as watches of different kinds are not in step."""
+        above = next((one for one in meta.owner_references if one.controller and one.kind in KIND_OF), None)
+        if above is None:
+            return False
+        return above.uid not in self.objects or self.is_unclear(self.objects[above.uid][1].metadata)
+
+    def gang_of(self, pod: Pod) -> Gang:
+        """The pod's gang as its labels say, else as its outermost owner does: all pods that it makes at a time."""
+        said_so, root = gang_of(pod), self.root_of(pod.metadata)
+        if not said_so.name.startswith(ALONE) or not root:
+            return said_so
+        kind, found = self.objects[root]
+        size = sum(part.count for part in parts_of(kind, found))
+        if size < 2 or not is_together(kind, found):
+            return said_so
+        return Gang(pod.metadata.namespace, f"{kind.name}/{found.metadata.name}/{root}", size)
+
+    def claims(self, pod: Pod) -> bool:
+        """True for a pod whose owner has a job: it is bound with that job, not by itself."""
+        return self.root_of(pod.metadata) in self.jobs
+
+    def note(self, message: Message, step: Step) -> None:
+        """The log knows something new about jobs: what is stopped must not be made again by its owner."""
+        for moved in step.moves:
+            job = self.state.job(moved.job)
+            uid = job.spec.labels.get(LABEL_OWNER, "") if job is not None else ""
+            if job is None or not uid or job.submitted_by != by(self.config.cluster):
+                continue
+            if job.state in (JobState.STOPPING, JobState.WAITING, JobState.SUSPENDED, *ENDS):
+                self.dirty[uid] = 0.0
+
+    def take_over(self) -> None:
+        """Find the jobs of all owners in the log, and look at everything once."""
+        for job in self.state.kept.jobs.values():
+            uid = job.spec.labels.get(LABEL_OWNER, "")
+            if uid and job.submitted_by == by(self.config.cluster) and job.state not in ENDS:
+                self.jobs[uid] = job.id
+        self.dirty |= dict.fromkeys((*self.objects, *self.jobs), 0.0)
+
+    # --- acting -------------------------------------------------------------------------------------------
+
+    async def work_for_ever(self) -> None:
+        """Look at every owner about which something is new, each by one hand."""
+        try:
+            while True:
+                await self.site.clock.sleep(TICK_S)
+                now_s = self.site.clock.monotonic_s()
+                for uid in [uid for uid, at in self.dirty.items() if at <= now_s and uid not in self._busy]:
+                    del self.dirty[uid]
+                    self._busy[uid] = None
+                    self._work.spawn(self._handle(uid), name=f"owner {uid}")
+        finally:
+            await self._work.close()
+
+    async def _handle(self, uid: str) -> None:
+        try:
+            await self._look(uid)
+        except (RefusedError, TemporaryError, msgspec.ValidationError) as error:
+            log.warning("owner %s: %s", uid, error)
+            self.dirty[uid] = self.site.clock.monotonic_s() + AGAIN_S
+        finally:
+            self._busy.pop(uid, None)
+
+    async def _look(self, uid: str) -> None:
+        known = self.objects.get(uid)
+        job = self.state.job(self.jobs[uid]) if uid in self.jobs else None
+        if known is None or known[1].metadata.deletion_timestamp:
+            if job is not None and job.state not in (*ENDS, JobState.STOPPING):
+                why = "its owner was deleted"
+                await ask(self.site, CancelJob(job=int(job.id), by=by(self.config.cluster), why=why))
+            self._forget(uid, job)
+            return
+        kind, found = known
+        if job is None:
+            if wants(kind, found, self.config) and not self.root_of(found.metadata):
+                await self._submit(kind, found)
+        elif job.state in (JobState.STOPPING, JobState.WAITING, JobState.SUSPENDED) or job.state in ENDS:
+            await self._take_back(kind, found, job)
+            self._forget(uid, job)
+
+    def _forget(self, uid: str, job: Job | None) -> None:
+        if job is None or job.state in ENDS:
+            self.jobs.pop(uid, None)
+            self.taken = {pod: task for pod, task in self.taken.items() if pod not in self.pods.get(uid, {})}
+            self.pods.pop(uid, None)
+            if job is not None:
+                self.released.pop(job.id, None)
+
+    async def _submit(self, kind: OwnerKind, found: OwnerObject) -> None:
+        """Ask for admission; the owner's uid and generation make a repeat give the same job."""
+        meta = found.metadata
+        pods = pods_of(parts_of(kind, found), found)
+        pool = self.state.kept.pools.get(meta.labels.get("gangline.dev/pool", self.config.pool))
+        spec = job_of(pods, self.config, pool.pool if pool is not None else None, self.config.gpu_resource)
+        mine = owned(spec, meta, self.desk.namespaces.get(meta.namespace), self.config)
+        again = self.site.clock.monotonic_s() + AGAIN_S
+        if isinstance(mine, Fault):
+            log.info("%s %s/%s: %s", kind.name, meta.namespace, meta.name, mine.message)
+            self.dirty[meta.uid] = again
+            return
+        named = replace(mine, name=f"{meta.namespace}/{meta.name}"[:120], labels={**mine.labels, LABEL_OWNER: meta.uid})
+        submit_id = f"{by(self.config.cluster)}:owner:{meta.uid}:{meta.generation}"
+        request = SubmitJobs(jobs=(named,), submit_id=submit_id, by=by(self.config.cluster))
+        match await ask(self.site, request):
+            case Admitted(jobs=jobs):
+                job = self.state.job(JobId(jobs[0]))
+                if job is not None and job.state not in ENDS:
+                    self.jobs[meta.uid] = job.id
+                    self.dirty[meta.uid] = 0.0
+            case Refused(refusals=refusals):
+                log.info("%s %s/%s: %s", kind.name, meta.namespace, meta.name, sentence(refusals[0].reason))
+                self.dirty[meta.uid] = again
+            case Denied(message=message):
+                log.info("%s %s/%s: %s", kind.name, meta.namespace, meta.name, message)
+                self.dirty[meta.uid] = again
+            case other:
+                raise TemporaryError(f"admission answered {type(other).__name__}")
+
+    async def _take_back(self, kind: OwnerKind, found: OwnerObject, job: Job) -> None:
+        """Suspend the owner of a job that was stopped, so that it does not make anew what we delete."""
+        was_let_go = self.released.pop(job.id, 0) or not is_suspended(kind, found)
+        # After a failure the owner's own rules say whether it tries again; pods it makes then are adopted as they come.
+        end = job.outcome.value if job.outcome is not None else job.state.value
+        if end in (Outcome.SUCCEEDED.value, Outcome.FAILED.value) or not was_let_go:
+            return
+        patch: dict[str, Any] = suspension(kind, suspend=True)
+        if job.state in ENDS:
+            patch["metadata"] = {"annotations": {LABEL_STOPPED: str(job.id)}}
+        await self._patch(kind, found.metadata, patch)
+        if kind.name == "Job":
+            # Where its pods may be can be said again only for a Job that counts as not started.
+            await self._patch(kind, found.metadata, {"status": {"startTime": None}}, sub="status")
+
+    async def _patch(self, kind: OwnerKind, meta: Meta, patch: dict[str, Any], *, sub: str = "") -> None:
+        path = path_of(kind.group_version, kind.plural, namespace=meta.namespace, name=meta.name, sub=sub)
+        try:
+            await self.api.call("PATCH", path, patch, form=MERGE)
+        except RefusedError as error:
+            if not error.is_gone:
+                raise
+
+    # --- starting -----------------------------------------------------------------------------------------
+
+    async def pod_of(self, order: Order) -> Pod:
+        """The pod that its owner made for a task, after letting the owner go.
+
+        Raises:
+            RefusedError: the owner is gone, or makes no such pod.
+            TemporaryError: the server does not answer.
+        """
+        uid = order.job.spec.labels[LABEL_OWNER]
+        known = self.objects.get(uid)
+        if known is None:
+            raise RefusedError(404, "NotFound", "its owner is gone, and so are its pods")
+        kind, found = known
+        parts = parts_of(kind, found)
+        ours = is_ours(parts, self.config)
+        if self.released.get(order.job.id) != order.job.attempt:
+            self.released[order.job.id] = order.job.attempt
+            await self._let_go(kind, found, None if ours else nodes_of(order))
+        number = next(k for k, role in enumerate(order.job.spec.roles) if role.name == order.task.role)
+        end_s = self.site.clock.monotonic_s() + POD_S_MAX
+        while self.site.clock.monotonic_s() < end_s and self._is_wanted(order):
+            for pod in self._candidates(uid, kind, parts, number):
+                index = index_of(kind, parts[number], pod)
+                fits = index in (None, order.task.index) if ours else pod.spec.node_name == order.task.node
+                if fits and self.taken.get(pod.metadata.uid) in (None, order.task.id):
+                    self.taken[pod.metadata.uid] = order.task.id
+                    return pod
+            await self.site.clock.sleep(POD_S)
+        raise RefusedError(409, "Conflict", f"its owner made no pod for it within {POD_S_MAX:.0f} s")
+
+    def _is_wanted(self, order: Order) -> bool:
+        """True until the task is to be stopped."""
+        task = self.state.kept.tasks.get(order.task.id)
+        return task is not None and not task.stop_ms
+
+    def _candidates(self, uid: str, kind: OwnerKind, parts: list[Any], number: int) -> list[Pod]:
+        pods = [
+            pod
+            for pod in self.pods.get(uid, {}).values()
+            if not pod.metadata.deletion_timestamp and part_of(kind, parts, pod) == number
+        ]
+        return sorted(pods, key=lambda pod: (pod.metadata.name, pod.metadata.uid))
+
+    async def _let_go(self, kind: OwnerKind, found: OwnerObject, nodes: list[list[str]] | None) -> None:
+        await self._patch(kind, found.metadata, unsuspended(kind, found, nodes))
+
+
+def nodes_of(order: Order) -> list[list[str]]:
+    """Nodes of a gang's tasks, role by role."""
+    return [[task.node for task in order.gang if task.role == role.name] for role in order.job.spec.roles]
