@@ -11,6 +11,8 @@ from gangline_lab.readers import READERS, read_trace
 from gangline_lab.rows import TraceError
 from gangline_lab.sim.workload import Workload
 
+DATA = Path(__file__).parents[2] / "tools" / "bench" / "data"
+
 SACCT = "JobID|JobName|User|Account|Partition|Submit|Start|End|State|Timelimit|AllocTRES\n"
 SACCT_ROW = "7|train|ada|vision|gpu|2024-05-01T10:00:00|2024-05-01T10:05:00|2024-05-01T11:05:00|COMPLETED|1-02:00:00|"
 TRES = "billing=4,cpu=32,gres/gpu=16,gres/gpu:a100=16,mem=256G,node=2"
@@ -179,3 +181,23 @@ def test_a_bad_trace_is_refused_where_it_is_wrong(tmp_path: Path, kind: str, tex
 def test_a_trace_without_a_format_says_which_there_are() -> None:
     with pytest.raises(TraceError, match=r"say the format, such as philly:jobs\.csv"):
         read_trace("jobs.csv")
+
+
+@pytest.mark.parametrize(
+    ("trace", "jobs"),
+    [
+        ("muri:muri/trace3.csv", 992),
+        ("shockwave:shockwave/120.trace", 120),
+        ("gavel:gavel/max_min_fairness.trace", 96),
+        ("gavel:gavel/minimize_makespan.trace", 100),
+        ("pollux:pollux/workloads/workload-6.csv", 160),
+    ],
+)
+def test_published_traces_are_read_whole(trace: str, jobs: int) -> None:
+    kind, _, path = trace.partition(":")
+    assert len(read_trace(f"{kind}:{DATA / path}").arrivals) == jobs
+
+
+def test_muri_stages_may_be_parts_of_a_millisecond(tmp_path: Path) -> None:
+    one = read(tmp_path, "muri", MURI + "2,4,0,10,bert,4,9,6,190,0.5,163,18,0\n").arrivals[0]
+    assert (one.spec.attributes["loading_ms"], one.spec.attributes["network_ms"]) == (0.5, 8.5)

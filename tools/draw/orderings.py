@@ -37,11 +37,12 @@ def page() -> str:
         "Backfill is set beside the ordering: `backfill_depth: 1` is EASY (the first that cannot start has a date), "
         "more is conservative (so many have one), and with 0 whoever fits may pass. A job without time limit counts "
         "with `unlimited_run_percent` of what nine of ten jobs like it stayed under; 0 lets no such job pass.",
-        "With `lease_s` room is lent for so long, under any ordering: at the end of each lease jobs that run and jobs that "
-        "wait stand in one order, and are taken from its front while GPUs last. Who is taken and runs goes on where it is; "
-        "who is not makes way for those that were. It is Gavel's mechanism (section 5); under `gavel` the order is by part "
-        "of time over time had on each model, and a job may move to another model. Protected time, shelter of guarantees "
-        "and `preemptible: false` hold as ever. A job pays its stop and start, so leases should be long beside those.",
+        "With `lease_s` room is lent for so long, under any ordering: at the end of each lease jobs that run and "
+        "jobs that wait stand in one order, and are taken from its front while GPUs last. Who is taken and runs "
+        "goes on where it is; who is not makes way for those that were. It is Gavel's mechanism (section 5); "
+        "under `gavel` the order is by part of time over time had on each model, and a job may move to another "
+        "model. Protected time, shelter of guarantees and `preemptible: false` hold as ever. A job pays its stop "
+        "and start, so leases should be long beside those.",
         "`predictor` says where run times come from: "
         + "; ".join(f"`{name}`: {about[0].lower()}{about[1:].rstrip('.')}" for name, about in PREDICTORS.items())
         + ".",

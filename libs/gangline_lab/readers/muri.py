@@ -27,7 +27,7 @@ def read_muri(path: Path) -> Workload:
 def _arrival(row: Row) -> Arrival:
     run_ms = row.whole("duration")
     iteration_ms = row.whole("iteration_time", least=1)
-    stages = [row.whole(stage) for stage in STAGES]
+    stages = [row.number(stage) for stage in STAGES]
     attributes: dict[str, str | int | float | bool] = {
         "model": row.text("model_name"),
         "iteration_ms": iteration_ms,
