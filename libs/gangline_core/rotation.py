@@ -90,5 +90,5 @@ def _only(room: Room, model: str) -> Room:
         return room
     numbers = [number for number, kind in enumerate(room.layout.kinds) if kind.model == model]
     own = room.copy()
-    own.close(~np.isin(room.layout.kind, numbers).any(axis=1))
+    own.close(np.asarray(~np.isin(room.layout.kind, numbers).any(axis=1), dtype=np.bool_))
     return own
