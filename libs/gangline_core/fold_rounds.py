@@ -1,0 +1,123 @@
+"""What rounds do to pools and jobs: opened, decided, and each part of a decision applied if it still holds."""
+
+from collections.abc import Callable
+from typing import Any
+
+from gangline_core import facts as f
+from gangline_core import fold_pause, leases
+from gangline_core.fold_jobs import (
+    add_growth,
+    add_placement,
+    evict,
+    give_up,
+    keep_claim,
+    lower,
+    set_reason,
+)
+from gangline_core.fold_life import give_up_start
+from gangline_core.fold_repair import give_up_repair
+from gangline_core.fold_resize import shrink, shrink_fault, start_again, waiting_growth
+from gangline_core.levels import remembered
+from gangline_core.state import OpenRound, State
+from gangline_core.step import Step
+
+
+def round_opened(state: State, fact: f.RoundOpened, step: Step) -> None:
+    """A pool's round is open: reasons of those kept out, ends of those given up."""
+    pool = state.kept.pools[fact.pool]
+    pool.rounds = fact.round
+    pool.opened_seq = step.seen
+    pool.open_round = OpenRound(opened=fact, seq=step.seq, at=step.at)
+    leases.note(state, fact, step.at)
+    for foreseen in fact.foreseen:
+        pool.foreseen[foreseen.job] = (step.at, foreseen.wait_ms)
+        if foreseen.high_ms >= 0:
+            pool.stated[foreseen.job] = (foreseen.low_ms, foreseen.high_ms)
+        pool.foreseen_at = step.at
+    for kept_out in fact.kept_out:
+        for job in kept_out.jobs:
+            set_reason(state, job, kept_out.reason, step)
+    for ended in fact.given_up:
+        for job in ended.jobs:
+            give_up(state, job, ended.reason, step)
+    step.rounds.append(fact.pool)
+
+
+def round_decided(state: State, fact: f.RoundDecided, step: Step) -> None:
+    """Everything one round came to, as far as it still holds."""
+    pool = state.kept.pools[fact.pool]
+    opened = pool.open_round.opened if pool.open_round is not None else None
+    if opened is not None and opened.round != fact.round:
+        step.alarms.append(f"round {fact.round} of pool {fact.pool} was decided while {opened.round} is open")
+        return
+    pool.open_round = None
+    pool.decided_seq, pool.decided_at = step.seq, step.at
+    pool.reservations = fact.reservations
+    pool.heads = remembered(pool.heads, fact.heads, step.at)
+    pool.later = waiting_growth(pool, fact)
+    pool.proposals = {}
+    for dropped in fact.claims_dropped:
+        state.drop_claim(dropped)
+    for refusal in fact.refusals:
+        for job in refusal.jobs:
+            set_reason(state, job, refusal.reason, step)
+    for placement in fact.placements:
+        add_placement(state, placement, step)
+    for lowering in fact.lowerings:
+        lower(state, lowering, step)
+    for growth in fact.growths:
+        add_growth(state, growth, step)
+    for restart in fact.restarts:
+        start_again(state, restart, step)
+    for resumed in fact.resumes:
+        fold_pause.resume(state, resumed, step)
+    _give_up_late(state, fact, step)
+    _clear_room(state, fact, step)
+    step.decided.append(fact.pool)
+    if opened is not None and _brings_into_view(opened, fact):
+        state.kept.changed_seq = step.seq
+
+
+def _give_up_late(state: State, fact: f.RoundDecided, step: Step) -> None:
+    """Members that were not placed again in time, and gangs that did not start in time."""
+    for job in fact.late_repairs:
+        give_up_repair(state, job, step)
+    for job in fact.late_starts:
+        give_up_start(state, job, step)
+
+
+def _brings_into_view(opened: f.RoundOpened, fact: f.RoundDecided) -> bool:
+    """True when jobs that the round did not look at may fare better than those it looked at and left waiting."""
+    if opened.waiting <= len(opened.candidates) - fact.unseen or not fact.placements:
+        return False
+    if opened.is_cut or fact.unseen:
+        return True
+    started = {placement.job for placement in fact.placements}
+    return any(edge in started for edge in opened.edges)
+
+
+def _clear_room(state: State, fact: f.RoundDecided, step: Step) -> None:
+    """Claims whose job could still start make their victims stop; the victims of the others are left alone."""
+    stale = {less.beneficiary: fault for less in fact.shrinks if (fault := shrink_fault(state, less))}
+    evicted = {eviction.job for eviction in fact.evictions}
+    void = {
+        claim.job
+        for claim in fact.claims
+        if not keep_claim(state, claim, step, fault=stale.get(claim.job), evicted=evicted)
+    }
+    for eviction in fact.evictions:
+        if eviction.beneficiary not in void:
+            evict(state, eviction, step)
+    for paused in fact.pauses:
+        if paused.beneficiary not in void:
+            fold_pause.pause_for(state, paused, step)
+    for less in fact.shrinks:
+        if less.beneficiary not in void:
+            shrink(state, less, step)
+
+
+HANDLERS: dict[type[f.Fact], Callable[[State, Any, Step], None]] = {
+    f.RoundOpened: round_opened,
+    f.RoundDecided: round_decided,
+}
+"""The facts that this file folds."""
