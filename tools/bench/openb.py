@@ -30,7 +30,8 @@ from gangline_lab.openb import MODELS, read_machines
 
 DATA = Path(__file__).parent / "data"
 LISTS = ("default", "cpu100", "cpu250", "gpushare40", "gpushare100", "gpuspec33", "multigpu20", "multigpu50")
-SEEDS = tuple(range(42, 52))
+SEEDS = tuple(range(101, 111))
+"""Not those on which the default was chosen (42 to 51)."""
 DEMAND_PERCENT = 130
 MARKS_PERCENT = (50, 80, 100, 130)
 CARD_MIB = 16_384
