@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kubedouble import selectors
+from kubedouble import selectors, strict
 from kubedouble.errors import STALE, ApiError, conflict
 from kubedouble.kinds import Kind
 from kubedouble.store import Object
@@ -17,6 +17,8 @@ def bind(verbs: Verbs, kind: Kind, namespace: str, name: str, body: Object) -> O
     Raises:
         ApiError: 409 when it has one, is being deleted, is gated, or is another pod of that name.
     """
+    if wrong := list(strict.binding_faults(name, body)):
+        raise ApiError(400 if "URL" in wrong[0] else 500, "BadRequest", "; ".join(wrong))
     pod, meta = verbs.find(kind, namespace, name), body.get("metadata") or {}
     have = pod["metadata"]
     if meta.get("uid") not in (None, "", have["uid"]):

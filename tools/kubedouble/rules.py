@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+from kubedouble import strict
 from kubedouble.errors import bad_request, invalid
 from kubedouble.kinds import Kind
 
@@ -45,6 +46,7 @@ def check(kind: Kind, item: Object) -> None:
         faults.append("metadata.annotations: Too long: may not be more than 262144 bytes")
     if kind.name == "Pod":
         faults.extend(_pod(item))
+    faults.extend(strict.faults(kind, item))
     if faults:
         raise invalid(kind.name, name, faults)
 
@@ -76,8 +78,14 @@ def check_change(kind: Kind, before: Object, after: Object) -> None:
     Raises:
         ApiError: 422 when it does.
     """
-    if kind.name != "Pod":
-        return
+    faults = list(strict.change_faults(kind, before, after))
+    if kind.name == "Pod":
+        faults.extend(_pod_change(before, after))
+    if faults:
+        raise invalid(kind.name, after["metadata"]["name"], faults)
+
+
+def _pod_change(before: Object, after: Object) -> list[str]:
     old, new = _frozen(before["spec"]), _frozen(after["spec"])
     faults = [
         "spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`,"
@@ -88,8 +96,7 @@ def check_change(kind: Kind, before: Object, after: Object) -> None:
     had = {gate["name"] for gate in before["spec"].get("schedulingGates") or ()}
     if {gate["name"] for gate in after["spec"].get("schedulingGates") or ()} - had:
         faults.append("spec.schedulingGates: Forbidden: only deletion is allowed")
-    if faults:
-        raise invalid(kind.name, after["metadata"]["name"], faults)
+    return faults
 
 
 def _frozen(spec: Object) -> Object:
