@@ -13,6 +13,7 @@ from collections.abc import Iterable
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gangline_core.capacity import Ints, Room
 from gangline_core.facts import Candidate
@@ -32,7 +33,9 @@ FLOW = "min_cost_flow"
 TASKS_MAX = 256
 """Tasks of one flow; candidates beyond are placed one after the other."""
 WAITING = 1 << 30
-"""What it costs a task to wait, at the least: more than all places together, so that as many as can are placed."""
+"""What it costs a task to wait, at the least."""
+EARLIER = 1 << 24
+"""How much more it costs the next earlier job: more than all places together, so that nobody waits for a later one."""
 SOLVED_MAX = 8
 """How often the flow is solved anew without a gang that did not fit whole."""
 
@@ -116,7 +119,7 @@ def _flowing(table: Table, candidates: Iterable[Candidate]) -> list[Flowing]:
 def _solve(room: Room, flowing: list[Flowing]) -> list[list[int | None]]:
     """Per job the row of each of its tasks; None where it had better wait."""
     total = sum(one.gang.tasks for one in flowing)
-    holds = [_holds(room, one) for one in flowing]
+    holds = [_holds(room, one, total) for one in flowing]
     spare = np.maximum.reduce([held for own in holds for held in own])
     nodes = np.flatnonzero(spare)
     depth = np.minimum(spare[nodes], total)
@@ -129,7 +132,7 @@ def _solve(room: Room, flowing: list[Flowing]) -> list[list[int | None]]:
     for place, (one, own) in enumerate(zip(flowing, holds, strict=True)):
         for k, _ in one.tasks:
             costs.append(np.where(order < own[k][node], price, NEVER))
-            waiting.append(WAITING + total - place)
+            waiting.append(WAITING + (total - place) * EARLIER)
     found = iter(assign(np.stack(costs), waiting))
     return [[None if (slot := next(found)) is None else int(node[slot]) for _ in one.tasks] for one in flowing]
 
@@ -144,6 +147,7 @@ def _useful(node: Ints, order: Ints, price: Ints, holds: list[list[Ints]], total
     return by_price[chosen[by_price]]
 
 
-def _holds(room: Room, one: Flowing) -> list[Ints]:
+def _holds(room: Room, one: Flowing, total: int) -> list[Ints]:
+    """Per need how many of its tasks each node holds, up to the tasks of all."""
     mask = one.gang.mask(room.layout)
-    return [held_by(room, need, one.choice[k], mask) for k, need in enumerate(one.gang.needs)]
+    return [held_by(room, replace(need, count=total), one.choice[k], mask) for k, need in enumerate(one.gang.needs)]

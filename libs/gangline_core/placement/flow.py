@@ -10,6 +10,7 @@ assignment by shortest augmenting paths.
 from collections.abc import Sequence
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from gangline_core.capacity import NO_KIND, Flags, Ints, Room
@@ -64,7 +65,7 @@ def is_unit(need: Need) -> bool:
 def _solve_gang(room: Room, gang: Gang, choice: Choice) -> list[TaskPlacement] | None:
     mask = gang.mask(room.layout)
     taken = taken_by(room)
-    holds = [held_by(room, need, choice[k], mask) for k, need in enumerate(gang.needs)]
+    holds = [held_by(room, replace(need, count=gang.tasks), choice[k], mask) for k, need in enumerate(gang.needs)]
     spare = np.maximum.reduce(holds)
     nodes = np.flatnonzero(spare)
     # The slots of one node cost more and more; no more than the gang has tasks are of use.
