@@ -54,7 +54,9 @@ def run(parser: ArgumentParser) -> None:
     parser.add_argument("--detach", "-d", action="store_true", help="print the job's number and return at once")
     parser.add_argument("--cancel-on-interrupt", action="store_true", help="the first Ctrl-C cancels the job")
     parser.add_argument(
-        "--dry-run", action="store_true", help="ask whether the job would be admitted, without submitting"
+        "--dry-run",
+        action="store_true",
+        help="ask whether it would be admitted, where and when it would start, and at what cost",
     )
     parser.add_argument("--quiet", "-q", action="store_true", help="print only the job's output")
     parser.add_argument(
@@ -136,7 +138,9 @@ def submit(parser: ArgumentParser) -> None:
     )
     parser.add_argument("files", nargs="+", metavar="FILE", help="job file, or - for standard input")
     parser.add_argument(
-        "--dry-run", action="store_true", help="ask whether the jobs would be admitted, without submitting"
+        "--dry-run",
+        action="store_true",
+        help="ask whether they would be admitted, where and when they would start, and at what cost",
     )
     parser.add_argument("--hold", action="store_true", help="do not start them before `gangline release`")
     parser.add_argument(

@@ -118,7 +118,7 @@ def free_and_asks(state: State, pool: str, jobs: Sequence[Job], *, times: RunTim
     known: dict[int, tuple[tuple[str, ...], int]] = {}
     asks = []
     for job in jobs:
-        shape = state.shapes[job.id]
+        shape = state.shapes.get(job.id, -job.id)
         if shape not in known:
             known[shape] = _needs(job, tuple(model for model in free if model != CPU), largest_card)
         classes, amount = known[shape]

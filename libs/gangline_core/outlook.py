@@ -10,7 +10,7 @@ conformal inference, Gibbs and Candes, NeurIPS 2021, one side at a time, with th
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -149,7 +149,7 @@ def middle_waits(state: State, pool: str, jobs: Sequence[Job], *, times: RunTime
     draws = _Draws(state, now, FUTURES if len(jobs) <= MANY else FUTURES_FEW)
     live = [state.kept.jobs[job] for job in sorted(state.live.get(pool, {}))]
     coming = draws.coming(live, {name for ask in asks for name in ask.classes if name in free}, times)
-    wholes = draws.wholes(asks)
+    wholes = draws.wholes(asks, {job.id: job.spec for job in jobs})
     waits: list[list[int | None]] = [[] for _ in asks]
     for future in range(draws.futures):
         piles = {name: Pile(free[name], now) for name in coming}
@@ -215,11 +215,11 @@ class _Draws:
             lines.add(np.array([span.latest_ms]))
         return True
 
-    def wholes(self, asks: Sequence[Ask]) -> list[list[int] | None]:
+    def wholes(self, asks: Sequence[Ask], specs: Mapping[JobId, JobSpec]) -> list[list[int] | None]:
         """How long waiting jobs will run in each future, in ms; None when nobody knows."""
         lines, unknown = _Lines(), set[JobId]()
         for ask in asks:
-            spec = self._state.kept.jobs[ask.job].spec
+            spec = specs[ask.job]
             most = spec.time_limit_s * 1000 or FOR_EVER_MS
             samples = self._state.run_times.of_classes(classes(spec), least=SAMPLES_LEAST)
             if samples is not None:

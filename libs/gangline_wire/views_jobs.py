@@ -133,6 +133,40 @@ class ProgressView(View, frozen=True):
     checkpoint_step: int | None = None
 
 
+class EffectView(View, frozen=True):
+    """One limit or guarantee as it would stand with the job; amounts are integers as in group settings."""
+
+    holder: str
+    """A group path, or `group:user`."""
+    dimension: str
+    used: int
+    needed: int
+    limit: int | None = None
+    guaranteed: int | None = None
+
+
+class ForetoldView(View, frozen=True):
+    """What would become of a job that comes now and alone; only in the answer to a dry run."""
+
+    has_room: bool
+    """There is room for it at this moment."""
+    reason: ReasonView | None
+    """What it would wait for."""
+    position: int
+    waiting: int
+    """How many would wait, this one included."""
+    effects: tuple[EffectView, ...] = ()
+    nodes: tuple[str, ...] = ()
+    """Where it would go now, or else some nodes that it may go to."""
+    nodes_suitable: int = 0
+    start_from_ms: int | None = None
+    start_to_ms: int | None = None
+    confidence: str = ""
+    start_note: str = ""
+    cost_milli: int | None = None
+    """The most that one run costs, in thousandths of a GPU-hour by the price list; None without a time limit."""
+
+
 class JobView(View, frozen=True):
     """One job as it stands now."""
 
@@ -184,6 +218,8 @@ class JobView(View, frozen=True):
     use: UseView | None = None
     resize: ResizeView | None = None
     progress: ProgressView | None = None
+    foretold: ForetoldView | None = None
+    """What would become of it; only in the answer to a dry run."""
 
 
 class JobPage(View, frozen=True):
@@ -199,6 +235,8 @@ class SubmittedView(View, frozen=True):
     id: int
     name: str
     state: str
+    foretold: ForetoldView | None = None
+    """What would become of it if it came alone; only in the answer to a dry run, and of the first jobs of it."""
 
 
 class BatchView(View, frozen=True):

@@ -30,7 +30,7 @@ JOB_ROUTES = (
         "POST",
         "/v1/jobs",
         submit.submit_one,
-        "Submit one job; answered when the log holds it.",
+        "Submit one job; answered when the log holds it. A dry run tells room, place, start, nodes, cost and limits.",
         v.JobView,
         status=202,
         query=(DRY_RUN_PARAMETER,),

@@ -14,6 +14,7 @@ from gangline_core.spec import JobSpec
 from gangline_gateway.access import may_submit, sees_job
 from gangline_gateway.asking import denied
 from gangline_gateway.call import Answer, Call
+from gangline_gateway.foretell import FORETOLD_MAX, foretold_view
 from gangline_gateway.problems import ProblemError, invalid
 from gangline_gateway.show import job_view, reason_view
 from gangline_kit.tracing import HEADER, is_traceparent
@@ -51,7 +52,7 @@ async def submit_one(call: Call) -> Answer:
     job = _job(call, asked[0].spec, 0 if dry_run else reply.jobs[0])
     view = job_view(call.state, job, tuple(call.state.tasks_of(job)))
     if dry_run:
-        return Answer(view)
+        return Answer(replace(view, foretold=foretold_view(call.state, job.spec, call.desk.site.now_ms())))
     return Answer(view, status=202, headers={"Location": f"/v1/jobs/{job.id}", **_replayed(reply)})
 
 
@@ -75,8 +76,9 @@ async def submit_batch(call: Call) -> Answer:
     ids = [0] * len(asked) if dry_run else reply.jobs
     jobs = [_job(call, one.spec, number) for one, number in zip(asked, ids, strict=True)]
     lines = tuple(SubmittedView(id=job.id, name=job.spec.name, state=job.state.value) for job in jobs)
-    view = BatchView(jobs=lines, repeated=reply.repeated)
-    return Answer(view) if dry_run else Answer(view, status=202, headers=_replayed(reply))
+    if dry_run:
+        return Answer(BatchView(jobs=await _foretold(call, jobs, lines), repeated=reply.repeated))
+    return Answer(BatchView(jobs=lines, repeated=reply.repeated), status=202, headers=_replayed(reply))
 
 
 async def submit_again(call: Call, spec: JobSpec) -> Answer:
@@ -89,8 +91,17 @@ async def submit_again(call: Call, spec: JobSpec) -> Answer:
     job = _job(call, spec, 0 if dry_run else reply.jobs[0])
     view = job_view(call.state, job, tuple(call.state.tasks_of(job)))
     if dry_run:
-        return Answer(view)
+        return Answer(replace(view, foretold=foretold_view(call.state, job.spec, call.desk.site.now_ms())))
     return Answer(view, status=202, headers={"Location": f"/v1/jobs/{job.id}", **_replayed(reply)})
+
+
+async def _foretold(call: Call, jobs: list[Job], lines: tuple[SubmittedView, ...]) -> tuple[SubmittedView, ...]:
+    """The lines with what would become of the first jobs; others have their turn on the loop in between."""
+    told = list(lines)
+    for place, job in enumerate(jobs[:FORETOLD_MAX]):
+        told[place] = replace(told[place], foretold=foretold_view(call.state, job.spec, call.desk.site.now_ms()))
+        await asyncio.sleep(0)
+    return tuple(told)
 
 
 def _documents(body: object) -> list[object]:

@@ -39,6 +39,36 @@ async def test_all_documents_of_all_files_are_submitted_in_one_call(platform: Fa
     assert asked.headers["Idempotency-Key"] == "key-1"
 
 
+async def test_a_dry_run_tells_what_would_become_of_the_job(platform: FakePlatform, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("command: [a]")
+    effect = v.EffectView(holder="g", dimension="gpu_milli", used=3000, needed=2000, limit=8000)
+    told = v.ForetoldView(
+        has_room=False,
+        reason=v.ReasonView(code="InsufficientResources", sentence="Needs 2 GPUs; 1 is free."),
+        position=2,
+        waiting=2,
+        effects=(effect,),
+        nodes=("n1", "n2"),
+        nodes_suitable=5,
+        cost_milli=2500,
+    )
+    job = v.SubmittedView(id=0, name="a", state="waiting", foretold=told)
+    platform.answer("POST", "/v1/jobs:batch", Reply(view=v.BatchView(jobs=(job,)), status=200))
+    result = await gangline(platform.url, "submit", str(tmp_path / "a.yaml"), "--dry-run")
+    assert result.code == 0
+    text = " ".join(result.out.split())
+    for part in (
+        "The job would be admitted.",
+        "Needs 2 GPUs; 1 is free.",
+        "2 of 2 waiting",
+        "unknown",
+        "n1, n2 and 3 more suitable",
+        "at most 2.5 GPU-hours",
+        "g GPUs 3 2 - 8",
+    ):
+        assert part in text, text
+
+
 async def test_a_wrong_field_is_told_with_file_document_and_path(platform: FakePlatform, tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text(TWO_DOCUMENTS)

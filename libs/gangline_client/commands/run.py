@@ -6,7 +6,7 @@ from contextlib import aclosing
 
 from gangline_client import quantities as q
 from gangline_client.client import ENDED_STATES
-from gangline_client.commands import documents
+from gangline_client.commands import documents, foretold
 from gangline_client.commands.wait import outcome
 from gangline_client.errors import ClientError
 from gangline_client.session import Session, emit
@@ -31,7 +31,7 @@ async def run(session: Session, args: Namespace) -> int:
     document = documents.with_defaults(document, group=session.settings.group, pool=session.settings.pool)
     job = await session.client.submit(document, dry_run=args.dry_run)
     if args.dry_run:
-        emit(session.console, job, names=[job.name], people=lambda: session.console.say("The job would be admitted."))
+        emit(session.console, job, names=[job.name], people=lambda: _foretell(session, job))
         return 0
     if args.detach or job.array is not None:
         # An array writes nothing itself: its elements are followed one by one, as `gangline logs 42_7`.
@@ -42,6 +42,12 @@ async def run(session: Session, args: Namespace) -> int:
         session.console.note(f"Job {job.id} ({job.name}) is submitted to pool {job.pool}.")
     companion = Companion(session, job.id, quiet=args.quiet)
     return await _until_interrupted(companion, cancel_first=args.cancel_on_interrupt)
+
+
+def _foretell(session: Session, job: v.JobView) -> None:
+    session.console.say("The job would be admitted.")
+    if job.foretold is not None:
+        foretold.tell(session, job.foretold)
 
 
 async def _until_interrupted(companion: "Companion", *, cancel_first: bool) -> int:

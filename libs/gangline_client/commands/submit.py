@@ -4,7 +4,7 @@ import sys
 from argparse import Namespace
 
 from gangline_client.client import BATCH_JOBS_MAX
-from gangline_client.commands import documents
+from gangline_client.commands import documents, foretold
 from gangline_client.commands.wait import wait_for_all
 from gangline_client.errors import InputError, ProblemError
 from gangline_client.problems import PlacedProblemError
@@ -48,6 +48,12 @@ def _tell(session: Session, batch: v.BatchView, *, dry_run: bool) -> None:
                 if len(batch.jobs) > 1
                 else "The job would be admitted."
             )
+            for job in batch.jobs:
+                if job.foretold is not None:
+                    if len(batch.jobs) > 1:
+                        console.say()
+                        console.say(f"{job.name or 'Job'}:")
+                    foretold.tell(session, job.foretold)
             return
         if batch.repeated:
             console.note("These jobs had been submitted before with the same key; nothing was done again.")

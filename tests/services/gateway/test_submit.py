@@ -77,6 +77,17 @@ async def test_a_dry_run_changes_nothing(visitor: Visitor) -> None:
     assert visitor.setting.world.state.kept.seq == before
 
 
+async def test_a_dry_run_tells_room_place_start_nodes_cost_and_limits(visitor: Visitor) -> None:
+    asked = {"command": ["true"], "gpus": 2, "time_limit": "1h"}
+    told = (await visitor.ask("una", "POST", "/v1/jobs?dry_run=true", json=asked))["foretold"]
+    assert (told["has_room"], told["position"], told["nodes_suitable"]) == (True, 1, 2)
+    assert (told["start_from_ms"], told["confidence"]) == (told["start_to_ms"], "high")
+    assert told["nodes"] == ["n1"]
+    assert told["cost_milli"] >= 2000
+    batch = await visitor.ask("una", "POST", "/v1/jobs:batch?dry_run=1", json={"jobs": [asked]})
+    assert batch["jobs"][0]["foretold"]["has_room"]
+
+
 async def test_secrets_travel_apart_from_the_job(visitor: Visitor) -> None:
     view = await visitor.submit(
         "una", command=["run", "--header", "Authorization: Bearer abc"], env={"API_TOKEN": "s3cr3t-123", "MODE": "LIVE"}

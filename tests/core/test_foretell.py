@@ -1,0 +1,73 @@
+"""What a dry run foretells is what then happens, as long as nothing else does."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.make import World, gpu_amount, group, node, spec
+
+from gangline_core import facts as f
+from gangline_core.budgets import GPU_HOUR
+from gangline_core.foretell import foretell
+from gangline_core.job import JobState
+from gangline_core.reasons import ReasonCode
+
+
+def test_a_job_with_room_would_start_now_on_the_nodes_named_at_the_cost_of_its_limit() -> None:
+    world = World(node("n1"), node("n2", gpus=2))
+    told = foretell(world.state, spec(gpus=4, time_limit_s=3600, grace_s=0), world.at)
+    assert (told.has_room, told.reason, told.nodes, told.nodes_suitable) == (True, None, ("n1",), 2)
+    assert (told.start.from_ms, told.start.to_ms, told.start.confidence) == (world.at, world.at, "high")
+    assert told.cost == 4 * GPU_HOUR
+    assert (told.position, told.waiting) == (1, 1)
+
+
+def test_without_a_time_limit_nobody_says_what_it_costs() -> None:
+    assert foretell(World(node()).state, spec(gpus=1), 1_000).cost == -1
+
+
+def test_it_says_what_is_missing_and_when_it_comes_back() -> None:
+    world = World(node("n1"))
+    world.submit_running(spec(gpus=8, time_limit_s=600), "n1")
+    told = foretell(world.state, spec(gpus=2, time_limit_s=60), world.at)
+    assert told.reason is not None
+    assert not told.has_room
+    assert told.start.to_ms == world.at + 600_000
+    assert told.nodes == ("n1",)
+
+
+def test_every_limit_and_guarantee_above_it_is_shown_as_it_would_stand() -> None:
+    world = World(node("n1"))
+    world.tell("admission", f.GroupSet(group=group("a", limit=gpu_amount(4), guaranteed=gpu_amount(2)), by="root"))
+    world.submit_running(spec(gpus=3, group="a", time_limit_s=600), "n1")
+    told = foretell(world.state, spec(gpus=2, group="a", time_limit_s=60), world.at)
+    (effect,) = told.effects
+    assert (effect.holder, effect.dimension, effect.used, effect.needed) == ("a", "gpu_milli", 3000, 2000)
+    assert (effect.limit, effect.guaranteed) == (4000, 2000)
+    assert told.reason is not None
+    assert told.reason.code == ReasonCode.GROUP_LIMIT
+    assert told.start.to_ms == world.at + 600_000
+
+
+def test_what_is_held_or_follows_a_job_has_no_expected_start() -> None:
+    world = World(node("n1"))
+    first = world.submit_running(spec(gpus=1), "n1")
+    for asked in (spec(gpus=1, hold=True), spec(gpus=1, after=[first])):
+        told = foretell(world.state, asked, world.at)
+        assert told.start.from_ms is None
+        assert told.start.note
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(1, 8), max_size=4), st.integers(1, 10))
+def test_what_would_start_now_starts_in_the_next_round_when_nobody_is_before_it(running: list[int], asks: int) -> None:
+    world = World(node("n1"), node("n2"))
+    for gpus in running:
+        world.submit(spec(gpus=gpus))
+    world.round()
+    for name in world.waiting():
+        world.cancel(name.id)
+    before = world.state.kept.seq
+    told = foretell(world.state, spec(gpus=asks), world.at)
+    assert world.state.kept.seq == before
+    job = world.submit(spec(gpus=asks))
+    world.round()
+    assert (world.job(job).state == JobState.STARTING) == told.has_room
