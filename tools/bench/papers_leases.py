@@ -5,6 +5,7 @@
 - B5: the physical cluster of 8 V100, 16 P100 and 24 K80, leases of 360 s.
 """
 
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from bench.rows import Baseline, Measured
 from gangline_lab.metrics import measure
 from gangline_lab.policyfile import read_policy
 from gangline_lab.readers import read_trace
+from gangline_lab.replay import replay
 from gangline_lab.sim.engine import RunResult, Scenario, simulate
 from gangline_lab.sim.fleet import read_fleet
 from gangline_lab.sim.throughput import Throughputs, read_throughputs
@@ -22,6 +24,8 @@ from gangline_lab.sim.workload import Workload
 DATA = Path(__file__).parent / "data"
 PAGES = Path(__file__).parents[2] / "policies" / "papers"
 UNFAIR = 1.1
+RECORDED = ("shockwave-gangline", "gavel-max-min")
+"""Pages whose runs are recorded and replayed."""
 
 
 class Published(Struct, frozen=True):
@@ -52,16 +56,18 @@ GAVEL = {
 CLUSTER_32, CLUSTER_48 = "1x32xV100", "1x8xV100,1x16xP100,1x24xK80"
 
 
-def shockwave(pages: Sequence[str], *, archive: Path | None = None) -> Iterator[Measured]:
+def shockwave(pages: Sequence[str]) -> Iterator[Measured]:
     """B4 for these pages."""
     trace = read_trace(f"shockwave:{DATA / 'shockwave' / '120.trace'}")
     table = read_throughputs(DATA / "shockwave" / "tacc_throughputs.json.gz")
     for page in pages:
         known = SHOCKWAVE.get(page)
-        found = outcome(_run(trace, table, f"shockwave-{page}", CLUSTER_32, archive=archive), trace, table)
+        run, replayed = _recorded(trace, table, f"shockwave-{page}", CLUSTER_32)
+        found = outcome(run, trace, table)
         source = "Shockwave artefact" if known else "Shockwave's own policy"
         beside = known or BEST
         yield from _rows(f"B4.{page}", found, beside, source)
+        yield from replayed
         if known:
             for name, value, published in (
                 ("makespan", found.makespan_s, known.makespan_s),
@@ -76,7 +82,8 @@ def gavel(pages: Sequence[str]) -> Iterator[Measured]:
     for page in pages:
         name, published = GAVEL[page]
         trace = read_trace(f"gavel:{DATA / 'gavel' / f'{name}.trace'}")
-        metrics = measure(_run(trace, table, page, CLUSTER_48))
+        run, replayed = _recorded(trace, table, page, CLUSTER_48)
+        metrics = measure(run)
         is_makespan = name == "minimize_makespan"
         value = metrics.makespan_s if is_makespan else metrics.jct_s.mean
         known = published.makespan_s if is_makespan else published.jct_s
@@ -89,6 +96,7 @@ def gavel(pages: Sequence[str]) -> Iterator[Measured]:
             baseline=Baseline(name="Gavel artefact", value=known),
         )
         yield _off(f"B5.off.{page}", value, known)
+        yield from replayed
 
 
 def outcome(result: RunResult, trace: Workload, table: Throughputs) -> Published:
@@ -100,6 +108,16 @@ def outcome(result: RunResult, trace: Workload, table: Throughputs) -> Published
     metrics = measure(result)
     unfair = 100 * sum(rho > UNFAIR for rho in rhos) / len(rhos)
     return Published(metrics.makespan_s, metrics.jct_s.mean, max(rhos), unfair)
+
+
+def _recorded(trace: Workload, table: Throughputs, page: str, cluster: str) -> tuple[RunResult, list[Measured]]:
+    """The run; of some pages it is recorded, and what was recorded replays to the byte (B10)."""
+    if page not in RECORDED:
+        return _run(trace, table, page, cluster), []
+    with tempfile.TemporaryDirectory() as folder:
+        result = _run(trace, table, page, cluster, archive=Path(folder) / "archive")
+        differs = not replay(Path(folder) / "archive").equal
+    return result, [Measured(name=f"B10.differences.{page}", value=int(differs), unit="", better="lower")]
 
 
 def _run(trace: Workload, table: Throughputs, page: str, cluster: str, *, archive: Path | None = None) -> RunResult:
