@@ -8,6 +8,7 @@ import pytest
 from dollhouse.plan import Event, Plan, decode_plan, draw_plan, encode_plan, tell
 from dollhouse.play import Outcome, play
 from dollhouse.shrink import shrink
+from dollhouse.sweep import STORY, WAITS, WHO, sweep
 
 STORIES = sorted((Path(__file__).parent / "stories").glob("*.json"))
 SEEDS = (2, 8, 16, 29, 36)
@@ -34,6 +35,17 @@ def test_a_seed_ends_well(seed: int) -> None:
 @pytest.mark.parametrize("turn", range(NEW))
 def test_a_new_seed_ends_well(turn: int) -> None:
     prove(draw_plan(1_000_000 + int.from_bytes(os.urandom(4), "big") + turn))
+
+
+@pytest.mark.parametrize("plan", list(sweep(step=40, first=7)), ids=lambda p: f"{p.events[0].who} {p.events[0].number}")
+def test_whoever_dies_at_any_of_its_waits_leaves_everything_as_it_should_be(plan: Plan) -> None:
+    prove(plan)
+
+
+def test_a_sweep_kills_everybody_at_every_wait() -> None:
+    deaths = [(plan.events[0].who, plan.events[0].number) for plan in sweep()]
+    assert deaths == [(who, wait) for who in WHO for wait in range(WAITS)]
+    assert play(Plan(seed=0, events=STORY)).faults == ()
 
 
 def test_the_same_seed_is_the_same_run() -> None:

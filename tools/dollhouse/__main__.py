@@ -19,6 +19,7 @@ from msgspec import Struct
 from dollhouse.plan import Plan, decode_plan, draw_plan, encode_plan, tell
 from dollhouse.play import Outcome, play
 from dollhouse.shrink import shrink
+from dollhouse.sweep import sweep
 
 BAR = 30
 SHRUNK_MAX = 3
@@ -56,11 +57,14 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 2) - 1))
     parser.add_argument("--keep", type=Path, help="write shrunk stories into this folder")
+    parser.add_argument("--sweep", type=int, metavar="STEP", help="let each process die at every STEP-th of its waits")
     parser.add_argument("--story", type=Path, help="play the story in this file and nothing else")
     arguments = parser.parse_args()
     logging.disable(logging.CRITICAL)
     if arguments.story:
         return show_story(decode_plan(arguments.story.read_bytes()))
+    if arguments.sweep:
+        return run_sweep(arguments.sweep, arguments.first)
     began_s = time.monotonic()
     ran: list[Ran] = []
     failed: list[Ran] = []
@@ -74,6 +78,19 @@ def main() -> int:
     for one in failed[:SHRUNK_MAX]:
         show_shrunk(one.seed, arguments.keep)
     print(summary(ran, failed, time.monotonic() - began_s))
+    return 1 if failed else 0
+
+
+def run_sweep(step: int, first: int) -> int:
+    """Every process dies at its waits, one run each; 1 when a promise was broken."""
+    plans, failed, began_s = list(sweep(step=step, first=first)), 0, time.monotonic()
+    for done, plan in enumerate(plans, start=1):
+        outcome = play(plan)
+        if outcome.faults:
+            failed += 1
+            print(f"\n{tell(plan)}\n  -> {outcome.faults[0]}")
+        show_progress(done, len(plans), failed, time.monotonic() - began_s)
+    print(f"\n{len(plans)} deaths, {failed} failed")
     return 1 if failed else 0
 
 

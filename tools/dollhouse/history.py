@@ -32,8 +32,11 @@ Tell = Callable[[str], None]
 class History:
     """Everything seen so far that later messages are measured against."""
 
-    def __init__(self, writer_of: Callable[[int], str], tell: Tell) -> None:
-        """`writer_of` gives the process that stored a message, `tell` hears of broken promises."""
+    def __init__(self, writer_of: Callable[[int], str] | None, tell: Tell) -> None:
+        """`writer_of` gives the process that stored a message, `tell` hears of broken promises.
+
+        A run without processes has nobody whose pen could be looked at.
+        """
         self.accepted: dict[JobId, None] = {}
         """Jobs whose submitter was told that they exist."""
         self.used_milli_ms = 0
@@ -85,6 +88,8 @@ class History:
 
     def _who_writes(self, message: Message) -> Iterator[str]:
         """One process writes each lane in each epoch, and epochs never go back."""
+        if self._writer_of is None:
+            return
         writer = self._writer_of(message.seq)
         before = self._epochs.get(message.lane, 0)
         if message.epoch < before:
