@@ -57,8 +57,11 @@ class Ledger:
 
     def broken(self, job: Job, amounts: Mapping[str, int]) -> Iterator[tuple[Rung, str, int, int]]:
         """The same as (rung, dimension, used, needed)."""
+        rungs = self.rungs(job)
+        if not rungs:
+            return
         wanted = self.asked(job, amounts)
-        for rung in self.rungs(job):
+        for rung in rungs:
             for dimension, limit in rung.limit.items():
                 needed = wanted.get(dimension, 0)
                 if needed > 0 and (used := self.used(rung.holder, dimension)) + needed > limit:

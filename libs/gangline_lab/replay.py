@@ -4,6 +4,7 @@ A writer decided on the state at `seq_seen` with the time `at`, and both stand i
 log, stops at each such sequence, decides again with the code that runs in production, and compares.
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -14,11 +15,14 @@ from gangline_core.redecide import redecide
 from gangline_core.state import State
 from gangline_lab.archive import ArchiveError, Entry, Fault, Progress, read, read_at
 from gangline_lab.difference import Difference, compare
-from gangline_wire.codec import decode_batch
 from gangline_wire.lanes import kind_of
 
 DECIDING = frozenset({"admission", "queue", "placement", "elastic", "accounting"})
 """Kinds of lanes whose messages may hold decisions; agents and telemetry only report what they see."""
+
+
+AHEAD_MAX = 10_000
+"""Messages kept ahead of the fold; decisions further ahead are read again from their places."""
 
 
 class ReplayReport(Struct, frozen=True):
@@ -68,12 +72,11 @@ def replay(path: Path, *, progress: Progress | None = None) -> ReplayReport:
     run = _Replay()
     try:
         pending = _index(read(path, progress=_part(progress, 0)))
-        run.decide_all(pending.pop(0, ()))
-        for entry in read(path, progress=_part(progress, 1)):
-            if run.difference is not None:
-                break
+        log = _Log(read(path, progress=_part(progress, 1)))
+        run.decide_all(log.messages(pending.pop(0, ())))
+        while run.difference is None and (entry := log.next()) is not None:
             run.fold(entry)
-            run.decide_all(pending.pop(entry.message.seq, ()))
+            run.decide_all(log.messages(pending.pop(entry.message.seq, ())))
     except ArchiveError as error:
         run.fault = error.fault
     return run.report()
@@ -91,7 +94,7 @@ def _index(entries: Iterator[Entry]) -> dict[int, list[_Place]]:
     pending: dict[int, list[_Place]] = {}
     for entry in entries:
         if kind_of(entry.message.lane) in DECIDING:
-            seen = decode_batch(entry.message.raw).seq_seen
+            seen = entry.message.seen
             if not 0 <= seen < entry.message.seq:
                 raise ArchiveError(_not_before(entry, seen))
             place = _Place(seq=entry.message.seq, segment=entry.segment, offset=entry.offset)
@@ -102,6 +105,35 @@ def _index(entries: Iterator[Entry]) -> dict[int, list[_Place]]:
 def _not_before(entry: Entry, seen: int) -> Fault:
     problem = f"it says it was decided on the state at {seen}, which is not before it"
     return Fault(segment=entry.segment.name, line=entry.line, seq=entry.message.seq, problem=problem)
+
+
+class _Log:
+    """The archive's messages in order; those that decided on a state are looked at before their turn to be folded."""
+
+    def __init__(self, entries: Iterator[Entry]) -> None:
+        self._entries = entries
+        self._waiting: deque[Entry] = deque()
+        """Read, but not folded yet."""
+        self._ahead: dict[int, Message] = {}
+        """The same by sequence."""
+
+    def next(self) -> Entry | None:
+        if not self._waiting:
+            return next(self._entries, None)
+        entry = self._waiting.popleft()
+        del self._ahead[entry.message.seq]
+        return entry
+
+    def messages(self, places: Iterable[_Place]) -> Iterator[Message]:
+        for place in places:
+            while place.seq not in self._ahead and len(self._waiting) < AHEAD_MAX:
+                entry = next(self._entries, None)
+                if entry is None:
+                    break
+                self._waiting.append(entry)
+                self._ahead[entry.message.seq] = entry.message
+            found = self._ahead.get(place.seq)
+            yield read_at(place.segment, place.offset) if found is None else found
 
 
 class _Replay:
@@ -126,11 +158,11 @@ class _Replay:
         if kind not in DECIDING:
             self.inputs[kind] = self.inputs.get(kind, 0) + 1
 
-    def decide_all(self, places: Iterable[_Place]) -> None:
+    def decide_all(self, messages: Iterable[Message]) -> None:
         """Decide again what was decided on the state that now stands, up to the first difference."""
-        for place in places:
+        for written in messages:
             if self.difference is None:
-                self._decide(read_at(place.segment, place.offset))
+                self._decide(written)
 
     def _decide(self, written: Message) -> None:
         kind = kind_of(written.lane)
