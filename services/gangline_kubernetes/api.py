@@ -64,6 +64,11 @@ class RefusedError(Exception):
         """True when there is no such object, or no such version, any more."""
         return self.code in (404, 410)
 
+    @property
+    def is_another(self) -> bool:
+        """True when the object of that name is not the one that was meant: a patch with its uid is then invalid."""
+        return self.code == 422 and "metadata.uid" in self.message
+
 
 class Api:
     """Requests with their retries; what may be repeated safely is, until the server's answer is known."""

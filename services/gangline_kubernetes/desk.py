@@ -270,7 +270,7 @@ class Desk:
         try:
             await self.api.call("PATCH", self._path(found), body, form=MERGE)
         except RefusedError as error:
-            if not error.is_gone:
+            if not error.is_gone and not error.is_another:
                 raise
 
     async def _write_status(self, found: JobObject, status: dict[str, Any]) -> None:
@@ -280,7 +280,7 @@ class Desk:
         try:
             await self.api.call("PATCH", self._path(found, "status"), body, form=MERGE)
         except RefusedError as error:
-            if not error.is_gone:
+            if not error.is_gone and not error.is_another:
                 raise
 
     def _path(self, found: JobObject, sub: str = "") -> str:

@@ -116,5 +116,5 @@ class Settings:
         try:
             await self.api.call("PATCH", path, body, form=MERGE)
         except RefusedError as error:
-            if not error.is_gone:
+            if not error.is_gone and not error.is_another:
                 raise

@@ -203,7 +203,7 @@ class Starter:
         try:
             await self._api.call("PATCH", path, body, form=MERGE)
         except RefusedError as error:
-            if error.code not in (404, 409):
+            if error.code not in (404, 409) and not error.is_another:
                 raise
 
     async def _drop_claim(self, pod: Meta) -> None:
@@ -230,13 +230,13 @@ class Starter:
                 options["gracePeriodSeconds"] = grace_s
             await self._api.call("DELETE", path, options)
         except RefusedError as error:
-            if error.code not in (404, 409):
+            if error.code not in (404, 409) and not error.is_another:
                 raise
 
 
 def _judged(error: RefusedError) -> Refusal:
     """Whether the job is to blame for what the server refused, or only this place and moment."""
-    if error.code in (409, 410) or (error.code == 404 and "pods" in error.message):
+    if error.code in (409, 410) or error.is_another or (error.code == 404 and "pods" in error.message):
         return Refusal(ExitCause.PLACE_REFUSED, str(error))
     return Refusal(ExitCause.START_FAILED, str(error))
 

@@ -98,7 +98,7 @@ async def bindings() -> None:
     assert (await probe.ask("PATCH", f"{PODS}/a", move, MERGE))[0] == 422
     gated = {"metadata": {"name": "g"}, "spec": {**SPEC, "schedulingGates": [{"name": "wait"}]}}
     await probe.ask("POST", PODS, gated)
-    assert (await probe.ask("POST", f"{PODS}/g/binding", body))[0] == 409
+    assert (await probe.ask("POST", f"{PODS}/g/binding", {**body, "metadata": {"name": "g"}}))[0] == 409
 
 
 async def selectors() -> None:

@@ -18,7 +18,9 @@ def bind(verbs: Verbs, kind: Kind, namespace: str, name: str, body: Object) -> O
         ApiError: 409 when it has one, is being deleted, is gated, or is another pod of that name.
     """
     if wrong := list(strict.binding_faults(name, body)):
-        raise ApiError(400 if "URL" in wrong[0] else 500, "BadRequest", "; ".join(wrong))
+        # Only the first is the request's fault; the server calls the others its own.
+        code, word = (400, "BadRequest") if "URL" in wrong[0] else (500, "InternalError")
+        raise ApiError(code, word, "; ".join(wrong))
     pod, meta = verbs.find(kind, namespace, name), body.get("metadata") or {}
     have = pod["metadata"]
     if meta.get("uid") not in (None, "", have["uid"]):

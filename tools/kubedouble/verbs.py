@@ -188,7 +188,15 @@ class Verbs:
             after = patches.strategic(before, data)
         else:
             raise ApiError(415, "UnsupportedMediaType", f"the body of the request was in an unknown format: {form}")
+        self._same(kind, before, after)
         return self.write(kind, before, after, status=status, strict=strict, dry=dry)
+
+    def _same(self, kind: Kind, before: Object, after: Object) -> None:
+        """A patch that is meant for another object of that name changes what cannot change; a replacement conflicts."""
+        uid = (after.get("metadata") or {}).get("uid", before["metadata"]["uid"])
+        if uid != before["metadata"]["uid"]:
+            fault = f'metadata.uid: Invalid value: "{uid}": field is immutable'
+            raise invalid(kind.name, before["metadata"]["name"], [fault])
 
     def _apply(
         self,
