@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Any
 
+from dollhouse.oracles import prove
 from msgspec import Struct
 from tests.make import T0, World, group, spec
 
@@ -217,6 +218,7 @@ class Drive(World):
 
     def check(self) -> None:
         """Nothing over capacity, usage is what lives, gangs are whole, whoever waits is told a true reason."""
+        prove(self.state)
         self.check_books()
         for job in self.state.live_jobs():
             if job.state in (JobState.STARTING, JobState.RUNNING, JobState.RESIZING):

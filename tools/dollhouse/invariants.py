@@ -5,7 +5,7 @@ any test may hold any state to them. What needs the way there as well is in `his
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from gangline_core.capacity import Holding
 from gangline_core.cluster import NodeUse
@@ -18,6 +18,8 @@ from gangline_core.spec import GPU_MILLI
 from gangline_core.state import State, decode_snapshot, encode_snapshot
 
 Invariant = Callable[[State], Iterator[str]]
+REPAIR_SLACK_MS = 60_000
+"""How long after its time for repair a gang may still be short, until a round has ended it."""
 
 
 def capacity_is_never_exceeded(state: State) -> Iterator[str]:
@@ -76,13 +78,14 @@ def gangs_are_whole(state: State) -> Iterator[str]:
         if len(tasks) < len(job.tasks):
             yield f"job {job.id} counts on tasks that are not there"
         if job.state != JobState.STOPPING:
-            yield from _missing_members(job)
+            is_in_repair = state.kept.at <= job.missing_ms + job.spec.repair_s * 1000 + REPAIR_SLACK_MS
+            yield from _missing_members(job, job.missing if is_in_repair else {})
 
 
-def _missing_members(job: Job) -> Iterator[str]:
-    """Members that ended well still count; who ended otherwise is `history`'s to look after."""
+def _missing_members(job: Job, awaited: Mapping[str, int]) -> Iterator[str]:
+    """Members that ended well still count, and for a while lost ones that are replaced; others are `history`'s."""
     for role in job.spec.roles:
-        there = job.sizes.get(role.name, 0)
+        there = job.sizes.get(role.name, 0) + awaited.get(role.name, 0)
         if there < role.min_count:
             yield f"job {job.id} is {job.state} with {there} of at least {role.min_count} {role.name}"
 
