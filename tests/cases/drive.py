@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Any
 
-from dollhouse.oracles import prove
 from msgspec import Struct
 from tests.make import T0, World, group, spec
 
+from dollhouse.oracles import prove
 from gangline_core import cycle, elasticity, explain
 from gangline_core import facts as f
 from gangline_core.admission import Draft, judge_submit
