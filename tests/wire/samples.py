@@ -169,6 +169,8 @@ FACTS: tuple[f.Fact, ...] = (
         heads=(("high", JOB),),
         pauses=(f.JobPaused(job=JOB, beneficiary=JobId(46), rule="slice"),),
         resumes=(JobId(47),),
+        lowerings=(f.Lowering(job=JOB, beneficiary=JobId(48)),),
+        late_repairs=(JobId(49),),
     ),
     f.ResizeProposed(pool="gpu-a", job=JOB, role="worker", size=4, why="idle GPUs", model="H100", moves=True),
     f.ResizeAsked(job=JOB, role="worker", size=6, by="ada"),
