@@ -67,6 +67,9 @@ class Stories:
                 del self.jobs[job_id]
                 continue
             facts += self._progress(job_id, story, now_s)
+            if job.state == JobState.PAUSED:
+                # It stands still because it was told to; when it goes on, its time begins anew.
+                story.moved_s = {}
             hang_s = state.kept.pools[job.spec.pool].policy.hang_s
             if job.state == JobState.RUNNING and hang_s and story.steps >= 2 and story.moved_s:
                 task, moved_s = min(story.moved_s.items(), key=lambda item: (item[1], item[0]))

@@ -266,3 +266,29 @@ def test_reports_reach_the_log_gathered_and_new_shapes_at_once() -> None:
         stories.hear(Samples(agent="sim", nodes=(), reports=(said,)), world.state, float(second))
         told += len(stories.judge(world.state, float(second)))
     assert told == 4
+
+
+def test_a_job_that_is_paused_is_never_taken_for_hung_and_its_time_begins_anew() -> None:
+    world = World(node("n1")).set_policy(hang_s=300)
+    job = world.submit_running(spec(gpus=0), "n1")
+    task = world.tasks(job)[0].id
+    stories = Stories()
+
+    def step(at_s: float, number: int) -> None:
+        said = JobReport(job=job, attempt=1, task=task, progress=Progress(step=number))
+        stories.hear(Samples(agent="sim", nodes=(), reports=(said,)), world.state, at_s)
+
+    def hangs(at_s: float) -> bool:
+        return any(isinstance(fact, f.GangHung) for fact in stories.judge(world.state, at_s))
+
+    step(0.0, 1)
+    step(10.0, 2)
+    world.tell("admission", f.HoldSet(job=job, held=True, by="ada", pause=True))
+    world.tell("agent.sim", f.TaskPaused(task=task))
+    assert not hangs(5000.0)
+    world.tell("admission", f.HoldSet(job=job, held=False, by="ada"))
+    world.settle()
+    assert world.job(job).state == JobState.RUNNING
+    assert not hangs(5001.0)
+    step(5002.0, 3)
+    assert hangs(5400.0), "it hangs after all"
