@@ -137,7 +137,7 @@ class History:
                 yield f"the room of {name} on {task.node} came back though nobody saw it empty"
             yield from self._leaves_a_whole_gang(state, message, task)
             end = task.stop_ms if task.state == TaskState.LOST else message.at
-            self.used_milli_ms += task.gpu_milli * max(0, end - task.placed_ms)
+            self.used_milli_ms += task.used_until(end)
 
     @staticmethod
     def _leaves_a_whole_gang(state: State, message: Message, task: Task) -> Iterator[str]:

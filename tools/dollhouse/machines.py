@@ -37,6 +37,8 @@ class Ledger:
     def __init__(self, fault: Callable[[str], None]) -> None:
         """Nothing lives."""
         self.tasks: dict[TaskId, Task] = {}
+        self.resting: dict[TaskId, None] = {}
+        """Those that stand still: what they gave up may be others'."""
         self.undead: dict[TaskId, None] = {}
         """Killed, and still there: their GPU is theirs, but their job may live elsewhere."""
         self._fault = fault
@@ -49,9 +51,22 @@ class Ledger:
         if task.id in self.tasks:
             self._fault(f"task {task.id} is started twice")
         self.tasks[task.id] = task
+        self._look(task)
+
+    def rest(self, task: TaskId) -> None:
+        """Its processes stand still."""
+        self.resting[task] = None
+
+    def work(self, task: TaskId) -> None:
+        """They work again, on their own GPUs."""
+        if self.resting.pop(task, self) is None and task in self.tasks:
+            self._look(self.tasks[task])
+
+    def _look(self, task: Task) -> None:
+        """No GPU of the node is used by more than fit on it."""
         used: dict[int, int] = {}
         for each in self.tasks.values():
-            if each.node == task.node:
+            if each.node == task.node and each.id not in self.resting:
                 for share in each.gpus:
                     used[share.index] = used.get(share.index, 0) + share.milli
         for index, milli in used.items():
@@ -66,6 +81,7 @@ class Ledger:
     def leave(self, task: TaskId) -> None:
         """Nothing is left of it."""
         self.tasks.pop(task, None)
+        self.resting.pop(task, None)
         self.undead.pop(task, None)
 
 
@@ -193,6 +209,7 @@ class Machines:
             program.left_s = max(0.0, program.ends_s - self._now_s())
             program.timer.cancel()
             self._say(replace(known, still=True))
+            self.ledger.rest(task)
 
     def go_on(self, task: TaskId) -> None:
         """What was left of its work begins again."""
@@ -201,6 +218,7 @@ class Machines:
             return
         self._say(replace(known, pausing=False, still=False))
         if known.still and program.stop is None:
+            self.ledger.work(task)
             self._work_on(task, program.left_s)
 
     def retime(self, task: Task, job: Job) -> None:

@@ -7,7 +7,7 @@ from dollhouse.town import Town
 from gangline_core.cluster import Policy
 from gangline_core.groups import Group, User
 from gangline_core.job import ENDS, JobState
-from gangline_core.spec import Dependency, JobSpec, Resources, Role, ServiceClass, TopologyWish
+from gangline_core.spec import Dependency, JobSpec, Pausing, Resources, Role, ServiceClass, TopologyWish
 from gangline_kit.errors import TemporaryError
 from gangline_wire.requests import (
     Admitted,
@@ -91,12 +91,12 @@ class People:
     async def hold(self, event: Event) -> None:
         """Somebody holds a job, or suspends it."""
         if self.jobs:
-            await self.ask(SetHold(job=self._pick(event), held=True, by="ann"))
+            await self.ask(SetHold(job=self._pick(event), held=True, by="ann", pause=event.number % 2 > 0))
 
     async def release(self, event: Event) -> None:
         """Somebody lets a job go on."""
         if self.jobs:
-            await self.ask(SetHold(job=self._pick(event), held=False, by="ann"))
+            await self.ask(SetHold(job=self._pick(event), held=False, by="ann", urgent=event.number % 2 > 0))
 
     async def limit(self, event: Event) -> None:
         """A group's limit and guarantee change."""
@@ -122,6 +122,7 @@ class People:
             preemption=number // 9 % 3 > 0,
             backfill=number // 27 % 2 > 0,
             starvation_s=(3600, 20)[number // 54 % 2],
+            time_slice_s=(0, 3)[number // 108 % 2],
         )
         await self.ask(SetPolicy(pool="default", policy=policy, by=ADMIN))
 
@@ -143,7 +144,7 @@ class People:
             await self.ask(SetDrain(node=node, drained=False, by=ADMIN))
         for job in list(self.jobs):
             known = self.town.state.kept.jobs[job]  # type: ignore[index]  # ids are numbers here
-            if known.state in (JobState.HELD, JobState.SUSPENDED):
+            if known.state in (JobState.HELD, JobState.PAUSED, JobState.SUSPENDED):
                 await self.ask(SetHold(job=job, held=False, by="ann"))
 
     def unfinished(self) -> list[int]:
@@ -199,5 +200,6 @@ def spec_of(ask: Ask, jobs: list[int]) -> JobSpec:
         grace_s=ask.grace_s,
         retries=ask.retries,
         hold=ask.hold,
+        pausing=Pausing() if ask.run_s % 2 else None,
         after=(Dependency(job=jobs[-1]),) if ask.after and jobs else (),
     )
