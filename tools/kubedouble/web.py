@@ -47,6 +47,9 @@ async def _handle(double: Double, request: web.Request) -> web.StreamResponse:
             await response.write(part)
         await response.write_eof()
         return response
+    except ConnectionResetError:
+        # Whoever watched has gone.
+        return web.Response(status=500)
     except CutError:
         if request.transport is not None:
             request.transport.abort()
