@@ -119,6 +119,9 @@ class Reporter:
     async def _work(self, lane: Lane) -> None:
         with self.site.follower.listening(self.note):
             async with asyncio.TaskGroup() as group:
+                # First of all: finding devices may take long, and who says that it is here without a sign of life since
+                # it was called lost is called lost again.
+                await self._show_life()
                 await self._take_over(lane)
                 group.create_task(self._look_for_ever(), name="look")
                 group.create_task(self._describe_for_ever(lane), name="describe")
@@ -272,19 +275,17 @@ class Reporter:
         Also while nobody can write, as on a full log: tasks run on then, and nodes that were called lost only because
         their agent could not lead would have them started a second time.
         """
-        subject = subjects.samples(self.config.name)
         while True:
-            if self.is_mute:
-                await self.site.clock.sleep(SAMPLE_S)
-                continue
-            nodes = self.nodes.samples(self.state, self.site.now_ms())
-            samples = Samples(
-                agent=self.config.name, nodes=nodes, reports=self.words.take_reports(), beats=self.beats()
-            )
-            await self.site.bus.publish(subject, encode(samples))
-            running = sum(local.phase == Phase.RUNNING for local in self.runner.known.values())
-            self.site.metrics.set("gangline_tasks_running", running)
+            if not self.is_mute:
+                await self._show_life()
             await self.site.clock.sleep(SAMPLE_S)
+
+    async def _show_life(self) -> None:
+        nodes = self.nodes.samples(self.state, self.site.now_ms())
+        samples = Samples(agent=self.config.name, nodes=nodes, reports=self.words.take_reports(), beats=self.beats())
+        await self.site.bus.publish(subjects.samples(self.config.name), encode(samples))
+        running = sum(local.phase == Phase.RUNNING for local in self.runner.known.values())
+        self.site.metrics.set("gangline_tasks_running", running)
 
     def _to_describe(self) -> list[NodeId]:
         """Nodes that are not as the log has them: changed, or lost although this agent is here."""
