@@ -2,8 +2,10 @@
 
 import pytest
 
+from gangline_client.commands.policy import _change
 from gangline_client.errors import UsageError
 from gangline_client.quota_keys import change_group, change_user, differences, group_words, user_words
+from gangline_core.cluster import Policy
 from gangline_core.groups import BudgetMode, Group, User
 
 CHANGES = [
@@ -60,3 +62,12 @@ def test_a_users_class_and_bound_are_settings_like_others() -> None:
 def test_what_cannot_be_read_is_refused(change: str) -> None:
     with pytest.raises(UsageError):
         change_group(Group(path="a"), [change])
+
+
+def test_every_plain_field_of_a_policy_can_be_set_by_its_name() -> None:
+    after = _change(Policy(), ["node_tasks_max=200", "hang=10m", "oldest_preempts=true", "elastic=goodput"])
+    assert (after.node_tasks_max, after.hang_s, after.oldest_preempts, after.elastic) == (200, 600, True, "goodput")
+    with pytest.raises(UsageError, match="no whole number"):
+        _change(Policy(), ["node_tasks_max=many"])
+    with pytest.raises(UsageError, match="no setting"):
+        _change(Policy(), ["version=3"])

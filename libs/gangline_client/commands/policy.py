@@ -17,6 +17,14 @@ FACTOR_COLUMNS = (Column("FACTOR"), Column("MEANING", gives_way=True))
 SWITCHES = ("preemption", "shrink", "backfill", "elastic_growth")
 NAMES = ("ordering", "formula", "placement")
 COUNTS = ("candidates_max", "candidates_per_shape")
+_DEFAULT = Policy()
+OTHERS = tuple(
+    field.name
+    for field in msgspec.structs.fields(Policy)
+    if field.name not in (*SWITCHES, *NAMES, *COUNTS, "starvation_s", "version")
+    and isinstance(getattr(_DEFAULT, field.name), bool | int | str)
+)
+"""Settings that are shown only where they are not as by default."""
 
 
 async def policy(session: Session, args: Namespace) -> int:
@@ -71,7 +79,8 @@ async def _set(session: Session, args: Namespace) -> int:
     view = await session.client.policy(args.pool)
     after = _change(view.policy, args.changes)
     old, new = _words(view.policy), _words(after)
-    changed = [f"{key}: {old[key]} -> {new[key]}" for key in new if old[key] != new[key]]
+    pairs = {key: (old.get(key, "default"), new.get(key, "default")) for key in {**new, **old}}
+    changed = [f"{key}: {before} -> {now}" for key, (before, now) in pairs.items() if before != now]
     if not changed:
         session.console.say("Nothing changes.")
         return 0
@@ -117,7 +126,15 @@ def _read(key: str, value: str) -> dict[str, Any]:
         return {key: value == "true"}
     if key == "starvation":
         return {"starvation_s": seconds(value, flag=key)}
-    if key in COUNTS:
+    if f"{key}_s" in OTHERS:
+        return {f"{key}_s": seconds(value, flag=key)}
+    if key in OTHERS and isinstance(getattr(_DEFAULT, key), str):
+        return {key: value}
+    if key in OTHERS and isinstance(getattr(_DEFAULT, key), bool):
+        if value not in {"true", "false"}:
+            raise UsageError(f"{key}: {value!r} is neither true nor false")
+        return {key: value == "true"}
+    if key in (*COUNTS, *OTHERS):
         if not value.isdecimal():
             raise UsageError(f"{key}: {value!r} is no whole number")
         return {key: int(value)}
@@ -127,4 +144,6 @@ def _read(key: str, value: str) -> dict[str, Any]:
 def _words(policy: Policy) -> dict[str, str]:
     words = {key: str(getattr(policy, key)) for key in NAMES}
     words |= {key: str(getattr(policy, key)).lower() for key in SWITCHES}
-    return {**words, "starvation": f"{policy.starvation_s}s", **{key: str(getattr(policy, key)) for key in COUNTS}}
+    words |= {"starvation": f"{policy.starvation_s}s", **{key: str(getattr(policy, key)) for key in COUNTS}}
+    others = {key: getattr(policy, key) for key in OTHERS}
+    return words | {key: str(value).lower() for key, value in others.items() if value != getattr(_DEFAULT, key)}
