@@ -6,7 +6,7 @@ the order of the cheapest places (see `cheapest`), and the plan that loses less 
 evicting; tasks that stop anyway are counted first. The room goes to the job as a claim in the same decision.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -103,8 +103,8 @@ class Preemptor:
             allowed = self._victims.allowed(job, is_owed=is_owed, under=under, everybody=everybody)
             # First a plan in which nobody loses work: those that may be paused are, and go on later where they are.
             pauses = self._victims.pauses(allowed)
-            if pauses:
-                plan = self._within_guarantees(job, waits, [*shrinks, *pauses], is_owed=is_owed)
+            for one in _shrunk_or_paused(shrinks, pauses) if pauses else ():
+                plan = plan or self._within_guarantees(job, waits, one, is_owed=is_owed)
             if plan is None and allowed:
                 evictions = self._victims.evictions(allowed, beside=[*waits, *shrinks])
                 plan = self._within_guarantees(job, waits, [*shrinks, *evictions], is_owed=is_owed)
@@ -231,6 +231,15 @@ class Preemptor:
             counts = _counts_for(limited, loss)
             waited |= {task.id for task in (*loss.tasks, *loss.also) if counts or task.node in nodes}
         return tuple(sorted(waited))
+
+
+def _shrunk_or_paused(shrinks: list[Loss], pauses: list[Loss]) -> Iterator[list[Loss]]:
+    """Losses in which no job is both shrunk and paused, for a member gives its room once; shrunk if that is enough."""
+    may_shrink = {loss.job.id for loss in shrinks}
+    yield [*shrinks, *(loss for loss in pauses if loss.job.id not in may_shrink)]
+    paused = {loss.job.id for loss in pauses}
+    if not may_shrink.isdisjoint(paused):
+        yield [*(loss for loss in shrinks if loss.job.id not in paused), *pauses]
 
 
 class Trial:

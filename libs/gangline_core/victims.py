@@ -204,7 +204,11 @@ class Victims:
 
     def pauses(self, allowed: list[Allowed]) -> list[Loss]:
         """Those of them that may be paused instead."""
-        return [as_pause(victim, rule) for victim, rule in allowed if self._is_pausable(victim.job)]
+        return [
+            as_pause(victim, rule)
+            for victim, rule in allowed
+            if self._is_pausable(victim.job) and self.shrunk.isdisjoint(victim.job.tasks)
+        ]
 
     def evictions(self, allowed: list[Allowed], *, beside: list[Loss]) -> list[Loss]:
         """All of them, going for good; tasks `beside` are not counted twice."""
