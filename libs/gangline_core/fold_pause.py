@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from gangline_core import facts as f
 from gangline_core.fold_life import move_job
-from gangline_core.ids import JobId
+from gangline_core.ids import JobId, TaskId
 from gangline_core.job import Job, JobState, Move, Pause
 from gangline_core.pausing import can_be_paused, going_on, paused, resume_fault
 from gangline_core.reasons import Reason, ReasonCode
@@ -72,7 +72,16 @@ def resume(state: State, job_id: JobId, step: Step) -> None:
     for task in state.tasks_of(job):
         state.put_task(going_on(task, step.at))
         step.tasks.append(task.id)
+    _wait_no_more_for(state, set(job.tasks))
     move_job(state, replace(job, pause=None, reason=None, resumed_ms=step.at), Move.RESUME, step)
+
+
+def _wait_no_more_for(state: State, tasks: set[TaskId]) -> None:
+    """Who goes on found room beside what claims keep: it is in nobody's way, though it was paused for one of them."""
+    for claim in list(state.kept.claims.values()):
+        if not tasks.isdisjoint(claim.victims):
+            left = tuple(name for name in claim.victims if name not in tasks)
+            state.put_claim(replace(claim, victims=left))
 
 
 HANDLERS: dict[type[f.Fact], Callable[[State, Any, Step], None]] = {f.TaskPaused: task_paused}

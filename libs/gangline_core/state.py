@@ -167,12 +167,11 @@ class State:
                 self.paused.setdefault(job.spec.pool, {})[job.id] = None
             self.live.setdefault(job.spec.pool, {})[job.id] = None
             self.live_sorts.setdefault(job.spec.pool, {}).setdefault(sort_of(job), {})[job.id] = None
-        holder = user_key(job.spec.group, job.spec.user)
         if job.array:
             self.arrays.open.setdefault(JobId(job.array), {})[job.id] = None
         else:
             self.door.name(job.id, job.spec, is_unfinished=True)
-        for path in (*ancestors(job.spec.group), holder):
+        for path in holders(job.spec.group, job.spec.user):
             count(self.unfinished, path, 1)
             count(self.running, path, 1 if job.state in LIVE else 0)
 
@@ -196,12 +195,11 @@ class State:
             ask = self._ask_numbers.leave(ask_key(job.spec))
             self._shape_numbers.leave(shape_key(job.spec, ask))
             del self.asks[job.id]
-        holder = user_key(job.spec.group, job.spec.user)
         if job.array:
             self.arrays.open[JobId(job.array)].pop(job.id, None)
         else:
             self.door.name(job.id, job.spec, is_unfinished=False)
-        for path in (*ancestors(job.spec.group), holder):
+        for path in holders(job.spec.group, job.spec.user):
             count(self.unfinished, path, -1)
             count(self.running, path, -1 if job.state in LIVE else 0)
 
@@ -257,6 +255,7 @@ class State:
             # What it holds of the pool mostly stays; then no use begins or ends here.
             self._holds_on = known.service_milli == task.service_milli and is_counted(known) == is_counted(task)
             self.drop_task(known)
+            self.held.pop(task.job, None)
         self.kept.tasks[task.id] = task
         self.index_task(task)
         self._holds_on = False
@@ -275,6 +274,8 @@ class State:
             return
         if known is not None and known.id not in self.kept.ended:
             self.drop_job(known)
+        for name in self.kept.tasks.keys() & job.tasks if is_live else ():
+            self._rooms.retell(self.kept.tasks[name].node)
         if job.state != JobState.WAITING:
             self.kept.pools[job.spec.pool].forget_forecast(job.id)
         if job.state in ENDS:
@@ -383,8 +384,7 @@ class State:
 def encode_snapshot(state: State) -> bytes:
     """The state as bytes: states that folded the same log give equal bytes, restored on the way or not.
 
-    Dictionaries keep the order in which the fold filled them, because that order is part of what is remembered:
-    which ended job or submission is forgotten first.
+    Dictionaries keep the order of the fold, which is remembered, too: it says which ended job is forgotten first.
     """
     return msgspec.json.encode(Snapshot(shape=shape(), kept=state.kept))
 

@@ -203,11 +203,12 @@ class Victims:
         return known
 
     def pauses(self, allowed: list[Allowed]) -> list[Loss]:
-        """Those of them that may be paused instead."""
+        """Those of them that may be paused instead, all of whose members are still to be had."""
+        taken = self._table.leaving | self.shrunk
         return [
             as_pause(victim, rule)
             for victim, rule in allowed
-            if self._is_pausable(victim.job) and self.shrunk.isdisjoint(victim.job.tasks)
+            if self._is_pausable(victim.job) and taken.isdisjoint(victim.job.tasks)
         ]
 
     def evictions(self, allowed: list[Allowed], *, beside: list[Loss]) -> list[Loss]:
