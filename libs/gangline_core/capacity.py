@@ -12,7 +12,7 @@ import numpy as np
 
 from gangline_core.cluster import Node, NodeUse, tasks_most
 from gangline_core.ids import NodeId
-from gangline_core.job import GpuShare
+from gangline_core.job import GpuShare, Task
 from gangline_core.layout import NO_KIND, Flags, Ints, Kind, Layout, Parts, matches, tolerates
 from gangline_core.mig import GEOMETRIES
 from gangline_core.spec import GPU_MILLI
@@ -45,6 +45,10 @@ CHANGES_KEPT = 100_000
 """Changed rows that are remembered for shelves; with more, shelves are built anew."""
 
 
+PART_RANK = -1
+"""Rank of what stands for a part of a task (see `pausing`): it comes and goes without a place of its own."""
+
+
 class Holding(Protocol):
     """Room on one node that somebody takes or gives back: a task, or the place of one."""
 
@@ -67,6 +71,11 @@ class Holding(Protocol):
     @property
     def devices(self) -> dict[str, int]:
         """Other devices by name."""
+
+
+def places_of(holding: Holding) -> int:
+    """How many places for tasks it takes."""
+    return 0 if isinstance(holding, Task) and holding.rank == PART_RANK else 1
 
 
 class Room:
@@ -198,7 +207,7 @@ class Room:
             return
         self.cpu[row] += sign * holding.cpu_milli
         self.memory[row] += sign * holding.memory_mib
-        self.set_places(row, int(self.places[row]) + sign)
+        self.set_places(row, int(self.places[row]) + sign * places_of(holding))
         for name, amount in holding.devices.items():
             if name in self.devices:
                 self.devices[name][row] += sign * amount

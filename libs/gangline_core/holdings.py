@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gangline_core.capacity import Holding, Ints, Layout, Room
+from gangline_core.capacity import Holding, Ints, Layout, Room, places_of
 
 ROW, COLUMN, MILLI, GPU_MEMORY, SLOTS, CPU, MEMORY, PLACES, FIRST_DEVICE = range(9)
 """Columns of a line; the layout's other devices follow in the order of their names."""
@@ -38,11 +38,12 @@ def task_lines(layout: Layout, holding: Holding) -> list[list[int]]:
     devices = [holding.devices.get(name, 0) for name in layout.device_names] if holding.devices else []
     devices = devices or [0] * len(layout.device_names)
     shares = [share for share in holding.gpus if share.index < layout.width]
+    places = places_of(holding)
     if not shares:
-        return [[row, 0, 0, 0, 0, holding.cpu_milli, holding.memory_mib, 1, *devices]]
+        return [[row, 0, 0, 0, 0, holding.cpu_milli, holding.memory_mib, places, *devices]]
     first, *others = shares
     card = [row, first.index, first.milli, first.memory_mib, first.slots]
-    lines = [[*card, holding.cpu_milli, holding.memory_mib, 1, *devices]]
+    lines = [[*card, holding.cpu_milli, holding.memory_mib, places, *devices]]
     nothing = [0] * len(devices)
     lines.extend([row, share.index, share.milli, share.memory_mib, share.slots, 0, 0, 0, *nothing] for share in others)
     return lines

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable
 
+from gangline_core.capacity import places_of
 from gangline_core.closures import window_fault
 from gangline_core.cluster import Node, model_of, tasks_most
 from gangline_core.facts import Claim, Growth, Placement, TaskPlacement
@@ -133,7 +134,7 @@ def room_fault(
 def _scalar_fault(state: State, node: Node, places: list[TaskPlacement], leaving: list[Task]) -> str | None:
     use = state.use[node.id]
     most = tasks_most(node, state.kept.pools[node.pool].policy.node_tasks_max)
-    if len(use.tasks) + len(places) - len(leaving) > most:
+    if len(use.tasks) + len(places) - sum(places_of(gone) for gone in leaving) > most:
         return f"{node.id} takes at most {most} tasks"
     cpu_milli = use.cpu_milli + sum(p.cpu_milli for p in places) - sum(t.cpu_milli for t in leaving)
     if cpu_milli > node.cpu_milli and any(place.cpu_milli for place in places):

@@ -7,6 +7,7 @@ whole: nobody else could use a part of it.
 
 from msgspec.structs import replace
 
+from gangline_core.capacity import PART_RANK
 from gangline_core.cluster import Policy
 from gangline_core.ids import NodeId, TaskId
 from gangline_core.job import GpuShare, Job, JobState, Task, TaskState, Working
@@ -33,15 +34,15 @@ def going_on(task: Task, at: int) -> Task:
 def given_up(task: Task, spec: JobSpec) -> Task:
     """What pausing the task gives back, as if that were a task."""
     gpus = tuple(_less(share, _stays(share, spec)) for share in task.gpus)
-    return replace(task, gpus=gpus, memory_mib=0, devices={})
+    return replace(task, rank=PART_RANK, gpus=gpus, memory_mib=0, devices={})
 
 
 def taken_up(task: Task) -> Task:
     """What a paused task takes more when it goes on, as if that were a task."""
     if task.working is None:
-        return replace(task, cpu_milli=0, gpus=(), memory_mib=0, devices={})
+        return replace(task, rank=PART_RANK, cpu_milli=0, gpus=(), memory_mib=0, devices={})
     gpus = tuple(_less(share, kept) for share, kept in zip(task.working.gpus, task.gpus, strict=True))
-    return replace(task, cpu_milli=task.working.cpu_milli, gpus=gpus, memory_mib=0, devices={})
+    return replace(task, rank=PART_RANK, cpu_milli=task.working.cpu_milli, gpus=gpus, memory_mib=0, devices={})
 
 
 def leaving_part(state: State, task: Task) -> Task:

@@ -220,10 +220,8 @@ class Table:
         """Nobody else gets what a paused job takes when it goes on, though some of it may not be free yet."""
         for part in parts:
             for room in (self.room, self.guarded):
-                row = None if room is None else room.layout.row.get(part.node)
-                if room is not None and row is not None:
+                if room is not None:
                     room.take(part)
-                    room.set_places(row, int(room.places[row]) + 1)
         self.kept_for.add(job.id)
         self._count(job, amounts)
 

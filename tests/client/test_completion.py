@@ -12,7 +12,7 @@ def look_up(kind: str) -> list[str]:
 @pytest.mark.parametrize(
     ("words", "answer"),
     [
-        (["su"], ["submit"]),
+        (["su"], ["submit", "suspend"]),
         (["de"], ["demo"]),
         (["quota", "s"], ["set", "show"]),
         (["quota", "set", "g", "--dr"], ["--dry-run"]),

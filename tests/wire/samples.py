@@ -4,6 +4,7 @@ from tests.wire import samples_door
 
 from gangline_core import facts as f
 from gangline_core.cluster import Gpu, Node, Policy, Pool, Taint
+from gangline_core.facts_queue import Lease, Part
 from gangline_core.groups import Group, Token, User
 from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.job import GpuShare, ResizeStage
@@ -149,6 +150,8 @@ FACTS: tuple[f.Fact, ...] = (
         edges=(JOB,),
         is_cut=False,
         foreseen=(f.Foreseen(job=JOB, wait_ms=60_000, low_ms=6_000, middle_ms=54_000, high_ms=180_000),),
+        leases=(Lease(job=JOB, model="A100"),),
+        parts=(Part(job=JOB, model="A100", micro=500_000),),
     ),
     f.RoundDecided(
         pool="gpu-a",

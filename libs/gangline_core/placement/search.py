@@ -232,7 +232,7 @@ def choose_nodes(
         best = int(fitting.argmin())
         if fitting[best] < KEY_MAX:
             return [(best, count)]
-    rows = np.flatnonzero(free)
+    rows = np.flatnonzero((free > 0) & (keys < KEY_MAX))
     if not len(rows):
         return []
     holds = np.minimum(free[rows], count)
