@@ -151,7 +151,7 @@ RIVALS = Plan(
 EVICTING = Plan(
     seed=0,
     events=(
-        Event(at_s=1, what="submit", asks=(Ask(run_s=100, stop_s=10, service_class="opportunistic"),) * 14),
+        Event(at_s=1, what="submit", asks=(Ask(run_s=100, stop_s=10, stuck_s=10, service_class="opportunistic"),) * 14),
         Event(at_s=10, what="submit", asks=(Ask(gpu_milli=4000, priority=2), Ask(gpu_milli=4000, priority=1))),
         Event(at_s=12, what="submit", asks=(Ask(gpu_milli=2000, priority=2),) * 4),
     ),
