@@ -50,6 +50,8 @@ class History:
         self._started: dict[tuple[TaskId, int], None] = {}
         self._tasks: dict[TaskId, Task] = {}
         self._claims: dict[JobId, tuple[f.Claim, int]] = {}
+        self._give_up: dict[JobId, int] = {}
+        """When each claim stops waiting, as it was known before the message that is looked at."""
         """Claim and the sequence at which it was made."""
         self._usage: dict[str, dict[str, int]] = {}
         self._disturbed_seq = 0
@@ -77,6 +79,7 @@ class History:
         yield from (f"job {job} was accepted and is not there" for job in self._missing(state))
         self._tasks = dict(state.kept.tasks)
         self._claims = {job: self._claims.get(job, (claim, message.seq)) for job, claim in state.kept.claims.items()}
+        self._give_up = {job: gives_up_ms(state, claim) for job, claim in state.kept.claims.items()}
         self._usage = {holder: dict(used) for holder, used in state.usage.items()}
 
     def _missing(self, state: State) -> Iterator[JobId]:
@@ -183,9 +186,7 @@ class History:
             job = state.kept.jobs.get(job_id)
             if job_id in state.kept.claims or (job is not None and job.state != JobState.WAITING):
                 continue
-            has_given_up = any(name in self._tasks for name in claim.victims) and message.at >= gives_up_ms(
-                state, claim
-            )
+            has_given_up = any(name in self._tasks for name in claim.victims) and message.at >= self._give_up[job_id]
             if self._disturbed_seq < made_seq and not has_given_up and not _is_overtaken(state, message, claim):
                 yield f"job {job_id} lost the room that others had to leave for it"
 
