@@ -197,6 +197,7 @@ def _policy_set(state: State, fact: f.PolicySet, step: Step) -> None:
 def _drain_set(state: State, fact: f.DrainSet, step: Step) -> None:
     node = state.kept.nodes.get(fact.node)
     if node is not None:
+        node = node if fact.drained else replace(node, quarantine="", quarantined_ms=0)
         state.put_node(replace(node, drained=fact.drained, drain_why=fact.why if fact.drained else ""))
         step.nodes.append(fact.node)
 

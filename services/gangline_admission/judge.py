@@ -119,7 +119,7 @@ def _drain(state: State, request: r.SetDrain) -> Verdict:
     node = state.kept.nodes.get(NodeId(request.node))
     if node is None:
         return denied("not_found", f"there is no node {request.node}")
-    if node.drained == request.drained:
+    if node.drained == request.drained and (request.drained or not node.quarantine):
         return Verdict(reply=r.Done())
     fact = DrainSet(node=node.id, drained=request.drained, by=request.by, why=request.why)
     return Verdict(reply=r.Done(), facts=(fact,))

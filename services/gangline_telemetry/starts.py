@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from gangline_core.facts import ExitCause, Fact, NodeQuarantined, TaskExited, TaskStarted
+from gangline_core.facts import DrainSet, ExitCause, Fact, NodeQuarantined, TaskExited, TaskStarted
 from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.state import State
 from gangline_telemetry.config import Config
@@ -29,7 +29,7 @@ class Starts:
         """Tasks that started lately: node, job, and when, in ms of the log."""
 
     def note(self, state: State, facts: tuple[Fact, ...], at: int) -> None:
-        """Take in what agents wrote; called before and after the facts are folded makes no difference."""
+        """Take in what agents and administrators wrote; before or after it is folded makes no difference."""
         for fact in facts:
             if isinstance(fact, TaskStarted):
                 task = state.kept.tasks.get(fact.task)
@@ -37,6 +37,9 @@ class Starts:
                     self.where[fact.task] = (task.node, task.job, at)
             elif isinstance(fact, TaskExited):
                 self._exited(state, fact, at)
+            elif isinstance(fact, DrainSet) and not fact.drained:
+                # An administrator knows better: what failed before proves nothing any more.
+                self.nodes.pop(fact.node, None)
 
     def _exited(self, state: State, fact: TaskExited, at: int) -> None:
         known = self.where.pop(fact.task, None)

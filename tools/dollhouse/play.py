@@ -185,7 +185,9 @@ def _tell_round(town: Town, state: State, pool: str, opened: RoundOpened) -> Non
     started = [placement.job for placement in decided.placements]
     if started:
         town.note_fault(f"jobs {started} could start and were told {[told[job] for job in started]}")
-    if decided.evictions or decided.claims:
+    # Who only waits for what stops anyway asks nothing new of anybody.
+    stopping = {name for name, task in state.kept.tasks.items() if task.stop}
+    if decided.evictions or decided.shrinks or any(not stopping.issuperset(claim.victims) for claim in decided.claims):
         town.note_fault(f"at rest, one more round evicts {decided.evictions} for {decided.claims}")
     for refusal in decided.refusals:
         for job in refusal.jobs:

@@ -136,3 +136,13 @@ def test_a_node_is_assigned_to_a_pool_that_exists() -> None:
     assert isinstance(asked(place, r.AssignNode(node="n9", pool="default", by="root")).reply, r.Denied)
     assert asked(place, r.AssignNode(node="n1", pool="default", by="root")) == Verdict(reply=r.Done())
     assert asked(place, r.AssignNode(node="n1", pool="", by="root")) == Verdict(reply=r.Done())
+
+
+def test_resuming_a_node_ends_its_quarantine() -> None:
+    place = world()
+    place.tell("telemetry", f.NodeQuarantined(node="n1", problem="the starts of 3 different jobs failed at once here"))
+    lifted = asked(place, r.SetDrain(node="n1", drained=False, by="root"))
+    assert lifted.facts == (f.DrainSet(node="n1", drained=False, by="root"),)
+    place.tell("admission", *lifted.facts)
+    assert place.state.kept.nodes["n1"].takes_work
+    assert asked(place, r.SetDrain(node="n1", drained=False, by="root")) == Verdict(reply=r.Done())
