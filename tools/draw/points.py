@@ -91,8 +91,9 @@ SCHEDULER = (
             "tests/kubernetes/test_whole_path.py",
             "tests/kubernetes/test_trouble.py",
             "tests/kubernetes/test_adopted.py",
+            "tests/kubernetes/test_owners.py",
         ),
-        missing="Suspended owners (Job, JobSet) that are let go at admission. Shown on a double, not on a real server.",
+        missing="Shown on a double, not on a real server; the sizes of elastic jobs do not change there.",
     ),
 )
 USERS = (
@@ -165,9 +166,9 @@ RESOURCES = (
         id="R4",
         asked="Pooling: GPUs of several machines for one job, remote GPUs, shares of one GPU",
         standing=PARTLY,
-        lives=(f"{CORE}/placement",),
-        shown_by=("tests/core/test_placement.py",),
-        missing="GPUs over the network. Shares are counted, not enforced by the device.",
+        lives=(f"{CORE}/placement", f"{CORE}/remote.py"),
+        shown_by=("tests/core/test_placement.py", "tests/core/test_remote.py"),
+        missing="Shares are counted, not enforced by the device; no real server of remote GPUs was tried.",
     ),
     Point(
         id="R5",
@@ -207,15 +208,14 @@ JOBS = (
         standing=PARTLY,
         lives=(f"{CORE}/elasticity", f"{SERVICES}elastic"),
         shown_by=("tests/core/test_elasticity.py", "tests/end_to_end/test_elastic_training.py"),
-        missing="Pods are not told of changes of their size; suspended time slices.",
+        missing="Pods are not told of changes of their size.",
     ),
     Point(
         id="J5",
         asked="Training, inference and sessions with service classes; inference shares GPUs by time",
-        standing=PARTLY,
-        lives=(f"{CORE}/spec.py", f"{CORE}/preemption.py"),
-        shown_by=("tests/core/test_preemption.py", "tests/cases/test_preemption.py"),
-        missing="Sharing by time.",
+        standing=HERE,
+        lives=(f"{CORE}/spec.py", f"{CORE}/preemption.py", f"{CORE}/pausing.py"),
+        shown_by=("tests/core/test_preemption.py", "tests/cases/test_preemption.py", "tests/core/test_pausing.py"),
     ),
     Point(
         id="J6",
@@ -268,10 +268,9 @@ FORM = (
     Point(
         id="F3",
         asked="aiohttp, nats-py, kubernetes-asyncio, pynvml, msgspec, opentelemetry-sdk, pytest-asyncio",
-        standing=PARTLY,
+        standing=HERE,
         lives=("requirements/run.in", "requirements/dev.in"),
         shown_by=("tests/house/test_locks.py",),
-        missing="kubernetes-asyncio: the service speaks to the API server over aiohttp itself.",
     ),
     Point(
         id="F4",
