@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from functools import lru_cache
+from typing import Any
 
 import msgspec
 from aiohttp import web
@@ -17,13 +18,14 @@ from gangline_gateway.asking import Asker
 from gangline_gateway.config import Config
 from gangline_gateway.problems import ProblemError, invalid, wrong_query
 from gangline_kit.service import Site
-from gangline_wire.fields import mapping, str_key, unknown_field, visible_text
+from gangline_wire.fields import Fields, flag, mapping, read_fields, visible_text
 from gangline_wire.limits import most
-from gangline_wire.problem import WrongValueError
+from gangline_wire.problem import FieldError, WrongValueError
 from gangline_wire.quantity import shown
 from gangline_wire.views import View
 
 JSON = "application/json"
+WHY_FIELDS: Fields = {"why": ("why", visible_text("why_chars"))}
 BODY_S_MAX = 30.0
 """A body takes at most so long to arrive: nobody holds a connection by sending it slowly."""
 
@@ -202,23 +204,29 @@ def encode_view(view: View) -> bytes:
     return _encoder.encode(view)
 
 
+def fields_of(document: object, fields: Fields) -> dict[str, Any]:
+    """The kept fields of a small body.
+
+    Raises:
+        ProblemError: some are unknown or wrong.
+    """
+    errors: list[FieldError] = []
+    try:
+        kept = read_fields(mapping(document), fields, errors)
+    except WrongValueError as error:
+        raise invalid("", str(error)) from None
+    if errors:
+        raise ProblemError("invalid_fields", f"{errors[0].path}: {errors[0].message}", errors=errors)
+    return kept
+
+
 def read_flag(document: object, name: str) -> bool:
     """The one optional flag of a small body such as {"urgent": true}.
 
     Raises:
         ProblemError: the body has something else.
     """
-    try:
-        fields = mapping(document)
-    except WrongValueError as error:
-        raise invalid("", str(error)) from None
-    for key in fields:
-        if key != name:
-            raise invalid(str_key(key), unknown_field(key, (name,)))
-    value = fields.get(name, False)
-    if type(value) is not bool:
-        raise invalid(name, "must be true or false")
-    return value
+    return bool(fields_of(document, {name: (name, flag)}).get(name, False))
 
 
 def read_why(document: object) -> str:
@@ -227,14 +235,4 @@ def read_why(document: object) -> str:
     Raises:
         ProblemError: the body has something else.
     """
-    try:
-        fields = mapping(document)
-    except WrongValueError as error:
-        raise invalid("", str(error)) from None
-    for key in fields:
-        if key != "why":
-            raise invalid(str_key(key), unknown_field(key, ("why",)))
-    try:
-        return str(visible_text("why_chars")(fields.get("why", "")))
-    except WrongValueError as error:
-        raise invalid("why", str(error)) from None
+    return str(fields_of(document, WHY_FIELDS).get("why", ""))

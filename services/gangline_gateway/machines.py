@@ -10,17 +10,16 @@ from gangline_core.job import LIVE, JobState
 from gangline_core.state import State
 from gangline_gateway.access import visible_job
 from gangline_gateway.asking import asked_job
-from gangline_gateway.call import Answer, Call, read_why
+from gangline_gateway.call import WHY_FIELDS, Answer, Call, fields_of, read_why
 from gangline_gateway.cursor import make_cursor, read_cursor
 from gangline_gateway.problems import ProblemError, invalid, not_found
 from gangline_gateway.show import node_view
-from gangline_gateway.steer import fields_of
-from gangline_wire.fields import text, visible_text
+from gangline_wire.fields import text
 from gangline_wire.requests import AssignNode, SetDrain
 from gangline_wire.views import ClusterView, DoneView, ModelCount, NodesView, NodeView
 
 PAGE_DEFAULT = 500
-ASSIGNMENT_FIELDS = {"pool": ("pool", text), "why": ("why", visible_text("why_chars"))}
+ASSIGNMENT_FIELDS = {"pool": ("pool", text), **WHY_FIELDS}
 
 
 async def list_nodes(call: Call) -> NodesView:

@@ -1,5 +1,7 @@
 """How groups and users are taken out of the tree."""
 
+from typing import Any
+
 from gangline_core.groups import user_key
 from gangline_gateway.access import is_head, leads_above, sees_group, sees_user
 from gangline_gateway.call import Answer, Call
@@ -17,16 +19,7 @@ async def delete_group(call: Call) -> Answer:
         raise not_found("such group")
     if not caller.is_admin and not (caller.may_change and leads_above(state, caller, path)):
         raise ProblemError("forbidden", "Only a head of a group above it or an administrator may remove a group.")
-    version = if_version(call)
-    request = RemoveGroup(
-        path=path,
-        by=caller.user,
-        why=why_of(call),
-        drain=call.flag("drain"),
-        if_version=version,
-        dry_run=call.flag("dry_run"),
-    )
-    return settings_done(call, await call.desk.asker.ask(request), version=version)
+    return await _remove(call, RemoveGroup(path=path, **_terms(call)))
 
 
 async def delete_user(call: Call) -> Answer:
@@ -38,14 +31,19 @@ async def delete_user(call: Call) -> Answer:
         raise not_found("such user")
     if not caller.is_admin and not (caller.may_change and is_head(state, caller, group)):
         raise ProblemError("forbidden", "Only a head of the group or an administrator may do this.")
-    version = if_version(call)
-    request = RemoveUser(
-        group=group,
-        user=name,
-        by=caller.user,
-        why=why_of(call),
-        drain=call.flag("drain"),
-        if_version=version,
-        dry_run=call.flag("dry_run"),
-    )
-    return settings_done(call, await call.desk.asker.ask(request), version=version)
+    return await _remove(call, RemoveUser(group=group, user=name, **_terms(call)))
+
+
+def _terms(call: Call) -> dict[str, Any]:
+    """What both removals are asked with."""
+    return {
+        "by": call.caller.user,
+        "why": why_of(call),
+        "drain": call.flag("drain"),
+        "if_version": if_version(call),
+        "dry_run": call.flag("dry_run"),
+    }
+
+
+async def _remove(call: Call, request: RemoveGroup | RemoveUser) -> Answer:
+    return settings_done(call, await call.desk.asker.ask(request), version=request.if_version)

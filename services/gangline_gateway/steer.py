@@ -1,7 +1,5 @@
 """How jobs are changed after their submission: edited, moved, put first, resized, run again."""
 
-from typing import Any
-
 from msgspec.structs import replace
 
 from gangline_core.arrays import lookup
@@ -11,17 +9,16 @@ from gangline_core.job_rights import EditProblem, Standing, top_scope
 from gangline_core.spec import ArraySpec, JobSpec
 from gangline_gateway.access import is_head
 from gangline_gateway.asking import asked_job
-from gangline_gateway.call import Answer, Call
+from gangline_gateway.call import Answer, Call, fields_of
 from gangline_gateway.jobs import shown_job, steered_job
 from gangline_gateway.problems import ProblemError, invalid
 from gangline_gateway.settings import why_of
 from gangline_gateway.show import job_view
 from gangline_gateway.submit import submit_again
-from gangline_wire.fields import Fields, flag, mapping, read_fields, text, whole
+from gangline_wire.fields import flag, text, whole
 from gangline_wire.jobfile_order import read_moment
 from gangline_wire.jobfile_role import read_token
 from gangline_wire.jobfile_terms import duration, read_labels, read_priority
-from gangline_wire.problem import FieldError, WrongValueError
 from gangline_wire.requests import EditJob, SetSize, TopJob
 from gangline_wire.views import DoneView, JobView
 
@@ -112,19 +109,3 @@ def standing(call: Call, job: Job) -> Standing:
     if call.caller.is_admin:
         return Standing.ADMIN
     return Standing.HEAD if is_head(call.state, call.caller, job.spec.group) else Standing.OWNER
-
-
-def fields_of(document: object, fields: Fields) -> dict[str, Any]:
-    """The kept fields of a small body.
-
-    Raises:
-        ProblemError: some are unknown or wrong.
-    """
-    errors: list[FieldError] = []
-    try:
-        kept = read_fields(mapping(document), fields, errors)
-    except WrongValueError as error:
-        raise invalid("", str(error)) from None
-    if errors:
-        raise ProblemError("invalid_fields", f"{errors[0].path}: {errors[0].message}", errors=errors)
-    return kept

@@ -93,7 +93,14 @@ async def test_asking_whether_a_job_would_run_changes_nothing(tmp_path: Path) ->
         await page.until("Job file")
         await page.fill("Group", "default")
         await page.press("Ask")
-        await page.until("It would be admitted")
+        told = await page.until("It would be admitted")
+        assert "There is room for it now." in told
+        assert "A run costs at most 1." in told
+        await page.press("n2")
+        await page.until("Drain")
+        await page.run("history.back()")
+        await page.until("Job file")
+        await page.fill("Group", "default")
         await page.fill("GPUs of each task", "64")
         await page.press("Ask")
         await page.until("64", gone=False)

@@ -16,17 +16,15 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from bench.paper_runs import run_of
 from bench.papers_leases import OWN, SHOCKWAVE, gavel, shockwave
 from bench.rows import Baseline, Measured
 from gangline_lab.metrics import measure as metrics_of
 from gangline_lab.policyfile import Rules, read_policy
 from gangline_lab.readers import read_trace
 from gangline_lab.replay import replay
-from gangline_lab.sim.courses import Courses
-from gangline_lab.sim.engine import RunResult, Scenario, simulate
-from gangline_lab.sim.fleet import read_fleet
 from gangline_lab.sim.goodput import read_profiles
-from gangline_lab.sim.workload import Workload, cut
+from gangline_lab.sim.workload import cut
 
 DATA = Path(__file__).parent / "data"
 PAGES = Path(__file__).parents[2] / "policies" / "papers"
@@ -79,7 +77,7 @@ async def measure_full() -> AsyncIterator[Measured]:
     trace = read_trace(f"philly:{DATA / 'philly' / 'philly.csv.gz'}")
     for cluster, published in (("64x8", PHILLY_512), ("80x8", PHILLY_640)):
         for name, value in published.items():
-            result = _run(trace, cluster, _counted(read_policy(PAGES / f"{name}.yaml")))
+            result = run_of(trace, cluster, _counted(read_policy(PAGES / f"{name}.yaml")))
             yield Measured(
                 name=f"B7.{cluster}.{name}",
                 value=metrics_of(result).jct_s.mean,
@@ -103,11 +101,11 @@ def _pollux() -> Iterator[Measured]:
         trace = read_trace(f"pollux:{DATA / 'pollux' / 'workloads' / f'workload-{number}.csv'}")
         with tempfile.TemporaryDirectory() as folder:
             archive = Path(folder) / "archive" if number == 6 else None
-            mean = metrics_of(_run(trace, "16x4xT4", las, courses, archive)).jct_s.mean
+            mean = metrics_of(run_of(trace, "16x4xT4", las, courses, archive)).jct_s.mean
             if archive is not None:
                 yield _replayed(archive)
         means.append(mean)
-        own.append(metrics_of(_run(trace, "16x4xT4", ours, courses)).jct_s.mean)
+        own.append(metrics_of(run_of(trace, "16x4xT4", ours, courses)).jct_s.mean)
         published = Baseline(name="Pollux artefact, Tiresias", value=TIRESIAS[number])
         yield Measured(name=f"B2.tiresias.w{number}", value=mean, unit="s", better="lower", baseline=published)
     for name, values in (("tiresias", means), ("gangline", own)):
@@ -138,7 +136,7 @@ def _philly_ratios() -> Iterator[Measured]:
     results: dict[str, float] = {}
     for name in QUICK:
         rules = _in_view(read_policy(PAGES / f"{name}.yaml"))
-        results[name] = metrics_of(_run(trace, "64x8", rules)).wait_s.mean
+        results[name] = metrics_of(run_of(trace, "64x8", rules)).wait_s.mean
     fifo = Baseline(name="strict FIFO, ours", value=results["fifo"])
     for name, mean in results.items():
         yield Measured(name=f"B7.weeks.wait.{name}", value=mean, unit="s", better="lower", baseline=fifo)
@@ -155,17 +153,3 @@ def _in_view(rules: Rules) -> Rules:
 def _counted(rules: Rules) -> Rules:
     """The same where GPUs are only counted, as in the reference runs."""
     return replace(_in_view(rules), conditions=replace(rules.conditions, single_gpus=True))
-
-
-def _run(
-    trace: Workload, cluster: str, rules: Rules, courses: Courses | None = None, archive: Path | None = None
-) -> RunResult:
-    scenario = Scenario(
-        trace=trace,
-        fleet=read_fleet(cluster),
-        policies=rules.policies,
-        conditions=rules.conditions,
-        groups=rules.groups,
-        courses=courses,
-    )
-    return simulate(scenario, archive=archive)

@@ -11,13 +11,13 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from bench.paper_runs import run_of
 from bench.rows import Baseline, Measured
 from gangline_lab.metrics import measure
 from gangline_lab.policyfile import read_policy
 from gangline_lab.readers import read_trace
 from gangline_lab.replay import replay
-from gangline_lab.sim.engine import RunResult, Scenario, simulate
-from gangline_lab.sim.fleet import read_fleet
+from gangline_lab.sim.engine import RunResult
 from gangline_lab.sim.throughput import Throughputs, read_throughputs
 from gangline_lab.sim.workload import Workload
 
@@ -121,16 +121,7 @@ def _recorded(trace: Workload, table: Throughputs, page: str, cluster: str) -> t
 
 
 def _run(trace: Workload, table: Throughputs, page: str, cluster: str, *, archive: Path | None = None) -> RunResult:
-    rules = read_policy(PAGES / f"{page}.yaml")
-    scenario = Scenario(
-        trace=trace,
-        fleet=read_fleet(cluster),
-        policies=rules.policies,
-        conditions=rules.conditions,
-        groups=rules.groups,
-        courses=table,
-    )
-    return simulate(scenario, archive=archive)
+    return run_of(trace, cluster, read_policy(PAGES / f"{page}.yaml"), table, archive)
 
 
 def _rows(name: str, found: Published, beside: Published, source: str) -> Iterator[Measured]:

@@ -2,8 +2,18 @@
 
 import { html, useState } from "./vendor/preact-htm.js";
 import { call } from "./api.js";
-import { duration, expected } from "./format.js";
-import { Act, Trouble } from "./parts.js";
+import { amount, expected, gpus } from "./format.js";
+import { Act, Table, Trouble, Why } from "./parts.js";
+
+const shown = (name) => (row) => (row[name] === undefined || row[name] === null ? "" : amount(row.dimension, row[name]));
+const EFFECTS = [
+  ["Holder", (row) => row.holder || "everything"],
+  ["What", (row) => row.dimension],
+  ["Used", shown("used")],
+  ["Needs", shown("needed")],
+  ["Guaranteed", shown("guaranteed")],
+  ["Limit", shown("limit")],
+];
 
 const FIELDS = [
   ["name", "Name", "try"],
@@ -63,10 +73,18 @@ export function Try({ who }) {
     </div>`;
 }
 
-/** The judgement of a dry run, as far as the platform states it. */
+/** The judgement of a dry run: room or reason, where and when, what it costs, and what it does to limits. */
 function Verdict({ answer }) {
-  const starts = expected(answer.start_from_ms, answer.start_to_ms);
-  return html`<div class="said"><b>It would be admitted.</b> ${answer.reason ? answer.reason.sentence : ""}
-    ${starts ? html`<p>Expected to start ${starts}.</p>` : null}
-    ${answer.time_limit_s ? html`<p class="quiet">It may run for ${duration(answer.time_limit_s * 1000)}.</p>` : null}</div>`;
+  const told = answer.foretold;
+  if (!told) return html`<div class="said"><b>It would be admitted.</b></div>`;
+  const starts = expected(told.start_from_ms, told.start_to_ms);
+  const nodes = told.nodes || [];
+  return html`<div class="said"><b>It would be admitted.</b>
+    <p>${told.has_room ? "There is room for it now." : html`<${Why} reason=${told.reason} />`}</p>
+    ${told.position ? html`<p>It would be number ${told.position} of ${told.waiting} that wait.</p>` : null}
+    ${starts ? html`<p>Expected to start ${starts}${told.confidence ? ` (${told.confidence})` : ""}. <span class="quiet">${told.start_note || ""}</span></p>` : null}
+    ${nodes.length ? html`<p>${told.has_room ? "It would go to" : "Nodes that it may go to:"} ${nodes.map((node) => html`<a href=${`#/nodes/${encodeURIComponent(node)}`}>${node}</a> `)}
+      <span class="quiet">${told.nodes_suitable ? `${told.nodes_suitable} suit it` : ""}</span></p>` : null}
+    ${told.cost_milli == null ? null : html`<p>A run costs at most ${gpus(told.cost_milli)} GPU-hours by the price list.</p>`}
+    ${(told.effects || []).length ? html`<${Table} name="limits" rows=${told.effects} keyOf=${(row) => `${row.holder}/${row.dimension}`} empty="" columns=${EFFECTS} />` : null}</div>`;
 }
