@@ -44,6 +44,15 @@ async def test_a_repeated_append_whose_first_answer_was_lost_counts_as_stored_on
     assert await bus.last_seq(LOG.name) == 1
 
 
+async def test_a_first_try_that_servers_have_not_agreed_on_yet_means_ask_again(bus: Bus) -> None:
+    async def in_process(_data: bytes, _headers: dict[str, str]) -> bytes:
+        return b'{"error":{"code":400,"err_code":10164,"description":"wrong last sequence"},"stream":"S","seq":0}'
+
+    await bus.serve("gangline.api.lane", in_process)
+    with pytest.raises(OutcomeUnknownError, match="on its way"):
+        await bus.append("gangline.api.lane", b"one", expected_seq=4)
+
+
 async def test_equal_bytes_from_before_the_expected_sequence_are_not_taken_for_ours(bus: Bus) -> None:
     first = await bus.append(LANE, b"same", expected_seq=0)
     with pytest.raises(LaneConflictError):

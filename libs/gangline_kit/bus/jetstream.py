@@ -8,14 +8,22 @@ import msgspec
 from msgspec import Struct
 
 from gangline_kit.bus.connection import Connection
-from gangline_kit.errors import LaneConflictError, PermanentError, StreamFullError, TemporaryError
+from gangline_kit.errors import (
+    LaneConflictError,
+    OutcomeUnknownError,
+    PermanentError,
+    StreamFullError,
+    TemporaryError,
+)
 
 API_TIMEOUT_S = 5.0
 
 EXPECTED_SEQUENCE = "Nats-Expected-Last-Subject-Sequence"
 MESSAGE_ID = "Nats-Msg-Id"
 
-WRONG_LAST_SEQUENCE = (10071, 10164)
+WRONG_LAST_SEQUENCE = 10071
+IN_PROCESS = 10164
+"""Several servers have not agreed yet on an earlier message of the subject, perhaps this one's first try."""
 FULL = (10023, 10028, 10047, 10077, 10122)
 """Out of memory, of storage, of the account's share; the store refused (limits reached)."""
 INVALID = (10025, 10052, 10058)
@@ -177,8 +185,10 @@ async def _message(connection: Connection, stream: str, which: Mapping[str, Any]
 
 def _problem(error: ApiError, what: str) -> Exception:
     text = f"{what}: {error.description} ({error.err_code})"
-    if error.err_code in WRONG_LAST_SEQUENCE:
+    if error.err_code == WRONG_LAST_SEQUENCE:
         return LaneConflictError(text)
+    if error.err_code == IN_PROCESS:
+        return OutcomeUnknownError(f"{text}: an earlier message of the subject is on its way")
     if error.err_code in FULL:
         return StreamFullError(text, retry_after_s=5.0)
     if error.err_code in NOT_FOUND:
