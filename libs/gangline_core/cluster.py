@@ -9,6 +9,29 @@ LEVELS_INSIDE_NODE = ("nvlink", "switch", "socket", "node")
 """Topology levels that end at the node, closest first; levels above come from the pool."""
 
 
+class MigSlice(Struct, frozen=True, omit_defaults=True, gc=False):
+    """A slice that a card is cut into already, as its driver tells: the GPU instance, and the device inside it.
+
+    Where a card has `slices`, they are all it has: tasks may take exactly the slots of one of them (see `mask`) and
+    only for its profile; where it has none but a geometry (simulated nodes), it is cut as tasks come. A slice without
+    `uuid` has no device, or several, inside it: no task can be told to use it, so none is put there.
+    """
+
+    profile: str
+    """Such as "3g.20gb"; a name in the card's geometry."""
+    start: int
+    """First memory slot, counted from 0."""
+    size: int
+    """Memory slots it covers."""
+    uuid: str = ""
+    """By which a program is given it: "MIG-...", as CUDA_VISIBLE_DEVICES takes it."""
+
+    @property
+    def mask(self) -> int:
+        """The slots as in GpuShare.slots."""
+        return ((1 << self.size) - 1) << self.start
+
+
 class Gpu(Struct, frozen=True, omit_defaults=True, gc=False):
     """One GPU of a node."""
 
@@ -28,6 +51,8 @@ class Gpu(Struct, frozen=True, omit_defaults=True, gc=False):
     """PCIe switch of the socket; what hangs on one switch reaches each other without the CPU; -1 when not known."""
     mig: str = ""
     """A name in gangline_core.mig.GEOMETRIES when the card is cut into slices, which is then all it takes."""
+    slices: tuple[MigSlice, ...] = ()
+    """The slices it is cut into, when an agent read them off a real card, lowest slot first: the only ones to take."""
 
 
 class Nic(Struct, frozen=True, omit_defaults=True, gc=False):
