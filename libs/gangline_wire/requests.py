@@ -6,7 +6,6 @@ from gangline_core.cluster import Policy, Pool
 from gangline_core.document import Document
 from gangline_core.edits import JobEdit
 from gangline_core.groups import Group, Token, User
-from gangline_core.progress import Progress
 from gangline_core.reasons import Reason
 from gangline_core.spec import JobSpec
 from gangline_core.windows import Window
@@ -323,78 +322,3 @@ class History(ReplyBase, frozen=True, tag=True):
     """The job's story, oldest first."""
 
     events: tuple[EventLine, ...]
-
-
-class GpuSample(Struct, frozen=True, omit_defaults=True):
-    """One GPU at one moment; None is "not available", never zero."""
-
-    index: int
-    uuid: str = ""
-    model: str = ""
-    utilisation_percent: int | None = None
-    memory_used_mib: int | None = None
-    memory_total_mib: int | None = None
-    temperature_celsius: int | None = None
-    power_milliwatts: int | None = None
-    memory_busy_percent: int | None = None
-    """Share of time in which memory was read or written."""
-    clock_sm_mhz: int | None = None
-    clock_memory_mhz: int | None = None
-    energy_millijoules: int | None = None
-    """Since the driver was loaded."""
-    throttled: tuple[str, ...] = ()
-    """Why clocks are held down, such as "hw_thermal"; idleness and settings are no reason here."""
-    ecc_corrected: int | None = None
-    ecc_uncorrected: int | None = None
-    """Errors since the driver was loaded."""
-    remap_pending: bool | None = None
-    remap_failed: bool | None = None
-    """Whether memory rows wait to be remapped, and whether that failed."""
-    nvlinks_down: int | None = None
-    """NVLinks that should be up and are not."""
-    nvlink_errors: int | None = None
-    pcie_replays: int | None = None
-    pcie_rx_kib_s: int | None = None
-    pcie_tx_kib_s: int | None = None
-    mig_profiles: tuple[str, ...] = ()
-    """Slices this card is cut into."""
-    xids: tuple[int, ...] = ()
-    """Xid events since the last sample."""
-    processes: tuple[tuple[int, int], ...] = ()
-    """Processes on it: process id and MiB (-1 where the driver does not tell)."""
-    tasks: tuple[str, ...] = ()
-    """Tasks that these processes belong to."""
-    absent: tuple[str, ...] = ()
-    """Fields that the driver did not give, so that their absence is no guess."""
-    problem: str = ""
-    """Why the GPU must not be used, such as "GPU is lost"; empty when healthy."""
-
-
-class NodeSample(Struct, frozen=True, omit_defaults=True):
-    """One node at one moment; also its heartbeat. An agent of many nodes sends one message for all of them."""
-
-    node: str
-    at: int
-    gpus: tuple[GpuSample, ...] = ()
-    cpu_percent: int | None = None
-    memory_used_mib: int | None = None
-    memory_total_mib: int | None = None
-
-
-class JobReport(Struct, frozen=True, omit_defaults=True):
-    """What one member said of its job's progress since the last beat."""
-
-    job: int
-    attempt: int
-    task: str
-    progress: Progress
-
-
-class Samples(Struct, frozen=True, omit_defaults=True):
-    """Samples of one agent's nodes, sent together on `gangline.samples.<agent>`."""
-
-    agent: str
-    nodes: tuple[NodeSample, ...]
-    reports: tuple[JobReport, ...] = ()
-    beats: dict[str, int] = {}
-    """Tasks that touched their heartbeat file: when they last did, in ms."""

@@ -12,7 +12,7 @@ from gangline_agent.cgroups import membership, mount_point
 from gangline_agent.nvml import Reading
 from gangline_agent.proc import PROC
 from gangline_core.cluster import Gpu
-from gangline_wire.requests import GpuSample
+from gangline_wire.samples import GpuSample
 
 MIB = 1 << 20
 KIB_PER_MIB = 1024

@@ -17,7 +17,7 @@ from gangline_core.cluster import Node
 from gangline_core.ids import NodeId
 from gangline_core.remote import NIC, REMOTE_GPU
 from gangline_core.state import State
-from gangline_wire.requests import GpuSample, NodeSample
+from gangline_wire.samples import GpuSample, NodeSample
 
 GPU_SAMPLES_EVERY = 10
 """Simulated nodes show their GPUs in every so many-th sample; the others are heartbeats only."""

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from gangline_agent.nvml_details import Events, details
 from gangline_agent.pci import UNKNOWN, socket_of, switch_of
 from gangline_core.cluster import Gpu
-from gangline_wire.requests import GpuSample
+from gangline_wire.samples import GpuSample
 
 log = logging.getLogger(__name__)
 

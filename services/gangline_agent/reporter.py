@@ -26,7 +26,7 @@ from gangline_kit.service import Site
 from gangline_wire import subjects
 from gangline_wire.codec import encode
 from gangline_wire.contract import Confirmed, Report, Sizing, sizing
-from gangline_wire.requests import Samples
+from gangline_wire.samples import Samples
 
 log = logging.getLogger(__name__)
 

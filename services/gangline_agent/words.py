@@ -7,7 +7,7 @@ from gangline_core.progress import Progress, merged
 from gangline_core.resizing import OVER
 from gangline_core.state import State
 from gangline_wire.contract import Confirmed, Report, progress
-from gangline_wire.requests import JobReport
+from gangline_wire.samples import JobReport
 
 REPORTS_MAX = 4096
 """Jobs whose reports wait for the next beat; of more, the oldest are dropped."""

@@ -14,7 +14,7 @@ from gangline_telemetry.progress import Stories
 from gangline_telemetry.starts import Starts
 from gangline_wire import subjects
 from gangline_wire.codec import CodecError, decode
-from gangline_wire.requests import Samples
+from gangline_wire.samples import Samples
 
 log = logging.getLogger(__name__)
 

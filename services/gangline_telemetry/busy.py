@@ -10,7 +10,7 @@ from gangline_core.ids import JobId, NodeId
 from gangline_core.job import JobState
 from gangline_core.state import State
 from gangline_telemetry.config import Config
-from gangline_wire.requests import GpuSample, NodeSample
+from gangline_wire.samples import GpuSample, NodeSample
 
 WINDOWS_MAX = 24 * 60
 """Summaries of one job that are remembered: a day by the minute."""

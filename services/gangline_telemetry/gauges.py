@@ -6,7 +6,7 @@ from gangline_core.ids import NodeId
 from gangline_core.state import State
 from gangline_kit.metrics import Metrics
 from gangline_telemetry.health import Card
-from gangline_wire.requests import GpuSample
+from gangline_wire.samples import GpuSample
 
 Value = Callable[[GpuSample], float | None]
 

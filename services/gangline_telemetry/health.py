@@ -8,7 +8,7 @@ from gangline_core.state import State
 from gangline_telemetry.busy import Busy
 from gangline_telemetry.config import Config
 from gangline_telemetry.rules import Verdict, by_flags, by_xids
-from gangline_wire.requests import GpuSample, NodeSample
+from gangline_wire.samples import GpuSample, NodeSample
 
 Key = tuple[NodeId, int]
 BY_EVENT = "Xid"

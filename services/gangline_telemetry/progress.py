@@ -7,7 +7,7 @@ from gangline_core.ids import JobId, TaskId
 from gangline_core.job import JobState
 from gangline_core.progress import Progress, merged
 from gangline_core.state import State
-from gangline_wire.requests import Samples
+from gangline_wire.samples import Samples
 
 EVERY_S = 30.0
 """What one job says reaches the log at most this often; a step time of a new shape at once."""

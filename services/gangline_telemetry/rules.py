@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from gangline_wire.requests import GpuSample
+from gangline_wire.samples import GpuSample
 
 
 class Verdict(StrEnum):

@@ -23,7 +23,7 @@ from gangline_kit.nats_server import NatsServer
 from gangline_kit.service import Site, open_site
 from gangline_wire import codec, subjects
 from gangline_wire.codec import encode
-from gangline_wire.requests import GpuSample, NodeSample, Samples
+from gangline_wire.samples import GpuSample, NodeSample, Samples
 from gangline_wire.streams import LOG, Stream
 
 pytestmark = pytest.mark.bus

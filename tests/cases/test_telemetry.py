@@ -14,7 +14,7 @@ from gangline_core.job import JobState
 from gangline_telemetry.config import Config
 from gangline_telemetry.health import Watch
 from gangline_wire.codec import CodecError, decode
-from gangline_wire.requests import GpuSample, NodeSample, Samples
+from gangline_wire.samples import GpuSample, NodeSample, Samples
 
 NONSENSE: list[Any] = [
     "[N/A]", "[Not Supported]", "N/A", "[Unknown Error]", "ERR!", "[GPU is lost]", "", None, float("nan"), -1, 1 << 64,

@@ -22,7 +22,8 @@ from gangline_placement.config import Config as PlacementConfig
 from gangline_wire import archive, codec
 from gangline_wire.jobfile import parse_job
 from gangline_wire.problem import FieldErrorsError
-from gangline_wire.requests import EventLine, Reply, Request, Samples
+from gangline_wire.requests import EventLine, Reply, Request
+from gangline_wire.samples import Samples
 
 GOLDEN = Path(__file__).parent.parent / "wire" / "golden"
 ROUNDS = 400

@@ -22,6 +22,7 @@ from gangline_core.spec import (
     TopologyWish,
 )
 from gangline_wire import requests as r
+from gangline_wire import samples as w
 
 SPEC = JobSpec(
     name="训练 1",
@@ -278,13 +279,13 @@ OTHERS = (
             ),
         )
     ),
-    r.Samples(
+    w.Samples(
         agent="sim",
         nodes=(
-            r.NodeSample(
+            w.NodeSample(
                 node="n1", at=1_700_000_000_000, cpu_percent=12, memory_used_mib=1024,
                 gpus=(
-                    r.GpuSample(
+                    w.GpuSample(
                         index=0, uuid="GPU-1", model="A100", utilisation_percent=87, memory_used_mib=30_000,
                         memory_total_mib=40_960, temperature_celsius=61, power_milliwatts=250_000, problem="XID 79",
                     ),

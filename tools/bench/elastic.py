@@ -24,7 +24,7 @@ from gangline_lab.sim.goodput import Application
 from gangline_telemetry.config import Config
 from gangline_telemetry.health import Watch
 from gangline_wire.codec import decode, encode
-from gangline_wire.requests import GpuSample, NodeSample, Samples
+from gangline_wire.samples import GpuSample, NodeSample, Samples
 
 DATA = Path(__file__).parent / "pollux" / "pollux-osdi21.tar.gz"
 WORKLOADS = tuple(range(1, 9))

@@ -15,7 +15,7 @@ from gangline_core.ids import NodeId
 from gangline_core.state import State
 from gangline_kit.service import Site
 from gangline_kit.tasks import Tasks
-from gangline_wire.requests import NodeSample
+from gangline_wire.samples import NodeSample
 
 GPU_MEMORY_MIB = 40_960
 MEMORY_MIB = 262_144

@@ -10,7 +10,8 @@ from gangline_core import facts as f
 from gangline_wire import subjects
 from gangline_wire.envelope import SCHEMA_VERSION, Batch
 from gangline_wire.lanes import LANES, PENS
-from gangline_wire.requests import EventLine, Reply, Request, Samples
+from gangline_wire.requests import EventLine, Reply, Request
+from gangline_wire.samples import Samples
 
 HEAD = "# Made by `make docs` from the wire's own types; change those.\n"
 REF = "#/components/schemas/{name}"

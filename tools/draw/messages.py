@@ -8,7 +8,7 @@ from draw.markdown import anchor, code, document, table
 from draw.structs import Field, constants, fields, summary, whole
 from gangline_core import facts as f
 from gangline_core.ids import JobId
-from gangline_wire import requests, streams, subjects
+from gangline_wire import requests, samples, streams, subjects
 from gangline_wire.codec import encode
 from gangline_wire.envelope import Batch
 from gangline_wire.lanes import LANES, PENS
@@ -67,9 +67,14 @@ OTHERS = (
     requests.JobHistory,
     requests.History,
     requests.EventLine,
-    requests.Samples,
-    requests.NodeSample,
-    requests.GpuSample,
+    samples.Samples,
+    samples.NodeSample,
+    samples.GpuSample,
+    samples.SliceSample,
+    samples.NicSample,
+    samples.DiskSample,
+    samples.TaskSample,
+    samples.JobReport,
 )
 
 

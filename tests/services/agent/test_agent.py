@@ -18,8 +18,8 @@ from gangline_core.reasons import ReasonCode
 from gangline_kit.nats_server import NatsUser
 from gangline_wire import subjects
 from gangline_wire.codec import decode, encode
-from gangline_wire.requests import Samples
 from gangline_wire.rights import rights
+from gangline_wire.samples import Samples
 from gangline_wire.streams import SECRETS
 
 pytestmark = pytest.mark.bus

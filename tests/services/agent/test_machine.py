@@ -8,7 +8,7 @@ from gangline_agent.nodes import Machine
 from gangline_agent.nvml import Nvml, Reading
 from gangline_core.cluster import Gpu
 from gangline_core.ids import NodeId
-from gangline_wire.requests import GpuSample
+from gangline_wire.samples import GpuSample
 
 
 def reading(*uuids: str) -> Reading:

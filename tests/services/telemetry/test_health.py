@@ -6,7 +6,7 @@ from tests.make import World, node
 from gangline_core.facts import GpuFailed, GpuHealthy, NodeLost, UtilisationSummary
 from gangline_telemetry.config import Config
 from gangline_telemetry.health import Watch
-from gangline_wire.requests import GpuSample, NodeSample
+from gangline_wire.samples import GpuSample, NodeSample
 
 
 def sample(name: str, *gpus: GpuSample) -> NodeSample:

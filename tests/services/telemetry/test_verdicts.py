@@ -14,7 +14,7 @@ from gangline_telemetry.health import Watch
 from gangline_telemetry.progress import Stories
 from gangline_telemetry.rules import XIDS, Verdict, by_xids
 from gangline_telemetry.starts import Starts
-from gangline_wire.requests import GpuSample, JobReport, NodeSample, Samples
+from gangline_wire.samples import GpuSample, JobReport, NodeSample, Samples
 
 
 def sample(*gpus: GpuSample, name: str = "n1") -> NodeSample:
