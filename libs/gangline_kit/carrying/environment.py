@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from gangline_core.array_record import array_size
-from gangline_core.ids import NodeId
+from gangline_core.ids import NodeId, TaskId
 from gangline_core.job import Task
 from gangline_core.remote import PORT_FIRST, server_of
 from gangline_core.spec import GPU_MILLI, Role
@@ -68,6 +68,10 @@ class Place(Struct, frozen=True):
     """NVIDIA's MPS daemon serves the GPUs, so that shares of their time can be enforced at a task's start."""
     desk: dict[str, str] = {}
     """Where the task asks and reports while it runs (names beginning with GANGLINE_TASK_); empty where nobody does."""
+    hosts: dict[TaskId, str] = {}
+    """How members of the gang are reached where that is not by their nodes' addresses: pods have names of their own."""
+    is_apart: bool = False
+    """The task sees nothing of members on the same node, as a pod does: it is a machine of its own to its program."""
 
 
 class Environment(Struct, frozen=True):
@@ -88,7 +92,7 @@ def build(order: Order, role: Role, place: Place, inherited: Mapping[str, str]) 
             notes.append(f"{name} of the job's environment was left out: {fault}")
         else:
             values[name] = value
-    values |= _devices(place) | _mps(order, place) | _gang(order, role) | _own(order, role, place) | place.desk
+    values |= _devices(place) | _mps(order, place) | _gang(order, role, place) | _own(order, role, place) | place.desk
     return Environment(values=values, notes=tuple(notes))
 
 
@@ -119,14 +123,15 @@ def _mps(order: Order, place: Place) -> dict[str, str]:
     return {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": str(percent), "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": memory}
 
 
-def _gang(order: Order, role: Role) -> dict[str, str]:
+def _gang(order: Order, role: Role, place: Place) -> dict[str, str]:
     """How the members of the gang find each other, in the words of the frameworks."""
     if role.serves:
         return {"GANGLINE_REMOTE_PORT": str(remote_port(order.task))}
     task, gang = order.task, _peers(order)
-    host, _, port = task.endpoint.rpartition(":")
-    nodes = nodes_of(gang)
-    here = [member.rank for member in gang if member.node == task.node]
+    host, port = _endpoint(task, gang, place)
+    seats: list[str] = [member.id for member in gang] if place.is_apart else list(nodes_of(gang))
+    seat = task.id if place.is_apart else task.node
+    here = [task.rank] if place.is_apart else [member.rank for member in gang if member.node == task.node]
     size = str(world_size(order))
     values = {
         "MASTER_ADDR": host,
@@ -135,16 +140,22 @@ def _gang(order: Order, role: Role) -> dict[str, str]:
         "WORLD_SIZE": size,
         "LOCAL_RANK": str(here.index(task.rank)),
         "LOCAL_WORLD_SIZE": str(len(here)),
-        "GROUP_RANK": str(nodes.index(task.node)),
-        "NODE_RANK": str(nodes.index(task.node)),
-        "JAX_COORDINATOR_ADDRESS": task.endpoint,
+        "GROUP_RANK": str(seats.index(seat)),
+        "NODE_RANK": str(seats.index(seat)),
+        "JAX_COORDINATOR_ADDRESS": f"{host}:{port}",
         "JAX_NUM_PROCESSES": size,
         "JAX_PROCESS_ID": str(task.rank),
     }
-    values |= _torchrun(order, role, host=host, port=port) | _remote(order, role)
+    values |= _torchrun(order, role, host=host, port=port) | _remote(order, role, place)
     if len(gang) > 1 and {member.role for member in gang} <= TENSORFLOW_ROLES:
-        values["TF_CONFIG"] = _tensorflow(order, first_port=int(port or 0))
+        values["TF_CONFIG"] = _tensorflow(order, place, first_port=int(port or 0))
     return values
+
+
+def _endpoint(task: Task, gang: Sequence[Task], place: Place) -> tuple[str, str]:
+    """Host and port at which the gang's lowest rank listens."""
+    host, _, port = task.endpoint.rpartition(":")
+    return place.hosts.get(gang[0].id, host), port
 
 
 def _peers(order: Order) -> tuple[Task, ...]:
@@ -153,7 +164,7 @@ def _peers(order: Order) -> tuple[Task, ...]:
     return order.gang if order.task.role in serving else tuple(m for m in order.gang if m.role not in serving)
 
 
-def _remote(order: Order, role: Role) -> dict[str, str]:
+def _remote(order: Order, role: Role, place: Place) -> dict[str, str]:
     """Where the task's GPUs are when they are on other machines, in rCUDA's words and plainly."""
     server = server_of(order.job.spec, role.name)
     if server is None:
@@ -161,7 +172,7 @@ def _remote(order: Order, role: Role) -> dict[str, str]:
     each = server.count // max(1, role.count)
     servers = sorted((m for m in order.gang if m.role == server.name), key=lambda member: member.index)
     mine = servers[order.task.index * each : (order.task.index + 1) * each]
-    where = [f"{order.addresses[member.node]}:{remote_port(member)}" for member in mine]
+    where = [f"{place.hosts.get(m.id) or order.addresses[m.node]}:{remote_port(m)}" for m in mine]
     devices = {f"RCUDA_DEVICE_{k}": f"{place.replace(':', '@')}:0" for k, place in enumerate(where)}
     return {"RCUDA_DEVICE_COUNT": str(len(where)), "GANGLINE_REMOTE_GPUS": ",".join(where), **devices}
 
@@ -186,15 +197,16 @@ def _torchrun(order: Order, role: Role, *, host: str, port: str) -> dict[str, st
         "PET_RDZV_ID": f"{task.job}-{task.attempt}",
     }
     if not fixed:
-        values |= {"PET_RDZV_BACKEND": "c10d", "PET_RDZV_ENDPOINT": task.endpoint}
+        values |= {"PET_RDZV_BACKEND": "c10d", "PET_RDZV_ENDPOINT": f"{host}:{port}"}
     return values
 
 
-def _tensorflow(order: Order, *, first_port: int) -> str:
+def _tensorflow(order: Order, place: Place, *, first_port: int) -> str:
     """TF_CONFIG: every member listens on the gang's port plus its rank, on the node it runs on."""
     task, cluster = order.task, dict[str, list[str]]()
     for member in order.gang:
-        cluster.setdefault(member.role, []).append(f"{order.addresses[member.node]}:{first_port + member.rank}")
+        host = place.hosts.get(member.id) or order.addresses[member.node]
+        cluster.setdefault(member.role, []).append(f"{host}:{first_port + member.rank}")
     return json.dumps({"cluster": cluster, "task": {"type": task.role, "index": task.index}}, separators=(",", ":"))
 
 
