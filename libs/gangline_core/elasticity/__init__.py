@@ -16,6 +16,7 @@ from gangline_core.elasticity.deadlines import deadlines
 from gangline_core.elasticity.giving import grow
 from gangline_core.elasticity.grow_shrink import grow_shrink
 from gangline_core.elasticity.idle_fill import idle_fill
+from gangline_core.elasticity.lending import lending
 from gangline_core.elasticity.limits import limits
 from gangline_core.elasticity.locality import locality
 from gangline_core.elasticity.pollux import goodput
@@ -39,6 +40,7 @@ POLICIES: dict[str, Decide] = {
     "sia": sia,
     "deadlines": deadlines,
     "grow_shrink": grow_shrink,
+    "lending": lending,
 }
 """Name in a pool's policy -> who decides how big its elastic jobs are."""
 

@@ -95,10 +95,10 @@ def _take_back(table: Table, job: Job, role: Role, wanted_size: int) -> None:
     evicted = any(eviction.job == job.id for eviction in table.evictions)
     if not size or evicted or taken or len(members) <= size:
         return
-    names = [task.id for task in sorted(members, key=_leaves_first)[: len(members) - size]]
+    names = [task.id for task in sorted(members, key=leaves_first)[: len(members) - size]]
     table.shrinks.append(Shrink(job=job.id, tasks=tuple(sorted(names)), beneficiary=NOBODY))
 
 
-def _leaves_first(task: Task) -> tuple[bool, int]:
+def leaves_first(task: Task) -> tuple[bool, int]:
     """Members that have not started go first, then the last to come; rank 0 stays to the end."""
     return task.state != TaskState.PLACED, -task.rank
