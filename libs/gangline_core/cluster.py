@@ -53,6 +53,13 @@ class Gpu(Struct, frozen=True, omit_defaults=True, gc=False):
     """A name in gangline_core.mig.GEOMETRIES when the card is cut into slices, which is then all it takes."""
     slices: tuple[MigSlice, ...] = ()
     """The slices it is cut into, when an agent read them off a real card, lowest slot first: the only ones to take."""
+    paths: tuple[str, ...] = ()
+    """How it reaches the node's GPUs, by index, in the words of `nvidia-smi topo`: NV4 is four NVLinks, PIX, PXB, PHB,
+    NODE and SYS are ever longer ways over PCIe, X is itself; empty where the driver does not tell."""
+    nvlink_mib_s: int = 0
+    """What one of its NVLinks carries in one direction; 0 where that is not known."""
+    pcie_mib_s: int = 0
+    """What its PCIe slot carries in one direction; 0 where that is not known."""
 
 
 class Nic(Struct, frozen=True, omit_defaults=True, gc=False):
