@@ -255,8 +255,20 @@ class Policy(Struct, frozen=True, omit_defaults=True, gc=False):
     """Gangs that start again for a change of size also do so when they can stand closer together."""
     predictor: str = "rolling"
     """Where run times come from, a name in gangline_core.predict.PREDICTORS: jobs like it, or what the job says."""
+    model: str = ""
+    """What the predictor `learnt` was taught by `gangline lab train`, as one text."""
     lease_s: int = 0
     """Room is lent for so long; then whoever goes first in the order has it, running or waiting. 0: to the end."""
+    schedulers: int = 1
+    """How many placement schedulers decide each round side by side, before the leader decides the rest."""
+    scheduler_preference: str = "adaptive"
+    """What they look at first: "quality-first", "latency-first", or "adaptive", which turns when jobs wait."""
+    scheduler_sync: str = "partitioned"
+    """What they synchronise: one partition of the nodes with each round ("partitioned"), or all at once ("full")."""
+    scheduler_partitions: int = 8
+    """Partitions of the nodes; a scheduler has seen everything anew after so many rounds."""
+    scheduler_delay_s: int = 10
+    """Adaptive schedulers look at freshness first while the jobs that they place waited longer than this."""
 
 
 class NodeUse:

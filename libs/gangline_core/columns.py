@@ -15,6 +15,7 @@ from gangline_core.groups import user_key
 from gangline_core.history import classes
 from gangline_core.ids import JobId
 from gangline_core.job import Job
+from gangline_core.learnt import MIDDLE
 from gangline_core.reasons import Reason
 from gangline_core.spec import JobSpec, ServiceClass, has_terms, smallest_size
 
@@ -47,9 +48,10 @@ Ints = NDArray[np.int64]
     HAS_TERMS,
     CAUSE,
     KIND,
-) = range(26)
+    LEARNT_MS,
+) = range(27)
 """Fields of a row. Amounts are those at start, LEAST_* those of the smallest sizes; SINCE is what makes the age."""
-WIDTH = 26
+WIDTH = 27
 CLASS_RANK = {ServiceClass.OPPORTUNISTIC: 0, ServiceClass.BURSTABLE: 1, ServiceClass.GUARANTEED: 2}
 MOVING_NUMBERS = frozenset({"used", "left"})
 """Numbers of a reason that change with every job that starts or ends; a change of them alone is not a new reason."""
@@ -121,6 +123,7 @@ class Columns:
             has_terms(spec),
             cause_of(job.reason),
             self.kinds.number(classes(spec)[0]),
+            job.learnt_ms[MIDDLE] if job.learnt_ms else -1,
         )
 
     def leave(self, job: JobId) -> None:

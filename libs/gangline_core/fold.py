@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gangline_core import facts as f
-from gangline_core import fold_door, fold_health, fold_pause, fold_resize, fold_rounds
+from gangline_core import fold_door, fold_health, fold_pause, fold_resize, fold_rounds, fold_shares
 from gangline_core.cluster import Policy, Pool
 from gangline_core.fold_arrays import tend_arrays
 from gangline_core.fold_budgets import note_period, renew_budgets, stop_for_budget
@@ -22,6 +22,7 @@ from gangline_core.fold_jobs import (
     forget_ended,
     hold,
 )
+from gangline_core.fold_learnt import learn_anew
 from gangline_core.fold_removal import finish_removals, group_removed, user_removed
 from gangline_core.fold_tasks import task_exited, task_started, tasks_empty
 from gangline_core.groups import ancestors, holders, user_key
@@ -187,7 +188,10 @@ def _policy_set(state: State, fact: f.PolicySet, step: Step) -> None:
     if pool is not None:
         if pool.policy.node_tasks_max != fact.policy.node_tasks_max:
             state.forget_room(fact.pool)
+        is_same_model = (pool.policy.predictor, pool.policy.model) == (fact.policy.predictor, fact.policy.model)
         pool.policy = fact.policy
+        if not is_same_model:
+            learn_anew(state, fact.pool, step.at)
         half_life_ms = fact.policy.half_life_s * 1000
         if pool.past.half_life_ms != half_life_ms:
             pool.past.reset(half_life_ms, state.rates.get(fact.pool, {}), step.at)
@@ -298,5 +302,6 @@ HANDLERS: dict[type[f.Fact], Callable[[State, Any, Step], None]] = {
     **fold_health.HANDLERS,
     **fold_pause.HANDLERS,
     **fold_rounds.HANDLERS,
+    **fold_shares.HANDLERS,
 }
 """One handler per fact; a test compares the keys with the union."""

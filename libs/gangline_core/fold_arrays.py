@@ -6,6 +6,7 @@ from gangline_core.array_record import KEPT, LETTERS, OPEN, PENDING, ArrayRecord
 from gangline_core.arrays import array_of
 from gangline_core.edits import JobEdit, edited, merged
 from gangline_core.facts import CancelRequested, HoldSet, JobAdmitted, JobEdited
+from gangline_core.fold_learnt import with_learnt
 from gangline_core.ids import JobId
 from gangline_core.job import ENDS, LIVE, Job, JobState
 from gangline_core.reasons import Reason, ReasonCode
@@ -87,7 +88,7 @@ def enter_queue(state: State, array: ArrayRecord, step: Step) -> None:
             array=array.id,
             array_index=array.index(place),
         )
-        state.put_job(job)
+        state.put_job(with_learnt(state, job, step.at))
         step.moves.append(JobMoved(job=job.id, before=None, after=job.state))
 
 

@@ -20,6 +20,7 @@ from gangline_core.facts import (
     TaskPlacement,
 )
 from gangline_core.fold_arrays import admit_array, cancel_array, hold_array
+from gangline_core.fold_learnt import with_learnt
 from gangline_core.fold_life import move_job, order_stop, sizes, staying
 from gangline_core.fold_pause import ask_to_go_on, pause_by_request
 from gangline_core.fold_repair import found_again, ranks_for
@@ -54,7 +55,7 @@ def admit(state: State, fact: JobAdmitted, step: Step) -> None:
         trace=fact.trace,
     )
     state.kept.next_job = max(state.kept.next_job, fact.job + 1)
-    state.put_job(job)
+    state.put_job(with_learnt(state, job, step.at))
     step.moves.append(JobMoved(job=job.id, before=None, after=job.state))
 
 
@@ -163,7 +164,7 @@ def add_placement(state: State, placement: Placement, step: Step) -> None:
         forgiven=job.attained if is_promoted(job, state.pool_of(job).policy, step.at) else job.forgiven,
     )
     if not job.spec.estimate_s:
-        job = replace(job, expected_ms=expected_run_ms(state, job.spec, state.pool_of(job).policy))
+        job = replace(job, expected_ms=expected_run_ms(state, job, state.pool_of(job).policy))
     note_turn(state, job, step.seq)
     score(state.pool_of(job), job, step.at)
     if resizing.is_active(job):

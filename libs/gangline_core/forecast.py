@@ -122,7 +122,7 @@ def free_and_asks(state: State, pool: str, jobs: Sequence[Job], *, times: RunTim
         if shape not in known:
             known[shape] = _needs(job, tuple(model for model in free if model != CPU), largest_card)
         classes, amount = known[shape]
-        asks.append(Ask(job.id, classes, amount, times.whole(job.spec)))
+        asks.append(Ask(job.id, classes, amount, times.whole(job)))
     return free, asks
 
 
@@ -143,7 +143,7 @@ def limit_forecast(state: State, jobs: Sequence[Job], *, times: RunTimes, now: i
             name = f"{rung.holder}|{dimension}"
             free[name] = rung.limit[dimension] - used
             watched.setdefault(rung.holder, {})[dimension] = name
-            asks.append(Ask(job=job.id, classes=(name,), amount=needed, span=times.whole(job.spec)))
+            asks.append(Ask(job=job.id, classes=(name,), amount=needed, span=times.whole(job)))
     releases = [_release_of_holders(state, job, watched, times, now) for job in state.live_jobs()] if asks else []
     return simulate(free, releases, asks, now)
 

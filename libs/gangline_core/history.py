@@ -28,7 +28,7 @@ _DIGITS = str.maketrans("", "", "0123456789")
 
 
 @lru_cache(maxsize=4096)
-def _stem(name: str) -> str:
+def stem(name: str) -> str:
     return name.translate(_DIGITS).strip("-_. ").lower()
 
 
@@ -40,7 +40,7 @@ def classes(spec: JobSpec) -> tuple[str, ...]:
 @lru_cache(maxsize=65_536)
 def _classes(pool: str, group: str, user: str, name: str, size: int) -> tuple[str, ...]:
     return (
-        f"{pool}|{group}:{user}|{_stem(name)}|{size}",
+        f"{pool}|{group}:{user}|{stem(name)}|{size}",
         f"{pool}|{group}:{user}||{size}",
         f"{pool}|{group}||{size}",
         f"{pool}|{group}",

@@ -300,6 +300,8 @@ class Job(Struct, frozen=True, omit_defaults=True, gc=False):
     """When it last went on after a pause of the present attempt; 0 when it never did."""
     retimed: bool = False
     """Its time limit or deadline changed after it was placed; its tasks are told."""
+    learnt_ms: tuple[int, ...] = ()
+    """Its run time as the pool's model foretold it at submission, by quantile (`gangline_core.learnt`)."""
 
     @property
     def service_class(self) -> ServiceClass:

@@ -149,7 +149,7 @@ def middle_waits(state: State, pool: str, jobs: Sequence[Job], *, times: RunTime
     draws = _Draws(state, now, FUTURES if len(jobs) <= MANY else FUTURES_FEW)
     live = [state.kept.jobs[job] for job in sorted(state.live.get(pool, {}))]
     coming = draws.coming(live, {name for ask in asks for name in ask.classes if name in free}, times)
-    wholes = draws.wholes(asks, {job.id: job.spec for job in jobs})
+    wholes = draws.wholes(asks, {job.id: job for job in jobs})
     waits: list[list[int | None]] = [[] for _ in asks]
     for future in range(draws.futures):
         piles = {name: Pile(free[name], now) for name in coming}
@@ -201,7 +201,7 @@ class _Draws:
         ran = max(0, self._now - job.started_ms)
         limit_ms = job.spec.time_limit_s * 1000
         most = limit_ms - ran if limit_ms else FOR_EVER_MS
-        if is_under_way and (samples := self._state.run_times.of_classes(held.classes, least=SAMPLES_LEAST)):
+        if is_under_way and (samples := self._samples(job, held.classes)):
             first = bisect_right(samples[0], ran)
             if first < len(samples[0]):
                 lines.add(samples[1][first:], less=ran, most=most)
@@ -215,13 +215,19 @@ class _Draws:
             lines.add(np.array([span.latest_ms]))
         return True
 
-    def wholes(self, asks: Sequence[Ask], specs: Mapping[JobId, JobSpec]) -> list[list[int] | None]:
+    def _samples(self, job: Job, names: tuple[str, ...]) -> tuple[list[int], Ints] | None:
+        """Run times that the job may have, shortest first: what was learnt of it, or what jobs like it took."""
+        if job.learnt_ms:
+            return list(job.learnt_ms), np.array(job.learnt_ms, dtype=np.int64)
+        return self._state.run_times.of_classes(names, least=SAMPLES_LEAST)
+
+    def wholes(self, asks: Sequence[Ask], jobs: Mapping[JobId, Job]) -> list[list[int] | None]:
         """How long waiting jobs will run in each future, in ms; None when nobody knows."""
         lines, unknown = _Lines(), set[JobId]()
         for ask in asks:
-            spec = specs[ask.job]
-            most = spec.time_limit_s * 1000 or FOR_EVER_MS
-            samples = self._state.run_times.of_classes(classes(spec), least=SAMPLES_LEAST)
+            job = jobs[ask.job]
+            most = job.spec.time_limit_s * 1000 or FOR_EVER_MS
+            samples = self._samples(job, classes(job.spec))
             if samples is not None:
                 lines.add(samples[1], most=most)
             elif ask.span is not None:

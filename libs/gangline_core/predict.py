@@ -1,7 +1,8 @@
 """How long will a waiting job run? The rolling estimate of QSSF: earlier jobs like it, the recent ones weighing more.
 
 Helios (SC 2021) blends this with a learnt model; the rolling part alone recovers nearly all of the gain of knowing run
-times on a production trace, needs no training, and replays exactly, so it is what is used here.
+times on a production trace and needs no training, so it is the usual predictor. Where a pool's policy carries a model
+(`gangline_core.learnt`), what that said of a job at its submission goes before; the fold worked it out, so it replays.
 """
 
 import numpy as np
@@ -13,9 +14,11 @@ from gangline_core.waiting import Column, Waiting
 
 PREDICTORS = {
     "rolling": "The recent run times of jobs like it, else what the job says, else others' run times.",
+    "learnt": "What the policy's model says of the job when it is submitted, else as `rolling`.",
     "given": "What the job says of itself, its estimate or else its limit, and nothing else.",
 }
 """Name of a policy's predictor -> where it takes run times from."""
+LEARNT = "learnt"
 UNKNOWN_RUN_S = 3_600
 """What a job counts as running when nothing is known about it."""
 SAMPLES_LEAST = 3
@@ -35,6 +38,9 @@ def predicted_seconds(waiting: Waiting) -> Column:
         return rolling_ms(found) / 1000 if found else -1.0
 
     own = waiting.per(c.KIND, by_own) if history else np.full(len(waiting), -1.0)
+    if waiting.policy.predictor == LEARNT:
+        learnt_ms = waiting.field(c.LEARNT_MS)
+        own = np.where(learnt_ms >= 0, learnt_ms / 1000, own)
     estimate, limit = waiting.field(c.ESTIMATE_S), waiting.field(c.LIMIT_S)
     said = np.where(estimate > 0, estimate, limit).astype(np.float64)
     if bool(((own < 0) & (said <= 0)).any()):

@@ -12,7 +12,6 @@ from msgspec import Struct
 from gangline_core.cluster import Policy
 from gangline_core.history import classes
 from gangline_core.job import Job, JobState
-from gangline_core.spec import JobSpec
 from gangline_core.state import State
 
 SAMPLES_LEAST = 5
@@ -42,13 +41,14 @@ class RunTimes:
         """What recently ended jobs of the pool tell; `by_limits`, every job is taken to run to its time limit."""
         self._by_limits = by_limits
         self._history = state.run_times
-        self._known: dict[tuple[str, int, int], Span | None] = {}
+        self._known: dict[tuple[str, int, int, tuple[int, ...]], Span | None] = {}
 
-    def whole(self, spec: JobSpec) -> Span | None:
+    def whole(self, job: Job) -> Span | None:
         """How long a job that has not begun will run; None when nothing is known."""
-        key = (classes(spec)[0], spec.time_limit_s, spec.estimate_s)
+        spec = job.spec
+        key = (classes(spec)[0], spec.time_limit_s, spec.estimate_s, job.learnt_ms)
         if key not in self._known:
-            self._known[key] = self._span(spec, elapsed_ms=0)
+            self._known[key] = self._span(job, elapsed_ms=0)
         return self._known[key]
 
     def remaining(self, job: Job, now: int) -> Span | None:
@@ -56,13 +56,14 @@ class RunTimes:
         if job.state == JobState.STOPPING:
             return Span(soonest_ms=0, latest_ms=job.spec.grace_s * 1000, basis=Basis.LIMIT)
         elapsed_ms = max(0, now - job.started_ms) if job.started_ms else 0
-        return self._span(job.spec, elapsed_ms=elapsed_ms) if elapsed_ms else self.whole(job.spec)
+        return self._span(job, elapsed_ms=elapsed_ms) if elapsed_ms else self.whole(job)
 
-    def _span(self, spec: JobSpec, *, elapsed_ms: int) -> Span | None:
+    def _span(self, job: Job, *, elapsed_ms: int) -> Span | None:
+        spec = job.spec
         if self._by_limits:
             left_ms = max(0, spec.time_limit_s * 1000 - elapsed_ms)
             return Span(soonest_ms=left_ms, latest_ms=left_ms, basis=Basis.LIMIT) if spec.time_limit_s else None
-        samples = self._history.recall(spec, least=SAMPLES_LEAST, or_pool=True)
+        samples = list(job.learnt_ms) or self._history.recall(spec, least=SAMPLES_LEAST, or_pool=True)
         limit_ms, estimate_ms = spec.time_limit_s * 1000, spec.estimate_s * 1000
         if limit_ms:
             latest_ms, basis = limit_ms - elapsed_ms, Basis.LIMIT
@@ -83,14 +84,14 @@ class RunTimes:
         return Span(soonest_ms=min(soonest_ms, latest_ms), latest_ms=latest_ms, basis=basis)
 
 
-def expected_run_ms(state: State, spec: JobSpec, policy: Policy) -> int:
+def expected_run_ms(state: State, job: Job, policy: Policy) -> int:
     """How long a job without a limit is taken to run where dates depend on it; 0 when nothing like it ran before.
 
     It is the policy's part of what nine of ten jobs like it stayed under.
     """
-    if spec.time_limit_s or policy.unlimited_run_percent <= 0:
+    if job.spec.time_limit_s or policy.unlimited_run_percent <= 0:
         return 0
-    samples = state.run_times.recall(spec, least=SAMPLES_LEAST)
+    samples = list(job.learnt_ms) or state.run_times.recall(job.spec, least=SAMPLES_LEAST)
     return _quantile(samples, 0.9) * policy.unlimited_run_percent // 100 if samples else 0
 
 

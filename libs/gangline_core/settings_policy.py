@@ -3,10 +3,12 @@
 from gangline_core.cluster import Policy, Pool
 from gangline_core.elasticity import POLICIES
 from gangline_core.formula import FormulaError, compile_formula
+from gangline_core.learnt import ModelError, unpacked
 from gangline_core.ordering import ORDERINGS
 from gangline_core.ordering.gavel import OBJECTIVES
+from gangline_core.parsync import Preference, Sync
 from gangline_core.placement import PLACERS
-from gangline_core.predict import PREDICTORS
+from gangline_core.predict import LEARNT, PREDICTORS
 from gangline_core.settings_amounts import Problem, range_problem
 
 CANDIDATES_MAX = 100_000
@@ -16,6 +18,8 @@ GPU_S_MAX = 10**12
 BACKFILL_DEPTH_MAX = 64
 PERCENT_MAX = 10_000
 NODE_TASKS_MAX = 100_000
+SCHEDULERS_MAX = 32
+PARTITIONS_MAX = 256
 
 _RANGES = {
     "starvation_s": (0, TIME_S_MAX),
@@ -33,6 +37,9 @@ _RANGES = {
     "postpone_percent": (0, 100),
     "node_tasks_max": (1, NODE_TASKS_MAX),
     "lease_s": (0, TIME_S_MAX),
+    "schedulers": (1, SCHEDULERS_MAX),
+    "scheduler_partitions": (1, PARTITIONS_MAX),
+    "scheduler_delay_s": (0, TIME_S_MAX),
 }
 """Whole numbers of a policy and their bounds."""
 
@@ -45,6 +52,8 @@ def policy_problem(policy: Policy, pool: Pool | None = None) -> Problem | None:
         ("placement", PLACERS),
         ("objective", OBJECTIVES),
         ("predictor", PREDICTORS),
+        ("scheduler_preference", tuple(Preference)),
+        ("scheduler_sync", tuple(Sync)),
     )
     for field, known in named:
         value = getattr(policy, field)
@@ -54,11 +63,27 @@ def policy_problem(policy: Policy, pool: Pool | None = None) -> Problem | None:
         compile_formula(policy.formula)
     except FormulaError as error:
         return Problem("invalid", str(error), "formula")
+    if policy.model or policy.predictor == LEARNT:
+        try:
+            unpacked(policy.model)
+        except ModelError as error:
+            return Problem("invalid", f"{error}; make one with gangline lab train", "model")
     for field, (least, most) in _RANGES.items():
         problem = range_problem(field, getattr(policy, field), least, most)
         if problem is not None:
             return problem
-    return _thresholds_problem(policy) or _levels_problem(policy, pool)
+    return _thresholds_problem(policy) or _levels_problem(policy, pool) or _schedulers_problem(policy, pool)
+
+
+def _schedulers_problem(policy: Policy, pool: Pool | None) -> Problem | None:
+    """Why several schedulers cannot serve the pool: what one of them gives must not depend on what others give."""
+    if policy.schedulers == 1:
+        return None
+    if policy.lease_s:
+        return Problem("conflict", "room that is lent in one order needs one scheduler (lease_s is set)", "schedulers")
+    if pool is not None and (pool.cells or pool.pinned):
+        return Problem("conflict", "the pool owes cells to groups, which one scheduler has to keep", "schedulers")
+    return None
 
 
 def _thresholds_problem(policy: Policy) -> Problem | None:

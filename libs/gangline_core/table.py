@@ -57,13 +57,13 @@ class Held(Struct, frozen=True):
 class Table:
     """Scratch memory of one decision; nothing here outlives the round."""
 
-    def __init__(self, state: State, pool: str, now: int) -> None:
-        """The frozen state of a pool at `now`."""
+    def __init__(self, state: State, pool: str, now: int, *, frozen: Room | None = None) -> None:
+        """The frozen state of a pool at `now`; `frozen` is what is free where somebody sees it otherwise."""
         self.state = state
         self.now = now
         self.pool = state.kept.pools[pool]
         self.policy = self.pool.policy
-        self.frozen = state.room(pool)
+        self.frozen = state.room(pool) if frozen is None else frozen
         self.room = self.frozen.copy()
         self.guarded: Room | None = None
         self.ledger = Ledger(state, now)
@@ -136,12 +136,12 @@ class Table:
         """True when its limit, or what is expected of it, ends before any reservation; never without backfill."""
         if not self.policy.backfill:
             return False
-        limit_ms = job.spec.time_limit_s * 1000 or expected_run_ms(self.state, job.spec, self.policy)
+        limit_ms = job.spec.time_limit_s * 1000 or expected_run_ms(self.state, job, self.policy)
         return bool(limit_ms) and self.now + limit_ms <= self.first_reserved_ms
 
     def run_ms(self, job: Job) -> int | None:
         """How long a job may or is expected to run; None when nobody knows."""
-        return run_ms(job.spec) or expected_run_ms(self.state, job.spec, self.policy) or None
+        return run_ms(job.spec) or expected_run_ms(self.state, job, self.policy) or None
 
     @property
     def after(self) -> Ledger:
