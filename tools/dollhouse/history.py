@@ -17,7 +17,7 @@ from gangline_core.state import State
 from gangline_core.step import Step
 from gangline_wire.lanes import kind_of
 
-DECIDING = ("queue", "placement", "elastic")
+DECIDING = ("queue", "placement", "scheduler", "elastic")
 MESSAGES_IN_A_ROW_MAX = 300
 """Decisions in a row without anything happening outside; more mean that changes do not end."""
 PLAIN = f.JobAdmitted | f.JobRejected | f.LeadershipTaken | f.TokenIssued | f.TokenRevoked
@@ -177,7 +177,7 @@ class History:
                 yield f"jobs {eviction.job} and {eviction.beneficiary} evict each other"
             self._evicted[eviction.job, eviction.beneficiary] = None
         for less in decided.shrinks:
-            if not set(less.tasks) & claims.get(less.beneficiary, set()):
+            if less.beneficiary and not set(less.tasks) & claims.get(less.beneficiary, set()):
                 yield f"job {less.job} shrinks for job {less.beneficiary}, which does not get its room"
 
     def _claims_end_well(self, state: State, message: Message) -> Iterator[str]:
