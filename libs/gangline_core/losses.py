@@ -54,10 +54,22 @@ def effective_priority(pool: Pool, spec: JobSpec) -> int:
     return pool.levels.get(spec.level, 0) + spec.priority
 
 
-def is_protected(job: Job, now: int) -> bool:
-    """True inside the first seconds of a run in which the job is never preempted."""
-    protected_ms = job.spec.protected_s * 1000
-    return protected_ms > 0 and (not job.started_ms or now - job.started_ms < protected_ms)
+def is_protected(job: Job, now: int, against: int | None = None) -> bool:
+    """True inside the first seconds of a run in which the job is never preempted, here by whoever has this priority.
+
+    As the preemption toleration of Kubernetes's scheduler plugins; without a priority, protected by anything at all.
+    """
+    spec = job.spec
+    if not spec.protected_s or (
+        against is not None and spec.protected_below is not None and against >= spec.protected_below
+    ):
+        return False
+    return spec.protected_s < 0 or not job.started_ms or now - job.started_ms < spec.protected_s * 1000
+
+
+def is_sealed(job: Job, now: int) -> bool:
+    """True while nobody at all may preempt the job, whatever his priority."""
+    return job.spec.protected_below is None and is_protected(job, now)
 
 
 def as_eviction(victim: LiveJob, rule: str, counted: set[TaskId]) -> Loss:

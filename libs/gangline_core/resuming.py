@@ -164,7 +164,12 @@ def _who_may_go(table: Table, job: Job, parts: list[Task]) -> list[tuple[Job, st
             task = kept.tasks[name]
             other = kept.jobs[task.job]
             on_it = not wanted or any((node, share.index) in wanted for share in task.gpus)
-            if other.id in found or not on_it or other.state != JobState.RUNNING or is_protected(other, table.now):
+            if (
+                other.id in found
+                or not on_it
+                or other.state != JobState.RUNNING
+                or is_protected(other, table.now, mine)
+            ):
                 continue
             rule = _rule(table, job, other, mine)
             if rule:

@@ -29,6 +29,7 @@ def shape_key(spec: JobSpec, ask: int) -> tuple[object, ...]:
         spec.preemptible,
         spec.time_limit_s,
         spec.protected_s,
+        spec.protected_below,
     )
 
 

@@ -216,7 +216,7 @@ class JobSpec(Struct, frozen=True, omit_defaults=True, gc=False):
     time_limit_s: int = 0
     """The job is stopped after this; 0 means no limit."""
     protected_s: int = 0
-    """The job is never preempted in the first seconds of a run."""
+    """The job is never preempted in the first seconds of a run; -1 protects all of it."""
     grace_s: int = 30
     """Time between the stop signal and the kill."""
     stop_signal: str = "SIGTERM"
@@ -250,6 +250,8 @@ class JobSpec(Struct, frozen=True, omit_defaults=True, gc=False):
     """When a job of its group needs its cells, it runs on where it is as an opportunistic one, if that will do."""
     repair_s: int = 0
     """A lost member is placed again alone within this time, while the others run on; 0 starts the gang anew."""
+    protected_below: int | None = None
+    """Protected time holds only against lower priorities than this; None holds against all."""
 
 
 def smallest_size(role: Role) -> int:

@@ -32,6 +32,7 @@ from gangline_core.losses import (
     as_pause,
     effective_priority,
     is_protected,
+    is_sealed,
     live_job,
 )
 from gangline_core.passing import promises
@@ -285,7 +286,7 @@ class Victims:
         for (is_firm, priority), alike in cheapest.items():
             for job_id in sorted(alike, reverse=True):
                 job = kept.jobs[job_id]
-                if job.state != JobState.STOPPING and not is_protected(job, table.now):
+                if job.state != JobState.STOPPING and not is_sealed(job, table.now):
                     yield is_firm, priority, job
 
     def _live_job(self, job: Job) -> LiveJob:
@@ -323,6 +324,9 @@ class Victims:
         What runs below the group that promised is no debt of others, so it is not reclaimed but only outranked. And who
         had the beneficiary evicted once is never evicted for it: priority and guarantee may point both ways, in turn.
         """
+        mine = effective_priority(self._table.pool.pool, beneficiary.spec)
+        if is_protected(job, self._table.now, against=mine):
+            return ""
         if orders_by_service(self._table.policy) and job.id in self._sunk_below(beneficiary):
             return "" if self._table.ledger.is_sheltered(job) else BY_SERVICE
         if _had_its_slice(self._table, job, beneficiary):
@@ -332,7 +336,7 @@ class Victims:
         spec, pool = job.spec, self._table.pool.pool
         if job.service_class == ServiceClass.OPPORTUNISTIC or job.id in self._table.lowered:
             return BY_CLASS
-        is_lower = effective_priority(pool, spec) < effective_priority(pool, beneficiary.spec)
+        is_lower = effective_priority(pool, spec) < mine
         if not is_lower and (not promisers or not promisers.isdisjoint(ancestors(spec.group))):
             return ""
         if self._table.ledger.is_sheltered(job):

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from gangline_core.groups import ROOT, ancestors
 from gangline_core.job import Job, JobState
-from gangline_core.losses import effective_priority, is_protected
+from gangline_core.losses import effective_priority, is_sealed
 from gangline_core.quota import JOBS, Ledger, holders
 from gangline_core.spec import ServiceClass, is_elastic, smallest_size
 from gangline_core.state import State, count, request_amounts, task_amounts
@@ -57,7 +57,7 @@ class Winnable:
         entries: dict[tuple[str, str], list[tuple[int, int]]] = {}
         for job_id in sorted(self._state.live.get(self._pool.pool.name, {})):
             job = self._state.kept.jobs[job_id]
-            if job.state == JobState.STOPPING or not job.spec.preemptible or is_protected(job, self._now):
+            if job.state == JobState.STOPPING or not job.spec.preemptible or is_sealed(job, self._now):
                 continue
             is_loose = job.service_class == ServiceClass.OPPORTUNISTIC
             priority = _LOWEST if is_loose else effective_priority(self._pool.pool, job.spec)

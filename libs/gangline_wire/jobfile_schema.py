@@ -5,7 +5,7 @@ from typing import Any
 from gangline_core.mig import profiles
 from gangline_core.spec import ResizeKind, ServiceClass
 from gangline_wire.jobfile_schema_order import ORDER_PROPERTIES
-from gangline_wire.jobfile_terms import SIGNALS
+from gangline_wire.jobfile_terms import FOREVER, SIGNALS
 from gangline_wire.limits import most
 from gangline_wire.names import DOTTED, ENV_KEY, TOKEN
 
@@ -288,7 +288,17 @@ JOB_PROPERTIES: dict[str, Schema] = {
         least=1,
     ),
     "estimate": _duration("How long you think it runs.", "90m", least=1),
-    "protected": _duration("It is never preempted in the first time of a run.", "10m"),
+    "protected": {
+        "anyOf": [*_duration("", least=0)["anyOf"], {"const": FOREVER}],
+        "description": "It is never preempted in the first time of a run, or in all of it.",
+        "examples": ["10m", FOREVER],
+    },
+    "protected_below": {
+        "type": "integer",
+        "minimum": -most("priority"),
+        "maximum": most("priority"),
+        "description": "Protected time holds only against jobs of a lower priority than this, level included.",
+    },
     "grace": _duration("Between the stop signal and the kill.", "30s", limit="grace_s"),
     "stop_signal": {"enum": list(SIGNALS), "description": "How tasks are asked to stop."},
     "retries": _whole("retries", "Further attempts after a failure of its own."),

@@ -28,6 +28,8 @@ from gangline_wire.quantity import kind_name
 SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGCONT")
 """Signals a job may be asked to stop with."""
 
+FOREVER = "forever"
+"""Protected time that never ends."""
 INT64_MOST = (1 << 63) - 1
 
 _PRIORITY_MOST = most("priority")
@@ -50,6 +52,15 @@ def duration(limit: str, *, least: int = 0) -> Reader:
         return seconds
 
     return read
+
+
+def read_protected(value: object) -> int:
+    """Protected time in seconds, -1 for "forever".
+
+    Raises:
+        WrongValueError: neither the word nor a duration in the range.
+    """
+    return -1 if value == FOREVER else duration("duration_s")(value)
 
 
 def read_priority(value: object) -> int:
@@ -207,7 +218,8 @@ TERM_FIELDS: dict[str, tuple[str, Reader]] = {
     "tolerations": ("tolerations", read_tolerations),
     "time_limit": ("time_limit_s", duration("duration_s", least=1)),
     "estimate": ("estimate_s", duration("duration_s", least=1)),
-    "protected": ("protected_s", duration("duration_s")),
+    "protected": ("protected_s", read_protected),
+    "protected_below": ("protected_below", read_priority),
     "grace": ("grace_s", duration("grace_s")),
     "stop_signal": ("stop_signal", read_stop_signal),
     "retries": ("retries", whole("retries")),
