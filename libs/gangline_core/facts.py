@@ -46,6 +46,7 @@ from gangline_core.facts_queue import (
 from gangline_core.facts_size import (
     LimitSet,
     MemberSafe,
+    NodesWanted,
     ProgressReported,
     ResizeAsked,
     ResizeConfirmed,
@@ -373,6 +374,7 @@ Fact = (
     | ResizeAsked
     | ResizeFailed
     | LimitSet
+    | NodesWanted
     | MemberSafe
     | ResizeConfirmed
     | ProgressReported

@@ -6,6 +6,10 @@ from gangline_core.job import ResizeStage
 from gangline_core.progress import Progress
 
 
+BY_HAND = "asked for"
+"""Why a size is proposed that somebody asked for."""
+
+
 class ResizeProposed(FactBase, frozen=True, tag=True):
     """A running elastic job's role should have this size; the next round tries to give it."""
 
@@ -18,6 +22,8 @@ class ResizeProposed(FactBase, frozen=True, tag=True):
     """The GPU model the gang should move to by starting again; empty stays on the one it has."""
     moves: bool = False
     """The whole gang should start again at this size, closer together."""
+    because: int = 0
+    """Log sequence of the cause from outside; newer than that of the job's last change (see gangline_core.causes)."""
 
 
 class ResizeAsked(FactBase, frozen=True, tag=True):
@@ -58,6 +64,15 @@ class LimitSet(FactBase, frozen=True, tag=True):
     job: JobId
     percent: int
     why: str = ""
+
+
+class NodesWanted(FactBase, frozen=True, tag=True):
+    """How many nodes the pool's jobs would use well, by the utility band of its policy for sizes."""
+
+    pool: str
+    nodes: int
+    utility_permille: int
+    """Speed-up per GPU in use that they would have on so many, in thousandths."""
 
 
 class ProgressReported(FactBase, frozen=True, tag=True):

@@ -13,7 +13,10 @@ from msgspec.structs import replace
 
 from gangline_core import facts as f
 from gangline_core import fold_door, fold_health, fold_pause, fold_resize, fold_rounds, fold_shares
+from gangline_core.causes import fault as proof_fault
+from gangline_core.causes import is_from_outside
 from gangline_core.cluster import Policy, Pool
+from gangline_core.facts_size import BY_HAND
 from gangline_core.fold_arrays import tend_arrays
 from gangline_core.fold_budgets import note_period, renew_budgets, stop_for_budget
 from gangline_core.fold_jobs import (
@@ -88,20 +91,9 @@ def apply(state: State, message: Message, *, strict: bool = False) -> Step:
         finish_removals(state, step)
     if _stirs(state, step):
         kept.changed_seq = message.seq
-    if _is_from_outside(step):
+    if is_from_outside(state, step):
         kept.outside_seq = message.seq
     return step
-
-
-def _is_from_outside(step: Step) -> bool:
-    """True when something happened that no change of size brought about."""
-    if step.nodes or step.settings:
-        return True
-    own = set(step.sized)
-    return any(moved.job not in own and (moved.before is None or moved.after in ENDS) for moved in step.moves) or any(
-        moved.job not in own and (moved.before, moved.after) == (JobState.STARTING, JobState.RUNNING)
-        for moved in step.moves
-    )
 
 
 def _stirs(state: State, step: Step) -> bool:
@@ -220,10 +212,26 @@ def _token_revoked(state: State, fact: f.TokenRevoked, step: Step) -> None:
 
 def _resize_proposed(state: State, fact: f.ResizeProposed, step: Step) -> None:
     pool = state.kept.pools.get(fact.pool)
-    if pool is not None and fact.job in state.kept.jobs:
-        pool.proposals[fact.job] = fact
+    if pool is None or fact.job not in state.kept.jobs:
+        return
+    if (fault := proof_fault(state, pool, fact)) is not None:
+        step.alarms.append(fault)
+        return
+    step.touched = True
+    pool.proposals[fact.job] = fact
+    if pool.later.get(fact.job) == fact:
+        # The second half of a decision: what happened meanwhile is still to be looked at.
+        return
+    if fact.why == BY_HAND:
+        pool.asked_seq = step.seen
+    else:
         pool.proposed_seq, pool.proposed_at = step.seen, step.at
-        step.touched = True
+
+
+def _nodes_wanted(state: State, fact: f.NodesWanted, step: Step) -> None:
+    pool = state.kept.pools.get(fact.pool)
+    if pool is not None:
+        pool.nodes_wanted, pool.utility_permille = fact.nodes, fact.utility_permille
 
 
 def _node_seen(state: State, fact: f.NodeSeen, step: Step) -> None:
@@ -292,6 +300,7 @@ HANDLERS: dict[type[f.Fact], Callable[[State, Any, Step], None]] = {
     f.TokenIssued: _token_issued,
     f.TokenRevoked: _token_revoked,
     f.ResizeProposed: _resize_proposed,
+    f.NodesWanted: _nodes_wanted,
     f.NodeSeen: _node_seen,
     f.TaskStarted: _task_started,
     f.TaskExited: _task_exited,

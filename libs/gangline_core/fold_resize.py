@@ -72,14 +72,18 @@ def _gets_notice(job: Job, task: Task) -> bool:
     return task.state == TaskState.STARTED and (elastic.notice_s > 0 or elastic.kind in WITH_NOTICE)
 
 
-def waiting_growth(pool: PoolState, decided: f.RoundDecided) -> dict[JobId, f.ResizeProposed]:
+def waiting_growth(state: State, pool: PoolState, decided: f.RoundDecided) -> dict[JobId, f.ResizeProposed]:
     """Growth for which this round only began to make room; nothing more once a round has looked at it again."""
     if not pool.proposals:
         return pool.later
     if not any(less.job in pool.proposals for less in decided.shrinks):
         return {}
-    given = {growth.job for growth in decided.growths} | {restart.job for restart in decided.restarts}
-    given |= {less.job for less in decided.shrinks}
+    given = {restart.job for restart in decided.restarts} | {less.job for less in decided.shrinks}
+    for growth in decided.growths:
+        # Some of what was proposed may have been free already.
+        job, proposal = state.job(growth.job), pool.proposals.get(growth.job)
+        if job is None or proposal is None or job.sizes.get(proposal.role, 0) + len(growth.tasks) >= proposal.size:
+            given.add(growth.job)
     return {job: proposal for job, proposal in pool.proposals.items() if job not in given}
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from gangline_core import facts as f
 from gangline_core import fold_pause, leases
+from gangline_core.causes import use_up
 from gangline_core.fold_jobs import (
     add_growth,
     add_placement,
@@ -54,7 +55,8 @@ def round_decided(state: State, fact: f.RoundDecided, step: Step) -> None:
     pool.decided_seq, pool.decided_at = step.seq, step.at
     pool.reservations = fact.reservations
     pool.heads = remembered(pool.heads, fact.heads, step.at)
-    pool.later = waiting_growth(pool, fact)
+    pool.later = waiting_growth(state, pool, fact)
+    use_up(state, fact, pool.proposals)
     pool.proposals = {}
     for dropped in fact.claims_dropped:
         state.drop_claim(dropped)

@@ -81,6 +81,12 @@ class PoolState(Struct):
     """The ranges of these forecasts that were stated, in ms after they were made."""
     tails: dict[str, tuple[int, int]] = {}
     """Per size of job, and of all: the millionths of the scores that ranges leave out below and above."""
+    asked_seq: int = 0
+    """As `proposed_seq`, of the last size that somebody asked for by hand."""
+    nodes_wanted: int = 0
+    """How many nodes its jobs would use well; 0 when no policy says so."""
+    utility_permille: int = 0
+    """How well they would use them."""
 
     def forget_forecast(self, job: JobId) -> None:
         """The job no longer waits here."""
@@ -137,6 +143,8 @@ class Kept(Struct):
     """When running jobs last reported step times."""
     job_use: dict[JobId, JobUsed] = {}
     """How busy the GPUs of each live job were in its last summary."""
+    proofs: dict[JobId, int] = {}
+    """Log sequence of the cause by which the size of each unfinished job was last changed."""
 
     arrays: dict[JobId, ArrayRecord] = {}
     windows: dict[str, Window] = {}

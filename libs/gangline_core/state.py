@@ -284,7 +284,8 @@ class State:
                 note_end(self.kept.history, job)
                 pool = self.kept.pools[job.spec.pool]
                 pool.services = (*pool.services[1 - SERVICES_KEPT :], job.attained)
-            for said in (self.kept.progress, self.kept.alone, self.kept.reported, self.kept.job_use):
+            kept = self.kept
+            for said in (kept.progress, kept.alone, kept.reported, kept.job_use, kept.proofs):
                 said.pop(job.id, None)
             self.held.pop(job.id, None)
         self.kept.jobs[job.id] = job

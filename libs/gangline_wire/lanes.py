@@ -29,6 +29,7 @@ PENS: dict[type[f.Fact], str] = {
     f.ResizeAsked: "admission",
     f.ResizeFailed: "elastic",
     f.LimitSet: "elastic",
+    f.NodesWanted: "elastic",
     f.MemberSafe: "agent",
     f.ResizeConfirmed: "agent",
     f.ProgressReported: "telemetry",

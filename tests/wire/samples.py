@@ -176,10 +176,13 @@ FACTS: tuple[f.Fact, ...] = (
         lowerings=(f.Lowering(job=JOB, beneficiary=JobId(48)),),
         late_repairs=(JobId(49),),
     ),
-    f.ResizeProposed(pool="gpu-a", job=JOB, role="worker", size=4, why="idle GPUs", model="H100", moves=True),
+    f.ResizeProposed(
+        pool="gpu-a", job=JOB, role="worker", size=4, why="idle GPUs", model="H100", moves=True, because=117
+    ),
     f.ResizeAsked(job=JOB, role="worker", size=6, by="ada"),
     f.ResizeFailed(job=JOB, number=3, stage=ResizeStage.CONFIRMING),
     f.LimitSet(job=JOB, percent=40, why="the others are as fast as alone"),
+    f.NodesWanted(pool="gpu-a", nodes=6, utility_permille=520),
     f.MemberSafe(task=TASK),
     f.ResizeConfirmed(job=JOB, number=3, size=4),
     f.ProgressReported(

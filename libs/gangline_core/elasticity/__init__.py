@@ -54,12 +54,13 @@ def propose(state: State, pool: str, now: int) -> tuple[ResizeFailed | ResizePro
     if limited:
         return limited
     known = state.kept.pools[pool]
-    if known.open_round is not None or known.proposals or not is_stirred(state, known, now):
+    if known.open_round is not None or known.proposals:
         return ()
     if known.later and (waiting := _later(state, known)) is not None:
         return waiting
-    targets = by_hand(state, pool)
-    if not targets and known.policy.elastic_growth:
+    cause = state.kept.outside_seq
+    targets = by_hand(state, pool) if cause > known.asked_seq else []
+    if not targets and known.policy.elastic_growth and is_stirred(state, known, now):
         targets = _by_policy(state, known, now)
     return tuple(
         ResizeProposed(
@@ -70,6 +71,7 @@ def propose(state: State, pool: str, now: int) -> tuple[ResizeFailed | ResizePro
             why=target.why,
             model=target.model,
             moves=target.moves,
+            because=cause,
         )
         for target in targets
     )
@@ -91,7 +93,7 @@ def _later(state: State, known: PoolState) -> tuple[ResizeProposed, ...] | None:
 
 def is_stirred(state: State, known: PoolState, now: int) -> bool:
     """True when something from outside happened since sizes were last proposed, or a job's rest has ended since."""
-    if max(state.kept.changed_seq, state.kept.outside_seq) > known.proposed_seq:
+    if state.kept.outside_seq > known.proposed_seq:
         return True
     live = (state.kept.jobs[job] for job in state.live.get(known.pool.name, {}))
     return any(job.spec.elastic.cooldown_s and known.proposed_at < calm_until_ms(job) <= now for job in live)

@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 
 from gangline_core import resizing
+from gangline_core.causes import is_new
 from gangline_core.elasticity.view import Target
+from gangline_core.facts_size import BY_HAND
 from gangline_core.job import Job, JobState
 from gangline_core.seating import allowed_sizes
 from gangline_core.spec import Role
@@ -15,7 +17,8 @@ def by_hand(state: State, pool: str) -> list[Target]:
     found: list[Target] = []
     for job_id in sorted(state.live.get(pool, {})):
         job = state.kept.jobs[job_id]
-        if job.asked and job.state == JobState.RUNNING and not job.winding_down and not resizing.is_active(job):
+        rests = job.state == JobState.RUNNING and not job.winding_down and not resizing.is_active(job)
+        if job.asked and rests and is_new(state, job.id):
             found.extend(_targets(job))
     return found
 
@@ -25,7 +28,7 @@ def _targets(job: Job) -> Iterator[Target]:
         asked = job.asked.get(role.name)
         size = job.sizes.get(role.name, 0)
         if asked is not None and asked != size and nearest(role, asked) != size:
-            yield Target(job=job, role=role.name, size=nearest(role, asked), why="asked for")
+            yield Target(job=job, role=role.name, size=nearest(role, asked), why=BY_HAND)
             return  # One role at a time: a proposal is of one role.
 
 

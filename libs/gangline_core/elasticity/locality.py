@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
+from gangline_core.causes import is_new
 from gangline_core.elasticity.fit import fitted
 from gangline_core.elasticity.goodput import throughput
 from gangline_core.elasticity.view import Elastic, Target, View, calm_until_ms, elastic
@@ -46,7 +47,7 @@ def _movable(view: View) -> Iterator[Elastic]:
         job = view.state.kept.jobs[job_id]
         able = job.spec.elastic.kind == ResizeKind.RESTART and len(job.sizes) == 1 and not job.asked
         rests = job.state == JobState.RUNNING and not job.winding_down and not is_active(job)
-        if able and rests and view.now >= calm_until_ms(job):
+        if able and rests and view.now >= calm_until_ms(job) and is_new(view.state, job.id):
             yield elastic(view.state, job, next(role for role in job.spec.roles if role.name in job.sizes))
 
 

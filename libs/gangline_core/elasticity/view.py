@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from gangline_core import resizing
+from gangline_core.causes import is_new
 from gangline_core.job import Job, JobState
 from gangline_core.progress import Progress
 from gangline_core.seating import allowed_sizes
@@ -71,7 +72,7 @@ def resizable(state: State, pool: str, now: int) -> Iterator[Elastic]:
         job = state.kept.jobs[job_id]
         if job.state != JobState.RUNNING or job.winding_down or resizing.is_active(job) or now < calm_until_ms(job):
             continue
-        if job.missing:
+        if job.missing or not is_new(state, job.id):
             continue
         able = [role for role in job.spec.roles if role.is_elastic and role.name not in job.asked]
         growing = (role for role in able if job.sizes.get(role.name, 0) < role.max_count)
