@@ -15,6 +15,7 @@ from gangline_kubernetes.carrier import Carrier
 from gangline_kubernetes.config import Config, DeviceMode
 from gangline_kubernetes.desk import Desk
 from gangline_kubernetes.inventory import Inventory
+from gangline_kubernetes.leftovers import Leftovers
 from gangline_kubernetes.makes import Maker
 from gangline_kubernetes.names import GROUP_VERSION
 from gangline_kubernetes.nursery import Nursery
@@ -31,6 +32,7 @@ from gangline_kubernetes.owner_kinds import GROUPS, KINDS
 from gangline_kubernetes.owners import Owners
 from gangline_kubernetes.reporter import Reporter
 from gangline_kubernetes.settings import PLURALS, Settings
+from gangline_kubernetes.telling import Telling
 from gangline_kubernetes.watch import T, Watched
 from gangline_wire.subjects import token
 
@@ -74,6 +76,8 @@ class Cluster:
         carrier = Carrier(self.site, self.config, self.api, maker.make, reporter.changed)
         inventory.carrier = reporter.carrier = carrier
         reporter.rests = inventory.rests
+        telling = reporter.telling = Telling(self.site, self.api, carrier)
+        leftovers = Leftovers(self.site, self.config, self.api, agent)
 
         def hear_pod(before: Pod | None, after: Pod | None) -> None:
             carrier.hear(before, after)
@@ -93,27 +97,29 @@ class Cluster:
         try:
             follower = self.site.follower
             with ExitStack() as stack:
-                for part in (reporter, desk, nursery, owners):
-                    stack.enter_context(follower.listening(part.note))
+                for hears in (reporter, desk, nursery, owners, leftovers):
+                    stack.enter_context(follower.listening(hears.note))
                 async with asyncio.TaskGroup() as group:
                     for watched in watches:
                         group.create_task(watched.run(), name="watch")
                     await self._synced(watches)
                     log.info("cluster %s: %d nodes", self.config.cluster, len(inventory.nodes))
-                    inventory.take_over()
-                    reporter.take_over()
-                    desk.take_over()
-                    owners.take_over()
-                    nursery.take_over()
-                    group.create_task(inventory.report_for_ever(lane), name="nodes")
-                    group.create_task(reporter.report_for_ever(lane), name="tasks")
-                    group.create_task(reporter.look_for_stuck_for_ever(), name="stuck")
-                    group.create_task(desk.work_for_ever(), name="objects")
-                    group.create_task(settings.work_for_ever(), name="settings")
-                    group.create_task(nursery.work_for_ever(), name="adopted")
-                    group.create_task(owners.work_for_ever(), name="owners")
+                    for part in (inventory, reporter, desk, owners, nursery, leftovers):
+                        part.take_over()
+                    for name, work in (
+                        ("nodes", inventory.report_for_ever(lane)),
+                        ("tasks", reporter.report_for_ever(lane)),
+                        ("stuck", reporter.look_for_stuck_for_ever()),
+                        ("objects", desk.work_for_ever()),
+                        ("settings", settings.work_for_ever()),
+                        ("adopted", nursery.work_for_ever()),
+                        ("owners", owners.work_for_ever()),
+                        ("leftovers", leftovers.clean_for_ever()),
+                    ):
+                        group.create_task(work, name=name)
         finally:
             self.site.not_ready.pop(PART, None)
+            await telling.close()
             await carrier.close()
 
     async def _synced(self, watches: tuple[Watched[Any], ...]) -> None:

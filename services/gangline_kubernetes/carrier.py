@@ -78,6 +78,9 @@ class Carrier:
             self.pods[task] = after
             local = local_of(after, mark, stopping=self._stopping.get(task))
             self._enter(self._kept(local))
+            if held is not None and after.is_ready != held.is_ready:
+                # A gang that changed its size may have been waited for until this.
+                self._changed(task)
             return
         self.pods.pop(task, None)
         local = self._known.get(task) or local_of(pod, mark, stopping=None)

@@ -11,7 +11,7 @@ from gangline_wire.jobfile_schema import JOB_FILE
 
 Schema = dict[str, Any]
 
-FIXED = ("name", "group", "user", "pool", "image", "tasks", "min", "max", "service_class")
+FIXED = ("name", "group", "user", "pool", "image", "min", "max", "service_class")
 """Plain fields of a Job that a transition rule keeps as they are; the others are compared by the service."""
 KEPT = (
     "type",
@@ -64,6 +64,7 @@ JOB_STATUS: Schema = {
         "observedGeneration": {"type": "integer", "description": "Generation of the spec this status is about."},
         "attempt": {"type": "integer", "description": "How often it was placed."},
         "preemptions": {"type": "integer", "description": "How often it was preempted."},
+        "resizes": {"type": "integer", "description": "How often its size was changed."},
         "gpus": {"type": "integer", "description": "GPUs it holds now."},
         "nodes": {"type": "array", "items": TEXT, "description": "Nodes it runs on."},
         "exitCode": {"type": "integer", "description": "Exit code of the task that failed, or 0."},
@@ -71,7 +72,7 @@ JOB_STATUS: Schema = {
         "completionTime": TIME,
         "tasks": {
             "type": "object",
-            "description": "Its tasks: wanted at start, placed, running, ended.",
+            "description": "Its tasks: wanted at its present size, placed, running, ended.",
             "properties": {name: WHOLE for name in ("wanted", "placed", "running", "ended")},
         },
         "conditions": CONDITIONS,
@@ -99,7 +100,11 @@ def job_definition() -> Schema:
                 {"rule": "self == oldSelf", "message": "cannot be changed; make a new Job"}
             ]
     spec["x-kubernetes-validations"] = [
-        {"rule": "!(has(self.roles) && has(self.tasks))", "message": "tasks belongs into the entries of roles"}
+        {"rule": "!(has(self.roles) && has(self.tasks))", "message": "tasks belongs into the entries of roles"},
+        {
+            "rule": "has(self.max) || (has(self.tasks) ? self.tasks : 1) == (has(oldSelf.tasks) ? oldSelf.tasks : 1)",
+            "message": "tasks of a job without a max cannot be changed; make a new Job",
+        },
     ]
     columns = [
         _column("Job", "integer", ".status.job"),
@@ -110,7 +115,12 @@ def job_definition() -> Schema:
         _column("Message", "string", ".status.message", priority=1),
         _column("Age", "date", ".metadata.creationTimestamp"),
     ]
-    return _definition("Job", "jobs", spec, JOB_STATUS, columns, namespaced=True, short=["gj"])
+    found = _definition("Job", "jobs", spec, JOB_STATUS, columns, namespaced=True, short=["gj"])
+    found["spec"]["versions"][0]["subresources"]["scale"] = {
+        "specReplicasPath": ".spec.tasks",
+        "statusReplicasPath": ".status.tasks.placed",
+    }
+    return found
 
 
 def group_definition() -> Schema:

@@ -3,6 +3,8 @@
 import logging
 from typing import Any
 
+from msgspec.structs import replace
+
 from gangline_core.fold import Message
 from gangline_core.ids import JobId
 from gangline_core.job import ENDS, Job, JobState
@@ -22,7 +24,7 @@ from gangline_kubernetes.objects import JobObject, Namespace
 from gangline_kubernetes.ownership import LABEL_NAMESPACE, LABEL_OWNER, LABEL_PODS, LABEL_UID, Fault, owned
 from gangline_kubernetes.statuses import refused_status, status_of, word_of
 from gangline_wire.jobfile import JobFileError, parse_job
-from gangline_wire.requests import Admitted, CancelJob, Denied, Refused, SetHold, SubmitJobs
+from gangline_wire.requests import Admitted, CancelJob, Denied, Refused, SetHold, SetSize, SubmitJobs
 from gangline_wire.seal import seal
 
 log = logging.getLogger(__name__)
@@ -229,12 +231,15 @@ class Desk:
         if wants_hold != is_held and observed != found.metadata.generation and job.state not in ENDS:
             await ask(self.site, SetHold(job=int(job.id), held=wants_hold, by=by(self.config.cluster)))
             job = self.state.job(job.id) or job
-        if observed != found.metadata.generation and is_other(found, job):
-            message = f"job {job.id} stays as it was admitted: only hold can be changed; make a new Job"
-            await self.happenings.tell(found, "ChangeIgnored", message, is_warning=True)
+        if observed != found.metadata.generation:
+            await self._resize(found, job)
+            if is_other(found, job):
+                message = f"job {job.id} stays as it was admitted: only hold and tasks can be changed; make a new Job"
+                await self.happenings.tell(found, "ChangeIgnored", message, is_warning=True)
         word, now_s = word_of(job), self.site.clock.monotonic_s()
         last_s, last_word = self.written.get(found.metadata.uid, (-SAME_WORD_S, ""))
-        key = f"{job.state}/{word}/{job.attempt}/{found.metadata.generation}/{len(job.tasks)}"
+        change = f"{job.resize.number}{job.resize.stage}" if job.resize is not None else ""
+        key = f"{job.state}/{word}/{job.attempt}/{found.metadata.generation}/{len(job.tasks)}/{change}"
         if last_word == key and now_s - last_s < SAME_WORD_S:
             return
         status = status_of(
@@ -247,8 +252,22 @@ class Desk:
         self.written[found.metadata.uid] = (now_s, key)
         if status != found.status:
             await self._write_status(found, status)
-        if word != found.status.get("reason") or job.preemptions > found.status.get("preemptions", 0):
+        if word != found.status.get("reason") or is_news(found, job):
             await self.happenings.of_job(found, job)
+
+    async def _resize(self, found: JobObject, job: Job) -> None:
+        """An elastic job whose object names another number of tasks shall have that size, as by `gangline resize`."""
+        wanted = found.spec.get("tasks")
+        (role,) = job.spec.roles if len(job.spec.roles) == 1 else (None,)
+        if role is None or not role.is_elastic or not isinstance(wanted, int) or job.state in ENDS:
+            return
+        if wanted == job.asked.get(role.name, role.count):
+            return
+        match await ask(self.site, SetSize(job=int(job.id), size=wanted, role=role.name, by=by(self.config.cluster))):
+            case Denied(message=message):
+                await self.happenings.tell(found, "SizeRefused", message, is_warning=True)
+            case _:
+                await self.happenings.tell(found, "SizeAsked", f"{wanted} tasks")
 
     async def _let_go(self, found: JobObject, job: Job | None) -> None:
         """A deleted object ends its job, and goes when nothing of it runs any more."""
@@ -288,6 +307,13 @@ class Desk:
         return path_of(GROUP_VERSION, "jobs", namespace=meta.namespace, name=meta.name, sub=sub)
 
 
+def is_news(found: JobObject, job: Job) -> bool:
+    """True when it made way or changed its size since its status was written."""
+    resizes = job.resize.number if job.resize is not None else 0
+    known = (int(found.status.get(field, 0)) for field in ("preemptions", "resizes"))
+    return any(now > before for now, before in zip((job.preemptions, resizes), known, strict=True))
+
+
 def is_other(found: JobObject, job: Job) -> bool:
     """True when the object now asks for something else than the job was admitted with."""
     try:
@@ -295,4 +321,7 @@ def is_other(found: JobObject, job: Job) -> bool:
     except JobFileError:
         return True
     kept = job.spec
+    if len(asked.roles) == 1 and kept.roles and kept.roles[0].is_elastic:
+        # Another number of tasks is a wish for a size, not another job.
+        asked = replace(asked, roles=(replace(asked.roles[0], count=kept.roles[0].count),))
     return (asked.roles, asked.priority, asked.level) != (kept.roles, kept.priority, kept.level)

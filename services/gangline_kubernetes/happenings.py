@@ -9,7 +9,7 @@ from gangline_kit.service import Site
 from gangline_kubernetes.api import Api, RefusedError, path_of
 from gangline_kubernetes.names import GROUP_VERSION
 from gangline_kubernetes.objects import JobObject
-from gangline_kubernetes.statuses import made_way, message_of, stamp, word_of
+from gangline_kubernetes.statuses import made_way, message_of, resized, stamp, word_of
 
 QUIET_S = 60.0
 """The same word about the same object is not told again within this time."""
@@ -34,7 +34,9 @@ class Happenings:
         if job.yielded_to and (word == "Preempted" or job.preemptions > found.status.get("preemptions", 0)):
             related = f"job {job.yielded_to[-1]}"
             await self.tell(found, "Preempted", made_way(job), is_warning=True, related=related)
-        if word != "Preempted":
+        if job.resize is not None and job.resize.number > found.status.get("resizes", 0):
+            await self.tell(found, "Resizing", resized(job))
+        if word not in ("Preempted", "Resizing"):
             await self.tell(found, word, message_of(job) or _placed(job), is_warning=word in WARNINGS)
 
     async def tell(

@@ -1,4 +1,7 @@
-"""From an order to its start: where the pod belongs, which devices it gets, and the Secret its values come from."""
+"""From an order to its start: where the pod belongs, which devices it gets, and what it needs beside itself."""
+
+import asyncio
+from collections.abc import Mapping
 
 from gangline_core.ids import JobId
 from gangline_kit.carrying.environment import role_of
@@ -8,7 +11,8 @@ from gangline_kubernetes.api import Api, RefusedError, path_of
 from gangline_kubernetes.config import Config, DeviceMode
 from gangline_kubernetes.desk import Desk
 from gangline_kubernetes.inventory import Inventory
-from gangline_kubernetes.manifests import Home, owner_reference, secret_key, secret_name
+from gangline_kubernetes.manifests import Home, secret_key, secret_name
+from gangline_kubernetes.meeting import meets, owner_reference, service, service_name
 from gangline_kubernetes.names import LABEL_JOB, MANAGER
 from gangline_kubernetes.nursery import Nursery, is_gated
 from gangline_kubernetes.objects import Pod
@@ -18,6 +22,9 @@ from gangline_kubernetes.starts import Start
 from gangline_wire.codec import decode
 from gangline_wire.seal import PLACEHOLDER, unseal_text
 from gangline_wire.streams import SECRETS
+
+THERE_MAX = 10_000
+"""Jobs whose Service is known to be there."""
 
 
 class Maker:
@@ -42,6 +49,9 @@ class Maker:
         self._inventory = inventory
         self._nursery = nursery
         self._owners = owners
+        self._there: dict[str, None] = {}
+        """Services that are known to be there, by namespace and name."""
+        self._making = asyncio.Lock()
 
     def home(self, order: Order) -> Home:
         """The namespace of the job's object, or the usual one."""
@@ -59,6 +69,8 @@ class Maker:
         indexes = tuple(share.index for share in task.gpus)
         if order.job.spec.secrets:
             await self._make_secret(order, home)
+        if adopted is None and meets(order.job.spec):
+            await self._make_service(order, home)
         return Start(
             order=order,
             home=home,
@@ -93,8 +105,24 @@ class Maker:
             },
             "stringData": {secret_key(text): unseal_text(text, values) for text in sorted(texts)},
         }
+        await self._make("secrets", home.namespace, body)
+
+    async def _make_service(self, order: Order, home: Home) -> None:
+        """The Service behind which the job's pods have names; one call for a whole gang."""
+        key = f"{home.namespace}/{service_name(order.task.job)}"
+        if key in self._there:
+            return
+        async with self._making:
+            if key not in self._there:
+                await self._make("services", home.namespace, service(order, home.namespace, home.owner))
+                self._there[key] = None
+        while len(self._there) > THERE_MAX:
+            del self._there[next(iter(self._there))]
+
+    async def _make(self, plural: str, namespace: str, body: Mapping[str, object]) -> None:
+        """Create it, unless it is there."""
         try:
-            await self._api.call("POST", path_of("v1", "secrets", namespace=home.namespace), body)
+            await self._api.call("POST", path_of("v1", plural, namespace=namespace), body)
         except RefusedError as error:
             if error.reason != "AlreadyExists":
                 raise

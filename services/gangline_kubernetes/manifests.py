@@ -11,9 +11,19 @@ from gangline_core.terms import limit_s
 from gangline_kit.carrying.environment import Place, build, role_of
 from gangline_kit.carrying.known import Order
 from gangline_kubernetes.config import Config, DeviceMode
+from gangline_kubernetes.meeting import (
+    FOLDER,
+    NOTICE_FILE,
+    desk,
+    first_size,
+    hosts,
+    meets,
+    owner_reference,
+    service_name,
+    volume,
+)
 from gangline_kubernetes.names import (
     FINALIZER,
-    GROUP_VERSION,
     LABEL_CLUSTER,
     LABEL_JOB,
     LABEL_ROLE,
@@ -34,8 +44,6 @@ MAIN = "main"
 """Name of the one container of our pods."""
 CLAIM = "gpus"
 VISIBLE = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
-NOTICE_FOLDER = "/etc/gangline"
-SHM = "64Mi"
 
 
 class Home(Struct, frozen=True):
@@ -65,9 +73,9 @@ def pod(order: Order, config: Config, home: Home, *, uuids: Sequence[str] = ()) 
     container: Manifest = {
         "name": MAIN,
         "image": image,
-        "env": environment(order, role, config, uuids=uuids),
+        "env": environment(order, role, config, home, uuids=uuids),
         "resources": resources(order, config),
-        "volumeMounts": [{"name": "gangline", "mountPath": NOTICE_FOLDER, "readOnly": True}],
+        "volumeMounts": [{"name": "gangline", "mountPath": FOLDER, "readOnly": True}],
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
     if role.command:
@@ -78,10 +86,12 @@ def pod(order: Order, config: Config, home: Home, *, uuids: Sequence[str] = ()) 
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": spec.grace_s,
         "containers": [container],
-        "volumes": [{"name": "gangline", "downwardAPI": {"items": [_downward("annotations"), _downward("labels")]}}],
+        "volumes": [volume()],
         "tolerations": _tolerations(order),
         "automountServiceAccountToken": False,
     }
+    if meets(spec):
+        body |= {"hostname": name, "subdomain": service_name(task.job)}
     if (left_s := _limit_s(order)) > 0:
         body["activeDeadlineSeconds"] = left_s
     if config.mode is DeviceMode.DRA and task.gpus:
@@ -101,7 +111,7 @@ def meta(order: Order, config: Config, home: Home, name: str) -> Manifest:
             LABEL_CLUSTER: label_value(config.cluster),
             LABEL_ROLE: label_value(task.role),
         },
-        "annotations": marks(order, config),
+        "annotations": marks(order, config) | first_size(order),
         "finalizers": [FINALIZER],
     }
     if home.owner is not None:
@@ -122,21 +132,16 @@ def marks(order: Order, config: Config) -> dict[str, str]:
     }
 
 
-def owner_reference(owner: Meta) -> Manifest:
-    """A reference that has what is made cleaned up with its Job object."""
-    return {
-        "apiVersion": GROUP_VERSION,
-        "kind": "Job",
-        "name": owner.name,
-        "uid": owner.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
-
-
-def environment(order: Order, role: Role, config: Config, *, uuids: Sequence[str]) -> list[Manifest]:
+def environment(order: Order, role: Role, config: Config, home: Home, *, uuids: Sequence[str]) -> list[Manifest]:
     """The environment of a task as a container has it."""
-    place = Place(folder="/tmp", notice_file=f"{NOTICE_FOLDER}/annotations", devices=tuple(uuids))
+    place = Place(
+        folder="/tmp",
+        notice_file=NOTICE_FILE,
+        devices=tuple(uuids),
+        desk=desk(role),
+        hosts=hosts(order, home.namespace),
+        is_apart=True,
+    )
     values = dict(build(order, role, place, {}).values)
     if config.mode is not DeviceMode.ANNOTATION:
         # The device plugin or the DRA driver sets these inside the container.
@@ -230,10 +235,6 @@ def allocation(order: Order, config: Config, devices: Mapping[int, tuple[str, st
         "allocation": {"devices": {"results": results}, "nodeSelector": {"nodeSelectorTerms": [here]}},
         "reservedFor": [{"resource": "pods", "name": pod_meta.name, "uid": pod_meta.uid}],
     }
-
-
-def _downward(field: str) -> Manifest:
-    return {"path": field, "fieldRef": {"fieldPath": f"metadata.{field}"}}
 
 
 def _tolerations(order: Order) -> list[Manifest]:

@@ -149,6 +149,11 @@ class Pod(Struct, frozen=True):
         """True when all of its containers have ended for good."""
         return self.status.phase in ("Succeeded", "Failed")
 
+    @property
+    def is_ready(self) -> bool:
+        """True when its containers run and say that they do their work."""
+        return any(one.type == "Ready" and one.status == "True" for one in self.status.conditions)
+
 
 class NodeTaint(Struct, frozen=True):
     """A taint of a node."""

@@ -10,13 +10,14 @@ from gangline_core.ids import NodeId, TaskId
 from gangline_core.job import TaskState
 from gangline_core.state import State
 from gangline_core.step import Step
-from gangline_kit.carrying.known import Order
+from gangline_kit.carrying.known import Order, Phase
 from gangline_kit.carrying.orders import orders
 from gangline_kit.carrying.reconcile import decide
 from gangline_kit.lane import Lane
 from gangline_kit.service import Site
 from gangline_kubernetes.carrier import Carrier
 from gangline_kubernetes.config import Config
+from gangline_kubernetes.telling import Telling
 
 log = logging.getLogger(__name__)
 
@@ -31,11 +32,12 @@ class Reporter:
     """What the log and the pods show decides what is done; the same decision as an agent's."""
 
     carrier: Carrier
+    telling: Telling
     rests: Callable[[], tuple[Fact, ...]]
     """Facts about nodes that refused something just now."""
 
     def __init__(self, site: Site, config: Config, agent: str) -> None:
-        """`carrier` and `rests` must be set before `work`; `agent` is the carrier that this cluster's nodes name."""
+        """`carrier`, `telling` and `rests` must be set before `work`; the nodes of this cluster name `agent`."""
         self.site = site
         self.config = config
         self.agent = agent
@@ -72,6 +74,9 @@ class Reporter:
                     placed.append(name)
         for order in orders(self.state, placed):
             self.placed.setdefault(order.task.id, order)
+        for job in (self.state.job(sized) for sized in step.sized):
+            if job is not None:
+                self.look_at |= dict.fromkeys(name for name in job.tasks if name in known)
         if self.look_at:
             self.wake.set()
 
@@ -109,18 +114,22 @@ class Reporter:
         tasks, known = self.state.kept.tasks, self.carrier.known
         names = self._next()
         decision = decide(tasks, known, names)
-        # A member that leaves a gang that goes on has its grace to save what it must, as any other.
-        for name in (*decision.stop, *decision.leave):
+        for name in decision.stop:
             if name not in tasks:
                 log.warning("task %s is not in the log: its pod is deleted", name)
             self.carrier.stop(name, ExitCause.STOPPED)
+        for name in decision.leave:
+            self.telling.leave(tasks[name])
         for name in decision.forget:
             self.carrier.forget(name)
+            self.telling.forget(name)
         for order in self._orders(decision.start):
             self.carrier.start(order)
         for name in names:
             self.placed.pop(name, None)
-        return decide(tasks, known, names).facts
+            if name in tasks and name in known and known[name].phase in (Phase.STARTING, Phase.RUNNING):
+                self.telling.inform(tasks[name])
+        return (*decide(tasks, known, names).facts, *self.telling.met(tasks, names))
 
     def _next(self) -> list[TaskId]:
         names = list(self.look_at)[:TASKS_MAX]

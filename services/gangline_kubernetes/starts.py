@@ -14,6 +14,7 @@ from gangline_kubernetes.adoption import GATE
 from gangline_kubernetes.api import MERGE, STRATEGIC, Api, RefusedError, path_of
 from gangline_kubernetes.config import Config, DeviceMode
 from gangline_kubernetes.manifests import Home, NoImageError
+from gangline_kubernetes.meeting import NOTE_NOTICE
 from gangline_kubernetes.names import FINALIZER, Mark, mark_of, pod_name
 from gangline_kubernetes.objects import Meta, Pod
 
@@ -223,7 +224,7 @@ class Starter:
         path = path_of("v1", "pods", namespace=pod.namespace, name=pod.name)
         try:
             if notice:
-                body = {"metadata": {"uid": pod.uid, "annotations": {"gangline.dev/notice": notice}}}
+                body = {"metadata": {"uid": pod.uid, "annotations": {NOTE_NOTICE: notice}}}
                 await self._api.call("PATCH", path, body, form=MERGE)
             options: dict[str, Any] = {"preconditions": {"uid": pod.uid}}
             if grace_s is not None:

@@ -38,7 +38,8 @@ def status_of(job: Job, tasks: Sequence[Task], before: Status, *, generation: in
         "observedGeneration": generation,
         "attempt": job.attempt,
         "preemptions": job.preemptions,
-        "tasks": {"wanted": sum(role.count for role in job.spec.roles), "placed": len(tasks)},
+        "resizes": job.resize.number if job.resize is not None else 0,
+        "tasks": {"wanted": sum(job.sizes.values()) or sum(r.count for r in job.spec.roles), "placed": len(tasks)},
         "gpus": sum(task.gpu_milli for task in tasks) // 1000,
         "nodes": nodes,
     }
@@ -82,6 +83,8 @@ def quota_word(reason: Reason) -> str:
 
 def message_of(job: Job) -> str:
     """The same as a sentence."""
+    if job.state == JobState.RESIZING:
+        return resized(job)
     if job.reason is None or job.state in (JobState.STARTING, JobState.RUNNING, JobState.RESIZING):
         return ""
     return sentence(job.reason)
@@ -109,10 +112,27 @@ def _conditions(job: Job) -> list[tuple[str, bool, str, str]]:
         ("Complete", state == JobState.SUCCEEDED, word, message if is_over else ""),
         ("Failed", is_over and state != JobState.SUCCEEDED, word, message if is_over else ""),
     ]
+    if job.resize is not None:
+        is_it = state == JobState.RESIZING
+        why = word if is_it else job.resize.stage.value.capitalize()
+        found.append(("Resizing", is_it, why, resized(job)))
     if job.yielded_to:
         is_it = state in (JobState.STOPPING, JobState.WAITING)
         found.append(("Preempted", is_it, "Preempted" if is_it else STATE_WORDS[state], made_way(job) if is_it else ""))
     return found
+
+
+def resized(job: Job) -> str:
+    """From which size to which its last change of size goes or went, and why."""
+    change = job.resize
+    if change is None:
+        return ""
+    return f"From {_size(change.before)} to {_size(change.after)}" + (f": {change.why}." if change.why else ".")
+
+
+def _size(sizes: dict[str, int]) -> str:
+    total = sum(sizes.values())
+    return f"{total} task" if total == 1 else f"{total} tasks"
 
 
 def made_way(job: Job) -> str:

@@ -7,10 +7,11 @@ from tests.kubernetes.house import MemoryTransport, opened
 from tests.kubernetes.test_adopted import make, quota_story
 from tests.kubernetes.test_chart import rendered
 from tests.kubernetes.test_devices import dra_story
+from tests.kubernetes.test_elastic import scale_story
 from tests.kubernetes.test_owners import KIND, admitted_story, group_story, way_story
 from tests.kubernetes.test_settings import settings_story
 from tests.kubernetes.test_trouble import secret_story
-from tests.kubernetes.test_whole_path import applied_story, preemption_story
+from tests.kubernetes.test_whole_path import applied_story, names_story, preemption_story
 
 import programs
 from dollhouse.loop import live
@@ -80,6 +81,8 @@ async def life_of_a_cluster() -> None:
     await secret_story()
     await settings_story()
     await way_story()
+    await names_story()
+    await scale_story()
     for name in KIND:
         await admitted_story(name)
     for group in GROUPS:

@@ -12,6 +12,7 @@ from dollhouse.loop import live
 from gangline_core.job import JobState
 from gangline_wire.jobfile import parse_job
 from gangline_wire.seal import seal
+from kubedouble.faults import Fault
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 DOCUMENTS = [
@@ -152,3 +153,52 @@ async def same_story(document: dict[str, Any]) -> None:
         assert made.name == document["name"]
         same = replace(made, name=asked.name, group=asked.group, user=asked.user, labels=asked.labels)
         assert same == replace(asked, time_limit_s=made.time_limit_s)
+
+
+def test_members_reach_each_other_by_names_and_nothing_is_left_of_a_job_without_an_object() -> None:
+    live(names_story())
+
+
+async def names_story() -> None:
+    from tests.make import role, spec
+
+    async with opened(nodes=2) as house:
+        words = spec(group="lab", user="ann", roles=[role(tasks=2, gpus=8)], secrets=("API_TOKEN",))
+        (job,) = await house.world.submit(words)
+        await house.world.until(lambda state: state.kept.jobs[job].state == JobState.RUNNING)
+        (service,) = house.stored("/services")
+        assert service["spec"]["clusterIP"] == "None"
+        assert service["spec"]["publishNotReadyAddresses"] is True
+        pods = house.stored("/pods", "gangline-jobs")
+        for pod in pods:
+            assert service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
+            assert pod["spec"]["subdomain"] == service["metadata"]["name"]
+        told = {one["name"]: one.get("value") for one in pods[1]["spec"]["containers"][0]["env"]}
+        assert told["MASTER_ADDR"] == f"{pods[0]['spec']['hostname']}.gangline-job-{job}.gangline-jobs.svc"
+        assert (told["LOCAL_RANK"], told["LOCAL_WORLD_SIZE"], told["NODE_RANK"]) == ("0", "1", "1")
+        assert house.stored("/secrets")
+        for pod in pods:
+            house.kubelets.finish(pod, 0)
+        await house.world.until(lambda state: state.kept.jobs[job].state == JobState.SUCCEEDED)
+        await house.until(lambda: not any(house.stored(kind) for kind in ("/pods", "/services", "/secrets")))
+
+
+def test_what_was_left_while_nobody_led_is_cleaned_up_by_the_next_leader() -> None:
+    live(left_story())
+
+
+async def left_story() -> None:
+    from tests.make import role, spec
+
+    async with opened(nodes=2) as house:
+        (job,) = await house.world.submit(spec(group="lab", user="ann", roles=[role(tasks=2, gpus=8)]))
+        await house.world.until(lambda state: state.kept.jobs[job].state == JobState.RUNNING)
+        house.double.faults.add(Fault(method="DELETE", path="services", times=1000, status=503))
+        for pod in house.stored("/pods", "gangline-jobs"):
+            house.kubelets.finish(pod, 0)
+        await house.world.until(lambda state: state.kept.jobs[job].state == JobState.SUCCEEDED)
+        await house.world.crash("kubernetes")
+        house.double.faults.waiting.clear()
+        assert house.stored("/services")
+        house.world.restart("kubernetes")
+        await house.until(lambda: not house.stored("/services"))

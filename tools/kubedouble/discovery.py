@@ -63,7 +63,10 @@ def _resources(kinds: Kinds, group: str, version: str) -> Object:
         found.append(one)
         parts = (*(("status",) if kind.has_status else ()), *kind.subresources)
         plain = {key: value for key, value in one.items() if key != "shortNames"}
-        found.extend({**plain, "name": f"{kind.plural}/{part}", "verbs": ["get", "patch", "update"]} for part in parts)
+        for part in parts:
+            is_scale = part == "scale"
+            other = {"kind": "Scale", "group": "autoscaling", "version": "v1"} if is_scale else {}
+            found.append({**plain, "name": f"{kind.plural}/{part}", "verbs": ["get", "patch", "update"], **other})
     place = f"{group}/{version}" if group else version
     return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": place, "resources": found}
 

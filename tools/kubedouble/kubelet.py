@@ -26,6 +26,8 @@ class Life(Struct, frozen=True):
     exit_code: int = 0
     stop_s: float = 0.0
     """How long it takes to end when it is asked to; more than its grace means it is killed."""
+    ready_s: float = 0.0
+    """Between running and ready."""
     refused: str = ""
     """The kubelet does not take it, for this reason."""
 
@@ -42,6 +44,7 @@ def life_of(pod: Object) -> Life:
         run_s=number("run_s", None),
         exit_code=int(number("exit_code", 0) or 0),
         stop_s=number("stop_s", 0.0) or 0.0,
+        ready_s=number("ready_s", 0.0) or 0.0,
         refused=notes.get("double/refused", ""),
     )
 
@@ -168,7 +171,31 @@ class Kubelets:
         if pod["status"].get("phase") != "Pending" or "deletionTimestamp" in pod["metadata"]:
             return
         state = {"running": {"startedAt": self.double.verbs.stamp()}}
-        self._status(pod, phase="Running", podIP="10.1.0.1", containerStatuses=self._containers(pod, state))
+        ready_s = self.life(pod).ready_s
+        conditions = self._conditions(pod, ready=not ready_s)
+        self._status(
+            pod,
+            phase="Running",
+            podIP="10.1.0.1",
+            podIPs=[{"ip": "10.1.0.1"}],
+            startTime=self.double.verbs.stamp(),
+            conditions=conditions,
+            containerStatuses=self._containers(pod, state),
+        )
+        if ready_s:
+            self._later(pod, ready_s, self._become_ready)
+
+    def _become_ready(self, pod: Object) -> None:
+        if pod["status"].get("phase") == "Running":
+            self._status(pod, conditions=self._conditions(pod, ready=True))
+
+    def _conditions(self, pod: Object, *, ready: bool) -> list[Object]:
+        """What the kubelet says of a pod's progress."""
+        found = pod["status"].get("conditions", [])
+        for word, holds in (("Initialized", True), ("ContainersReady", ready), ("Ready", ready)):
+            since = self.double.verbs.stamp()
+            found = with_condition(found, {"type": word, "status": str(holds), "lastTransitionTime": since})
+        return found
 
     def finish(self, pod: Object, code: int) -> None:
         """The pod's containers end with this code."""
@@ -176,7 +203,8 @@ class Kubelets:
             return
         state = {"terminated": {"exitCode": code, "finishedAt": self.double.verbs.stamp()}}
         phase = "Failed" if code else "Succeeded"
-        self._status(pod, phase=phase, containerStatuses=self._containers(pod, state))
+        conditions = self._conditions(pod, ready=False)
+        self._status(pod, phase=phase, conditions=conditions, containerStatuses=self._containers(pod, state))
 
     def finish_named(self, namespace: str, name: str, code: int = 0) -> None:
         """The same by name."""

@@ -1,14 +1,11 @@
-"""Structural schemas of custom resources: pruning, defaults, types and limits, and the transition rules we use.
-
-Rules in CEL are evaluated for the few forms below; a definition with another form is refused, so that no rule passes
-unnoticed.
-"""
+"""Structural schemas of custom resources: pruning, defaults, types and limits, and rules in CEL."""
 
 import re
 from collections.abc import Iterator
 from typing import Any
 
-from kubedouble.errors import ApiError, invalid
+from kubedouble import cel
+from kubedouble.errors import invalid
 
 Object = dict[str, Any]
 Schema = dict[str, Any]
@@ -21,10 +18,6 @@ TYPES: dict[str, type | tuple[type, ...]] = {
     "number": (int, float),
     "boolean": bool,
 }
-UNCHANGED = "self == oldSelf"
-ONE_OF = re.compile(r"^has\(self\.(\w+)\) != has\(self\.(\w+)\)$")
-NOT_BOTH = re.compile(r"^!\(has\(self\.(\w+)\) && has\(self\.(\w+)\)\)$")
-SAME_BUT = re.compile(r"^self\.(\w+) == oldSelf\.(\w+)$")
 
 
 def prune(value: Any, schema: Schema, path: str = "", dropped: list[str] | None = None) -> Any:
@@ -117,24 +110,20 @@ def _limits(value: Any, schema: Schema, shown: str) -> Iterator[str]:
 
 def _rules(value: Any, schema: Schema, shown: str, before: Any) -> Iterator[str]:
     for rule in schema.get("x-kubernetes-validations", ()):
-        if not _holds(rule["rule"], value, before):
-            yield f"{shown}: Invalid value: {rule.get('message', rule['rule'])}"
-
-
-def _holds(rule: str, value: Any, before: Any) -> bool:
-    if rule == UNCHANGED:
-        return before is None or value == before
-    if found := SAME_BUT.match(rule):
-        return before is None or value.get(found.group(1)) == before.get(found.group(2))
-    if found := ONE_OF.match(rule):
-        return (found.group(1) in value) != (found.group(2) in value)
-    found = NOT_BOTH.match(rule)
-    assert found is not None, "checked when the definition was made"
-    return not (found.group(1) in value and found.group(2) in value)
+        text = rule["rule"]
+        if cel.is_transition(text) and before is None:
+            continue
+        try:
+            holds = cel.holds(text, self=value, oldSelf=before)
+        except cel.CelError as error:
+            yield f"{shown}: Invalid value: rule evaluation error: {error}"
+            continue
+        if not holds:
+            yield f"{shown}: Invalid value: {rule.get('message', text)}"
 
 
 def check_structure(name: str, schema: Schema, path: str = "openAPIV3Schema") -> None:
-    """The schema is structural, and its rules are ones we can evaluate.
+    """The schema is structural, and its rules can be read.
 
     Raises:
         ApiError: 422, it is not.
@@ -149,9 +138,11 @@ def check_structure(name: str, schema: Schema, path: str = "openAPIV3Schema") ->
             if "type" in inner and not schema.get("x-kubernetes-int-or-string"):
                 raise invalid("CustomResourceDefinition", name, [f"{path}.{word}.type: Forbidden: must be empty"])
     for rule in schema.get("x-kubernetes-validations", ()):
-        text = rule["rule"]
-        if text != UNCHANGED and not any(form.match(text) for form in (ONE_OF, NOT_BOTH, SAME_BUT)):
-            raise ApiError(422, "Invalid", f"{path}: this double cannot evaluate the rule: {text}")
+        try:
+            cel.compiled(rule["rule"])
+        except cel.CelError as error:
+            fault = f"{path}.x-kubernetes-validations.rule: Invalid value: compilation failed: {error}"
+            raise invalid("CustomResourceDefinition", name, [fault]) from None
     for key, inner in schema.get("properties", {}).items():
         check_structure(name, inner, f"{path}.properties[{key}]")
     for word in ("items", "additionalProperties"):

@@ -9,7 +9,7 @@ import msgspec
 import yaml
 from msgspec import Struct
 
-from kubedouble import discovery, pods, selectors, tables
+from kubedouble import discovery, patches, pods, scale, selectors, tables
 from kubedouble.answers import Answer
 from kubedouble.errors import ApiError, bad_request, not_found
 from kubedouble.faults import Faults
@@ -109,6 +109,10 @@ class Double:
     def _read(self, place: Place, ask: dict[str, str], headers: dict[str, str]) -> Answer:
         if place.name:
             item = self.verbs.find(place.kind, place.namespace, place.name)
+            if place.sub not in ("", "status", *place.kind.subresources):
+                raise not_found(f"{place.kind.resource}/{place.sub}", place.name)
+            if place.sub == "scale":
+                item = scale.read(self.verbs, place.kind, item)
             return Answer(200, msgspec.json.encode(self._shown(place, item, headers)))
         claim = self._claim(place.kind, ask)
         if ask.get("watch") in ("true", "1"):
@@ -209,6 +213,11 @@ class Double:
             return 201, pods.bind(verbs, kind, namespace, place.name, data)
         if method == "POST" and place.sub == "eviction":
             return 201, pods.evict(verbs, kind, namespace, place.name, data)
+        if place.sub == "scale":
+            found = verbs.find(kind, namespace, place.name)
+            if method == "PATCH":
+                data = patches.merge(scale.read(verbs, kind, found), data)
+            return 200, scale.write(verbs, kind, found, data)
         if method == "POST":
             return 201, verbs.create(kind, namespace, data, strict=strict, dry=dry)
         if method == "PUT":

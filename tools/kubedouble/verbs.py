@@ -31,6 +31,8 @@ class Verbs:
         self.now = now
         self.schemas: dict[str, schemas.Schema] = {}
         """Schema of each custom kind, by storage and version."""
+        self.scales: dict[str, tuple[str, str]] = {}
+        """Where objects of each custom kind say how many are wanted and how many there are."""
         self.owners: dict[str, dict[str, patches.Fields]] = {}
         """Fields of each applied object by who applied them, by uid."""
         self._uids = itertools.count(1)
@@ -129,10 +131,14 @@ class Verbs:
                 namespaced=spec["scope"] == "Namespaced",
                 short=tuple(names.get("shortNames", ())),
                 has_status="status" in version.get("subresources", {}),
+                subresources=("scale",) if "scale" in version.get("subresources", {}) else (),
                 counts_generations=True,
                 custom=True,
             )
             self.schemas[f"{kind.storage}/{kind.version}"] = schema
+            if paths := version.get("subresources", {}).get("scale"):
+                places = (paths["specReplicasPath"], paths["statusReplicasPath"])
+                self.scales[f"{kind.storage}/{kind.version}"] = places
             self.kinds.add(kind)
         conditions = [{"type": word, "status": "True", "reason": word} for word in ("NamesAccepted", "Established")]
         return {**crd, "status": {"acceptedNames": names, "conditions": conditions, "storedVersions": []}}
