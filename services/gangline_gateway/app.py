@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
@@ -38,10 +38,12 @@ ONLY_OUR_FAULTS = OnlyOurFaults()
 
 Ready = Callable[[str], None]
 """Told the address once the gateway listens."""
+Listen = Callable[[web.AppRunner, Config], Awaitable[str]]
+"""Opens the door to the world and gives its address."""
 
 
-async def run(site: Site, config: Config, ready: Ready | None = None) -> None:
-    """Serve until cancelled."""
+async def run(site: Site, config: Config, ready: Ready | None = None, *, listen: Listen | None = None) -> None:
+    """Serve until cancelled, over TCP unless `listen` opens another door."""
     logging.getLogger("aiohttp.server").addFilter(ONLY_OUR_FAULTS)
     runner = web.AppRunner(
         make_app(site, config),
@@ -54,15 +56,20 @@ async def run(site: Site, config: Config, ready: Ready | None = None) -> None:
     )
     await runner.setup()
     try:
-        tls = _tls(config)
-        await web.TCPSite(runner, config.host, config.port, backlog=BACKLOG, ssl_context=tls).start()
-        address = url(config.host, runner.addresses[0][1], secure=tls is not None)
+        address = await (listen or listen_on_tcp)(runner, config)
         log.info("the HTTP API listens on %s", address)
         if ready is not None:
             ready(address)
         await asyncio.Event().wait()
     finally:
         await runner.cleanup()
+
+
+async def listen_on_tcp(runner: web.AppRunner, config: Config) -> str:
+    """Listen where the settings say, encrypted if they say so."""
+    tls = _tls(config)
+    await web.TCPSite(runner, config.host, config.port, backlog=BACKLOG, ssl_context=tls).start()
+    return url(config.host, runner.addresses[0][1], secure=tls is not None)
 
 
 def make_app(site: Site, config: Config) -> web.Application:

@@ -46,6 +46,8 @@ class MemoryBus:
         self.failure = ""
         self.dropped = 0
         self._tasks = Tasks()
+        self._waiting: dict[asyncio.Future[bytes], str] = {}
+        """Answers that are waited for, and the subject that was asked."""
         self._own: list[Subscription] = []
         self._arrives_s: dict[str, float] = {}
         """When the last plain message of each subject arrives: those of one subject stay in order."""
@@ -73,6 +75,7 @@ class MemoryBus:
         handlers = self.server.servers_of(subject)
         if self.connection.happens(self.connection.rates.doubled):
             handlers = [*handlers, *handlers]
+        self._waiting[first] = subject
         for handler in handlers:
             self._tasks.spawn(_answer(handler, data, headers or {}, first), name=f"answer {subject}")
         try:
@@ -80,8 +83,16 @@ class MemoryBus:
                 answer = await first
         except TimeoutError:
             raise OutcomeUnknownError(f"{subject}: no answer in time") from None
+        finally:
+            self._waiting.pop(first, None)
         await self._hop(HOP_S)
         return answer
+
+    def abandon(self, subject: str, why: str) -> None:
+        """Requests on this subject that are under way fail; see gangline_kit.bus.Bus."""
+        for first, asked in self._waiting.items():
+            if asked == subject and not first.done():
+                first.set_exception(OutcomeUnknownError(why))
 
     async def serve(self, subject: str, handler: Handler, queue: str = "") -> "MemoryServing":
         """Answer requests until stopped."""

@@ -27,7 +27,7 @@ ORACLES: dict[str, tuple[str, ...]] = {
     "O7": ("replay: same state, same decisions",),
 }
 """Oracle -> the promises that make it up; those of one state stand in INVARIANTS."""
-DECIDING = ("queue", "placement", "elastic")
+DECIDING = ("queue", "placement", "scheduler", "elastic")
 
 
 class BrokenOracleError(AssertionError):

@@ -1,16 +1,22 @@
 """Those who use the platform in a dollhouse: they submit, change their minds, and edit settings mid-round."""
 
+import json
 from collections.abc import Awaitable, Callable
+from typing import Any
 
-from dollhouse.plan import Ask, Event
-from dollhouse.town import Town
-from gangline_core.cluster import Policy
+from dollhouse.front import Answered, Door, json_of
+from dollhouse.plan import SECOND_POOL, Ask, Event
+from dollhouse.town import ADMIN_TOKEN, Town
+from dollhouse.visits import READS, Visit, is_wrong, reply_of, reply_to_submit, visit_of
+from gangline_core.cluster import Policy, Pool
 from gangline_core.groups import Group, User
 from gangline_core.job import ENDS, JobState
-from gangline_core.spec import Dependency, JobSpec, Pausing, Resources, Role, ServiceClass, TopologyWish
+from gangline_core.spec import JobSpec
 from gangline_kit.errors import TemporaryError
+from gangline_wire.jobfile import parse_job
 from gangline_wire.requests import (
     Admitted,
+    AssignNode,
     CancelJob,
     Refused,
     Reply,
@@ -19,6 +25,7 @@ from gangline_wire.requests import (
     SetGroup,
     SetHold,
     SetPolicy,
+    SetPool,
     SetUser,
     SubmitJobs,
     Unavailable,
@@ -30,6 +37,10 @@ PLACERS = ("best_fit", "spread", "topology")
 PATIENCE_S = 1200.0
 POLL_S = 0.4
 ADMIN = "admin"
+VISIT_S = 15.0
+"""How long somebody waits for one answer before they ask again, perhaps at another door."""
+NO_DOOR_S = 1.0
+READ_TRIES = 8
 
 Act = Callable[["People", Event], Awaitable[None]]
 
@@ -43,45 +54,146 @@ class People:
         self.jobs: list[int] = []
         self.refused = 0
         self._asked = 0
+        self._by_http = False
+        self._token = ""
+        """Ann's own, once she has one."""
+        self._admitted: list[tuple[Visit, str, int]] = []
+        """Submits over HTTP, whose they were, and the job that came of them."""
 
     async def ask(self, request: Request) -> Reply:
-        """Ask the door until somebody can answer.
+        """Ask until somebody can answer.
 
         Raises:
             TimeoutError: nobody can, for much too long.
         """
+        if self._by_http:
+            token = ADMIN_TOKEN if getattr(request, "by", "") == ADMIN else self._token
+            return await self._visit(visit_of(request), token, reply_of)
+        return await self._insist(lambda: self.town.ask(request, within_s=PATIENCE_S), type(request).__name__)
+
+    async def _insist(self, once: Callable[[], Awaitable[Reply]], what: str) -> Reply:
         deadline_s = self.town.clock.monotonic_s() + PATIENCE_S
         while True:
             try:
-                reply = await self.town.ask(request, within_s=PATIENCE_S)
+                reply = await once()
             except TemporaryError:
-                reply = Unavailable(retry_after_s=1.0)
+                reply = Unavailable(retry_after_s=NO_DOOR_S)
             if not isinstance(reply, Unavailable):
                 return reply
             if self.town.clock.monotonic_s() > deadline_s:
-                raise TimeoutError(f"nobody answers {type(request).__name__}")
+                raise TimeoutError(f"nobody answers {what}")
             await self.town.clock.sleep(reply.retry_after_s)
 
-    async def settle_in(self) -> None:
-        """The groups of the town and their users."""
+    async def _visit(self, visit: Visit, token: str, read: Callable[[Answered], Reply]) -> Reply:
+        """Ask over HTTP, at whichever door is open, until somebody answers."""
+
+        async def once() -> Reply:
+            return read(await self._call(visit, token))
+
+        return await self._insist(once, f"{visit.method} {visit.path}")
+
+    async def _call(self, visit: Visit, token: str, *, hang_up_s: float | None = None) -> Answered:
+        """One try.
+
+        Raises:
+            TemporaryError: no whole answer.
+        """
+        answered = await self.town.front.call(self._door(), visit.written(token), within_s=VISIT_S, hang_up_s=hang_up_s)
+        if answered is None:
+            raise TemporaryError("hung up")
+        if is_wrong(answered):
+            told = answered.body[:300].decode(errors="replace")
+            self.town.note_fault(f"{visit.method} {visit.path} is answered {answered.status}: {told}")
+        return answered
+
+    def _door(self) -> Door:
+        doors = self.town.front.doors
+        if not doors:
+            raise TemporaryError("no gateway listens")
+        return doors[self.town.server.draw.choice(sorted(doors))]
+
+    async def settle_in(self, *, by_http: bool = False) -> None:
+        """The groups of the town and their users; from now on they ask the gateways, or admission itself."""
+        self._by_http = by_http
         for path in GROUPS:
             if path not in self.town.state.kept.groups:
                 await self.ask(SetGroup(group=Group(path=path), by=ADMIN))
             await self.ask(SetUser(user=User(name="ann", group=path), by=ADMIN))
+        if by_http:
+            await self._take_token()
 
     async def submit(self, event: Event) -> None:
         """Jobs arrive, each as its own request."""
         for asked in event.asks:
             self._asked += 1
-            reply = await self.ask(
-                SubmitJobs(jobs=(spec_of(asked, self.jobs),), submit_id=f"submit-{self._asked}", by=asked.user)
-            )
+            reply = await self._hand_in(asked, event.number)
             if isinstance(reply, Admitted):
                 self.town.note_accepted(reply)
                 self.jobs += [job for job in reply.jobs if job not in self.jobs]
             else:
                 assert isinstance(reply, Refused), f"{asked}: {reply}"
                 self.refused += 1
+
+    async def _take_token(self) -> None:
+        """Ann gets a token of her own."""
+        wanted = {"name": "ann", "role": "user", "user": "ann", "groups": list(GROUPS)}
+        visit = Visit("POST", "/v1/tokens", json.dumps(wanted).encode())
+
+        def read(answered: Answered) -> Reply:
+            if answered.status == 201:
+                self._token = str(json_of(answered)["token"])
+            return reply_of(answered)
+
+        await self._visit(visit, ADMIN_TOKEN, read)
+        assert self._token, "ann has a token"
+
+    async def _hand_in(self, asked: Ask, number: int) -> Reply:
+        """One job, perhaps handed in twice: whoever repeats a submit with its key has one job."""
+        key = f"submit-{self._asked}"
+        document = job_file(asked, self.jobs)
+        if not self._by_http:
+            spec = parse_job(document)
+            return await self.ask(SubmitJobs(jobs=(spec,), submit_id=key, by=asked.user))
+        visit = Visit("POST", "/v1/jobs", json.dumps(document).encode(), key)
+        if number % 4 == 1:
+            await self._hang_up(visit, after_s=number // 4 * 0.002)
+        reply = await self._visit(visit, self._token, reply_to_submit)
+        if isinstance(reply, Admitted):
+            self._admitted.append((visit, self._token, reply.jobs[0]))
+            if number % 4 == 2:
+                await self._repeat(len(self._admitted) - 1)
+        return reply
+
+    async def _hang_up(self, visit: Visit, *, after_s: float) -> None:
+        """Somebody goes away in the middle of a submit."""
+        try:
+            await self._call(visit, self._token, hang_up_s=after_s)
+        except TemporaryError:
+            return
+
+    async def _repeat(self, which: int) -> None:
+        visit, token, job = self._admitted[which]
+        reply = await self._visit(visit, token, reply_to_submit)
+        if not isinstance(reply, Admitted) or reply.jobs != (job,) or not reply.repeated:
+            self.town.note_fault(f"a submit that became job {job} is answered {reply} when it is repeated")
+
+    async def again(self, event: Event) -> None:
+        """Somebody repeats a submit that was answered long ago."""
+        if self._admitted:
+            await self._repeat(event.number % len(self._admitted))
+
+    async def look(self, event: Event) -> None:
+        """Somebody reads something; a gateway that cannot tell says so."""
+        if not self._by_http:
+            return
+        path = READS[event.number % len(READS)].format(job=self._pick(event) if self.jobs else 1)
+        for _ in range(READ_TRIES):
+            try:
+                if (await self._call(Visit("GET", path), self._token)).status != 503:
+                    return
+            except TemporaryError:
+                pass
+            await self.town.clock.sleep(NO_DOOR_S)
 
     async def cancel(self, event: Event) -> None:
         """Somebody no longer wants a job."""
@@ -134,6 +246,16 @@ class People:
         await self.town.clock.sleep(event.seconds)
         await self.ask(SetDrain(node=node, drained=False, by=ADMIN))
 
+    async def assign(self, event: Event) -> None:
+        """A node goes to another pool, and comes back."""
+        nodes = sorted(self.town.state.kept.nodes)
+        node = nodes[event.number % len(nodes)]
+        if SECOND_POOL not in self.town.state.kept.pools:
+            await self.ask(SetPool(pool=Pool(name=SECOND_POOL), by=ADMIN))
+        await self.ask(AssignNode(node=node, pool=SECOND_POOL, by=ADMIN))
+        await self.town.clock.sleep(event.seconds)
+        await self.ask(AssignNode(node=node, pool="", by=ADMIN))
+
     async def lift_all(self) -> None:
         """No limit, no drain, no hold stands in anybody's way any more."""
         for path in GROUPS:
@@ -142,15 +264,23 @@ class People:
         await self.ask(SetPolicy(pool="default", policy=Policy(), by=ADMIN))
         for node in sorted(self.town.state.kept.nodes):
             await self.ask(SetDrain(node=node, drained=False, by=ADMIN))
+            if self.town.state.kept.nodes[node].home:
+                await self.ask(AssignNode(node=node, pool="", by=ADMIN))
         for job in list(self.jobs):
             known = self.town.state.kept.jobs[job]  # type: ignore[index]  # ids are numbers here
             if known.state in (JobState.HELD, JobState.PAUSED, JobState.SUSPENDED):
                 await self.ask(SetHold(job=job, held=False, by="ann"))
+            if known.spec.pool == SECOND_POOL and known.state not in ENDS:
+                await self.ask(CancelJob(job=job, by="ann"))
 
     def unfinished(self) -> list[int]:
         """Accepted jobs that have not ended."""
         jobs = self.town.state.kept.jobs
         return [job for job in self.jobs if jobs[job].state not in ENDS]  # type: ignore[index]  # ids are numbers here
+
+    def unasked(self) -> list[int]:
+        """Jobs that exist though nobody was told so: all submits have been answered."""
+        return sorted(set(self.town.state.kept.jobs) - set(self.jobs))
 
     def _pick(self, event: Event) -> int:
         return self.jobs[event.number % len(self.jobs)]
@@ -165,20 +295,20 @@ ACTS: dict[str, Act] = {
     "user_limit": People.user_limit,
     "policy": People.policy,
     "drain": People.drain,
+    "assign": People.assign,
+    "look": People.look,
+    "again": People.again,
 }
 """What an event says -> what people do."""
 
 
 def spec_of(ask: Ask, jobs: list[int]) -> JobSpec:
     """The job as the door gets it."""
-    role = Role(
-        name="worker",
-        count=ask.tasks,
-        min_count=ask.least or ask.tasks,
-        max_count=ask.most or ask.tasks,
-        resources=Resources(gpu_milli=ask.gpu_milli, cpu_milli=1000, memory_mib=1024),
-        command=("true",),
-    )
+    return parse_job(job_file(ask, jobs))
+
+
+def job_file(ask: Ask, jobs: list[int]) -> dict[str, Any]:
+    """The job as its user writes it; `jobs` are those that there are already."""
     times = {
         "run_time_s": ask.run_s,
         "exit_code": ask.code,
@@ -186,20 +316,27 @@ def spec_of(ask: Ask, jobs: list[int]) -> JobSpec:
         "stop_time_s": ask.stop_s,
         "stuck_time_s": ask.stuck_s,
     }
-    return JobSpec(
-        name="",
-        group=ask.group,
-        user=ask.user,
-        roles=(role,),
-        priority=ask.priority,
-        service_class=ServiceClass(ask.service_class),
-        attributes={name: value for name, value in times.items() if value or name == "run_time_s"},
-        topology=TopologyWish(required=ask.topology),
-        time_limit_s=ask.limit_s,
-        protected_s=ask.protected_s,
-        grace_s=ask.grace_s,
-        retries=ask.retries,
-        hold=ask.hold,
-        pausing=Pausing() if ask.run_s % 2 else None,
-        after=(Dependency(job=jobs[-1]),) if ask.after and jobs else (),
-    )
+    document: dict[str, Any] = {
+        "command": ["true"],
+        "tasks": ask.tasks,
+        "gpus": f"{ask.gpu_milli}m",
+        "cpus": 1,
+        "memory": "1Gi",
+        "group": ask.group,
+        "user": ask.user,
+        "priority": ask.priority,
+        "service_class": ask.service_class,
+        "attributes": {name: value for name, value in times.items() if value or name == "run_time_s"},
+        "protected": ask.protected_s,
+        "grace": ask.grace_s,
+        "retries": ask.retries,
+        "hold": ask.hold,
+    }
+    document |= {"min": ask.least} if ask.least else {}
+    document |= {"max": ask.most} if ask.most else {}
+    document |= {"topology": {"required": ask.topology}} if ask.topology else {}
+    document |= {"time_limit": ask.limit_s} if ask.limit_s else {}
+    document |= {"pause": {}} if ask.run_s % 2 else {}
+    document |= {"pool": ask.pool} if ask.pool else {}
+    document |= {"after": [jobs[-1]]} if ask.after and jobs else {}
+    return document

@@ -9,12 +9,14 @@ from dollhouse.connection import Rates
 
 FLEETS = {"east": {"e1": 4, "e2": 4}, "west": {"w1": 4, "w2": 2}}
 """Agent -> node -> GPUs."""
-SERVICES = ("admission", "queue", "placement", "elastic", "telemetry", "accounting", "recorder")
-COPIED = SERVICES[:-1]
-"""Services of which there are two copies, the second one called so with "-2"."""
+LED = ("admission", "queue", "placement", "elastic", "telemetry", "accounting")
+"""Services of which one copy leads and another may stand by, which is called so with "-2"."""
+SERVICES = (*LED, "recorder", "gateway")
+COPIED = (*LED, "gateway")
 RUN_S = 150.0
 """Things happen within so many seconds."""
 EVENTS_MOST = 46
+SECOND_POOL = "west"
 CLOCKS_S = (-3600, -60, -5, 5, 60, 3600)
 
 
@@ -43,6 +45,8 @@ class Ask(Struct, frozen=True, omit_defaults=True):
     hold: bool = False
     after: bool = False
     """Only when the job before it has ended."""
+    pool: str = ""
+    """In another pool than the usual one; refused while there is none of this name."""
 
 
 class Event(Struct, frozen=True, omit_defaults=True):
@@ -63,6 +67,8 @@ class Plan(Struct, frozen=True, omit_defaults=True):
     events: tuple[Event, ...]
     rates: Rates = Rates()
     copies: int = 2
+    doors: int = 0
+    """Gateways through which people ask; 0: they ask admission themselves."""
 
 
 ON_SERVICES = (
@@ -79,9 +85,10 @@ ON_SERVICES = (
     "wrong_start",
 )
 ON_AGENTS = (*ON_SERVICES, "flap", "power")
+ON_PEOPLE = ("look", "look", "again")
 ON_LEADERS = ("freeze_leader", "two_leaders", "crash_leader")
 ON_HOUSE = ("full", "no_snapshots", "old_snapshots", "broken_snapshots", "cut_archive", "full_disk")
-ON_SETTINGS = ("limit", "user_limit", "policy", "drain", "gpu")
+ON_SETTINGS = ("limit", "user_limit", "policy", "drain", "assign", "gpu")
 ON_JOBS = ("cancel", "hold", "release")
 
 
@@ -90,7 +97,9 @@ def draw_plan(seed: int) -> Plan:
     draw = Random(seed)
     count = draw.randrange(6, EVENTS_MOST)
     events = sorted((_event(draw) for _ in range(count)), key=lambda event: event.at_s)
-    return Plan(seed=seed, events=tuple(events), rates=_rates(draw), copies=draw.choice((1, 2, 2)))
+    return Plan(
+        seed=seed, events=tuple(events), rates=_rates(draw), copies=draw.choice((1, 2, 2)), doors=draw.choice((1, 1, 2))
+    )
 
 
 def _rates(draw: Random) -> Rates:
@@ -108,8 +117,11 @@ def _rates(draw: Random) -> Rates:
 def _event(draw: Random) -> Event:
     at_s = round(draw.uniform(0, RUN_S), 3)
     chance = draw.random()
+    if chance < 0.38:
+        asks = tuple(_ask(draw) for _ in range(draw.choice((1, 1, 2, 5))))
+        return Event(at_s=at_s, what="submit", number=draw.randrange(40), asks=asks)
     if chance < 0.42:
-        return Event(at_s=at_s, what="submit", asks=tuple(_ask(draw) for _ in range(draw.choice((1, 1, 2, 5)))))
+        return Event(at_s=at_s, what=draw.choice(ON_PEOPLE), number=draw.randrange(1000))
     if chance < 0.52:
         return Event(at_s=at_s, what=draw.choice(ON_JOBS), number=draw.randrange(1000))
     seconds = round(draw.choice((0.3, 1.2, 3.5, 8, 21, 32, 45)) * draw.uniform(0.8, 1.2), 3)
@@ -119,7 +131,7 @@ def _event(draw: Random) -> Event:
     elif chance < 0.80:
         what, who = draw.choice(ON_AGENTS), draw.choice(tuple(FLEETS))
     elif chance < 0.88:
-        what, who = draw.choice(ON_LEADERS), draw.choice(COPIED)
+        what, who = draw.choice(ON_LEADERS), draw.choice(LED)
     elif chance < 0.93:
         what, who = draw.choice(ON_HOUSE), ""
     else:
@@ -156,6 +168,7 @@ def _ask(draw: Random) -> Ask:
         topology=draw.choice(("", "", "", "node", "rack")),
         hold=draw.random() < 0.05,
         after=draw.random() < 0.08,
+        pool=SECOND_POOL if draw.random() < 0.06 else "",
     )
 
 
@@ -171,7 +184,8 @@ def decode_plan(data: bytes) -> Plan:
 
 def tell(plan: Plan) -> str:
     """The plan as a story for people, one line per event."""
-    lines = [f"seed {plan.seed}, {plan.copies} copies of each service{_rates_told(plan.rates)}"]
+    doors = f", {plan.doors} gateways" if plan.doors else ""
+    lines = [f"seed {plan.seed}, {plan.copies} copies of each service{doors}{_rates_told(plan.rates)}"]
     lines += [f"  {event.at_s:8.3f} s  {_told(event)}" for event in plan.events]
     return "\n".join(lines)
 

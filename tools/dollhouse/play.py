@@ -35,7 +35,7 @@ QUIET_S = 40.0
 CALM_S_MAX = 900.0
 END_S_MAX = 3000.0
 POLL_S = 1.0
-DECIDING = ("queue", "placement", "elastic")
+DECIDING = ("queue", "placement", "scheduler", "elastic")
 MEMORY = Path("/dev/shm")
 """Where files cost nothing to sync, on machines that have it: power is cut by `troubles`, not by the disk."""
 
@@ -91,8 +91,8 @@ def _place_of(error: BaseException) -> str:
 
 
 async def _story(town: Town, people: People, plan: Plan) -> None:
-    await town.begin(FLEETS, copies=plan.copies)
-    await people.settle_in()
+    await town.begin(FLEETS, copies=plan.copies, doors=plan.doors)
+    await people.settle_in(by_http=plan.doors > 0)
     happening = Tasks(town.note_failure)
     began_s = town.clock.monotonic_s()
     try:
@@ -108,6 +108,8 @@ async def _story(town: Town, people: People, plan: Plan) -> None:
     _look_at_truth(town)
     await people.lift_all()
     await _until(town, lambda: not people.unfinished(), END_S_MAX, "jobs never end", people)
+    if doubled := people.unasked():
+        town.note_fault(f"nobody was told of jobs {doubled}")
     kept = town.state.kept
     await _until(town, lambda: not kept.tasks and not kept.uncharged, CALM_S_MAX, "rooms stay taken")
     await _calm_down(town)

@@ -11,6 +11,8 @@ import gangline_admission.config
 import gangline_agent.config
 import gangline_elastic.app
 import gangline_elastic.config
+import gangline_gateway.app
+import gangline_gateway.config
 import gangline_placement.app
 import gangline_placement.config
 import gangline_queue.app
@@ -22,6 +24,7 @@ import gangline_telemetry.config
 from dollhouse.connection import Rates
 from dollhouse.disk import FullDisk
 from dollhouse.fleet import Rack
+from dollhouse.front import Front
 from dollhouse.machines import Ledger
 from dollhouse.plan import COPIED
 from dollhouse.world import Process, Run, World
@@ -29,6 +32,7 @@ from gangline_kit.service import Site
 from gangline_wire.streams import LEASES
 
 BEGIN_S_MAX = 60.0
+ADMIN_TOKEN = "gl_of-the-house"
 
 
 class Town(World):
@@ -39,7 +43,11 @@ class Town(World):
         super().__init__(rates=rates, seed=seed)
         self.folder = folder
         self.archive = folder / "archive"
+        self.token_file = folder / "admin-token"
+        self.token_file.write_text(ADMIN_TOKEN)
+        self.token_file.chmod(0o600)
         self.disk = FullDisk()
+        self.front = Front()
         self.ledger = Ledger(self.note_fault)
         self.racks: dict[str, Rack] = {}
 
@@ -49,16 +57,27 @@ class Town(World):
         for rack in self.racks.values():
             await rack.close()
 
-    async def begin(self, fleets: Mapping[str, Mapping[str, int]], *, copies: int = 1) -> None:
+    async def begin(self, fleets: Mapping[str, Mapping[str, int]], *, copies: int = 1, doors: int = 0) -> None:
         """Everybody moves in; returns when every node is known."""
         for kind, run, config in self._services():
-            for copy in range(copies if kind in COPIED else 1):
+            wanted = doors if kind == "gateway" else copies
+            for copy in range(wanted if kind in COPIED else 1):
                 self.start(kind if copy == 0 else f"{kind}-{copy + 1}", run, config)
         for name, nodes in fleets.items():
             rack = self.racks[name] = Rack(name, nodes, self.ledger)
             self.start(name, rack.run, gangline_agent.config.Config(name=name))
         count = sum(map(len, fleets.values()))
         await self.until(lambda state: len(state.kept.nodes) == count and "lab" in state.kept.groups, BEGIN_S_MAX)
+
+    async def crash(self, name: str) -> None:
+        """A process dies without a word, and so do the connections of those whom it served."""
+        await self.front.kill(name)
+        await super().crash(name)
+
+    async def stop(self, name: str) -> None:
+        """A process ends as by SIGTERM: it takes no further connections."""
+        self.front.leave(name)
+        await super().stop(name)
 
     def process(self, name: str) -> Process | None:
         """The process of this name, if it lives."""
@@ -84,8 +103,14 @@ class Town(World):
     async def _record(self, site: Site, config: Any) -> None:
         await gangline_recorder.app.run(site, config, opened=self.disk.open)
 
+    async def _serve(self, site: Site, config: Any) -> None:
+        gate = self.processes[site.name].gate
+        await gangline_gateway.app.run(site, config, listen=self.front.listener(site.name, gate))
+
     def _services(self) -> list[tuple[str, Run, Any]]:
-        door = gangline_admission.config.Config(first_group="lab", first_user="ann")
+        door = gangline_admission.config.Config(
+            first_group="lab", first_user="ann", admin_token_file=str(self.token_file)
+        )
         recording = gangline_recorder.config.Config(archive_dir=str(self.archive), snapshot_messages=60)
         return [
             ("admission", gangline_admission.app.run, door),
@@ -95,4 +120,5 @@ class Town(World):
             ("accounting", gangline_accounting.app.run, gangline_accounting.config.Config()),
             ("telemetry", gangline_telemetry.app.run, gangline_telemetry.config.Config()),
             ("recorder", self._record, recording),
+            ("gateway", self._serve, gangline_gateway.config.Config(port=0)),
         ]
