@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from gangline_core.cluster import Node, Policy, Pool
 from gangline_core.fact_form import FactBase
+from gangline_core.facts_charges import BudgetExhausted, UsageCharged
 from gangline_core.facts_door import (
     ClassSet as ClassSet,
 )
@@ -273,6 +274,17 @@ class RoundDecided(FactBase, frozen=True, tag=True):
     """Paused jobs whose place is free again: they go on."""
 
 
+class ShareDecided(FactBase, frozen=True, tag=True):
+    """What one of several schedulers placed of its share of a round; each gang is booked if its nodes are unchanged."""
+
+    pool: str
+    round: int
+    scheduler: int
+    placements: tuple[Placement, ...] = ()
+    digest: str = ""
+    """Digest of the state the decision was made on."""
+
+
 class ExitCause(StrEnum):
     """Why a task's process is no more."""
 
@@ -323,29 +335,6 @@ class GpusEmpty(FactBase, frozen=True, tag=True):
     tasks: tuple[TaskId, ...]
 
 
-class UsageCharged(FactBase, frozen=True, tag=True):
-    """What one ended allocation used, charged once, by its task id."""
-
-    task: TaskId
-    job: JobId
-    group: str
-    user: str
-    gpu_model: str
-    gpu_milli_ms: int
-    """GPU thousandths times milliseconds, from placed to seen empty."""
-    cost: int = -1
-    """The same by the price list; -1 when there was none, and it costs what it used."""
-
-
-class BudgetExhausted(FactBase, frozen=True, tag=True):
-    """A group has spent its GPU-hours, running jobs included."""
-
-    group: str
-    used_gpu_milli_ms: int
-    exhausted: bool = True
-    """False when a raised budget makes it solvent again."""
-
-
 Fact = (
     LeadershipTaken
     | JobAdmitted
@@ -370,6 +359,7 @@ Fact = (
     | TokenRevoked
     | RoundOpened
     | RoundDecided
+    | ShareDecided
     | ResizeProposed
     | ResizeAsked
     | ResizeFailed

@@ -19,6 +19,7 @@ from gangline_core.fold_life import give_up_start
 from gangline_core.fold_repair import give_up_repair
 from gangline_core.fold_resize import shrink, shrink_fault, start_again, waiting_growth
 from gangline_core.levels import remembered
+from gangline_core.parsync import note_asked, schedulers_of, synchronise
 from gangline_core.state import OpenRound, State
 from gangline_core.step import Step
 
@@ -30,6 +31,9 @@ def round_opened(state: State, fact: f.RoundOpened, step: Step) -> None:
     pool.opened_seq = step.seen
     pool.open_round = OpenRound(opened=fact, seq=step.seq, at=step.at)
     leases.note(state, fact, step.at)
+    if schedulers_of(pool.policy) or pool.schedulers:
+        synchronise(pool)
+        note_asked(state, pool)
     for foreseen in fact.foreseen:
         pool.foreseen[foreseen.job] = (step.at, foreseen.wait_ms)
         if foreseen.high_ms >= 0:

@@ -15,6 +15,7 @@ from gangline_core.groups import ROOT, Group, Token, User, UserClass
 from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.job import Job, Task
 from gangline_core.progress import Point, Progress
+from gangline_core.seen import SchedulerState
 from gangline_core.windows import Window
 
 ENDED_JOBS_KEPT = 20_000
@@ -87,6 +88,8 @@ class PoolState(Struct):
     """How many nodes its jobs would use well; 0 when no policy says so."""
     utility_permille: int = 0
     """How well they would use them."""
+    schedulers: dict[int, SchedulerState] = {}
+    """Those that decide shares of the pool's rounds, by number; empty where the leader decides alone."""
 
     def forget_forecast(self, job: JobId) -> None:
         """The job no longer waits here."""

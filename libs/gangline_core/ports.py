@@ -34,6 +34,11 @@ class Ports:
         """The same as a scratch book for one decision."""
         return PortsToGive(self)
 
+    def is_taken(self, address: str, port: int) -> bool:
+        """True when a live gang meets on this port though another one is free."""
+        book = self._books.get(address)
+        return book is not None and port in book.used and book.lowest() <= LAST_PORT
+
     def copy_of(self, address: str) -> "_Book":
         """A book of one address that may be changed freely."""
         book = self._books.get(address)
@@ -47,17 +52,24 @@ class PortsToGive:
         """A decision that has given out nothing yet."""
         self._ports = ports
         self._books: dict[str, _Book] = {}
+        self._number, self._of = 0, 1
+
+    def take_turns(self, number: int, of: int) -> None:
+        """Give out every `of`-th port only, the `number`-th of them, since others give out the rest meanwhile."""
+        self._number, self._of = number, of
 
     def next(self, address: str) -> int:
         """The lowest free port of this address, given out from now on; the first one again when none is free."""
         book = self._books.get(address)
         if book is None:
             book = self._books[address] = self._ports.copy_of(address)
-        port = book.lowest()
-        if port > LAST_PORT:
-            return FIRST_PORT
-        book.take(port)
-        return port
+        while True:
+            port = book.lowest()
+            if port > LAST_PORT:
+                return FIRST_PORT
+            book.take(port)
+            if (port - FIRST_PORT) % self._of == self._number:
+                return port
 
 
 class _Book:

@@ -7,7 +7,7 @@ are input and cannot be decided again; on the admission lane the same holds for 
 from collections.abc import Callable, Iterator
 from itertools import groupby
 
-from gangline_core import accounting, admission, cycle, elasticity
+from gangline_core import accounting, admission, cycle, elasticity, parsync
 from gangline_core.facts import Fact, JobAdmitted, JobRejected, LeadershipTaken, RoundDecided, RoundOpened
 from gangline_core.state import State
 
@@ -35,6 +35,13 @@ def _decide(state: State, pool: str, facts: tuple[Fact, ...], at: int) -> tuple[
     opened = state.kept.pools[pool].open_round
     decided: tuple[RoundDecided, ...] = () if opened is None else (cycle.decide_round(state, pool, opened.at),)
     return decided
+
+
+def _share(state: State, pool: str, facts: tuple[Fact, ...], at: int) -> tuple[Fact, ...]:
+    """`pool` is "<pool>.<number>", as the lane is spelled."""
+    name, _, number = pool.rpartition(".")
+    decided = parsync.decide_share(state, name, int(number))
+    return () if decided is None else (decided,)
 
 
 def _propose(state: State, pool: str, facts: tuple[Fact, ...], at: int) -> tuple[Fact, ...]:
@@ -82,6 +89,7 @@ DECISIONS: dict[str, Redecide] = {
     "admission": _judge,
     "queue": _open,
     "placement": _decide,
+    "scheduler": _share,
     "elastic": _propose,
     "accounting": _charge,
 }

@@ -5,6 +5,7 @@ from gangline_core.cluster import Node, NodeUse
 from gangline_core.ids import NodeId
 from gangline_core.inventory import Inventory
 from gangline_core.kept import Kept
+from gangline_core.seen import keep_seen
 
 
 class Rooms:
@@ -18,10 +19,16 @@ class Rooms:
         self._inventories: dict[str, Inventory] = {}
         self._touched: dict[NodeId, None] = {}
         self._retold: dict[NodeId, None] = {}
+        self.is_restored = False
+        """False while what is taken is only being worked out, which is no change."""
 
     def touch(self, node: NodeId) -> None:
-        """What is free on a node may have changed."""
+        """What is taken on a node is about to change."""
         self._touched[node] = None
+        known = self._kept.nodes.get(node)
+        pool = self._kept.pools.get(known.pool) if known is not None else None
+        if pool is not None and pool.schedulers and self.is_restored:
+            keep_seen(pool.schedulers.values(), node, self._use[node])
 
     def retell(self, node: NodeId) -> None:
         """Tasks of the node hold what they held, but may end at another time."""

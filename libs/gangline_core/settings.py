@@ -249,6 +249,8 @@ def _cells_problem(state: State, pool: Pool) -> Problem | None:
     known = state.kept.pools.get(pool.name)
     if known is None or known.policy.placement != CELLS:
         return Problem("conflict", f"only the placement {CELLS!r} keeps cells; set the pool's policy first", "cells")
+    if known.policy.schedulers > 1:
+        return Problem("conflict", "several schedulers cannot keep cells; set the policy's `schedulers` to 1", "cells")
     for group in sorted(pool.cells):
         if group not in state.kept.groups:
             return Problem("not_found", f"there is no group {group!r}", f"cells.{group}")

@@ -93,7 +93,7 @@ class State:
         self.stopping_tasks: dict[TaskId, None] = {}
         """Live tasks that were told to stop."""
         self._derive()
-        self._is_restored = True
+        self._is_restored = self._rooms.is_restored = True
 
     def _derive(self) -> None:
         for node in self.kept.nodes.values():
@@ -208,6 +208,7 @@ class State:
         use = self.use.get(task.node)
         if use is None:
             use = self.use[task.node] = NodeUse(0)
+        self._rooms.touch(task.node)
         use.add(task, 1)
         self.node_tasks.setdefault(task.node, {})[task.id] = None
         if task.stop:
@@ -216,10 +217,10 @@ class State:
             self.ports.take(task.endpoint)
         if task.state != TaskState.LOST:
             self._charge(task, 1)
-        self._rooms.touch(task.node)
 
     def drop_task(self, task: Task) -> None:
         """Give a task's room back."""
+        self._rooms.touch(task.node)
         self.use[task.node].add(task, -1)
         self.node_tasks[task.node].pop(task.id, None)
         self.stopping_tasks.pop(task.id, None)
@@ -227,7 +228,6 @@ class State:
             self.ports.give(task.endpoint)
         if task.state != TaskState.LOST:
             self._charge(task, -1)
-        self._rooms.touch(task.node)
 
     def put_node(self, node: Node) -> None:
         """Enter a node, new or changed."""

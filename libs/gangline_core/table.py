@@ -299,7 +299,7 @@ class Table:
             claims=tuple(self.claims),
             claims_dropped=tuple(self.claims_dropped),
             reservations=tuple(self.reservations),
-            unplaced=len({candidate.job for candidate in opened.opened.candidates} - {p.job for p in self.placements}),
+            unplaced=self._unplaced(opened),
             unseen=self.unseen,
             digest=self.state.kept.digest,
             heads=self.heads,
@@ -310,6 +310,13 @@ class Table:
             restarts=tuple(self.restarts),
             lowerings=tuple(Lowering(job=job, beneficiary=self.lowered[job]) for job in sorted(self.lowered)),
         )
+
+    def _unplaced(self, opened: OpenRound) -> int:
+        """Candidates that did not start in this round, by a scheduler's share or here."""
+        jobs = {candidate.job for candidate in opened.opened.candidates} - {p.job for p in self.placements}
+        if self.pool.schedulers:
+            return sum(1 for job in jobs if job in self.state.waiting.get(self.pool.pool.name, {}))
+        return len(jobs)
 
     def _refusals(self) -> tuple[Refusal, ...]:
         """Refused jobs whose recorded reason is another one, those that share a reason together."""

@@ -38,25 +38,37 @@ async def lead(site: Site, lane_name: str, work: Work) -> None:
     Raises:
         PermanentError: from the bus or the fold; whatever else `work` raises (in an exception group).
     """
-    lease = _Lease(site, lane_name)
-    is_done = False
-    while not is_done:
+    lease = Lease(site, lane_name)
+    while True:
         await lease.acquire()
-        try:
-            await alone(_reign(site, lane_name, lease, work), name=f"reign {lane_name}")
-            is_done = True
-        except* (LeaseLostError, LaneConflictError, TemporaryError) as group:
-            for error in flat(group):
-                log.warning("%s steps down from lane %s: %s", site.instance, lane_name, error)
-        finally:
-            site.metrics.set_leading(lane_name, leads=False)
-            await lease.release()
-        heed_cancellation()
-        if not is_done:
-            await site.clock.sleep(POLL_S * (1 + site.ids.fraction()))
+        if await reign(site, lane_name, lease, work):
+            return
+        await site.clock.sleep(POLL_S * (1 + site.ids.fraction()))
 
 
-async def _reign(site: Site, lane_name: str, lease: "_Lease", work: Work) -> None:
+async def seize(site: Site, lane_name: str) -> "Lease | None":
+    """The lane's lease if nobody holds it now; `reign` gives it back."""
+    lease = Lease(site, lane_name)
+    return lease if await lease.try_acquire() else None
+
+
+async def reign(site: Site, lane_name: str, lease: "Lease", work: Work) -> bool:
+    """Work under a lease until it is lost (False) or `work` returns; either way it is given back."""
+    is_done = False
+    try:
+        await alone(_reign(site, lane_name, lease, work), name=f"reign {lane_name}")
+        is_done = True
+    except* (LeaseLostError, LaneConflictError, TemporaryError) as group:
+        for error in flat(group):
+            log.warning("%s steps down from lane %s: %s", site.instance, lane_name, error)
+    finally:
+        site.metrics.set_leading(lane_name, leads=False)
+        await lease.release()
+    heed_cancellation()
+    return is_done
+
+
+async def _reign(site: Site, lane_name: str, lease: "Lease", work: Work) -> None:
     """Catch up, take the lane, work until the lease is lost; whatever goes wrong comes in a group."""
     async with asyncio.TaskGroup() as group:
         renewing = group.create_task(lease.renew_until_lost(), name=f"lease {lane_name}")
@@ -69,10 +81,11 @@ async def _reign(site: Site, lane_name: str, lease: "_Lease", work: Work) -> Non
         renewing.cancel()
 
 
-class _Lease:
+class Lease:
     """One key of the lease bucket, named like the lane."""
 
     def __init__(self, site: Site, lane: str) -> None:
+        """Nothing is held yet."""
         self.epoch = 0
         self._site = site
         self._kv: Kv = site.bus.kv(LEASES.name)
@@ -83,19 +96,21 @@ class _Lease:
 
     async def acquire(self) -> None:
         """Wait until nobody holds the lease and take it; its revision is our epoch."""
-        clock = self._site.clock
-        while True:
-            asked_s = clock.monotonic_s()
-            try:
-                self._revision = self.epoch = await self._kv.create(self._key, self._value)
-            except KeyExistsError:
-                await clock.sleep(POLL_S)
-            except TemporaryError:
-                await self._site.bus.connection.wait_connected()
-                await clock.sleep(POLL_S)
-            else:
-                self._held_until_s = asked_s + LEASE_TTL_S - MARGIN_S
-                return
+        while not await self.try_acquire():
+            await self._site.clock.sleep(POLL_S)
+
+    async def try_acquire(self) -> bool:
+        """Take the lease if nobody holds it; without a bus this waits for one."""
+        asked_s = self._site.clock.monotonic_s()
+        try:
+            self._revision = self.epoch = await self._kv.create(self._key, self._value)
+        except KeyExistsError:
+            return False
+        except TemporaryError:
+            await self._site.bus.connection.wait_connected()
+            return False
+        self._held_until_s = asked_s + LEASE_TTL_S - MARGIN_S
+        return True
 
     async def renew_until_lost(self) -> None:
         """Renew for ever; raises LeaseLostError when that fails for too long."""

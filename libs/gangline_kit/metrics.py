@@ -50,6 +50,14 @@ METRICS: dict[str, Metric] = {
     "gangline_round_duration_seconds": Metric("histogram", "From a round's opening to its folded decision.", ("pool",)),
     "gangline_decision_duration_seconds": Metric("histogram", "Computing one decision.", ("pool", "step")),
     "gangline_placements_total": Metric("counter", "Gangs placed.", ("pool",)),
+    "gangline_share_commits_total": Metric(
+        "counter", "Gangs that one of several schedulers placed.", ("pool", "scheduler")
+    ),
+    "gangline_share_conflicts_total": Metric(
+        "counter",
+        "Gangs that it placed on what had changed since it looked; nothing was booked.",
+        ("pool", "scheduler"),
+    ),
     "gangline_preemptions_total": Metric("counter", "Jobs evicted for another one.", ("pool",)),
     "gangline_resizes_total": Metric("counter", "Proposed new sizes of elastic jobs.", ("pool",)),
     "gangline_limits_set_total": Metric("counter", "New limits of jobs that work beside others.", ("pool",)),

@@ -145,6 +145,8 @@ class _Teller:
                 self._note_shared(fact.refusals, step.at)
                 self._note_shared(fact.claims, step.at)
                 self._count(step.at, _verdicts(fact))
+            case f.ShareDecided():
+                self._count(step.at, len(fact.placements))
             case f.TaskStarted():
                 self.starts[fact.task] = self.starts.get(fact.task, 0) + 1
             case _:

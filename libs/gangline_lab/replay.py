@@ -17,7 +17,7 @@ from gangline_lab.archive import ArchiveError, Entry, Fault, Progress, read, rea
 from gangline_lab.difference import Difference, compare
 from gangline_wire.lanes import kind_of
 
-DECIDING = frozenset({"admission", "queue", "placement", "elastic", "accounting"})
+DECIDING = frozenset({"admission", "queue", "placement", "scheduler", "elastic", "accounting"})
 """Kinds of lanes whose messages may hold decisions; agents and telemetry only report what they see."""
 
 

@@ -59,7 +59,7 @@ OWN: dict[str, Rights] = {
         publish=(lane_of("admission"), *LEADING, f"$KV.{SECRETS.name}.>"), subscribe=(subjects.API_ADMISSION,)
     ),
     "queue": Rights(publish=(lane_of("queue"), *LEADING), subscribe=()),
-    "placement": Rights(publish=(lane_of("placement"), *LEADING), subscribe=()),
+    "placement": Rights(publish=(lane_of("placement"), lane_of("scheduler"), *LEADING), subscribe=()),
     "elastic": Rights(publish=(lane_of("elastic"), *LEADING), subscribe=()),
     "telemetry": Rights(publish=(lane_of("telemetry"), *LEADING), subscribe=(f"{subjects.SAMPLES}.>",)),
     "accounting": Rights(publish=(lane_of("accounting"), *LEADING), subscribe=()),

@@ -1,13 +1,17 @@
-"""The shell around where-it-goes: an opened round wakes it, it decides the round, and appends the decision."""
+"""The shell around where-it-goes: an opened round wakes it, it decides the round, and appends the decision.
+
+Where a pool has several schedulers, each decides its share of the round first, on a lane of its own.
+"""
 
 import asyncio
 import contextlib
 
-from gangline_core import cycle
+from gangline_core import cycle, parsync
 from gangline_core.fold import Message
 from gangline_core.step import Step
+from gangline_kit.errors import TemporaryError
 from gangline_kit.lane import Lane
-from gangline_kit.pools import lead_pools
+from gangline_kit.pools import lead_pools, lead_some
 from gangline_kit.service import Site
 from gangline_placement.config import Config
 
@@ -18,7 +22,23 @@ async def run(site: Site, config: Config) -> None:
     async def work(lane: Lane, pool: str) -> None:
         await Decider(site, config, pool).work(lane)
 
-    await lead_pools(site, "placement", work)
+    async def share(lane: Lane, name: str) -> None:
+        pool, _, number = name.partition(".")[2].rpartition(".")
+        await Scheduler(site, config, pool, int(number)).work(lane)
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(lead_pools(site, "placement", work), name="placement")
+        group.create_task(
+            lead_some(site, lambda: scheduler_lanes(site), config.schedulers_led, share), name="schedulers"
+        )
+
+
+def scheduler_lanes(site: Site) -> dict[str, list[str]]:
+    """The lanes of schedulers that pools want beside their leaders."""
+    return {
+        name: [f"scheduler.{name}.{number}" for number in range(parsync.schedulers_of(pool.policy))]
+        for name, pool in site.follower.state.kept.pools.items()
+    }
 
 
 class Decider:
@@ -49,6 +69,10 @@ class Decider:
 
     async def _decide(self, lane: Lane) -> None:
         state = self.site.follower.state
+        with contextlib.suppress(TemporaryError):
+            await self.site.follower.wait_change(
+                lambda: not parsync.awaited(state, self.pool), self.config.share_wait_s
+            )
         opened = state.kept.pools[self.pool].open_round
         if opened is None:
             return
@@ -69,3 +93,49 @@ class Decider:
         metrics.observe("gangline_round_duration_seconds", (self.site.now_ms() - opened.at) / 1000, pool=self.pool)
         metrics.count("gangline_placements_total", len(decided.placements), pool=self.pool)
         metrics.count("gangline_preemptions_total", len(decided.evictions), pool=self.pool)
+
+
+class Scheduler:
+    """One of several schedulers of a pool."""
+
+    def __init__(self, site: Site, config: Config, pool: str, number: int) -> None:
+        """The scheduler of this number; it writes only inside `work`."""
+        self.site = site
+        self.config = config
+        self.pool = pool
+        self.number = number
+        self.wake = asyncio.Event()
+
+    async def work(self, lane: Lane) -> None:
+        """Decide this scheduler's share of every round for as long as this process leads its lane."""
+        with self.site.follower.listening(self.note):
+            while True:
+                await self._decide(lane)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(self.config.idle_check_s):
+                        await self.wake.wait()
+                self.wake.clear()
+
+    def note(self, message: Message, step: Step) -> None:
+        """Wake up for a round of this pool."""
+        if self.pool in step.rounds:
+            self.wake.set()
+
+    async def _decide(self, lane: Lane) -> None:
+        known = self.site.follower.state.kept.pools[self.pool]
+        own = known.schedulers.get(self.number)
+        if own is None or known.open_round is None or own.answered >= known.rounds:
+            return
+        began_s = self.site.clock.monotonic_s()
+        share = parsync.decide_share(self.site.follower.state, self.pool, self.number)
+        if share is None:
+            return
+        took_s = self.site.clock.monotonic_s() - began_s
+        commits, conflicts = own.commits, own.conflicts
+        await lane.append((share,), at=known.open_round.at)
+        metrics = self.site.metrics
+        metrics.observe("gangline_decision_duration_seconds", took_s, pool=self.pool, step="share")
+        labels = {"pool": self.pool, "scheduler": str(self.number)}
+        metrics.count("gangline_share_commits_total", own.commits - commits, **labels)
+        metrics.count("gangline_share_conflicts_total", own.conflicts - conflicts, **labels)
+        metrics.count("gangline_placements_total", own.commits - commits, pool=self.pool)

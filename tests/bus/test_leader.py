@@ -12,7 +12,7 @@ from gangline_kit.bus import jetstream
 from gangline_kit.config import KitConfig
 from gangline_kit.errors import LaneConflictError, PermanentError, StreamFullError
 from gangline_kit.lane import Lane
-from gangline_kit.leader import _Lease, lead
+from gangline_kit.leader import Lease, lead
 from gangline_kit.nats_server import NatsServer
 from gangline_kit.service import Site, open_site
 from gangline_wire import subjects
@@ -87,7 +87,7 @@ async def test_a_second_instance_waits_until_the_first_ends_and_then_leads_at_on
 async def test_a_renewal_whose_answer_nobody_waited_for_does_not_hold_up_the_next_leader(sites: OpenSite) -> None:
     site = await sites("first")
     leases = site.bus.kv(LEASES.name)
-    lease = _Lease(site, "queue.default")
+    lease = Lease(site, "queue.default")
     await lease.acquire()
     await leases.update("queue.default", site.instance.encode(), lease.epoch)
     await lease.release()

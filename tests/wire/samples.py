@@ -176,6 +176,7 @@ FACTS: tuple[f.Fact, ...] = (
         lowerings=(f.Lowering(job=JOB, beneficiary=JobId(48)),),
         late_repairs=(JobId(49),),
     ),
+    f.ShareDecided(pool="gpu-a", round=9, scheduler=2, placements=(PLACEMENT,), digest="d" * 32),
     f.ResizeProposed(
         pool="gpu-a", job=JOB, role="worker", size=4, why="idle GPUs", model="H100", moves=True, because=117
     ),

@@ -14,7 +14,7 @@ from bench.closeness import BUILDS, compare
 from bench.openb import LISTS, SEEDS, Outcome
 from bench.parsync import simulate
 from bench.rows import Baseline, Measured
-from gangline_core.parsync import Preference
+from gangline_core.parsync import Preference, Sync
 
 PROCESSES = 2
 QUICK_SEEDS = 4
@@ -110,28 +110,19 @@ def _closeness_rows() -> Iterator[Measured]:
 def _parsync_rows() -> Iterator[Measured]:
     for preference in Preference:
         _progress(f"several schedulers, {preference}")
-        full, parted = (simulate(preference, partitioned=partitioned) for partitioned in (False, True))
-        name = f"parsync.{preference}"
-        yield Measured(
-            name=f"{name}.conflicts",
-            value=parted.conflict_percent,
-            unit="% of commits",
-            better="lower",
-            baseline=Baseline("full synchronisation", full.conflict_percent),
-        )
-        yield Measured(
-            name=f"{name}.quality",
-            value=parted.quality,
-            unit="% of best",
-            baseline=Baseline("full synchronisation", full.quality),
-        )
-        yield Measured(
-            name=f"{name}.delay",
-            value=parted.delay,
-            unit="turns",
-            better="lower",
-            baseline=Baseline("full synchronisation", full.delay),
-        )
+        full, parted = (simulate(preference, sync=sync) for sync in (Sync.FULL, Sync.PARTITIONED))
+        for what, unit in (
+            ("conflict_percent", "% of commits"),
+            ("quality", "% of free GPUs on whole nodes"),
+            ("left_percent", "% of gangs left to the leader"),
+        ):
+            yield Measured(
+                name=f"parsync.{preference}.{what}",
+                value=getattr(parted, what),
+                unit=unit,
+                better="higher" if what == "quality" else "lower",
+                baseline=Baseline("full synchronisation", getattr(full, what)),
+            )
 
 
 def _speed_rows() -> Iterator[Measured]:

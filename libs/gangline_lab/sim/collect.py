@@ -110,6 +110,8 @@ class Collector:
                 self.rounds += 1
                 self.verdicts += len(fact.placements) + sum(len(refusal.jobs) for refusal in fact.refusals)
                 self.preemptions += len(fact.evictions)
+            elif isinstance(fact, f.ShareDecided):
+                self.verdicts += len(fact.placements)
         for job_id, run in ended.items():
             self._count_system(step.at, -1)
             self.records.append(self._record(self._state.kept.jobs[job_id], run, step.at))

@@ -12,7 +12,7 @@ from random import Random
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from gangline_core import accounting, admission, cycle, elasticity
+from gangline_core import accounting, admission, cycle, elasticity, parsync
 from gangline_core import facts as f
 from gangline_core.cluster import Node, Policy, Pool
 from gangline_core.groups import Group
@@ -278,6 +278,10 @@ class Simulation:
         if opened is None:
             return False
         self.tell(f"queue.{pool}", (opened,))
+        # Several schedulers decide their shares at the same time, so all of them see the round and none another's.
+        seen, numbers = self.state.kept.seq, sorted(parsync.asked(self.state, pool))
+        for number, share in [(number, parsync.decide_share(self.state, pool, number)) for number in numbers]:
+            self.tell(f"scheduler.{pool}.{number}", () if share is None else (share,), seen=seen)
         self.tell(f"placement.{pool}", (cycle.decide_round(self.state, pool, self.now),))
         return True
 
@@ -293,12 +297,12 @@ class Simulation:
 
     # --- the log --------------------------------------------------------------------------------------------
 
-    def tell(self, lane: str, facts: "list[f.Fact] | tuple[f.Fact, ...]") -> None:
+    def tell(self, lane: str, facts: "list[f.Fact] | tuple[f.Fact, ...]", *, seen: int | None = None) -> None:
         """Append facts, fold them, and let machines and the collector see what changed."""
         if not facts:
             return
         own = tuple(facts)
-        step = self.journal.tell(lane, own, self.now)
+        step = self.journal.tell(lane, own, self.now, seen=seen)
         self.agents.note(step)
         ended: dict[JobId, Run | None] = {}
         for moved in step.moves:

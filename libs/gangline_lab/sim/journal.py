@@ -34,13 +34,14 @@ class Journal:
             if any(archive.glob("archive-*.jsonl")):
                 raise FileExistsError(f"{archive} holds an archive already")
 
-    def tell(self, lane: str, facts: tuple[Fact, ...], at: int) -> Step:
-        """Append these facts to a lane and fold them; they were decided on the state as it is."""
-        seen = self.state.kept.seq
+    def tell(self, lane: str, facts: tuple[Fact, ...], at: int, *, seen: int | None = None) -> Step:
+        """Append these facts to a lane and fold them; they were decided on the state as it is or was at `seen`."""
+        last = self.state.kept.seq
+        seen = last if seen is None else seen
         raw = b""
         if self._archive is not None:
             raw = encode(Batch(lane=lane, epoch=EPOCH, seq_seen=seen, at=at, facts=facts))
-        message = Message(seq=seen + 1, lane=lane, epoch=EPOCH, at=at, facts=facts, raw=raw, seen=seen)
+        message = Message(seq=last + 1, lane=lane, epoch=EPOCH, at=at, facts=facts, raw=raw, seen=seen)
         step = apply(self.state, message)
         self.messages += 1
         if self._archive is not None:
