@@ -3,7 +3,7 @@
 import asyncio
 import signal
 from argparse import Namespace
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -91,8 +91,8 @@ async def find_job(client: Client, text: str) -> int:
     Raises:
         InputError: no job of the name can be seen.
     """
-    array, underscore, index = text.partition("_")
-    if underscore and array.isdecimal() and index.isdecimal():
+    if is_element(text):
+        array, _, index = text.partition("_")
         return (await client.element(int(array), int(index))).id
     head = text.partition("-")[0]
     if head.isdecimal() and (text == head or text.count("-") >= 3):
@@ -100,6 +100,25 @@ async def find_job(client: Client, text: str) -> int:
     async for job in client.jobs(JobQuery(name=text, newest_first=True), limit=1):
         return job.array_job or job.id
     raise InputError(f"there is no job named {text}", next_step="See the jobs with `gangline show`.")
+
+
+async def find_jobs(client: Client, texts: Iterable[str]) -> dict[int, str]:
+    """Numbers of the jobs that are named so, each with what to call it: an element stays "42_7".
+
+    Raises:
+        InputError: no job of some name can be seen.
+    """
+    found: dict[int, str] = {}
+    for text in texts:
+        job = await find_job(client, text)
+        found[job] = text if is_element(text) else str(job)
+    return found
+
+
+def is_element(text: str) -> bool:
+    """True for an element of an array as "42_7"."""
+    array, _, index = text.partition("_")
+    return array.isdecimal() and index.isdecimal()
 
 
 def watch_interval(args: Namespace) -> float | None:

@@ -210,6 +210,28 @@ async def test_the_name_of_an_array_is_the_array(platform: FakePlatform) -> None
     assert platform.requests("POST", "/v1/jobs/6/hold")
 
 
+async def test_what_is_done_to_an_element_is_said_of_the_element(platform: FakePlatform) -> None:
+    element = v.JobView(
+        id=9,
+        name="sweep",
+        state="waiting",
+        slurm="PD",
+        group="lab",
+        user="ada",
+        pool="default",
+        array_job=4,
+        array_index=4,
+    )
+    platform.answer("GET", "/v1/jobs/4_4", element)
+    platform.answer("GET", "/v1/jobs", v.JobPage(jobs=(element,)))
+    for verb in ("hold", "release", "cancel"):
+        platform.answer("POST", f"/v1/jobs/9/{verb}", DONE)
+    platform.answer("DELETE", "/v1/jobs/9", DONE)
+    assert "Job 4_4 is held." in (await gangline(platform.url, "hold", "4_4")).out
+    assert "Job 4_4 is released." in (await gangline(platform.url, "release", "4_4")).out
+    assert "Job 4_4 will be" in (await gangline(platform.url, "cancel", "--mine", "--yes")).out
+
+
 @pytest.mark.parametrize("words", [["cancel"], ["cancel", "5", "--mine"], ["show", "--label", "x"]])
 async def test_unclear_choices_are_wrong_usage(platform: FakePlatform, words: list[str]) -> None:
     assert (await gangline(platform.url, *words)).code == 2

@@ -50,7 +50,7 @@ async def test_an_element_is_found_by_its_index(platform: FakePlatform) -> None:
     platform.answer("GET", "/v1/jobs/42_7", ELEMENT)
     platform.answer("POST", "/v1/jobs/50/cancel", DONE)
     result = await gangline(platform.url, "cancel", "42_7")
-    assert (result.code, result.out) == (0, "Job 50 will be cancelled.\n")
+    assert (result.code, result.out) == (0, "Job 42_7 will be cancelled.\n")
 
 
 async def test_an_array_shows_its_elements_by_state(platform: FakePlatform) -> None:

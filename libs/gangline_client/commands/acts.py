@@ -2,13 +2,14 @@
 
 import sys
 from argparse import Namespace
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from gangline_client.commands.listing import has_filters, job_query
 from gangline_client.errors import ClientError, InputError, UsageError
 from gangline_client.problems import told
-from gangline_client.session import Session, find_job
+from gangline_client.session import Session, find_jobs
+from gangline_client.words import job_label
 
 ACTED_ON_BY_CANCEL = ("held", "waiting", "starting", "running", "resizing", "paused", "suspended")
 ACTED_ON_BY_HOLD = ("waiting", "running", "resizing", "paused")
@@ -42,31 +43,31 @@ async def suspend(session: Session, args: Namespace) -> int:
     return await act_on(session, jobs, lambda job: session.client.suspend(job, stop=args.stop), done="is suspended")
 
 
-async def act_on(session: Session, jobs: list[int], act: Act, *, done: str) -> int:
-    """Act on each; one that is refused does not keep the others from it."""
+async def act_on(session: Session, jobs: Mapping[int, str], act: Act, *, done: str) -> int:
+    """Act on each, by number and what it is called; one that is refused does not keep the others from it."""
     failed = False
-    for job in jobs:
+    for job, name in jobs.items():
         try:
             await act(job)
-            session.console.say(str(job) if not session.console.is_for_people else f"Job {job} {done}.")
+            session.console.say(str(job) if not session.console.is_for_people else f"Job {name} {done}.")
         except ClientError as error:
             failed = True
             first, *rest = told(error)
-            session.console.note(f"{first.removesuffix('.')} (job {job}).")
+            session.console.note(f"{first.removesuffix('.')} (job {name}).")
             for line in rest:
                 session.console.note(line)
     return 1 if failed else 0
 
 
-async def _chosen(session: Session, args: Namespace, *, states: tuple[str, ...], verb: str) -> list[int]:
+async def _chosen(session: Session, args: Namespace, *, states: tuple[str, ...], verb: str) -> dict[int, str]:
     if args.jobs and has_filters(args):
         raise UsageError("name jobs or give filters, not both")
     if args.jobs:
-        return [await find_job(session.client, text) for text in args.jobs]
+        return await find_jobs(session.client, args.jobs)
     if not has_filters(args):
         raise UsageError(f"which jobs? Name them, or give filters such as --mine: see `gangline {verb} --help`")
     query = await job_query(session, args, states=tuple(args.state) or states)
-    jobs = [job.id async for job in session.client.jobs(query)]
+    jobs = {job.id: job_label(job) async for job in session.client.jobs(query)}
     if not jobs:
         session.console.note("No job matches.")
     elif not args.yes:

@@ -8,7 +8,7 @@ from typing import Any
 from gangline_client.commands.acts import act_on
 from gangline_client.errors import UsageError
 from gangline_client.moments import moment_ms
-from gangline_client.session import Session, emit, find_job
+from gangline_client.session import Session, emit, find_job, find_jobs
 from gangline_client.words import job_label
 
 NUMBERS = ("priority", "retries", "at_most")
@@ -77,8 +77,7 @@ async def rerun(session: Session, args: Namespace) -> int:
 
 
 async def _each(session: Session, texts: list[str], act: Callable[[int], Awaitable[Any]], *, done: str) -> int:
-    jobs = [await find_job(session.client, text) for text in texts]
-    return await act_on(session, jobs, act, done=done)
+    return await act_on(session, await find_jobs(session.client, texts), act, done=done)
 
 
 def _changes(texts: list[str], *, now_ms: int) -> dict[str, object]:
