@@ -229,7 +229,7 @@ async def test_what_is_done_to_an_element_is_said_of_the_element(platform: FakeP
     platform.answer("DELETE", "/v1/jobs/9", DONE)
     assert "Job 4_4 is held." in (await gangline(platform.url, "hold", "4_4")).out
     assert "Job 4_4 is released." in (await gangline(platform.url, "release", "4_4")).out
-    assert "Job 4_4 will be" in (await gangline(platform.url, "cancel", "--mine", "--yes")).out
+    assert "Job 4_4 will be" in (await gangline(platform.url, "cancel", "--group", "lab", "--yes")).out
 
 
 @pytest.mark.parametrize("words", [["cancel"], ["cancel", "5", "--mine"], ["show", "--label", "x"]])
