@@ -33,7 +33,7 @@ A change is KEY=VALUE; an empty value removes the limit. Keys:
 """
 POLICY_KEYS = """\
 A change is KEY=VALUE. Keys:
-  ordering, placement        names from `gangline policy show`
+  ordering, placement, elastic                      names from `gangline policy show`
   formula                    expression of the weighted ordering, such as "level + 10 * age_hours"
   preemption, shrink, backfill, elastic_growth      true or false
   starvation                 after this wait a job goes first, such as 1h

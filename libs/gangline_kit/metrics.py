@@ -63,6 +63,9 @@ METRICS: dict[str, Metric] = {
     "gangline_limits_set_total": Metric("counter", "New limits of jobs that work beside others.", ("pool",)),
     "gangline_resizes_failed_total": Metric("counter", "Changes of size that took too long.", ("pool",)),
     # Nodes.
+    "gangline_nodes_wanted": Metric(
+        "gauge", "Nodes that the pool's jobs would use well, by the policy `band`.", ("pool",)
+    ),
     "gangline_nodes": Metric("gauge", "Nodes by state.", ("pool", "state")),
     "gangline_gpus": Metric("gauge", "GPUs (fractions count) by model and state.", ("pool", "model", "state")),
     "gangline_gpu_utilisation_ratio": Metric("gauge", "Mean use of a node's GPUs, 0 to 1.", ("node",)),

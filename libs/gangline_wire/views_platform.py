@@ -233,6 +233,10 @@ class PolicyView(View, frozen=True):
     policy: Policy
     version: int = 0
     """Also the ETag."""
+    nodes_wanted: int = 0
+    """Nodes that the pool's jobs would use well; 0 unless its policy for sizes is `band`, which says so."""
+    utility_permille: int = 0
+    """How well they would use them: speed-up per GPU, in thousandths."""
 
 
 class PoolView(View, frozen=True):
@@ -255,6 +259,7 @@ class PoliciesView(View, frozen=True):
     policies: tuple[PolicyView, ...]
     orderings: tuple[str, ...] = ()
     placements: tuple[str, ...] = ()
+    elastics: tuple[str, ...] = ()
     factors: dict[str, str] = field(default_factory=dict)
     """Names a formula may use, with their meaning."""
 

@@ -4,7 +4,7 @@ import asyncio
 from contextlib import suppress
 
 from gangline_core import elasticity
-from gangline_core.facts import LimitSet, ResizeFailed
+from gangline_core.facts import LimitSet, NodesWanted, ResizeFailed
 from gangline_core.fold import Message
 from gangline_core.step import Step
 from gangline_elastic.config import Config
@@ -71,6 +71,9 @@ class Sizer:
             for fact in proposals:
                 if isinstance(fact, LimitSet):
                     self.site.metrics.count("gangline_limits_set_total", pool=self.pool)
+                    continue
+                if isinstance(fact, NodesWanted):
+                    self.site.metrics.set("gangline_nodes_wanted", fact.nodes, pool=self.pool)
                     continue
                 name = "gangline_resizes_failed_total" if isinstance(fact, ResizeFailed) else "gangline_resizes_total"
                 self.site.metrics.count(name, pool=self.pool)

@@ -1,7 +1,9 @@
 """How pools' policies are shown and changed."""
 
 from gangline_core.cluster import Policy
+from gangline_core.elasticity import POLICIES
 from gangline_core.factors import FACTORS
+from gangline_core.kept import PoolState
 from gangline_core.ordering import ORDERINGS
 from gangline_core.placement import PLACERS
 from gangline_gateway.call import Answer, Call
@@ -16,13 +18,22 @@ async def list_policies(call: Call) -> PoliciesView:
     """GET /v1/policies: every pool's, and what one may choose from."""
     pools = call.state.kept.pools
     return PoliciesView(
-        policies=tuple(
-            PolicyView(pool=name, policy=pool.policy, version=pool.policy.version)
-            for name, pool in sorted(pools.items())
-        ),
+        policies=tuple(_view(pool) for _, pool in sorted(pools.items())),
         orderings=tuple(sorted(ORDERINGS)),
         placements=tuple(sorted(PLACERS)),
+        elastics=tuple(sorted(POLICIES)),
         factors={name: factor.doc for name, factor in FACTORS.items()},
+    )
+
+
+def _view(pool: PoolState) -> PolicyView:
+    is_band = pool.policy.elastic == "band"
+    return PolicyView(
+        pool=pool.pool.name,
+        policy=pool.policy,
+        version=pool.policy.version,
+        nodes_wanted=pool.nodes_wanted if is_band else 0,
+        utility_permille=pool.utility_permille if is_band else 0,
     )
 
 
@@ -31,7 +42,7 @@ async def get_policy(call: Call) -> Answer:
     pool = call.state.kept.pools.get(pool_of(call))
     if pool is None:
         raise not_found("such pool")
-    view = PolicyView(pool=pool.pool.name, policy=pool.policy, version=pool.policy.version)
+    view = _view(pool)
     return Answer(view, headers=etag(view.version))
 
 

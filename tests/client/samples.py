@@ -301,9 +301,10 @@ USAGE = v.UsageView(
     ),
 )
 POLICIES = v.PoliciesView(
-    policies=(v.PolicyView(pool="default", policy=Policy(), version=2),),
+    policies=(v.PolicyView(pool="default", policy=Policy(), version=2, nodes_wanted=6, utility_permille=520),),
     orderings=("fifo", "priority", "weighted"),
     placements=("best_fit", "spread"),
+    elastics=("adaptive", "band"),
     factors={"age_hours": "hours since it was queued", "gpus": "GPUs asked for"},
 )
 TOKENS = v.TokensView(

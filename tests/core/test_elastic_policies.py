@@ -128,7 +128,7 @@ def propose(world: World) -> dict[int, int]:
     if facts:
         world.tell("elastic.default", *facts)
         world.settle()
-    return {fact.job: fact.size for fact in facts}
+    return {fact.job: fact.size for fact in facts if isinstance(fact, f.ResizeProposed)}
 
 
 def test_idle_gpus_go_where_the_next_one_helps_most() -> None:

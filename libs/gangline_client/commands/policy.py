@@ -59,6 +59,7 @@ async def _show(session: Session, pool: str) -> int:
         session.console.say("To choose from")
         session.console.fact("Orderings", ", ".join(views.orderings))
         session.console.fact("Placements", ", ".join(views.placements))
+        session.console.fact("Sizes", ", ".join(views.elastics))
         if views.factors:
             session.console.say()
             session.console.table(FACTOR_COLUMNS, [[name, meaning] for name, meaning in sorted(views.factors.items())])
@@ -72,6 +73,9 @@ def _tell(session: Session, view: v.PolicyView) -> None:
     session.console.say(f"Pool {view.pool} (version {view.version})")
     for key, word in _words(view.policy).items():
         session.console.say(f"  {key:<22}{word}")
+    if view.nodes_wanted:
+        used = f"{view.utility_permille / 10:g} % speed-up per GPU"
+        session.console.say(f"Its jobs would use {view.nodes_wanted} nodes well ({used}).")
     session.console.say()
 
 

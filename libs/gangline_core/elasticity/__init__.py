@@ -11,6 +11,7 @@ from collections.abc import Callable
 from gangline_core import resizing
 from gangline_core.claims import honour_claims
 from gangline_core.elasticity.adaptive import adaptive
+from gangline_core.elasticity.band import band, nodes_wanted
 from gangline_core.elasticity.by_hand import by_hand
 from gangline_core.elasticity.deadlines import deadlines
 from gangline_core.elasticity.giving import grow
@@ -24,7 +25,7 @@ from gangline_core.elasticity.room import open_to_growth
 from gangline_core.elasticity.sia import sia
 from gangline_core.elasticity.stuck import next_deadline_ms, stuck
 from gangline_core.elasticity.view import Target, View, calm_until_ms, resizable
-from gangline_core.facts import LimitSet, ResizeFailed, ResizeProposed
+from gangline_core.facts import LimitSet, NodesWanted, ResizeFailed, ResizeProposed
 from gangline_core.job import JobState
 from gangline_core.state import PoolState, State
 from gangline_core.table import Table
@@ -32,6 +33,7 @@ from gangline_core.table import Table
 __all__ = ["POLICIES", "grow", "next_deadline_ms", "propose"]
 
 Decide = Callable[[View], list[Target]]
+Proposal = ResizeFailed | ResizeProposed | LimitSet | NodesWanted
 
 POLICIES: dict[str, Decide] = {
     "adaptive": adaptive,
@@ -41,11 +43,12 @@ POLICIES: dict[str, Decide] = {
     "deadlines": deadlines,
     "grow_shrink": grow_shrink,
     "lending": lending,
+    "band": band,
 }
 """Name in a pool's policy -> who decides how big its elastic jobs are."""
 
 
-def propose(state: State, pool: str, now: int) -> tuple[ResizeFailed | ResizeProposed | LimitSet, ...]:
+def propose(state: State, pool: str, now: int) -> tuple[Proposal, ...]:
     """Changes that took too long, else limits of jobs beside others, else the sizes that elastic jobs should have."""
     late = stuck(state, pool, now)
     if late:
@@ -60,20 +63,23 @@ def propose(state: State, pool: str, now: int) -> tuple[ResizeFailed | ResizePro
         return waiting
     cause = state.kept.outside_seq
     targets = by_hand(state, pool) if cause > known.asked_seq else []
+    said: NodesWanted | None = None
     if not targets and known.policy.elastic_growth and is_stirred(state, known, now):
-        targets = _by_policy(state, known, now)
-    return tuple(
-        ResizeProposed(
-            pool=pool,
-            job=target.job.id,
-            role=target.role,
-            size=target.size,
-            why=target.why,
-            model=target.model,
-            moves=target.moves,
-            because=cause,
-        )
-        for target in targets
+        targets, said = _by_policy(state, known, now)
+    proposals = tuple(_proposal(pool, target, cause) for target in targets)
+    return proposals if said is None else (*proposals, said)
+
+
+def _proposal(pool: str, target: Target, cause: int) -> ResizeProposed:
+    return ResizeProposed(
+        pool=pool,
+        job=target.job.id,
+        role=target.role,
+        size=target.size,
+        why=target.why,
+        model=target.model,
+        moves=target.moves,
+        because=cause,
     )
 
 
@@ -99,16 +105,17 @@ def is_stirred(state: State, known: PoolState, now: int) -> bool:
     return any(job.spec.elastic.cooldown_s and known.proposed_at < calm_until_ms(job) <= now for job in live)
 
 
-def _by_policy(state: State, known: PoolState, now: int) -> list[Target]:
-    pool = known.pool.name
+def _by_policy(state: State, known: PoolState, now: int) -> tuple[list[Target], NodesWanted | None]:
+    pool, policy = known.pool.name, known.policy
     jobs = tuple(resizable(state, pool, now))
-    if not jobs and not known.policy.migration:
-        return []
+    if not jobs and not policy.migration:
+        return [], None
     table = Table(state, pool, now)
     honour_claims(table)
     open_to_growth(table)
-    is_time = now >= known.proposed_at + known.policy.elastic_interval_s * 1000
+    is_time = now >= known.proposed_at + policy.elastic_interval_s * 1000
     may_weigh = is_time and state.kept.outside_seq > known.proposed_seq
     view = View(state=state, pool=pool, now=now, jobs=jobs, table=table, may_weigh=may_weigh)
-    targets = POLICIES[known.policy.elastic](view) if jobs else []
-    return targets or (locality(view) if known.policy.migration else [])
+    said = nodes_wanted(view) if jobs and policy.elastic == "band" else None
+    targets = POLICIES[policy.elastic](view) if jobs else []
+    return targets or (locality(view) if policy.migration else []), said

@@ -7,6 +7,7 @@ import pytest
 from tests.make import HOUR, spec
 from tests.services.gateway.conftest import Visitor
 
+from gangline_core import facts as f
 from gangline_core.spec import gpu_milli_wanted
 
 
@@ -157,7 +158,17 @@ async def test_policies_come_with_what_one_may_choose_from(visitor: Visitor) -> 
     view = await visitor.ask("una", "GET", "/v1/policies")
     assert {"fifo", "priority", "weighted"} <= set(view["orderings"])
     assert "best_fit" in view["placements"]
+    assert {"adaptive", "band", "lending"} <= set(view["elastics"])
     assert view["factors"]["priority"]
+
+
+async def test_a_pool_with_the_utility_band_says_how_many_nodes_it_wants(visitor: Visitor) -> None:
+    world = visitor.setting.world
+    world.tell("elastic.default", f.NodesWanted(pool="default", nodes=6, utility_permille=520))
+    assert "nodes_wanted" not in await visitor.ask("una", "GET", "/v1/policies/default")
+    world.set_policy(elastic="band")
+    view = await visitor.ask("una", "GET", "/v1/policies/default")
+    assert (view["nodes_wanted"], view["utility_permille"]) == (6, 520)
 
 
 async def test_a_pool_is_made_by_an_administrator(visitor: Visitor) -> None:
