@@ -47,7 +47,12 @@ def alone(layout: Layout, task: TaskPlacement) -> Seats:
 
 
 def level_of(layout: Layout, levels: tuple[tuple[str, str], ...], tasks: Sequence[Holding]) -> str:
-    """The smallest level that holds all of these tasks; empty when only the whole pool does."""
+    """The smallest level that holds all of these tasks; empty when only the whole pool does, or not even that.
+
+    A node may have been assigned to another pool while its tasks go on.
+    """
+    if any(task.node not in layout.row for task in tasks):
+        return ANYWHERE
     rows = sorted({layout.row[task.node] for task in tasks})
     if len(rows) == 1:
         return _level_inside(layout, rows[0], tasks)

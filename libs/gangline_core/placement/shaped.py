@@ -31,7 +31,9 @@ def domain_codes(layout: Layout, gang: Gang, level: str) -> Ints:
 
 
 def keeps_shape(layout: Layout, gang: Gang, tasks: Sequence[Member]) -> bool:
-    """True when the tasks, in rank order, keep the gang's slices and spread."""
+    """True when the tasks, in rank order, keep the gang's slices and spread; nobody can tell once a node serves another pool."""
+    if any(task.node not in layout.row for task in tasks):
+        return not (gang.spread_level or gang.slice_tasks)
     if gang.spread_level:
         codes = domain_codes(layout, gang, gang.spread_level)
         domains = [int(codes[layout.row[task.node]]) for task in tasks]
