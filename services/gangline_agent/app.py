@@ -82,12 +82,14 @@ async def _run_machine(site: Site, config: Config) -> None:
             address=config.address or await asyncio.to_thread(own_address, site.config.nats_url),
             labels=_labels(config.labels),
             folder=str(journal.root),
+            monotonic_s=site.clock.monotonic_s,
             offers=Offers(nic_mbps=config.nic_mbps, gpus_over_network=config.remote_gpus),
         )
         reporter = Reporter(site, config, machine)
         desk = Desk(folder / "desk.json", site.clock, reporter, new_key=lambda: site.ids.token(32))
         runner = _process_runner(site, config, machine, reporter, journal, desk)
         machine.owner_of = runner.owner_of
+        machine.pids_of_tasks = lambda: runner.group.by_task(list(runner.lives.values()))
         reporter.beats = runner.beats
         runner.renew_lease()
         await desk.start()

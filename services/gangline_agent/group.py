@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import signal
+from collections.abc import Iterable
 
 from gangline_agent import proc
 from gangline_agent.cgroups import Cgroups
@@ -30,6 +31,15 @@ class Group:
         """Every process of the task but its supervisor."""
         below = proc.members(proc.everything(), live.life.pid) if live.supervisor_lives else self.left(live)
         return sorted({*below, *self._cgroups.pids(live.intent.task)} - {live.life.pid})
+
+    def by_task(self, lives: Iterable[Live]) -> dict[str, list[int]]:
+        """Processes of all of these tasks, found in one look at the machine."""
+        everything = proc.everything()
+        return {
+            live.intent.task: sorted({*proc.members(everything, live.life.pid), *self._cgroups.pids(live.intent.task)})
+            for live in lives
+            if live.supervisor_lives
+        }
 
     def left(self, live: Live) -> list[int]:
         """Processes of a task whose supervisor is gone."""

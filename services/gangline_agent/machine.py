@@ -9,14 +9,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gangline_agent.cgroups import membership, mount_point
-from gangline_agent.nvml import Reading
 from gangline_agent.proc import PROC
+from gangline_agent.senses import Reading
 from gangline_core.cluster import Gpu
+from gangline_core.job import GpuShare
 from gangline_wire.samples import GpuSample
 
 MIB = 1 << 20
 KIB_PER_MIB = 1024
 DISK_FREE_MIB_MIN = 64
+SELF = "X"
 CGROUPS = Path("/sys/fs/cgroup")
 
 
@@ -45,18 +47,43 @@ def describe(known: tuple[Gpu, ...], reading: Reading) -> Gpus:
     samples: list[GpuSample] = []
     for index, gpu in enumerate((*known, *new)):
         position = visible.get(gpu.uuid)
-        current = gpu if position is None else reading.gpus[position]
+        # A card that was lost says its name and nothing else: what was known of it stays.
+        is_dumb = position is not None and not reading.gpus[position].memory_mib and gpu.memory_mib > 0
+        current = gpu if position is None or is_dumb else reading.gpus[position]
         gpus.append(replace(current, index=index, healthy=True, problem=""))
         if position is not None:
-            devices[index] = current.index
+            devices[index] = reading.gpus[position].index
             samples.append(replace(reading.samples[position], index=index))
         elif reading.gpus:
             problem = "the driver does not show it"
             samples.append(GpuSample(index=index, uuid=gpu.uuid, model=gpu.model, problem=problem))
+    here = {gpu.uuid: gpu.index for gpu in gpus}
+    gpus = [replace(gpu, paths=_paths(gpu, reading, here)) for gpu in gpus]
     problem = reading.problem
     if known and not reading.gpus and not problem:
         problem = f"the driver shows none of {len(known)} GPUs"
     return Gpus(gpus=tuple(gpus), devices=devices, samples=tuple(samples), problem=problem)
+
+
+def _paths(gpu: Gpu, reading: Reading, here: dict[str, int]) -> tuple[str, ...]:
+    """How a card reaches the others by our indexes; what was known of one that is away stays."""
+    told = reading.paths.get(gpu.uuid)
+    if not told:
+        return gpu.paths
+    found = [""] * len(here)
+    found[gpu.index] = SELF
+    for uuid, path in told.items():
+        if uuid in here:
+            found[here[uuid]] = path
+    return tuple(found)
+
+
+def visible_devices(gpus: Gpus, shares: tuple[GpuShare, ...]) -> tuple[str, ...]:
+    """How the driver calls the GPUs of a task: by number, slices of a card that is cut by their own names."""
+    slices = {(gpu.index, one.mask): one.uuid for gpu in gpus.gpus for one in gpu.slices}
+    return tuple(
+        slices.get((share.index, share.slots)) or str(gpus.devices.get(share.index, share.index)) for share in shares
+    )
 
 
 def still_there(known: tuple[Gpu, ...], reading: Reading) -> tuple[Gpu, ...]:
@@ -86,12 +113,6 @@ def memory_mib() -> int:
     return total
 
 
-def memory_used_mib() -> int | None:
-    """Memory in use on the machine."""
-    total, available = meminfo_mib("MemTotal"), meminfo_mib("MemAvailable")
-    return None if total is None or available is None else total - available
-
-
 def meminfo_mib(field: str) -> int | None:
     """One line of /proc/meminfo in MiB."""
     try:
@@ -111,16 +132,6 @@ def disk_problem(folder: str) -> str:
     except OSError as error:
         return f"{folder}: {error.strerror}"
     return f"only {free_mib} MiB are free on the disk of {folder}" if free_mib < DISK_FREE_MIB_MIN else ""
-
-
-def cpu_ticks() -> tuple[int, int] | None:
-    """Busy and total clock ticks of all CPUs since boot."""
-    try:
-        fields = [int(number) for number in (PROC / "stat").read_text().splitlines()[0].split()[1:9]]
-    except (OSError, ValueError, IndexError):
-        return None
-    idle = fields[3] + fields[4]
-    return sum(fields) - idle, sum(fields)
 
 
 def own_address(bus_url: str) -> str:

@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Protocol
 from zlib import crc32
 
@@ -10,15 +11,20 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gangline_agent import machine
+from gangline_agent.host import Host
 from gangline_agent.nvml import Nvml
-from gangline_agent.pci import network_cards
+from gangline_agent.pci import PCI_DEVICES, network_cards
 from gangline_agent.runner import Order
+from gangline_agent.senses import Reading, Source, unread
 from gangline_core.cluster import Node
 from gangline_core.ids import NodeId
 from gangline_core.remote import NIC, REMOTE_GPU
 from gangline_core.state import State
 from gangline_wire.samples import GpuSample, NodeSample
 
+LABELS = "gangline.dev/"
+TASKS_EVERY = 5
+"""What tasks take of the machine is looked at in every so many-th look."""
 GPU_SAMPLES_EVERY = 10
 """Simulated nodes show their GPUs in every so many-th sample; the others are heartbeats only."""
 
@@ -69,7 +75,9 @@ class Machine:
         address: str,
         labels: dict[str, str],
         folder: str,
-        nvml: Nvml | None = None,
+        source: Source | None = None,
+        monotonic_s: Callable[[], float],
+        pci_devices: Path = PCI_DEVICES,
         offers: "Offers | None" = None,
     ) -> None:
         """Nothing is looked at before `refresh`. `folder` is where tasks write, on a disk that must have room."""
@@ -85,14 +93,19 @@ class Machine:
         self.folder = folder
         self.gpus = machine.Gpus()
         self.disk_problem = ""
-        self._nvml = nvml or Nvml()
+        self._source = source or Nvml()
+        self._host = Host(folder, monotonic_s)
+        self._pci_devices = pci_devices
+        self._labels: dict[str, str] = {}
+        """What was found out about drivers and cards; what the administrator says goes before."""
         self._nics = network_cards()
         self._offers = offers or Offers()
         self.owner_of: Callable[[int], str] = lambda pid: ""
         """The task that a process belongs to, or an empty text."""
+        self.pids_of_tasks: Callable[[], Mapping[str, Sequence[int]]] = dict
+        """The processes of every task that runs here; blocks for a while."""
         self._is_seen = False
-        self._ticks = machine.cpu_ticks()
-        self._cpu_percent: int | None = None
+        self._looks = 0
 
     @property
     def ids(self) -> frozenset[NodeId]:
@@ -111,7 +124,7 @@ class Machine:
                 memory_mib=node.memory_mib,
                 gpus=self.gpus.gpus,
                 pool=node.pool,
-                labels=node.labels,
+                labels=self._labels | node.labels,
                 address=node.address,
                 problem=self.gpus.problem or self.disk_problem,
                 nics=self._nics,
@@ -121,39 +134,49 @@ class Machine:
 
     async def refresh(self, known: Mapping[NodeId, Node]) -> None:
         """See Nodes."""
-        reading = await asyncio.to_thread(self._nvml.read)
+        reading = await asyncio.to_thread(self._look)
         before = self.gpus.gpus
         if not self._is_seen and self.node.id in known:
             before = machine.still_there(known[self.node.id].gpus, reading)
         self._is_seen = True
         self.gpus = machine.describe(before, reading)
         self.disk_problem = machine.disk_problem(self.folder)
-        ticks = machine.cpu_ticks()
-        if ticks is not None and self._ticks is not None and ticks[1] > self._ticks[1]:
-            self._cpu_percent = 100 * (ticks[0] - self._ticks[0]) // (ticks[1] - self._ticks[1])
-        self._ticks = ticks
+        if reading.has_driver and not reading.problem:
+            self._labels |= {LABELS + name: version for name, version in reading.versions.items()}
+
+    def _look(self) -> Reading:
+        """All that blocks."""
+        if self._looks == 0:
+            self._labels = {f"{LABELS}{maker}-gpus-unread": str(n) for maker, n in unread(self._pci_devices).items()}
+        self._host.look()
+        if self._looks % TASKS_EVERY == 0:
+            self._host.look_at_tasks(self.pids_of_tasks())
+        self._looks += 1
+        return self._source.read()
 
     def samples(self, state: State, at: int) -> tuple[NodeSample, ...]:
         """See Nodes."""
         return (
-            NodeSample(
+            replace(
+                self._host.last,
                 node=self.node.id,
                 at=at,
                 gpus=tuple(self._owned(sample) for sample in self.gpus.samples),
-                cpu_percent=self._cpu_percent,
-                memory_used_mib=machine.memory_used_mib(),
                 memory_total_mib=self.node.memory_mib,
             ),
         )
 
     def _owned(self, sample: GpuSample) -> GpuSample:
         """The sample with the tasks that its processes belong to, by the marks of their supervisors."""
-        owners = {owner for pid, _ in sample.processes if (owner := self.owner_of(pid))}
-        return replace(sample, tasks=tuple(sorted(owners))) if owners else sample
+        slices = tuple(replace(one, tasks=self._owners(one.processes)) for one in sample.slices)
+        return replace(sample, tasks=self._owners(sample.processes), slices=slices)
+
+    def _owners(self, processes: tuple[tuple[int, int], ...]) -> tuple[str, ...]:
+        return tuple(sorted({owner for pid, _ in processes if (owner := self.owner_of(pid))}))
 
     def devices(self, order: Order) -> tuple[str, ...]:
         """See Nodes."""
-        return tuple(str(self.gpus.devices.get(share.index, share.index)) for share in order.task.gpus)
+        return machine.visible_devices(self.gpus, order.task.gpus)
 
 
 class Fleet:

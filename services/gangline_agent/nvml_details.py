@@ -1,147 +1,167 @@
-"""What else a GPU says of itself: clocks, errors, links, events, processes. Every value may be absent, alone.
+"""What a card says of itself beside its name: use, clocks, errors, links, PCIe, processes. Each may be absent."""
 
-The library comes in as an argument: gangline_agent.nvml stays the only importer of the binding.
-"""
-
-from collections.abc import Callable
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-Ask = Callable[[Callable[[], Any]], Any]
-"""Gives the answer of a call, or None when the driver does not give one."""
+from gangline_agent.nvml_ask import Ask, is_plausible
 
-MIB = 1 << 20
-LINKS_MAX = 18
+LINKS_MAX = 36
 """NVLinks of the largest cards."""
-XIDS_MAX = 16
-"""Events taken in per look."""
 PROCESSES_MAX = 64
+ALL_LINKS = 0xFFFFFFFF
+"""The scope that sums a field over all NVLinks."""
+FIELD_MEMORY_TEMP, FIELD_NVLINK_TX, FIELD_NVLINK_RX = 82, 138, 139
 
 THROTTLES = (
-    ("nvmlClocksThrottleReasonHwSlowdown", "hw_slowdown"),
-    ("nvmlClocksThrottleReasonHwThermalSlowdown", "hw_thermal"),
-    ("nvmlClocksThrottleReasonHwPowerBrakeSlowdown", "hw_power_brake"),
-    ("nvmlClocksThrottleReasonSwThermalSlowdown", "sw_thermal"),
-    ("nvmlClocksThrottleReasonSwPowerCap", "power_cap"),
+    (0x08, "hw_slowdown"),
+    (0x40, "hw_thermal"),
+    (0x80, "hw_power_brake"),
+    (0x20, "sw_thermal"),
+    (0x04, "power_cap"),
 )
-"""Reasons that hold clocks down, by the binding's constants."""
+"""Reasons that hold clocks down, by their bits in nvml.h."""
+LINK_ERRORS = ("NVML_NVLINK_ERROR_DL_REPLAY", "NVML_NVLINK_ERROR_DL_RECOVERY", "NVML_NVLINK_ERROR_DL_CRC_FLIT")
 
 
-def details(nvml: Any, handle: Any, ask: Ask, number: Callable[[Any], int | None]) -> dict[str, Any]:
-    """Fields of a GpuSample beyond the first ones, with `absent` naming those without a value."""
-    remapped = ask(lambda: nvml.nvmlDeviceGetRemappedRows(handle))
+def details(ask: Ask, handle: Any) -> dict[str, Any]:
+    """Fields of a GpuSample beyond identity, memory and power, with the unanswered ones in `ask.silent`."""
+    nvml, number = ask.nvml, ask.number
+    rows = ask.any("rows", lambda: nvml.nvmlDeviceGetRemappedRows(handle))
     found: dict[str, Any] = {
-        "memory_busy_percent": number(ask(lambda: nvml.nvmlDeviceGetUtilizationRates(handle).memory)),
-        "clock_sm_mhz": number(ask(lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM))),
-        "clock_memory_mhz": number(ask(lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM))),
-        "energy_millijoules": number(ask(lambda: nvml.nvmlDeviceGetTotalEnergyConsumption(handle))),
-        "ecc_corrected": number(ask(lambda: _ecc(nvml, handle, "NVML_MEMORY_ERROR_TYPE_CORRECTED"))),
-        "ecc_uncorrected": number(ask(lambda: _ecc(nvml, handle, "NVML_MEMORY_ERROR_TYPE_UNCORRECTED"))),
-        "remap_pending": _flag(remapped, 2),
-        "remap_failed": _flag(remapped, 3),
-        "pcie_replays": number(ask(lambda: nvml.nvmlDeviceGetPcieReplayCounter(handle))),
-        "pcie_rx_kib_s": number(ask(lambda: _pcie(nvml, handle, "NVML_PCIE_UTIL_RX_BYTES"))),
-        "pcie_tx_kib_s": number(ask(lambda: _pcie(nvml, handle, "NVML_PCIE_UTIL_TX_BYTES"))),
+        "utilisation_percent": number("utilisation_percent", lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu),
+        "memory_busy_percent": number("memory_busy_percent", lambda: nvml.nvmlDeviceGetUtilizationRates(handle).memory),
+        "encoder_percent": number("encoder_percent", lambda: nvml.nvmlDeviceGetEncoderUtilization(handle)[0]),
+        "decoder_percent": number("decoder_percent", lambda: nvml.nvmlDeviceGetDecoderUtilization(handle)[0]),
+        "clock_sm_mhz": number("clock_sm_mhz", lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)),
+        "clock_memory_mhz": number(
+            "clock_memory_mhz", lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM)
+        ),
+        "energy_millijoules": number("energy_millijoules", lambda: nvml.nvmlDeviceGetTotalEnergyConsumption(handle)),
+        "power_limit_milliwatts": number(
+            "power_limit_milliwatts", lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle)
+        ),
+        "ecc_corrected": number("ecc_corrected", lambda: _ecc(nvml, handle, "NVML_MEMORY_ERROR_TYPE_CORRECTED")),
+        "ecc_uncorrected": number("ecc_uncorrected", lambda: _ecc(nvml, handle, "NVML_MEMORY_ERROR_TYPE_UNCORRECTED")),
+        "remapped_corrected": ask.part("remapped_corrected", rows, lambda: rows[0], of="rows"),
+        "remapped_uncorrected": ask.part("remapped_uncorrected", rows, lambda: rows[1], of="rows"),
+        "remap_pending": _flag(ask.part("remap_pending", rows, lambda: rows[2], of="rows")),
+        "remap_failed": _flag(ask.part("remap_failed", rows, lambda: rows[3], of="rows")),
     }
-    found |= _links(nvml, handle, ask, number)
-    reasons = number(ask(lambda: nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)))
-    absent = [name for name, value in found.items() if value is None]
-    if reasons is None:
-        absent.append("throttled")
-    else:
-        found["throttled"] = tuple(name for constant, name in THROTTLES if reasons & getattr(nvml, constant, 0))
-    processes = ask(lambda: nvml.nvmlDeviceGetComputeRunningProcesses(handle))
-    if processes is None:
-        absent.append("processes")
-    else:
-        found["processes"] = tuple(_process(one, number) for one in list(processes)[:PROCESSES_MAX])
-    return {**{name: value for name, value in found.items() if value is not None}, "absent": tuple(absent)}
+    ask.silent.pop("rows", None)
+    found |= _pcie(ask, handle) | _links(ask, handle) | _fields(ask, handle)
+    reasons = number("throttled", lambda: _held(nvml, handle))
+    found["throttled"] = None if reasons is None else tuple(name for bit, name in THROTTLES if reasons & bit)
+    return found
+
+
+def _flag(value: int | None) -> bool | None:
+    return None if value is None else bool(value)
+
+
+def processes(ask: Ask, handle: Any) -> tuple[tuple[int, int, int | None], ...] | None:
+    """Processes on a card: pid, MiB (-1 where not told), and the GPU instance they are in (None on a whole card)."""
+    listed = ask.any("processes", lambda: list(ask.nvml.nvmlDeviceGetComputeRunningProcesses(handle)))
+    return None if listed is None else tuple(_process(one) for one in listed[:PROCESSES_MAX])
+
+
+def _process(one: Any) -> tuple[int, int, int | None]:
+    used, instance = getattr(one, "usedGpuMemory", None), getattr(one, "gpuInstanceId", None)
+    inside = instance if isinstance(instance, int) and 0 <= instance < 0xFFFFFFFF else None
+    pid = getattr(one, "pid", 0)
+    return pid if is_plausible(pid) else 0, used >> 20 if is_plausible(used) else -1, inside
+
+
+def _held(nvml: Any, handle: Any) -> Any:
+    """Why clocks are held down; the function was renamed with driver 535, and old drivers know the old name only."""
+    try:
+        return nvml.nvmlDeviceGetCurrentClocksEventReasons(handle)
+    except (getattr(nvml, "NVMLError_FunctionNotFound", AttributeError), AttributeError):
+        return nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)
 
 
 def _ecc(nvml: Any, handle: Any, kind: str) -> Any:
     return nvml.nvmlDeviceGetTotalEccErrors(handle, getattr(nvml, kind), nvml.NVML_VOLATILE_ECC)
 
 
-def _pcie(nvml: Any, handle: Any, counter: str) -> Any:
-    return nvml.nvmlDeviceGetPcieThroughput(handle, getattr(nvml, counter))
+def _pcie(ask: Ask, handle: Any) -> dict[str, int | None]:
+    nvml, number = ask.nvml, ask.number
 
+    def through(counter: str) -> Any:
+        return nvml.nvmlDeviceGetPcieThroughput(handle, getattr(nvml, counter))
 
-def _flag(remapped: Any, index: int) -> bool | None:
-    try:
-        return bool(remapped[index])
-    except (TypeError, IndexError):
-        return None
-
-
-def _links(nvml: Any, handle: Any, ask: Ask, number: Callable[[Any], int | None]) -> dict[str, int | None]:
-    """Links that are down among those the card has, and their errors; a card without links says neither."""
-    states: list[int] = []
-    errors: list[int] = []
-    for link in range(LINKS_MAX):
-        state = number(ask(partial(_link_state, nvml, handle, link)))
-        if state is None:
-            break
-        states.append(state)
-        count = number(ask(partial(_link_errors, nvml, handle, link)))
-        errors += [] if count is None else [count]
     return {
-        "nvlinks_down": sum(state == 0 for state in states) if states else None,
+        "pcie_gen": number("pcie_gen", lambda: nvml.nvmlDeviceGetCurrPcieLinkGeneration(handle)),
+        "pcie_width": number("pcie_width", lambda: nvml.nvmlDeviceGetCurrPcieLinkWidth(handle)),
+        "pcie_width_max": number("pcie_width_max", lambda: nvml.nvmlDeviceGetMaxPcieLinkWidth(handle)),
+        "pcie_replays": number("pcie_replays", lambda: nvml.nvmlDeviceGetPcieReplayCounter(handle)),
+        "pcie_rx_kib_s": number("pcie_rx_kib_s", lambda: through("NVML_PCIE_UTIL_RX_BYTES")),
+        "pcie_tx_kib_s": number("pcie_tx_kib_s", lambda: through("NVML_PCIE_UTIL_TX_BYTES")),
+    }
+
+
+def link_states(ask: Ask, handle: Any) -> list[bool]:
+    """Whether each NVLink of the card is up, the first that the driver does not know ends the list."""
+    states: list[bool] = []
+    for link in range(LINKS_MAX):
+        up = ask.flag("nvlinks_up", partial(ask.nvml.nvmlDeviceGetNvLinkState, handle, link))
+        if up is None:
+            break
+        states.append(up)
+    return states
+
+
+def _links(ask: Ask, handle: Any) -> dict[str, int | None]:
+    """Links that are down or up among those the card has, and their errors; a card without links says neither."""
+    try:
+        states = link_states(ask, handle)
+    except AttributeError as error:
+        ask.silent["nvlinks_up"], states = str(error), []
+    errors = list(_link_errors(ask, handle, len(states)))
+    if states:
+        ask.silent.pop("nvlinks_up", None)
+    else:
+        ask.silent["nvlinks_down"] = ask.silent["nvlink_errors"] = ask.silent.get("nvlinks_up", "")
+    if errors:
+        ask.silent.pop("nvlink_errors", None)
+    return {
+        "nvlinks_up": sum(states) if states else None,
+        "nvlinks_down": len(states) - sum(states) if states else None,
         "nvlink_errors": sum(errors) if errors else None,
     }
 
 
-def _link_state(nvml: Any, handle: Any, link: int) -> Any:
-    return nvml.nvmlDeviceGetNvLinkState(handle, link)
+def _link_errors(ask: Ask, handle: Any, links: int) -> Iterable[int]:
+    for link in range(links):
+        for kind in LINK_ERRORS:
+            count = ask.number("nvlink_errors", partial(_link_error, ask.nvml, handle, link, kind))
+            if count is not None:
+                yield count
 
 
-def _link_errors(nvml: Any, handle: Any, link: int) -> Any:
-    kind = getattr(nvml, "NVML_NVLINK_ERROR_DL_REPLAY", 0)
-    return nvml.nvmlDeviceGetNvLinkErrorCounter(handle, link, kind)
+def _link_error(nvml: Any, handle: Any, link: int, kind: str) -> Any:
+    return nvml.nvmlDeviceGetNvLinkErrorCounter(handle, link, getattr(nvml, kind))
 
 
-def _uuid_of(nvml: Any, event: Any) -> Any:
-    return nvml.nvmlDeviceGetUUID(event.device)
+def _fields(ask: Ask, handle: Any) -> dict[str, int | None]:
+    """Values that the driver gives by field number only."""
+    wanted = {
+        "temperature_memory_celsius": FIELD_MEMORY_TEMP,
+        "nvlink_tx_kib": (FIELD_NVLINK_TX, ALL_LINKS),
+        "nvlink_rx_kib": (FIELD_NVLINK_RX, ALL_LINKS),
+    }
+    given = ask.any("temperature_memory_celsius", lambda: ask.nvml.nvmlDeviceGetFieldValues(handle, [*wanted.values()]))
+    if given is None:
+        said = ask.silent["temperature_memory_celsius"]
+        ask.silent |= dict.fromkeys(wanted, said)
+        return dict.fromkeys(wanted)
+    return {name: ask.number(name, partial(_field, ask.nvml, given, k)) for k, name in enumerate(wanted)}
 
 
-def _process(one: Any, number: Callable[[Any], int | None]) -> tuple[int, int]:
-    used = number(getattr(one, "usedGpuMemory", None))
-    return int(getattr(one, "pid", 0)), -1 if used is None else used // MIB
-
-
-class Events:
-    """Xid events of all cards, drained at each look."""
-
-    def __init__(self, nvml: Any, ask: Ask) -> None:
-        """Nothing is registered yet."""
-        self._nvml = nvml
-        self._ask = ask
-        self._set: Any = None
-        self._known: set[str] = set()
-
-    def forget(self) -> None:
-        """The library was shut down: register anew."""
-        self._set, self._known = None, set()
-
-    def watch(self, uuid: str, handle: Any) -> None:
-        """Have the driver tell of this card's Xids, once."""
-        nvml = self._nvml
-        if uuid in self._known:
-            return
-        self._known.add(uuid)
-        if self._set is None:
-            self._set = self._ask(lambda: nvml.nvmlEventSetCreate())
-        if self._set is not None:
-            kind = getattr(nvml, "nvmlEventTypeXidCriticalError", 8)
-            self._ask(lambda: nvml.nvmlDeviceRegisterEvents(handle, kind, self._set))
-
-    def drain(self) -> dict[str, list[int]]:
-        """Xids by UUID since the last time."""
-        found: dict[str, list[int]] = {}
-        for _ in range(XIDS_MAX if self._set is not None else 0):
-            event = self._ask(lambda: self._nvml.nvmlEventSetWait_v2(self._set, 0))
-            uuid = self._ask(partial(_uuid_of, self._nvml, event)) if event else None
-            if uuid is None:
-                break
-            name = uuid.decode(errors="replace") if isinstance(uuid, bytes) else str(uuid)
-            found.setdefault(name, []).append(int(event.eventData))
-        return found
+def _field(nvml: Any, given: Any, k: int) -> Any:
+    """One value of several, each with a status and a type of its own."""
+    one = given[k]
+    if one.nvmlReturn != 0:
+        raise nvml.NVMLError(one.nvmlReturn)
+    unsigned = (nvml.NVML_VALUE_TYPE_UNSIGNED_INT, nvml.NVML_VALUE_TYPE_SIGNED_INT)
+    return one.value.uiVal if one.valueType in unsigned else one.value.ullVal

@@ -10,6 +10,7 @@ from pathlib import Path
 from gangline_core.cluster import Nic
 
 NETWORK_CARDS = Path("/sys/class/infiniband")
+PCI_DEVICES = Path("/sys/bus/pci/devices")
 UNKNOWN = -1
 _ADDRESS = re.compile(r"([0-9a-f]{4,8}):([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])", re.ASCII)
 

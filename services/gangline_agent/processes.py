@@ -70,7 +70,7 @@ class ProcessRunner:
         self._output_waits = asyncio.Event()
         self._is_recovered = False
         self._boot = supervise.boot_id().decode()
-        self._group = Group(cgroups, self._boot)
+        self.group = Group(cgroups, self._boot)
 
     @property
     def known(self) -> Mapping[TaskId, Local]:
@@ -93,7 +93,7 @@ class ProcessRunner:
                 self._look(live)
                 if intent.still_s and live.supervisor_lives:
                     # The agent may have ended between writing this down and doing it.
-                    self._group.stand_still(live)
+                    self.group.stand_still(live)
         log.info("found %d tasks of an earlier agent", len(self.lives))
 
     def start(self, order: Order) -> None:
@@ -149,7 +149,7 @@ class ProcessRunner:
         if live is None or not live.intent.pause:
             return
         live.work_on(self.around.clock.monotonic_s())
-        self._group.tell(live, signal.SIGCONT)
+        self.group.tell(live, signal.SIGCONT)
         self._act(live)
 
     def retime(self, task: Task, job: Job) -> None:
@@ -339,7 +339,7 @@ class ProcessRunner:
         if live.local.phase == Phase.EMPTY:
             return
         now_s = self.around.clock.monotonic_s()
-        left = self._group.left(live) if live.life.pid and not (live.supervisor_lives or live.life.empty) else []
+        left = self.group.left(live) if live.life.pid and not (live.supervisor_lives or live.life.empty) else []
         is_over = live.life.empty or (live.life.pid > 0 and not live.supervisor_lives and not left)
         if is_over and not live.over_s:
             live.over_s = now_s
@@ -356,10 +356,10 @@ class ProcessRunner:
         due, intent = judge.due(live.intent, live.life, local, now_s=now_s, running_since_s=since_s)
         live.write(intent)
         if due == Due.STILL:
-            self._group.stand_still(live)
+            self.group.stand_still(live)
             self._act(live)
         elif due != Due.NOTHING:
-            self._group.end(live, signal.SIGKILL if due == Due.KILL else live.intent.stop_signal)
+            self.group.end(live, signal.SIGKILL if due == Due.KILL else live.intent.stop_signal)
 
     # --- ending -------------------------------------------------------------------------------------------
 

@@ -8,7 +8,8 @@ from tests.make import World, node, spec
 from tests.services.agent.test_nvml import Driver, FakeError, LostError, Shape
 
 from gangline_agent.machine import describe
-from gangline_agent.nvml import Nvml, Reading
+from gangline_agent.nvml import Nvml
+from gangline_agent.senses import Reading
 from gangline_core import facts as f
 from gangline_core.job import JobState
 from gangline_telemetry.config import Config

@@ -5,7 +5,8 @@ from tests.services.agent.test_nvml import Driver, FakeError, NoLibraryError
 
 from gangline_agent import machine
 from gangline_agent.nodes import Machine
-from gangline_agent.nvml import Nvml, Reading
+from gangline_agent.nvml import Nvml
+from gangline_agent.senses import Reading
 from gangline_core.cluster import Gpu
 from gangline_core.ids import NodeId
 from gangline_wire.samples import GpuSample
@@ -50,7 +51,15 @@ def test_a_new_card_comes_last_and_exchanged_ones_are_forgotten_at_the_next_star
 
 
 def a_machine(driver: Driver) -> Machine:
-    return Machine(name="n1", pool="default", address="127.0.0.1", labels={}, folder="/", nvml=Nvml(driver))
+    return Machine(
+        name="n1",
+        pool="default",
+        address="127.0.0.1",
+        labels={},
+        folder="/",
+        source=Nvml(driver),
+        monotonic_s=lambda: 0.0,
+    )
 
 
 async def test_a_machine_without_gpus_is_a_node_of_cpus() -> None:
