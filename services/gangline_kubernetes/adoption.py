@@ -132,8 +132,18 @@ def _natural(pod: Pod) -> tuple[str, int, str]:
     return stem, int(digits) if digits else 0, pod.metadata.uid
 
 
-def job_of(roles: Sequence[Sequence[Pod]], config: Config, pool: Pool | None, gpu_resource: str) -> JobSpec:
-    """The job that these pods are; its group is what their queue says, for `ownership.owned` to judge."""
+def job_of(
+    roles: Sequence[Sequence[Pod]],
+    config: Config,
+    pool: Pool | None,
+    gpu_resource: str,
+    *,
+    bounds: Sequence[tuple[int, int]] = (),
+) -> JobSpec:
+    """The job that these pods are; its group is what their queue says, for `ownership.owned` to judge.
+
+    `bounds` are the least and largest number of each role's pods, when those may change.
+    """
     first = roles[0][0]
     spec, labels = first.spec, first.metadata.labels
     deadline = spec.active_deadline_seconds or whole(said(first, TIME_LIMIT))
@@ -147,8 +157,8 @@ def job_of(roles: Sequence[Sequence[Pod]], config: Config, pool: Pool | None, gp
             Role(
                 name=f"pods{number}" if number else "pods",
                 count=len(pods),
-                min_count=len(pods),
-                max_count=len(pods),
+                min_count=bounds[number][0] if bounds else len(pods),
+                max_count=bounds[number][1] if bounds else len(pods),
                 resources=resources_of(pods[0], gpu_resource),
             )
             for number, pods in enumerate(roles)

@@ -73,7 +73,7 @@ class Cluster:
         owners = Owners(self.site, self.config, self.api, desk)
         nursery = Nursery(self.site, self.config, self.api, desk=desk, owners=owners)
         maker = Maker(self.site, self.config, self.api, desk=desk, inventory=inventory, nursery=nursery, owners=owners)
-        carrier = Carrier(self.site, self.config, self.api, maker.make, reporter.changed)
+        carrier = Carrier(self.site, self.config, self.api, maker, reporter.changed)
         inventory.carrier = reporter.carrier = carrier
         reporter.rests = inventory.rests
         telling = reporter.telling = Telling(self.site, self.api, carrier)

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
+from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -26,7 +27,15 @@ HOPELESS_S = 30.0
 """A container whose settings are wrong gets this long to be put right."""
 STOP_TRIES_MAX = 1_000
 
-Makes = Callable[[Order], Awaitable[Start]]
+
+class Makes(Protocol):
+    """Knows what a start needs beside its order, and who would make anew what is stopped."""
+
+    async def make(self, order: Order) -> Start:
+        """The start of one task."""
+
+    async def unmake(self, task: TaskId) -> None:
+        """Have nobody make its pod anew."""
 
 
 class Carrier:
@@ -150,7 +159,7 @@ class Carrier:
             return Refusal(ExitCause.STOPPED, "stopped before it was started")
         try:
             # What a start needs may take long to come, such as a pod that its owner has yet to make.
-            start = await self._makes(order)
+            start = await self._makes.make(order)
             async with self._slots:
                 return await self.starter.start(start)
         except TemporaryError as error:
@@ -179,6 +188,7 @@ class Carrier:
             if pod is None or self._known[name].phase == Phase.EMPTY:
                 return
             try:
+                await self._makes.unmake(name)
                 async with self._slots:
                     await self.starter.delete(pod.metadata, grace_s=self._grace(name), notice=self._notice(name))
                 return

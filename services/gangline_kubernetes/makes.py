@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 
-from gangline_core.ids import JobId
+from gangline_core.ids import JobId, TaskId
 from gangline_kit.carrying.environment import role_of
 from gangline_kit.carrying.known import Order
 from gangline_kit.service import Site
@@ -80,6 +80,10 @@ class Maker:
             is_bound=adopted is not None and LABEL_OWNER in order.job.spec.labels and bool(adopted.spec.node_name),
             devices=self._inventory.devices_of(task.node) if self._config.mode is DeviceMode.DRA else {},
         )
+
+    async def unmake(self, task: TaskId) -> None:
+        """See Owners.unmake."""
+        await self._owners.unmake(task)
 
     async def _adopted(self, order: Order) -> Pod | None:
         """The pod that somebody else has made for the task, or will have made."""

@@ -12,6 +12,7 @@ from gangline_kubernetes.objects import Meta, OwnerObject, Pod, PodSpec
 from gangline_kubernetes.quantities import whole
 
 Spec = dict[str, Any]
+Path = tuple[str | int, ...]
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 LABEL_STOPPED = "gangline.dev/stopped-job"
 """Annotation of an owner whose job was ended by us: it is not taken up again before this is removed."""
@@ -23,8 +24,10 @@ class Part(Struct, frozen=True):
     name: str
     count: int
     template: Spec
-    path: tuple[str | int, ...]
+    path: Path
     """Where in the object their template is."""
+    sizes: tuple[Path, ...] = ()
+    """Where their number stands, when it may change while they run."""
 
 
 class OwnerKind(Struct, frozen=True):
@@ -39,6 +42,11 @@ class OwnerKind(Struct, frozen=True):
     part_label: str = ""
     """Label by which a pod says which part it is of."""
 
+    @property
+    def suspend_path(self) -> Path:
+        """The same as a path like any other."""
+        return self.suspend
+
 
 class Group(Struct, frozen=True):
     """One kind of object that says how many pods belong together."""
@@ -52,7 +60,9 @@ def _job(spec: Spec) -> list[Part]:
     count = int(spec.get("parallelism", 1))
     if spec.get("completions") is not None:
         count = min(count, int(spec["completions"]))
-    return [Part("", count, spec.get("template") or {}, ("spec", "template"))]
+    is_fixed = spec.get("completionMode") != "Indexed" or spec.get("completions") != spec.get("parallelism", 1)
+    sizes: tuple[Path, ...] = () if is_fixed else (("spec", "parallelism"), ("spec", "completions"))
+    return [Part("", count, spec.get("template") or {}, ("spec", "template"), sizes)]
 
 
 def _job_set(spec: Spec) -> list[Part]:
@@ -69,7 +79,11 @@ def _replicas(field: str) -> Callable[[Spec], list[Part]]:
     def parts(spec: Spec) -> list[Part]:
         return [
             Part(
-                name.lower(), int(one.get("replicas", 1)), one.get("template") or {}, ("spec", field, name, "template")
+                name.lower(),
+                int(one.get("replicas", 1)),
+                one.get("template") or {},
+                ("spec", field, name, "template"),
+                (("spec", field, name, "replicas"),) if name == "Worker" else (),
             )
             for name, one in sorted((spec.get(field) or {}).items())
         ]
@@ -84,9 +98,11 @@ def _ray(*above: str) -> Callable[[Spec], list[Part]]:
         head = spec.get("headGroupSpec") or {}
         found = [Part("headgroup", 1, head.get("template") or {}, ("spec", *above, "headGroupSpec", "template"))]
         for number, one in enumerate(spec.get("workerGroupSpecs") or ()):
-            path: tuple[str | int, ...] = ("spec", *above, "workerGroupSpecs", number, "template")
-            count = int(one.get("replicas", one.get("minReplicas", 1))) * int(one.get("numOfHosts", 1))
-            found.append(Part(one.get("groupName", ""), count, one.get("template") or {}, path))
+            path: Path = ("spec", *above, "workerGroupSpecs", number)
+            hosts = int(one.get("numOfHosts", 1))
+            count = int(one.get("replicas", one.get("minReplicas", 1))) * hosts
+            sizes = ((*path, "replicas"),) if hosts == 1 else ()
+            found.append(Part(one.get("groupName", ""), count, one.get("template") or {}, (*path, "template"), sizes))
         return found
 
     return parts
@@ -191,22 +207,29 @@ def index_of(kind: OwnerKind, part: Part, pod: Pod) -> int | None:
     return whole(word) if word else None
 
 
-def unsuspended(kind: OwnerKind, found: OwnerObject, nodes: list[list[str]] | None) -> Spec:
-    """A merge patch that lets its pods exist; with `nodes`, part by part, only there, whoever binds them."""
-    patch = suspension(kind, suspend=False)
-    if nodes is None:
-        return patch
+def unsuspended(
+    kind: OwnerKind, found: OwnerObject, nodes: list[list[str]] | None, sizes: dict[int, int] | None = None
+) -> Spec:
+    """A merge patch that lets its pods exist, so many of each part; with `nodes`, part by part, only there."""
+    parts = parts_of(kind, found)
+    edits: list[tuple[Path, Any]] = [(kind.suspend_path, False)]
+    for number, part in enumerate(parts):
+        if nodes is not None:
+            affinity = ((part.template.get("spec") or {}).get("affinity")) or {}
+            edits.append(((*part.path, "spec", "affinity"), _kept_to(affinity, nodes[number])))
+    edits.extend((path, size) for number, size in (sizes or {}).items() for path in parts[number].sizes)
+    return changed(found, edits)
+
+
+def changed(found: OwnerObject, edits: list[tuple[Path, Any]]) -> Spec:
+    """A merge patch of these fields. A merge replaces lists whole, so a list on the way is sent as it is, changed."""
     whole_spec: Any = msgspec.json.decode(msgspec.json.encode({"spec": found.spec}))
-    for part, names in zip(parts_of(kind, found), nodes, strict=True):
-        holder = whole_spec
-        for step in part.path:
-            holder = holder[step]
-        holder.setdefault("spec", {})["affinity"] = _kept_to(holder.get("spec", {}).get("affinity") or {}, names)
-    # A merge replaces lists whole, so a list on the way is sent as it is, with the change inside.
-    top = {part.path[1] for part in parts_of(kind, found)}
-    for field in top:
-        patch["spec"][field] = whole_spec["spec"][field]
-    return patch
+    for path, value in edits:
+        holder: Any = whole_spec
+        for step in path[:-1]:
+            holder = holder.setdefault(step, {}) if isinstance(holder, dict) else holder[int(step)]
+        holder[path[-1]] = value
+    return {"spec": {field: whole_spec["spec"][field] for field in {path[1]: None for path, _ in edits}}}
 
 
 def _kept_to(affinity: Spec, names: list[str]) -> Spec:

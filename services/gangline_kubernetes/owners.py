@@ -7,11 +7,12 @@ import msgspec
 from msgspec.structs import replace
 
 from gangline_core.fold import Message
-from gangline_core.ids import JobId
+from gangline_core.ids import JobId, TaskId
 from gangline_core.job import ENDS, Job, JobState, Outcome
 from gangline_core.reasons import sentence
 from gangline_core.state import State
 from gangline_core.step import Step
+from gangline_kit.carrying.environment import role_of
 from gangline_kit.carrying.known import Order
 from gangline_kit.errors import TemporaryError
 from gangline_kit.service import Site
@@ -26,6 +27,7 @@ from gangline_kubernetes.owner_kinds import (
     KINDS,
     LABEL_STOPPED,
     OwnerKind,
+    Part,
     index_of,
     is_ours,
     is_suspended,
@@ -37,8 +39,9 @@ from gangline_kubernetes.owner_kinds import (
     unsuspended,
     wants,
 )
+from gangline_kubernetes.owner_sizes import bounds_of, elastic_of, note, resized, wishes
 from gangline_kubernetes.ownership import LABEL_OWNER, Fault, owned
-from gangline_wire.requests import Admitted, CancelJob, Denied, Refused, SubmitJobs
+from gangline_wire.requests import Admitted, CancelJob, Denied, Refused, SetSize, SubmitJobs
 
 log = logging.getLogger(__name__)
 
@@ -194,6 +197,8 @@ class Owners:
         elif job.state in (JobState.STOPPING, JobState.WAITING, JobState.SUSPENDED) or job.state in ENDS:
             await self._take_back(kind, found, job)
             self._forget(uid, job)
+        elif job.state == JobState.RUNNING:
+            await self._heed_sizes(kind, found, job)
 
     def _forget(self, uid: str, job: Job | None) -> None:
         if job is None or job.state in ENDS:
@@ -206,9 +211,13 @@ class Owners:
     async def _submit(self, kind: OwnerKind, found: OwnerObject) -> None:
         """Ask for admission; the owner's uid and generation make a repeat give the same job."""
         meta = found.metadata
-        pods = pods_of(parts_of(kind, found), found)
+        parts = parts_of(kind, found)
+        pods, bounds = pods_of(parts, found), bounds_of(kind, found, parts) if is_ours(parts, self.config) else ()
         pool = self.state.kept.pools.get(meta.labels.get("gangline.dev/pool", self.config.pool))
-        spec = job_of(pods, self.config, pool.pool if pool is not None else None, self.config.gpu_resource)
+        settings = pool.pool if pool is not None else None
+        spec = job_of(pods, self.config, settings, self.config.gpu_resource, bounds=bounds)
+        if any(least < most for least, most in bounds):
+            spec = replace(spec, elastic=elastic_of(kind, found))
         mine = owned(spec, meta, self.desk.namespaces.get(meta.namespace), self.config)
         again = self.site.clock.monotonic_s() + AGAIN_S
         if isinstance(mine, Fault):
@@ -274,13 +283,21 @@ class Owners:
         ours = is_ours(parts, self.config)
         if self.released.get(order.job.id) != order.job.attempt:
             self.released[order.job.id] = order.job.attempt
-            await self._let_go(kind, found, None if ours else nodes_of(order))
+            sizes = {
+                k: order.job.sizes.get(role.name, role.count)
+                for k, role in enumerate(order.job.spec.roles)
+                if role.is_elastic
+            }
+            await self._let_go(kind, found, None if ours else nodes_of(order), sizes)
+        elif role_is_elastic(order):
+            await self._resize(kind, found, order.job.id)
         number = next(k for k, role in enumerate(order.job.spec.roles) if role.name == order.task.role)
         end_s = self.site.clock.monotonic_s() + POD_S_MAX
         while self.site.clock.monotonic_s() < end_s and self._is_wanted(order):
             for pod in self._candidates(uid, kind, parts, number):
                 index = index_of(kind, parts[number], pod)
-                fits = index in (None, order.task.index) if ours else pod.spec.node_name == order.task.node
+                seat = self._seat(order, kind, parts, number) if role_is_elastic(order) else order.task.index
+                fits = index in (None, seat) if ours else pod.spec.node_name == order.task.node
                 if fits and self.taken.get(pod.metadata.uid) in (None, order.task.id):
                     self.taken[pod.metadata.uid] = order.task.id
                     return pod
@@ -300,8 +317,76 @@ class Owners:
         ]
         return sorted(pods, key=lambda pod: (pod.metadata.name, pod.metadata.uid))
 
-    async def _let_go(self, kind: OwnerKind, found: OwnerObject, nodes: list[list[str]] | None) -> None:
-        await self._patch(kind, found.metadata, unsuspended(kind, found, nodes))
+    def _seat(self, order: Order, kind: OwnerKind, parts: list[Part], number: int) -> int:
+        """Index of the pod that shall be this member of an elastic role: members that came earlier have lower ones."""
+        members = [task for task in self.state.tasks_of(order.job) if task.role == order.task.role and not task.stop]
+        seat = sum(task.index < order.task.index for task in members)
+        taken = {
+            index_of(kind, parts[number], pod)
+            for pod in self._candidates(order.job.spec.labels[LABEL_OWNER], kind, parts, number)
+            if self.taken.get(pod.metadata.uid) not in (None, order.task.id)
+        }
+        return seat if seat not in taken else next(k for k in range(len(taken) + 1) if k not in taken)
+
+    async def _let_go(
+        self, kind: OwnerKind, found: OwnerObject, nodes: list[list[str]] | None, sizes: dict[int, int]
+    ) -> None:
+        patch = unsuspended(kind, found, nodes, sizes)
+        if sizes:
+            patch["metadata"] = note(parts_of(kind, found), sizes)
+        await self._patch(kind, found.metadata, patch)
+
+    # --- changes of size ----------------------------------------------------------------------------------
+
+    async def unmake(self, task: TaskId) -> None:
+        """Have the owner of a member that leaves a gang want one pod less, before that pod is deleted.
+
+        Raises:
+            RefusedError, TemporaryError: as `Api.call`.
+        """
+        known = self.state.kept.tasks.get(task)
+        job = self.state.job(known.job) if known is not None else None
+        owner = self.objects.get(job.spec.labels.get(LABEL_OWNER, "")) if job is not None else None
+        if job is None or owner is None or job.state not in (JobState.RUNNING, JobState.RESIZING):
+            return
+        if any(role.is_elastic for role in job.spec.roles):
+            await self._resize(*owner, job.id)
+
+    async def _resize(self, kind: OwnerKind, found: OwnerObject, name: JobId) -> None:
+        """Let the owner make as many pods as its job has members; never one less than the highest that stays."""
+        job = self.state.job(name)
+        if job is None:
+            return
+        parts, uid = parts_of(kind, found), found.metadata.uid
+        named = {task: pod for pod in self.pods.get(uid, {}).values() if (task := self.taken.get(pod.metadata.uid))}
+        sizes: dict[int, int] = {}
+        leaving: list[str] = []
+        for number, (role, part) in enumerate(zip(job.spec.roles, parts, strict=False)):
+            members = [task for task in self.state.tasks_of(job) if task.role == role.name]
+            stay = [named[task.id] for task in members if not task.stop and task.id in named]
+            indexes = [index for pod in stay if (index := index_of(kind, part, pod)) is not None]
+            wanted = max(job.sizes.get(role.name, role.count), max(indexes, default=-1) + 1)
+            if role.is_elastic and part.count != wanted:
+                sizes[number] = wanted
+                leaving += [named[task.id].metadata.name for task in members if task.stop and task.id in named]
+        if sizes:
+            await self._patch(kind, found.metadata, resized(kind, found, parts, sizes, leaving))
+
+    async def _heed_sizes(self, kind: OwnerKind, found: OwnerObject, job: Job) -> None:
+        """Somebody who changes the number of an elastic owner's pods asks for that size."""
+        parts = parts_of(kind, found)
+        admitted = [role.count for role in job.spec.roles]
+        asked = wishes(found, parts, bounds_of(kind, found, parts), admitted)
+        for role, size in zip(job.spec.roles, asked, strict=False):
+            if size and role.is_elastic and size != job.asked.get(role.name) and size != job.sizes.get(role.name):
+                request = SetSize(job=int(job.id), size=size, role=role.name, by=by(self.config.cluster))
+                if isinstance(denied := await ask(self.site, request), Denied):
+                    log.info("%s %s: %s", kind.name, found.metadata.name, denied.message)
+
+
+def role_is_elastic(order: Order) -> bool:
+    """True when the order's task is of a role whose size may change."""
+    return role_of(order).is_elastic
 
 
 def nodes_of(order: Order) -> list[list[str]]:

@@ -10,7 +10,17 @@ from tests.kubernetes.test_adopted import bound, make
 from dollhouse.loop import live
 from gangline_core.job import JobState
 from gangline_kubernetes.objects import Meta, Owner, OwnerObject, Pod
-from gangline_kubernetes.owner_kinds import GROUPS, KINDS, Group, OwnerKind, index_of, parts_of, pods_of, unsuspended
+from gangline_kubernetes.owner_kinds import (
+    GROUPS,
+    KINDS,
+    Group,
+    OwnerKind,
+    Part,
+    index_of,
+    parts_of,
+    pods_of,
+    unsuspended,
+)
 from kubedouble.store import Change
 
 Object = dict[str, Any]
@@ -110,10 +120,24 @@ class Operator:
             for pod in mine:
                 if "deletionTimestamp" not in pod["metadata"]:
                     self.house.double.verbs.delete(pods, NAMESPACE, pod["metadata"]["name"])
-        elif found is not None and not mine:
+        elif found is not None:
             for part in parts_of(self.kind, OwnerObject(metadata=Meta(name=name), spec=spec)):
-                for index in range(part.count):
-                    self._make(pods, found, part.name, index, part.template)
+                self._bring(pods, found, part, mine)
+
+    def _bring(self, pods: Any, found: Object, part: Part, mine: list[Object]) -> None:
+        """As many pods of a part as there shall be, each index once; those beyond are deleted."""
+        label = self.kind.part_label
+        named = [pod for pod in mine if not label or pod["metadata"]["labels"][label] == part.name]
+        here = {
+            int(pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"]): pod
+            for pod in named
+            if "deletionTimestamp" not in pod["metadata"] or pod["status"].get("phase") == "Succeeded"
+        }
+        for index in sorted(set(range(part.count)) - set(here)):
+            self._make(pods, found, part.name, index, part.template)
+        for index, pod in here.items():
+            if index >= part.count:
+                self.house.double.verbs.delete(pods, NAMESPACE, pod["metadata"]["name"])
 
     def _make(self, pods: Any, found: Object, part: str, index: int, shape: Object) -> None:
         self.made += 1

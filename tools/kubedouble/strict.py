@@ -121,9 +121,14 @@ def change_faults(kind: Kind, before: Object, after: Object) -> Iterator[str]:
 
 def _job(before: Object, after: Object) -> Iterator[str]:
     old, new = before["spec"], after["spec"]
-    for field in ("completions", "selector", "completionMode"):
+    for field in ("selector", "completionMode"):
         if old.get(field) != new.get(field):
             yield f"spec.{field}: Invalid value: field is immutable"
+    if old.get("completions") != new.get("completions"):
+        if old.get("completionMode") != "Indexed":
+            yield "spec.completions: Invalid value: field is immutable"
+        elif new.get("completions") != new.get("parallelism"):
+            yield "spec.completions: Invalid value: can only be modified in tandem with spec.parallelism"
     may = bool(old.get("suspend")) and not (before.get("status") or {}).get("startTime")
     if _fixed(old.get("template") or {}, may=may) != _fixed(new.get("template") or {}, may=may):
         yield "spec.template: Invalid value: field is immutable"
