@@ -34,6 +34,7 @@ from gangline_wire.requests import (
 GROUPS = ("lab", "lab/x", "shop")
 ORDERINGS = ("weighted", "fifo", "priority")
 PLACERS = ("best_fit", "spread", "topology")
+PREFERENCES = ("adaptive", "quality-first", "latency-first")
 PATIENCE_S = 1200.0
 POLL_S = 0.4
 ADMIN = "admin"
@@ -235,6 +236,9 @@ class People:
             backfill=number // 27 % 2 > 0,
             starvation_s=(3600, 20)[number // 54 % 2],
             time_slice_s=(0, 3)[number // 108 % 2],
+            schedulers=(1, 1, 3, 2)[number // 216 % 4],
+            scheduler_preference=PREFERENCES[number % 3],
+            scheduler_partitions=3,
         )
         await self.ask(SetPolicy(pool="default", policy=policy, by=ADMIN))
 
