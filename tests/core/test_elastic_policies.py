@@ -168,6 +168,49 @@ def test_a_deadline_gets_its_least_share_and_takes_it_from_those_without_one() -
     assert propose(world.wait(600)) == {}
 
 
+def promised(world: World, *, size: int, left_s: int, due_s: int, where: str = "n1") -> int:
+    """A job that said how long it still needs, and that two members are as fast as one and a half."""
+    job = running(world, size=size, deadline_s=due_s, where=where)
+    report(world, job, (1, 150), (2, 200), remaining_s=left_s)
+    return job
+
+
+def test_two_that_both_make_it_with_one_gpu_each_share_although_the_first_is_more_urgent() -> None:
+    # Against earliest deadline first: with both GPUs the first would be over at 2,000 s, and the other too late.
+    world = World(node(gpus=2)).set_policy(elastic="deadlines")
+    first = promised(world, size=1, left_s=3000, due_s=3100)
+    second = promised(world, size=1, left_s=3000, due_s=3600)
+    propose(world.wait(1))
+    assert [world.job(job).sizes["worker"] for job in (first, second)] == [1, 1]
+
+
+def test_the_earliest_deadline_is_met_first_and_nobody_gives_what_its_own_needs() -> None:
+    world = World(node(gpus=4)).set_policy(elastic="deadlines")
+    late = promised(world, size=2, left_s=3000, due_s=9000)
+    early = promised(world, size=1, left_s=3000, due_s=2200)
+    tight = promised(world, size=1, left_s=3000, due_s=3400)
+    for _ in range(3):
+        propose(world.wait(1))
+    assert [world.job(job).sizes["worker"] for job in (late, early, tight)] == [1, 2, 1]
+
+
+def test_a_hopeless_job_asks_for_no_more_than_its_least() -> None:
+    world = World(node(gpus=4)).set_policy(elastic="deadlines")
+    hopeless = promised(world, size=1, left_s=90_000, due_s=100)
+    other = running(world, size=3, maximum=3)
+    assert propose(world.wait(1)) == {}
+    assert [world.job(job).sizes["worker"] for job in (hopeless, other)] == [1, 3]
+
+
+def test_what_deadlines_leave_goes_by_marginal_gain_in_the_same_decision() -> None:
+    world = World(node(gpus=6)).set_policy(elastic="deadlines")
+    bound = promised(world, size=1, left_s=3000, due_s=2200)
+    steep, flat = running(world), running(world)
+    report(world, steep, (1, 100), (2, 101), (4, 103))
+    report(world, flat, (1, 100), (2, 195), (4, 390))
+    assert propose(world.wait(1)) == {bound: 2, steep: 3}
+
+
 def test_what_one_job_gives_up_for_another_reaches_it_without_a_further_cause() -> None:
     world = World(node()).set_policy(elastic="goodput", elastic_interval_s=60)
     large = running(world, size=7)
