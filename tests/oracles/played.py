@@ -1,9 +1,9 @@
 """Plays a scenario that is written down as data: machines, groups, jobs with their times, and what must come of it.
 
-Fields of a case: `nodes` (name -> arguments of `node`), `groups` (path -> fields of a group), `policy`, `jobs` (each with
-`name`, `at`, `on` when it runs there from the beginning, `times` for so many equal ones, and arguments of `ask`),
-`cancels` (name -> second), `until`; and what is expected: `running`, `waiting`, `refused` (name -> code), `members`
-(name -> [least, most]), `ended`, `evictions`, `gpus_used`.
+Fields of a case: `nodes` (name -> arguments of `node`), `groups` (path -> fields of a group), `policy`, `jobs` (each
+with `name`, `at`, `on` when it runs there from the beginning, `times` for so many equal ones, and arguments of `ask`),
+`cancels` (name -> second), `until`; and what is expected: `running`, `waiting`, `ended`, `refused` (name -> code),
+`members` (name -> [least, most]), `evictions`, `victims`.
 """
 
 import json

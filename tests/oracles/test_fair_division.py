@@ -10,47 +10,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.make import group, state_with
+from tests.oracles.played import name_of, table
 
 from gangline_core.fair_division import Claimant, divide, fair_parts
 
-THOUSAND = 1_000
+TABLE = table("water_filling")
 
 
-def test_the_worked_example_of_proportional_queues():
-    """10 CPUs; weights 1, 1, 2; requests 2, 20, 20 -> 2, 2.667, 5.333."""
+@pytest.mark.parametrize("case", TABLE["divisions"], ids=name_of)
+def test_a_worked_division(case):
+    names = [f"q{k}" for k in range(len(case["asks"]))]
+    guaranteed = case.get("guaranteed", [0] * len(names))
     claimants = {
-        "a": Claimant(asks=2 * THOUSAND, weight=1),
-        "b": Claimant(asks=20 * THOUSAND, weight=1),
-        "c": Claimant(asks=20 * THOUSAND, weight=2),
+        name: Claimant(asks=ask, weight=weight, guaranteed=owed)
+        for name, ask, weight, owed in zip(names, case["asks"], case["weights"], guaranteed, strict=True)
     }
-    given_parts = divide(10 * THOUSAND, claimants)
-    assert given_parts == {"a": 2000, "b": 2667, "c": 5333}
-
-
-def test_every_dimension_is_divided_by_itself():
-    """(10 CPUs, 10 of memory), requests (1, 20) and (20, 1): max-min gives (1, 9) and (9, 1), not (5, 5) each."""
-    cpu = divide(10, {"a": Claimant(asks=1), "b": Claimant(asks=20)})
-    memory = divide(10, {"a": Claimant(asks=20), "b": Claimant(asks=1)})
-    assert (cpu, memory) == ({"a": 1, "b": 9}, {"a": 9, "b": 1})
-
-
-def test_guarantees_are_served_before_anything_is_lent():
-    claimants = {
-        "owner": Claimant(asks=6, weight=1, guaranteed=6),
-        "big": Claimant(asks=10, weight=9),
-        "small": Claimant(asks=10, weight=1),
-    }
-    assert divide(10, claimants) == {"owner": 6, "big": 4, "small": 0}, "3.6 and 0.4, and the odd one to the first name"
-
-
-@pytest.mark.parametrize(
-    ("total", "weights", "expected"),
-    [(12, (1, 1, 1), (4, 4, 4)), (12, (1, 2, 3), (2, 4, 6)), (7, (1, 1, 1), (3, 2, 2)), (0, (1, 1, 1), (0, 0, 0))],
-)
-def test_what_is_lent_goes_by_weight(total, weights, expected):
-    names = ("a", "b", "c")
-    claimants = {name: Claimant(asks=100, weight=weight) for name, weight in zip(names, weights, strict=True)}
-    assert tuple(divide(total, claimants)[name] for name in names) == expected
+    assert [divide(case["total"], claimants)[name] for name in names] == case["parts"]
 
 
 @settings(max_examples=150, deadline=None)

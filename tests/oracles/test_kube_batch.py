@@ -13,7 +13,9 @@ MILLION = 1_000_000
 @pytest.mark.parametrize("case", TABLE["shares"], ids=name_of)
 def test_a_dominant_share_is_the_largest_part_of_any_resource(case):
     there, holds = case["of"], case["holds"]
-    machine = node("n1", gpus=there["gpu_milli"] // 1000, cpus=there["cpu_milli"] // 1000, memory_mib=there["memory_mib"])
+    machine = node(
+        "n1", gpus=there["gpu_milli"] // 1000, cpus=there["cpu_milli"] // 1000, memory_mib=there["memory_mib"]
+    )
     world = World(machine, groups=[group("q")]).set_policy(ordering="dominant_resource")
     if any(holds.values()):
         held = {

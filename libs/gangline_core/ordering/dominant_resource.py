@@ -72,7 +72,7 @@ class _Standing:
     def recount(self) -> None:
         """How the branch counts: as it is, or with all its children at the least of their shares."""
         counted = self.parts
-        if len(self.below) > 1:
+        if self.below:
             least = self.least
             if not least:
                 least = self.least = min(self.below.values())
