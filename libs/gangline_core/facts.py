@@ -28,6 +28,7 @@ from gangline_core.facts_health import (
     JobUsed,
     NodeLost,
     NodeQuarantined,
+    StragglersSeen,
     UtilisationSummary,
 )
 from gangline_core.facts_nodes import DrainSet, NodeAssigned
@@ -382,6 +383,7 @@ Fact = (
     | JobUsed
     | JobReclaimed
     | GangHung
+    | StragglersSeen
     | UsageCharged
     | BudgetExhausted
 )

@@ -58,15 +58,22 @@ class NodeQuarantined(FactBase, frozen=True, tag=True):
 
 
 class JobUsed(FactBase, frozen=True, tag=True):
-    """How busy a job's GPUs were over a window, absent values left out."""
+    """How busy a job's GPUs and processes were over a window, absent values left out."""
 
     job: JobId
     gpu_percent: int
+    """-1 when no GPU of it could be measured."""
     window_s: int
     memory_mib_max: int = -1
     """Most GPU memory in use on one of its GPUs."""
     is_low: bool = False
     """True when it is below what the pool asks for: a warning, before its GPUs are taken back."""
+    tensor_percent: int = -1
+    """How busy the tensor cores were; -1 where cards do not measure that."""
+    cpu_milli: int = -1
+    """Thousandths of a CPU that its processes used, all members together."""
+    host_memory_mib: int = -1
+    """Most memory that its processes had, all members together."""
 
 
 class JobReclaimed(FactBase, frozen=True, tag=True):
@@ -85,3 +92,14 @@ class GangHung(FactBase, frozen=True, tag=True):
     attempt: int
     task: TaskId
     silent_s: int
+    sign: str = ""
+    """What shows it: empty for reports or heartbeats that stopped, "idle" for GPUs of one member that stand still while
+    those of the others work on, "collective" for a collective operation that its library gave up."""
+
+
+class StragglersSeen(FactBase, frozen=True, tag=True):
+    """Members of a gang that need longer for a step than the others, with percent of the median; none takes it back."""
+
+    job: JobId
+    attempt: int
+    slow: dict[TaskId, int]

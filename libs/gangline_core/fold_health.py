@@ -13,6 +13,7 @@ from gangline_core.fold_tasks import gpu_failed as jobs_of_failed_gpu
 from gangline_core.fold_tasks import tasks_lost
 from gangline_core.ids import NodeId
 from gangline_core.job import LIVE, Outcome
+from gangline_core.past_use import added
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.state import State
 from gangline_core.step import Step
@@ -86,6 +87,7 @@ def job_used(state: State, fact: f.JobUsed, step: Step) -> None:
     job = state.job(fact.job)
     if job is not None and job.state in LIVE:
         state.kept.job_use[fact.job] = fact
+        state.kept.use_records[fact.job] = added(state.kept.use_records.get(fact.job), fact)
 
 
 def job_reclaimed(state: State, fact: f.JobReclaimed, step: Step) -> None:
@@ -99,7 +101,19 @@ def gang_hung(state: State, fact: f.GangHung, step: Step) -> None:
     job = state.job(fact.job)
     if job is not None and job.state in LIVE and job.attempt == fact.attempt:
         numbers: dict[str, int | str] = {"task": fact.task, "silent_s": fact.silent_s}
+        if fact.sign:
+            numbers["sign"] = fact.sign
         requeue(state, job.id, Reason(ReasonCode.HUNG, numbers), step)
+
+
+def stragglers_seen(state: State, fact: f.StragglersSeen, step: Step) -> None:
+    """Members that hold their gang up: shown to whoever owns it, and no reason to do anything."""
+    job = state.job(fact.job)
+    if job is not None and job.state in LIVE and job.attempt == fact.attempt:
+        if fact.slow:
+            state.kept.stragglers[fact.job] = fact
+        else:
+            state.kept.stragglers.pop(fact.job, None)
 
 
 def as_seen(node: Node, known: Node | None) -> Node:
@@ -155,5 +169,6 @@ HANDLERS: dict[type[f.Fact], Callable[[State, Any, Step], None]] = {
     f.JobUsed: job_used,
     f.JobReclaimed: job_reclaimed,
     f.GangHung: gang_hung,
+    f.StragglersSeen: stragglers_seen,
 }
 """The facts that this file folds."""

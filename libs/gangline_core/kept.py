@@ -9,11 +9,20 @@ from msgspec import Struct, field
 from gangline_core.array_record import ArrayRecord
 from gangline_core.cluster import Load, Node, Policy, Pool
 from gangline_core.decay import Past
-from gangline_core.facts import Claim, JobUsed, Reservation, ResizeProposed, RoundOpened, UsageCharged
+from gangline_core.facts import (
+    Claim,
+    JobUsed,
+    Reservation,
+    ResizeProposed,
+    RoundOpened,
+    StragglersSeen,
+    UsageCharged,
+)
 from gangline_core.facts_queue import Lease
 from gangline_core.groups import ROOT, Group, Token, User, UserClass
 from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.job import Job, Task
+from gangline_core.past_use import PastUse, UseRecord, note_use
 from gangline_core.progress import Point, Progress
 from gangline_core.seen import SchedulerState
 from gangline_core.windows import Window
@@ -163,6 +172,18 @@ class Kept(Struct):
     """Per group whose budget has periods: when the present one began, and what the group had cost until then."""
     history: dict[str, tuple[int, ...]] = {}
     """Run times in ms of recently ended jobs by class (see `gangline_core.history`)."""
+    use_records: dict[JobId, UseRecord] = {}
+    """What each live job used over its whole run so far."""
+    use_history: dict[str, tuple[PastUse, ...]] = {}
+    """What recently ended jobs used, by class (see `gangline_core.past_use`)."""
+    stragglers: dict[JobId, StragglersSeen] = {}
+    """Members of live gangs that are slower than the others, of the attempt that is named."""
+
+    def let_go(self, job: Job) -> None:
+        """A job has ended: what was said of it alone is forgotten, what it used is remembered with its like."""
+        note_use(self.use_history, self.use_records, job)
+        for said in (self.progress, self.alone, self.reported, self.job_use, self.proofs, self.stragglers):
+            said.pop(job.id, None)
 
 
 def fresh() -> Kept:

@@ -189,7 +189,7 @@ SENTENCES: dict[ReasonCode, str] = {
     ReasonCode.RESIZE_FAILED: "Resize {number} was stuck while {stage}; the gang starts again from its checkpoint.",
     ReasonCode.REPAIR_LIMIT: "{missing} lost members found no room within {limit_s} s; the gang starts again.",
     ReasonCode.UNDER_USED: "Its GPUs were used {percent} % for {window_s} s; the pool asks for {least} %.",
-    ReasonCode.HUNG: "Task {task} made no progress for {silent_s} s; the gang starts again from its checkpoint.",
+    ReasonCode.HUNG: "Task {task} made no progress for {silent_s} s{sign}; the gang starts again from its checkpoint.",
     ReasonCode.PAUSED: "Paused by {by}: its processes stand still and keep their memory.",
     ReasonCode.PAUSED_FOR: "Paused for job {job} ({rule}); it goes on when its place is free again.",
     ReasonCode.PLACE_TAKEN: "It goes on as soon as the GPUs and CPUs that it left are free again.",
@@ -294,7 +294,16 @@ def _readable(reason: Reason) -> dict[str, int | str]:
     if reason.code in (ReasonCode.TOPOLOGY, ReasonCode.FRAGMENTED_GPUS):
         where = reason.numbers.get("where")
         return {**reason.numbers, "where": f" ({where})" if where else ""}
+    if reason.code == ReasonCode.HUNG:
+        return {**reason.numbers, "sign": SIGNS.get(str(reason.numbers.get("sign", "")), "")}
     return {name: _shown(name, number, is_cpu=is_cpu) for name, number in reason.numbers.items()}
+
+
+SIGNS = {
+    "idle": " (its GPUs stand still while those of the others work)",
+    "collective": " (a collective operation was given up)",
+}
+"""What shows that a gang hangs, beside reports and heartbeats that stopped."""
 
 
 def _shown(name: str, number: int | str, *, is_cpu: bool) -> int | str:

@@ -284,9 +284,7 @@ class State:
                 note_end(self.kept.history, job)
                 pool = self.kept.pools[job.spec.pool]
                 pool.services = (*pool.services[1 - SERVICES_KEPT :], job.attained)
-            kept = self.kept
-            for said in (kept.progress, kept.alone, kept.reported, kept.job_use, kept.proofs):
-                said.pop(job.id, None)
+            self.kept.let_go(job)
             self.held.pop(job.id, None)
         self.kept.jobs[job.id] = job
         self.asked.put(known, job)

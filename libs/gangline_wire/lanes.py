@@ -48,6 +48,7 @@ PENS: dict[type[f.Fact], str] = {
     f.JobUsed: "telemetry",
     f.JobReclaimed: "telemetry",
     f.GangHung: "telemetry",
+    f.StragglersSeen: "telemetry",
     f.UsageCharged: "accounting",
     f.BudgetExhausted: "accounting",
 }
