@@ -14,7 +14,7 @@ from gangline_core.cluster import Node, NodeUse, tasks_most
 from gangline_core.ids import NodeId
 from gangline_core.job import GpuShare, Task
 from gangline_core.layout import NO_KIND, Flags, Ints, Kind, Layout, Parts, matches, tolerates
-from gangline_core.mig import GEOMETRIES
+from gangline_core.mig import geometry
 from gangline_core.spec import GPU_MILLI
 
 __all__ = [
@@ -188,7 +188,7 @@ class Room:
         for gpu in node.gpus:
             if gpu.healthy:
                 if self.slots is not None and gpu.mig:
-                    self.slots[row, gpu.index] = GEOMETRIES[gpu.mig].all_free - use.gpu_slots[gpu.index]
+                    self.slots[row, gpu.index] = geometry(gpu.cut).all_free & ~use.gpu_slots[gpu.index]
                 self.milli[row, gpu.index] = GPU_MILLI - use.gpu_milli[gpu.index]
                 self.gpu_memory[row, gpu.index] = gpu.memory_mib - use.gpu_memory_mib[gpu.index]
         self.count_whole(row)

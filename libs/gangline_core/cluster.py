@@ -61,6 +61,13 @@ class Gpu(Struct, frozen=True, omit_defaults=True, gc=False):
     pcie_mib_s: int = 0
     """What its PCIe slot carries in one direction; 0 where that is not known."""
 
+    @property
+    def cut(self) -> str:
+        """How it is cut, as `gangline_core.mig.geometry` reads it: by any slices of a geometry, or into fixed ones."""
+        if not self.mig or not self.slices:
+            return self.mig
+        return f"{self.mig}:" + ",".join(f"{one.profile}@{one.start}" for one in self.slices if one.uuid)
+
 
 class Nic(Struct, frozen=True, omit_defaults=True, gc=False):
     """A network card that gangs talk over."""

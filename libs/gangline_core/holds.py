@@ -174,6 +174,8 @@ def _gpu_fault(state: State, node: Node, places: list[TaskPlacement], leaving: l
             return f"GPU {share.index} of {node.id} is taken"
         if bool(gpu.mig) != bool(share.slots):
             return f"GPU {share.index} of {node.id} is {'cut into' if gpu.mig else 'not cut into'} slices"
+        if share.slots and gpu.slices and share.slots not in {one.mask for one in gpu.slices if one.uuid}:
+            return f"GPU {share.index} of {node.id} has no such slice any more"
         if share.slots:
             taken = slots.get(share.index, use.gpu_slots[share.index])
             if taken & share.slots:

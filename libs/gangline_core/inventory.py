@@ -10,7 +10,7 @@ from msgspec import Struct
 from gangline_core.capacity import PLACES_MAX, Room
 from gangline_core.cluster import Node, tasks_most
 from gangline_core.layout import kind_of
-from gangline_core.mig import GEOMETRIES, how_many
+from gangline_core.mig import geometry, how_many
 from gangline_core.reasons import Reason
 from gangline_core.spec import GPU_MILLI, Resources
 
@@ -95,7 +95,7 @@ def suitable_gpus(kind: MachineKind, need: Resources) -> list[GpuKind]:
         and gpu.model not in without
         and (gpu.near_nic or not need.near_nic)
         and gpu.memory_mib >= need.gpu_memory_mib
-        and (need.mig in GEOMETRIES[gpu.mig].profiles if gpu.mig else not need.mig)
+        and (need.mig in geometry(gpu.mig).profiles if gpu.mig else not need.mig)
     ]
 
 
@@ -121,7 +121,7 @@ def _tasks_on_gpus(gpus: Sequence[GpuKind], need: Resources) -> int:
             by_model[gpu.model] = by_model.get(gpu.model, 0) + 1
         return sum(count // need.whole_gpus for count in by_model.values())
     if need.mig:
-        return sum(how_many(gpu.mig, need.mig, GEOMETRIES[gpu.mig].all_free) for gpu in gpus)
+        return sum(how_many(gpu.mig, need.mig, geometry(gpu.mig).all_free) for gpu in gpus)
     by_milli = GPU_MILLI // need.gpu_milli if need.gpu_milli else 10**9
     return sum(min(by_milli, gpu.memory_mib // need.gpu_memory_mib if need.gpu_memory_mib else 10**9) for gpu in gpus)
 
@@ -135,7 +135,7 @@ def _kind(node: Node, tasks_max: int) -> MachineKind:
                 socket=gpu.socket,
                 island=gpu.island,
                 switch=gpu.switch,
-                mig=gpu.mig,
+                mig=gpu.cut,
                 near_nic=kind_of(node, gpu).near_nic,
             )
             for gpu in node.gpus

@@ -232,7 +232,7 @@ class Layout:
 def kind_of(node: Node, gpu: Gpu) -> Kind:
     """The kind of a node's GPU."""
     near_nic = gpu.switch >= 0 and any((nic.socket, nic.switch) == (gpu.socket, gpu.switch) for nic in node.nics)
-    return Kind(gpu.model.lower(), gpu.memory_mib, gpu.mig, near_nic)
+    return Kind(gpu.model.lower(), gpu.memory_mib, gpu.cut, near_nic)
 
 
 def matches(node: Node, selector: dict[str, str]) -> bool:

@@ -5,9 +5,13 @@ beginning only at certain ones. What is taken is a bit mask of slots, lowest slo
 giving back is subtraction. The table is NVIDIA's Multi-Instance GPU User Guide, chapter "Supported MIG Profiles", with
 the start slots that `nvidia-smi mig -lgipp` lists. Compute slices never run out before memory slots do in these tables,
 so memory slots alone decide what fits.
+
+A card that its administrator has cut already, as its driver tells, has its slices and no others: its geometry is named
+"a100-40gb:3g.20gb@4,1g.5gb@0", where each slice begins at the one place at which it lies.
 """
 
 import re
+from functools import cache
 
 from msgspec import Struct
 
@@ -39,8 +43,12 @@ class Geometry(Struct, frozen=True):
 
     @property
     def all_free(self) -> int:
-        """The mask of an empty card."""
-        return (1 << self.slots) - 1
+        """The mask of an empty card: all slots that some slice may have."""
+        free = 0
+        for profile in self.profiles.values():
+            for mask in profile.masks:
+                free |= mask
+        return free
 
 
 def _seven(one: int, two: int, half: int, whole: int) -> Geometry:
@@ -76,6 +84,25 @@ GEOMETRIES: dict[str, Geometry] = {
 """By the name a node gives as the `mig` of a GPU."""
 
 
+@cache
+def geometry(name: str) -> Geometry:
+    """The geometry of this name, or of a card that is cut into fixed slices."""
+    kind, _, fixed = name.partition(":")
+    known = GEOMETRIES[kind]
+    if kind == name:
+        return known
+    starts: dict[str, tuple[int, ...]] = {}
+    for one in fixed.split(",") if fixed else ():
+        profile, _, start = one.partition("@")
+        starts[profile] = (*starts.get(profile, ()), int(start))
+    profiles = {
+        profile: Profile(size=known.profiles[profile].size, starts=found)
+        for profile, found in sorted(starts.items())
+        if profile in known.profiles
+    }
+    return Geometry(slots=known.slots, profiles=profiles)
+
+
 def is_profile(name: str) -> bool:
     """True for a name such as "3g.20gb" that some card knows."""
     return any(name in geometry.profiles for geometry in GEOMETRIES.values())
@@ -96,47 +123,47 @@ def compute_milli(profile: str) -> int:
     return min(GPU_MILLI, int(matched.group(1)) * GPU_MILLI // of)
 
 
-def slice_memory_mib(geometry: str, profile: str, card_mib: int) -> int:
+def slice_memory_mib(name: str, profile: str, card_mib: int) -> int:
     """MiB of a slice on a card of this size."""
-    known = GEOMETRIES[geometry]
+    known = geometry(name)
     return card_mib * known.profiles[profile].size // known.slots
 
 
-def best_start(geometry: str, profile: str, free: int) -> int | None:
+def best_start(name: str, profile: str, free: int) -> int | None:
     """The slots to take of those free: where most other slices still fit afterwards, the lowest of equals."""
-    return _table(geometry, profile)[0][free]
+    return _table(name, profile)[0][free]
 
 
-def how_many(geometry: str, profile: str, free: int) -> int:
+def how_many(name: str, profile: str, free: int) -> int:
     """How many such slices the free slots hold."""
-    return _table(geometry, profile)[1][free]
+    return _table(name, profile)[1][free]
 
 
 _TABLES: dict[tuple[str, str], tuple[list[int | None], list[int]]] = {}
 
 
-def _table(geometry: str, profile: str) -> tuple[list[int | None], list[int]]:
+def _table(name: str, profile: str) -> tuple[list[int | None], list[int]]:
     """Per mask of free slots: the slots to take next, and how many such slices fit."""
-    found = _TABLES.get((geometry, profile))
+    found = _TABLES.get((name, profile))
     if found is None:
-        known = GEOMETRIES[geometry]
+        known = geometry(name)
         masks = known.profiles[profile].masks
         starts: list[int | None] = []
         counts: list[int] = []
-        for free in range(known.all_free + 1):
+        for free in range(1 << known.slots):
             able = [mask for mask in masks if free & mask == mask]
             starts.append(max(able, key=lambda mask: (_left(known, free - mask), -mask)) if able else None)
             # Starts of one profile never overlap in the tables, so each that is free counts.
             counts.append(len(able))
-        found = _TABLES[geometry, profile] = (starts, counts)
+        found = _TABLES[name, profile] = (starts, counts)
     return found
 
 
-def _left(geometry: Geometry, free: int) -> int:
+def _left(known: Geometry, free: int) -> int:
     """How much may still be cut from these slots: every profile at every start, weighed by its size."""
     return sum(
         profile.size * profile.size
-        for profile in geometry.profiles.values()
+        for profile in known.profiles.values()
         for mask in profile.masks
         if free & mask == mask
     )

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from gangline_core.capacity import PLACES_MAX, matches, tolerates
 from gangline_core.cluster import Gpu, Node, NodeUse, tasks_most
 from gangline_core.layout import kind_of
-from gangline_core.mig import GEOMETRIES, how_many
+from gangline_core.mig import geometry, how_many
 from gangline_core.spec import GPU_MILLI, JobSpec, Resources
 from gangline_core.state import State
 
@@ -80,7 +80,7 @@ def _gpu_cause(node: Node, use: NodeUse, need: Resources, models: set[str]) -> s
     ]
     if not right:
         return "other GPU model"
-    right = [gpu for gpu in right if (need.mig in GEOMETRIES[gpu.mig].profiles if gpu.mig else not need.mig)]
+    right = [gpu for gpu in right if (need.mig in geometry(gpu.cut).profiles if gpu.mig else not need.mig)]
     if not right:
         return "no such slice" if need.mig else "GPUs are cut into slices"
     if need.near_nic:
@@ -105,7 +105,7 @@ def _gpu_cause(node: Node, use: NodeUse, need: Resources, models: set[str]) -> s
 
 def _has_share(gpu: Gpu, use: NodeUse, need: Resources) -> bool:
     if need.mig:
-        return bool(how_many(gpu.mig, need.mig, GEOMETRIES[gpu.mig].all_free - use.gpu_slots[gpu.index]))
+        return bool(how_many(gpu.cut, need.mig, geometry(gpu.cut).all_free & ~use.gpu_slots[gpu.index]))
     milli = need.gpu_milli or need.gpu_memory_mib * GPU_MILLI // gpu.memory_mib
     memory = need.gpu_memory_mib or gpu.memory_mib * need.gpu_milli // GPU_MILLI
     return use.gpu_milli[gpu.index] + milli <= GPU_MILLI and use.gpu_memory_mib[gpu.index] + memory <= gpu.memory_mib

@@ -6,7 +6,7 @@ import numpy as np
 
 from gangline_core.capacity import CORES_SHOWN, CROWDED_BELOW, Flags, Ints, Room
 from gangline_core.layout import Layout
-from gangline_core.mig import GEOMETRIES, how_many
+from gangline_core.mig import geometry, how_many
 from gangline_core.placement.devices import share_of
 from gangline_core.placement.gang import Need
 from gangline_core.spec import GPU_MILLI
@@ -106,11 +106,11 @@ def share_slots(room: Room, need: Need, kinds: Sequence[int]) -> Ints:
     return held
 
 
-def _slice_counts(layout: Layout, geometry: str, profile: str) -> Ints:
+def _slice_counts(layout: Layout, name: str, profile: str) -> Ints:
     """Per mask of free slots how many slices fit."""
-    masks = range(GEOMETRIES[geometry].all_free + 1)
-    asked = ("slices", geometry, profile)
-    return layout.remember(asked, lambda: np.array([how_many(geometry, profile, free) for free in masks]))
+    masks = range(1 << geometry(name).slots)
+    asked = ("slices", name, profile)
+    return layout.remember(asked, lambda: np.array([how_many(name, profile, free) for free in masks]))
 
 
 def share_of_kind(room: Room, need: Need, kind: int) -> tuple[int, int]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gangline_core.layout import Kind, Layout
-from gangline_core.mig import GEOMETRIES
+from gangline_core.mig import geometry
 from gangline_core.placement.gang import Gang, Need
 
 Kinds = tuple[int, ...]
@@ -60,5 +60,5 @@ def _will_do(kind: Kind, need: Need) -> bool:
     if need.near_nic and not kind.near_nic:
         return False
     if need.mig or kind.mig:
-        return bool(kind.mig) and need.mig in GEOMETRIES[kind.mig].profiles
+        return bool(kind.mig) and need.mig in geometry(kind.mig).profiles
     return kind.memory_mib >= need.gpu_memory_mib
