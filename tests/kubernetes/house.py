@@ -42,18 +42,24 @@ CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 
 
+TOKEN = "token-of-the-service"
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
+SERVICE_ACCOUNT = "system:serviceaccount:system:release-gangline-kubernetes"
+
+
 class MemoryTransport:
     """See gangline_kubernetes.api.Transport: straight into the double, no sockets."""
 
     def __init__(self, double: Double) -> None:
         self.double = double
+        double.users[TOKEN] = SERVICE_ACCOUNT
 
     async def send(self, method: str, path: str, query: str, body: Any, form: str, timeout_s: float) -> Answer:
         """See Transport."""
         try:
             async with asyncio.timeout(timeout_s):
                 data = b"" if body is None else msgspec.json.encode(body)
-                answer = await self.double.handle(method, path, query, data, {"Content-Type": form})
+                answer = await self.double.handle(method, path, query, data, {"Content-Type": form, **BEARER})
         except CutError as error:
             raise (TemporaryError if self.double.faults.away else OutcomeUnknownError)(str(error)) from error
         except TimeoutError as error:
@@ -64,7 +70,7 @@ class MemoryTransport:
     async def stream(self, path: str, query: str, idle_s: float) -> AsyncIterator[bytes]:
         """See Transport."""
         try:
-            answer = await self.double.handle("GET", path, query)
+            answer = await self.double.handle("GET", path, query, headers=BEARER)
             if answer.stream is None:
                 if answer.status == 200:
                     return

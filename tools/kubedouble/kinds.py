@@ -35,10 +35,11 @@ class Kind(Struct, frozen=True):
         return f"{self.group}/{self.plural}"
 
 
+PARTS_OF_PODS = ("binding", "eviction", "ephemeralcontainers")
 BUILT_IN = (
     Kind("", "v1", "namespaces", "Namespace", namespaced=False, short=("ns",), has_status=True),
     Kind("", "v1", "nodes", "Node", namespaced=False, short=("no",), has_status=True),
-    Kind("", "v1", "pods", "Pod", short=("po",), has_status=True, subresources=("binding", "eviction")),
+    Kind("", "v1", "pods", "Pod", short=("po",), has_status=True, subresources=PARTS_OF_PODS),
     Kind("", "v1", "events", "Event", short=("ev",)),
     Kind("", "v1", "secrets", "Secret"),
     Kind("", "v1", "configmaps", "ConfigMap", short=("cm",)),
@@ -50,6 +51,17 @@ BUILT_IN = (
     Kind("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim", has_status=True),
     Kind("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", namespaced=False, counts_generations=True),
     Kind("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False, counts_generations=True),
+    *(
+        Kind(
+            "admissionregistration.k8s.io",
+            "v1",
+            f"{name.lower()[:-1]}ies" if name.endswith("y") else f"{name.lower()}s",
+            name,
+            namespaced=False,
+            counts_generations=True,
+        )
+        for name in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+    ),
     Kind(
         "apiextensions.k8s.io",
         "v1",

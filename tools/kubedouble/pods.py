@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kubedouble import selectors, strict
+from kubedouble import policies, selectors, strict
 from kubedouble.errors import STALE, ApiError, conflict
 from kubedouble.kinds import Kind
 from kubedouble.store import Object
@@ -68,6 +68,23 @@ def evict(verbs: Verbs, kind: Kind, namespace: str, name: str, body: Object) -> 
     verbs.store.put(PODS, {**pod, "status": {**pod["status"], "conditions": conditions}}, pod)
     verbs.delete(kind, namespace, name, body.get("deleteOptions"))
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+
+
+def debug(verbs: Verbs, kind: Kind, pod: Object, body: Object) -> Object:
+    """Add containers to look into a running pod.
+
+    Raises:
+        ApiError: a policy forbids them.
+    """
+    more = (body.get("spec") or {}).get("ephemeralContainers") or []
+    have = pod["spec"].get("ephemeralContainers") or []
+    names = {one["name"] for one in have}
+    after = {
+        **pod,
+        "spec": {**pod["spec"], "ephemeralContainers": [*have, *(one for one in more if one["name"] not in names)]},
+    }
+    policies.admit(verbs.store, kind, after, pod, user=verbs.user, sub="ephemeralcontainers")
+    return verbs.store.put(PODS, after, pod)
 
 
 def with_condition(conditions: list[Object], one: Object) -> list[Any]:

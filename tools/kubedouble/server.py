@@ -19,6 +19,7 @@ from kubedouble.verbs import APPLY, CRDS, Verbs
 
 BOOKMARK_S = 60.0
 WATCH_S_MAX = 1_800.0
+ADMIN = "kubernetes-admin"
 
 
 class Place(Struct, frozen=True):
@@ -41,6 +42,8 @@ class Double:
         self.faults = Faults()
         self.bookmark_s = bookmark_s
         self.tokens = {token} if token else set[str]()
+        self.users: dict[str, str] = {}
+        """Whose tokens these are; whoever shows another or none is the administrator."""
         self.requests: list[tuple[str, str]] = []
         """Method and path of every request, for what tests say about calls."""
 
@@ -56,7 +59,9 @@ class Double:
         try:
             if fault is not None and fault.before:
                 return fault.answer()
-            if self.tokens and headers.get("Authorization", "").removeprefix("Bearer ") not in self.tokens:
+            shown = headers.get("Authorization", "").removeprefix("Bearer ")
+            self.verbs.user = self.users.get(shown, ADMIN)
+            if self.tokens and shown not in self.tokens:
                 raise ApiError(401, "Unauthorized", "Unauthorized")
             answer = self._answer(method, path, parse_qs(query, keep_blank_values=True), body, headers)
         except ApiError as error:
@@ -213,6 +218,8 @@ class Double:
             return 201, pods.bind(verbs, kind, namespace, place.name, data)
         if method == "POST" and place.sub == "eviction":
             return 201, pods.evict(verbs, kind, namespace, place.name, data)
+        if place.sub == "ephemeralcontainers":
+            return 200, pods.debug(verbs, kind, verbs.find(kind, namespace, place.name), data)
         if place.sub == "scale":
             found = verbs.find(kind, namespace, place.name)
             if method == "PATCH":

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from kubedouble import policies
 from kubedouble.kinds import Kind
 
 Object = dict[str, Any]
@@ -20,6 +21,8 @@ def faults(kind: Kind, item: Object) -> Iterator[str]:
         yield from _event(item)
     if kind.name == "ResourceClaim":
         yield from _claim(item)
+    if kind.name == "ValidatingAdmissionPolicy":
+        yield from policies.faults(item)
 
 
 def _meta(meta: Object) -> Iterator[str]:

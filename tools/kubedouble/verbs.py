@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from kubedouble import patches, rules, schemas
+from kubedouble import patches, policies, rules, schemas
 from kubedouble.errors import STALE, ApiError, already_exists, bad_request, conflict, invalid, not_found
 from kubedouble.kinds import Kind, Kinds
 from kubedouble.store import Change, Object, Store
@@ -31,6 +31,8 @@ class Verbs:
         self.now = now
         self.schemas: dict[str, schemas.Schema] = {}
         """Schema of each custom kind, by storage and version."""
+        self.user = ""
+        """Who asks for what is being done."""
         self.scales: dict[str, tuple[str, str]] = {}
         """Where objects of each custom kind say how many are wanted and how many there are."""
         self.owners: dict[str, dict[str, patches.Fields]] = {}
@@ -92,6 +94,7 @@ class Verbs:
             raise already_exists(kind.resource, meta["name"])
         if kind.storage == CRDS:
             item = self._define(item)
+        policies.admit(self.store, kind, item, None, user=self.user)
         return item if dry else self.store.put(kind.storage, item, None)
 
     def _fit(self, kind: Kind, item: Object, *, strict: bool, before: Object | None) -> Object:
@@ -261,6 +264,8 @@ class Verbs:
             item["metadata"] = {**item["metadata"], "generation": before["metadata"].get("generation", 1) + 1}
         if kind.storage == CRDS and not status:
             item = self._define(item)
+        if not status:
+            policies.admit(self.store, kind, item, before, user=self.user)
         if item == before or dry:
             return item
         stored = self.store.put(kind.storage, item, before)
