@@ -214,17 +214,8 @@ class Double:
         strict, dry = ask.get("fieldValidation") == "Strict", ask.get("dryRun") == "All"
         if place.sub not in ("", "status", *kind.subresources):
             raise not_found(f"{kind.resource}/{place.sub}", place.name)
-        if method == "POST" and place.sub == "binding":
-            return 201, pods.bind(verbs, kind, namespace, place.name, data)
-        if method == "POST" and place.sub == "eviction":
-            return 201, pods.evict(verbs, kind, namespace, place.name, data)
-        if place.sub == "ephemeralcontainers":
-            return 200, pods.debug(verbs, kind, verbs.find(kind, namespace, place.name), data)
-        if place.sub == "scale":
-            found = verbs.find(kind, namespace, place.name)
-            if method == "PATCH":
-                data = patches.merge(scale.read(verbs, kind, found), data)
-            return 200, scale.write(verbs, kind, found, data)
+        if place.sub in kind.subresources:
+            return self._write_part(method, place, data)
         if method == "POST":
             return 201, verbs.create(kind, namespace, data, strict=strict, dry=dry)
         if method == "PUT":
@@ -252,6 +243,21 @@ class Double:
             for item in [item for item in self.store.all(kind.storage, namespace) if claim(item)]:
                 verbs.delete(kind, item["metadata"].get("namespace", ""), item["metadata"]["name"], options)
             return 200, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+        raise ApiError(405, "MethodNotAllowed", f"the server does not allow this method: {method}")
+
+    def _write_part(self, method: str, place: Place, data: Any) -> tuple[int, Object]:
+        """What is done to objects beside changing them."""
+        kind, namespace, verbs = place.kind, place.namespace, self.verbs
+        if place.sub == "binding" and method == "POST":
+            return 201, pods.bind(verbs, kind, namespace, place.name, data)
+        if place.sub == "eviction" and method == "POST":
+            return 201, pods.evict(verbs, kind, namespace, place.name, data)
+        found = verbs.find(kind, namespace, place.name)
+        if place.sub == "ephemeralcontainers" and method in ("PATCH", "PUT"):
+            return 200, pods.debug(verbs, kind, found, data)
+        if place.sub == "scale" and method in ("PATCH", "PUT"):
+            wanted = patches.merge(scale.read(verbs, kind, found), data) if method == "PATCH" else data
+            return 200, scale.write(verbs, kind, found, wanted)
         raise ApiError(405, "MethodNotAllowed", f"the server does not allow this method: {method}")
 
 
