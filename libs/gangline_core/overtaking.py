@@ -26,15 +26,17 @@ class Overtakes:
 
     def __init__(self) -> None:
         """None yet."""
-        self.overtaken: frozenset[JobId] = frozenset()
-        """Jobs whose claims are dropped."""
         self.heirs: set[JobId] = set()
         """Jobs that take over the room of these claims."""
-        self._before: frozenset[JobId] = frozenset()
-        self._for: JobId | None = None
-        """The job that the last claims were taken over for; None when the round needs no further look."""
+        self._taken: dict[JobId, set[JobId]] = {}
+        """For whom which claims are taken over, in the order in which they were."""
         self._tried: set[JobId] = set()
         self._is_open = False
+
+    @property
+    def overtaken(self) -> frozenset[JobId]:
+        """Jobs whose claims are dropped."""
+        return frozenset().union(*self._taken.values())
 
     def would_help(self, table: Table, job: Job) -> bool:
         """True when the job should take over claims; they are among the `overtaken` then."""
@@ -50,7 +52,7 @@ class Overtakes:
                 needed.discard(claim.job)
         self._tried.add(job.id)
         self.heirs.add(job.id)
-        self._before, self.overtaken, self._for = self.overtaken, self.overtaken | needed, job.id
+        self._taken[job.id] = needed
         self._is_open = True
         return True
 
@@ -60,11 +62,13 @@ class Overtakes:
             self._is_open = False
             return False
         has = {*(placement.job for placement in table.placements), *(claim.job for claim in table.claims)}
-        if self._for is None or self._for in has:
+        # It may come out differently in the whole round than alone: then nothing is taken over for that job, and what
+        # was taken over for others before it is looked at again.
+        in_vain = next((heir for heir in reversed(self._taken) if heir not in has), None)
+        if in_vain is None:
             return True
-        # It came out differently in the whole round than alone: nothing is taken over for that job.
-        self.heirs.discard(self._for)
-        self.overtaken, self._for = self._before, None
+        self.heirs.discard(in_vain)
+        del self._taken[in_vain]
         return False
 
 
