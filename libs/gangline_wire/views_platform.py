@@ -31,6 +31,9 @@ class GpuView(View, frozen=True):
     """PCIe switch; -1 when not known."""
     mig: str = ""
     """Kind of card when it is cut into slices."""
+    slices: tuple[str, ...] = ()
+    """The slices it is cut into, as its driver tells ("3g.20gb@4" begins at memory slot 4); empty where it is cut as
+    jobs come."""
 
 
 class NodeView(View, frozen=True):
@@ -226,6 +229,18 @@ class AppliedView(View, frozen=True):
     dry_run: bool = False
 
 
+class SchedulerView(View, frozen=True):
+    """One of several schedulers of a pool since it began."""
+
+    number: int
+    commits: int = 0
+    """Gangs that it placed."""
+    conflicts: int = 0
+    """Gangs whose nodes had changed since it saw them; the leader decided these."""
+    delay_ms: int = 0
+    """How long the gangs that it placed had waited, smoothed."""
+
+
 class PolicyView(View, frozen=True):
     """How one pool decides."""
 
@@ -237,6 +252,8 @@ class PolicyView(View, frozen=True):
     """Nodes that the pool's jobs would use well; 0 unless its policy for sizes is `band`, which says so."""
     utility_permille: int = 0
     """How well they would use them: speed-up per GPU, in thousandths."""
+    schedulers: tuple[SchedulerView, ...] = ()
+    """What became of their shares, where the pool has several schedulers."""
 
 
 class PoolView(View, frozen=True):

@@ -11,7 +11,7 @@ from gangline_gateway.problems import ProblemError, not_found
 from gangline_gateway.settings import etag, if_version, pool_of, read_settings, why_of
 from gangline_gateway.tree import settings_done
 from gangline_wire.requests import SetPolicy
-from gangline_wire.views import PoliciesView, PolicyView
+from gangline_wire.views import PoliciesView, PolicyView, SchedulerView
 
 
 async def list_policies(call: Call) -> PoliciesView:
@@ -34,6 +34,10 @@ def _view(pool: PoolState) -> PolicyView:
         version=pool.policy.version,
         nodes_wanted=pool.nodes_wanted if is_band else 0,
         utility_permille=pool.utility_permille if is_band else 0,
+        schedulers=tuple(
+            SchedulerView(number=number, commits=own.commits, conflicts=own.conflicts, delay_ms=own.delay_ms)
+            for number, own in sorted(pool.schedulers.items())
+        ),
     )
 
 

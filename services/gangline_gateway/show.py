@@ -196,6 +196,7 @@ def node_view(state: State, node: Node) -> NodeView:
                 island=gpu.island,
                 switch=gpu.switch,
                 mig=gpu.mig,
+                slices=tuple(f"{one.profile}@{one.start}" for one in gpu.slices),
             )
             for gpu in node.gpus
         ),

@@ -18,6 +18,8 @@ def page() -> str:
         *_SCORING,
         *_CELLS,
         *_LOAD,
+        *_SLICES,
+        *_SEVERAL,
     )
 
 
@@ -80,4 +82,34 @@ _LOAD = (
     "`target_load` and `load_risk` read the summaries that telemetry writes to the log, so a decision can "
     "be repeated. A node without a summary from the last five minutes is judged by what its tasks asked "
     "for.",
+)
+_SLICES = (
+    "## MIG",
+    "`mig: 3g.20gb` asks for one slice of a card that is cut. Where an agent reads a real card, the slices are "
+    "those that its administrator made: each is given by its place and its name (`MIG-...`), and a card is never "
+    "cut anew by a job. Where a node is simulated, a card of a named geometry is cut as jobs come, at the slots "
+    "at which the vendor lets each profile begin, so that most else still fits. `gangline nodes` and `GET "
+    "/v1/nodes` show how a card is cut.",
+)
+_SEVERAL = (
+    "## Several schedulers",
+    "One leader decides a pool's rounds. Where it alone is too slow, several schedulers decide side by side "
+    "(ParSync, ATC 2021): `gangline policy set schedulers=4`, and as many placement services as schedulers "
+    "(`GANGLINE_PLACEMENT_SCHEDULERS_LED` lets one service be several). Each job of a round belongs to one "
+    "scheduler, which places it on its own view of the nodes and appends what it placed. The fold books a gang if "
+    "its nodes are still what the scheduler saw; otherwise it is a conflict and nothing is booked. Then the "
+    "leader decides the rest of the round on the whole state: conflicts, who makes way, reservations, growth and "
+    "all reasons. A scheduler that does not answer is waited for once (`GANGLINE_PLACEMENT_SHARE_WAIT_S`) and not "
+    "again until it does.",
+    "Nodes lie in `scheduler_partitions` partitions. With each round a scheduler synchronises one of them, "
+    "another one than its neighbours (`scheduler_sync=full`: all at once, once per period). "
+    "`scheduler_preference` says what it looks at first: `quality-first` takes the best place and a fresh one "
+    "among equals, `latency-first` looks at the freshest partitions first, `adaptive` does so only while the jobs "
+    "that it places have waited longer than `scheduler_delay_s`. Freshness avoids conflicts and costs packing; "
+    "`make bench NAME=placement` shows both.",
+    "What needs one order or one ledger stays with the leader: claims, reservations, strict levels. Pools that "
+    "owe cells or lend room by leases have one scheduler. A scheduler stops at the first of its jobs that finds "
+    "no room, so in the round in which a job is first refused, jobs of other schedulers that come after it may "
+    "have started; from then on its reservation holds for all. `gangline policy show` and the metrics "
+    "`gangline_share_commits_total` and `gangline_share_conflicts_total` count what became of the shares.",
 )

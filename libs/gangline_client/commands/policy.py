@@ -1,6 +1,7 @@
 """`gangline policy`: how a pool decides; changes are checked as a whole before they are made."""
 
 from argparse import Namespace
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,6 +12,7 @@ from gangline_client.errors import InputError, UsageError
 from gangline_client.session import Session, emit
 from gangline_client.table import Column
 from gangline_core.cluster import Policy
+from gangline_core.learnt import version
 from gangline_wire import views as v
 
 FACTOR_COLUMNS = (Column("FACTOR"), Column("MEANING", gives_way=True))
@@ -25,6 +27,12 @@ OTHERS = tuple(
     and isinstance(getattr(_DEFAULT, field.name), bool | int | str)
 )
 """Settings that are shown only where they are not as by default."""
+
+
+class TaughtModel(msgspec.Struct, frozen=True):
+    """What is read of a model's file."""
+
+    model: str
 
 
 async def policy(session: Session, args: Namespace) -> int:
@@ -76,6 +84,9 @@ def _tell(session: Session, view: v.PolicyView) -> None:
     if view.nodes_wanted:
         used = f"{view.utility_permille / 10:g} % speed-up per GPU"
         session.console.say(f"Its jobs would use {view.nodes_wanted} nodes well ({used}).")
+    for own in view.schedulers:
+        changed = f"{own.conflicts} had changed meanwhile" if own.conflicts else "none had changed meanwhile"
+        session.console.say(f"Scheduler {own.number} placed {own.commits} gangs; {changed}.")
     session.console.say()
 
 
@@ -130,6 +141,8 @@ def _read(key: str, value: str) -> dict[str, Any]:
         return {key: value == "true"}
     if key == "starvation":
         return {"starvation_s": seconds(value, flag=key)}
+    if key == "model":
+        return {"model": _model(value)}
     if f"{key}_s" in OTHERS:
         return {f"{key}_s": seconds(value, flag=key)}
     if key in OTHERS and isinstance(getattr(_DEFAULT, key), str):
@@ -145,9 +158,20 @@ def _read(key: str, value: str) -> dict[str, Any]:
     raise UsageError(f"{key!r} is no setting", next_step="See the keys with `gangline policy set --help`.")
 
 
+def _model(value: str) -> str:
+    """The text of a model, from a file of `gangline lab train` where a name with @ is given; nothing takes it away."""
+    if not value.startswith("@"):
+        return value
+    try:
+        return msgspec.json.decode(Path(value[1:]).read_bytes(), type=TaughtModel).model
+    except (OSError, msgspec.MsgspecError) as error:
+        raise InputError(f"{value[1:]} is no file of gangline lab train ({error})") from error
+
+
 def _words(policy: Policy) -> dict[str, str]:
     words = {key: str(getattr(policy, key)) for key in NAMES}
     words |= {key: str(getattr(policy, key)).lower() for key in SWITCHES}
     words |= {"starvation": f"{policy.starvation_s}s", **{key: str(getattr(policy, key)) for key in COUNTS}}
     others = {key: getattr(policy, key) for key in OTHERS}
+    others["model"] = version(policy.model) if policy.model else ""
     return words | {key: str(value).lower() for key, value in others.items() if value != getattr(_DEFAULT, key)}
