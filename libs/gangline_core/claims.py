@@ -36,7 +36,7 @@ def honour_claims(table: Table, overtaken: Collection[JobId] = ()) -> None:
         if is_late or claim.job in overtaken or claim_fault(table.state, claim) is not None:
             table.claims_dropped.append(claim.job)
         elif alive:
-            table.hold(claim, alive, _owed_amounts(table, claim, alive))
+            table.hold(claim, alive, claimed_amounts(table, claim, alive))
         else:
             ready.append(claim)
     for claim in ready:
@@ -89,7 +89,7 @@ def _start(table: Table, claim: Claim) -> None:
     table.place(job, seats, amounts, guarded=False, backfilled=False)
 
 
-def _owed_amounts(table: Table, claim: Claim, alive: tuple[TaskId, ...]) -> dict[str, int]:
+def claimed_amounts(table: Table, claim: Claim, alive: tuple[TaskId, ...]) -> dict[str, int]:
     """What the claim will count beyond what the job has now: one that starts again at another size has some."""
     amounts = _amounts(table, claim)
     own = [table.state.kept.tasks[name] for name in alive if table.state.kept.tasks[name].job == claim.job]

@@ -1,13 +1,14 @@
 """A more important job takes over room that is being cleared for a less important one.
 
 The victims are stopping already, so nobody new has to go: the room they leave is planned for the more important job,
-and the other waits again. A claim is never taken over by an equal, nor from a guaranteed job within its group's
-guarantee, nor unless the new job is then placed or has a claim itself.
+and the other waits again. A claim is never taken over by an equal, nor by whom its job had evicted, nor from a job within
+its group's guarantee (if that is of the guaranteed class, or of another group that borrows, from which it would be
+reclaimed), nor unless the new job is then placed or has a claim itself.
 
 Source: Zhao et al., "HiveD", OSDI 2020, and its scheduler: a preemptor that meets a lower one cancels it completely.
 """
 
-from gangline_core.claims import honour_claims
+from gangline_core.claims import claimed_amounts, honour_claims
 from gangline_core.facts import Claim
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
@@ -15,7 +16,7 @@ from gangline_core.losses import effective_priority
 from gangline_core.preemption import Preemptor
 from gangline_core.seating import Found, find_seats
 from gangline_core.spec import ServiceClass
-from gangline_core.table import Table
+from gangline_core.table import Held, Table
 
 OVERTAKES_MAX = 4
 """Jobs of one round that may take over claims, since each has the round decided anew."""
@@ -80,13 +81,28 @@ def _weaker(table: Table, job: Job) -> list[Claim]:
     fresh = {claim.job for claim in table.claims}
     mine = effective_priority(pool, job.spec)
     found = []
-    for claim in (held.claim for held in table.held if held.claim.job not in fresh):
-        other = jobs[claim.job]
-        if other.state != JobState.WAITING or effective_priority(pool, other.spec) >= mine:
-            continue
-        if other.spec.service_class != ServiceClass.GUARANTEED or not table.is_owed(other):
-            found.append(claim)
+    for held in (held for held in table.held if held.claim.job not in fresh):
+        other = jobs[held.claim.job]
+        is_equal = effective_priority(pool, other.spec) >= mine
+        if other.state == JobState.WAITING and not is_equal and not _keeps(table, held, job, other):
+            found.append(held.claim)
     return sorted(found, key=lambda claim: (-effective_priority(pool, jobs[claim.job].spec), claim.made_ms, claim.job))
+
+
+def _keeps(table: Table, held: Held, job: Job, other: Job) -> bool:
+    """True when the other keeps its claim: it had the job evicted, or would reclaim from it what it is owed."""
+    if other.id in job.yielded_to:
+        return True
+    if other.spec.service_class != ServiceClass.GUARANTEED and (
+        other.spec.group == job.spec.group or table.is_owed(job)
+    ):
+        return False
+    # The ledger counts the claim already; what is asked is whether it stays within the guarantee, once.
+    claimed = claimed_amounts(table, held.claim, held.alive)
+    table.ledger.give(other, claimed)
+    is_owed = table.is_owed(other)
+    table.ledger.take(other, claimed)
+    return is_owed
 
 
 def _helps(table: Table, job: Job, overtaken: set[JobId]) -> bool:

@@ -321,3 +321,26 @@ def test_without_any_one_of_those_who_go_the_job_would_not_fit(running, wanted):
         for task in (task for other in gone if other != kept for task in drive.tasks(other)):
             without.give(task)
         assert best_fit(without, gang) is None, f"job {kept} went for nothing"
+
+
+@pytest.mark.parametrize("stop", [0, 3])
+def test_who_was_reclaimed_does_not_take_over_the_room_that_is_cleared_for_its_owner(stop):
+    # The important borrower is gone at once and asks again, while the other victim takes its time.
+    drive = Drive(node(gpus=3), groups=[group("owner", guaranteed=gpu_amount(3)), group("guest")])
+    quick = drive.ask(0, tasks=2, gpus=1, priority=50, group="guest", stop=stop, run=100)
+    slow = drive.ask(0, gpus=1, group="guest", stop=30, run=100)
+    owner = drive.ask(10, tasks=3, gpus=1, group="owner", run=20)
+    late = drive.ask(20, tasks=2, gpus=1, priority=99, group="guest", run=5)
+    drive.finish_all()
+    assert owner.starts == [40]
+    assert sorted(eviction.victim for eviction in drive.evicted) == [quick.id, slow.id]
+    assert late.starts == [60]
+
+
+def test_a_more_important_job_of_the_same_group_still_takes_over_its_cleared_room():
+    drive = Drive(node(gpus=2), groups=[group("owner", guaranteed=gpu_amount(2)), group("guest")])
+    drive.ask(0, gpus=2, group="guest", stop=30, run=100)
+    lower = drive.ask(10, gpus=2, group="owner", run=20)
+    higher = drive.ask(20, gpus=2, priority=10, group="owner", run=20)
+    drive.finish_all()
+    assert (higher.starts, lower.starts) == ([40], [60])
