@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from tests.lab.simulated import FIFO, jcts_s, run, trace
 
 from gangline_core.cluster import Policy
@@ -144,3 +145,15 @@ def test_gpu_time_is_all_accounted_for() -> None:
     assert metrics.allocation == pytest.approx(1)
     assert metrics.utilisation == pytest.approx(1)
     assert metrics.makespan_s == 3_600
+
+
+@pytest.mark.parametrize("preference", ["quality-first", "latency-first", "adaptive"])
+def test_several_schedulers_are_simulated_and_their_archive_replays(preference: str, tmp_path: Path) -> None:
+    jobs = trace(*((4.0 * k, 1 + k % 4, 30.0 + k) for k in range(40)))
+    policy = replace(FIFO, schedulers=3, scheduler_partitions=3, scheduler_preference=preference)
+    scenario = Scenario(trace=jobs, fleet=read_fleet("4x8xV100"), policies={"default": policy})
+    result = simulate(scenario, archive=tmp_path / "a")
+    assert all(job.jct_ms > 0 for job in result.jobs)
+    report = replay(tmp_path / "a")
+    assert report.equal, report.difference
+    assert report.compared["scheduler"] > 10
