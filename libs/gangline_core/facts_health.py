@@ -74,6 +74,8 @@ class JobUsed(FactBase, frozen=True, tag=True):
     """Thousandths of a CPU that its processes used, all members together."""
     host_memory_mib: int = -1
     """Most memory that its processes had, all members together."""
+    summary_s: int = 0
+    """Seconds since the summary before this one, where the window is longer; 0 when it is not."""
 
 
 class JobReclaimed(FactBase, frozen=True, tag=True):

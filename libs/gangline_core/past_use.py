@@ -45,11 +45,12 @@ def added(record: UseRecord | None, fact: JobUsed) -> UseRecord:
     """The record after another summary."""
     known = record or UseRecord()
     has_gpu, has_cpu = fact.gpu_percent >= 0, fact.cpu_milli >= 0
+    seconds = fact.summary_s or fact.window_s
     return UseRecord(
-        gpu_s=known.gpu_s + (fact.window_s if has_gpu else 0),
-        gpu_percent_s=known.gpu_percent_s + (fact.gpu_percent * fact.window_s if has_gpu else 0),
-        cpu_s=known.cpu_s + (fact.window_s if has_cpu else 0),
-        cpu_milli_s=known.cpu_milli_s + (fact.cpu_milli * fact.window_s if has_cpu else 0),
+        gpu_s=known.gpu_s + (seconds if has_gpu else 0),
+        gpu_percent_s=known.gpu_percent_s + (fact.gpu_percent * seconds if has_gpu else 0),
+        cpu_s=known.cpu_s + (seconds if has_cpu else 0),
+        cpu_milli_s=known.cpu_milli_s + (fact.cpu_milli * seconds if has_cpu else 0),
         gpu_memory_mib=max(known.gpu_memory_mib, fact.memory_mib_max),
         memory_mib=max(known.memory_mib, fact.host_memory_mib),
     )

@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from gangline_core.cluster import Gpu, Nic
 from gangline_core.progress import Progress
 
 
@@ -150,6 +151,19 @@ class JobReport(Struct, frozen=True, omit_defaults=True):
     progress: Progress
 
 
+class NodeView(Struct, frozen=True, omit_defaults=True):
+    """What an agent sees of a machine that somebody else carries, such as a node of a cluster; sent now and then."""
+
+    node: str
+    gpus: tuple[Gpu, ...] = ()
+    """Its cards as the driver shows them; their health is in the samples."""
+    nics: tuple[Nic, ...] = ()
+    labels: dict[str, str] = {}
+    """What was found out about drivers and cards."""
+    problem: str = ""
+    """Why the machine should take no GPU work, such as a driver that does not answer."""
+
+
 class Samples(Struct, frozen=True, omit_defaults=True):
     """Samples of one agent's nodes, sent together on `gangline.samples.<agent>`."""
 
@@ -158,3 +172,7 @@ class Samples(Struct, frozen=True, omit_defaults=True):
     reports: tuple[JobReport, ...] = ()
     beats: dict[str, int] = {}
     """Tasks that touched their heartbeat file: when they last did, in ms."""
+    views: tuple[NodeView, ...] = ()
+    """Machines that this agent only looks at."""
+    stuck: tuple[str, ...] = ()
+    """Tasks whose collective library gave an operation up: it left its flight record."""

@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from gangline_agent import signs
 from gangline_agent.cgroups import Cgroups, own
 from gangline_agent.config import Config
 from gangline_agent.desk import Desk
@@ -20,6 +21,7 @@ from gangline_agent.journal import Journal
 from gangline_agent.lives import Surroundings
 from gangline_agent.machine import own_address
 from gangline_agent.nodes import Fleet, Machine, Nodes, Offers
+from gangline_agent.onlooker import Onlooker
 from gangline_agent.output import Caps
 from gangline_agent.processes import ProcessRunner
 from gangline_agent.reporter import Reporter
@@ -52,6 +54,8 @@ async def run(site: Site, config: Config) -> None:
     """
     if config.simulate:
         await _run_simulated(site, config)
+    elif config.watch_only:
+        await Onlooker(site, machine_of(site, config, folder="/"), name=config.name).look_for_ever()
     else:
         await _run_machine(site, config)
 
@@ -76,27 +80,34 @@ async def _run_simulated(site: Site, config: Config) -> None:
 async def _run_machine(site: Site, config: Config) -> None:
     folder = Path(config.data_dir) if config.data_dir else data_folder() / "agent" / token(config.name)
     with _only_agent(folder) as journal:
-        machine = Machine(
-            name=config.name,
-            pool=config.pool,
-            address=config.address or await asyncio.to_thread(own_address, site.config.nats_url),
-            labels=_labels(config.labels),
-            folder=str(journal.root),
-            monotonic_s=site.clock.monotonic_s,
-            offers=Offers(nic_mbps=config.nic_mbps, gpus_over_network=config.remote_gpus),
-        )
+        address = config.address or await asyncio.to_thread(own_address, site.config.nats_url)
+        machine = machine_of(site, config, folder=str(journal.root), address=address)
         reporter = Reporter(site, config, machine)
         desk = Desk(folder / "desk.json", site.clock, reporter, new_key=lambda: site.ids.token(32))
         runner = _process_runner(site, config, machine, reporter, journal, desk)
         machine.owner_of = runner.owner_of
         machine.pids_of_tasks = lambda: runner.group.by_task(list(runner.lives.values()))
-        reporter.beats = runner.beats
+        reporter.beats = lambda: signs.beats(runner.lives.values())
+        reporter.stuck = lambda: signs.stuck(runner.lives.values())
         runner.renew_lease()
         await desk.start()
         try:
             await carry(site, config, reporter, runner, renew=runner.renew_lease)
         finally:
             await desk.stop()
+
+
+def machine_of(site: Site, config: Config, *, folder: str, address: str = "") -> Machine:
+    """The machine this agent runs on; tasks, if there are any, write into `folder`."""
+    return Machine(
+        name=config.name,
+        pool=config.pool,
+        address=address,
+        labels=_labels(config.labels),
+        folder=folder,
+        monotonic_s=site.clock.monotonic_s,
+        offers=Offers(nic_mbps=config.nic_mbps, gpus_over_network=config.remote_gpus),
+    )
 
 
 def _process_runner(

@@ -29,6 +29,8 @@ class Config(Struct, frozen=True, kw_only=True):
     """Mbit/s of this machine's network that jobs may reserve; 0 offers none."""
     remote_gpus: bool = False
     """This machine's GPUs may be served to programs on other machines (rCUDA and its like), which needs nic_mbps."""
+    watch_only: bool = False
+    """Only look at this machine, which a Kubernetes cluster has as a node of this agent's name: nothing starts here."""
     speed: float = 1.0
     """How much faster than real time simulated tasks run."""
     bus_lost_s: float = 20.0

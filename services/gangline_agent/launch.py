@@ -13,6 +13,7 @@ from gangline_agent.environment import Place
 from gangline_agent.journal import Folder, Intent
 from gangline_agent.output import Caps
 from gangline_agent.runner import Order
+from gangline_agent.signs import flight_recorder
 from gangline_core.spec import Role
 from gangline_core.terms import task_limit_s
 
@@ -85,14 +86,15 @@ def plan(
         desk=_desk(folder, desk),
     )
     made = environment.build(order, role, place, os.environ)
+    values = (flight_recorder(folder) if order.task.gpus else {}) | made.values
     cwd, notes = _cwd(order, folder)
     command = _filled(role, made.values)
-    program = resolve(command[0], path=made.values.get("PATH", os.defpath), cwd=cwd)
-    texts = (*command, *made.values.values())
+    program = resolve(command[0], path=values.get("PATH", os.defpath), cwd=cwd)
+    texts = (*command, *values.values())
     if any("\0" in text for text in texts):
         raise LaunchError("the command or its environment contains a NUL character")
     note = "".join(f"[gangline: {line}]\n" for line in (*made.notes, *notes))
-    return Launch(argv=(program, *command[1:]), environment=made.values, cwd=cwd, note=note)
+    return Launch(argv=(program, *command[1:]), environment=values, cwd=cwd, note=note)
 
 
 def _filled(role: Role, values: Mapping[str, str]) -> tuple[str, ...]:

@@ -182,15 +182,6 @@ class ProcessRunner:
             live.is_forgotten = True
             self._put_aside(live)
 
-    def beats(self) -> dict[str, int]:
-        """When each running task last touched its heartbeat file, in ms; one that never did says nothing."""
-        found: dict[str, int] = {}
-        for name, live in self.lives.items():
-            if live.local.phase == Phase.RUNNING:
-                with contextlib.suppress(OSError):
-                    found[name] = int(live.folder.heartbeat.stat().st_mtime * 1000)
-        return found
-
     def owner_of(self, pid: int) -> str:
         """The task whose program started this process, at whatever remove; empty when it is none of ours."""
         mark = proc.mark_of(pid, "GANGLINE_TASK_ID=")

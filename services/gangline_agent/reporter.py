@@ -62,6 +62,8 @@ class Reporter:
         """Passes on that a member which leaves is safe; False when it was not told to leave."""
         self.beats: Callable[[], dict[str, int]] = dict
         """When each task last touched its heartbeat file, in ms; tasks that never did are left out."""
+        self.stuck: Callable[[], tuple[str, ...]] = tuple
+        """Tasks whose collective library gave an operation up."""
         self.told_news: Callable[[], None] = lambda: None
         """Called when a job of the log has news of its size."""
         self.appended_s = 0.0
@@ -282,7 +284,13 @@ class Reporter:
 
     async def _show_life(self) -> None:
         nodes = self.nodes.samples(self.state, self.site.now_ms())
-        samples = Samples(agent=self.config.name, nodes=nodes, reports=self.words.take_reports(), beats=self.beats())
+        samples = Samples(
+            agent=self.config.name,
+            nodes=nodes,
+            reports=self.words.take_reports(),
+            beats=self.beats(),
+            stuck=self.stuck(),
+        )
         await self.site.bus.publish(subjects.samples(self.config.name), encode(samples))
         running = sum(local.phase == Phase.RUNNING for local in self.runner.known.values())
         self.site.metrics.set("gangline_tasks_running", running)

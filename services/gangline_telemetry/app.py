@@ -12,6 +12,7 @@ from gangline_telemetry.gauges import show
 from gangline_telemetry.health import Watch
 from gangline_telemetry.progress import Stories
 from gangline_telemetry.starts import Starts
+from gangline_telemetry.stragglers import Stragglers
 from gangline_wire import subjects
 from gangline_wire.codec import CodecError, decode
 from gangline_wire.samples import Samples
@@ -34,13 +35,14 @@ class Listener:
         self.watch = Watch(config, site.clock.monotonic_s())
         self.starts = Starts(config)
         self.stories = Stories()
+        self.stragglers = Stragglers(config)
         site.metrics.before_render(self.show)
 
     async def work(self, lane: Lane) -> None:
         """Judge samples for as long as this process leads; silence counts from now on, not from before."""
         clock = self.site.clock
         self.watch = Watch(self.config, clock.monotonic_s())
-        self.starts, self.stories = Starts(self.config), Stories()
+        self.starts, self.stories, self.stragglers = Starts(self.config), Stories(), Stragglers(self.config)
         with self.site.follower.listening(self.note):
             await self._listen(lane)
 
@@ -64,10 +66,13 @@ class Listener:
                     self.watch.forgive(now_s)
                 last_s = now_s
                 state = self.site.follower.state
+                if self.watch.busy.is_due(now_s):
+                    self.stories.compare(state, self.watch.busy, now_s)
                 facts = (
                     *self.watch.judge(state, now_s),
                     *self.starts.judge(state, self.site.now_ms()),
                     *self.stories.judge(state, now_s),
+                    *self.stragglers.judge(state, now_s),
                 )
                 if facts:
                     await lane.append(facts, at=self.site.now_ms())
@@ -85,4 +90,5 @@ class Listener:
         for sample in samples.nodes:
             self.watch.hear(sample, now_s)
         self.stories.hear(samples, self.site.follower.state, now_s)
+        self.stragglers.hear(samples, self.site.follower.state, now_s)
         self.site.metrics.count("gangline_samples_total", len(samples.nodes))

@@ -1,66 +1,31 @@
 """How busy nodes and jobs are: sums over a bounded window, from which summaries, warnings and reclaims follow. Pure."""
 
 from collections import deque
-from math import isqrt
+from collections.abc import Iterator
 
 from msgspec import Struct
 
 from gangline_core.facts import Fact, JobReclaimed, JobUsed, UtilisationSummary
 from gangline_core.ids import JobId, NodeId
-from gangline_core.job import JobState
+from gangline_core.job import GpuShare, Job, JobState, Task
+from gangline_core.spec import GPU_MILLI
 from gangline_core.state import State
 from gangline_telemetry.config import Config
-from gangline_wire.samples import GpuSample, NodeSample
+from gangline_telemetry.sums import NodeSums, Part, Sum, fresh, hear
+from gangline_wire.samples import NodeSample
 
 WINDOWS_MAX = 24 * 60
 """Summaries of one job that are remembered: a day by the minute."""
 
 
-class Sum(Struct):
-    """Count, sum and sum of squares of what was there; absent values do not count."""
+class Use(Struct, kw_only=True):
+    """What one job used since the last summary."""
 
-    count: int = 0
-    total: int = 0
-    squares: int = 0
-
-    def add(self, value: int | None) -> None:
-        """Take in a value, or leave out what is absent."""
-        if value is not None:
-            self.count += 1
-            self.total += value
-            self.squares += value * value
-
-    @property
-    def mean(self) -> int | None:
-        """The mean; None when nothing was there."""
-        return self.total // self.count if self.count else None
-
-    @property
-    def deviation(self) -> int | None:
-        """The standard deviation; None when nothing was there."""
-        if not self.count:
-            return None
-        return isqrt(max(0, self.squares * self.count - self.total * self.total)) // self.count
-
-
-class NodeSums(Struct, kw_only=True):
-    """One node since the last summary."""
-
-    samples: int = 0
     gpu: Sum
-    """Mean over the node's GPUs, per sample."""
-    each: Sum
-    """Every GPU for itself, for the mean of all."""
-    cpu: Sum
-    memory: Sum
-    gpu_memory_mib: int | None = None
-    by_gpu: dict[int, Sum]
-    memory_max: dict[int, int]
-
-
-def fresh() -> NodeSums:
-    """Nothing heard yet."""
-    return NodeSums(gpu=Sum(), each=Sum(), cpu=Sum(), memory=Sum(), by_gpu={}, memory_max={})
+    tensor: Sum
+    gpu_memory_max: int = -1
+    cpu_milli: int = -1
+    memory_mib: int = -1
 
 
 class Busy:
@@ -72,34 +37,23 @@ class Busy:
         self.summed_s = now_s
         self.nodes: dict[NodeId, NodeSums] = {}
         self.jobs: dict[JobId, deque[tuple[int, int]]] = {}
-        """Per job: attempt-wise summaries as (percent, GPUs counted)."""
+        """Per job: attempt-wise summaries as (percent, seconds)."""
         self._attempts: dict[JobId, int] = {}
 
     def hear(self, sample: NodeSample) -> None:
         """Take in one node's sample."""
-        sums = self.nodes.setdefault(NodeId(sample.node), fresh())
-        sums.samples += 1
-        sums.cpu.add(sample.cpu_percent)
-        if sample.memory_used_mib is not None and sample.memory_total_mib:
-            sums.memory.add(100 * sample.memory_used_mib // sample.memory_total_mib)
-        here = Sum()
-        used = [gpu.memory_used_mib for gpu in sample.gpus if gpu.memory_used_mib is not None]
-        sums.gpu_memory_mib = sum(used) if used else sums.gpu_memory_mib
-        for gpu in sample.gpus:
-            here.add(gpu.utilisation_percent)
-            sums.each.add(gpu.utilisation_percent)
-            self._of_gpu(sums, gpu)
-        sums.gpu.add(here.mean)
+        sums = self.nodes.get(NodeId(sample.node))
+        if sums is None:
+            sums = self.nodes[NodeId(sample.node)] = fresh()
+        hear(sums, sample)
 
-    @staticmethod
-    def _of_gpu(sums: NodeSums, gpu: GpuSample) -> None:
-        sums.by_gpu.setdefault(gpu.index, Sum()).add(gpu.utilisation_percent)
-        if gpu.memory_used_mib is not None:
-            sums.memory_max[gpu.index] = max(sums.memory_max.get(gpu.index, 0), gpu.memory_used_mib)
+    def is_due(self, now_s: float) -> bool:
+        """True when a window ends."""
+        return now_s - self.summed_s >= self.config.summary_s
 
     def summaries(self, state: State, now_s: float) -> list[Fact]:
         """Every `summary_s`: how busy nodes and jobs were since the last time."""
-        if now_s - self.summed_s < self.config.summary_s:
+        if not self.is_due(now_s):
             return []
         window_s = round(now_s - self.summed_s)
         self.summed_s = now_s
@@ -122,8 +76,18 @@ class Busy:
         self.nodes.clear()
         return facts
 
+    def parts_of(self, state: State, task: Task) -> Iterator[Part]:
+        """What was measured of a task's GPUs in this window; a share of a card has nothing of its own."""
+        node = self.nodes.get(task.node)
+        if node is None:
+            return
+        for share in task.gpus:
+            part = _slice(state, task, share, node) if share.slots else node.cards.get(share.index)
+            if part is not None and (share.slots or share.milli == GPU_MILLI):
+                yield part
+
     def _of_jobs(self, state: State, window_s: int) -> list[Fact]:
-        """Jobs whose every GPU was seen running; a GPU without a value is left out, never counted as idle."""
+        """Jobs of which something was measured; a GPU without a value is left out, never counted as idle."""
         found: list[Fact] = []
         live = {job.id for job in state.live_jobs()}
         for gone in [job for job in self.jobs if job not in live]:
@@ -131,39 +95,71 @@ class Busy:
         for job in state.live_jobs():
             if job.state not in (JobState.RUNNING, JobState.RESIZING):
                 continue
-            sums, most = self._job(state, job.id)
-            if sums.mean is None:
+            use = self._use(state, job)
+            if use.gpu.mean is None:
+                found += [_used(job.id, use, window_s)] if use.cpu_milli >= 0 or use.memory_mib >= 0 else []
                 continue
             if self._attempts.get(job.id) != job.attempt:
                 self._attempts[job.id], self.jobs[job.id] = job.attempt, deque(maxlen=WINDOWS_MAX)
             windows = self.jobs[job.id]
-            windows.append((sums.mean, window_s))
-            found.extend(self._verdict(state, job.id, windows, most))
+            windows.append((use.gpu.mean, window_s))
+            found.append(self._verdict(state, job, windows, use))
         return found
 
-    def _job(self, state: State, job: JobId) -> tuple[Sum, int]:
-        """All values of the job's whole GPUs, and the most memory in use on one of them."""
-        sums, most = Sum(), -1
-        for task in state.tasks_of(state.kept.jobs[job]):
-            node = self.nodes.get(task.node)
-            for share in task.gpus if node is not None else ():
-                seen = node.by_gpu.get(share.index) if node is not None else None
-                # A share says nothing of its own: the driver measures the card.
-                if seen is not None and seen.mean is not None and share.milli == 1000:
-                    sums.add(seen.mean)
-                    most = max(most, node.memory_max.get(share.index, -1) if node is not None else -1)
-        return sums, most
+    def _use(self, state: State, job: Job) -> Use:
+        use, members = Use(gpu=Sum(), tensor=Sum()), state.tasks_of(job)
+        for task in members:
+            for part in self.parts_of(state, task):
+                use.gpu.add(part.busy.mean)
+                use.tensor.add(part.tensor.mean)
+                use.gpu_memory_max = max(use.gpu_memory_max, part.memory_max)
+        hosts = [self._host(task) for task in members]
+        # A sum that leaves members out would look like thrift.
+        if all(part is not None and part.busy.mean is not None for part in hosts):
+            use.cpu_milli = sum(part.busy.mean or 0 for part in hosts if part is not None)
+        if all(part is not None and part.memory_max >= 0 for part in hosts):
+            use.memory_mib = sum(part.memory_max for part in hosts if part is not None)
+        return use
 
-    def _verdict(self, state: State, job: JobId, windows: deque[tuple[int, int]], most: int) -> list[Fact]:
-        policy = state.kept.pools[state.kept.jobs[job].spec.pool].policy
+    def _host(self, task: Task) -> Part | None:
+        node = self.nodes.get(task.node)
+        return None if node is None else node.tasks.get(task.id)
+
+    def _verdict(self, state: State, job: Job, windows: deque[tuple[int, int]], use: Use) -> Fact:
+        policy = state.kept.pools[job.spec.pool].policy
         least, span_s = policy.min_utilisation_percent, policy.min_utilisation_s
         seen_s = sum(length for _, length in windows)
         percent, over_s = _mean(windows, span_s)
         is_low = bool(least) and seen_s >= span_s // 2 and percent < least
         if is_low and seen_s >= span_s:
-            return [JobReclaimed(job=job, percent=percent, window_s=over_s, least=least)]
+            return JobReclaimed(job=job.id, percent=percent, window_s=over_s, least=least)
         shown, length = (percent, over_s) if is_low else windows[-1]
-        return [JobUsed(job=job, gpu_percent=shown, window_s=length, memory_mib_max=most, is_low=is_low)]
+        return _used(job.id, use, length, percent=shown, is_low=is_low, summary_s=windows[-1][1] if is_low else 0)
+
+
+def _slice(state: State, task: Task, share: GpuShare, node: NodeSums) -> Part | None:
+    """What was measured of the slice of a card that a task has."""
+    known = state.kept.nodes.get(task.node)
+    card = next((gpu for gpu in known.gpus if gpu.index == share.index), None) if known is not None else None
+    uuid = next((one.uuid for one in card.slices if one.mask == share.slots), "") if card is not None else ""
+    return node.slices.get(uuid)
+
+
+def _used(
+    job: JobId, use: Use, window_s: int, *, percent: int = -1, is_low: bool = False, summary_s: int = 0
+) -> JobUsed:
+    tensor = use.tensor.mean
+    return JobUsed(
+        job=job,
+        gpu_percent=percent,
+        window_s=window_s,
+        memory_mib_max=use.gpu_memory_max,
+        is_low=is_low,
+        tensor_percent=-1 if tensor is None else tensor,
+        cpu_milli=use.cpu_milli,
+        host_memory_mib=use.memory_mib,
+        summary_s=summary_s,
+    )
 
 
 def _mean(windows: deque[tuple[int, int]], span_s: int) -> tuple[int, int]:

@@ -23,5 +23,7 @@ class Config(Struct, frozen=True):
     """Starts of so many different jobs in a row that fail at once close a node to new work."""
     at_once_s: float = 10.0
     """A program that fails within this time failed at once."""
+    straggler_percent: int = 150
+    """A member that needs this much of the median step time of its like holds the gang up."""
     metrics_gpus_max: int = 8192
     """GPUs shown one by one on /metrics; of more, only the first by name."""

@@ -1,20 +1,31 @@
-"""What jobs say of their progress, gathered for the log, and which of them have stopped making any. Pure."""
+"""What jobs say of their progress, gathered for the log, and which of them have stopped making any. Pure.
+
+A gang hangs when a member that reported steps or beat stops doing so; when its library gave a collective operation up
+(see `stuck` of Samples); or when the GPUs of one member stand still while those of its like work on. All of it only
+where the pool's policy sets `hang_s`.
+"""
 
 from msgspec import Struct
 
 from gangline_core.facts import Fact, GangHung, ProgressReported
 from gangline_core.ids import JobId, TaskId
-from gangline_core.job import JobState
+from gangline_core.job import Job, JobState, Task
 from gangline_core.progress import Progress, merged
 from gangline_core.state import State
+from gangline_telemetry.busy import Busy
 from gangline_wire.samples import Samples
 
 EVERY_S = 30.0
 """What one job says reaches the log at most this often; a step time of a new shape at once."""
+OTHERS_BUSY_PERCENT = 50
+"""GPUs of a member stand still by comparison only while those of its like are busier than this."""
+IDLE, COLLECTIVE = "idle", "collective"
+GIVEN_UP_S = 60.0
+"""A program that still stands so long after its collective library gave up will not end by itself."""
 
 
 class Story(Struct):
-    """What one attempt of a job said."""
+    """What one attempt of a job said and showed."""
 
     attempt: int
     waiting: Progress | None = None
@@ -23,13 +34,19 @@ class Story(Struct):
     shapes: frozenset[tuple[int, int, int, int]] = frozenset()
     steps: int = 0
     """How often a new step was reported."""
-    last_step: int = -1
+    last_step: dict[TaskId, int] = {}
     moved_s: dict[TaskId, float] = {}
     """When each member last showed that it makes progress."""
+    worked: set[TaskId] = set()
+    """Members whose GPUs were seen to work."""
+    still_s: dict[TaskId, float] = {}
+    """Since when the GPUs of a member stand still while the others work."""
+    stuck: dict[TaskId, float] = {}
+    """Members whose library gave a collective operation up, and when that was heard."""
 
 
 class Stories:
-    """All jobs that report or beat."""
+    """All jobs that report, beat, or work on GPUs."""
 
     def __init__(self) -> None:
         """Nobody has said anything."""
@@ -37,13 +54,13 @@ class Stories:
         self._beats: dict[TaskId, int] = {}
 
     def hear(self, samples: Samples, state: State, now_s: float) -> None:
-        """Take in an agent's reports and heartbeats."""
+        """Take in an agent's reports, heartbeats and signs of trouble."""
         for report in samples.reports:
-            story = self._story(JobId(report.job), report.attempt)
+            story, task_id = self._story(JobId(report.job), report.attempt), TaskId(report.task)
             story.waiting = merged(story.waiting, report.progress)
-            if report.progress.step > story.last_step:
-                story.steps, story.last_step = story.steps + 1, report.progress.step
-                story.moved_s[TaskId(report.task)] = now_s
+            if report.progress.step > story.last_step.get(task_id, -1):
+                story.steps, story.last_step[task_id] = story.steps + 1, report.progress.step
+                story.moved_s[task_id] = now_s
         for name, beat_ms in samples.beats.items():
             task = state.kept.tasks.get(TaskId(name))
             if task is not None and self._beats.get(task.id) != beat_ms:
@@ -51,12 +68,36 @@ class Stories:
                 story = self._story(task.job, task.attempt)
                 story.steps += 1
                 story.moved_s[task.id] = now_s
+        for name in samples.stuck:
+            task = state.kept.tasks.get(TaskId(name))
+            if task is not None:
+                self._story(task.job, task.attempt).stuck.setdefault(task.id, now_s)
 
     def _story(self, job: JobId, attempt: int) -> Story:
         story = self.jobs.get(job)
         if story is None or story.attempt != attempt:
             story = self.jobs[job] = Story(attempt=attempt)
         return story
+
+    def compare(self, state: State, busy: Busy, now_s: float) -> None:
+        """At the end of a window: whose GPUs stand still while those of its like work."""
+        for job in state.live_jobs():
+            if job.state != JobState.RUNNING or not state.kept.pools[job.spec.pool].policy.hang_s:
+                continue
+            means = {task.id: (task.role, _mean(state, busy, task)) for task in state.tasks_of(job) if task.gpus}
+            if len(means) < 2:
+                continue
+            story = self._story(job.id, job.attempt)
+            for name, (role, percent) in means.items():
+                others = [p for other, (r, p) in means.items() if other != name and r == role and p is not None]
+                if percent:
+                    story.worked.add(name)
+                is_still = percent == 0 and name in story.worked and bool(others) and min(others) >= OTHERS_BUSY_PERCENT
+                if not is_still:
+                    story.still_s.pop(name, None)
+                else:
+                    # It has stood still for the whole window that ends now.
+                    story.still_s.setdefault(name, now_s - busy.config.summary_s)
 
     def judge(self, state: State, now_s: float) -> tuple[Fact, ...]:
         """Progress that the log should know, and gangs that hang."""
@@ -69,14 +110,11 @@ class Stories:
             facts += self._progress(job_id, story, now_s)
             if job.state == JobState.PAUSED:
                 # It stands still because it was told to; when it goes on, its time begins anew.
-                story.moved_s = {}
-            hang_s = state.kept.pools[job.spec.pool].policy.hang_s
-            if job.state == JobState.RUNNING and hang_s and story.steps >= 2 and story.moved_s:
-                task, moved_s = min(story.moved_s.items(), key=lambda item: (item[1], item[0]))
-                if task in job.tasks and now_s - moved_s > hang_s:
-                    silent_s = int(now_s - moved_s)
-                    facts.append(GangHung(job=job_id, attempt=story.attempt, task=task, silent_s=silent_s))
-                    story.moved_s = {}
+                story.moved_s, story.still_s = {}, {}
+            hung = _hung(state, job, story, now_s) if job.state == JobState.RUNNING else None
+            if hung is not None:
+                facts.append(hung)
+                story.moved_s, story.still_s, story.stuck = {}, {}, {}
         self._beats = {name: at for name, at in self._beats.items() if name in state.kept.tasks}
         return tuple(facts)
 
@@ -90,3 +128,29 @@ class Stories:
         told = ProgressReported(job=job, progress=story.waiting)
         story.waiting, story.told_s, story.shapes = None, now_s, shapes
         return [told]
+
+
+def _hung(state: State, job: Job, story: Story, now_s: float) -> GangHung | None:
+    """The first sign that the gang hangs, the surest before the others; None while there is none."""
+    hang_s = state.kept.pools[job.spec.pool].policy.hang_s
+    if not hang_s:
+        return None
+    stuck = {name: at for name, at in story.stuck.items() if name in job.tasks and now_s - at > GIVEN_UP_S}
+    if stuck:
+        name, at_s = min(stuck.items(), key=lambda item: (item[1], item[0]))
+        return GangHung(job=job.id, attempt=story.attempt, task=name, silent_s=int(now_s - at_s), sign=COLLECTIVE)
+    signs = [("", story.moved_s)] if story.steps >= 2 else []
+    for sign, since in (*signs, (IDLE, story.still_s)):
+        here = {name: at for name, at in since.items() if name in job.tasks}
+        if here:
+            name, at_s = min(here.items(), key=lambda item: (item[1], item[0]))
+            if now_s - at_s > hang_s:
+                return GangHung(job=job.id, attempt=story.attempt, task=name, silent_s=int(now_s - at_s), sign=sign)
+    return None
+
+
+def _mean(state: State, busy: Busy, task: Task) -> int | None:
+    """How busy a task's GPUs were; None when one of them was not measured."""
+    means = [part.busy.mean for part in busy.parts_of(state, task)]
+    known = [mean for mean in means if mean is not None]
+    return max(known) if known and len(known) == len(task.gpus) else None

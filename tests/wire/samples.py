@@ -209,7 +209,7 @@ FACTS: tuple[f.Fact, ...] = (
         is_low=True,
         tensor_percent=1,
         cpu_milli=1500,
-        host_memory_mib=9000,
+        host_memory_mib=9000, summary_s=60,
     ),
     f.JobReclaimed(job=JOB, percent=3, window_s=1800, least=10),
     f.GangHung(job=JOB, attempt=2, task=TASK, silent_s=600, sign="idle"),

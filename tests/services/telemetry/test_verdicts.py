@@ -1,20 +1,24 @@
 """What signs of GPUs, failing starts, idle GPUs and silent gangs come to; each loop closes with one sentence."""
 
 import pytest
+from msgspec import structs
 from tests.make import World, node, spec
 
 from gangline_core import facts as f
+from gangline_core.cluster import Gpu, MigSlice
 from gangline_core.groups import Group, User
 from gangline_core.job import JobState
+from gangline_core.mig import compute_milli
 from gangline_core.progress import Progress
 from gangline_core.reasons import ReasonCode, sentence
+from gangline_core.spec import JobSpec, Resources
 from gangline_telemetry.busy import Busy
 from gangline_telemetry.config import Config
 from gangline_telemetry.health import Watch
 from gangline_telemetry.progress import Stories
 from gangline_telemetry.rules import XIDS, Verdict, by_xids
 from gangline_telemetry.starts import Starts
-from gangline_wire.samples import GpuSample, JobReport, NodeSample, Samples
+from gangline_wire.samples import GpuSample, JobReport, NodeSample, Samples, SliceSample, TaskSample
 
 
 def sample(*gpus: GpuSample, name: str = "n1") -> NodeSample:
@@ -199,6 +203,72 @@ def test_absent_is_not_idle() -> None:
     world = World(node("n1", gpus=2)).set_policy(min_utilisation_percent=10, min_utilisation_s=600)
     world.submit_running(spec(gpus=2), "n1")
     assert minutes(world, Busy(Config(), 0.0), 0, 60, None, None) == []
+
+
+def test_what_the_processes_of_a_job_take_is_told_with_its_gpus_and_without_any() -> None:
+    world = World(node("n1", gpus=2))
+    trained, fetched = world.submit_running(spec(gpus=2), "n1"), world.submit_running(spec(gpus=0, tasks=2), "n1")
+    busy = Busy(Config(), 0.0)
+
+    def a_minute(number: int, *tasks: TaskSample) -> dict[int, f.JobUsed]:
+        gpus = tuple(GpuSample(index=k, utilisation_percent=80, tensor_active_percent=40) for k in range(2))
+        busy.hear(NodeSample(node="n1", at=0, gpus=gpus, tasks=tasks))
+        facts = busy.summaries(world.state, 60.0 * number)
+        return {fact.job: fact for fact in facts if isinstance(fact, f.JobUsed)}
+
+    (own,), both = world.tasks(trained), world.tasks(fetched)
+    told = a_minute(
+        1,
+        TaskSample(task=own.id, cpu_milli=1500, memory_mib=900),
+        *(TaskSample(task=task.id, cpu_milli=300, memory_mib=100) for task in both),
+    )
+    assert (told[trained].gpu_percent, told[trained].tensor_percent) == (80, 40)
+    assert (told[trained].cpu_milli, told[trained].host_memory_mib) == (1500, 900)
+    assert (told[fetched].gpu_percent, told[fetched].cpu_milli, told[fetched].host_memory_mib) == (-1, 600, 200)
+    half = a_minute(2, TaskSample(task=both[0].id, cpu_milli=300, memory_mib=100))
+    assert fetched not in half, "a sum that leaves a member out would look like thrift"
+    assert half[trained].cpu_milli == -1
+
+
+def test_a_job_on_a_slice_is_judged_by_its_slice_where_that_is_measured_and_not_at_all_elsewhere() -> None:
+    cut = Gpu(
+        index=0,
+        model="H100",
+        memory_mib=81_920,
+        mig="h100-80gb",
+        slices=(MigSlice(profile="3g.40gb", start=0, size=4, uuid="MIG-a"), MigSlice("3g.40gb", 4, 4, "MIG-b")),
+    )
+    world = World(structs.replace(node("n1", gpus=1), gpus=(cut,)))
+    world.set_policy(min_utilisation_percent=10, min_utilisation_s=600)
+    job = world.submit(jobs_slice("3g.40gb"))
+    world.settle()
+    assert world.job(job).state == JobState.RUNNING
+    [share] = world.tasks(job)[0].gpus
+    mine = next(one.uuid for one in cut.slices if one.mask == share.slots)
+    busy = Busy(Config(), 0.0)
+    found: list[f.Fact] = []
+    for number in range(1, 30):
+        slices = tuple(
+            SliceSample(uuid=one.uuid, sm_active_percent=3 if one.uuid == mine else 90, memory_used_mib=500)
+            for one in cut.slices
+        )
+        busy.hear(sample(GpuSample(index=0, power_milliwatts=280_000, slices=slices)))
+        found += busy.summaries(world.state, 60.0 * number)
+    mine_only = [fact for fact in found if isinstance(fact, f.JobUsed | f.JobReclaimed)]
+    assert (mine_only[0].gpu_percent, mine_only[0].memory_mib_max) == (3, 500)
+    assert isinstance(mine_only[-1], f.JobReclaimed)
+    busy = Busy(Config(), 0.0)
+    for number in range(1, 30):
+        busy.hear(sample(GpuSample(index=0, slices=tuple(SliceSample(uuid=one.uuid) for one in cut.slices))))
+        facts = busy.summaries(world.state, 60.0 * number)
+        assert not [fact for fact in facts if isinstance(fact, f.JobUsed | f.JobReclaimed)]
+
+
+def jobs_slice(profile: str) -> JobSpec:
+    """A job that asks for a slice."""
+    asked = spec(gpus=0)
+    role = structs.replace(asked.roles[0], resources=Resources(gpu_milli=compute_milli(profile), mig=profile))
+    return structs.replace(asked, roles=(role,))
 
 
 def test_nobody_is_judged_where_the_pool_asks_for_nothing_and_a_new_attempt_begins_anew() -> None:
