@@ -2,18 +2,20 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from msgspec import Struct
 
 from dollhouse.clock import EPOCH_MS
 from dollhouse.connection import Gate, MemoryConnection, Rates
-from dollhouse.server import Handler, Listener, MemoryServer, Subscription, matches
+from dollhouse.server import Handler, Listener, MemoryServer, StoredStream, Subscription, matches
+from dollhouse.stores import MemoryKv, MemoryObjects
 from gangline_kit.bus import Record
 from gangline_kit.bus.jetstream import StreamInfo, StreamState
 from gangline_kit.bus.tail import LogMessage
 from gangline_kit.clock import Clock
-from gangline_kit.errors import OutcomeUnknownError, PermanentError, TemporaryError
+from gangline_kit.errors import OutcomeUnknownError, PermanentError, StreamFullError, TemporaryError
 from gangline_kit.tasks import Tasks
 from gangline_wire.streams import Bucket, Stream
 
@@ -22,8 +24,9 @@ HOP_S = 0.0004
 WRITE_S = 0.0015
 """A durable append."""
 BATCH_MAX = 500
-ANSWER_S = 2.0
-"""How long somebody waits for the answer of a key-value bucket."""
+KEPT = 0.7
+"""Share of those messages that servers agree on at last."""
+AGREE_S = (0.05, 0.7, 4.0, 12.0)
 
 
 class MemoryBus:
@@ -153,10 +156,35 @@ class MemoryBus:
         await self._hop(WRITE_S / 2)
         self.connection.check_stores()
         stream = self.server.stream_of(subject)
+        if expected_seq is not None and expected_seq == stream.last_seq(subject):
+            await self._agree(stream, subject, data, headers, timeout_s)
         seq = stream.append(subject, data, expected_seq=expected_seq, msg_id=msg_id, headers=headers, writer=self.name)
         await self.connection.check_answer(timeout_s)
         await self._hop(WRITE_S / 2)
         return seq
+
+    async def _agree(
+        self, stream: StoredStream, subject: str, data: bytes, headers: dict[str, str] | None, timeout_s: float
+    ) -> None:
+        """Several servers must agree on what is stored, which mostly takes them no time.
+
+        Raises:
+            OutcomeUnknownError: they have not, for too long; then they do, or drop it.
+        """
+        if not self.connection.happens(self.connection.rates.undecided):
+            return
+        draw, expected = self.connection.draw, stream.last_seq(subject)
+        is_kept = draw.random() < KEPT
+
+        def decide() -> None:
+            if is_kept:
+                with suppress(StreamFullError):
+                    stream.append(subject, data, expected_seq=expected, msg_id=None, headers=headers, writer=self.name)
+
+        stream.defer(subject, draw.choice(AGREE_S), decide)
+        await asyncio.sleep(timeout_s)
+        await self.connection.gate.passed()
+        raise OutcomeUnknownError("no answer in time")
 
     async def append_all(self, records: Sequence[Record], timeout_s: float = 5.0) -> None:
         """Store messages with ids."""
@@ -222,11 +250,11 @@ class MemoryBus:
         """The same in batches."""
         return MemoryTail(bus=self, stream=stream, position=start_seq - 1, subject=subject, follow=follow)
 
-    def kv(self, bucket: str) -> "MemoryKv":
+    def kv(self, bucket: str) -> MemoryKv:
         """A key-value bucket."""
         return MemoryKv(self, bucket)
 
-    def objects(self, name: str) -> "MemoryObjects":
+    def objects(self, name: str) -> MemoryObjects:
         """An object store."""
         return MemoryObjects(self)
 
@@ -307,76 +335,3 @@ class MemoryTail(Struct):
             wanted = [m for m in batch if not self.subject or matches(self.subject, m.subject)]
             if wanted:
                 yield wanted
-
-
-class MemoryKv(Struct):
-    """See gangline_kit.bus.Kv."""
-
-    bus: MemoryBus
-    bucket: str
-
-    async def create(self, key: str, value: bytes) -> int:
-        """Give a key its first value."""
-        await self._before()
-        revision = self.bus.server.buckets[self.bucket].create(key, value)
-        await self.bus.connection.check_answer(ANSWER_S)
-        return revision
-
-    async def update(self, key: str, value: bytes, revision: int) -> int:
-        """Change a key of this revision."""
-        await self._before()
-        found = self.bus.server.buckets[self.bucket].update(key, value, revision)
-        await self.bus.connection.check_answer(ANSWER_S)
-        return found
-
-    async def put(self, key: str, value: bytes) -> int:
-        """Set a key."""
-        await self._before()
-        return self.bus.server.buckets[self.bucket].put(key, value)
-
-    async def get(self, key: str) -> tuple[bytes, int] | None:
-        """Value and revision."""
-        await self.bus.hop()
-        entry = self.bus.server.buckets[self.bucket].get(key)
-        return None if entry is None else (entry.value, entry.revision)
-
-    async def delete(self, key: str, revision: int | None = None) -> None:
-        """Take a key away."""
-        await self._before()
-        self.bus.server.buckets[self.bucket].delete(key, revision)
-
-    async def keys(self) -> list[str]:
-        """All keys that have a value."""
-        await self.bus.hop()
-        return self.bus.server.buckets[self.bucket].held()
-
-    async def _before(self) -> None:
-        """On the way to a store that may not take anything now."""
-        await self.bus.hop()
-        self.bus.connection.check_stores()
-
-
-class MemoryObjects(Struct):
-    """See gangline_kit.bus.Objects."""
-
-    bus: MemoryBus
-
-    async def put(self, name: str, data: bytes) -> None:
-        """Keep an object."""
-        await self.bus.hop()
-        self.bus.server.objects[name] = data
-
-    async def get(self, name: str) -> bytes | None:
-        """The object."""
-        await self.bus.hop()
-        return self.bus.server.objects.get(name)
-
-    async def list(self) -> list[str]:
-        """Names, sorted."""
-        await self.bus.hop()
-        return sorted(self.bus.server.objects)
-
-    async def delete(self, name: str) -> None:
-        """Forget an object."""
-        await self.bus.hop()
-        self.bus.server.objects.pop(name, None)

@@ -22,6 +22,8 @@ class Rates(Struct, frozen=True, omit_defaults=True):
     """Something is not stored, and the writer is told so."""
     doubled: float = 0.0
     """A plain message comes twice, a request is handled twice."""
+    undecided: float = 0.0
+    """The servers agree on something only later, or drop it; until then they take nothing else on its subject."""
 
 
 class Gate:

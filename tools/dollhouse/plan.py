@@ -111,6 +111,7 @@ def _rates(draw: Random) -> Rates:
         answers_lost=draw.choice((0.0, 0.002, 0.01)),
         refused=draw.choice((0.0, 0.005, 0.03)),
         doubled=draw.choice((0.0, 0.05, 0.3)),
+        undecided=draw.choice((0.0, 0.002, 0.02)),
     )
 
 

@@ -14,7 +14,14 @@ from msgspec import Struct
 
 from dollhouse.connection import MemoryConnection
 from gangline_kit.bus.tail import LogMessage
-from gangline_kit.errors import KeyExistsError, LaneConflictError, StaleRevisionError, StreamFullError, TemporaryError
+from gangline_kit.errors import (
+    KeyExistsError,
+    LaneConflictError,
+    OutcomeUnknownError,
+    StaleRevisionError,
+    StreamFullError,
+    TemporaryError,
+)
 from gangline_wire.streams import Bucket, Stream
 
 Handler = Callable[[bytes, dict[str, str]], Awaitable[bytes]]
@@ -55,6 +62,8 @@ class StoredStream:
         self.last = 0
         self.bytes = 0
         self.grown = asyncio.Event()
+        self._undecided: dict[str, None] = {}
+        """Subjects on which the servers have not agreed on a message yet."""
         self._now_s = now_s
         self._stored_s: dict[int, float] = {}
         self._last_of: dict[str, int] = {}
@@ -75,6 +84,8 @@ class StoredStream:
             seq, stored_s = self._ids[msg_id]
             if self._now_s() - stored_s < self.settings.duplicate_window_s:
                 return seq
+        if expected_seq is not None and subject in self._undecided:
+            raise OutcomeUnknownError(f"{subject}: an earlier message of the subject is on its way")
         last = self._last_of.get(subject, 0)
         if expected_seq is not None and expected_seq != last:
             known = self.at(last) if last > expected_seq else None
@@ -94,6 +105,16 @@ class StoredStream:
         grown, self.grown = self.grown, asyncio.Event()
         grown.set()
         return self.last
+
+    def defer(self, subject: str, seconds: float, decide: Callable[[], object]) -> None:
+        """For so long nobody knows whether a message of this subject is stored; then `decide` says so."""
+        self._undecided[subject] = None
+
+        def decided() -> None:
+            self._undecided.pop(subject, None)
+            decide()
+
+        asyncio.get_running_loop().call_later(seconds, decided)
 
     def last_seq(self, subject: str) -> int:
         """Sequence of the subject's last message, 0 when it has none."""

@@ -14,12 +14,13 @@ WAITS = 80
 WHO = (*SERVICES, *FLEETS)
 STORY = (
     Event(at_s=1.1, what="submit", asks=(Ask(gpu_milli=4000, tasks=2, run_s=6, stop_s=3, priority=-1),)),
-    Event(at_s=1.2, what="submit", asks=(Ask(gpu_milli=2000, tasks=2, least=1, most=3, run_s=5),)),
+    Event(at_s=1.2, what="submit", number=2, asks=(Ask(gpu_milli=2000, tasks=2, least=1, most=3, run_s=5),)),
     Event(at_s=2.0, what="submit", asks=(Ask(gpu_milli=4000, tasks=3, run_s=3, priority=2), Ask(run_s=1, code=1))),
     Event(at_s=3.0, what="cancel", number=1),
     Event(at_s=3.5, what="limit", number=12),
 )
-"""A gang, an elastic job, an urgent one that needs others to go, one that fails, a change of mind and of a limit."""
+"""A gang, an elastic job, an urgent one that needs others to go, one that fails, a change of mind and of a limit; one
+submit is repeated."""
 
 
 def sweep(*, step: int = 1, first: int = 0) -> Iterator[Plan]:
@@ -27,4 +28,4 @@ def sweep(*, step: int = 1, first: int = 0) -> Iterator[Plan]:
     for who in WHO:
         for wait in range(first, WAITS, step):
             death = Event(at_s=DIES_S, what="crash_at", who=who, number=wait)
-            yield Plan(seed=wait, events=(death, *STORY), copies=1 if wait % 2 else 2)
+            yield Plan(seed=wait, events=(death, *STORY), copies=1 if wait % 2 else 2, doors=1)

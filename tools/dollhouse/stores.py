@@ -1,0 +1,84 @@
+"""Key-value buckets and objects of the dollhouse's server as one process has them."""
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from dollhouse.bus import MemoryBus
+
+ANSWER_S = 2.0
+"""How long somebody waits for the answer of a key-value bucket."""
+
+
+class MemoryKv(Struct):
+    """See gangline_kit.bus.Kv."""
+
+    bus: "MemoryBus"
+    bucket: str
+
+    async def create(self, key: str, value: bytes) -> int:
+        """Give a key its first value."""
+        await self._before()
+        revision = self.bus.server.buckets[self.bucket].create(key, value)
+        await self.bus.connection.check_answer(ANSWER_S)
+        return revision
+
+    async def update(self, key: str, value: bytes, revision: int) -> int:
+        """Change a key of this revision."""
+        await self._before()
+        found = self.bus.server.buckets[self.bucket].update(key, value, revision)
+        await self.bus.connection.check_answer(ANSWER_S)
+        return found
+
+    async def put(self, key: str, value: bytes) -> int:
+        """Set a key."""
+        await self._before()
+        return self.bus.server.buckets[self.bucket].put(key, value)
+
+    async def get(self, key: str) -> tuple[bytes, int] | None:
+        """Value and revision."""
+        await self.bus.hop()
+        entry = self.bus.server.buckets[self.bucket].get(key)
+        return None if entry is None else (entry.value, entry.revision)
+
+    async def delete(self, key: str, revision: int | None = None) -> None:
+        """Take a key away."""
+        await self._before()
+        self.bus.server.buckets[self.bucket].delete(key, revision)
+
+    async def keys(self) -> list[str]:
+        """All keys that have a value."""
+        await self.bus.hop()
+        return self.bus.server.buckets[self.bucket].held()
+
+    async def _before(self) -> None:
+        """On the way to a store that may not take anything now."""
+        await self.bus.hop()
+        self.bus.connection.check_stores()
+
+
+class MemoryObjects(Struct):
+    """See gangline_kit.bus.Objects."""
+
+    bus: "MemoryBus"
+
+    async def put(self, name: str, data: bytes) -> None:
+        """Keep an object."""
+        await self.bus.hop()
+        self.bus.server.objects[name] = data
+
+    async def get(self, name: str) -> bytes | None:
+        """The object."""
+        await self.bus.hop()
+        return self.bus.server.objects.get(name)
+
+    async def list(self) -> list[str]:
+        """Names, sorted."""
+        await self.bus.hop()
+        return sorted(self.bus.server.objects)
+
+    async def delete(self, name: str) -> None:
+        """Forget an object."""
+        await self.bus.hop()
+        self.bus.server.objects.pop(name, None)
