@@ -61,13 +61,18 @@ def fail_or_retry(state: State, job_id: JobId, code: int, reason: Reason, step: 
     left = job.spec.retries - job.retries_used
     if job.outcome is not None and OUTCOME_RANK[Outcome.FAILED] <= OUTCOME_RANK[job.outcome]:
         return
-    if left > 0 and job.outcome is None:
+    if left > 0 and job.outcome is None and is_worth_another(job, code):
         numbers: dict[str, int | str] = {"attempt": job.attempt, "exit_code": code, "left": left - 1}
         state.put_job(replace(job, retries_used=job.retries_used + 1, exit_code=code))
         order_stop(state, job_id, Outcome.REQUEUED, Reason(ReasonCode.RETRYING, numbers), step)
     else:
         state.put_job(replace(job, exit_code=code))
         order_stop(state, job_id, Outcome.FAILED, reason, step)
+
+
+def is_worth_another(job: Job, code: int) -> bool:
+    """True when a failure with this exit code may be tried again: any that never ran, else by the job's own bound."""
+    return code == NEVER_RAN or code >= job.spec.retry_from
 
 
 def finish_if_empty(state: State, job_id: JobId, step: Step) -> None:

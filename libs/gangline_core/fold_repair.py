@@ -1,11 +1,16 @@
-"""What a lost member means for its gang: it is placed again alone where the job allows that, else all start anew."""
+"""What a lost member means for its gang: it is placed again alone, the others go on without it, or all start anew.
+
+The first where the job asks for it (`repair`). The second where its members can meet anew or need no meeting (kinds
+`tasks`, `torchrun` and `signal`), the member at which they meet is still there, and what is left is a size that the job
+may have. Whatever had to be given up for an allowed size leaves as at any change of size.
+"""
 
 from msgspec.structs import replace
 
-from gangline_core import resizing
-from gangline_core.fold_life import move_job, order_stop, requeue, settle, sizes, staying, stop_task
+from gangline_core.fold_life import order_stop, requeue, sizes, staying, stop_task
+from gangline_core.fold_resize import go_on_without
 from gangline_core.ids import JobId
-from gangline_core.job import Job, JobState, Move, Outcome, Task, TaskState
+from gangline_core.job import Job, JobState, Outcome, Task, TaskState
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.spec import ResizeKind, Role
 from gangline_core.state import State
@@ -15,8 +20,11 @@ from gangline_core.step import Step
 def lose(state: State, lost: Task, reason: Reason, step: Step) -> None:
     """A member is gone through no fault of its job: it is missed from now on, or the whole gang starts anew."""
     job = state.kept.jobs[lost.job]
-    if not _can_be_repaired(state, job, lost):
+    if not _can_run_on(state, job, lost):
         requeue(state, job.id, reason, step)
+        return
+    if not job.spec.repair_s:
+        _go_on(state, job, lost, reason, step)
         return
     known = state.kept.tasks.get(lost.id)
     if known is not None:
@@ -32,15 +40,31 @@ def lose(state: State, lost: Task, reason: Reason, step: Step) -> None:
     step.freed = True
 
 
-def _can_be_repaired(state: State, job: Job, lost: Task) -> bool:
-    """True where the job asks for it, somebody is left, and the others do not meet at the one who is lost."""
-    if not job.spec.repair_s or job.state not in (JobState.RUNNING, JobState.RESIZING):
+def _can_run_on(state: State, job: Job, lost: Task) -> bool:
+    """True where somebody is left, and the others do not meet at the one who is lost."""
+    if job.state not in (JobState.RUNNING, JobState.RESIZING) or job.spec.elastic.kind == ResizeKind.RESTART:
         return False
-    if job.outcome is not None or job.winding_down or job.spec.elastic.kind == ResizeKind.RESTART:
-        return False
-    if lost.rank == 0 and job.spec.elastic.kind != ResizeKind.TASKS:
+    if job.outcome is not None or job.winding_down or (lost.rank == 0 and job.spec.elastic.kind != ResizeKind.TASKS):
         return False
     return any(task.id != lost.id and task.state != TaskState.EXITED for task in staying(state.tasks_of(job)))
+
+
+def _go_on(state: State, job: Job, lost: Task, reason: Reason, step: Step) -> None:
+    """The others go on at the largest size that they may have, or all start anew when there is none."""
+    members = [task for task in staying(state.tasks_of(job)) if task.id != lost.id]
+    targets = _targets(job, members)
+    if targets is None:
+        requeue(state, job.id, reason, step)
+        return
+    known = state.kept.tasks.get(lost.id)
+    if known is not None:
+        stop_task(state, known, step)
+    state.put_job(replace(job, losses=job.losses + 1))
+    if sizes(members) != job.sizes:
+        # Else the others know already: another one was lost in the same moment.
+        why = f"a member was lost: {reason.code}"
+        go_on_without(state, state.kept.jobs[job.id], _too_many(job, members, targets), why=why, step=step)
+    step.freed = True
 
 
 def ranks_for(job: Job, members: list[Task], count: int) -> list[int]:
@@ -70,21 +94,33 @@ def give_up_repair(state: State, job_id: JobId, step: Step) -> None:
     if job is None or not job.missing or job.state not in (JobState.RUNNING, JobState.RESIZING):
         return
     members = staying(state.tasks_of(job))
-    have = sizes(members)
-    targets = {role.name: _largest(role, have.get(role.name, 0)) for role in job.spec.roles}
+    targets = _targets(job, members)
     numbers: dict[str, int | str] = {"missing": sum(job.missing.values()), "limit_s": job.spec.repair_s}
-    if job.winding_down or any(target is None for target in targets.values()) or not any(targets.values()):
+    if job.winding_down or targets is None:
         order_stop(state, job.id, Outcome.REQUEUED, Reason(ReasonCode.REPAIR_LIMIT, numbers), step)
         return
+    go_on_without(state, job, _too_many(job, members, targets), why="members are missing", step=step)
+
+
+def _targets(job: Job, members: list[Task]) -> dict[str, int] | None:
+    """The largest size that each role may have with these members; None when one can have none, or nobody is left."""
+    have = sizes(members)
+    targets: dict[str, int] = {}
+    for role in job.spec.roles:
+        size = _largest(role, have.get(role.name, 0))
+        if size is None:
+            return None
+        targets[role.name] = size
+    return targets if any(targets.values()) else None
+
+
+def _too_many(job: Job, members: list[Task], targets: dict[str, int]) -> list[Task]:
+    """Those of highest rank in each role that are more than it may have."""
+    leaving: list[Task] = []
     for role in job.spec.roles:
         own = sorted((task for task in members if task.role == role.name), key=lambda task: task.rank)
-        for task in own[targets[role.name] :]:
-            stop_task(state, task, step)
-    after = sizes(staying(state.tasks_of(job)))
-    job = replace(resizing.begun(job, after, noticed=False, why="members are missing", at=step.at), sizes=after)
-    move_job(state, replace(job, missing={}, missing_ms=0), Move.RESIZE, step)
-    step.sized.append(job.id)
-    settle(state, job.id, step)
+        leaving += own[targets[role.name] :]
+    return leaving
 
 
 def _largest(role: Role, have: int) -> int | None:

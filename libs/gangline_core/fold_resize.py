@@ -38,6 +38,12 @@ def shrink(state: State, less: f.Shrink, step: Step) -> None:
     leaving = [task for task in state.tasks_of(job) if task.id in names and not task.stop]
     if not leaving:
         return
+    why = f"room for job {less.beneficiary}" if less.beneficiary else "policy"
+    go_on_without(state, job, leaving, why=why, step=step)
+
+
+def go_on_without(state: State, job: Job, leaving: list[Task], *, why: str, step: Step) -> None:
+    """A running job goes on with the members that are neither leaving nor told to stop already."""
     told = [task for task in leaving if _gets_notice(job, task)]
     for task in leaving:
         if task in told:
@@ -46,9 +52,8 @@ def shrink(state: State, less: f.Shrink, step: Step) -> None:
         else:
             stop_task(state, task, step)
     after = sizes(staying(state.tasks_of(job)))
-    why = f"room for job {less.beneficiary}" if less.beneficiary else "policy"
-    job = resizing.begun(job, after, noticed=bool(told), why=why, at=step.at)
-    move_job(state, replace(job, sizes=after), Move.RESIZE, step)
+    job = resizing.begun(state.kept.jobs[job.id], after, noticed=bool(told), why=why, at=step.at)
+    move_job(state, replace(job, sizes=after, missing={}, missing_ms=0), Move.RESIZE, step)
     step.sized.append(job.id)
     settle(state, job.id, step)
 

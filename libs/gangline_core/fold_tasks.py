@@ -87,19 +87,23 @@ def tasks_empty(state: State, tasks: Iterable[TaskId], step: Step) -> None:
 def tasks_lost(state: State, node: NodeId, step: Step) -> None:
     """A node is lost: its tasks keep its room but leave their jobs, which go back to the queue."""
     reason = Reason(ReasonCode.NODE_LOST, {"node": node})
+    gone: dict[JobId, list[Task]] = {}
     for name in sorted(state.node_tasks.get(node, {})):
         task = state.kept.tasks[name]
         if task.state == TaskState.LOST:
             continue
-        job = state.kept.jobs[task.job]
-        # Marked lost before the job stops, so that its usage ends here and nobody waits for its agent.
+        # Marked lost before any job stops, so that its usage ends here, nobody waits for its agent, and a gang knows
+        # of all that it lost when it is judged.
         state.put_task(replace(task, state=TaskState.LOST, stop=True, stop_ms=step.at))
         step.tasks.append(name)
-        state.put_job(without(job, task, step.at))
-        if not task.stop:
-            lose(state, task, reason, step)
-        finish_if_empty(state, job.id, step)
-        settle(state, job.id, step)
+        state.put_job(without(state.kept.jobs[task.job], task, step.at))
+        gone.setdefault(task.job, []).append(task)
+    for job_id, tasks in gone.items():
+        for task in tasks:
+            if not task.stop:
+                lose(state, task, reason, step)
+        finish_if_empty(state, job_id, step)
+        settle(state, job_id, step)
 
 
 def gpu_failed(state: State, node: NodeId, gpu: int, step: Step) -> None:

@@ -252,6 +252,8 @@ class JobSpec(Struct, frozen=True, omit_defaults=True, gc=False):
     """A lost member is placed again alone within this time, while the others run on; 0 starts the gang anew."""
     protected_below: int | None = None
     """Protected time holds only against lower priorities than this; None holds against all."""
+    retry_from: int = 0
+    """Only failures with an exit code from this one on are worth another attempt: 128 are ends by a signal."""
 
 
 def smallest_size(role: Role) -> int:

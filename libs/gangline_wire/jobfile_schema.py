@@ -302,6 +302,11 @@ JOB_PROPERTIES: dict[str, Schema] = {
     "grace": _duration("Between the stop signal and the kill.", "30s", limit="grace_s"),
     "stop_signal": {"enum": list(SIGNALS), "description": "How tasks are asked to stop."},
     "retries": _whole("retries", "Further attempts after a failure of its own."),
+    "retry_from": _whole(
+        "exit_code",
+        "Only failures with an exit code from this one on are tried again; 128 means those that a signal ended, so that "
+        "what the program itself calls a failure is final.",
+    ),
     "preemptible": {"type": "boolean", "description": "False keeps it from being preempted by priority."},
     **ORDER_PROPERTIES,
     "hold": {"type": "boolean", "description": "True admits it held, until it is released."},

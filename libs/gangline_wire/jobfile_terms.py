@@ -223,6 +223,7 @@ TERM_FIELDS: dict[str, tuple[str, Reader]] = {
     "grace": ("grace_s", duration("grace_s")),
     "stop_signal": ("stop_signal", read_stop_signal),
     "retries": ("retries", whole("retries")),
+    "retry_from": ("retry_from", whole("exit_code")),
     "preemptible": ("preemptible", flag),
     "after": ("after", read_after),
     "not_before": ("not_before_ms", read_moment),

@@ -44,6 +44,7 @@ LIMITS: Final[dict[str, Limit]] = {
     "secrets": Limit(64, "declared secrets of a job"),
     "priority": Limit(1_000_000, "priority of a job, also below zero"),
     "retries": Limit(100, "retries of a job"),
+    "exit_code": Limit(255, "as an exit code"),
     "duration_s": Limit(366 * 86_400, "seconds of any duration (366 days)"),
     "grace_s": Limit(86_400, "seconds between the stop signal and the kill"),
     "job_chars": Limit(256 << 10, "characters of all commands and environments of a job"),

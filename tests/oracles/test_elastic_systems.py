@@ -1,4 +1,11 @@
-"""What other systems' tests say of torchrun's variables, exit codes and failing members; and where we are stricter."""
+"""What other systems' tests say of torchrun's variables, exit codes and failing members; and where we are stricter.
+
+The tables stand in data/training_operator.json, each row with what the other system says and what holds here.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.make import World, node, role, spec
@@ -9,50 +16,48 @@ from gangline_core import facts as f
 from gangline_core.job import JobState
 from gangline_core.spec import Elastic, ResizeKind
 
+TABLES = json.loads((Path(__file__).parent / "data" / "training_operator.json").read_text())
+WORDS = {"Succeeded": "succeeded", "Failed": "failed", "Running": "running", "Restarting": "waiting"}
+"""Conditions there, and the states that they are here."""
 
-def elastic_environment(least: int, most: int, tasks: int) -> dict[str, str]:
-    order = some_orders("train", tasks=tasks)[0]
-    wanted = role(tasks=tasks, minimum=least, maximum=most)
+
+def named(row: dict[str, Any]) -> str:
+    roles = " ".join(f"{name}{tuple(counts)}" for name, counts in row["roles"].items())
+    return f"{row['of']} {row.get('policy', '')} {roles}"
+
+
+def elastic_environment(row: dict[str, Any]) -> dict[str, str]:
+    order = some_orders("train", tasks=row["tasks"], elastic=Elastic(kind=ResizeKind.TORCHRUN))[0]
+    wanted = role(tasks=row["tasks"], minimum=row["min"], maximum=row["max"])
     place = Place(folder="/t", notice_file="/t/notice.json", devices=())
     return build(order, wanted, place, {}).values
 
 
-# kubeflow/training-operator pkg/controller.v1/pytorch/elastic_test.go: min 1, max 3, c10d
-
-
-def test_an_elastic_role_gets_torchruns_range_and_a_rendezvous_on_rank_0() -> None:
-    values = elastic_environment(1, 3, 2)
-    order = some_orders("train", tasks=2)[0]
-    assert values["PET_NNODES"] == "1:3"
-    assert values["PET_RDZV_BACKEND"] == "c10d"
-    assert values["PET_RDZV_ENDPOINT"] == order.task.endpoint
+@pytest.mark.parametrize("row", TABLES["elastic"], ids=lambda row: f"{row['min']}:{row['max']}")
+def test_torchrun_finds_its_range_and_a_rendezvous_on_rank_0(row: dict[str, Any]) -> None:
+    values = elastic_environment(row)
+    order = some_orders("train", tasks=row["tasks"])[0]
+    assert row["values"].items() <= values.items()
     assert values["PET_RDZV_ID"] == "1-1"
     assert role_of(order).name == "worker"
+    if ":" in values["PET_NNODES"]:
+        assert values["PET_RDZV_ENDPOINT"] == order.task.endpoint
+    else:
+        assert "PET_RDZV_BACKEND" not in values
 
 
-def test_a_fixed_role_gets_a_number_and_no_rendezvous_backend() -> None:
-    values = elastic_environment(2, 2, 2)
-    assert values["PET_NNODES"] == "2"
-    assert "PET_RDZV_BACKEND" not in values
-
-
-# The same project, pytorch and tensorflow status_test.go: (failed, succeeded, active) per role -> condition.
-# There a test asks only that the condition is somewhere in the list; here it is the job's one state.
-
-
-def outcome(chief: tuple[int, int, int] | None, worker: tuple[int, int, int], *, retries: int = 0) -> str:
+def outcome(roles: dict[str, list[int]], *, retries: int = 0, code: int = 1, retry_from: int = 0) -> str:
     """The job's state after so many members of each role failed, succeeded, or run on."""
-    counts = {"worker": worker} | ({"chief": chief} if chief is not None else {})
     world = World(node("n1", gpus=0))
-    roles = [role(name, tasks=sum(count), gpus=0) for name, count in sorted(counts.items())]
-    job = world.submit_running(spec(roles=roles, retries=retries), "n1")
-    for name, (failed, succeeded, _) in sorted(counts.items()):
+    asked = [role(name, tasks=sum(count), gpus=0) for name, count in sorted(roles.items())]
+    job = world.submit_running(spec(roles=asked, retries=retries, retry_from=retry_from), "n1")
+    for name, (failed, succeeded, _) in sorted(roles.items()):
         members = [task.id for task in world.tasks(job) if task.role == name]
         for task in members[failed : failed + succeeded]:
             world.exit(task, code=0).empty(task)
         for task in members[:failed]:
             if task in world.state.kept.tasks and world.job(job).state == JobState.RUNNING:
-                world.exit(task, code=1)
+                world.exit(task, code=code)
     world.stop_all()
     for task in list(world.job(job).tasks):
         if world.state.kept.tasks[task].state == "exited":
@@ -60,33 +65,32 @@ def outcome(chief: tuple[int, int, int] | None, worker: tuple[int, int, int], *,
     return world.job(job).state.value
 
 
-@pytest.mark.parametrize(
-    ("chief", "worker", "state"),
-    [
-        ((0, 1, 0), (0, 1, 0), "succeeded"),
-        ((0, 0, 1), (0, 0, 1), "running"),
-        ((1, 0, 0), (0, 0, 1), "failed"),
-        (None, (1, 0, 0), "failed"),
-        (None, (0, 1, 0), "succeeded"),
-        (None, (0, 0, 1), "running"),
-        (None, (0, 2, 2), "running"),
-        (None, (2, 0, 2), "failed"),
-        (None, (2, 2, 0), "failed"),
-        ((0, 0, 1), (4, 0, 0), "failed"),
-        ((0, 0, 1), (1, 0, 3), "failed"),
-    ],
-)
-def test_what_members_do_decides_what_the_job_is(chief, worker, state) -> None:
-    assert outcome(chief, worker) == state
+@pytest.mark.parametrize("row", TABLES["status"], ids=named)
+def test_what_members_do_decides_what_the_job_is(row: dict[str, Any]) -> None:
+    retry_from = 128 if row.get("policy") == "ExitCode" else 0
+    state = outcome(row["roles"], retries=row.get("retries", 0), code=row.get("exit_code", 1), retry_from=retry_from)
+    assert state == row["here"]
+    assert bool(row.get("why")) == (row["here"] != WORDS[row["there"]]), "whatever differs is meant to, with its reason"
 
 
-def test_stricter_one_member_that_is_done_ends_nothing_while_others_run() -> None:
-    # There, worker 0 with exit code 0 makes the job succeed while three others run; their work would be thrown away.
-    assert outcome(None, (0, 1, 3)) == "running"
+@pytest.mark.parametrize("row", TABLES["exit_codes"], ids=lambda row: str(row["code"]))
+def test_exit_codes_from_128_on_are_worth_another_attempt_where_a_job_says_so(row: dict[str, Any]) -> None:
+    bounded = outcome({"worker": [1, 0, 3]}, retries=1, code=row["code"], retry_from=128)
+    assert bounded == ("waiting" if row["there"] == "retryable" else "failed")
+    assert outcome({"worker": [1, 0, 3]}, retries=1, code=row["code"]) == "waiting", "by default any failure is"
 
 
-def test_a_failure_with_retries_left_starts_the_whole_gang_again() -> None:
-    assert outcome((1, 0, 0), (0, 0, 4), retries=1) == "waiting"
+@pytest.mark.parametrize("row", TABLES["backoff"], ids=lambda row: f"{row['failures']} of {row['limit']}")
+def test_the_budget_of_attempts_is_kept_in_the_job_and_counts_whole_gangs(row: dict[str, Any]) -> None:
+    world = World(node("n1", gpus=0))
+    job = world.submit(spec(gpus=0, tasks=3, retries=row["limit"]))
+    for _ in range(row["failures"]):
+        world.settle()
+        world.exit(world.tasks(job)[1].id, code=1)
+        world.stop_all()
+    world.settle()
+    assert world.job(job).state == row["here"]
+    assert bool(row.get("why")) == (row["here"] != WORDS[row["there"]])
 
 
 @pytest.mark.parametrize(("code", "cause"), [(137, "node"), (143, "stopped")])

@@ -10,7 +10,7 @@ from gangline_core.array_record import array_size
 from gangline_core.ids import NodeId, TaskId
 from gangline_core.job import Task
 from gangline_core.remote import PORT_FIRST, server_of
-from gangline_core.spec import GPU_MILLI, Role
+from gangline_core.spec import GPU_MILLI, ResizeKind, Role
 from gangline_kit.carrying.known import Order
 
 INHERITED = (
@@ -50,6 +50,9 @@ OWNED = frozenset(
 
 REFUSED = frozenset({"LD_PRELOAD", "LD_AUDIT"})
 """Names nobody sets: they would run foreign code in every process that the task starts."""
+
+TORCHRUN_RESTARTS = 3
+"""How often torchrun starts its workers again by itself, at least: once for every member that is lost."""
 
 TENSORFLOW_ROLES = frozenset({"chief", "master", "worker", "ps", "evaluator"})
 """TF_CONFIG is made for gangs whose roles are all called so."""
@@ -198,6 +201,9 @@ def _torchrun(order: Order, role: Role, *, host: str, port: str) -> dict[str, st
     }
     if not fixed:
         values |= {"PET_RDZV_BACKEND": "c10d", "PET_RDZV_ENDPOINT": f"{host}:{port}"}
+    if not fixed and order.job.spec.elastic.kind == ResizeKind.TORCHRUN:
+        # Without any, each torchrun gives up when a member is lost in the middle of an exchange.
+        values["PET_MAX_RESTARTS"] = str(max(TORCHRUN_RESTARTS, order.job.spec.retries))
     return values
 
 
