@@ -41,13 +41,21 @@ FOLLOWING = (
 """Everybody folds the log, from a snapshot on."""
 MAKING = tuple(f"$JS.API.STREAM.{verb}.{store}" for verb in ("CREATE", "UPDATE") for store in STORES)
 """Services make streams that are missing; agents, which run on machines of others, find them."""
-LEADING = (f"$KV.{LEASES.name}.>", *reading(f"KV_{LEASES.name}"))
-"""Those that write a lane lead it by a lease."""
 
 
 def lane_of(kind: str) -> str:
     """The subjects of a kind of lane: "gangline.log.queue.*" for "queue.<pool>"."""
-    return subjects.log(".".join("*" if part.startswith("<") else part for part in LANES[kind][1].split(".")))
+    return subjects.log(_lanes(kind))
+
+
+def leading(*lanes: str) -> tuple[str, ...]:
+    """Those that write lanes lead them by a lease each, and touch no other lane's."""
+    return (*(f"$KV.{LEASES.name}.{lane}" for lane in lanes), *reading(f"KV_{LEASES.name}"))
+
+
+def _lanes(kind: str) -> str:
+    """All lanes of a kind, as the server matches them."""
+    return ".".join("*" if part.startswith("<") else part for part in LANES[kind][1].split("."))
 
 
 OWN: dict[str, Rights] = {
@@ -56,17 +64,22 @@ OWN: dict[str, Rights] = {
         subscribe=(),
     ),
     "admission": Rights(
-        publish=(lane_of("admission"), *LEADING, f"$KV.{SECRETS.name}.>"), subscribe=(subjects.API_ADMISSION,)
+        publish=(lane_of("admission"), *leading(_lanes("admission")), f"$KV.{SECRETS.name}.>"),
+        subscribe=(subjects.API_ADMISSION,),
     ),
-    "queue": Rights(publish=(lane_of("queue"), *LEADING), subscribe=()),
-    "placement": Rights(publish=(lane_of("placement"), lane_of("scheduler"), *LEADING), subscribe=()),
-    "elastic": Rights(publish=(lane_of("elastic"), *LEADING), subscribe=()),
-    "telemetry": Rights(publish=(lane_of("telemetry"), *LEADING), subscribe=(f"{subjects.SAMPLES}.>",)),
-    "accounting": Rights(publish=(lane_of("accounting"), *LEADING), subscribe=()),
+    "queue": Rights(publish=(lane_of("queue"), *leading(_lanes("queue"))), subscribe=()),
+    "placement": Rights(
+        publish=(lane_of("placement"), lane_of("scheduler"), *leading(_lanes("placement"), _lanes("scheduler"))),
+        subscribe=(),
+    ),
+    "elastic": Rights(publish=(lane_of("elastic"), *leading(_lanes("elastic"))), subscribe=()),
+    "telemetry": Rights(
+        publish=(lane_of("telemetry"), *leading(_lanes("telemetry"))), subscribe=(f"{subjects.SAMPLES}.>",)
+    ),
+    "accounting": Rights(publish=(lane_of("accounting"), *leading(_lanes("accounting"))), subscribe=()),
     "recorder": Rights(
         publish=(
             f"{subjects.EVENTS}.>",
-            *LEADING,
             *reading(EVENTS.name),
             f"$O.{SNAPSHOTS}.>",
             f"$JS.API.STREAM.PURGE.OBJ_{SNAPSHOTS}",
@@ -76,7 +89,7 @@ OWN: dict[str, Rights] = {
     "agent": Rights(
         publish=(
             lane_of("agent"),
-            *LEADING,
+            *leading(_lanes("agent")),
             f"{subjects.SAMPLES}.>",
             f"{subjects.OUTPUT}.>",
             *reading(OUTPUT.name),
@@ -87,14 +100,32 @@ OWN: dict[str, Rights] = {
     "kubernetes": Rights(
         publish=(
             lane_of("kubernetes"),
-            *LEADING,
+            *leading(_lanes("kubernetes")),
             subjects.API_ADMISSION,
             *reading(f"KV_{SECRETS.name}"),
         ),
-        subscribe=(),
+        subscribe=(f"{subjects.SAMPLES}.>",),
     ),
 }
 """What each service needs beside following the log."""
+
+
+def agent_rights(agent: str) -> Rights:
+    """Rights of the user of one agent alone: of all agents' lanes and leases it has its own."""
+    user, lane = agent_user_name(agent), f"agent.{subjects.token(agent)}"
+    whole = rights("agent")
+    its_own = {
+        lane_of("agent"): subjects.log(lane),
+        f"$KV.{LEASES.name}.{_lanes('agent')}": f"$KV.{LEASES.name}.{lane}",
+    }
+    return Rights(
+        publish=tuple(its_own.get(subject, subject) for subject in whole.publish), subscribe=(f"_INBOX.{user}.>",)
+    )
+
+
+def agent_user_name(agent: str) -> str:
+    """Name of the bus user of one agent alone."""
+    return f"agent-{subjects.token(agent)}"
 
 
 def rights(service: str) -> Rights:

@@ -97,7 +97,7 @@ class Cluster:
         try:
             follower = self.site.follower
             with ExitStack() as stack:
-                for hears in (reporter, desk, nursery, owners, leftovers):
+                for hears in (inventory, reporter, desk, nursery, owners, leftovers):
                     stack.enter_context(follower.listening(hears.note))
                 async with asyncio.TaskGroup() as group:
                     for watched in watches:
@@ -108,6 +108,7 @@ class Cluster:
                         part.take_over()
                     for name, work in (
                         ("nodes", inventory.report_for_ever(lane)),
+                        ("views", inventory.sights.listen_for_ever()),
                         ("tasks", reporter.report_for_ever(lane)),
                         ("stuck", reporter.look_for_stuck_for_ever()),
                         ("objects", desk.work_for_ever()),

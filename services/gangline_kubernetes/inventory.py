@@ -4,8 +4,10 @@ import logging
 
 from gangline_core.claims import is_overdue
 from gangline_core.cluster import Node
-from gangline_core.facts import Fact, NodeLost, NodeSeen
+from gangline_core.facts import Fact, GpuFailed, GpuHealthy, NodeLost, NodeSeen
+from gangline_core.fold import Message
 from gangline_core.ids import NodeId, TaskId
+from gangline_core.step import Step
 from gangline_kit.carrying.known import Phase
 from gangline_kit.lane import Lane
 from gangline_kit.service import Site
@@ -14,6 +16,7 @@ from gangline_kubernetes.config import Config, DeviceMode
 from gangline_kubernetes.names import mark_of
 from gangline_kubernetes.nodes import Taken, Terms, describe, device_names, is_same, taken_by
 from gangline_kubernetes.objects import KubeNode, Pod, ResourceSlice
+from gangline_kubernetes.sights import Sights
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +49,7 @@ class Inventory:
         self.unready_since: dict[NodeId, float] = {}
         self.gone: dict[NodeId, None] = {}
         """Nodes whose object is no more, until the log knows."""
+        self.sights = Sights(site, self.hear_view)
 
     # --- what the watches tell ----------------------------------------------------------------------------
 
@@ -86,6 +90,17 @@ class Inventory:
             self.pods.setdefault(node, {})[after.metadata.uid] = after
             if self._is_foreign(after):
                 self.dirty[node] = None
+
+    def hear_view(self, name: NodeId) -> None:
+        """An agent on a node sees something else than before."""
+        if name in self.nodes:
+            self.dirty[name] = None
+
+    def note(self, message: Message, step: Step) -> None:
+        """A card failed or is well again: how many more the device plugin counts out is told anew."""
+        for fact in message.facts:
+            if isinstance(fact, GpuFailed | GpuHealthy) and fact.node in self.nodes:
+                self.dirty[fact.node] = None
 
     # --- what the log is told -----------------------------------------------------------------------------
 
@@ -175,7 +190,7 @@ class Inventory:
     def describe(self, name: NodeId) -> Node:
         """The node as it is now."""
         state = self.site.follower.state
-        tasks = state.kept.tasks
+        tasks, known = state.kept.tasks, state.kept.nodes.get(name)
         busy = frozenset(share.index for task in state.node_tasks.get(name, ()) for share in tasks[task].gpus)
         return describe(
             self.nodes[name],
@@ -183,6 +198,8 @@ class Inventory:
             slices=self.slices_of(name),
             taken=self._taken(name),
             busy=busy,
+            failed=frozenset(gpu.index for gpu in known.gpus if not gpu.healthy) if known is not None else frozenset(),
+            view=self.sights.of(name) or self.sights.remembered(known),
             problem=self._problem(name),
         )
 

@@ -11,6 +11,7 @@ from gangline_kubernetes.names import LABEL_MODEL, LABEL_POOL, NOTE_UUIDS
 from gangline_kubernetes.needs import needs_of
 from gangline_kubernetes.objects import Device, KubeNode, Pod, ResourceSlice
 from gangline_kubernetes.quantities import mebibytes, milli, whole
+from gangline_wire.samples import NodeView
 
 PRODUCT = ("nvidia.com/gpu.product", "amd.com/gpu.product-name")
 MEMORY = ("nvidia.com/gpu.memory", "amd.com/gpu.vram")
@@ -63,18 +64,27 @@ def describe(
     slices: Sequence[ResourceSlice] = (),
     taken: Taken | None = None,
     busy: frozenset[int] = frozenset(),
+    failed: frozenset[int] = frozenset(),
+    view: NodeView | None = None,
     problem: str = "",
 ) -> Node:
-    """The node as the log shall know it; `busy` are GPUs that our own tasks hold.
+    """The node as the log shall know it; `busy` are GPUs that our own tasks hold, `failed` those that are known as bad.
 
-    GPUs that pods of others took are left out: those with the highest numbers that none of ours holds.
+    GPUs that pods of others took are left out: those with the highest numbers that none of ours holds. `view` is what
+    an agent on the node sees of its cards.
     """
     taken = taken or Taken()
     labels, allocatable = node.metadata.labels, node.status.allocatable
-    gpus = _from_slices(slices, labels) if terms.device_driver else _from_labels(node, terms.gpu_resource)
-    foreign = taken.resources.get(terms.gpu_resource, 0)
-    free = [gpu.index for gpu in gpus if gpu.index not in busy]
-    gone = frozenset(free[max(0, len(free) - foreign) :] if foreign else ())
+    if terms.device_driver:
+        gpus, fewer = seen_by(_from_slices(slices, labels), view), 0
+    else:
+        listed = _from_labels(node, terms.gpu_resource)
+        gpus = counted(listed, view)
+        # A device plugin counts a failed card out; which one it is, the agent knows.
+        fewer = max(0, len(gpus) - len(failed & {gpu.index for gpu in gpus}) - len(listed))
+    left_out = taken.resources.get(terms.gpu_resource, 0) + fewer
+    free = [gpu.index for gpu in gpus if gpu.index not in busy and gpu.index not in failed]
+    gone = frozenset(free[max(0, len(free) - left_out) :] if left_out else ())
     devices = {
         name: max(0, whole(value) - taken.resources.get(name, 0))
         for name, value in sorted(allocatable.items())
@@ -87,11 +97,12 @@ def describe(
         memory_mib=max(0, mebibytes(allocatable.get("memory", 0)) - taken.memory_mib),
         gpus=tuple(gpu for gpu in gpus if gpu.index not in gone),
         pool=labels.get(LABEL_POOL, terms.pool),
-        labels=labels,
+        labels={**view.labels, **labels} if view is not None else labels,
         taints=_taints(node),
         devices={name: count for name, count in devices.items() if count},
         address=_address(node),
-        problem=problem or fault(node),
+        problem=problem or fault(node) or (view.problem if view is not None else ""),
+        nics=view.nics if view is not None else (),
         is_watched=True,
         tasks_max=max(0, whole(allocatable["pods"]) - taken.pods) if "pods" in allocatable else None,
     )
@@ -165,6 +176,46 @@ def _gpu(index: int, device: Device, labels: dict[str, str]) -> Gpu:
     )
 
 
+def counted(listed: tuple[Gpu, ...], view: NodeView | None) -> tuple[Gpu, ...]:
+    """GPUs that a device plugin only counts, as an agent on the node knows them one by one.
+
+    The cluster's labels name the model, so that nodes with an agent and nodes without one are of the same model.
+    """
+    if view is None or not view.gpus or not listed:
+        return listed
+    model, memory_mib = listed[0].model, listed[0].memory_mib
+    return tuple(
+        replace(
+            gpu,
+            model=gpu.model.replace(" ", "-") if model == UNKNOWN_MODEL else model,
+            memory_mib=memory_mib or gpu.memory_mib,
+            # Whether cards are cut is for the device plugin to offer, by resources of their own.
+            mig="",
+            slices=(),
+        )
+        for gpu in view.gpus
+    )
+
+
+def seen_by(gpus: tuple[Gpu, ...], view: NodeView | None) -> tuple[Gpu, ...]:
+    """GPUs that a driver publishes, with what only an agent sees: how they hang together."""
+    seen = {gpu.uuid: gpu for gpu in view.gpus if gpu.uuid} if view is not None else {}
+    return tuple(
+        replace(
+            seen[gpu.uuid],
+            index=gpu.index,
+            model=gpu.model,
+            memory_mib=gpu.memory_mib or seen[gpu.uuid].memory_mib,
+            paths=() if seen[gpu.uuid].index != gpu.index else seen[gpu.uuid].paths,
+            mig="",
+            slices=(),
+        )
+        if gpu.uuid in seen
+        else gpu
+        for gpu in gpus
+    )
+
+
 def device_names(slices: Sequence[ResourceSlice]) -> dict[int, tuple[str, str]]:
     """Pool and device name behind each GPU's index, as `describe` numbers them."""
     newest: dict[str, int] = {}
@@ -181,12 +232,13 @@ def device_names(slices: Sequence[ResourceSlice]) -> dict[int, tuple[str, str]]:
 
 def is_same(known: Node, node: Node) -> bool:
     """True when the log has the node as it is, apart from what administrators, telemetry and the fold add."""
-    bare = tuple(
-        Gpu(index=g.index, model=g.model, memory_mib=g.memory_mib, uuid=g.uuid, socket=g.socket) for g in known.gpus
-    )
+    bare = tuple(replace(gpu, healthy=True, problem="", suspect="") for gpu in known.gpus)
     added = replace(
         known,
         gpus=bare,
+        pool=known.home or known.pool,
+        home="",
+        quarantined_ms=0,
         drained=node.drained,
         drain_why=node.drain_why,
         lost=node.lost,
