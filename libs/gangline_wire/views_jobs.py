@@ -99,8 +99,8 @@ class ArrayView(View, frozen=True):
 class UseView(View, frozen=True):
     """How busy a job's whole GPUs were in its last summary; absent values were left out."""
 
-    gpu_percent: int
-    """Time in which some kernel ran; not how much of the GPU it used."""
+    gpu_percent: int | None
+    """Time in which some kernel ran; not how much of the GPU it used. None when no GPU of it was measured."""
     window_s: int
     memory_mib_max: int | None = None
     """Most memory in use on one of its GPUs."""
@@ -108,6 +108,14 @@ class UseView(View, frozen=True):
     """True when the pool asks for more and will take the GPUs back."""
     advice: str = ""
     """What it might have asked for instead."""
+    tensor_percent: int | None = None
+    """How busy the tensor cores were, where cards measure that."""
+    cpu_milli: int | None = None
+    """Thousandths of a CPU that its processes used, all members together."""
+    cpu_milli_held: int = 0
+    memory_mib: int | None = None
+    """Most memory that its processes had, all members together."""
+    memory_mib_held: int = 0
 
 
 class ResizeView(View, frozen=True):
@@ -165,6 +173,8 @@ class ForetoldView(View, frozen=True):
     start_note: str = ""
     cost_milli: int | None = None
     """The most that one run costs, in thousandths of a GPU-hour by the price list; None without a time limit."""
+    advice: tuple[str, ...] = ()
+    """What jobs like it used of what they had, where that was far less."""
 
 
 class JobView(View, frozen=True):
@@ -220,6 +230,14 @@ class JobView(View, frozen=True):
     progress: ProgressView | None = None
     foretold: ForetoldView | None = None
     """What would become of it; only in the answer to a dry run."""
+    missing: dict[str, int] = {}
+    """Members per role that were lost and that the next rounds place again, beside those that still run."""
+    missing_ms: int = 0
+    """Since when the first of them is missing."""
+    stragglers: dict[str, int] = {}
+    """Members that need longer for a step than the others, in percent of the median."""
+    lowered_for: int = 0
+    """A job of its group that took over its cells; it runs on as an opportunistic one. 0 when nobody did."""
 
 
 class JobPage(View, frozen=True):

@@ -4,6 +4,7 @@ from gangline_core.budgets import GPU_HOUR
 from gangline_core.foretell import Effect, foretell
 from gangline_core.spec import JobSpec
 from gangline_core.state import State
+from gangline_gateway.advice import advice
 from gangline_gateway.show import reason_view
 from gangline_wire.views import EffectView, ForetoldView
 
@@ -28,6 +29,7 @@ def foretold_view(state: State, spec: JobSpec, now: int) -> ForetoldView | None:
         start_to_ms=told.start.to_ms,
         confidence=told.start.confidence,
         start_note=told.start.note,
+        advice=advice(state, spec),
         cost_milli=told.cost * 1000 // GPU_HOUR if told.cost >= 0 else None,
     )
 

@@ -69,24 +69,43 @@ def job_view(state: State, job: Job, tasks: tuple[Task, ...] | None = None) -> J
         use=use_view(state, job),
         resize=resize_view(job),
         progress=progress_view(state, job),
+        stragglers=_stragglers(state, job),
+        missing=job.missing,
+        missing_ms=job.missing_ms if job.missing else 0,
+        lowered_for=job.lowered_for,
     )
 
 
 def use_view(state: State, job: Job) -> UseView | None:
-    """How busy its GPUs were."""
+    """How busy its GPUs and processes were."""
     use = state.kept.job_use.get(job.id)
     if use is None:
         return None
-    gpus = [(task.node, share.index) for task in state.tasks_of(job) for share in task.gpus]
+    tasks = state.tasks_of(job)
+    gpus = [(task.node, share.index) for task in tasks for share in task.gpus]
     nodes = state.kept.nodes
     memory = {gpu.memory_mib for node, index in gpus if node in nodes for gpu in nodes[node].gpus if gpu.index == index}
     return UseView(
-        gpu_percent=use.gpu_percent,
+        gpu_percent=_known(use.gpu_percent),
         window_s=use.window_s,
-        memory_mib_max=None if use.memory_mib_max < 0 else use.memory_mib_max,
+        memory_mib_max=_known(use.memory_mib_max),
         is_low=use.is_low,
         advice=right_size(use, gpus=len(gpus), gpu_memory_mib=min(memory, default=0)),
+        tensor_percent=_known(use.tensor_percent),
+        cpu_milli=_known(use.cpu_milli),
+        cpu_milli_held=sum(task.cpu_milli for task in tasks),
+        memory_mib=_known(use.host_memory_mib),
+        memory_mib_held=sum(task.memory_mib for task in tasks),
     )
+
+
+def _known(value: int) -> int | None:
+    return None if value < 0 else value
+
+
+def _stragglers(state: State, job: Job) -> dict[str, int]:
+    seen = state.kept.stragglers.get(job.id)
+    return {} if seen is None or seen.attempt != job.attempt else {str(task): n for task, n in seen.slow.items()}
 
 
 def resize_view(job: Job) -> ResizeView | None:

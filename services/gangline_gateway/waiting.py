@@ -5,11 +5,12 @@ from gangline_core.arrays import array_of
 from gangline_core.arrays import told as told_of_array
 from gangline_core.book import Book
 from gangline_core.explain import QueueLine, explain, queue
-from gangline_core.job import SLURM_CODES, Job
+from gangline_core.job import SLURM_CODES, Job, JobState
 from gangline_core.reasons import hint, sentence
 from gangline_core.shortfall import Shortfall, moves_sentence
 from gangline_core.spec import gpu_milli_wanted, task_count
 from gangline_gateway.access import sees_job
+from gangline_gateway.advice import advice
 from gangline_gateway.call import Call
 from gangline_gateway.jobs import shown_job
 from gangline_gateway.problems import not_found
@@ -68,7 +69,7 @@ async def explain_job(call: Call) -> ExplanationView:
         start_to_ms=told.start_to_ms,
         confidence=told.confidence,
         start_note=told.start_note,
-        notes=told.notes,
+        notes=(*told.notes, *(advice(call.state, job.spec) if told.state == JobState.WAITING else ())),
         also=tuple(reason_view(reason, job=told.job) for reason in told.also),
         level_position=told.level_position,
         level_waiting=told.level_waiting,

@@ -13,6 +13,7 @@ from gangline_core.facts import (
     ResizeAsked,
     ResizeConfirmed,
     ResizeFailed,
+    StragglersSeen,
 )
 from gangline_core.fold import Message
 from gangline_core.ids import JobId
@@ -110,6 +111,9 @@ def _of_act(state: State, fact: Fact, message: Message, index: int) -> EventLine
         case JobUsed() if fact.is_low:
             used = f"{fact.gpu_percent} % over {fact.window_s} s"
             event, text = "UnderUsed", f"Its GPUs were used {used}; the pool will take them back if that goes on."
+        case StragglersSeen() if fact.slow:
+            slow = ", ".join(f"{task} ({percent} %)" for task, percent in sorted(fact.slow.items()))
+            event, text = "Straggling", f"Members that need longer for a step than the others: {slow}."
         case _:
             return None
     job = lookup(state, fact.job)

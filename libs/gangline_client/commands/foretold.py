@@ -37,6 +37,8 @@ def tell(session: Session, told: v.ForetoldView) -> None:
     else:
         console.fact("Nodes", f"{named} and {more} more suitable" if more > 0 else named)
     console.fact("Cost", _cost(told.cost_milli))
+    for sentence in told.advice:
+        console.fact("Advice", sentence)
     if told.effects:
         console.say()
         console.table(EFFECT_COLUMNS, [_row(effect) for effect in told.effects])

@@ -84,6 +84,11 @@ def _facts(session: Session, job: v.JobView) -> None:
         console.fact("Command", " ".join(role.command))
     for name, text in _lately(job):
         console.fact(name, text)
+    if job.missing:
+        lost = ", ".join(f"{number} {role}" for role, number in sorted(job.missing.items()))
+        console.fact("Missing", f"{lost}, for {q.age(job.missing_ms, now_ms=now_ms)}; placed again when there is room")
+    if job.lowered_for:
+        console.fact("Cells", f"taken over by job {job.lowered_for}; it runs on as an opportunistic job")
     console.fact("Submitted", _moment(job.submitted_ms, now_ms=now_ms))
     console.fact("Started", _moment(job.started_ms, now_ms=now_ms))
     console.fact("Ended", _moment(job.ended_ms, now_ms=now_ms))
@@ -118,9 +123,23 @@ def _lately(job: v.JobView) -> list[tuple[str, str]]:
         lines.append(("Progress", ", ".join(filter(None, (percent, left, step)))))
     if job.use is not None:
         low = "; the pool will take its GPUs back" if job.use.is_low else ""
-        lines.append(("GPU use", f"{job.use.gpu_percent} % over {q.duration(job.use.window_s * 1000)}{low}"))
-        lines.append(("Advice", job.use.advice))
+        lines += [("GPU use", _gpu_use(job.use, low)), ("CPU use", _cpu_use(job.use)), ("Advice", job.use.advice)]
+    for task, slow in sorted(job.stragglers.items()):
+        lines.append(("Slow", f"{task} needs {slow} % of the usual time of a step"))
     return lines
+
+
+def _gpu_use(use: v.UseView, low: str) -> str:
+    if use.gpu_percent is None:
+        return ""
+    tensor = "" if use.tensor_percent is None else f", tensor cores {use.tensor_percent} %"
+    return f"{use.gpu_percent} %{tensor} over {q.duration(use.window_s * 1000)}{low}"
+
+
+def _cpu_use(use: v.UseView) -> str:
+    cpus = "" if use.cpu_milli is None else f"{use.cpu_milli / 1000:.1f} of {use.cpu_milli_held / 1000:g} CPUs"
+    memory = "" if use.memory_mib is None else f"{use.memory_mib} of {use.memory_mib_held} MiB at most"
+    return ", ".join(filter(None, (cpus, memory)))
 
 
 def _moment(ms: int, *, now_ms: int) -> str:

@@ -55,7 +55,9 @@ function Facts({ job }) {
     ["Ended", job.ended_ms ? `${clock(job.ended_ms)}${job.exit_code === undefined || job.exit_code === null ? "" : `, exit code ${job.exit_code}`}` : ""],
     ["Attempts", job.attempt > 1 ? `${job.attempt} (${job.preemptions || 0} preemptions, ${job.losses || 0} losses, ${job.retries_used || 0} retries)` : ""],
     ["Progress", job.progress && job.progress.percent != null ? `${job.progress.percent.toFixed(1)} %` : ""],
-    ["GPUs busy", job.use ? `${job.use.gpu_percent} % of the last ${duration(job.use.window_s * 1000)}${job.use.advice ? `. ${job.use.advice}` : ""}` : ""],
+    ["CPUs, memory used", job.use && job.use.cpu_milli != null ? `${(job.use.cpu_milli / 1000).toFixed(1)} of ${(job.use.cpu_milli_held || 0) / 1000} CPUs, ${job.use.memory_mib ?? "?"} of ${job.use.memory_mib_held || 0} MiB` : ""],
+    ["Slow members", Object.entries(job.stragglers || {}).map(([task, percent]) => `${task}: ${percent} % of the usual step`).join(", ")],
+    ["GPUs busy", job.use && job.use.gpu_percent != null ? `${job.use.gpu_percent} % of the last ${duration(job.use.window_s * 1000)}${job.use.advice ? `. ${job.use.advice}` : ""}` : ""],
     ["Array", job.array ? Object.entries(job.array.counts || {}).map(([state, count]) => `${count} ${state}`).join(", ") : ""],
   ];
   return html`<dl>${rows.filter(([, value]) => value).map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl>`;

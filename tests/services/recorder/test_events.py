@@ -2,7 +2,7 @@
 
 from tests.make import T0, World, node, spec
 
-from gangline_core.facts import Eviction, JobRejected, RoundDecided
+from gangline_core.facts import Eviction, JobRejected, RoundDecided, StragglersSeen
 from gangline_core.fold import Message
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.step import Step
@@ -42,3 +42,14 @@ def test_event_ids_are_the_log_sequence_and_a_count_so_that_repeats_can_be_dropp
     step = world.tell("admission")
     assert events_of(world, step) == []
     assert step.at >= T0
+
+
+def test_slow_members_are_told_once_and_their_recovery_is_no_event() -> None:
+    world = World(node("n1"))
+    job = world.submit_running(spec(gpus=1, tasks=3), "n1")
+    slow = StragglersSeen(job=job, attempt=1, slow={world.tasks(job)[0].id: 180})
+    (event,) = events_of(world, world.tell("telemetry", slow), slow)
+    assert (event.event, event.job) == ("Straggling", job)
+    assert f"{world.tasks(job)[0].id} (180 %)" in event.message
+    over = StragglersSeen(job=job, attempt=1, slow={})
+    assert events_of(world, world.tell("telemetry", over), over) == []
