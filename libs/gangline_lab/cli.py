@@ -1,4 +1,4 @@
-"""The lab's command line: simulate and compare; replay, verify, report and explain an archive; what-if and tune.
+"""The lab's command line: simulate and compare; replay, verify, report and explain an archive; what-if, tune, train.
 
 Exit codes: 0 all is as it should be, 1 it is not (a broken chain, a different decision), 2 wrong use.
 """
@@ -7,8 +7,10 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
+from gangline_core.learnt import ModelError
 from gangline_lab.archive import ArchiveError
-from gangline_lab.commands import logs, past, simulations
+from gangline_lab.commands import learning, logs, past, simulations
+from gangline_lab.learning.growing import LearningError
 from gangline_lab.policyfile import PolicyFileError
 from gangline_lab.rows import TraceError
 from gangline_lab.runs import RunError
@@ -25,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (ArchiveError, StuckError) as error:
         sys.stderr.write(f"gangline lab: {error}\n")
         return 1
-    except (PolicyFileError, TraceError, FleetError, RunError, FileExistsError) as error:
+    except (PolicyFileError, TraceError, FleetError, RunError, FileExistsError, ModelError, LearningError) as error:
         sys.stderr.write(f"gangline lab: {error}\n")
         return 2
     except BrokenPipeError:
@@ -35,6 +37,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="gangline lab", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for kind in (simulations, past, logs):
+    for kind in (simulations, past, learning, logs):
         kind.add(commands)
     return parser

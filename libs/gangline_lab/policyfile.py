@@ -15,8 +15,10 @@ from msgspec import Struct
 
 from gangline_core.cluster import Policy
 from gangline_core.groups import Group
+from gangline_core.learnt import ModelError
 from gangline_core.settings import check_policy
 from gangline_core.state import State
+from gangline_lab.learning.modelfile import read_model
 from gangline_lab.sim.conditions import Conditions
 
 
@@ -60,7 +62,7 @@ def read_policy(path: Path) -> Rules:
     given = dict(file.pools)
     if file.policy or not given:
         given.setdefault("default", file.policy)
-    policies = {pool: _policy(path.name, pool, fields) for pool, fields in sorted(given.items())}
+    policies = {pool: _policy(path, pool, fields) for pool, fields in sorted(given.items())}
     return Rules(
         name=file.name or path.stem,
         policies=policies,
@@ -82,7 +84,8 @@ def read_groups(path: Path) -> tuple[Group, ...]:
     return groups
 
 
-def _policy(file: str, pool: str, fields: dict[str, Any]) -> Policy:
+def _policy(path: Path, pool: str, fields: dict[str, Any]) -> Policy:
+    file = path.name
     known = Policy.__struct_fields__
     for name in fields:
         if name not in known:
@@ -90,10 +93,21 @@ def _policy(file: str, pool: str, fields: dict[str, Any]) -> Policy:
             hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(known)}"
             raise PolicyFileError(f"{file}: policy of pool {pool}: unknown field {name!r}{hint}")
     try:
-        policy = msgspec.convert(fields, Policy)
+        policy = msgspec.convert({**fields, **_taught(path, fields)}, Policy)
     except msgspec.ValidationError as error:
         raise PolicyFileError(f"{file}: policy of pool {pool}: {error}") from error
     problem = check_policy(State(), policy)
     if problem is not None:
         raise PolicyFileError(f"{file}: policy of pool {pool}: {problem.field}: {problem.message}")
     return policy
+
+
+def _taught(path: Path, fields: dict[str, Any]) -> dict[str, str]:
+    """A model that stands in a file beside the page (`@FILE`)."""
+    told = fields.get("model")
+    if not isinstance(told, str) or not told.startswith("@"):
+        return {}
+    try:
+        return {"model": read_model(path.parent / told[1:]).model}
+    except ModelError as error:
+        raise PolicyFileError(f"{path.name}: {error}") from error
