@@ -21,7 +21,7 @@ class Seen(Struct, frozen=True, array_like=True, gc=False):
     gpu_memory_mib: tuple[int, ...]
     gpu_slots: tuple[int, ...]
     devices: dict[str, int]
-    tasks: tuple[TaskId, ...]
+    tasks: int
 
     def use(self, gpu_count: int) -> NodeUse:
         """The same as a node's use."""
@@ -29,8 +29,9 @@ class Seen(Struct, frozen=True, array_like=True, gc=False):
         found.cpu_milli, found.memory_mib = self.cpu_milli, self.memory_mib
         found.gpu_milli, found.gpu_memory_mib = list(self.gpu_milli), list(self.gpu_memory_mib)
         found.gpu_slots, found.devices = list(self.gpu_slots), dict(self.devices)
-        found.tasks = dict.fromkeys(self.tasks)
-        found.reach(gpu_count)
+        for taken in (found.gpu_milli, found.gpu_memory_mib, found.gpu_slots):
+            taken.extend([0] * (gpu_count - len(taken)))
+        found.tasks = {TaskId(f"seen-{k}"): None for k in range(self.tasks)}
         return found
 
 
@@ -60,13 +61,26 @@ def keep_seen(schedulers: Iterable[SchedulerState], node: NodeId, use: NodeUse) 
         if node in scheduler.view:
             continue
         if seen is None:
-            seen = Seen(
-                cpu_milli=use.cpu_milli,
-                memory_mib=use.memory_mib,
-                gpu_milli=tuple(use.gpu_milli),
-                gpu_memory_mib=tuple(use.gpu_memory_mib),
-                gpu_slots=tuple(use.gpu_slots),
-                devices=dict(use.devices),
-                tasks=tuple(use.tasks),
-            )
+            seen = _copy(use)
         scheduler.view[node] = seen
+
+
+def _copy(use: NodeUse) -> Seen:
+    """The use as a value: equal for equal uses, whichever way they came about."""
+    return Seen(
+        cpu_milli=use.cpu_milli,
+        memory_mib=use.memory_mib,
+        gpu_milli=_until_last(use.gpu_milli),
+        gpu_memory_mib=_until_last(use.gpu_memory_mib),
+        gpu_slots=_until_last(use.gpu_slots),
+        devices={name: count for name, count in sorted(use.devices.items()) if count},
+        tasks=len(use.tasks),
+    )
+
+
+def _until_last(taken: list[int]) -> tuple[int, ...]:
+    """The same without zeros at its end: how long a list is says only what the node once reported."""
+    end = len(taken)
+    while end and not taken[end - 1]:
+        end -= 1
+    return tuple(taken[:end])

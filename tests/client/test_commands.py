@@ -389,3 +389,23 @@ async def test_a_missing_token_says_where_to_put_one(platform: FakePlatform) -> 
     assert result.code == 1
     assert "gangline: A valid token is needed" in result.err
     assert "GANGLINE_TOKEN" in result.err
+
+
+async def test_show_tells_of_lost_members_and_of_cells_taken_over(platform: FakePlatform) -> None:
+    job = v.JobView(
+        id=7,
+        name="train",
+        state="running",
+        slurm="R",
+        group="lab",
+        user="ada",
+        pool="default",
+        missing={"worker": 2},
+        missing_ms=1,
+        lowered_for=12,
+    )
+    platform.answer("GET", "/v1/jobs/7", job)
+    platform.answer("GET", "/v1/jobs/7/history", v.HistoryView(job=7, events=()))
+    told = (await gangline(platform.url, "show", "7")).out
+    assert "2 worker, for " in told
+    assert "taken over by job 12" in told

@@ -11,6 +11,7 @@ from tests.make import World, node, spec
 from bench.parsync import simulate
 from gangline_core import cycle, parsync
 from gangline_core import facts as f
+from gangline_core.fold import apply
 from gangline_core.groups import Group
 from gangline_core.job import JobState
 from gangline_core.parsync import Preference, Sync
@@ -365,25 +366,32 @@ def test_whatever_arrives_ends_and_changes_nothing_is_ever_booked_twice(asked, p
         scheduler_preference=preference,
         scheduler_sync=sync,
     )
-    for gpus, tasks, wants_rack, ends in asked:
+    twin, begun = None, 0
+    for number, (gpus, tasks, wants_rack, ends) in enumerate(asked):
+        if number == len(asked) // 2:
+            twin, begun = decode_snapshot(encode_snapshot(made.state)), len(made.log)
         wish = TopologyWish(required="rack") if wants_rack else TopologyWish()
         made.submit(spec(gpus=gpus, tasks=tasks, topology=wish))
         opened = cycle.open_round(made.state, POOL, made.at)
         if opened is None:
             continue
         made.tell(f"queue.{POOL}", opened)
-        numbers = sorted(parsync.asked(made.state, POOL))
-        found = [(number, parsync.decide_share(made.state, POOL, number)) for number in numbers]
+        turns = sorted(parsync.asked(made.state, POOL))
+        found = [(turn, parsync.decide_share(made.state, POOL, turn)) for turn in turns]
         chance.shuffle(found)
-        for number, share in found:
+        for turn, share in found:
             live = made.in_state(JobState.RUNNING)
             if ends and live:
                 made.finish(live[ends % len(live)])
-            commit(made, number, share)
+            commit(made, turn, share)
             assert is_booked_once(made.state)
         decide(made)
         made.settle()
         assert is_booked_once(made.state)
+    assert twin is not None
+    for message in made.log[begun:]:
+        apply(twin, message, strict=True)
+    assert encode_snapshot(twin) == encode_snapshot(made.state), "whoever begins with a snapshot knows the same"
 
 
 def test_partitions_in_turn_conflict_less_than_everything_at_once_and_place_about_as_well():

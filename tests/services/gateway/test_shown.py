@@ -1,0 +1,33 @@
+"""What a job's view says of lost members and of cells that another job took over."""
+
+from tests.core.test_cells import world as cell_world
+from tests.core.test_repair import lose, running, world
+from tests.make import node, spec
+
+from gangline_core.job import JobState
+from gangline_gateway.show import job_view
+
+
+def test_a_job_shows_which_members_it_lost_until_they_are_placed_again() -> None:
+    made = world()
+    job = running(made, tasks=2, gpus=1, repair_s=600)
+    assert (job_view(made.state, made.job(job)).missing, job_view(made.state, made.job(job)).missing_ms) == ({}, 0)
+    made.wait(30)
+    lose(made, "n1")
+    shown = job_view(made.state, made.job(job))
+    assert (shown.state, shown.missing, shown.missing_ms) == ("running", {"worker": 1}, made.at)
+    made.round()
+    made.start(job)
+    assert (job_view(made.state, made.job(job)).missing, job_view(made.state, made.job(job)).missing_ms) == ({}, 0)
+
+
+def test_a_job_whose_cells_were_taken_over_names_the_job_that_has_them() -> None:
+    made = cell_world(node("n1"), node("n2"), cells={"a": {"node": 1}})
+    first = made.submit(spec(gpus=8, group="a", lazy_preemption=True))
+    made.round()
+    made.start(first)
+    assert job_view(made.state, made.job(first)).lowered_for == 0
+    second = made.submit(spec(gpus=8, group="a", priority=1))
+    made.round()
+    shown = job_view(made.state, made.job(first))
+    assert (shown.lowered_for, made.job(first).state) == (second, JobState.RUNNING)
