@@ -17,6 +17,16 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000  # noqa: TID251 - this is the door
 
 
+def steady_s() -> float:
+    """Seconds of a clock that never goes back, for programs of users that wait without asyncio."""
+    return time.monotonic()  # noqa: TID251 - this is the door
+
+
+def rest(seconds: float) -> None:
+    """Sleep in a thread."""
+    time.sleep(seconds)  # noqa: TID251 - this is the door
+
+
 def new_key() -> str:
     """A fresh idempotency key."""
     return secrets.token_hex(16)
