@@ -28,6 +28,8 @@ class PlatformConfig(Struct, frozen=True, kw_only=True):
     nats_password: str = ""
     nats_binary: str = ""
     """Path of the nats-server to run; empty looks for one."""
+    agents: tuple[str, ...] = ()
+    """Agents of other machines that have a bus user each, which writes the lane of no other."""
     nats_host: str = "127.0.0.1"
     nats_port: int = -1
     sync_always: bool = True

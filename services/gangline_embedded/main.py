@@ -17,6 +17,7 @@ from gangline_kit import loop
 from gangline_kit.errors import PermanentError, TemporaryError
 from gangline_kit.service import setup_logging
 from gangline_wire.connection import Connection, data_folder, write_connection
+from gangline_wire.rights import agent_user_name
 
 DEFAULT_PORT = 8470
 
@@ -57,6 +58,9 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--nats-binary", default="", help="nats-server to run")
     up.add_argument("--nats-host", default="127.0.0.1", help="address of the private server; agents elsewhere need it")
     up.add_argument("--nats-port", type=int, default=-1, help="port of the private server (default: a free one)")
+    up.add_argument(
+        "--agent", action="append", default=[], metavar="NAME", help="an agent with a bus user of its own (repeatable)"
+    )
     up.add_argument("--no-sync", action="store_true", help="faster, but a power loss may lose the last two minutes")
     up.add_argument("--otlp", default="", metavar="URL", help="send traces to this OTLP/HTTP collector")
     up.add_argument("--log-level", default="warning", choices=["debug", "info", "warning", "error"])
@@ -119,6 +123,7 @@ def _config(options: argparse.Namespace) -> PlatformConfig:
         nats_user=options.nats_user,
         nats_password=options.nats_password_file.read_text().strip() if options.nats_password_file else "",
         nats_binary=options.nats_binary,
+        agents=tuple(options.agent),
         nats_host=options.nats_host,
         nats_port=options.nats_port,
         sync_always=not options.no_sync,
@@ -143,6 +148,10 @@ def _greet(platform: Platform, *, token_is_new: bool) -> None:
         _say(f"  console {platform.url}/   (asks for the token)")
     if platform.nats is not None:
         _say(f"  agents  gangline agent --server {platform.nats_url} --token @{platform.data_dir}/nats-agent.secret")
+        for name in platform.config.agents:
+            secret = f"{platform.data_dir}/nats-{agent_user_name(name)}.secret"
+            own = f"--user {agent_user_name(name)} --name {name} --token @{secret}"
+            _say(f"          gangline agent --server {platform.nats_url} {own}")
     _say("Submit from another terminal:  gangline run --gpus 1 -- python train.py")
     _say("Stop with Ctrl-C.")
 

@@ -1,7 +1,7 @@
 """Users of the NATS server, each with the fewest rights its service needs."""
 
 from gangline_kit.nats_server import NatsUser
-from gangline_wire.rights import rights
+from gangline_wire.rights import agent_rights, agent_user_name, rights
 
 PLATFORM_USER = "platform"
 """The services of the embedded platform itself, which share a process."""
@@ -13,6 +13,14 @@ def service_user(service: str, *, password: str) -> NatsUser:
     """The user of a service with exactly its rights."""
     allowed = rights(service)
     return NatsUser(name=service, password=password, publish=allowed.publish, subscribe=allowed.subscribe)
+
+
+def one_agent_user(agent: str, *, password: str) -> NatsUser:
+    """The user of one agent alone, which writes the lane of no other."""
+    allowed = agent_rights(agent)
+    return NatsUser(
+        name=agent_user_name(agent), password=password, publish=allowed.publish, subscribe=allowed.subscribe
+    )
 
 
 def agent_user(password: str) -> NatsUser:

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from gangline_embedded.children import Child
 from gangline_embedded.config import PlatformConfig
-from gangline_embedded.nats_users import AGENT_USER, PLATFORM_USER, agent_user, service_user
+from gangline_embedded.nats_users import AGENT_USER, PLATFORM_USER, agent_user, one_agent_user, service_user
 from gangline_embedded.rooms import Room, rooms
 from gangline_kit.clock import Clock, SystemClock
 from gangline_kit.config import KitConfig
@@ -27,7 +27,7 @@ from gangline_kit.nats_server import NatsServer, NatsUser
 from gangline_kit.service import Site, connect, open_site, watch
 from gangline_kit.tasks import Tasks
 from gangline_wire.connection import make_private_folder
-from gangline_wire.rights import OWN
+from gangline_wire.rights import OWN, agent_user_name
 from gangline_wire.streams import BUCKETS, SNAPSHOTS, STREAMS
 from gangline_wire.views import ClusterView
 
@@ -195,6 +195,7 @@ class Platform:
         users = (
             NatsUser(name=PLATFORM_USER, password=self._password(PLATFORM_USER)),
             agent_user(self._password(AGENT_USER)),
+            *(one_agent_user(name, password=self._password(agent_user_name(name))) for name in config.agents),
             *(service_user(service, password=self._password(service)) for service in services),
         )
         self.nats = NatsServer(

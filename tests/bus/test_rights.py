@@ -82,6 +82,19 @@ async def test_a_service_writes_its_own_lane_and_no_other(connect: Connect) -> N
     assert await bus.last_seq(LOG.name) == len(LANES)
 
 
+async def test_a_service_touches_the_lease_of_its_own_lane_and_no_other(connect: Connect) -> None:
+    await (await connect("admission")).ensure(STREAMS, BUCKETS, (SNAPSHOTS,))
+    for service in OWN:
+        bus = await connect(service)
+        attempts = (
+            bus.append(f"$KV.{LEASES.name}.{lane}", service.encode(), timeout_s=DENIED_S) for lane in LANES.values()
+        )
+        answers = dict(zip(LANES, await asyncio.gather(*attempts, return_exceptions=True), strict=True))
+        assert [owner for owner, answer in answers.items() if isinstance(answer, int)] == [
+            owner for owner in LANES if owner == service
+        ]
+
+
 async def test_only_those_who_start_tasks_read_sealed_values(connect: Connect) -> None:
     admission = await connect("admission")
     await admission.ensure(STREAMS, BUCKETS, (SNAPSHOTS,))

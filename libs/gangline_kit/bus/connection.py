@@ -128,8 +128,9 @@ class Connection:
         transport = self.client._transport
         if transport is not None:
             transport.close()  # type: ignore[no-untyped-call]  # not annotated there
-            with suppress(OSError):
-                await transport.wait_closed()  # type: ignore[no-untyped-call]  # likewise
+            # Whatever ended it, such as a handshake that was broken off, is told to whoever waits for its end, even as
+            # a cancellation that nobody meant for us.
+            await asyncio.gather(transport.wait_closed(), return_exceptions=True)  # type: ignore[no-untyped-call]  # likewise
 
     async def close(self) -> None:
         """Disconnect; everything in flight fails."""
