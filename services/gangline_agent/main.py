@@ -32,6 +32,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--server", metavar="URL", help="message bus of the platform, such as nats://head:4222")
     parser.add_argument("--token", help="token of agents, or @FILE to read it from a file ($GANGLINE_NATS_PASSWORD)")
+    parser.add_argument("--user", default=USER, help=f"bus user whose token it is ({USER}; agent-NAME has one lane)")
     parser.add_argument("--name", help="name of this machine in the cluster (its host name)")
     parser.add_argument("--pool", help='pool the machine belongs to ("default")')
     parser.add_argument("--address", help="where other machines reach this one (found by the way to the server)")
@@ -58,7 +59,9 @@ def _kit(given: argparse.Namespace) -> KitConfig | None:
     if password.startswith("@"):
         with open(os.path.expanduser(password[1:])) as file:
             password = file.read().strip()
-    return structs.replace(load_kit(), nats_url=given.server, nats_user=USER, nats_password=password, ensure=False)
+    return structs.replace(
+        load_kit(), nats_url=given.server, nats_user=given.user, nats_password=password, ensure=False
+    )
 
 
 if __name__ == "__main__":
