@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -84,7 +85,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
                 _check_size(text, path.name, number)
                 if text:
                     yield number, text
-    except (OSError, UnicodeDecodeError, EOFError) as error:
+    except (OSError, UnicodeDecodeError, EOFError, zlib.error) as error:
         raise TraceError(f"cannot be read: {error}", file=path.name, line=0) from error
 
 
@@ -114,6 +115,12 @@ def read_table(
         raise TraceError("is empty", file=path.name, line=1)
 
 
+def unpacked(path: Path) -> bytes:
+    """All bytes of a file; `.gz` is unpacked."""
+    data = path.read_bytes()
+    return gzip.decompress(data) if path.suffix == ".gz" else data
+
+
 def read_rows(path: Path, columns: tuple[str, ...]) -> Iterator[Row]:
     """The rows of a table whose header must be exactly these columns; `.gz` is unpacked.
 
@@ -123,7 +130,7 @@ def read_rows(path: Path, columns: tuple[str, ...]) -> Iterator[Row]:
     try:
         with gzip.open(path, "rt", newline="") if path.suffix == ".gz" else path.open(newline="") as file:
             yield from _rows(file, columns, path.name)
-    except (OSError, UnicodeDecodeError, EOFError) as error:
+    except (OSError, UnicodeDecodeError, EOFError, zlib.error) as error:
         raise TraceError(f"cannot be read: {error}", file=path.name, line=0) from error
 
 

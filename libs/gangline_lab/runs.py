@@ -6,6 +6,7 @@
 import csv
 import gzip
 import io
+import zlib
 from pathlib import Path
 
 from msgspec import structs
@@ -52,7 +53,7 @@ def load(folder: Path) -> RunResult:
         with gzip.open(path, "rb") as file:
             data = file.read(RESULT_BYTES_MAX)
         return decode(data, RunResult)
-    except (OSError, EOFError, CodecError) as error:
+    except (OSError, EOFError, zlib.error, CodecError) as error:
         raise RunError(f"{path}: no result of a run: {error}") from error
 
 

@@ -6,6 +6,7 @@ for pods that are gone. Pods without an end are left out. A pod's group is its n
 a PyTorchJob) made together are one gang.
 """
 
+import zlib
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from gangline_core.spec import GPU_MILLI, JobSpec, Resources, Role
-from gangline_lab.rows import TraceError
+from gangline_lab.rows import TraceError, unpacked
 from gangline_lab.sim.workload import Arrival, Work, Workload, workload
 from gangline_wire.problem import WrongValueError
 from gangline_wire.quantity import read_mebibytes, read_milli
@@ -49,12 +50,15 @@ def read_kubernetes(path: Path) -> Workload:
     for number, item in enumerate(_items(path), start=1):
         place = _Place(path.name, number)
         kind = item.get("kind", "Pod")
-        if kind == "Event":
-            _note_event(item, place, events)
-        elif kind == "Pod":
-            pod = _pod(item, place)
-            if pod is not None:
-                pods.append(pod)
+        try:
+            pod = _pod(item, place) if kind == "Pod" else None
+            if kind == "Event":
+                _note_event(item, place, events)
+        except (AttributeError, TypeError, KeyError) as error:
+            # Objects are taken apart as they come: what is no object where Kubernetes has one shows in its use.
+            raise place.error("metadata, spec or status", f"is no {kind} as Kubernetes writes it ({error})") from error
+        if pod is not None:
+            pods.append(pod)
     pods += _from_events(events, {(pod.namespace, pod.name) for pod in pods})
     begin = min((pod.created_s for pod in pods), default=0.0)
     return workload(path.name, [_arrival(gang, begin) for gang in _gangs(pods)])
@@ -75,12 +79,20 @@ def _items(path: Path) -> list[dict[str, Any]]:
     try:
         if path.stat().st_size > FILE_BYTES_MAX:
             raise TraceError(f"more than {FILE_BYTES_MAX} bytes", file=path.name, line=0)
-        data = path.read_bytes()
+        data = unpacked(path)
         if data.lstrip()[:1] == b"{" and b'"items"' in data:
-            return msgspec.json.decode(data, type=dict[str, Any])["items"]  # type: ignore[no-any-return]  # checked by its use
-        return [msgspec.json.decode(line, type=dict[str, Any]) for line in data.splitlines() if line.strip()]
-    except (OSError, msgspec.MsgspecError, KeyError) as error:
-        raise TraceError(f"no list of Kubernetes objects: {error}", file=path.name, line=0) from error
+            return msgspec.convert(msgspec.json.decode(data, type=dict[str, Any])["items"], list[dict[str, Any]])
+        lines = enumerate(data.splitlines(), start=1)
+        return [_object(line, path.name, number) for number, line in lines if line.strip()]
+    except (OSError, EOFError, zlib.error, ValueError, KeyError) as error:
+        raise TraceError(f"no list of Kubernetes objects: {error}", file=path.name, line=1) from error
+
+
+def _object(line: bytes, file: str, number: int) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(line, type=dict[str, Any])
+    except ValueError as error:
+        raise TraceError(f"no Kubernetes object: {error}", file=file, line=number) from error
 
 
 def _pod(item: dict[str, Any], place: _Place) -> Pod | None:

@@ -6,8 +6,8 @@
 over several nodes. GPU types are compared in lower case.
 """
 
-import gzip
 import re
+import zlib
 from bisect import bisect_right
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from gangline_core.spec import JobSpec, gpu_milli_wanted
-from gangline_lab.rows import TraceError
+from gangline_lab.rows import TraceError, unpacked
 from gangline_lab.sim.batches import foreseen_s, stages
 from gangline_lab.sim.courses import STEP_UNIT, UNIT, Course, Held, Leg, time_left_ms
 from gangline_lab.sim.workload import Work
@@ -145,9 +145,8 @@ def read_throughputs(path: Path) -> Throughputs:
         TraceError: it is no such table; says which entry.
     """
     try:
-        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-        raw = msgspec.json.decode(data, type=dict[str, dict[str, dict[str, float | list[float]]]])
-    except (OSError, msgspec.MsgspecError) as error:
+        raw = msgspec.json.decode(unpacked(path), type=dict[str, dict[str, dict[str, float | list[float]]]])
+    except (OSError, EOFError, zlib.error, ValueError) as error:
         raise TraceError(f"no table of throughputs: {error}", file=path.name, line=0) from error
     alone: dict[str, dict[tuple[str, int], float]] = {}
     pairs: dict[str, dict[tuple[str, int], dict[tuple[str, int], tuple[float, float]]]] = {}
