@@ -21,7 +21,7 @@ class Metric(Struct, frozen=True):
     buckets: tuple[float, ...] = SECONDS
 
 
-GPU_LABELS = ("Hostname", "gpu", "UUID", "modelName", "job", "group")
+GPU_LABELS = ("Hostname", "gpu", "UUID", "modelName", "GPU_I_ID", "GPU_I_PROFILE", "job", "group", "user", "task")
 
 METRICS: dict[str, Metric] = {
     # Every service.
@@ -90,7 +90,45 @@ METRICS: dict[str, Metric] = {
         "gauge", "Corrected memory errors since the driver was loaded.", GPU_LABELS
     ),
     "DCGM_FI_DEV_PCIE_REPLAY_COUNTER": Metric("gauge", "PCIe packets sent again.", GPU_LABELS),
-    "DCGM_FI_DEV_XID_ERRORS": Metric("gauge", "The last Xid in the last sample.", GPU_LABELS),
+    "DCGM_FI_DEV_XID_ERRORS": Metric("gauge", "The last Xid that was heard of.", GPU_LABELS),
+    "DCGM_FI_DEV_MEMORY_TEMP": Metric("gauge", "Temperature of the memory, degrees Celsius.", GPU_LABELS),
+    "DCGM_FI_DEV_PCIE_TX_THROUGHPUT": Metric("gauge", "Sent over PCIe, KiB per second.", GPU_LABELS),
+    "DCGM_FI_DEV_PCIE_RX_THROUGHPUT": Metric("gauge", "Received over PCIe, KiB per second.", GPU_LABELS),
+    "DCGM_FI_DEV_ENC_UTIL": Metric("gauge", "Percent of time in which the encoder worked.", GPU_LABELS),
+    "DCGM_FI_DEV_DEC_UTIL": Metric("gauge", "Percent of time in which the decoder worked.", GPU_LABELS),
+    "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL": Metric(
+        "gauge", "Data over all NVLinks, both directions, since the driver was loaded, KiB.", GPU_LABELS
+    ),
+    "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS": Metric(
+        "gauge", "Memory rows replaced after uncorrectable errors.", GPU_LABELS
+    ),
+    "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS": Metric(
+        "gauge", "Memory rows replaced after corrected errors.", GPU_LABELS
+    ),
+    "DCGM_FI_DEV_ROW_REMAP_FAILURE": Metric("gauge", "1 when a memory row could not be replaced.", GPU_LABELS),
+    "DCGM_FI_PROF_GR_ENGINE_ACTIVE": Metric("gauge", "Share of time in which the engine worked, 0 to 1.", GPU_LABELS),
+    "DCGM_FI_PROF_SM_ACTIVE": Metric(
+        "gauge", "Share of time in which a multiprocessor had work, mean over all, 0 to 1.", GPU_LABELS
+    ),
+    "DCGM_FI_PROF_SM_OCCUPANCY": Metric("gauge", "Share of possible warps that were resident, 0 to 1.", GPU_LABELS),
+    "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE": Metric("gauge", "Share of time tensor cores worked, 0 to 1.", GPU_LABELS),
+    "DCGM_FI_PROF_DRAM_ACTIVE": Metric("gauge", "Share of time in which memory moved data, 0 to 1.", GPU_LABELS),
+    # Machines.
+    "gangline_node_cpu_ratio": Metric("gauge", "Share of CPU time that is used, 0 to 1.", ("node",)),
+    "gangline_node_load_ratio": Metric("gauge", "Processes that run or want to, per CPU.", ("node",)),
+    "gangline_node_memory_used_bytes": Metric("gauge", "Memory in use.", ("node",)),
+    "gangline_node_swap_used_bytes": Metric("gauge", "Swap space in use.", ("node",)),
+    "gangline_node_disk_free_bytes": Metric("gauge", "Free on the disk on which tasks write.", ("node",)),
+    "gangline_node_network_bytes_per_second": Metric(
+        "gauge", "Traffic of a network card.", ("node", "device", "direction")
+    ),
+    "gangline_node_io_bytes_per_second": Metric("gauge", "Traffic of a disk.", ("node", "device", "direction")),
+    # What telemetry found.
+    "gangline_gpu_failures_total": Metric("counter", "GPUs taken out of use."),
+    "gangline_node_losses_total": Metric("counter", "Nodes that fell silent."),
+    "gangline_hangs_total": Metric("counter", "Gangs that hung and were started again.", ("sign",)),
+    "gangline_reclaims_total": Metric("counter", "Jobs that did not use their GPUs and lost them."),
+    "gangline_stragglers_total": Metric("counter", "Members found slower than the others of their gang."),
     "gangline_samples_total": Metric("counter", "Node samples heard."),
     # Accounting, recorder, agent.
     "gangline_gpu_usage_seconds_total": Metric("counter", "GPU-seconds charged.", ("group",)),
@@ -121,6 +159,7 @@ class Metrics:
         self._made: dict[str, Counter | Gauge | Histogram] = {}
         self._totals: dict[str, float] = {}
         self._refreshers: list[Callable[[], None]] = []
+        self._others: list[Callable[[], bytes]] = []
 
     def count(self, name: str, amount: float = 1.0, **labels: str) -> None:
         """Add to a counter."""
@@ -173,11 +212,15 @@ class Metrics:
         """Call this before each scrape, to set gauges that are read off the state."""
         self._refreshers.append(refresh)
 
+    def also_render(self, other: Callable[[], bytes]) -> None:
+        """Append this text to each scrape: metrics of the table that are too many to be kept one by one."""
+        self._others.append(other)
+
     def render(self) -> bytes:
         """The Prometheus text of everything."""
         for refresh in self._refreshers:
             refresh()
-        return generate_latest(self.registry)
+        return generate_latest(self.registry) + b"".join(other() for other in self._others)
 
     def _metric(self, name: str) -> Counter | Gauge | Histogram:
         found = self._made.get(name)

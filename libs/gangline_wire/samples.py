@@ -11,6 +11,8 @@ class SliceSample(Struct, frozen=True, omit_defaults=True):
 
     uuid: str
     profile: str = ""
+    instance: int | None = None
+    """Number of the GPU instance on its card."""
     memory_used_mib: int | None = None
     memory_total_mib: int | None = None
     sm_active_percent: int | None = None

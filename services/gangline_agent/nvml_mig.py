@@ -103,6 +103,7 @@ def _one(ask: Ask, gpm: Gpm, card: Any, number: int, processes: Processes) -> Fo
     sample = SliceSample(
         uuid=uuid,
         profile=matched.group(2),
+        instance=instance,
         memory_used_mib=_mib(own.part("used", memory, lambda: memory.used, of="memory")),
         memory_total_mib=_mib(own.part("total", memory, lambda: memory.total, of="memory")),
         sm_active_percent=measured["sm_active_percent"],

@@ -2,13 +2,14 @@
 
 import logging
 
+from gangline_core.facts import Fact, GangHung, GpuFailed, JobReclaimed, NodeLost, StragglersSeen
 from gangline_core.fold import Message
 from gangline_core.step import Step
 from gangline_kit.lane import Lane
 from gangline_kit.leader import lead
 from gangline_kit.service import Site
 from gangline_telemetry.config import Config
-from gangline_telemetry.gauges import show
+from gangline_telemetry.gauges import text
 from gangline_telemetry.health import Watch
 from gangline_telemetry.progress import Stories
 from gangline_telemetry.starts import Starts
@@ -36,7 +37,7 @@ class Listener:
         self.starts = Starts(config)
         self.stories = Stories()
         self.stragglers = Stragglers(config)
-        site.metrics.before_render(self.show)
+        site.metrics.also_render(self.text)
 
     async def work(self, lane: Lane) -> None:
         """Judge samples for as long as this process leads; silence counts from now on, not from before."""
@@ -50,9 +51,25 @@ class Listener:
         """What agents wrote of starts and ends tells which nodes fail everything."""
         self.starts.note(self.site.follower.state, message.facts, message.at)
 
-    def show(self) -> None:
+    def text(self) -> bytes:
         """The last samples, for whoever reads /metrics."""
-        show(self.site.metrics, self.site.follower.state, self.watch.cards, most=self.config.metrics_gpus_max)
+        now_s = self.site.clock.monotonic_s()
+        return text(self.watch, self.site.follower.state, now_s, most=self.config.metrics_gpus_max)
+
+    def _count(self, facts: tuple[Fact, ...]) -> None:
+        metrics = self.site.metrics
+        for fact in facts:
+            match fact:
+                case GpuFailed():
+                    metrics.count("gangline_gpu_failures_total")
+                case NodeLost():
+                    metrics.count("gangline_node_losses_total")
+                case GangHung():
+                    metrics.count("gangline_hangs_total", sign=fact.sign or "progress")
+                case JobReclaimed():
+                    metrics.count("gangline_reclaims_total")
+                case StragglersSeen() if fact.slow:
+                    metrics.count("gangline_stragglers_total", len(fact.slow))
 
     async def _listen(self, lane: Lane) -> None:
         clock = self.site.clock
@@ -76,6 +93,7 @@ class Listener:
                 )
                 if facts:
                     await lane.append(facts, at=self.site.now_ms())
+                    self._count(facts)
         finally:
             await self.site.bus.unsubscribe(subscription)
 
@@ -88,7 +106,7 @@ class Listener:
             return
         now_s = self.site.clock.monotonic_s()
         for sample in samples.nodes:
-            self.watch.hear(sample, now_s)
+            self.watch.hear(sample, now_s, self.site.follower.state)
         self.stories.hear(samples, self.site.follower.state, now_s)
         self.stragglers.hear(samples, self.site.follower.state, now_s)
         self.site.metrics.count("gangline_samples_total", len(samples.nodes))

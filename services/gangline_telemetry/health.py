@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from gangline_core.facts import Fact, GpuFailed, GpuHealthy, GpuSuspected, NodeLost
-from gangline_core.ids import NodeId
+from gangline_core.ids import NodeId, TaskId
 from gangline_core.state import State
 from gangline_telemetry.busy import Busy
 from gangline_telemetry.config import Config
@@ -28,6 +28,13 @@ class Card(Struct):
     events: int = 0
     sign: str = ""
     sign_s: float = 0.0
+    heard_s: float = 0.0
+    xid: int | None = None
+    """The last Xid that was ever heard of it."""
+    owners: tuple[TaskId, ...] = ()
+    """Tasks that held it when it was last sampled."""
+    slice_owners: dict[str, TaskId] = {}
+    """The same by slice, where it is cut."""
 
 
 class Watch:
@@ -39,6 +46,8 @@ class Watch:
         self.began_s = now_s
         self.heard_s: dict[NodeId, float] = {}
         self.cards: dict[Key, Card] = {}
+        self.hosts: dict[NodeId, tuple[NodeSample, float]] = {}
+        """The last sample of each machine that says something of itself, and when it was heard."""
         self.busy = Busy(config, now_s)
 
     def forgive(self, now_s: float) -> None:
@@ -46,18 +55,41 @@ class Watch:
         self.began_s = now_s
         self.heard_s.clear()
 
-    def hear(self, sample: NodeSample, now_s: float) -> None:
-        """Take in one sample."""
+    def hear(self, sample: NodeSample, now_s: float, state: State | None = None) -> None:
+        """Take in one sample; with the state, remember who held the cards when it was taken."""
         node = NodeId(sample.node)
         self.heard_s[node] = now_s
         self.busy.hear(sample)
+        if sample.memory_used_mib is not None or sample.cpu_percent is not None:
+            self.hosts[node] = (sample, now_s)
         for gpu in sample.gpus:
             self._hear_gpu((node, gpu.index), gpu, now_s)
+        if state is not None and sample.gpus:
+            self._note_owners(state, node, sample)
+
+    def _note_owners(self, state: State, node: NodeId, sample: NodeSample) -> None:
+        """Who holds what, at the time of the sample: a task placed later than that had no part in it."""
+        known = state.kept.nodes.get(node)
+        uuids = {(gpu.index, one.mask): one.uuid for gpu in known.gpus for one in gpu.slices} if known else {}
+        owners: dict[int, list[TaskId]] = {}
+        slices: dict[int, dict[str, TaskId]] = {}
+        for name in state.node_tasks.get(node, ()):
+            task = state.kept.tasks[name]
+            for share in task.gpus if task.placed_ms <= sample.at else ():
+                owners.setdefault(share.index, []).append(name)
+                if share.slots:
+                    slices.setdefault(share.index, {})[uuids.get((share.index, share.slots), "")] = name
+        for gpu in sample.gpus:
+            card = self.cards[node, gpu.index]
+            card.owners, card.slice_owners = tuple(owners.get(gpu.index, ())), slices.get(gpu.index, {})
 
     def _hear_gpu(self, key: Key, gpu: GpuSample, now_s: float) -> None:
         card = self.cards.get(key)
         if card is None:
             card = self.cards[key] = Card(last=gpu)
+        card.heard_s = now_s
+        if gpu.xids:
+            card.xid = gpu.xids[-1]
         event, flag = by_xids(gpu.xids), by_flags(gpu, card.last)
         card.last = gpu
         problem = gpu.problem or next((s.meaning for s in (flag,) if s and s.verdict == Verdict.FAILED), "")
@@ -74,6 +106,10 @@ class Watch:
         forgotten = [key for key in self.cards if key[0] not in state.kept.nodes]
         for key in forgotten:
             del self.cards[key]
+        for host in [host for host in self.hosts if host not in state.kept.nodes]:
+            del self.hosts[host]
+        for node in [node for node in self.heard_s if node not in state.kept.nodes]:
+            del self.heard_s[node]
         return (*self._losses(state, now_s), *self._gpu_changes(state, now_s), *self.busy.summaries(state, now_s))
 
     def _losses(self, state: State, now_s: float) -> list[Fact]:
