@@ -186,6 +186,8 @@ class Pool(Struct, frozen=True, omit_defaults=True, gc=False):
     pinned: dict[str, PinnedCell] = {}
     """Cells that a group has by name, beside those it is owed."""
     version: int = 0
+    grows: bool = False
+    """Machines come when they are asked for, as with an autoscaler: no job is refused because today's are too few."""
 
 
 class LevelRule(Struct, frozen=True, omit_defaults=True, gc=False):

@@ -24,7 +24,7 @@ Verdict = tuple[Reason, str] | None
 
 def never_fits(inventory: Inventory, pool: Pool, spec: JobSpec) -> Verdict:
     """Why the pool's machines can never hold the job; None when they may."""
-    if not inventory.nodes:
+    if not inventory.nodes or pool.grows:
         return None
     roles = [(role.name, smallest_size(role), role.resources) for role in spec.roles]
     where = (spec.node_selector, spec.exclude_nodes, spec.same_model, spec.topology)

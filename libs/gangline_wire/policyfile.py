@@ -288,6 +288,7 @@ POOL_FIELDS: Fields = {
     "topology": ("topology", _labels),
     "cells": ("cells", _cells),
     "pinned": ("pinned", _pinned),
+    "grows": ("grows", flag),
     "policy": ("policy", mapping),
 }
 WINDOW_FIELDS: Fields = {

@@ -102,6 +102,8 @@ def _pool(pool: Pool | None, policy: Policy | None) -> Page:
             page["cells"] = {group: dict(own) for group, own in pool.cells.items()}
         if pool.pinned:
             page["pinned"] = {name: msgspec.to_builtins(pin) for name, pin in pool.pinned.items()}
+        if pool.grows:
+            page["grows"] = True
     if policy is not None:
         fresh = msgspec.to_builtins(Policy())
         own = msgspec.to_builtins(policy)

@@ -30,6 +30,7 @@ from gangline_kubernetes.objects import (
 )
 from gangline_kubernetes.owner_kinds import GROUPS, KINDS
 from gangline_kubernetes.owners import Owners
+from gangline_kubernetes.provisioning import Provisioner
 from gangline_kubernetes.reporter import Reporter
 from gangline_kubernetes.settings import PLURALS, Settings
 from gangline_kubernetes.telling import Telling
@@ -77,6 +78,7 @@ class Cluster:
         inventory.carrier = reporter.carrier = carrier
         reporter.rests = inventory.rests
         telling = reporter.telling = Telling(self.site, self.api, carrier)
+        provisioner = Provisioner(self.site, self.config, self.api, desk=desk, agent=agent)
         leftovers = Leftovers(self.site, self.config, self.api, agent)
 
         def hear_pod(before: Pod | None, after: Pod | None) -> None:
@@ -97,7 +99,7 @@ class Cluster:
         try:
             follower = self.site.follower
             with ExitStack() as stack:
-                for hears in (inventory, reporter, desk, nursery, owners, leftovers):
+                for hears in (inventory, reporter, desk, nursery, owners, leftovers, provisioner):
                     stack.enter_context(follower.listening(hears.note))
                 async with asyncio.TaskGroup() as group:
                     for watched in watches:
@@ -115,6 +117,7 @@ class Cluster:
                         ("settings", settings.work_for_ever()),
                         ("adopted", nursery.work_for_ever()),
                         ("owners", owners.work_for_ever()),
+                        ("machines", provisioner.work_for_ever()),
                         ("leftovers", leftovers.clean_for_ever()),
                     ):
                         group.create_task(work, name=name)

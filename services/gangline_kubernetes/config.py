@@ -55,5 +55,7 @@ class Config(Struct, frozen=True, kw_only=True):
     """While facts come fast, they are gathered this long into one message."""
     adopt: bool = True
     """Schedule pods of others that name our scheduler, and objects of others that wait suspended in a queue."""
+    provisioning_class: str = ""
+    """Ask an autoscaler for whole jobs that wait for room, by ProvisioningRequests of this class; empty asks none."""
     scheduler_name: str = "gangline"
     """The scheduler name by which pods ask for us."""

@@ -43,6 +43,8 @@ Manifest = dict[str, Any]
 MAIN = "main"
 """Name of the one container of our pods."""
 CLAIM = "gpus"
+STAYS = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false", "karpenter.sh/do-not-disrupt": "true"}
+"""What keeps the cluster autoscaler and Karpenter from removing a node under a pod."""
 VISIBLE = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
 
 
@@ -111,7 +113,7 @@ def meta(order: Order, config: Config, home: Home, name: str) -> Manifest:
             LABEL_CLUSTER: label_value(config.cluster),
             LABEL_ROLE: label_value(task.role),
         },
-        "annotations": marks(order, config) | first_size(order),
+        "annotations": marks(order, config) | stays() | first_size(order),
         "finalizers": [FINALIZER],
     }
     if home.owner is not None:
@@ -127,9 +129,19 @@ def marks(order: Order, config: Config) -> dict[str, str]:
         NOTE_PLACED: str(task.placed_ms),
         NOTE_CLUSTER: config.cluster,
         NOTE_GPUS: ",".join(str(share.index) for share in task.gpus),
-        # A pod that stands for running work is not moved to make a node empty.
-        "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
     }
+
+
+def stays(meta: Meta | None = None) -> dict[str, str]:
+    """Annotations by which autoscalers leave running work alone; what a pod's owner says about that stands."""
+    have = meta.annotations if meta is not None else {}
+    return {} if any(name in have for name in STAYS) else dict(STAYS)
+
+
+def may_go(meta: Meta) -> dict[str, None]:
+    """The same annotations, as far as they are ours, to be taken away: the pod no longer stands for running work."""
+    have = meta.annotations
+    return dict.fromkeys(STAYS) if NOTE_TASK in have and all(have.get(k) == v for k, v in STAYS.items()) else {}
 
 
 def environment(order: Order, role: Role, config: Config, home: Home, *, uuids: Sequence[str]) -> list[Manifest]:

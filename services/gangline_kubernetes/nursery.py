@@ -36,8 +36,10 @@ BATCH_MAX = 500
 """Gangs that are submitted at the same time."""
 RETIRED_S = 5.0
 """Pods that are left of a job that ended are looked at again after this."""
+TOLD_S = 1.0
+"""A waiting pod is told another reason at most this often; what it was not told now, it is told then."""
 AGAIN_S = 30.0
-"""A refused gang is looked at again after this, and a waiting pod is told the same reason again not before."""
+"""A refused gang is looked at again after this."""
 
 
 class Nursery:
@@ -138,6 +140,8 @@ class Nursery:
             job = self.state.job(moved.job) if again or moved.after in ENDS else None
             if job is not None and LABEL_PODS in job.spec.labels and job.submitted_by == by(self.config.cluster):
                 self._retire(job)
+            if moved.after in (JobState.HELD, JobState.SUSPENDED):
+                self.waiting[moved.job] = None
         for pool in dict.fromkeys((*step.rounds, *step.decided)):
             for job_id in self.state.waiting.get(pool, ()):
                 job = self.state.job(job_id)
@@ -279,7 +283,11 @@ class Nursery:
                 continue
             for uid in uids_of(job):
                 code, last_s = self.told.get(uid, ("", -AGAIN_S))
-                if uid in self.pods and code != condition["reason"] and now_s - last_s >= 1.0:
+                if uid not in self.pods or code == condition["reason"]:
+                    continue
+                if now_s - last_s < TOLD_S:
+                    self.waiting[name] = None
+                else:
                     self.told[uid] = (condition["reason"], now_s)
                     self._work.spawn(self._tell(self.pods[uid], condition), name=f"tell {uid}")
 

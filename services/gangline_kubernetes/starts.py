@@ -145,7 +145,7 @@ class Starter:
                 "name": meta.name,
                 "namespace": meta.namespace,
                 "uid": meta.uid,
-                "annotations": manifests.marks(start.order, self._config) | self._visible(start),
+                "annotations": self._notes(start, meta) | self._visible(start),
             },
             "target": {"apiVersion": "v1", "kind": "Node", "name": task.node},
         }
@@ -168,7 +168,7 @@ class Starter:
 
     async def _mark(self, start: Start, meta: Meta) -> Pod | Refusal:
         """Say on a bound pod which task it is."""
-        body = {"metadata": {"uid": meta.uid, "annotations": manifests.marks(start.order, self._config)}}
+        body = {"metadata": {"uid": meta.uid, "annotations": self._notes(start, meta)}}
         path = path_of("v1", "pods", namespace=meta.namespace, name=meta.name)
         return self._checked(start, self._pod.decode(await self._api.call("PATCH", path, body, form=MERGE)))
 
@@ -178,12 +178,16 @@ class Starter:
         path = path_of("v1", "pods", namespace=meta.namespace, name=meta.name)
         await self._api.call("PATCH", path, body, form=STRATEGIC)
 
+    def _notes(self, start: Start, meta: Meta) -> dict[str, str]:
+        """Our marks for a pod of somebody else."""
+        return manifests.marks(start.order, self._config) | manifests.stays(meta)
+
     def _visible(self, start: Start) -> dict[str, str]:
         return {"gangline.dev/visible-devices": ",".join(start.uuids)} if start.uuids else {}
 
     def _assumed(self, start: Start, meta: Meta) -> Pod:
         """The pod as the binding made it; the watch brings the rest."""
-        notes = {**meta.annotations, **manifests.marks(start.order, self._config)}
+        notes = {**meta.annotations, **self._notes(start, meta)}
         after = msgspec.structs.replace(meta, annotations=notes)
         spec = msgspec.structs.replace(Pod(metadata=meta).spec, node_name=start.order.task.node)
         return Pod(metadata=after, spec=spec)
@@ -196,10 +200,14 @@ class Starter:
         """
         if self._config.mode is DeviceMode.DRA:
             await self._drop_claim(pod.metadata)
-        if FINALIZER not in pod.metadata.finalizers:
+        change: dict[str, Any] = {}
+        if FINALIZER in pod.metadata.finalizers:
+            change["finalizers"] = [name for name in pod.metadata.finalizers if name != FINALIZER]
+        if (notes := manifests.may_go(pod.metadata)) and not pod.metadata.deletion_timestamp:
+            change["annotations"] = notes
+        if not change:
             return
-        rest = [name for name in pod.metadata.finalizers if name != FINALIZER]
-        body = {"metadata": {"finalizers": rest, "uid": pod.metadata.uid}}
+        body = {"metadata": {**change, "uid": pod.metadata.uid}}
         path = path_of("v1", "pods", namespace=pod.metadata.namespace, name=pod.metadata.name)
         try:
             await self._api.call("PATCH", path, body, form=MERGE)
@@ -224,7 +232,8 @@ class Starter:
         path = path_of("v1", "pods", namespace=pod.namespace, name=pod.name)
         try:
             if notice:
-                body = {"metadata": {"uid": pod.uid, "annotations": {NOTE_NOTICE: notice}}}
+                notes = {**manifests.may_go(pod), NOTE_NOTICE: notice}
+                body = {"metadata": {"uid": pod.uid, "annotations": notes}}
                 await self._api.call("PATCH", path, body, form=MERGE)
             options: dict[str, Any] = {"preconditions": {"uid": pod.uid}}
             if grace_s is not None:

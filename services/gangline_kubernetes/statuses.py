@@ -173,6 +173,9 @@ def scheduled_condition(job: Job) -> Status | None:
 
     Only a wait that a new machine could end is called Unschedulable, the word autoscalers look for.
     """
+    if job.state in (JobState.HELD, JobState.SUSPENDED):
+        message = sentence(job.reason) if job.reason is not None else "It is held."
+        return {"type": "PodScheduled", "status": "False", "reason": "Held", "message": message}
     if job.state != JobState.WAITING or job.reason is None:
         return None
     code = job.reason.code

@@ -189,6 +189,13 @@ def test_a_pool_without_machines_refuses_nothing_for_its_size():
     assert refusal(world, gpus=1000)[0] == ReasonCode.NEVER_FITS_NODE
 
 
+def test_a_pool_that_grows_refuses_nothing_for_its_size():
+    world = World(node(gpus=8))
+    assert refusal(world, gpus=8, tasks=4)[0] == ReasonCode.NEVER_FITS_CLUSTER
+    world.tell("admission", f.PoolSet(pool=Pool(name="default", grows=True), by="admin"))
+    assert ask(world, spec(gpus=8, tasks=4), spec(gpus=16)).jobs
+
+
 def test_a_new_machine_is_seen_at_once():
     world = World(node("n1", gpus=4))
     assert refusal(world, gpus=8)[0] == ReasonCode.NEVER_FITS_NODE

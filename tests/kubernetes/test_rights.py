@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from tests.kubernetes.house import MemoryTransport, opened
 from tests.kubernetes.test_adopted import make, quota_story
+from tests.kubernetes.test_autoscaling import request_story
 from tests.kubernetes.test_chart import rendered
 from tests.kubernetes.test_devices import dra_story
 from tests.kubernetes.test_elastic import scale_story
@@ -60,9 +61,9 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> set[Right]:
     return found
 
 
-def asked(mode: str) -> set[Right]:
+def asked(mode: str, *more: str) -> set[Right]:
     """What the chart's role allows."""
-    roles = [one for one in rendered([f"cluster.mode={mode}"]) if one["kind"] == "ClusterRole"]
+    roles = [one for one in rendered([f"cluster.mode={mode}", *more]) if one["kind"] == "ClusterRole"]
     (role,) = (one for one in roles if one["metadata"]["name"] == "release-gangline-kubernetes")
     return {
         (group, resource, verb)
@@ -104,3 +105,22 @@ def test_mode_dra_needs_claims_and_slices_too(calls: set[Right]) -> None:
     # Writing an allocation needs the right to bind as well where the server asks for it (from 1.36 on).
     claims = ("resource.k8s.io", "resourceclaims", "get"), ("resource.k8s.io", "resourceclaims/binding", "patch")
     assert used | set(claims) == more
+
+
+def test_asking_an_autoscaler_needs_rights_of_its_own(calls: set[Right]) -> None:
+    live(request_story())
+    more = asked("count", "cluster.provisioningClass=x") - asked("count")
+    assert {right for right in calls if right[1] in ("provisioningrequests", "podtemplates")} == more
+
+
+def test_whoever_adopts_nothing_may_do_nothing_to_objects_of_others() -> None:
+    less = asked("count") - asked("count", "cluster.adopt=false")
+    assert {group for group, _, _ in less} == {
+        "batch",
+        "jobset.x-k8s.io",
+        "kubeflow.org",
+        "ray.io",
+        "scheduling.x-k8s.io",
+        "scheduling.volcano.sh",
+        "scheduling.run.ai",
+    }
