@@ -6,7 +6,7 @@ said beside. Durations are not known exactly and users react, so both sides are 
 every difference carries the interval that this gives.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import exp
 from random import Random
 
@@ -17,15 +17,20 @@ from gangline_core import facts as f
 from gangline_core.cluster import Node, Policy
 from gangline_core.groups import Group
 from gangline_lab.compare import Cell, interval
+from gangline_lab.metrics import HOUR_GPU_MS, size_class
 from gangline_lab.readers.archives import History
 from gangline_lab.sim.collect import JobRecord
 from gangline_lab.sim.conditions import Conditions
 from gangline_lab.sim.engine import Progress, RunResult, Scenario, simulate
 from gangline_lab.sim.fleet import Fleet
 from gangline_lab.sim.workload import Arrival, Input, Workload
+from gangline_lab.summary import LARGEST, SIZES
 
 VARIED_SIGMA = 0.2
 """Spread of the log-normal factor by which durations are varied."""
+LENGTHS = ((1, "up to 1 GPU-hour"), (10, "1-10 GPU-hours"), (100, "10-100 GPU-hours"))
+"""Classes of the GPU time of jobs: the most hours of each, and its name; what is longer is the last class."""
+LONGEST = "100+ GPU-hours"
 SHOWN = 5
 """Jobs shown that gain most, and that lose most."""
 
@@ -103,6 +108,13 @@ class Answer(Struct, frozen=True):
     """Runs with varied durations."""
     differs_first: int
     """The first job that starts at another time; -1 when none does."""
+    classes: tuple[Part, ...] = ()
+    """Jobs by their size, then by the GPU time of their work: whom the change costs and whom it helps."""
+    preemptions_before: int = 0
+    preemptions_after: int = 0
+    overhead_before_hours: float = 0.0
+    """GPU-hours that went into starts and into work that was lost."""
+    overhead_after_hours: float = 0.0
 
 
 def what_if(history: History, change: Change, *, varied: int = 4, progress: Progress | None = None) -> Answer:
@@ -195,7 +207,10 @@ def _answer(history: History, change: Change, runs: list[tuple[RunResult, RunRes
     differs = [place for place, old, new in pairs if old.first_started_ms != new.first_started_ms]
     return Answer(
         change=change.words(),
-        parts=(_part_of("everybody", paired, None), *(_part_of(group, paired, group) for group in groups)),
+        parts=(
+            _part_of("everybody", paired, {place for place, _, _ in pairs}),
+            *(_part_of(group, paired, {place for place, old, _ in pairs if old.group == group}) for group in groups),
+        ),
         gained=tuple(one for one in changes[:SHOWN] if one.gain_ms > 0),
         lost=tuple(one for one in reversed(changes[-SHOWN:]) if one.gain_ms < 0),
         better=sum(one.gain_ms > 1000 for one in changes),
@@ -207,7 +222,26 @@ def _answer(history: History, change: Change, runs: list[tuple[RunResult, RunRes
         censored=sum(past.censored for past in history.past),
         varied=len(runs) - 1,
         differs_first=history.past[min(differs)].job if differs else -1,
+        classes=(*_classes(paired, size_class), *_classes(paired, length_class)),
+        preemptions_before=sum(old.preemptions for _, old, _ in pairs),
+        preemptions_after=sum(new.preemptions for _, _, new in pairs),
+        overhead_before_hours=sum(old.overhead_gpu_ms for _, old, _ in pairs) / HOUR_GPU_MS,
+        overhead_after_hours=sum(new.overhead_gpu_ms for _, _, new in pairs) / HOUR_GPU_MS,
     )
+
+
+def length_class(job: JobRecord) -> str:
+    """The job's class by the GPU time of its work."""
+    hours = job.gpu_milli * job.run_ms / HOUR_GPU_MS
+    return next((name for most, name in LENGTHS if hours <= most), LONGEST)
+
+
+def _classes(paired: list[list[Pair]], of: Callable[[JobRecord], str]) -> Iterator[Part]:
+    """Every class that somebody is in."""
+    order = [name for _, name in (*SIZES, *LENGTHS)] + [LARGEST, LONGEST]
+    there = {of(old) for _, old, _ in paired[0]}
+    for name in sorted(there, key=order.index):
+        yield _part_of(name, paired, {place for place, old, _ in paired[0] if of(old) == name})
 
 
 def _change(history: History, pair: Pair) -> JobChange:
@@ -221,9 +255,9 @@ def _change(history: History, pair: Pair) -> JobChange:
     )
 
 
-def _part_of(name: str, paired: list[list[Pair]], group: str | None) -> Part:
-    """A group (or all): the first run as it was, and the change over all runs."""
-    own = [[pair for pair in run if group is None or pair[1].group == group] for run in paired]
+def _part_of(name: str, paired: list[list[Pair]], chosen: set[int]) -> Part:
+    """Jobs by their places: the first run as it was, and the change over all runs."""
+    own = [[pair for pair in run if pair[0] in chosen] for run in paired]
     waits = [_mean([new.waited_ms - old.waited_ms for _, old, new in run]) / 1000 for run in own]
     ended = [[(old, new) for _, old, new in run if old.ended_ms >= 0 and new.ended_ms >= 0] for run in own]
     jcts = [_mean([new.jct_ms - old.jct_ms for old, new in run]) / 1000 for run in ended]

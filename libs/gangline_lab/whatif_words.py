@@ -14,7 +14,10 @@ def answer_lines(answer: Answer) -> list[str]:
         f"{answer.worse} longer; the last would have ended after {duration(1000 * answer.makespan_after_s)} instead of "
         f"{duration(1000 * answer.makespan_before_s)}.",
         "",
-        *table(HEADER, [_row(part) for part in answer.parts]),
+        *table(HEADER, [_row(part) for part in (*answer.parts, *answer.classes)]),
+        "",
+        f"Preemptions: {answer.preemptions_after:,} instead of {answer.preemptions_before:,}; starts and lost work "
+        f"take {answer.overhead_after_hours:,.1f} GPU-hours instead of {answer.overhead_before_hours:,.1f}.",
     ]
     if answer.differs_first >= 0:
         lines += ["", f"The first job that would have started at another time is {answer.differs_first}."]

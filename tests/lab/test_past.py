@@ -17,6 +17,7 @@ from gangline_lab.sim.fleet import added, read_fleet
 from gangline_lab.sim.workload import Workload
 from gangline_lab.tune import TuneError, tune
 from gangline_lab.whatif import Change, what_if
+from gangline_lab.whatif_words import answer_lines
 from gangline_lab.why import How, UnknownJobError, why
 
 
@@ -76,6 +77,20 @@ def test_the_others_without_a_group(tmp_path: Path) -> None:
     answer = what_if(read_history(record(tmp_path / "a", jobs)), Change(without="a"), varied=0)
     assert [part.name for part in answer.parts] == ["everybody", "b"]
     assert answer.better == 2
+
+
+def test_the_answer_says_which_sizes_and_lengths_gain_and_lose(tmp_path: Path) -> None:
+    """Four hours of work before two short jobs: shortest first helps the short ones, at the cost of the long one."""
+    jobs = trace((0, 4, 60), (10, 4, 4 * 3600), (20, 1, 120), (30, 2, 120))
+    change = Change(policies={"default": Policy(ordering="weighted", formula="-estimate_hours", preemption=False)})
+    answer = what_if(read_history(record(tmp_path / "a", jobs)), change, varied=1)
+    by_name = {part.name: part for part in answer.classes}
+    assert set(by_name) == {"1 GPU", "2 GPUs", "3-4 GPUs", "up to 1 GPU-hour", "10-100 GPU-hours"}
+    assert by_name["up to 1 GPU-hour"].jct_change.mean < -8_000
+    assert by_name["10-100 GPU-hours"].jct_change.mean > 0
+    assert by_name["up to 1 GPU-hour"].jobs == 3
+    assert "10-100 GPU-hours" in "\n".join(answer_lines(answer))
+    assert (answer.preemptions_before, answer.preemptions_after) == (0, 0)
 
 
 def test_another_quota(tmp_path: Path) -> None:
