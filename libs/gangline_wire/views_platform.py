@@ -34,6 +34,8 @@ class GpuView(View, frozen=True):
     slices: tuple[str, ...] = ()
     """The slices it is cut into, as its driver tells ("3g.20gb@4" begins at memory slot 4); empty where it is cut as
     jobs come."""
+    paths: tuple[str, ...] = ()
+    """How it reaches the node's GPUs, by index: NV4 (four NVLinks), PIX, PXB, PHB, NODE, SYS, X (itself)."""
 
 
 class NodeView(View, frozen=True):
@@ -64,6 +66,21 @@ class NodeView(View, frozen=True):
     """Jobs with tasks on it, as far as the caller may see them; only in the answer to one node."""
     home: str = ""
     """The pool that its agent names, while an administrator has assigned the node to another."""
+    load: "LoadView | None" = None
+    """How busy it was lately, as placers that look at load see it; None when nobody measured."""
+
+
+class LoadView(View, frozen=True):
+    """A node's last summary, in percent; None is "not known", never zero. Placers take none older than 300 s."""
+
+    at_ms: int
+    gpu_mean: int | None = None
+    gpu_deviation: int | None = None
+    cpu_mean: int | None = None
+    cpu_deviation: int | None = None
+    memory_mean: int | None = None
+    memory_deviation: int | None = None
+    samples: int = 0
 
 
 class NodesView(View, frozen=True):

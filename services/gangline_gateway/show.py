@@ -2,7 +2,7 @@
 
 from gangline_core.array_record import array_text
 from gangline_core.arrays import counts, ranges_by_state
-from gangline_core.cluster import Node, NodeUse
+from gangline_core.cluster import Load, Node, NodeUse
 from gangline_core.job import SLURM_CODES, Job, Task
 from gangline_core.reasons import Reason, hint, sentence
 from gangline_core.right_size import right_size
@@ -12,6 +12,7 @@ from gangline_wire.views import (
     ArrayView,
     GpuView,
     JobView,
+    LoadView,
     NodeView,
     ProgressView,
     ReasonView,
@@ -180,6 +181,21 @@ def node_state(node: Node) -> str:
     return "drained" if node.drained else "ready"
 
 
+def _load(load: Load | None) -> LoadView | None:
+    if load is None:
+        return None
+    return LoadView(
+        at_ms=load.at,
+        gpu_mean=_known(load.gpu_mean),
+        gpu_deviation=_known(load.gpu_deviation),
+        cpu_mean=_known(load.cpu_mean),
+        cpu_deviation=_known(load.cpu_deviation),
+        memory_mean=_known(load.memory_mean),
+        memory_deviation=_known(load.memory_deviation),
+        samples=load.samples,
+    )
+
+
 def _missing(node: Node, use: NodeUse) -> str:
     """GPUs that tasks hold although the node does not report them any more; empty when there are none."""
     reported = {gpu.index for gpu in node.gpus}
@@ -215,6 +231,7 @@ def node_view(state: State, node: Node) -> NodeView:
                 island=gpu.island,
                 switch=gpu.switch,
                 mig=gpu.mig,
+                paths=gpu.paths,
                 slices=tuple(f"{one.profile}@{one.start}" for one in gpu.slices),
             )
             for gpu in node.gpus
@@ -226,5 +243,6 @@ def node_view(state: State, node: Node) -> NodeView:
         task_count=len(use.tasks),
         why=node.problem or node.quarantine or node.drain_why or _missing(node, use),
         utilisation_percent=None if percent < 0 else percent,
+        load=_load(state.kept.loads.get(node.id)),
         seen_ms=node.seen_ms,
     )

@@ -3,7 +3,8 @@
 Source: the Trimaran plugins of kubernetes-sigs/scheduler-plugins, TargetLoadPacking (`target_load`) and
 LoadVariationRiskBalancing (`load_risk`), with their defaults. What is measured comes from the telemetry summaries in
 the log, so a decision can be repeated. A node without a fresh measurement is judged by what its tasks asked for, with
-no variation: it is neither avoided nor preferred for being silent.
+no variation: it is neither avoided nor preferred for being silent. Risk needs both mean and deviation; a mean alone is
+no measurement there, rather than one without variation.
 """
 
 from collections.abc import Sequence
@@ -52,7 +53,7 @@ def load_risk(room: Room, gang: Gang, beside: Beside = NOTHING) -> Seats | None:
         for name, capacity, asked in zip(
             ("cpu", "memory"), owned(room), (need.cpu_milli, need.memory_mib), strict=True
         ):
-            mean, deviation = _used(room, beside, name)
+            mean, deviation = _used(room, beside, name, with_spread=True)
             scores.append(risk_scores(capacity, mean * capacity, deviation * capacity, asked))
         return SCORE_MAX - _rounded(np.minimum(*scores))
 
@@ -82,17 +83,18 @@ def risk_scores(capacity: Ints, mean: Floats, deviation: Floats, asked: int, ris
     return found
 
 
-def _used(room: Room, beside: Beside, name: str) -> tuple[Floats, Floats]:
+def _used(room: Room, beside: Beside, name: str, *, with_spread: bool = False) -> tuple[Floats, Floats]:
     """Mean and deviation of each node's load, as parts of 1: measured, or else as asked for."""
     capacity = owned(room)[0 if name == "cpu" else 1]
     free = room.cpu if name == "cpu" else room.memory
     mean = ((capacity - free) / np.maximum(capacity, 1)).clip(0, 1)
     deviation = np.zeros_like(mean)
     for row, load in beside.loads(room).items():
-        measured = load.cpu_mean if name == "cpu" else load.memory_mean
-        if measured >= 0:
-            mean[row] = measured / 100
-            deviation[row] = max(0, load.cpu_deviation if name == "cpu" else load.memory_deviation) / 100
+        measured, spread = load.cpu_mean, load.cpu_deviation
+        if name == "memory":
+            measured, spread = load.memory_mean, load.memory_deviation
+        if measured >= 0 and (spread >= 0 or not with_spread):
+            mean[row], deviation[row] = measured / 100, max(0, spread) / 100
     return mean, deviation
 
 
