@@ -134,9 +134,10 @@ def submit(parser: ArgumentParser) -> None:
     """`gangline submit`."""
     parser.description = (
         "Submits job files: YAML with one or more documents, or JSON with one job or a list; - reads standard input. "
+        "A script that begins with #! is one job, of which its #SBATCH and #GANGLINE lines say the terms. "
         "All jobs of a call are admitted or none."
     )
-    parser.add_argument("files", nargs="+", metavar="FILE", help="job file, or - for standard input")
+    parser.add_argument("files", nargs="+", metavar="FILE", help="job file or batch script, or - for standard input")
     parser.add_argument(
         "--dry-run",
         action="store_true",

@@ -12,6 +12,9 @@ import pytest
 import yaml
 from tests.make import World, node, spec
 
+from gangline_client.batch_script import read_script
+from gangline_client.batch_terms import SHORT, TERMS
+from gangline_client.errors import InputError
 from gangline_core.state import State, decode_snapshot, encode_snapshot
 from gangline_kit.config import ConfigError, load
 from gangline_lab.archive import ArchiveError
@@ -154,6 +157,45 @@ def test_a_job_file_of_broken_yaml_is_refused_as_such() -> None:
         except FieldErrorsError as error:
             refused += bool(error.errors)
     assert 0 < refused <= read
+
+
+SCRIPT = """#!/bin/bash
+#SBATCH --job-name=resnet --nodes=2
+#SBATCH --gres=gpu:a100:4,shard:1 --time=1-12:30:00 --array=0-15%4
+#SBATCH -d afterok:12:13,singleton --signal=B:USR1@90 --mem=64G
+#GANGLINE topology: {preferred: rack}
+srun python train.py
+"""
+WORDS = (
+    *(f"--{name}" for name in TERMS), *(f"-{letter}" for letter in SHORT), "=", "0", "-1", "4:4:4:4", "999999999999",
+    "now+", "a,b", "gpu:", "2-", "%", '"', "'", "#", "\\", "{", "[", ": ", "&a", "*a", "!!python/object:os.system",
+    "\u0661", "\x00", "1e9", "@",
+)  # fmt: skip
+
+
+def test_a_batch_script_of_anything_is_a_job_or_a_list_of_what_is_wrong_with_it() -> None:
+    draw = random.Random(17)
+    jobs = refused = 0
+    for _ in range(ROUNDS * 3):
+        if draw.random() < 0.5:
+            text = mutated(SCRIPT.encode(), draw).decode("utf-8", "replace")
+        else:
+            lines = [
+                draw.choice(("#SBATCH ", "#GANGLINE "))
+                + draw.choice(("", " ", "=")).join(draw.choices(WORDS, k=draw.randrange(1, 6)))
+                for _ in range(draw.randrange(1, 4))
+            ]
+            text = "\n".join(["#!/bin/sh", *lines, "true"])
+        try:
+            script = read_script(text, "job.sh", environ={"PATH": "/bin"}, folder="/tmp", now_ms=1)
+        except InputError:
+            refused += 1
+            continue
+        jobs += 1
+        with suppress(FieldErrorsError):
+            parse_job(script.document)
+    assert jobs
+    assert refused
 
 
 def test_settings_of_anything_are_settings_or_one_error() -> None:

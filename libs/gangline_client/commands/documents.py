@@ -9,6 +9,8 @@ from typing import Any, TextIO
 
 import msgspec
 
+from gangline_client.batch_script import is_script, read_script
+from gangline_client.batch_terms import PASSED_ON
 from gangline_client.errors import InputError, UsageError
 from gangline_client.moments import moment_ms
 
@@ -16,9 +18,6 @@ FILE_BYTES_MAX = 16 * 1024 * 1024
 STANDARD_INPUT = "-"
 OBJECT_GROUP = "gangline.dev/"
 """API group of Job objects, whose spec is a job file."""
-
-PASSED_ON = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG", "TZ")
-"""Variables that `run` passes on by itself, so that `python` means the same python there as here."""
 
 Document = dict[str, Any]  # Any: what YAML and JSON hold; the platform is the judge of every field
 
@@ -30,10 +29,19 @@ class Source:
     document: Document
     place: str
     """Such as "train.yaml" or "train.yaml, document 2"."""
+    notes: tuple[str, ...] = ()
+    """What its author should know."""
 
 
-def read_files(names: list[str], *, standard_input: TextIO) -> list[Source]:
-    """All jobs of the files, in order.
+def read_files(
+    names: list[str],
+    *,
+    standard_input: TextIO,
+    environ: Mapping[str, str] | None = None,
+    folder: str = "",
+    now_ms: int = 0,
+) -> list[Source]:
+    """All jobs of the files, in order; a batch script is one job, with variables and folder of whoever hands it in.
 
     Raises:
         InputError: a file cannot be read, or holds something else than jobs.
@@ -42,7 +50,11 @@ def read_files(names: list[str], *, standard_input: TextIO) -> list[Source]:
     for name in names:
         shown = "standard input" if name == STANDARD_INPUT else name
         text = standard_input.read() if name == STANDARD_INPUT else _read(Path(name))
-        found = _load(text, shown, is_json=name.endswith(".json"))
+        if is_script(text):
+            script = read_script(text, shown, environ=environ or {}, folder=folder, now_ms=now_ms)
+            found = [Source(script.document, shown, script.notes)]
+        else:
+            found = _load(text, shown, is_json=name.endswith(".json"))
         if not found:
             raise InputError(f"{shown} holds no job")
         sources.extend(found)

@@ -1,4 +1,4 @@
-"""`gangline submit`: job files to admitted jobs, all of a call or none."""
+"""`gangline submit`: job files and batch scripts to admitted jobs, all of a call or none."""
 
 import sys
 from argparse import Namespace
@@ -18,7 +18,12 @@ COLUMNS = (Column("JOB", right=True), Column("NAME"), Column("STATE"))
 
 async def submit(session: Session, args: Namespace) -> int:
     """Submit the files' jobs; with --wait, return the first exit code that is not 0."""
-    sources = documents.read_files(args.files, standard_input=sys.stdin)
+    sources = documents.read_files(
+        args.files, standard_input=sys.stdin, environ=session.environ, folder=session.folder, now_ms=session.now_ms()
+    )
+    for source in sources:
+        for note in source.notes:
+            session.console.note(f"{source.place}: {note}")
     if len(sources) > BATCH_JOBS_MAX:
         raise InputError(
             f"{len(sources)} jobs in one call; at most {BATCH_JOBS_MAX} are admitted together",

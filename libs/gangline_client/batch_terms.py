@@ -1,0 +1,360 @@
+"""What each option of sbatch means here: fields of a job file, a note to its author, or a refusal that says why."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from math import ceil
+from typing import Any
+
+from gangline_client.errors import UsageError
+from gangline_client.moments import moment_ms
+from gangline_wire.durations import show_seconds
+
+Term = Callable[["Terms", str], None]
+
+COUNT_MOST = 1_000_000
+PASSED_ON = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG", "TZ")
+"""Variables that are passed on by themselves, so that `python` means the same python there as here."""
+MIB = {"K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0 * 1024}
+ENDLESS = frozenset({"0", "unlimited", "infinite"})
+SIGNALS = ("TERM", "INT", "HUP", "QUIT", "USR1", "USR2", "CONT")
+
+_SIZE = re.compile(r"([0-9]{1,9})([KMGT]?)B?", re.IGNORECASE | re.ASCII)
+_CLOCK = re.compile(r"(?:([0-9]{1,5})-)?([0-9]{1,6})(?::([0-9]{1,6}))?(?::([0-9]{1,6}))?", re.ASCII)
+_GRES = re.compile(r"(?:gres[/:])?([A-Za-z][\w./-]{0,60})(?::([A-Za-z][\w.-]{0,60}))?(?::([0-9]{1,6}))?", re.ASCII)
+_GPUS = re.compile(r"(?:([A-Za-z][\w.-]{0,60}):)?([0-9]{1,6})", re.ASCII)
+_AFTER = re.compile(r"(after|afterok|afterany|afternotok)((?::[0-9]{1,16}(?:_[0-9]{1,8})?)+)", re.ASCII)
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+
+@dataclass
+class Terms:
+    """What was said so far."""
+
+    environ: Mapping[str, str]
+    folder: str
+    now_ms: int
+    line: int = 0
+    fields: dict[str, Any] = field(default_factory=dict)
+    """Fields of the job file that are known already."""
+    counts: dict[str, int] = field(default_factory=dict)
+    """Nodes, tasks, GPUs and memory, which belong together."""
+    model: str = ""
+    devices: dict[str, int] = field(default_factory=dict)
+    """Per node."""
+    export: str = "ALL"
+    workdir: str = ""
+    faults: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def refuse(self, why: str) -> None:
+        """This line cannot be done."""
+        self.faults.append(f"line {self.line}: {why}")
+
+
+def document_of(terms: Terms) -> dict[str, Any]:
+    """The job file of everything that was said; what does not go together goes to the faults."""
+    counts, document = terms.counts, dict(terms.fields)
+    nodes = counts.get("nodes", 0)
+    per_node = counts.get("per_node", 0)
+    tasks = counts.get("tasks") or (nodes or 1) * (per_node or 1)
+    if nodes and not per_node:
+        per_node = ceil(tasks / nodes)
+    if nodes and per_node * nodes < tasks:
+        terms.faults.append(f"{tasks} tasks are more than {nodes} nodes with {per_node} each")
+    document["tasks"] = tasks
+    gpus = _gpus(terms, tasks, per_node or tasks)
+    if gpus:
+        document["gpus"] = gpus
+    if terms.model:
+        document["gpu_models"] = [terms.model]
+    memory = _memory_mib(counts, gpus, per_node or tasks)
+    if memory:
+        document["memory"] = f"{memory}Mi"
+    devices = {name: _share(terms, name, count, per_node or tasks) for name, count in terms.devices.items()}
+    document |= {"devices": devices} if devices else {}
+    document["env"] = {**_environment(terms), "SLURM_SUBMIT_DIR": terms.folder}
+    if "cpus" in document:
+        document["env"]["SLURM_CPUS_PER_TASK"] = str(document["cpus"])
+    document["attributes"] = {"workdir": terms.workdir or terms.folder}
+    if per_node > 1:
+        terms.notes.append(
+            "how many tasks share a node is the placement's to find; ask with `topology` where it matters"
+        )
+    return document
+
+
+def _gpus(terms: Terms, tasks: int, per_node: int) -> int:
+    """GPUs of each task, however they were counted."""
+    counts = terms.counts
+    if "gpus_per_task" in counts:
+        return counts["gpus_per_task"]
+    if "gpus_per_node" in counts:
+        return _share(terms, "GPUs of a node", counts["gpus_per_node"], per_node)
+    return _share(terms, "GPUs", counts["gpus"], tasks) if "gpus" in counts else 0
+
+
+def _share(terms: Terms, what: str, count: int, among: int) -> int:
+    if count % among:
+        terms.faults.append(f"{count} {what} cannot be shared evenly among {among} tasks")
+    return count // among
+
+
+def _memory_mib(counts: Mapping[str, int], gpus: int, per_node: int) -> int:
+    if "memory_per_cpu" in counts:
+        return counts["memory_per_cpu"] * counts.get("cpus", 1)
+    if "memory_per_gpu" in counts:
+        return counts["memory_per_gpu"] * max(1, gpus)
+    return ceil(counts["memory"] / per_node) if "memory" in counts else 0
+
+
+def _environment(terms: Terms) -> dict[str, str]:
+    """ALL and NONE as sbatch means them, but of all variables only those that make a program the same there as here."""
+    found: dict[str, str] = {}
+    for word in terms.export.split(","):
+        name, equals, value = word.strip().partition("=")
+        if name.upper() == "ALL" and not equals:
+            found |= {name: terms.environ[name] for name in PASSED_ON if terms.environ.get(name)}
+        elif name.upper() in ("NONE", "NIL", "") and not equals:
+            continue
+        elif not _NAME.fullmatch(name):
+            terms.faults.append(f"--export: {name[:80]!r} is no name of a variable")
+        elif equals or name in terms.environ:
+            found[name] = value if equals else terms.environ[name]
+    return found
+
+
+# --- one option each ------------------------------------------------------------------------------------------
+
+
+def _text(name: str, terms: Terms, value: str) -> None:
+    terms.fields[name] = value
+
+
+def _flag(name: str, terms: Terms, value: str) -> None:
+    terms.fields[name] = True
+
+
+def _one(name: str, what: str, terms: Terms, value: str) -> None:
+    if "," in value:
+        terms.refuse(f"a job is for one {what}, not for one of several")
+    terms.fields[name] = value
+
+
+def _count(name: str, terms: Terms, value: str) -> None:
+    least, dash, most = value.partition("-")
+    if dash and least == most:
+        value = least
+    if not (value.isascii() and value.isdecimal() and 0 < int(value[:10]) <= COUNT_MOST):
+        terms.refuse(f"{value[:80]!r} is no count from 1 to {COUNT_MOST}")
+        return
+    terms.counts[name] = int(value)
+    if name == "cpus":
+        terms.fields["cpus"] = int(value)
+
+
+def _gpu_count(name: str, terms: Terms, value: str) -> None:
+    match = _GPUS.fullmatch(value)
+    if match is None:
+        terms.refuse(f'{value[:80]!r} is no count of GPUs; write "4" or "a100:4"')
+        return
+    terms.model = match[1] or terms.model
+    terms.counts[name] = int(match[2])
+
+
+def _gres(terms: Terms, value: str) -> None:
+    for part in value.split(","):
+        match = _GRES.fullmatch(part)
+        if match is None:
+            terms.refuse(f'{part[:80]!r} is no resource; write "gpu:2", "gpu:a100:2" or "name:1"')
+        elif match[1] == "gpu":
+            terms.model = match[2] or terms.model
+            terms.counts["gpus_per_node"] = int(match[3] or 1)
+        elif match[1] != "none":
+            terms.devices[match[1]] = int(match[3] or 1)
+
+
+def _memory(name: str, terms: Terms, value: str) -> None:
+    match = _SIZE.fullmatch(value)
+    if match is None:
+        terms.refuse(f'{value[:80]!r} is no amount of memory; write "64G" or a number of megabytes')
+        return
+    terms.counts[name] = ceil(int(match[1]) * MIB[(match[2] or "M").upper()])
+
+
+def _time(terms: Terms, value: str) -> None:
+    seconds = _clock_s(value)
+    if seconds is None:
+        terms.refuse(f'{value[:80]!r} is no time; write minutes, "1:30:00" or "2-12:00:00"')
+    elif seconds:
+        terms.fields["time_limit"] = show_seconds(seconds)
+
+
+def _clock_s(value: str) -> int | None:
+    """Seconds of "MIN", "MIN:S", "H:MIN:S", "D-H", "D-H:MIN" or "D-H:MIN:S"; 0 for no limit, None for none of these."""
+    if value.lower() in ENDLESS:
+        return 0
+    match = _CLOCK.fullmatch(value)
+    if match is None:
+        return None
+    days, *parts = (None if part is None else int(part) for part in match.groups())
+    numbers = [part for part in parts if part is not None]
+    begins_with_minutes = days is None and len(numbers) < 3
+    sizes = (60, 1, 0) if begins_with_minutes else (3600, 60, 1)
+    return (days or 0) * 86_400 + sum(number * size for number, size in zip(numbers, sizes, strict=False))
+
+
+def _dependency(terms: Terms, value: str) -> None:
+    if "?" in value:
+        terms.refuse("of several jobs all must have ended; either of them (?) is not offered")
+        return
+    after: list[str] = terms.fields.setdefault("after", [])
+    for part in value.split(","):
+        match = _AFTER.fullmatch(part)
+        if part == "singleton":
+            terms.fields["singleton"] = True
+        elif match is None or match[1] == "after":
+            terms.refuse(f"{part[:80]!r}: jobs wait for others' ends: afterok:N, afterany:N, afternotok:N, singleton")
+        else:
+            after.extend(f"{match[1]}:{number}" for number in match[2].split(":") if number)
+    if not after:
+        del terms.fields["after"]
+
+
+def _moment(name: str, terms: Terms, value: str) -> None:
+    now = value.removeprefix("now")
+    text = value
+    if now != value:
+        amount = re.fullmatch(r"\+([0-9]{1,9})(second|minute|hour|day|week)?s?", now or "+0", re.ASCII)
+        if amount is None:
+            terms.refuse(f'{value[:80]!r} is no moment; write "now+2hours" or a time with its offset from UTC')
+            return
+        unit = {None: 1, "second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}[amount[2]]
+        text = f"+{int(amount[1]) * unit}s"
+    try:
+        terms.fields[name] = moment_ms(text, flag="the time", now_ms=terms.now_ms)
+    except UsageError as error:
+        terms.refuse(str(error))
+
+
+def _signal(terms: Terms, value: str) -> None:
+    match = re.fullmatch(r"(?:[RB]{1,2}:)?(?:SIG)?([A-Z0-9]{1,8})(?:@([0-9]{1,5}))?", value.upper(), re.ASCII)
+    if match is None or match[1] not in SIGNALS:
+        terms.refuse(f"{value[:80]!r} is no signal to be stopped with; {', '.join(SIGNALS)} are, as in USR1@60")
+        return
+    terms.fields["stop_signal"] = f"SIG{match[1]}"
+    terms.fields["grace"] = show_seconds(int(match[2] or 60))
+
+
+def _exclude(terms: Terms, value: str) -> None:
+    if "[" in value:
+        terms.refuse("write each node's name, with commas between")
+        return
+    terms.fields["exclude_nodes"] = [name for name in value.split(",") if name]
+
+
+def _priority(terms: Terms, value: str) -> None:
+    number = value.removeprefix("-")
+    if not (number.isascii() and number.isdecimal() and len(number) < 10):
+        terms.refuse(f"{value[:80]!r} is no priority")
+        return
+    terms.fields["priority"] = int(value)
+
+
+def _export(terms: Terms, value: str) -> None:
+    terms.export = value
+
+
+def _workdir(terms: Terms, value: str) -> None:
+    terms.workdir = value if value.startswith("/") else f"{terms.folder}/{value}"
+
+
+def _noted(note: str, terms: Terms, value: str) -> None:
+    terms.notes.append(f"line {terms.line}: {note}")
+
+
+def _refused(why: str, terms: Terms, value: str) -> None:
+    terms.refuse(why)
+
+
+_OUTPUT = partial(_noted, "output is kept by the platform; read it with `gangline logs`")
+_MAIL = partial(_noted, "nobody is mailed; follow with `gangline watch` or the event feed")
+_AGAIN = partial(_noted, "lost nodes and preemption always start a job again; `#GANGLINE retries: N` is for failures")
+_AS_IT_IS = partial(_noted, "is not needed here")
+_SOLE = "whole nodes are not set aside; ask for all GPUs of a node, or a window (`gangline window`)"
+
+TERMS: dict[str, Term] = {
+    "account": partial(_text, "group"),
+    "array": partial(_text, "array"),
+    "begin": partial(_moment, "not_before"),
+    "chdir": _workdir,
+    "comment": _AS_IT_IS,
+    "constraint": partial(_refused, "nodes are told apart by labels: `#GANGLINE node_selector: {key: value}`"),
+    "cpus-per-task": partial(_count, "cpus"),
+    "deadline": partial(_moment, "deadline"),
+    "dependency": _dependency,
+    "error": _OUTPUT,
+    "exclude": _exclude,
+    "exclusive": partial(_refused, _SOLE),
+    "export": _export,
+    "get-user-env": _AS_IT_IS,
+    "gpus": partial(_gpu_count, "gpus"),
+    "gpus-per-node": partial(_gpu_count, "gpus_per_node"),
+    "gpus-per-task": partial(_gpu_count, "gpus_per_task"),
+    "gres": _gres,
+    "hold": partial(_flag, "hold"),
+    "job-name": partial(_text, "name"),
+    "kill-on-bad-exit": _AS_IT_IS,
+    "mail-type": _MAIL,
+    "mail-user": _MAIL,
+    "mem": partial(_memory, "memory"),
+    "mem-per-cpu": partial(_memory, "memory_per_cpu"),
+    "mem-per-gpu": partial(_memory, "memory_per_gpu"),
+    "no-requeue": _AGAIN,
+    "nodelist": partial(_refused, "a job is not tied to nodes by name; use labels: `#GANGLINE node_selector: {...}`"),
+    "nodes": partial(_count, "nodes"),
+    "ntasks": partial(_count, "tasks"),
+    "ntasks-per-node": partial(_count, "per_node"),
+    "open-mode": _OUTPUT,
+    "output": _OUTPUT,
+    "partition": partial(_one, "pool", "partition (pool)"),
+    "priority": _priority,
+    "qos": partial(_text, "level"),
+    "quiet": _AS_IT_IS,
+    "requeue": _AGAIN,
+    "reservation": partial(_refused, "dated capacity opens by itself to whom it is for; see `gangline window`"),
+    "signal": _signal,
+    "switches": partial(_refused, "ask for closeness by level: `#GANGLINE topology: {preferred: rack}`"),
+    "time": _time,
+    "verbose": _AS_IT_IS,
+}
+"""Long name of each option that is known -> what it means."""
+FLAGS = frozenset(
+    {"exclusive", "get-user-env", "hold", "kill-on-bad-exit", "no-requeue", "quiet", "requeue", "verbose"}
+)
+"""Options without a value, or whose value stands behind = only."""
+SHORT = {
+    "A": "account",
+    "a": "array",
+    "b": "begin",
+    "C": "constraint",
+    "c": "cpus-per-task",
+    "D": "chdir",
+    "d": "dependency",
+    "e": "error",
+    "G": "gpus",
+    "H": "hold",
+    "J": "job-name",
+    "N": "nodes",
+    "n": "ntasks",
+    "o": "output",
+    "p": "partition",
+    "Q": "quiet",
+    "q": "qos",
+    "t": "time",
+    "v": "verbose",
+    "w": "nodelist",
+    "x": "exclude",
+}
+"""Short names."""

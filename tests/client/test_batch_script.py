@@ -1,0 +1,176 @@
+"""Batch scripts of Slurm users: what their header lines mean here, and what they are told when one means nothing."""
+
+import subprocess
+from typing import Any
+
+import pytest
+
+from gangline_client.batch_script import Script, read_script
+from gangline_client.batch_terms import FLAGS, SHORT, TERMS
+from gangline_client.errors import InputError
+from gangline_core.spec import DependencyKind
+from gangline_wire.jobfile import parse_job
+
+NOW_MS = 1_700_000_000_000
+
+
+def read(*lines: str, first: str = "#!/bin/bash", body: str = "python train.py") -> Script:
+    text = "\n".join([first, *lines, body, ""])
+    return read_script(text, "train.sh", environ={"PATH": "/opt", "X": "1"}, folder="/home/ann", now_ms=NOW_MS)
+
+
+def document(*lines: str) -> dict[str, Any]:
+    return read(*lines).document
+
+
+def faults(*lines: str, first: str = "#!/bin/bash") -> str:
+    with pytest.raises(InputError) as caught:
+        read(*lines, first=first)
+    return str(caught.value)
+
+
+def test_a_usual_header_becomes_the_job_it_describes() -> None:
+    found = document(
+        "#SBATCH --job-name=resnet   # the usual one",
+        "#SBATCH -p gpu -A research/vision",
+        "#SBATCH --nodes=2 --ntasks-per-node 4",
+        "#SBATCH --gres=gpu:a100:4",
+        "#SBATCH -c8",
+        "#SBATCH --mem=64G",
+        "#SBATCH -t 1-12:30:00",
+        "#SBATCH --array=0-15%4",
+        "#SBATCH --dependency=afterok:12:13,afterany:14_2",
+        "#SBATCH --qos high --signal=B:USR1@90",
+        "##SBATCH --nodes=64",
+        "# a remark",
+        "#GANGLINE topology: {preferred: rack}",
+        "#GANGLINE retries: 3",
+    )
+    job = parse_job(found)
+    (role,) = job.roles
+    assert (job.name, job.pool, job.group, job.level) == ("resnet", "gpu", "research/vision", "high")
+    assert (role.count, role.resources.gpu_milli, role.resources.gpu_models) == (8, 1000, ("a100",))
+    assert (role.resources.cpu_milli, role.resources.memory_mib) == (8000, 16_384)
+    assert job.time_limit_s == 36 * 3600 + 1800
+    assert job.array is not None
+    assert job.array.at_most == 4
+    assert [(one.job, one.kind) for one in job.after] == [
+        (12, DependencyKind.OK),
+        (13, DependencyKind.OK),
+        (14, DependencyKind.ANY),
+    ]
+    assert (job.stop_signal, job.grace_s) == ("SIGUSR1", 90)
+    assert (job.topology.preferred, job.retries) == ("rack", 3)
+    assert role.environment["PATH"] == "/opt"
+    assert job.attributes["workdir"] == "/home/ann"
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90", 5400), ("90:30", 5430), ("1:30:00", 5400), ("2-0", 172_800), ("0-1:30", 5400), ("1-0:0:1", 86_401)],
+)
+def test_times_are_read_as_slurm_reads_them(text: str, seconds: int) -> None:
+    assert parse_job(document(f"#SBATCH --time={text}")).time_limit_s == seconds
+
+
+@pytest.mark.parametrize("text", ["0", "UNLIMITED", "infinite"])
+def test_no_limit_is_no_limit(text: str) -> None:
+    assert "time_limit" not in document(f"#SBATCH -t {text}")
+
+
+@pytest.mark.parametrize(
+    ("lines", "tasks", "gpus"),
+    [
+        (("#SBATCH -N 4", "#SBATCH --gpus-per-node=8"), 4, 8),
+        (("#SBATCH -n 8", "#SBATCH --gpus=8"), 8, 1),
+        (("#SBATCH -n 8", "#SBATCH --gpus-per-task=h100:2"), 8, 2),
+        (("#SBATCH -N 2-2", "#SBATCH -n 8", "#SBATCH --gres=gpu:4"), 8, 1),
+        (("#SBATCH --gres=gpu",), 1, 1),
+        ((), 1, 0),
+    ],
+)
+def test_gpus_are_those_of_each_task_however_they_were_counted(lines: tuple[str, ...], tasks: int, gpus: int) -> None:
+    found = document(*lines)
+    assert (found["tasks"], found.get("gpus", 0)) == (tasks, gpus)
+
+
+def test_memory_counts_per_node_per_cpu_or_per_gpu() -> None:
+    assert document("#SBATCH --mem=4096", "#SBATCH --ntasks=2")["memory"] == "2048Mi"
+    assert document("#SBATCH --mem-per-cpu=2G", "#SBATCH -c 4")["memory"] == "8192Mi"
+    assert document("#SBATCH --mem-per-gpu=32G", "#SBATCH -G 2")["memory"] == "65536Mi"
+
+
+def test_every_line_that_cannot_be_done_is_told_with_its_number() -> None:
+    told = faults(
+        "#SBATCH --ntask=4", "#SBATCH --exclusive", "#SBATCH --time=soon", "#SBATCH --mem", "#GANGLINE nonsense"
+    )
+    for part in (
+        "line 2: --ntask is no option that is known here; did you mean --ntasks?",
+        "line 3: whole nodes are not set aside",
+        "line 4: 'soon' is no time",
+        "line 5: --mem needs a value",
+        "line 6: #GANGLINE is followed by a field",
+    ):
+        assert part in told
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "#SBATCH -p a,b",
+        "#SBATCH -n 0",
+        "#SBATCH -N 2-4",
+        "#SBATCH --gpus=3 -n 2",
+        "#SBATCH --dependency=after:3",
+        "#SBATCH --dependency=afterok:3?afterok:4",
+        "#SBATCH --dependency=aftercorr:3",
+        "#SBATCH --signal=KILL@9",
+        "#SBATCH --begin=tomorrow",
+        "#SBATCH --export=A-B",
+        "#SBATCH --gres=gpu:2:3:4",
+        '#SBATCH --job-name="open',
+        "#SBATCH train.py",
+    ],
+)
+def test_what_means_nothing_here_is_refused(line: str) -> None:
+    assert faults(line)
+
+
+def test_what_is_not_needed_is_noted_and_not_refused() -> None:
+    notes = read("#SBATCH -o out.%j --mail-type=END --requeue", body="srun python train.py\n#SBATCH -n 4").notes
+    assert [note.partition(":")[0] for note in notes] == [
+        "line 3",
+        "line 4 stands after the first command and does not count",
+    ] + ["line 2"] * 3
+
+
+def test_variables_are_passed_on_as_export_says() -> None:
+    assert "PATH" not in document("#SBATCH --export=NONE")["env"]
+    found = document("#SBATCH --export=ALL,X,Y=2")["env"]
+    assert (found["PATH"], found["X"], found["Y"]) == ("/opt", "1", "2")
+
+
+def test_moments_are_told_from_now() -> None:
+    assert document("#SBATCH --begin=now+2hours")["not_before"] == NOW_MS + 7_200_000
+    assert document("#SBATCH --deadline=2026-07-01T02:00:00Z")["deadline"] == 1_782_871_200_000
+
+
+def test_the_script_runs_with_its_interpreter_and_finds_the_names_it_knows() -> None:
+    command = read(
+        "#SBATCH -J x", first="#!/usr/bin/env bash", body='echo "$SLURM_ARRAY_TASK_ID of $SLURM_PROCID"'
+    ).document["command"]
+    ran = subprocess.run(
+        command,
+        env={"GANGLINE_ARRAY_INDEX": "7", "RANK": "3", "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        check=True,
+    )
+    assert ran.stdout == b"7 of 3\n"
+    python = read(first="#!/usr/bin/python3", body="print(6 * 7)").document["command"]
+    assert python[:2] == ["/usr/bin/python3", "-c"]
+    assert "cannot run a script" in faults(first="#!/usr/bin/perl")
+
+
+def test_every_option_has_a_meaning_and_every_short_name_an_option() -> None:
+    assert set(TERMS) >= FLAGS
+    assert set(SHORT.values()) <= set(TERMS)
