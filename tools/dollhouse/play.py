@@ -16,7 +16,7 @@ from dollhouse.rooms import watched
 from dollhouse.town import Town
 from dollhouse.troubles import TROUBLES, heal_all
 from gangline_core import cycle
-from gangline_core.facts import RoundOpened
+from gangline_core.facts import LeadershipTaken, RoundOpened
 from gangline_core.fold import Message, apply
 from gangline_core.ids import JobId
 from gangline_core.state import State, decode_snapshot, encode_snapshot
@@ -152,8 +152,10 @@ async def _calm_down(town: Town) -> None:
 
 
 def _stirred(town: Town, since: int) -> bool:
-    messages = town.server.streams[LOG.name].messages[since:]
-    return any(kind_of(codec.message(each.seq, each.data).lane) in (*DECIDING, "agent") for each in messages)
+    """Whoever takes a lane anew, because the bus lost its renewals, decides nothing by that."""
+    messages = [codec.message(each.seq, each.data) for each in town.server.streams[LOG.name].messages[since:]]
+    said = [each for each in messages if not all(isinstance(fact, LeadershipTaken) for fact in each.facts)]
+    return any(kind_of(each.lane) in (*DECIDING, "agent") for each in said)
 
 
 def _look_at_truth(town: Town) -> None:
