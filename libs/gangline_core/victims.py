@@ -9,9 +9,7 @@ attained service, it has sunk below the beneficiary's service queue.
 from collections.abc import Collection, Iterable, Iterator
 from heapq import heapify, heappop, heappush
 
-from gangline_core.attained import attained, is_promoted, queue_of
 from gangline_core.claims import is_overdue
-from gangline_core.cluster import Policy
 from gangline_core.fair_division import fair_gpu_parts
 from gangline_core.groups import ancestors, holders
 from gangline_core.ids import JobId, TaskId
@@ -39,6 +37,7 @@ from gangline_core.passing import promises
 from gangline_core.pausing import can_be_paused, slice_ends_ms
 from gangline_core.quota import amount_of
 from gangline_core.seating import allowed_sizes
+from gangline_core.service_order import orders_by_service, sunk_below, would_be_below
 from gangline_core.spec import Role, ServiceClass, smallest_size
 from gangline_core.state import task_amounts
 from gangline_core.table import Table
@@ -79,35 +78,6 @@ def _had_its_slice(table: Table, job: Job, beneficiary: Job) -> bool:
         return False
     ranks = effective_priority(table.pool.pool, job.spec) <= effective_priority(table.pool.pool, beneficiary.spec)
     return ranks and table.now >= slice_ends_ms(job, table.policy)
-
-
-def orders_by_service(policy: Policy) -> bool:
-    """True where attained service decides who goes first, and with preemption who goes on."""
-    return policy.preemption and policy.ordering == "least_attained"
-
-
-def sunk_below(table: Table, job: Job) -> frozenset[JobId]:
-    """Live preemptible jobs that have sunk below this job's service queue and stand in no higher queue level.
-
-    Service only grows while a job runs, so nobody is evicted in turn for whom it evicts now. Where the policy lets the
-    oldest preempt, younger jobs of the same queue count as below: they can only have passed.
-    """
-    state, bands = table.state, table.pool.pool.levels
-    own = 0 if is_promoted(job, table.policy, table.now) else queue_of(job.attained - job.forgiven, table.policy)
-    band = bands.get(job.spec.level, 0)
-    live = (state.kept.jobs[name] for name in state.live.get(table.pool.pool.name, {}))
-    return frozenset(
-        other.id
-        for other in live
-        if other.spec.preemptible
-        and bands.get(other.spec.level, 0) <= band
-        and _behind(table, other) > (own, job.submitted_ms if table.policy.oldest_preempts else LAST_MS)
-    )
-
-
-def _behind(table: Table, other: Job) -> tuple[int, int]:
-    """What sorts live jobs where service orders: their queue, then their age."""
-    return queue_of(attained(table.state, other, table.now), table.policy), other.submitted_ms
 
 
 def may_shrink_somebody(table: Table) -> bool:
@@ -336,7 +306,7 @@ class Victims:
         spec, pool = job.spec, self._table.pool.pool
         if job.service_class == ServiceClass.OPPORTUNISTIC or job.id in self._table.lowered:
             return BY_CLASS
-        is_lower = effective_priority(pool, spec) < mine
+        is_lower = effective_priority(pool, spec) < mine and not would_be_below(self._table, beneficiary, job)
         if not is_lower and (not promisers or not promisers.isdisjoint(ancestors(spec.group))):
             return ""
         if self._table.ledger.is_sheltered(job):

@@ -16,9 +16,9 @@ from gangline_core.levels import losing_place_ms
 from gangline_core.pausing import slice_ends_ms
 from gangline_core.repairing import repairs_end
 from gangline_core.rungs import seasons_of
+from gangline_core.service_order import orders_by_service
 from gangline_core.state import State
 from gangline_core.terms import last_start_ms
-from gangline_core.victims import orders_by_service
 
 
 def next_wake_ms(state: State, pool_name: str, now: int) -> int | None:

@@ -344,3 +344,16 @@ def test_a_more_important_job_of_the_same_group_still_takes_over_its_cleared_roo
     higher = drive.ask(20, gpus=2, priority=10, group="owner", run=20)
     drive.finish_all()
     assert (higher.starts, lower.starts) == ([40], [60])
+
+
+@pytest.mark.parametrize("oldest", [False, True])
+def test_service_age_and_priority_never_evict_in_a_circle(oldest):
+    # The oldest goes before the next, that one before the youngest; only by priority would the youngest go first.
+    policy = {"ordering": "least_attained", "oldest_preempts": oldest}
+    drive = Drive(node(gpus=2), policy=policy)
+    oldest_job = drive.ask(0, gpus=2, run=50)
+    drive.ask(5, tasks=2, gpus=1, priority=50, run=50)
+    drive.ask(10, gpus=2, priority=10, run=50)
+    drive.finish_all()
+    assert len(drive.evicted) <= (0 if oldest else 2)
+    assert oldest_job.ended is not None
