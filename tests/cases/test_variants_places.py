@@ -17,6 +17,7 @@ from gangline_core.ids import NodeId
 from gangline_core.moves import plan_moves
 from gangline_core.reasons import ReasonCode
 from gangline_core.spec import Resources, Role, TopologyWish
+from gangline_wire.jobfile import JobFileError, parse_job
 
 BLOCK = "topology.gangline.dev/block"
 PAIRS = [0, 0, 1, 1, 2, 2, 3, 3]
@@ -412,3 +413,10 @@ def test_a_share_by_memory_counts_against_limits_by_the_card_it_lands_on(mib):
     [(where, _)] = drive.gpus(job)
     assert mib <= cards[where]
     assert drive.state.usage[""]["gpu_milli"] == max(1, mib * 1000 // cards[where])
+
+
+@pytest.mark.parametrize("asked", ["0.0001", "0.0005", 0.3333, "0.1m", "1e-4", "0.33333"])
+def test_parts_finer_than_a_thousandth_are_refused_and_never_rounded(asked):
+    with pytest.raises(JobFileError) as caught:
+        parse_job({"command": ["true"], "gpus": asked})
+    assert caught.value.errors[0].path == "gpus"
