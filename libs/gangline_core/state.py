@@ -358,8 +358,8 @@ class State:
         self.kept.claims.pop(job, None)
 
     def lost_tasks(self, node: NodeId) -> list[TaskId]:
-        """Tasks that held room on the node when it was lost."""
-        return [task for task in self.node_tasks.get(node, {}) if self.kept.tasks[task].state == TaskState.LOST]
+        """Tasks that held room on the node when it was lost, by name."""
+        return [task for task in sorted(self.node_tasks.get(node, {})) if self.kept.tasks[task].state == TaskState.LOST]
 
     def _charge(self, task: Task, sign: int) -> None:
         amounts = task_amounts(task)
