@@ -24,6 +24,9 @@ async def run(site: Site, config: Config) -> None:
     gauges.watch(site)
     await lead_pools(site, "queue", work)
 
+WORKS = frozenset({JobState.STARTING, JobState.PAUSED, JobState.RUNNING})
+"""Jobs that a round brings here start, make room for one that does, or go on."""
+
 
 class Opener:
     """Opens the rounds of one pool, one at a time."""
@@ -37,7 +40,7 @@ class Opener:
         self.opened_s = self.decided_s = 0.0
         self.round_took_s = 0.0
         self.has_started = True
-        """Whether the last round started anything."""
+        """Whether the last round started anything, or made room for it by a pause."""
 
     async def work(self, lane: Lane) -> None:
         """Open rounds for as long as this process leads."""
@@ -58,7 +61,7 @@ class Opener:
         if self.pool in step.decided:
             self.decided_s = self.site.clock.monotonic_s()
             self.round_took_s = self.decided_s - self.opened_s
-            self.has_started = any(moved.after == JobState.STARTING for moved in step.moves)
+            self.has_started = any(moved.after in WORKS for moved in step.moves)
         if cycle.round_due(self.site.follower.state, self.pool):
             self.wake.set()
 

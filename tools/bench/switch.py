@@ -77,16 +77,19 @@ def _worked_after(lines: Path, moment_s: float) -> bool:
     return _last(lines) > moment_s
 
 
-def _tail(lines: Path) -> list[float]:
+def _tail(lines: Path, size: int) -> list[float]:
     with lines.open("rb") as file:
-        file.seek(max(0, lines.stat().st_size - 65_536))
-        return [float(line) for line in file.read().split(b"\n")[1:-1] if line]
+        begin = max(0, lines.stat().st_size - size)
+        file.seek(begin)
+        # The first line may be cut off where the reading began, the last one is not written yet.
+        return [float(line) for line in file.read().split(b"\n")[1 if begin else 0 : -1] if line]
 
 
 def _last(lines: Path) -> float:
-    found = _tail(lines)
+    """Asked at every poll, in the process that is measured: a few bytes are enough."""
+    found = _tail(lines, 64)
     return found[-1] if found else 0.0
 
 
 def _first_after(lines: Path, moment_s: float) -> float:
-    return min(at for at in _tail(lines) if at > moment_s)
+    return min(at for at in _tail(lines, 65_536) if at > moment_s)
