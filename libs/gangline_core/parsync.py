@@ -176,7 +176,13 @@ def decide_share(state: State, pool: str, number: int) -> ShareDecided | None:
 
 
 def _spoken_for(table: Table) -> frozenset[JobId]:
-    """Jobs whose place is settled otherwise; the nodes of reservations are closed to all others."""
+    """Jobs whose place is settled otherwise; the nodes of reservations are closed to all others.
+
+    Claims that no longer hold are the leader's to drop: until then their room is spoken for, too.
+    """
+    for job in table.claims_dropped:
+        for place in table.state.kept.claims[job].placement.tasks:
+            table.room.take(place)
     reservations = table.pool.reservations
     rows = np.zeros(len(table.frozen.nodes), dtype=np.bool_)
     row = table.frozen.layout.row

@@ -259,6 +259,23 @@ def test_a_claimed_place_is_not_given_away():
     assert all(made.job(job).state == JobState.WAITING for job in small)
 
 
+def test_the_room_of_a_claim_that_fails_is_the_leaders_to_give():
+    made = world(node("n1", gpus=4), node("n2", gpus=4), schedulers=2)
+    for name in ("n1", "n2"):
+        made.submit_running(spec(gpus=2, grace_s=600), name)
+    big = made.submit(gpus=4, tasks=2, priority=100)
+    held(made)
+    assert big in made.state.kept.claims
+    made.tell("telemetry", f.NodeLost(node="n2", silent_ms=30_000))
+    for _ in range(2):
+        made.submit(gpus=2)
+    for number, share in shares(made):
+        assert not share.placements, "it is promised until the leader says otherwise"
+        commit(made, number, share)
+    decided = decide(made)
+    assert decided.claims_dropped == (big,)
+
+
 def test_quality_first_takes_the_best_place_and_prefers_a_fresh_one_among_equals():
     made = world(*(node(f"n{k}", gpus=8) for k in range(16)), scheduler_preference=Preference.QUALITY)
     made.submit(gpus=1)
