@@ -233,6 +233,8 @@ class Policy(Struct, frozen=True, omit_defaults=True, gc=False):
     """A job whose GPUs are used less than this is warned, then gives them back; 0 leaves everybody alone."""
     min_utilisation_s: int = 3600
     """Over this window; the warning comes after half of it."""
+    stop_trespassers: bool = False
+    """Jobs whose processes are on a GPU that they do not hold end; otherwise that is only told."""
     start_limit_s: int = 3600
     """A gang that was given room but has not started wholly by then gives it back; 0 waits for ever."""
     hang_s: int = 0

@@ -24,6 +24,7 @@ from gangline_core.facts_health import (
     GpuFailed,
     GpuHealthy,
     GpuSuspected,
+    GpuTrespassed,
     JobReclaimed,
     JobUsed,
     NodeLost,
@@ -384,6 +385,7 @@ Fact = (
     | JobReclaimed
     | GangHung
     | StragglersSeen
+    | GpuTrespassed
     | UsageCharged
     | BudgetExhausted
 )

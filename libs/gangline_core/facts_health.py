@@ -99,6 +99,16 @@ class GangHung(FactBase, frozen=True, tag=True):
     those of the others work on, "collective" for a collective operation that its library gave up."""
 
 
+class GpuTrespassed(FactBase, frozen=True, tag=True):
+    """Processes of a task are on a GPU that it does not hold: what programs see of GPUs is manners, not a fence."""
+
+    job: JobId
+    attempt: int
+    task: TaskId
+    node: NodeId
+    gpu: int
+
+
 class StragglersSeen(FactBase, frozen=True, tag=True):
     """Members of a gang that need longer for a step than the others, with percent of the median; none takes it back."""
 

@@ -106,6 +106,16 @@ def gang_hung(state: State, fact: f.GangHung, step: Step) -> None:
         requeue(state, job.id, Reason(ReasonCode.HUNG, numbers), step)
 
 
+def gpu_trespassed(state: State, fact: f.GpuTrespassed, step: Step) -> None:
+    """A job on a GPU that it does not hold is shown to be so, and ends where its pool says that it must."""
+    job = state.job(fact.job)
+    if job is None or job.state not in LIVE or job.attempt != fact.attempt:
+        return
+    if state.kept.pools[job.spec.pool].policy.stop_trespassers:
+        numbers: dict[str, int | str] = {"task": fact.task, "gpu": fact.gpu, "node": fact.node}
+        order_stop(state, fact.job, Outcome.CANCELLED, Reason(ReasonCode.TRESPASSED, numbers), step)
+
+
 def stragglers_seen(state: State, fact: f.StragglersSeen, step: Step) -> None:
     """Members that hold their gang up: shown to whoever owns it, and no reason to do anything."""
     job = state.job(fact.job)
@@ -170,5 +180,6 @@ HANDLERS: dict[type[f.Fact], Callable[[State, Any, Step], None]] = {
     f.JobReclaimed: job_reclaimed,
     f.GangHung: gang_hung,
     f.StragglersSeen: stragglers_seen,
+    f.GpuTrespassed: gpu_trespassed,
 }
 """The facts that this file folds."""

@@ -84,6 +84,7 @@ class ReasonCode(StrEnum):
     REPAIR_LIMIT = "RepairLimit"
     UNDER_USED = "UnderUsed"
     HUNG = "Hung"
+    TRESPASSED = "Trespassed"
     PAUSED = "Paused"
     PAUSED_FOR = "PausedFor"
     PLACE_TAKEN = "PlaceTaken"
@@ -189,6 +190,7 @@ SENTENCES: dict[ReasonCode, str] = {
     ReasonCode.RESIZE_FAILED: "Resize {number} was stuck while {stage}; the gang starts again from its checkpoint.",
     ReasonCode.REPAIR_LIMIT: "{missing} lost members found no room within {limit_s} s; the gang starts again.",
     ReasonCode.UNDER_USED: "Its GPUs were used {percent} % for {window_s} s; the pool asks for {least} %.",
+    ReasonCode.TRESPASSED: "Processes of task {task} were on GPU {gpu} of {node}, which it does not hold.",
     ReasonCode.HUNG: "Task {task} made no progress for {silent_s} s{sign}; the gang starts again from its checkpoint.",
     ReasonCode.PAUSED: "Paused by {by}: its processes stand still and keep their memory.",
     ReasonCode.PAUSED_FOR: "Paused for job {job} ({rule}); it goes on when its place is free again.",
@@ -254,6 +256,7 @@ HINTS: dict[ReasonCode, str] = {
     ReasonCode.QUEUE_FULL: "Wait until some of these jobs have ended, or cancel some.",
     ReasonCode.SUBMIT_RATE: "Wait a minute; jobs of one batch count one by one.",
     ReasonCode.UNDER_USED: "Use the GPUs or give them back; `gangline show {id}` tells how busy they were.",
+    ReasonCode.TRESPASSED: "Use the GPUs that CUDA_VISIBLE_DEVICES names, and leave the variable as it is.",
     ReasonCode.TIME_LIMIT_TOO_LONG: "Give a shorter time limit, and save checkpoints to go on from.",
 }
 """What the reader can do about it, where there is something to do."""

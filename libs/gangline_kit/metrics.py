@@ -129,6 +129,7 @@ METRICS: dict[str, Metric] = {
     "gangline_hangs_total": Metric("counter", "Gangs that hung and were started again.", ("sign",)),
     "gangline_reclaims_total": Metric("counter", "Jobs that did not use their GPUs and lost them."),
     "gangline_stragglers_total": Metric("counter", "Members found slower than the others of their gang."),
+    "gangline_trespasses_total": Metric("counter", "Tasks found on GPUs that they do not hold."),
     "gangline_samples_total": Metric("counter", "Node samples heard."),
     # Accounting, recorder, agent.
     "gangline_gpu_usage_seconds_total": Metric("counter", "GPU-seconds charged.", ("group",)),

@@ -5,6 +5,7 @@ from gangline_core.arrays import counts, lookup, standing_of
 from gangline_core.edits import given
 from gangline_core.facts import (
     Fact,
+    GpuTrespassed,
     JobAdmitted,
     JobEdited,
     JobRejected,
@@ -111,6 +112,11 @@ def _of_act(state: State, fact: Fact, message: Message, index: int) -> EventLine
         case JobUsed() if fact.is_low:
             used = f"{fact.gpu_percent} % over {fact.window_s} s"
             event, text = "UnderUsed", f"Its GPUs were used {used}; the pool will take them back if that goes on."
+        case GpuTrespassed():
+            event, text = (
+                "Trespassed",
+                f"Processes of {fact.task} are on GPU {fact.gpu} of {fact.node}, which is others'.",
+            )
         case StragglersSeen() if fact.slow:
             slow = ", ".join(f"{task} ({percent} %)" for task, percent in sorted(fact.slow.items()))
             event, text = "Straggling", f"Members that need longer for a step than the others: {slow}."

@@ -2,7 +2,7 @@
 
 import logging
 
-from gangline_core.facts import Fact, GangHung, GpuFailed, JobReclaimed, NodeLost, StragglersSeen
+from gangline_core.facts import Fact, GangHung, GpuFailed, GpuTrespassed, JobReclaimed, NodeLost, StragglersSeen
 from gangline_core.fold import Message
 from gangline_core.step import Step
 from gangline_kit.lane import Lane
@@ -14,6 +14,7 @@ from gangline_telemetry.health import Watch
 from gangline_telemetry.progress import Stories
 from gangline_telemetry.starts import Starts
 from gangline_telemetry.stragglers import Stragglers
+from gangline_telemetry.trespass import Trespass
 from gangline_wire import subjects
 from gangline_wire.codec import CodecError, decode
 from gangline_wire.samples import Samples
@@ -37,6 +38,7 @@ class Listener:
         self.starts = Starts(config)
         self.stories = Stories()
         self.stragglers = Stragglers(config)
+        self.trespass = Trespass()
         site.metrics.also_render(self.text)
 
     async def work(self, lane: Lane) -> None:
@@ -44,6 +46,7 @@ class Listener:
         clock = self.site.clock
         self.watch = Watch(self.config, clock.monotonic_s())
         self.starts, self.stories, self.stragglers = Starts(self.config), Stories(), Stragglers(self.config)
+        self.trespass = Trespass()
         with self.site.follower.listening(self.note):
             await self._listen(lane)
 
@@ -68,6 +71,8 @@ class Listener:
                     metrics.count("gangline_hangs_total", sign=fact.sign or "progress")
                 case JobReclaimed():
                     metrics.count("gangline_reclaims_total")
+                case GpuTrespassed():
+                    metrics.count("gangline_trespasses_total")
                 case StragglersSeen() if fact.slow:
                     metrics.count("gangline_stragglers_total", len(fact.slow))
 
@@ -90,6 +95,7 @@ class Listener:
                     *self.starts.judge(state, self.site.now_ms()),
                     *self.stories.judge(state, now_s),
                     *self.stragglers.judge(state, now_s),
+                    *self.trespass.judge(state),
                 )
                 if facts:
                     await lane.append(facts, at=self.site.now_ms())
@@ -107,6 +113,7 @@ class Listener:
         now_s = self.site.clock.monotonic_s()
         for sample in samples.nodes:
             self.watch.hear(sample, now_s, self.site.follower.state)
+            self.trespass.hear(self.site.follower.state, sample)
         self.stories.hear(samples, self.site.follower.state, now_s)
         self.stragglers.hear(samples, self.site.follower.state, now_s)
         self.site.metrics.count("gangline_samples_total", len(samples.nodes))

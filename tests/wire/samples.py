@@ -213,6 +213,7 @@ FACTS: tuple[f.Fact, ...] = (
     ),
     f.JobReclaimed(job=JOB, percent=3, window_s=1800, least=10),
     f.GangHung(job=JOB, attempt=2, task=TASK, silent_s=600, sign="idle"),
+    f.GpuTrespassed(job=JOB, attempt=2, task=TASK, node=N1, gpu=1),
     f.StragglersSeen(job=JOB, attempt=2, slow={TASK: 180}),
     f.NodeSeen(node=NODE, alive=(TASK,)),
     f.TaskStarted(task=TASK, pid=4242),
