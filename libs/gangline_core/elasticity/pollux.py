@@ -84,12 +84,11 @@ def free_gpus(view: View) -> int:
 
 
 def bidder_of(one: Elastic, now: int) -> Bidder:
-    """A running job as the search sees it."""
+    """A running job as the search sees it: by its reports, and by what its attributes say of its batches."""
     perf, grad, profiled = known_of(one.progress)
+    points = one.progress.points if one.progress is not None else ()
+    batch = max((point.batch * point.members for point in points), default=1)
     attributes = one.job.spec.attributes
-    batch = max((point.batch * point.members for point in one.progress.points), default=1) if one.progress else 1
-    initial = attributes.get("batch_size", batch)
-    largest = attributes.get("batch_size_max", 0)
     return Bidder(
         sizes=one.sizes,
         gpus=one.role.resources.whole_gpus,
@@ -97,15 +96,25 @@ def bidder_of(one: Elastic, now: int) -> Bidder:
         perf=perf,
         grad=grad,
         limits=Limits(
-            initial=max(1, int(initial)) if isinstance(initial, int | float) else batch,
-            batch_max=int(largest) if isinstance(largest, int | float) else 0,
+            initial=max(1, _number(attributes.get("batch_size"), batch)),
+            batch_max=_number(attributes.get("batch_size_max"), 0),
+            local_min=max(1, _number(attributes.get("batch_member_min"), 1)),
+            local_max=_number(attributes.get("batch_member_max"), 0),
+            accumulates=attributes.get("accumulates") is True,
         ),
         profiled=max(profiled, one.size),
-        age_s=max(0, now - one.job.started_ms) // 1000,
+        age_s=max(0, now - one.job.submitted_ms) // 1000,
         restarts=one.job.resize.number if one.job.resize is not None else 0,
         cost_s=cost_s(one),
+        left_s=one.progress.remaining_s if one.progress is not None else -1,
+        left_at=points[-1].members if points else 0,
         must_run=True,
     )
+
+
+def _number(value: object, otherwise: int) -> int:
+    """What an attribute says, where it says a number."""
+    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else otherwise
 
 
 def pollux(bidders: Sequence[Bidder], *, capacity: int, per_node: int) -> list[int]:
