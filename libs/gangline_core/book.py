@@ -8,10 +8,11 @@ from gangline_core.gates import Gate, judge
 from gangline_core.ids import JobId
 from gangline_core.job import LIVE, Job, JobState
 from gangline_core.ordering import order
-from gangline_core.outlook import LEVEL_PERCENT, middle_waits, stated_range
+from gangline_core.outlook import middle_waits
 from gangline_core.placement.why_not import ROOM_CODES
 from gangline_core.reasons import Reason, ReasonCode, utc
 from gangline_core.run_times import Basis, RunTimes
+from gangline_core.start_scores import LEVEL_PERCENT, stated_range
 from gangline_core.state import State
 
 CONFIDENCE = {Basis.LIMIT: "high", Basis.ESTIMATE: "medium", Basis.HISTORY: "low"}

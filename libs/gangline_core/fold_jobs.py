@@ -27,10 +27,10 @@ from gangline_core.fold_repair import found_again, ranks_for
 from gangline_core.holds import claim_fault, placement_fault
 from gangline_core.ids import JobId, task_id
 from gangline_core.job import ENDS, LIVE, Job, JobState, Move, Outcome, Task, TaskState
-from gangline_core.outlook import score
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.resizing import ResizeEvent
 from gangline_core.run_times import expected_run_ms
+from gangline_core.start_scores import score
 from gangline_core.state import ENDED_JOBS_KEPT, State
 from gangline_core.step import JobMoved, Step
 

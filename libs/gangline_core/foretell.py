@@ -14,7 +14,7 @@ from gangline_core.gates import Gate
 from gangline_core.ids import JobId, NodeId
 from gangline_core.job import Job, JobState
 from gangline_core.ordering import order
-from gangline_core.outlook import LEVEL_PERCENT, middle_waits, stated_range
+from gangline_core.outlook import middle_waits
 from gangline_core.placement.why_not import why_not
 from gangline_core.quota import Ledger, amount_of, job_amounts
 from gangline_core.reasons import Reason, sentence
@@ -22,6 +22,7 @@ from gangline_core.run_times import Basis, RunTimes
 from gangline_core.rungs import folded
 from gangline_core.seating import Found, find_seats, wanted_sizes
 from gangline_core.spec import JobSpec
+from gangline_core.start_scores import LEVEL_PERCENT, stated_range
 from gangline_core.state import State
 from gangline_core.table import Table
 

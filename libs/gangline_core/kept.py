@@ -67,8 +67,8 @@ class PoolState(Struct):
     """Who stands in front of each strict level without finding room, and since when."""
     foreseen_at: int = 0
     """When forecasts were last written down."""
-    start_scores: dict[str, tuple[int, ...]] = {}
-    """True wait over forecast wait, in thousandths, of the last forecasts by size of job ("" is all), oldest first."""
+    start_scores: dict[str, dict[int, tuple[int, ...]]] = {}
+    """True wait over forecast wait, in thousandths, by size of job ("" is all) and by the hour of the forecast."""
     turns: dict[str, int] = {}
     """Log sequence at which a group or user last had a job placed here."""
     proposed_at: int = 0

@@ -1,20 +1,14 @@
-"""When will a waiting job start, and how far can that be trusted? Forecasts that are scored against what happened.
+"""When will a waiting job start? Futures that are drawn from what is known, and the middle of them.
 
 Run times are drawn from what jobs like each one took (given how long it runs already), room is handed out in today's
-order, and the middle of several such futures is the forecast. How wrong such forecasts are is not assumed but measured:
-every forecast that a round writes down is scored when its job starts, as true wait over forecast wait, and the stated
-range leaves out a part of the last scores at either end (split conformal prediction). How large these parts are is
-learnt, too: whenever a start falls outside of what was stated, on its side less is left out from then on, and a little
-more whenever it does not, so that in the long run as many ranges hold as are said to, whatever changes (adaptive
-conformal inference, Gibbs and Candes, NeurIPS 2021, one side at a time, with the step of their paper).
+order, and the middle of several such futures is the forecast. How far it can be trusted is not assumed but measured:
+rounds write forecasts down, and `start_scores` makes a range of how they turned out.
 """
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 
 import numpy as np
-from msgspec import Struct
 from numpy.typing import NDArray
 
 from gangline_core.columns import Ints
@@ -25,25 +19,13 @@ from gangline_core.ids import JobId
 from gangline_core.job import Job
 from gangline_core.placement.why_not import ROOM_CODES
 from gangline_core.run_times import RunTimes, Span
-from gangline_core.spec import JobSpec, gpu_milli_wanted
+from gangline_core.start_scores import stated_range
 from gangline_core.state import PoolState, State
 
 FUTURES = 9
 """Futures that are simulated; fewer when very many jobs wait."""
 FUTURES_FEW = 3
 MANY = 2_000
-LEVEL_PERCENT = 80
-"""Part of the stated ranges that should hold."""
-TAIL = (100 - LEVEL_PERCENT) * 1_000_000 // 200
-"""Part of the starts, in millionths, that should lie below the range, and as many above it."""
-STEP = 5_000
-"""How far one start moves what is left out, in millionths of its surprise."""
-TAIL_LEAST, TAIL_MOST = -50_000, 400_000
-"""What is left out stays between these; below 0 the range is wider than all scores."""
-SCORES_LEAST = 20
-"""Fewer scores say nothing."""
-SCORES_KEPT = 800
-"""Scores remembered per size of job: enough that one burst of jobs, which all turn out alike, is not all there is."""
 EVERY_MS = 30_000
 """Rounds write down forecasts no more often than this."""
 AT_ONCE_MAX = 64
@@ -52,18 +34,6 @@ SAMPLES_LEAST = 5
 FOR_EVER_MS = 1 << 60
 SPAN_STEPS = 1_000
 """A span of which nothing is known but its ends is drawn from in so many steps."""
-RATIO_MAX = 1_000_000
-"""Scores are in thousandths, up to this."""
-
-
-class Range(Struct, frozen=True):
-    """A wait in ms: where it probably lies, and its middle."""
-
-    low_ms: int
-    middle_ms: int
-    high_ms: int
-    scores: int
-    """On so many scored forecasts this rests."""
 
 
 def foresee(state: State, pool: PoolState, candidates: Sequence[Candidate], now: int) -> tuple[Foreseen, ...]:
@@ -90,57 +60,6 @@ def foresee(state: State, pool: PoolState, candidates: Sequence[Candidate], now:
             low, middle, high = (stated.low_ms, stated.middle_ms, stated.high_ms) if stated else (0, wait_ms, -1)
             found.append(Foreseen(job=jobs[place].id, wait_ms=wait_ms, low_ms=low, middle_ms=middle, high_ms=high))
     return tuple(found)
-
-
-def stated_range(pool: PoolState, spec: JobSpec, wait_ms: int) -> Range | None:
-    """The range of a forecast by how earlier ones of the size, else of all sizes, turned out; None with too few."""
-    for name in (size_class(spec), ""):
-        scores = pool.start_scores.get(name, ())
-        if len(scores) >= SCORES_LEAST:
-            low, middle, high = _quantiles(scores, pool.tails.get(name, (TAIL, TAIL)))
-            return Range(wait_ms * low // 1000, wait_ms * middle // 1000, wait_ms * high // 1000, len(scores))
-    return None
-
-
-@lru_cache(maxsize=256)
-def _quantiles(scores: tuple[int, ...], tails: tuple[int, int]) -> tuple[int, int, int]:
-    """Thousandths of the forecast wait: the low end, the middle, and the high end."""
-    ordered, (below, above) = sorted(scores), tails
-    last = len(ordered) - 1
-    low = ordered[min(last, below * len(ordered) // 1_000_000)] if below > 0 else 0
-    high = ordered[max(0, last - above * len(ordered) // 1_000_000)] if above > 0 else 2 * ordered[last]
-    middle = ordered[len(ordered) // 2]
-    return min(low, middle), middle, max(high, middle)
-
-
-def score(pool: PoolState, job: Job, at: int) -> None:
-    """A job starts: see how its forecast turned out. Called by the fold."""
-    known, stated = pool.foreseen.pop(job.id, None), pool.stated.pop(job.id, None)
-    if known is None:
-        return
-    made_at, wait_ms = known
-    true_ms = max(0, at - made_at)
-    ratio = min(RATIO_MAX, 1000 * true_ms // max(1, wait_ms))
-    for name in (size_class(job.spec), ""):
-        pool.start_scores[name] = (*pool.start_scores.get(name, ())[1 - SCORES_KEPT :], ratio)
-        if stated is not None:
-            below, above = pool.tails.get(name, (TAIL, TAIL))
-            low_ms, high_ms = stated
-            pool.tails[name] = (
-                _learnt(below, is_outside=true_ms < low_ms),
-                _learnt(above, is_outside=true_ms > high_ms),
-            )
-
-
-def _learnt(tail: int, *, is_outside: bool) -> int:
-    """What is left out on one side after one more start."""
-    surprise = TAIL - (1_000_000 if is_outside else 0)
-    return max(TAIL_LEAST, min(TAIL_MOST, tail + STEP * surprise // 1_000_000))
-
-
-def size_class(spec: JobSpec) -> str:
-    """Jobs of about the same size wait alike: sizes by powers of two."""
-    return str((gpu_milli_wanted(spec) // 1000).bit_length())
 
 
 def middle_waits(state: State, pool: str, jobs: Sequence[Job], *, times: RunTimes, now: int) -> dict[JobId, int | None]:
