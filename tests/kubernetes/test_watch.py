@@ -89,7 +89,8 @@ def test_a_version_that_is_too_old_leads_to_a_list_that_tells_all_that_was_misse
 
 def test_a_410_as_an_answer_leads_to_the_same() -> None:
     """P01: 410 as the status of the answer, with and without a body."""
-    live(too_old_story(Fault(method="GET", path="watch=true", status=410, reason="Expired")))
+    for bare in (False, True):
+        live(too_old_story(Fault(method="GET", path="watch=true", status=410, reason="Expired", is_bare=bare)))
 
 
 async def too_old_story(fault: Fault) -> None:

@@ -32,6 +32,8 @@ class Fault(Struct):
     """Do it, then break the connection."""
     is_empty: bool = False
     """Answer 200 without a body."""
+    is_bare: bool = False
+    """Answer `status` without a body."""
     delay_s: float = 0.0
 
     def fits(self, method: str, place: str) -> bool:
@@ -53,6 +55,8 @@ class Fault(Struct):
             raise CutError("cut before the answer")
         if self.is_empty:
             return Answer(200)
+        if self.is_bare:
+            return Answer(self.status)
         error = ApiError(self.status, self.reason, self.message)
         headers = {"Retry-After": "1"} if self.status == 429 else {}
         return Answer(self.status, msgspec.json.encode(error.status()), headers=headers)

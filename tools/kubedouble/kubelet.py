@@ -65,7 +65,8 @@ class Kubelets:
     # --- nodes --------------------------------------------------------------------------------------------
 
     def add_node(self, name: str, *, gpus: int = 8, model: str = "NVIDIA-H100", **fields: Any) -> Object:
-        """A node joins, Ready, with so many GPUs."""
+        """A node joins, Ready, with so many GPUs; one that comes back under its name speaks again."""
+        self.silent.discard(name)
         labels = {
             "kubernetes.io/hostname": name,
             "nvidia.com/gpu.product": model,
