@@ -20,16 +20,22 @@ def count(counts: dict[Key, int], key: Key, by: int) -> None:
 
 def task_amounts(task: Task) -> dict[str, int]:
     """What one live task counts against quotas, by dimension, zeros left out."""
-    amounts = {
-        "gpu_milli": task.gpu_milli,
-        f"gpu_milli:{task.gpu_model}": task.gpu_milli if task.gpu_model else 0,
-        "cpu_milli": task.cpu_milli,
-        "memory_mib": task.memory_mib,
-        "gpu_memory_mib": sum(share.memory_mib for share in task.gpus),
-    }
+    amounts: dict[str, int] = {}
+    gpu_milli = task.gpu_milli if task.gpus else 0
+    if gpu_milli:
+        amounts["gpu_milli"] = gpu_milli
+        if task.gpu_model:
+            amounts[f"gpu_milli:{task.gpu_model}"] = gpu_milli
+    if task.cpu_milli:
+        amounts["cpu_milli"] = task.cpu_milli
+    if task.memory_mib:
+        amounts["memory_mib"] = task.memory_mib
+    if task.gpus and (gpu_memory_mib := sum(share.memory_mib for share in task.gpus)):
+        amounts["gpu_memory_mib"] = gpu_memory_mib
     for name, number in task.devices.items():
-        amounts[f"device:{name}"] = number
-    return {dimension: amount for dimension, amount in amounts.items() if amount}
+        if number:
+            amounts[f"device:{name}"] = number
+    return amounts
 
 
 def request_amounts(resources: Resources) -> dict[str, int]:

@@ -212,7 +212,7 @@ class Room:
             if name in self.devices:
                 self.devices[name][row] += sign * amount
         if not holding.gpus:
-            self._weigh(row)
+            self.weigh(row)
             return
         for share in holding.gpus:
             if share.index < self.layout.width:
@@ -292,7 +292,7 @@ class Room:
         self.free[row], self.linked[row], self.switched[row], self.socketed[row], by_kind = found
         for number, count in enumerate(by_kind):
             self._set_whole(number, row, count)
-        self._weigh(row)
+        self.weigh(row)
 
     def _counted(self, row: int) -> tuple[int, int, int, int, tuple[int, ...]]:
         """Whole free GPUs of a node: all, the most in one island, below one switch, on one socket, and by kind."""
@@ -317,7 +317,8 @@ class Room:
             self.whole[number, row] = count
             self.total[number] += count - before
 
-    def _weigh(self, row: int) -> None:
+    def weigh(self, row: int) -> None:
+        """Sort the node anew among the others, after what is free on it changed."""
         cores = min(max(int(self.cpu[row]) // 1000, 0), CORES_SHOWN - 1)
         self.fullness[row] = int(self.free[row]) * CORES_SHOWN + cores
         if self.shelves:

@@ -79,9 +79,12 @@ class Columns:
 
     def __init__(self, jobs: Iterable[tuple[Job, int, int]] = ()) -> None:
         """These jobs with their shape and ask numbers."""
-        self._rows: Ints = np.zeros((64, WIDTH), dtype=np.int64)
+        self._fields: Ints = np.zeros((WIDTH, 64), dtype=np.int64)
+        """A line per field, so that a whole column lies together."""
         self._slots: dict[JobId, int] = {}
         self._free: list[int] = list(range(63, -1, -1))
+        self._sorted: Ints | None = None
+        """Slots by job id, until somebody comes or goes."""
         self.groups, self.holders, self.levels, self.kinds = Names(), Names(), Names(), Names()
         self.members: list[tuple[str, str]] = []
         """Per holder number its group and user."""
@@ -102,7 +105,8 @@ class Columns:
         holder = self.holders.number(user_key(spec.group, spec.user))
         if holder == len(self.members):
             self.members.append((spec.group, spec.user))
-        self._rows[slot] = (
+        self._sorted = None
+        self._fields[:, slot] = (
             job.id,
             shape,
             ask,
@@ -130,19 +134,22 @@ class Columns:
         """A job no longer waits."""
         slot = self._slots.pop(job, None)
         if slot is not None:
-            self._rows[slot, ID] = 0
+            self._fields[ID, slot] = 0
             self._free.append(slot)
+            self._sorted = None
 
     def note_cause(self, job: JobId, cause: int) -> None:
         """The recorded reason of a waiting job is another one."""
         slot = self._slots.get(job)
         if slot is not None:
-            self._rows[slot, CAUSE] = cause
+            self._fields[CAUSE, slot] = cause
 
     def slots(self) -> Ints:
         """Where the rows of all waiting jobs are, by job id."""
-        used = np.flatnonzero(self._rows[:, ID])
-        return used[np.argsort(self._rows[used, ID], kind="stable")]
+        if self._sorted is None:
+            used = np.flatnonzero(self._fields[ID])
+            self._sorted = used[np.argsort(self._fields[ID, used], kind="stable")]
+        return self._sorted
 
     def slots_of(self, jobs: Sequence[Job]) -> Ints | None:
         """Where the rows of these jobs are, in their order; None when some of them do not wait here."""
@@ -154,12 +161,12 @@ class Columns:
 
     def field(self, slots: Ints, field: int) -> Ints:
         """One number per row."""
-        column: Ints = self._rows[slots, field]
+        column: Ints = self._fields[field].take(slots)
         return column
 
     def _grow(self) -> None:
-        size = len(self._rows)
-        self._rows = np.concatenate([self._rows, np.zeros((size, WIDTH), dtype=np.int64)])
+        size = self._fields.shape[1]
+        self._fields = np.concatenate([self._fields, np.zeros((WIDTH, size), dtype=np.int64)], axis=1)
         self._free = list(range(2 * size - 1, size - 1, -1))
 
 

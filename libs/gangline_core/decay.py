@@ -5,7 +5,7 @@ use compare as they stand: a holder's sum changes only when what it holds change
 one multiplication. All sums grow by the same factor as time goes on; now and then the origin moves and they shrink.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import isqrt
 
 from msgspec import Struct
@@ -29,17 +29,19 @@ class Past(Struct):
     sums: dict[str, int] = {}
     """Per group path (ancestors included) and user_key: what ended, less what began, each at its `worth`."""
 
-    def note(self, holder: str, change_milli: int, at: int) -> None:
-        """The holder holds so much more (or less) from now on."""
+    def note(self, holders: Iterable[str], change_milli: int, at: int) -> None:
+        """These holders hold so much more (or less) from now on."""
         if not self.origin_ms:
             self.origin_ms = at
         if self.half_life_ms and at - self.origin_ms > HALVINGS_MAX * self.half_life_ms:
             self._move_origin(at)
-        value = self.sums.get(holder, 0) - change_milli * self.worth(at)
-        if value:
-            self.sums[holder] = value
-        else:
-            self.sums.pop(holder, None)
+        change = change_milli * self.worth(at)
+        for holder in holders:
+            value = self.sums.get(holder, 0) - change
+            if value:
+                self.sums[holder] = value
+            else:
+                self.sums.pop(holder, None)
 
     def used(self, holder: str, held_milli: int, at: int) -> int:
         """Decayed use in GPU thousandths times ms; `held_milli` is what the holder holds now."""

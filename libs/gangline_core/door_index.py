@@ -1,9 +1,14 @@
 """Derived for the door and the order: names in use, jobs put first, groups with settings of their own kind."""
 
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
+
 from gangline_core.groups import BudgetMode, Group, User, user_key
 from gangline_core.ids import JobId
 from gangline_core.job import Job
 from gangline_core.spec import JobSpec
+
+Answer = TypeVar("Answer")
 
 
 class DoorIndex:
@@ -25,6 +30,8 @@ class DoorIndex:
         """When the next budget begins anew; 0 when none ever does."""
         self.closing_users: dict[str, None] = {}
         """The same for members, by user_key."""
+        self.remembered: dict[Hashable, Any] = {}
+        """What was worked out of the groups alone, by what was asked; forgotten when a group changes."""
 
     def name(self, job: JobId, spec: JobSpec, *, is_unfinished: bool) -> None:
         """A job has its name until it ends."""
@@ -49,6 +56,14 @@ class DoorIndex:
         _mark(self.lenders, group.path, bool(group.lend_limit))
         _mark(self.safe_groups, group.path, is_safe)
         _mark(self.closing_groups, group.path, group.closing)
+        self.remembered.clear()
+
+    def remember(self, asked: Hashable, work_out: Callable[[], Answer]) -> Answer:
+        """The answer to a question about the groups alone, worked out once; only read it."""
+        found: Answer | None = self.remembered.get(asked)
+        if found is None:
+            found = self.remembered[asked] = work_out()
+        return found
 
     def put_user(self, user: User) -> None:
         """A member is new or changed."""

@@ -72,21 +72,19 @@ class Pile:
 
     def take(self, amount: int) -> int | None:
         """When this much can be taken, which it then is; None when it never can."""
-        while self.returns and self.returns[0][0] <= self.now:
-            self._receive()
+        returns, now, free, coming = self.returns, self.now, self.free, self.coming
+        while returns and returns[0][0] <= now:
+            _, back = heapq.heappop(returns)
+            free += back
+            coming -= back
         # A job that can never have its room does not stand in the way of those that can.
-        if self.free + self.coming < amount:
-            return None
-        while self.free < amount:
-            self._receive()
-        self.free -= amount
-        return self.now
-
-    def _receive(self) -> None:
-        at, amount = heapq.heappop(self.returns)
-        self.now = max(self.now, at)
-        self.free += amount
-        self.coming -= amount
+        can_wait = free + coming >= amount
+        while can_wait and free < amount:
+            now, back = heapq.heappop(returns)
+            free += back
+            coming -= back
+        self.now, self.free, self.coming = now, free - amount if can_wait else free, coming
+        return now if can_wait else None
 
 
 def pool_forecast(

@@ -56,8 +56,11 @@ class Formula(Struct, frozen=True):
 
     def evaluate(self, columns: Columns, rows: int) -> list[NDArray[np.int64]]:
         """Each term for each of `rows` jobs, in millionths; where a term has no finite value it counts 0."""
+        values = np.empty((len(self.terms), rows))
         with np.errstate(all="ignore"):
-            return [quantised(np.broadcast_to(term.compute(columns), (rows,))) for term in self.terms]
+            for line, term in zip(values, self.terms, strict=True):
+                line[:] = term.compute(columns)
+            return list(quantised(values))
 
 
 @lru_cache(maxsize=256)

@@ -80,9 +80,9 @@ class InOrder:
         self._sorted: dict[str, tuple[tuple[int, ...], list[int], Ints]] = {}
         """Per class what was sorted, and that in order, as a list and as an array."""
 
-    def recall(self, spec: JobSpec, *, least: int, or_pool: bool = False) -> list[int]:
-        """What `recall` finds, in order; only read it."""
-        found = self.of_classes(classes(spec), least=least)
+    def recall(self, spec: JobSpec, *, least: int, or_pool: bool = False, names: tuple[str, ...] = ()) -> list[int]:
+        """What `recall` finds, in order; only read it. `names` are the job's classes where they are known already."""
+        found = self.of_classes(names or classes(spec), least=least)
         if found is not None:
             return found[0]
         pool = self._history.get(spec.pool, ()) if or_pool else ()

@@ -12,6 +12,8 @@ from gangline_core.capacity import Holding, Ints, Layout, Room, places_of
 
 ROW, COLUMN, MILLI, GPU_MEMORY, SLOTS, CPU, MEMORY, PLACES, FIRST_DEVICE = range(9)
 """Columns of a line; the layout's other devices follow in the order of their names."""
+FEW_LINES = 4
+"""Up to so many lines are taken number by number, which costs less than a vector step each."""
 FEW_ROWS = 24
 """Up to so many changed nodes are counted one by one."""
 
@@ -60,7 +62,8 @@ def take_lines(room: Room, lines: Ints) -> None:
 
 
 def _shift(room: Room, lines: Ints, sign: int) -> None:
-    if not len(lines):
+    if len(lines) <= FEW_LINES:
+        _shift_few(room, lines.tolist(), sign)
         return
     rows, columns = lines[:, ROW], lines[:, COLUMN]
     np.add.at(room.milli, (rows, columns), sign * lines[:, MILLI])
@@ -79,3 +82,20 @@ def _shift(room: Room, lines: Ints, sign: int) -> None:
             room.count_whole(row)
     else:
         room.count_all()
+
+
+def _shift_few(room: Room, lines: list[list[int]], sign: int) -> None:
+    for row, column, milli, gpu_memory, slots, cpu, memory, places, *devices in lines:
+        room.cpu[row] += sign * cpu
+        room.memory[row] += sign * memory
+        room.set_places(row, int(room.places[row]) + sign * places)
+        for name, amount in zip(room.layout.device_names, devices, strict=True):
+            room.devices[name][row] += sign * amount
+        if not (milli or gpu_memory or slots):
+            room.weigh(row)
+            continue
+        room.milli[row, column] += sign * milli
+        room.gpu_memory[row, column] += sign * gpu_memory
+        if room.slots is not None:
+            room.slots[row, column] += sign * slots
+        room.count_whole(row)

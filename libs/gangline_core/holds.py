@@ -80,8 +80,10 @@ def limit_fault(state: State, job: Job, placement: Placement | Growth, without: 
 
     `without` are own members of the job that will be gone first.
     """
-    amounts = placed_amounts(state, placement.tasks)
     ledger = Ledger(state)
+    if not ledger.rungs(job):
+        return None
+    amounts = placed_amounts(state, placement.tasks)
     for name in without:
         ledger.give(job, task_amounts(state.kept.tasks[name]))
     if isinstance(placement, Placement) and not without:

@@ -7,13 +7,13 @@ against nobody. It is the job's own, else the pool's; without either a gang may 
 from collections.abc import Iterator
 
 from gangline_core.ids import JobId
-from gangline_core.job import Job, JobState
+from gangline_core.job import Job
 from gangline_core.state import State
 
 
 def late_starts(state: State, pool: str, now: int) -> list[JobId]:
     """Jobs of the pool whose start limit is over while members have not started, by id."""
-    return [job.id for job, ends_ms in _starting(state, pool) if ends_ms <= now]
+    return sorted(job.id for job, ends_ms in _starting(state, pool) if ends_ms <= now)
 
 
 def start_limits_end(state: State, pool: str) -> list[int]:
@@ -21,14 +21,12 @@ def start_limits_end(state: State, pool: str) -> list[int]:
     return [ends_ms for _, ends_ms in _starting(state, pool)]
 
 
-def start_limit_s(state: State, job: Job) -> int:
-    """The seconds within which the job must have started wholly; 0 when there is no limit."""
-    return job.spec.start_limit_s or state.pool_of(job).policy.start_limit_s
-
-
 def _starting(state: State, pool: str) -> Iterator[tuple[Job, int]]:
-    for job_id in sorted(state.starting.get(pool, {})):
-        job = state.kept.jobs[job_id]
-        limit_s = start_limit_s(state, job)
-        if job.state == JobState.STARTING and limit_s:
-            yield job, max((task.placed_ms for task in state.tasks_of(job)), default=0) + limit_s * 1000
+    """Gangs that are coming up within a limit, and when it ends."""
+    jobs, tasks = state.kept.jobs, state.kept.tasks
+    usual_s = state.kept.pools[pool].policy.start_limit_s
+    for job_id in state.starting.get(pool, ()):
+        job = jobs[job_id]
+        limit_s = job.spec.start_limit_s or usual_s
+        if limit_s:
+            yield job, max([tasks[name].placed_ms for name in job.tasks], default=0) + limit_s * 1000

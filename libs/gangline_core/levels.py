@@ -43,7 +43,7 @@ class Heads:
 
     def in_the_way(self, job: Job) -> Reason | None:
         """Why the job must wait behind another of its level; None when it need not."""
-        first = self._blocked.get(job.spec.level)
+        first = self._blocked.get(job.spec.level) if self._blocked else None
         if first is None:
             return None
         numbers: dict[str, int | str] = {"job": first, "level": job.spec.level}
@@ -51,6 +51,8 @@ class Heads:
 
     def refused(self, job: Job) -> None:
         """The job found no room: it stands in front of its level unless another already does, or it lost its place."""
+        if not self._rules:
+            return
         level = job.spec.level
         rule = self._rules.get(level)
         if rule is None or level in self._blocked:
@@ -67,7 +69,7 @@ class Heads:
 
     def recorded(self) -> tuple[tuple[str, JobId], ...]:
         """Who stood in front of which level, for the fold to remember since when."""
-        return tuple(sorted(self._first.items()))
+        return tuple(sorted(self._first.items())) if self._first else ()
 
 
 def remembered(

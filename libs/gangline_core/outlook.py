@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gangline_core.columns import Ints
 from gangline_core.facts import Candidate, Foreseen
 from gangline_core.forecast import Ask, Pile, best_pile, free_and_asks, held_by
-from gangline_core.history import Held, classes
+from gangline_core.history import classes
 from gangline_core.ids import JobId
 from gangline_core.job import Job
 from gangline_core.placement.why_not import ROOM_CODES
@@ -75,7 +75,7 @@ def middle_waits(state: State, pool: str, jobs: Sequence[Job], *, times: RunTime
         for name, (total, own) in coming.items():
             piles[name].expect(own[future], total)
         for ask, whole, found in zip(asks, wholes, waits, strict=True):
-            pile = best_pile(piles, ask)
+            pile = piles.get(ask.classes[0]) if len(ask.classes) == 1 else best_pile(piles, ask)
             start = pile.take(ask.amount) if pile else None
             if pile is None or start is None:
                 found.append(None)
@@ -103,7 +103,7 @@ class _Draws:
         lines, jobs, amounts = _Lines(), [], []
         for job in live:
             held = held_by(self._state, job)
-            if not wanted.isdisjoint(held.amounts) and self._add(lines, job, held, times):
+            if not wanted.isdisjoint(held.amounts) and self._add(lines, job, held.classes, times):
                 jobs.append(job.id)
                 amounts.append(held.amounts)
         ends = self._now + lines.draw(mixed(jobs, self.futures))
@@ -114,24 +114,24 @@ class _Draws:
             found[name] = (int(milli.sum()), _in_order(ends[own], milli[own]))
         return found
 
-    def _add(self, lines: "_Lines", job: Job, held: Held, times: RunTimes) -> bool:
-        """How much longer a live job runs, in ms; False when nobody knows."""
+    def _add(self, lines: "_Lines", job: Job, names: tuple[str, ...], times: RunTimes) -> bool:
+        """How much longer a live job of these classes runs, in ms; False when nobody knows."""
         is_under_way = bool(job.started_ms) and job.outcome is None
         ran = max(0, self._now - job.started_ms)
         limit_ms = job.spec.time_limit_s * 1000
         most = limit_ms - ran if limit_ms else FOR_EVER_MS
-        if is_under_way and (samples := self._samples(job, held.classes)):
+        if is_under_way and (samples := self._samples(job, names)):
             first = bisect_right(samples[0], ran)
             if first < len(samples[0]):
-                lines.add(samples[1][first:], less=ran, most=most)
+                lines.add(samples[1], first=first, less=ran, most=most)
                 return True
-        span = times.remaining(job, self._now)
+        span = times.remaining(job, self._now, names)
         if span is None:
             return False
         if is_under_way:
             lines.add_span(span, most=most)
         else:
-            lines.add(np.array([span.latest_ms]))
+            lines.add_number(span.latest_ms)
         return True
 
     def _samples(self, job: Job, names: tuple[str, ...]) -> tuple[list[int], Ints] | None:
@@ -153,7 +153,7 @@ class _Draws:
                 lines.add_span(ask.span, most=most)
             else:
                 unknown.add(ask.job)
-                lines.add(NOTHING)
+                lines.add_number(0)
         drawn = lines.draw(mixed([ask.job for ask in asks], self.futures)).tolist()
         return [None if ask.job in unknown else own for ask, own in zip(asks, drawn, strict=True)]
 
@@ -173,27 +173,37 @@ class _Lines:
     """What may be drawn for each job: one of some numbers, or anything between the ends of a span."""
 
     def __init__(self) -> None:
-        self._numbers: list[Ints] = []
-        self._count = 0
+        self._numbers: list[Ints] = [NOTHING]
+        """Arrays to draw from, each once however many jobs draw from it; the first is a single 0."""
+        self._begins: dict[int, int] = {}
+        """Where each array begins, by its identity."""
+        self._count = 1
         self._lines: list[tuple[int, int, int, int, int]] = []
         """Where a job's numbers begin, how many there are, how wide its span is, what is taken off, and the most."""
 
-    def add(self, numbers: Ints, *, less: int = 0, most: int = FOR_EVER_MS) -> None:
-        self._lines.append((self._count, len(numbers), 0, less, most))
-        self._numbers.append(numbers)
-        self._count += len(numbers)
+    def add(self, numbers: Ints, *, first: int = 0, less: int = 0, most: int = FOR_EVER_MS) -> None:
+        """One of these numbers, from the `first` one on."""
+        begin = self._begins.get(id(numbers))
+        if begin is None:
+            begin = self._begins[id(numbers)] = self._count
+            self._numbers.append(numbers)
+            self._count += len(numbers)
+        self._lines.append((begin + first, len(numbers) - first, 0, less, most))
 
     def add_span(self, span: Span, *, most: int) -> None:
-        self._lines.append((self._count, 0, span.latest_ms - span.soonest_ms, 0, most))
-        self._numbers.append(np.array([span.soonest_ms]))
-        self._count += 1
+        """Anything from the soonest to the latest."""
+        self._lines.append((0, 1, span.latest_ms - span.soonest_ms, -span.soonest_ms, most))
+
+    def add_number(self, number: int) -> None:
+        """This number alone."""
+        self._lines.append((0, 1, 0, -number, FOR_EVER_MS))
 
     def draw(self, chance: NDArray[np.uint64]) -> Ints:
         """A number per job and future, from a number without pattern each; never below 0."""
         if not self._lines:
             return np.zeros(chance.shape, dtype=np.int64)
         begin, count, width, less, most = np.array(self._lines, dtype=np.int64).T[:, :, None]
-        place = (chance % np.maximum(1, count).astype(np.uint64)).astype(np.int64)
+        place = (chance % count.astype(np.uint64)).astype(np.int64)
         step = (chance % np.uint64(SPAN_STEPS)).astype(np.int64)
         drawn = np.concatenate(self._numbers)[begin + place] + width * step // SPAN_STEPS - less
         found: Ints = np.maximum(0, np.minimum(drawn, most))

@@ -151,9 +151,11 @@ class Preemptor:
 
     def _could_do(self, job: Job, shrinks: list[Loss]) -> bool:
         """A cheap look whether shrinking could give as many GPUs as the job needs at its smallest."""
+        if not shrinks:
+            return False
         freed = sum(loss.amounts.get("gpu_milli", 0) for loss in shrinks)
         wanted = self._table.seating.least(job).amounts.get("gpu_milli", 0)
-        return bool(shrinks) and freed + int(self._table.room.milli.clip(0).sum()) >= wanted
+        return freed + int(self._table.room.milli.clip(0).sum()) >= wanted
 
     def _within_guarantees(self, job: Job, waits: list[Loss], losses: list[Loss], *, is_owed: bool) -> Plan | None:
         """A plan with these losses; should it take too much from a group, one with only what may go together."""

@@ -38,17 +38,23 @@ class Ledger:
         self._bound: dict[str, int] | None = None
         self._changes: dict[str, dict[str, int]] = {}
         self._class_changes: dict[tuple[str, ServiceClass], dict[str, int]] = {}
+        self._rungs: dict[tuple[str, str], tuple[Rung, ...]] = {}
+        """Per group and user the holders with limits on the way up."""
         self._group_rungs: dict[str, tuple[Rung, ...]] = {}
         self._guarantees: dict[str, dict[str, int]] = {}
         self._spare: dict[str, tuple[tuple[str, int], ...]] = {}
         """Per group what it uses beyond its guarantee, as far as it was asked and is still so."""
+        self._margins: dict[tuple[str, str | None], tuple[tuple[str, int], ...]] = {}
+        """Per group and beneficiary the least of that over the groups that are asked, as far as it is still so."""
         self._by_class: dict[tuple[str, ServiceClass], dict[str, int]] | None = None
 
     # --- limits -----------------------------------------------------------------------------------------
 
     def fault(self, job: Job, amounts: Mapping[str, int]) -> Reason | None:
         """The nearest limit that taking these amounts would break, as a reason with its numbers; None when none."""
-        return next(self.faults(job, amounts), None)
+        for rung, dimension, used, needed in self.broken(job, amounts):
+            return _limit_reason(rung, dimension, used=used, needed=needed)
+        return None
 
     def faults(self, job: Job, amounts: Mapping[str, int]) -> Iterator[Reason]:
         """Every limit that taking these amounts would break, nearest first: the user, the group, its ancestors."""
@@ -102,13 +108,18 @@ class Ledger:
 
     def used(self, holder: str, dimension: str) -> int:
         """What a group or user uses of a dimension, this decision included."""
-        return self._booked(holder, dimension) + self._changes.get(holder, {}).get(dimension, 0)
+        changes = self._changes.get(holder)
+        booked = self._booked(holder, dimension)
+        return booked + changes.get(dimension, 0) if changes else booked
 
     def rungs(self, job: Job) -> tuple[Rung, ...]:
         """The holders with limits on the job's way up, nearest first."""
-        own = self.user_rung(job)
-        above = self.group_rungs(job.spec.group)
-        return (own, *above) if own else above
+        key = (job.spec.group, job.spec.user)
+        found = self._rungs.get(key)
+        if found is None:
+            own, above = self.user_rung(job), self.group_rungs(job.spec.group)
+            found = self._rungs[key] = (own, *above) if own else above
+        return found
 
     def user_rung(self, job: Job) -> Rung | None:
         """The limits of the job's user; None when there are none."""
@@ -118,7 +129,7 @@ class Ledger:
         """The groups with limits from this one up to the root, nearest first."""
         found = self._group_rungs.get(group)
         if found is None:
-            found = self._group_rungs[group] = tuple(group_rungs(self._state, group, self._now))
+            found = self._group_rungs[group] = group_rungs(self._state, group, self._now)
         return found
 
     def room(self, rungs: Iterable[Rung]) -> dict[str, int]:
@@ -160,14 +171,10 @@ class Ledger:
 
         Groups that also hold the beneficiary's group are not asked: what one part of them gives, another gets.
         """
-        shared = () if beneficiary is None else ancestors(beneficiary)
-        for path in ancestors(group):
-            if path in shared:
-                continue
-            for dimension, spare in self._beyond(path):
-                removed = amount_of(amounts_removed, dimension)
-                if removed > 0 and spare < removed:
-                    return False
+        for dimension, spare in self._margin(group, beneficiary):
+            removed = amount_of(amounts_removed, dimension)
+            if removed > 0 and spare < removed:
+                return False
         return True
 
     def borrowed(self, group: str, dimension: str) -> int:
@@ -186,6 +193,19 @@ class Ledger:
         )
 
     # --- inside -----------------------------------------------------------------------------------------
+
+    def _margin(self, group: str, beneficiary: str | None) -> tuple[tuple[str, int], ...]:
+        """Per dimension what the group and those above it, but not above the beneficiary, can all give up."""
+        key = (group, beneficiary)
+        found = self._margins.get(key)
+        if found is None:
+            shared = () if beneficiary is None else ancestors(beneficiary)
+            least: dict[str, int] = {}
+            for path in ancestors(group):
+                for dimension, spare in () if path in shared else self._beyond(path):
+                    least[dimension] = min(spare, least.get(dimension, spare))
+            found = self._margins[key] = tuple(least.items())
+        return found
 
     def _beyond(self, path: str) -> tuple[tuple[str, int], ...]:
         """Per dimension that a group is guaranteed: what it uses beyond that, opportunistic work left out."""
@@ -214,7 +234,8 @@ class Ledger:
             if self._bound is None:
                 self._bound = bound_cost(self._state, self._now)
             return self._bound.get(holder, 0)
-        return amount_of(self._state.usage.get(holder, {}), dimension)
+        usage = self._state.usage.get(holder)
+        return amount_of(usage, dimension) if usage else 0
 
     def _of_class(self, holder: str, service_class: ServiceClass, dimension: str) -> int:
         if self._by_class is None:
@@ -224,13 +245,20 @@ class Ledger:
 
     def _change(self, job: Job, amounts: Mapping[str, int], sign: int) -> None:
         asked = [(dimension, sign * amount) for dimension, amount in self.asked(job, amounts).items()]
+        # Burstable work is what guarantees treat like all other use, so nobody asks how much of it there is.
+        is_special = job.spec.service_class != ServiceClass.BURSTABLE
         for holder in holders(job.spec.group, job.spec.user):
-            changes = self._changes.setdefault(holder, {})
-            of_class = self._class_changes.setdefault((holder, job.spec.service_class), {})
+            changes = self._changes.get(holder)
+            if changes is None:
+                changes = self._changes[holder] = {}
             for dimension, amount in asked:
-                count(changes, dimension, amount)
-                count(of_class, dimension, amount)
+                changes[dimension] = changes.get(dimension, 0) + amount
+            if is_special:
+                of_class = self._class_changes.setdefault((holder, job.spec.service_class), {})
+                for dimension, amount in asked:
+                    count(of_class, dimension, amount)
             self._spare.pop(holder, None)
+        self._margins.clear()
 
 
 def job_amounts(spec: JobSpec, sizes: Mapping[str, int]) -> dict[str, int]:
@@ -332,6 +360,6 @@ def _usage_by_class(state: State) -> dict[tuple[str, ServiceClass], dict[str, in
 
 def amount_of(usage: Mapping[str, int], dimension: str) -> int:
     """How much of a dimension these amounts are; models and devices are compared without regard to case."""
-    if dimension.startswith((MODEL_PREFIX, DEVICE_PREFIX)):
+    if ":" in dimension:
         return sum(amount for name, amount in usage.items() if name.lower() == dimension)
     return usage.get(dimension, 0)

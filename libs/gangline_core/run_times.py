@@ -51,19 +51,19 @@ class RunTimes:
             self._known[key] = self._span(job, elapsed_ms=0)
         return self._known[key]
 
-    def remaining(self, job: Job, now: int) -> Span | None:
-        """How much longer a live job will hold its room; None when nothing is known."""
+    def remaining(self, job: Job, now: int, names: tuple[str, ...] = ()) -> Span | None:
+        """How much longer a live job, whose classes are these, will hold its room; None when nothing is known."""
         if job.state == JobState.STOPPING:
             return Span(soonest_ms=0, latest_ms=job.spec.grace_s * 1000, basis=Basis.LIMIT)
         elapsed_ms = max(0, now - job.started_ms) if job.started_ms else 0
-        return self._span(job, elapsed_ms=elapsed_ms) if elapsed_ms else self.whole(job)
+        return self._span(job, names, elapsed_ms=elapsed_ms) if elapsed_ms else self.whole(job)
 
-    def _span(self, job: Job, *, elapsed_ms: int) -> Span | None:
+    def _span(self, job: Job, names: tuple[str, ...] = (), *, elapsed_ms: int) -> Span | None:
         spec = job.spec
         if self._by_limits:
             left_ms = max(0, spec.time_limit_s * 1000 - elapsed_ms)
             return Span(soonest_ms=left_ms, latest_ms=left_ms, basis=Basis.LIMIT) if spec.time_limit_s else None
-        samples = list(job.learnt_ms) or self._history.recall(spec, least=SAMPLES_LEAST, or_pool=True)
+        samples = list(job.learnt_ms) or self._history.recall(spec, least=SAMPLES_LEAST, or_pool=True, names=names)
         limit_ms, estimate_ms = spec.time_limit_s * 1000, spec.estimate_s * 1000
         if limit_ms:
             latest_ms, basis = limit_ms - elapsed_ms, Basis.LIMIT

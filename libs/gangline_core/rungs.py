@@ -50,7 +50,10 @@ class Rung(Struct, frozen=True):
 def user_rung(state: State, *, group: str, user: str, now: int) -> Rung | None:
     """A user's own limits at a moment; None when there are none."""
     holder = user_key(group, user)
-    own = user_limit(state.kept.groups.get(group), state.user(holder), now)
+    known = state.kept.groups.get(group)
+    if holder not in state.kept.users and (known is None or not (known.user_limit or known.seasons)):
+        return None
+    own = user_limit(known, state.user(holder), now)
     return Rung(holder=holder, group=group, user=user, limit=folded(own)) if own else None
 
 
@@ -85,8 +88,16 @@ def _bounded(group: Group, limit: dict[str, int]) -> tuple[dict[str, int], froze
     return limit, frozenset(borrows)
 
 
-def group_rungs(state: State, group: str, now: int) -> Iterator[Rung]:
+def group_rungs(state: State, group: str, now: int) -> tuple[Rung, ...]:
     """The groups with limits from this one up to the root, nearest first."""
+    above = [state.kept.groups[path] for path in ancestors(group) if path in state.kept.groups]
+    if state.door.lenders or any(known.seasons for known in above):
+        return tuple(_group_rungs(state, group, now))
+    # Nothing but the groups' own numbers counts.
+    return state.door.remember(("rungs", group), lambda: tuple(_group_rungs(state, group, now)))
+
+
+def _group_rungs(state: State, group: str, now: int) -> Iterator[Rung]:
     path = ancestors(group)
     lenders = [state.kept.groups[lender] for lender in sorted(state.door.lenders)] if state.door.lenders else []
     for holder in path:

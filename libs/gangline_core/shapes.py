@@ -38,25 +38,26 @@ class Numbers:
 
     def __init__(self) -> None:
         """Nobody has any."""
-        self._known: dict[Hashable, list[int]] = {}
+        self._known: dict[Hashable, int] = {}
+        self._things: dict[int, Hashable] = {}
+        self._having: dict[int, int] = {}
         self._given = 0
 
     def enter(self, key: Hashable) -> int:
         """The number of this thing, which one more has from now on."""
-        known = self._known.get(key)
-        if known is None:
+        number = self._known.get(key)
+        if number is None:
             self._given += 1
-            known = self._known[key] = [self._given, 0]
-        known[1] += 1
-        return known[0]
+            number = self._known[key] = self._given
+            self._things[number], self._having[number] = key, 0
+        self._having[number] += 1
+        return number
 
-    def leave(self, key: Hashable) -> int:
-        """One fewer has this thing; its number."""
-        known = self._known[key]
-        known[1] -= 1
-        if not known[1]:
-            del self._known[key]
-        return known[0]
+    def leave(self, number: int) -> None:
+        """One fewer has the thing of this number."""
+        self._having[number] -= 1
+        if not self._having[number]:
+            del self._known[self._things.pop(number)], self._having[number]
 
     def __len__(self) -> int:
         """How many different things there are."""

@@ -1,6 +1,10 @@
 """What is there, what is free of it, and what each group deserves of it by its weight."""
 
-from gangline_core.groups import ROOT
+from collections.abc import Mapping
+from functools import partial
+
+from gangline_core.groups import ROOT, Group
+from gangline_core.layout import Layout
 from gangline_core.spec import GPU_MILLI
 from gangline_core.state import State
 
@@ -10,12 +14,23 @@ WEIGHT_LEAST = 1e-6
 
 def total_gpu_milli(state: State) -> int:
     """Thousandths of all GPUs of all machines, whatever their condition."""
-    return GPU_MILLI * sum(len(node.gpus) for node in state.kept.nodes.values())
+    layouts = [state.room(pool).layout for pool in state.kept.pools]
+    return GPU_MILLI * sum(layout.remember(("gpus",), partial(_gpus_of, layout)) for layout in layouts)
+
+
+def _gpus_of(layout: Layout) -> int:
+    return sum(len(node.gpus) for node in layout.nodes)
 
 
 def weight_shares(state: State) -> dict[str, float]:
-    """What each group deserves of everything: its weight among its siblings, times what its parent deserves."""
-    groups = state.kept.groups
+    """What each group deserves of everything: its weight among its siblings, times what its parent deserves.
+
+    Only read it: it is worked out again when a group changes, not before.
+    """
+    return state.door.remember("weight_shares", lambda: _weight_shares(state.kept.groups))
+
+
+def _weight_shares(groups: Mapping[str, Group]) -> dict[str, float]:
     sums: dict[str, int] = {}
     for path, group in groups.items():
         if path != ROOT:

@@ -16,7 +16,7 @@ from gangline_core.cluster import Node, NodeUse, gpu_span
 from gangline_core.columns import Columns, cause_of
 from gangline_core.door_index import DoorIndex
 from gangline_core.facts import Claim
-from gangline_core.groups import Group, User, ancestors, holders, user_key, with_class
+from gangline_core.groups import Group, User, holders, user_key, with_class
 from gangline_core.history import SERVICES_KEPT, Held, InOrder, note_end
 from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.inventory import Inventory
@@ -190,11 +190,10 @@ class State:
             del alike[job.id]
             if not alike:
                 del sorts[sort_of(job)]
-        if self.shapes.pop(job.id, None) is not None:
+        if (shape := self.shapes.pop(job.id, None)) is not None:
             self.columns[job.spec.pool].leave(job.id)
-            ask = self._ask_numbers.leave(ask_key(job.spec))
-            self._shape_numbers.leave(shape_key(job.spec, ask))
-            del self.asks[job.id]
+            self._shape_numbers.leave(shape)
+            self._ask_numbers.leave(self.asks.pop(job.id))
         if job.array:
             self.arrays.open[JobId(job.array)].pop(job.id, None)
         else:
@@ -363,7 +362,7 @@ class State:
 
     def _charge(self, task: Task, sign: int) -> None:
         amounts = task_amounts(task)
-        for path in (*ancestors(task.group), user_key(task.group, task.user)):
+        for path in holders(task.group, task.user):
             usage = self.usage.setdefault(path, {})
             for dimension, amount in amounts.items():
                 count(usage, dimension, sign * amount)
@@ -374,10 +373,10 @@ class State:
     def _note_use(self, pool: str, task: Task, sign: int) -> None:
         """Write down that the task's holders hold more or less of the pool from now on."""
         change, rates = sign * task.service_milli, self.rates.setdefault(pool, {})
-        for holder in (*ancestors(task.group), user_key(task.group, task.user)):
+        for holder in holders(task.group, task.user):
             count(rates, holder, change)
-            if self._is_restored:
-                self.kept.pools[pool].past.note(holder, change, self.kept.at)
+        if self._is_restored:
+            self.kept.pools[pool].past.note(holders(task.group, task.user), change, self.kept.at)
 
 
 def encode_snapshot(state: State) -> bytes:

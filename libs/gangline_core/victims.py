@@ -9,6 +9,8 @@ attained service, it has sunk below the beneficiary's service queue.
 from collections.abc import Collection, Iterable, Iterator
 from heapq import heapify, heappop, heappush
 
+from msgspec.structs import replace
+
 from gangline_core.claims import is_overdue
 from gangline_core.fair_division import fair_gpu_parts
 from gangline_core.groups import ancestors, holders
@@ -93,7 +95,9 @@ class Victims:
         self._table = table
         self._live: dict[JobId, LiveJob] = {}
         self._costs: dict[JobId, tuple[int, int, int, int, int]] = {}
-        self._pausable: dict[JobId, bool] = {}
+        self._slices, self._by_service = bool(table.policy.time_slice_s), orders_by_service(table.policy)
+        self._pauses: dict[JobId, Loss | None] = {}
+        """Per job its pause; None when it cannot be paused."""
         self._freed: dict[tuple[str, str, int, int], int] = {}
         self._order: list[tuple[bool, int, Job]] | None = None
         """Who may go at all, with class and priority, in the order in which they are asked."""
@@ -143,13 +147,19 @@ class Victims:
         found: list[Allowed] = []
         promised = promises(self._table, beneficiary) if is_owed else {}
         promisers = {path for path, _ in promised.values()}
-        for job in self._by_sort(beneficiary, only_outranked=not promisers):
+        mine = effective_priority(self._table.pool.pool, beneficiary.spec)
+        keeps: dict[tuple[object, ...], bool] = {}
+        """Whether a group keeps its guarantee without so much."""
+        for priority, job in self._by_sort(mine, only_outranked=not promisers):
             if under is not None and not any(holder in under for holder in holders(job.spec.group, job.spec.user)):
                 continue
-            rule = self._rule(job, beneficiary, promisers)
+            rule = self._rule(job, beneficiary, promisers, ranks=(priority, mine))
             if rule:
                 victim = self._live_job(job)
-                if self._keeps_guarantee(job, victim.amounts, beneficiary):
+                alike = (job.spec.group, *victim.amounts.items())
+                if alike not in keeps:
+                    keeps[alike] = self._keeps_guarantee(job, victim.amounts, beneficiary)
+                if keeps[alike]:
                     found.append((victim, rule))
                     if len(found) >= CONSIDERED_MAX and not everybody:
                         break
@@ -176,11 +186,8 @@ class Victims:
     def pauses(self, allowed: list[Allowed]) -> list[Loss]:
         """Those of them that may be paused instead, all of whose members are still to be had."""
         taken = self._table.leaving | self.shrunk
-        return [
-            as_pause(victim, rule)
-            for victim, rule in allowed
-            if self._is_pausable(victim.job) and taken.isdisjoint(victim.job.tasks)
-        ]
+        found = ((self._pause(victim, rule), victim) for victim, rule in allowed)
+        return [loss for loss, victim in found if loss is not None and taken.isdisjoint(victim.job.tasks)]
 
     def evictions(self, allowed: list[Allowed], *, beside: list[Loss]) -> list[Loss]:
         """All of them, going for good; tasks `beside` are not counted twice."""
@@ -219,20 +226,18 @@ class Victims:
 
     # --- inside -----------------------------------------------------------------------------------------
 
-    def _by_sort(self, beneficiary: Job, *, only_outranked: bool) -> Iterator[Job]:
-        """Live jobs that may be victims at all, cheapest sorts first and newest jobs first.
+    def _by_sort(self, mine: int, *, only_outranked: bool) -> Iterator[tuple[int, Job]]:
+        """Live jobs that may be victims at all with their priorities, cheapest sorts first and newest jobs first.
 
-        Where only those that are outranked may go, the others are not even looked at.
+        Where only those that are outranked by `mine` may go, the others are not even looked at.
         """
-        table = self._table
-        if table.policy.time_slice_s or table.lowered or orders_by_service(table.policy):
+        if self._slices or self._by_service or self._table.lowered:
             only_outranked = False
-        mine = effective_priority(table.pool.pool, beneficiary.spec)
         for is_firm, priority, job in self._everybody():
             if only_outranked and is_firm and priority >= mine:
                 return
             if job.id not in self.gone:
-                yield job
+                yield priority, job
 
     def _everybody(self) -> list[tuple[bool, int, Job]]:
         if self._order is None:
@@ -266,11 +271,13 @@ class Victims:
             self._costs[job.id] = known.cost
         return known
 
-    def _is_pausable(self, job: Job) -> bool:
-        known = self._pausable.get(job.id)
-        if known is None:
-            known = self._pausable[job.id] = can_be_paused(self._table.state, job)
-        return known
+    def _pause(self, victim: LiveJob, rule: str) -> Loss | None:
+        job = victim.job.id
+        if job not in self._pauses:
+            able = can_be_paused(self._table.state, victim.job)
+            self._pauses[job] = as_pause(victim, rule) if able else None
+        known = self._pauses[job]
+        return known if known is None or known.rule == rule else replace(known, rule=rule)
 
     def _spares(self) -> Iterator[tuple[tuple[bool, int, JobId, int], Loss]]:
         """Every member that may go, with what sorts it."""
@@ -288,26 +295,25 @@ class Victims:
                     loss = Loss(kind=SHRINK, job=job, tasks=(task,), amounts=task_amounts(task))
                     yield (task.state != TaskState.PLACED, -beyond, job.id, gone), loss
 
-    def _rule(self, job: Job, beneficiary: Job, promisers: set[str]) -> str:
-        """Which rule lets this job be evicted for the beneficiary; empty when none does.
+    def _rule(self, job: Job, beneficiary: Job, promisers: set[str], *, ranks: tuple[int, int]) -> str:
+        """Which rule lets this job be evicted for the beneficiary; empty when none does. `ranks` are both priorities.
 
         What runs below the group that promised is no debt of others, so it is not reclaimed but only outranked. And who
         had the beneficiary evicted once is never evicted for it: priority and guarantee may point both ways, in turn.
         """
-        mine = effective_priority(self._table.pool.pool, beneficiary.spec)
-        if is_protected(job, self._table.now, against=mine):
+        theirs, mine = ranks
+        if job.spec.protected_s and is_protected(job, self._table.now, against=mine):
             return ""
-        if orders_by_service(self._table.policy) and job.id in self._sunk_below(beneficiary):
+        if self._by_service and job.id in self._sunk_below(beneficiary):
             return "" if self._table.ledger.is_sheltered(job) else BY_SERVICE
-        if _had_its_slice(self._table, job, beneficiary):
+        if self._slices and _had_its_slice(self._table, job, beneficiary):
             return "" if self._table.ledger.is_sheltered(job) else BY_SLICE
         if job.id in beneficiary.yielded_to:
             return ""
-        spec, pool = job.spec, self._table.pool.pool
         if job.service_class == ServiceClass.OPPORTUNISTIC or job.id in self._table.lowered:
             return BY_CLASS
-        is_lower = effective_priority(pool, spec) < mine and not would_be_below(self._table, beneficiary, job)
-        if not is_lower and (not promisers or not promisers.isdisjoint(ancestors(spec.group))):
+        is_lower = theirs < mine and not would_be_below(self._table, beneficiary, job)
+        if not is_lower and (not promisers or not promisers.isdisjoint(ancestors(job.spec.group))):
             return ""
         if self._table.ledger.is_sheltered(job):
             return ""

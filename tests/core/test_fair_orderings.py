@@ -118,7 +118,7 @@ def test_decayed_use_is_the_integral_that_it_claims_to_be(changes, half_life):
     past, at, rate = Past(half_life_ms=half_life), 1_700_000_000_000, 0
     pieces = []
     for wait, new_rate in changes:
-        past.note("x", new_rate - rate, at)
+        past.note(["x"], new_rate - rate, at)
         pieces.append((at, at + wait, new_rate))
         rate, at = new_rate, at + wait
     expected = sum(_integral(a - at, b - at, half_life) * held for a, b, held in pieces)

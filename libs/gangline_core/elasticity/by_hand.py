@@ -15,7 +15,8 @@ from gangline_core.state import State
 def by_hand(state: State, pool: str) -> list[Target]:
     """Targets of running jobs at rest whose size is not the one that was asked for, by job id."""
     found: list[Target] = []
-    for job_id in sorted(state.live.get(pool, {})):
+    sorts = state.live_sorts.get(pool, {})
+    for job_id in sorted(job for sort, alike in sorts.items() if sort.elastic for job in alike):
         job = state.kept.jobs[job_id]
         rests = job.state == JobState.RUNNING and not job.winding_down and not resizing.is_active(job)
         if job.asked and rests and is_new(state, job.id):
