@@ -126,6 +126,17 @@ def _mps(order: Order, place: Place) -> dict[str, str]:
     return {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": str(percent), "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": memory}
 
 
+def enforced_by(task: Task, place: Place) -> str:
+    """What holds the task to its part of its GPUs, said to it as it is: the card, MPS, or only the books."""
+    if not task.gpus:
+        return "nothing"
+    if all(share.slots for share in task.gpus):
+        return "mig"
+    if all(share.milli == GPU_MILLI for share in task.gpus):
+        return "whole"
+    return "mps" if place.has_mps else "accounting"
+
+
 def _gang(order: Order, role: Role, place: Place) -> dict[str, str]:
     """How the members of the gang find each other, in the words of the frameworks."""
     if role.serves:
@@ -241,6 +252,7 @@ def _own(order: Order, role: Role, place: Place) -> dict[str, str]:
         "GANGLINE_TASK_ENDPOINT": task.endpoint,
         "GANGLINE_TASK_GPUS": ",".join(str(share.index) for share in task.gpus),
         "GANGLINE_TASK_GPU_MODEL": task.gpu_model,
+        "GANGLINE_TASK_GPU_LIMITS": enforced_by(task, place),
         "GANGLINE_TASK_GPU_MILLI": str(task.gpu_milli),
         "GANGLINE_TASK_GPU_MEMORY_MIB": str(sum(share.memory_mib for share in task.gpus)),
         "GANGLINE_TASK_CPU_MILLI": str(task.cpu_milli),

@@ -15,6 +15,8 @@ from gangline_agent import desk, launch
 from gangline_agent.environment import Environment, Place, build, role_of
 from gangline_agent.runner import Order
 from gangline_core.ids import TaskId
+from gangline_core.job import GpuShare
+from gangline_kit.carrying.environment import enforced_by
 from gangline_kit.carrying.orders import orders
 
 PLACE = Place(folder="/data/t", notice_file="/data/t/notice.json", devices=("5", "6"))
@@ -142,6 +144,20 @@ def test_a_share_is_held_to_its_part_where_mps_serves_the_gpu_and_only_there() -
     assert values["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] == "0=10000M"
     assert not [name for name in shared(mps=False) if name.startswith("CUDA_MPS_")]
     assert not [name for name in built(gang()[1], replace(PLACE, has_mps=True)).values if name.startswith("CUDA_MPS_")]
+
+
+def test_a_task_is_told_what_holds_it_to_its_part() -> None:
+    assert shared(mps=True)["GANGLINE_TASK_GPU_LIMITS"] == "mps"
+    assert shared(mps=False)["GANGLINE_TASK_GPU_LIMITS"] == "accounting"
+    world = World(node("n1", gpus=1))
+    for gpus, word in ((1, "whole"), (0, "nothing")):
+        job = world.submit(spec(gpus=gpus))
+        world.place(job, "n1")
+        [order] = orders(world.state, [TaskId(name) for name in world.job(job).tasks])
+        assert built(order).values["GANGLINE_TASK_GPU_LIMITS"] == word
+    task = world.state.kept.tasks[world.job(job).tasks[0]]
+    slice_ = replace(task, gpus=(GpuShare(index=0, milli=428, memory_mib=20_000, slots=7),))
+    assert enforced_by(slice_, PLACE) == "mig"
 
 
 def test_mps_serves_where_its_pipe_stands(tmp_path: Path) -> None:
