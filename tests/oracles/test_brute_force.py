@@ -5,6 +5,7 @@ The oracles here know nothing of rooms, keys or trials: they enumerate.
 
 from itertools import combinations, product
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.test_placement import BLOCK, RACK, Place
@@ -225,3 +226,54 @@ def test_other_node_names_in_the_same_order_change_nothing_but_names(sizes, aske
             ]
         )
     assert placements[0] == placements[1]
+
+
+TELL_APART = (
+    "best_fit",
+    "bisection",
+    "buddy",
+    "default",
+    "fgd",
+    "gpu_admission",
+    "gpu_manager",
+    "gpushare",
+    "metric_score",
+    "numa_least",
+    "numa_most",
+    "spread",
+    "topology",
+)
+"""Placers that tell all machines apart that differ in GPUs. The others score by CPU, memory or load; among machines
+that are equal to them the first name goes, which is part of those policies."""
+
+
+def looks(world, sizes, names):
+    """What is on each machine, whatever it is called: how big it is, and what is taken of each of its pairs."""
+    found = []
+    for size, name in zip(sizes, names, strict=True):
+        use = world.state.use[name].gpu_milli[:size]
+        pairs = sorted(tuple(sorted(use[k : k + 2])) for k in range(0, size, 2))
+        found.append((size, tuple(pairs), world.state.use[name].cpu_milli))
+    return sorted(found)
+
+
+@pytest.mark.parametrize("placer", TELL_APART)
+@settings(max_examples=20, deadline=None)
+@given(_SIZES, st.lists(st.tuples(st.integers(1, 3), st.integers(1, 4)), max_size=5), st.permutations(range(4)))
+def test_permuting_node_names_changes_nothing_but_names(placer, sizes, asked, order):
+    ends = []
+    for numbers in (range(len(sizes)), [k for k in order if k < len(sizes)]):
+        names = [f"n{k}" for k in numbers]
+        nodes = [
+            node(name, gpus=size, cpus=8, islands=ISLANDS[:size], sockets=[0] * size)
+            for size, name in zip(sizes, names, strict=True)
+        ]
+        world = World(*nodes).set_policy(placement=placer, preemption=False, backfill=False)
+        jobs = [world.submit(spec(tasks=tasks, gpus=gpus, cpus=1)) for tasks, gpus in asked]
+        world.round()
+        placed = [[len(task.gpus) for task in world.tasks(job)] for job in jobs]
+        levels = [
+            placement.level for decided in (world.log[-1].facts) for placement in getattr(decided, "placements", ())
+        ]
+        ends.append((placed, levels, looks(world, sizes, names)))
+    assert ends[0] == ends[1]
