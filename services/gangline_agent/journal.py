@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from gangline_agent.plain import open_plain
 from gangline_core.facts import ExitCause
 from gangline_core.ids import JobId, TaskId
 from gangline_wire.contract import Sizing
@@ -22,6 +23,8 @@ from gangline_wire.subjects import token
 INTENT = "task.json"
 LIFE = "life"
 TOLD = "told"
+FILE_BYTES_MAX = 64 << 20
+"""No file that we read as a whole is larger, unless a job made it so."""
 NOTICE = "notice.json"
 SIZE = "size.json"
 HEARTBEAT = "heartbeat"
@@ -244,7 +247,9 @@ class Journal:
 def write_whole(path: Path, data: bytes) -> None:
     """Replace a file so that readers see the old or the new one, whole; 0600."""
     temporary = path.with_name(f".{path.name}.new")
-    fd = os.open(temporary, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+    # The task can write into its folder, too: what it put there under this name is not written through.
+    temporary.unlink(missing_ok=True)
+    fd = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
     try:
         os.write(fd, data)
     finally:
@@ -253,10 +258,11 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
+    file = open_plain(path)
+    if file is None:
         return b""
+    with file:
+        return file.read(FILE_BYTES_MAX)
 
 
 def _first_word(data: bytes, word: bytes) -> bytes:

@@ -4,6 +4,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from gangline_agent.plain import open_plain
+
 PREFIX = "output."
 
 
@@ -51,17 +53,17 @@ def allowed(caps: Caps, *, running_s: float) -> int:
 def _files(folder: Path) -> list[tuple[int, Path]]:
     """Output files with the offset of their first byte, in order."""
     found = [(path.name[len(PREFIX) :], path) for path in folder.glob(f"{PREFIX}*")]
-    return sorted((int(start), path) for start, path in found if start.isdigit())
+    return sorted((int(start), path) for start, path in found if start.isascii() and start.isdecimal())
 
 
 def _read(path: Path, position: int, most: int) -> bytes:
-    """Bytes of a file; none when it ends before, or was dropped at this moment."""
-    try:
-        with path.open("rb") as file:
-            file.seek(position)
-            return file.read(max(1, most))
-    except FileNotFoundError:
+    """Bytes of a file; none when it ends before, was dropped at this moment, or is no file of ours."""
+    file = open_plain(path)
+    if file is None:
         return b""
+    with file:
+        file.seek(position)
+        return file.read(max(1, most))
 
 
 def _gap(position: int, start: int) -> Piece:

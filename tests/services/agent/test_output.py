@@ -1,10 +1,11 @@
 """Output is told in order, each byte once, with what is missing said and an end."""
 
+import os
 from pathlib import Path
 
 import pytest
 
-from gangline_agent.journal import Folder
+from gangline_agent.journal import INTENT, LIFE, Folder, parse_life
 from gangline_agent.output import Caps, allowed, piece
 from gangline_agent.teller import Telling, tell
 from gangline_core.ids import JobId, TaskId
@@ -98,3 +99,41 @@ def test_a_file_that_is_dropped_while_it_is_read_is_a_gap(tmp_path: Path) -> Non
 
 def test_the_allowance_grows_with_time() -> None:
     assert [allowed(CAPS, running_s=s) for s in (0, 1, 10)] == [10, 12, 30]
+
+
+@pytest.mark.parametrize("put", ["link", "folder", "pipe", "device"])
+async def test_nothing_that_a_job_puts_in_the_place_of_its_output_leads_out_of_its_folder_or_holds_anybody_up(
+    folder: Folder, tmp_path_factory: pytest.TempPathFactory, put: str
+) -> None:
+    write(folder, 0, b"0123")
+    place = folder.path / f"output.{4:020d}"
+    elsewhere = tmp_path_factory.mktemp("others") / "output.00000000000000000004"
+    elsewhere.write_bytes(b"theirs")
+    match put:
+        case "link":
+            place.symlink_to(elsewhere)
+        case "folder":
+            place.mkdir()
+        case "pipe":
+            os.mkfifo(place)
+        case "device":
+            place.symlink_to("/dev/zero")
+    heard = Heard()
+    await tell(telling(), folder, heard.append, caps=CAPS, running_s=0, end="0")
+    assert heard.text == b"0123"
+
+
+async def test_a_file_that_is_only_called_like_output_is_none(folder: Folder) -> None:
+    write(folder, 0, b"0123")
+    for name in ("output.²", "output.١٢", "output.", "output.-1", "output.0x4"):
+        (folder.path / name).write_bytes(b"forged")
+    heard = Heard()
+    await tell(telling(), folder, heard.append, caps=CAPS, running_s=0, end="0")
+    assert heard.text == b"0123"
+
+
+def test_what_a_job_puts_in_the_place_of_our_own_files_is_not_read(folder: Folder) -> None:
+    os.mkfifo(folder.path / LIFE)
+    (folder.path / INTENT).symlink_to("/dev/zero")
+    assert folder.intent() is None
+    assert folder.life() == parse_life(b"")
