@@ -61,6 +61,7 @@ FIRST: dict[str, Object] = {
     "cluster.exemptNamespaces": {"cluster": {"mode": "annotation"}},
 }
 """What must be on for a setting to matter."""
+LEAN: Object = {"crds": {"install": False}}
 ALONE = (("global",), ("services", "recorder", "replicas"))
 """Where helm keeps what parent charts share, and a number that can only be one."""
 
@@ -147,7 +148,7 @@ def needed(path: Path) -> Object:
     """What must be on for the setting to matter."""
     found: Object = next((FIRST[name] for k in range(len(path), 0, -1) if (name := ".".join(path[:k])) in FIRST), {})
     # Definitions are most of what helm writes, and only one setting is about them.
-    return found if path[0] == "crds" else joined({"crds": {"install": False}}, found)
+    return found if path[0] == "crds" else joined(LEAN, found)
 
 
 @needs_helm
@@ -155,6 +156,9 @@ def needed(path: Path) -> Object:
 def test_a_setting_has_an_effect_and_what_comes_out_is_valid_and_closed(path: Path, value: Any) -> None:
     validate = pytest.importorskip("kubernetes_validate").validate
     first = needed(path)
+    if joined(first, nested(path, value)) == first:
+        # The switch itself.
+        first = LEAN
     after = rendered(json.dumps(joined(first, nested(path, value))))
     assert after != rendered(json.dumps(first)), f"{'.'.join(path)} changes nothing"
     objects = [one for one in yaml.load_all(after, Loader=LOADER) if one]
