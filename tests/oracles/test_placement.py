@@ -156,10 +156,11 @@ def test_requests_of_one_node_take_from_its_zones_in_turn_and_the_worst_counts(c
     assert {name: least_zones_together(zones, case["requests"]) for name, zones in nodes.items()} == case["scores"]
 
 
-@pytest.mark.parametrize("case", TABLES["numa"]["filter"]["cases"])
-def test_the_single_zone_filter(case):
-    zones = [Zone(free=zone) for zone in TABLES["numa"]["filter"]["zones"]]
-    assert any(fits_zone(zone, case["request"]) for zone in zones) == case["fits"]
+@pytest.mark.parametrize("table", ["filter", "filter_of_bare_zones"])
+def test_the_single_zone_filter(table):
+    zones = [Zone(free=zone) for zone in TABLES["numa"][table]["zones"]]
+    for case in TABLES["numa"][table]["cases"]:
+        assert any(fits_zone(zone, case["request"]) for zone in zones) == case["fits"], case
 
 
 @pytest.mark.parametrize("placer", ["numa_least", "numa_most", "numa_balanced"])
