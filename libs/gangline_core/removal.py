@@ -47,7 +47,8 @@ def _busy(state: State, holder: str, what: str) -> Problem | None:
 def _tied(state: State, paths: set[str]) -> str | None:
     """What else in the settings counts on one of these groups."""
     for name, pool in sorted(state.kept.pools.items()):
-        for group in sorted(paths & pool.pool.cells.keys()):
+        owed = pool.pool.cells.keys() | {pin.group for pin in pool.pool.pinned.values()}
+        for group in sorted(paths & owed):
             return f"pool {name} owes cells to group {group}; take them out of the pool first"
     for name, window in sorted(state.kept.windows.items()):
         for group in sorted(paths & set(window.groups)):

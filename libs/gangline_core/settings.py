@@ -6,18 +6,28 @@ child groups may add up to more than their parent's, because the parent's own li
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from msgspec.structs import fields as struct_fields
 
+from gangline_core import settings_cells, settings_users
 from gangline_core.admission import Draft
 from gangline_core.cells import promise_fault
 from gangline_core.cluster import LEVELS_INSIDE_NODE, Policy, Pool
-from gangline_core.groups import ROOT, Group, User, UserClass, ancestors, user_key, with_class
+from gangline_core.groups import ROOT, Group, User, UserClass, ancestors, user_key
 from gangline_core.layout import Layout
-from gangline_core.quota import JOBS, shown
+from gangline_core.quota import JOBS
 from gangline_core.rungs import MODEL_PREFIX
-from gangline_core.settings_amounts import AMOUNT_MAX, LEVEL_MAX, amounts_problem, range_problem
+from gangline_core.settings_amounts import (
+    AMOUNT_MAX,
+    LEVEL_MAX,
+    amounts_problem,
+    folded,
+    named,
+    range_problem,
+    said,
+    sums,
+)
 from gangline_core.settings_amounts import Problem as Problem
 from gangline_core.settings_group import bounds_problem, lending_problem, seasons_problem
 from gangline_core.settings_policy import policy_problem
@@ -52,7 +62,8 @@ def check_group(state: State, draft: Draft, group: Group) -> Problem | None:
         or _own_problem(group)
         or _above_problem(state, group)
         or _children_problem(state, group)
-        or _users_problem(state, group)
+        or settings_users.of_group(state, group)
+        or settings_cells.of_group(state, group)
     )
 
 
@@ -74,9 +85,7 @@ def check_user(state: State, draft: Draft, user: User) -> Problem | None:
         return problem
     if user.of_class and user.of_class not in state.kept.classes:
         return Problem("invalid", f"there is no class {user.of_class}", "of_class")
-    others = [one for one in _users_of(state, user.group) if one.name != user.name]
-    whole = with_class(user, state.kept.classes.get(user.of_class))
-    return _sum_problem(group.limit, [*others, whole], group=group.path, field="limit")
+    return settings_users.of_user(state, user)
 
 
 def check_class(state: State, user_class: UserClass) -> Problem | None:
@@ -92,17 +101,7 @@ def check_class(state: State, user_class: UserClass) -> Problem | None:
     )
     if problem is not None:
         return problem
-    members = [user for user in state.kept.users.values() if user.of_class == user_class.name]
-    classes = {**state.kept.classes, user_class.name: user_class}
-    for path in sorted({user.group for user in members}):
-        users = [
-            with_class(user, classes.get(user.of_class)) for user in state.kept.users.values() if user.group == path
-        ]
-        known = state.kept.groups.get(path)
-        problem = _sum_problem(known.limit, users, group=path, field="limit") if known is not None else None
-        if problem is not None:
-            return problem
-    return None
+    return settings_users.of_class(state, user_class)
 
 
 def _path_problem(state: State, path: str) -> Problem | None:
@@ -148,16 +147,16 @@ def _group_values_problem(group: Group) -> Problem | None:
 
 def _own_problem(group: Group) -> Problem | None:
     """The group's own numbers contradict each other."""
-    limit, guaranteed = _folded(group.limit), _folded(group.guaranteed)
+    limit, guaranteed = folded(group.limit), folded(group.guaranteed)
     of_models = sum(amount for name, amount in guaranteed.items() if name.startswith(MODEL_PREFIX))
     for field, amounts in (
         ("guaranteed", guaranteed),
         ("guaranteed", {"gpu_milli": of_models}),
-        ("user_limit", _folded(group.user_limit)),
+        ("user_limit", folded(group.user_limit)),
     ):
         for dimension, amount in amounts.items():
             if amount > limit.get(dimension, amount):
-                why = f"the group's own limit is {_said(dimension, limit[dimension])}"
+                why = f"the group's own limit is {said(dimension, limit[dimension])}"
                 return _too_much(field, dimension, amount, why)
     return None
 
@@ -172,7 +171,7 @@ def _above_problem(state: State, group: Group) -> Problem | None:
             most = above.limit.get(dimension)
             if most is not None and amount > most:
                 return _too_much(
-                    "guaranteed", dimension, amount, f"the limit of {_named(path)} is {_said(dimension, most)}"
+                    "guaranteed", dimension, amount, f"the limit of {named(path)} is {said(dimension, most)}"
                 )
     parent = state.kept.groups[group.path.rpartition("/")[0]]
     family = [one for one in _children_of(state, parent.path) if one.path != group.path]
@@ -190,28 +189,14 @@ def _promised_problem(parent: Group, children: Iterable[Group]) -> Problem | Non
     The root needs no guarantee of its own: without one it stands for the whole cluster.
     """
     is_bounded = parent.path != ROOT or bool(parent.guaranteed)
-    limit, guaranteed = _folded(parent.limit), _folded(parent.guaranteed)
-    for dimension, amount in sorted(_sums(child.guaranteed for child in children).items()):
+    limit, guaranteed = folded(parent.limit), folded(parent.guaranteed)
+    for dimension, amount in sorted(sums(child.guaranteed for child in children).items()):
         if amount > limit.get(dimension, amount):
-            why = f"the limit of {_named(parent.path)} is {_said(dimension, limit[dimension])}"
+            why = f"the limit of {named(parent.path)} is {said(dimension, limit[dimension])}"
             return _too_much("guaranteed", dimension, amount, f"all children counted; {why}")
         if is_bounded and amount > (promised := guaranteed.get(dimension, 0)):
-            why = f"the guarantee of {_named(parent.path)}, which they share, is {_said(dimension, promised)}"
+            why = f"the guarantee of {named(parent.path)}, which they share, is {said(dimension, promised)}"
             return _too_much("guaranteed", dimension, amount, f"all children counted; {why}")
-    return None
-
-
-def _users_problem(state: State, group: Group) -> Problem | None:
-    return _sum_problem(group.limit, _users_of(state, group.path), group=group.path, field="limit")
-
-
-def _sum_problem(limit: Mapping[str, int], users: Iterable[User], *, group: str, field: str) -> Problem | None:
-    """The users of a group together may use more than the group."""
-    for dimension, amount in sorted(_sums(user.limit for user in users).items()):
-        most = _folded(limit).get(dimension)
-        if most is not None and amount > most:
-            why = f"the limit of {_named(group)} is {_said(dimension, most)}"
-            return Problem("invalid", f"its users' limits come to {_said(dimension, amount)} together; {why}", field)
     return None
 
 
@@ -263,7 +248,9 @@ def _cells_problem(state: State, pool: Pool) -> Problem | None:
     for node in layout.nodes:
         layout.put(node)
     fault = promise_fault(layout, pool)
-    return Problem("invalid", fault, "cells" if pool.cells else "pinned") if fault is not None else None
+    if fault is not None:
+        return Problem("invalid", fault, "cells" if pool.cells else "pinned")
+    return settings_cells.of_pool(state, pool)
 
 
 def check_policy(state: State, policy: Policy, pool: str = "") -> Problem | None:
@@ -322,39 +309,10 @@ def changed_fields(known: Group, wanted: Group) -> set[str]:
 
 
 def _too_much(field: str, dimension: str, amount: int, why: str) -> Problem:
-    return Problem("invalid", f"comes to {_said(dimension, amount)}; {why}", f"{field}.{dimension}")
-
-
-def _said(dimension: str, amount: int) -> str:
-    label, number = shown(dimension.lower(), amount)
-    return f"{number} {label}"
-
-
-def _sums(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    sums: dict[str, int] = {}
-    for one in amounts:
-        for dimension, amount in one.items():
-            sums[dimension.lower()] = sums.get(dimension.lower(), 0) + amount
-    return sums
-
-
-def _folded(amounts: Mapping[str, int]) -> dict[str, int]:
-    return _sums([amounts])
+    return Problem("invalid", f"comes to {said(dimension, amount)}; {why}", f"{field}.{dimension}")
 
 
 def _children_of(state: State, path: str) -> list[Group]:
     return [
         group for name, group in sorted(state.kept.groups.items()) if name != ROOT and name.rpartition("/")[0] == path
     ]
-
-
-def _users_of(state: State, path: str) -> list[User]:
-    return [
-        with_class(user, state.kept.classes.get(user.of_class))
-        for _, user in sorted(state.kept.users.items())
-        if user.group == path
-    ]
-
-
-def _named(path: str) -> str:
-    return f"group {path}" if path else "the whole cluster"

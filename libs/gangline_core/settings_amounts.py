@@ -1,10 +1,10 @@
 """How amounts and numbers in settings are checked."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from gangline_core.quota import JOBS
+from gangline_core.quota import JOBS, shown
 from gangline_core.rungs import DEVICE_PREFIX, MODEL_PREFIX
 
 DIMENSIONS = ("gpu_milli", "gpu_memory_mib", "cpu_milli", "memory_mib", JOBS)
@@ -48,3 +48,28 @@ def range_problem(field: str, value: int, least: int, most: int) -> Problem | No
     if least <= value <= most:
         return None
     return Problem("invalid", f"is {value}; it must be from {least} to {most}", field)
+
+
+def sums(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """All of these together, models and devices without regard to case."""
+    found: dict[str, int] = {}
+    for one in amounts:
+        for dimension, amount in one.items():
+            found[dimension.lower()] = found.get(dimension.lower(), 0) + amount
+    return found
+
+
+def folded(amounts: Mapping[str, int]) -> dict[str, int]:
+    """The same amounts, models and devices in lower case."""
+    return sums([amounts])
+
+
+def said(dimension: str, amount: int) -> str:
+    """An amount as a user would say it."""
+    label, number = shown(dimension.lower(), amount)
+    return f"{number} {label}"
+
+
+def named(path: str) -> str:
+    """A group as a user would call it."""
+    return f"group {path}" if path else "the whole cluster"
