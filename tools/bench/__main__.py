@@ -23,7 +23,7 @@ async def run(name: str, *, full: bool = False) -> list[Row]:
         "Callable[[], AsyncIterator[Measured]]",
         getattr(module, "measure_full", module.measure) if full else module.measure,
     )
-    expected = bars(name)
+    expected = bars(name) | (bars(f"{name}.full") if full else {})
     rows = []
     async for measured in measure():
         row = judge(measured, expected.get(measured.name))

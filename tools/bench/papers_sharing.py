@@ -1,0 +1,141 @@
+"""B6 and B9: gangs on Muri's traces, and spot jobs that live on what guaranteed ones leave.
+
+- B6: Muri (SIGCOMM 2022), trace 3 on 64 GPUs. Only ratios count: the published simulator charges every running job at
+  every event. Leases of an hour stand for its decisions at every arrival and end.
+- B9: jobs of Alibaba's openb list by their class of service (best effort is spot) on 12 GPUs, whoever is guaranteed
+  evicting spot jobs; without a quota for spot jobs, and with one from what the others asked for in the first half, in
+  the manner of GFS (ASPLOS 2026), whose own rows are about a cluster of 10,000 GPUs.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from msgspec.structs import replace
+
+from bench.paper_runs import replayed_run_of, run_of
+from bench.rows import Baseline, Measured
+from gangline_core.groups import Group
+from gangline_core.spec import GPU_MILLI, ServiceClass, gpu_milli_wanted
+from gangline_lab.metrics import HOUR_GPU_MS, measure
+from gangline_lab.policyfile import Rules, read_policy
+from gangline_lab.readers import read_trace
+from gangline_lab.sim.collect import JobRecord
+from gangline_lab.sim.engine import RunResult
+from gangline_lab.sim.workload import Arrival, Workload, cut
+
+DATA = Path(__file__).parent / "data"
+PAGES = Path(__file__).parents[2] / "policies" / "papers"
+MURI_CLUSTER, SPOT_CLUSTER, SPOT_GPUS = "8x8xV100", "1x12xV100", 12
+MURI = {"muri-las": 347_213.2 / 193_081.8, "muri-srsf": 185_021.9 / 193_081.8}
+"""Mean JCT of the published simulator over that of its SRTF, trace 3."""
+SPOT = "be"
+"""The group of best-effort pods."""
+QUANTILE = 90
+SPOT_JOBS = 450
+
+
+def muri(jobs: int | None = None, *, is_replayed: bool = False) -> Iterator[Measured]:
+    """B6; the first so many jobs, or all."""
+    trace = read_trace(f"muri:{DATA / 'muri' / 'trace3.csv'}")
+    trace = trace if jobs is None else cut(trace, jobs=jobs)
+    name = "B6" if jobs is None else "B6.first"
+    means: dict[str, float] = {}
+    for page in ("muri-srtf", *MURI):
+        rules = read_policy(PAGES / f"{page}.yaml")
+        if is_replayed:
+            run, row = replayed_run_of(trace, MURI_CLUSTER, rules, name=page)
+            yield row
+        else:
+            run = run_of(trace, MURI_CLUSTER, rules)
+        means[page] = measure(run).jct_s.mean
+    yield Measured(name=f"{name}.muri-srtf.jct", value=means["muri-srtf"], unit="s", better="lower")
+    for page, published in MURI.items():
+        yield Measured(
+            name=f"{name}.{page}.over.srtf",
+            value=means[page] / means["muri-srtf"],
+            unit="",
+            better="lower",
+            baseline=Baseline(name="Muri artefact", value=published),
+        )
+
+
+def spot(*, is_replayed: bool = False) -> Iterator[Measured]:
+    """B9, the part about spot jobs."""
+    trace = cut(read_trace(f"openb:{DATA / 'openb_qos.csv.gz'}"), jobs=SPOT_JOBS)
+    others = replace(trace, arrivals=tuple(one for one in trace.arrivals if not _is_spot(one)))
+    alone = _spot_run(others)
+    free = _spot_run(trace)
+    quota = spot_quota(others.arrivals[: len(others.arrivals) // 2])
+    bounds = Group(path=SPOT, limit={"gpu_milli": quota})
+    bounded = _spot_run(trace, bounds)
+    if is_replayed:
+        yield replayed_run_of(trace, SPOT_CLUSTER, _spot_rules(bounds), name="spot")[1]
+    exclusive = Baseline(name="without spot jobs", value=_jct_s(_of(alone, is_spot=False)))
+    for name, run in (("free", free), ("quota", bounded)):
+        value = _jct_s(_of(run, is_spot=False))
+        yield Measured(name=f"B9.guaranteed.jct.{name}", value=value, unit="s", better="lower", baseline=exclusive)
+    done = Baseline(name="without spot jobs", value=_hours(alone))
+    yield Measured(name="B9.work", value=_hours(bounded), unit="GPU-hours", better="higher", baseline=done)
+    evicted, waited = (_evictions(_of(free, is_spot=True)), _wait_s(_of(free, is_spot=True)))
+    yield Measured(
+        name="B9.evictions",
+        value=_evictions(_of(bounded, is_spot=True)),
+        unit="per 100 spot jobs",
+        better="lower",
+        baseline=Baseline(name="without a quota", value=evicted),
+    )
+    yield Measured(
+        name="B9.spot_wait",
+        value=_wait_s(_of(bounded, is_spot=True)),
+        unit="s",
+        better="lower",
+        baseline=Baseline(name="without a quota", value=waited),
+    )
+
+
+def spot_quota(seen: Sequence[Arrival]) -> int:
+    """GPU thousandths that the others left free nine times of ten, had each of them run when it came."""
+    last = seen[-1].at_ms
+    marks = sorted({min(last, moment) for one in seen for moment in (one.at_ms, one.at_ms + one.work.run_ms)})
+    begin, end = np.array([one.at_ms for one in seen]), np.array([one.at_ms + one.work.run_ms for one in seen])
+    milli = np.array([gpu_milli_wanted(one.spec) for one in seen])
+    held = [int(milli[(begin <= moment) & (moment < end)].sum()) for moment in marks]
+    weights = np.diff([*marks, marks[-1] + 1])
+    order = np.argsort(held, kind="stable")
+    share = np.cumsum(weights[order]) / weights.sum()
+    most = held[int(order[np.searchsorted(share, QUANTILE / 100)])]
+    return max(GPU_MILLI, SPOT_GPUS * GPU_MILLI - most)
+
+
+def _is_spot(one: Arrival) -> bool:
+    return one.spec.service_class == ServiceClass.OPPORTUNISTIC
+
+
+def _spot_run(trace: Workload, *groups: Group) -> RunResult:
+    return run_of(trace, SPOT_CLUSTER, _spot_rules(*groups))
+
+
+def _spot_rules(*groups: Group) -> Rules:
+    rules = read_policy(PAGES / "spot.yaml")
+    return replace(rules, groups=(*rules.groups, *groups))
+
+
+def _of(run: RunResult, *, is_spot: bool) -> list[JobRecord]:
+    return [job for job in run.jobs if (job.group == SPOT) == is_spot]
+
+
+def _jct_s(jobs: Sequence[JobRecord]) -> float:
+    return float(np.mean([job.jct_ms / 1000 for job in jobs if job.ended_ms >= 0]))
+
+
+def _wait_s(jobs: Sequence[JobRecord]) -> float:
+    return float(np.mean([job.waited_ms / 1000 for job in jobs]))
+
+
+def _evictions(jobs: Sequence[JobRecord]) -> float:
+    return 100 * sum(job.preemptions for job in jobs) / max(1, len(jobs))
+
+
+def _hours(run: RunResult) -> float:
+    return sum(job.useful_gpu_ms for job in run.jobs) / HOUR_GPU_MS
