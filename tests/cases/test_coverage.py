@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.cases.coverage import CASES
+from tests.cases.coverage_house import HOUSE
 from tests.cases.coverage_places import PLACES
 
 HERE = Path(__file__).parent
@@ -44,3 +45,15 @@ ABOUT_PLACES = {"F": "01 02 04 05", "G": "01 02 05 07 08", "H": "01 02 04 07 08"
 def test_no_case_about_places_is_left_out() -> None:
     numbered = {case.split()[0] for case in PLACES if case[1].isdigit()}
     assert numbered == {group + number for group, numbers in ABOUT_PLACES.items() for number in numbers.split()}
+
+
+@pytest.mark.parametrize("case", sorted(HOUSE))
+def test_a_case_about_what_breaks_names_tests_that_exist(case: str) -> None:
+    for named in HOUSE[case]:
+        file, _, test = named.partition("::")
+        assert test in functions_of(file), f"{case}: there is no {named}"
+
+
+def test_no_case_is_left_out_of_the_groups_that_the_dollhouse_answers_for() -> None:
+    assert {case[0] for case in HOUSE} == set("KNOPS")
+    assert len({case.split()[0] for case in HOUSE}) == len(HOUSE) == 28

@@ -107,6 +107,11 @@ def the_agent_stays_when_cut_off(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("dollhouse.machines.Machines.watch", _never)
 
 
+def a_key_counts_for_nothing(patch: pytest.MonkeyPatch) -> None:
+    """Whoever repeats a submit with its key is answered as if it were another one."""
+    patch.setattr("gangline_core.fold._remember_submit", lambda state, submit_id, jobs: None)
+
+
 async def _never(self: object) -> None:
     return None
 
@@ -169,6 +174,16 @@ DIES_UNTOLD = tuple(
 )
 """Recorders that die anywhere."""
 
+REPEATED = Plan(
+    seed=0,
+    doors=2,
+    events=(
+        *(Event(at_s=1 + n, what="submit", number=2, asks=(Ask(run_s=2),)) for n in range(4)),
+        Event(at_s=9, what="again", number=1),
+    ),
+)
+"""Submits over HTTP that are repeated, at once and later."""
+
 MUTANTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], tuple[Plan, ...]]] = {
     "no expected sequence": (no_expected_sequence, (RIVALS,)),
     "no epoch": (no_epoch, (RIVALS,)),
@@ -179,6 +194,7 @@ MUTANTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], tuple[Plan, ...]]
     "decisions depend on the moment": (decisions_depend_on_the_moment, (QUOTA,)),
     "nothing is told late": (nothing_is_told_late, DIES_UNTOLD),
     "the agent stays when cut off": (the_agent_stays_when_cut_off, (CUT_OFF,)),
+    "a key counts for nothing": (a_key_counts_for_nothing, (REPEATED,)),
 }
 
 
@@ -195,5 +211,5 @@ def test_the_dollhouse_notices_what_is_taken_away(mutant: tuple[Plan, ...]) -> N
 
 
 def test_the_runs_that_notice_mutants_are_sound_without_them() -> None:
-    for plan in (CUT_OFF, QUOTA, RIVALS, EVICTING, DIES_UNTOLD[0], DIES_UNTOLD[5]):
+    for plan in (CUT_OFF, QUOTA, RIVALS, EVICTING, REPEATED, DIES_UNTOLD[0], DIES_UNTOLD[5]):
         assert play(plan).faults == ()
