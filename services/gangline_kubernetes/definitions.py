@@ -1,11 +1,13 @@
 """Custom resource definitions made from the wire's own types, so that a Job object and a job file are one schema."""
 
+import sys
 from typing import Any
 
 import msgspec
 
 from gangline_core.cluster import Policy, Pool
 from gangline_core.groups import Group
+from gangline_kubernetes.explaining import name_in_words, notes_of
 from gangline_kubernetes.names import GROUP, VERSION
 from gangline_wire.jobfile_schema import JOB_FILE
 
@@ -188,6 +190,8 @@ def _described(schema: Schema) -> Schema:
 def _of_struct(kind: type, *, without: tuple[str, ...], required: tuple[str, ...] = ()) -> Schema:
     """The structural schema of a wire type, without fields that the object says otherwise."""
     (whole,), parts = msgspec.json.schema_components([kind])
+    for name, part in parts.items():
+        _explain(part, getattr(sys.modules[kind.__module__], name, None))
     schema = _resolved(parts[whole["$ref"].rpartition("/")[2]], parts)
     schema["properties"] = {key: inner for key, inner in schema["properties"].items() if key not in without}
     schema["required"] = list(required)
@@ -198,13 +202,21 @@ def _of_struct(kind: type, *, without: tuple[str, ...], required: tuple[str, ...
     return {key: value for key, value in made.items() if key != "required" or value}
 
 
+def _explain(part: Schema, kind: type | None) -> None:
+    """Give the fields of one struct's schema the texts that its source has for them."""
+    notes = notes_of(kind) if kind is not None else {}
+    for field, inner in part.get("properties", {}).items():
+        inner["description"] = notes.get(field) or name_in_words(field)
+
+
 def _resolved(schema: Any, parts: Schema) -> Any:
     if isinstance(schema, list):
         return [_resolved(one, parts) for one in schema]
     if not isinstance(schema, dict):
         return schema
     if "$ref" in schema:
-        return _resolved(parts[schema["$ref"].rpartition("/")[2]], parts)
+        found = _resolved(parts[schema["$ref"].rpartition("/")[2]], parts)
+        return {**found, "description": schema["description"]} if "description" in schema else found
     return {key: _resolved(inner, parts) for key, inner in schema.items() if key not in ("title", "default")}
 
 
@@ -229,7 +241,7 @@ def _definition(
             "apiVersion": TEXT,
             "kind": TEXT,
             "metadata": {"type": "object"},
-            "spec": spec,
+            "spec": {"description": f"What the {kind.lower()} shall be.", **spec},
             "status": status,
         },
     }

@@ -287,7 +287,8 @@ class Listed(Struct, Generic[T], frozen=True):
     """A page of a list."""
 
     metadata: ListMeta = ListMeta()
-    items: list[T] = []
+    items: list[T] | None = None
+    """Some servers say null for none."""
 
 
 class Event(Struct, frozen=True):

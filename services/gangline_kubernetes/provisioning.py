@@ -82,7 +82,7 @@ class Provisioner:
         except (RefusedError, TemporaryError) as error:
             log.warning("no machines are asked for: %s", error)
             return False
-        for one in msgspec.json.decode(data, type=Listed[OwnerObject]).items:
+        for one in msgspec.json.decode(data, type=Listed[OwnerObject]).items or ():
             number = one.metadata.labels.get(LABEL_JOB, "")
             if number.isdecimal():
                 self.made[JobId(int(number))] = one.metadata.namespace

@@ -72,7 +72,9 @@ class Starter:
                     return await self._bind(start, start.adopted)
                 return await self._create(start)
             except RefusedError as error:
-                return _judged(error)
+                if not _passes(error):
+                    return _judged(error)
+                log.info("start of %s: %s; again soon", order.task.id, error)
             except NoImageError as error:
                 return Refusal(ExitCause.START_FAILED, str(error))
             except OutcomeUnknownError as error:
@@ -242,6 +244,11 @@ class Starter:
         except RefusedError as error:
             if error.code not in (404, 409) and not error.is_another:
                 raise
+
+
+def _passes(error: RefusedError) -> bool:
+    """True for a refusal that ends by itself: a namespace that was just made gets its service account in a moment."""
+    return error.code == 403 and "service account" in error.message and "not found" in error.message
 
 
 def _judged(error: RefusedError) -> Refusal:

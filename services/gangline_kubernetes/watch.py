@@ -122,7 +122,7 @@ class Watched(Generic[T]):
         query = {"limit": str(PAGE)}
         while True:
             page = self._page.decode(await self._api.call("GET", self._path, query=query))
-            found.update({key_of(item): item for item in page.items})
+            found.update({key_of(item): item for item in page.items or ()})
             if not page.metadata.next:
                 break
             query["continue"] = page.metadata.next

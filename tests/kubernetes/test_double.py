@@ -127,7 +127,9 @@ async def watches() -> None:
     probe = Probe()
     probe.double.bookmark_s = 1.0
     made = await probe.make("a")
-    await probe.ask("GET", f"{PODS}?watch=true&sendInitialEvents=true&allowWatchBookmarks=true")
+    await probe.ask(
+        "GET", f"{PODS}?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+    )
     stream = probe.stream
     first = msgspec.json.decode(await anext(stream))
     mark = msgspec.json.decode(await anext(stream))

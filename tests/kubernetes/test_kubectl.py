@@ -73,7 +73,7 @@ async def test_a_job_is_applied_listed_explained_changed_waited_for_and_deleted(
     listed = await shell.run("get", "jobs.gangline.dev")
     assert listed.split()[:6] == ["NAME", "JOB", "PHASE", "REASON", "GPUS", "RUNNING"]
     assert "train" in listed
-    said = await shell.run("explain", "jobs.gangline.dev.spec.time_limit")
+    said = await shell.run("explain", "gj.spec.time_limit")
     assert "The job is stopped after this" in said
     held = {**JOB, "spec": {**JOB["spec"], "hold": True}}
     assert "configured" in await shell.run("apply", "-f", "-", stdin=held)
@@ -127,3 +127,48 @@ async def test_pods_and_nodes_look_as_they_should(shell: Shell) -> None:
     assert "true" in await shell.run("get", "node", "n0", "-o", "jsonpath={.spec.unschedulable}")
     await shell.run("delete", "pod", "p", "--grace-period=1")
     assert "NotFound" in await shell.run("get", "pod", "p", fails=True)
+
+
+async def test_an_elastic_job_is_scaled_and_one_of_a_fixed_size_is_not(shell: Shell) -> None:
+    elastic = {**JOB, "spec": {**JOB["spec"], "tasks": 2, "max": 8}}
+    await shell.run("apply", "-f", "-", stdin=elastic)
+    assert "scaled" in await shell.run("scale", "jobs.gangline.dev/train", "--replicas=5")
+    assert "5" in await shell.run("get", "gj", "train", "-o", "jsonpath={.spec.tasks}")
+    fixed = {**JOB, "metadata": {"name": "fixed"}, "spec": {**JOB["spec"], "tasks": 2}}
+    await shell.run("apply", "-f", "-", stdin=fixed)
+    said = await shell.run("scale", "jobs.gangline.dev/fixed", "--replicas=5", fails=True)
+    assert "cannot be changed; make a new Job" in said
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ("groups.gangline.dev.spec.guaranteed", "guaranteed"),
+        ("pools.gangline.dev.spec.grows", "Machines come when they are asked for"),
+        ("policyconfigs.gangline.dev.spec.ordering", "A name in"),
+        ("gj.status.conditions", "What holds now"),
+    ],
+)
+async def test_every_kind_explains_its_fields(shell: Shell, place: str, words: str) -> None:
+    assert words in await shell.run("explain", place)
+
+
+async def test_a_policy_refuses_what_kubectl_run_asks_for(shell: Shell) -> None:
+    rule = {"expression": "object.spec.containers.all(c, !has(c.env))", "message": "no variables here"}
+    resources = [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}]
+    policy = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": "bare"},
+        "spec": {"matchConstraints": {"resourceRules": resources}, "validations": [rule]},
+    }
+    bound = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": "bare"},
+        "spec": {"policyName": "bare", "validationActions": ["Deny"]},
+    }
+    for one in (policy, bound):
+        await shell.run("apply", "-f", "-", stdin=one)
+    assert "no variables here" in await shell.run("run", "p", "--image=x:1", "--env=A=1", fails=True)
+    assert "created" in await shell.run("run", "q", "--image=x:1")

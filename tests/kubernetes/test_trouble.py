@@ -300,3 +300,18 @@ async def secret_story() -> None:
         assert "hunter-two" not in json.dumps(pod)
         (secret,) = house.stored("/secrets", NAMESPACE)
         assert set(secret["stringData"].values()) == {"s3cr3t-value", "hunter-two"}
+
+
+def test_a_namespace_whose_service_account_is_still_being_made_fails_no_job() -> None:
+    live(account_story())
+
+
+async def account_story() -> None:
+    async with opened(nodes=1) as house:
+        house.double.verbs.wants_accounts = True
+        await house.apply("train", gpus=1, command=["x"])
+        await asyncio.sleep(5)
+        assert house.job(1).state == JobState.STARTING
+        await house.ask("POST", f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts", {"metadata": {"name": "default"}})
+        await house.phase("train", "Running")
+        assert house.job(1).attempt == 1

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from kubedouble import discovery, patches, pods, scale, selectors, tables
 from kubedouble.answers import Answer
-from kubedouble.errors import ApiError, bad_request, not_found
+from kubedouble.errors import ApiError, bad_request, invalid, not_found
 from kubedouble.faults import Faults
 from kubedouble.kinds import Kind, Kinds
 from kubedouble.store import Object, Store, events, line_of
@@ -120,6 +120,8 @@ class Double:
                 item = scale.read(self.verbs, place.kind, item)
             return Answer(200, msgspec.json.encode(self._shown(place, item, headers)))
         claim = self._claim(place.kind, ask)
+        if ask.get("watch") not in ("true", "1"):
+            _check_list(ask)
         if ask.get("watch") in ("true", "1"):
             return self._watch(place, ask, claim, headers)
         items = [item for item in self.store.all(place.kind.storage, place.namespace) if claim(item)]
@@ -145,6 +147,11 @@ class Double:
     def _watch(self, place: Place, ask: dict[str, str], claim: selectors.Claim, headers: dict[str, str]) -> Answer:
         since = ask.get("resourceVersion", "")
         with_initial = ask.get("sendInitialEvents") == "true"
+        if with_initial and ask.get("resourceVersionMatch") != "NotOlderThan":
+            why = "sendInitialEvents: Forbidden: requires resourceVersionMatch to be NotOlderThan"
+            raise invalid("ListOptions", "", [why])
+        if not with_initial and ask.get("resourceVersionMatch"):
+            raise invalid("ListOptions", "", ["resourceVersionMatch: Forbidden: is forbidden for watch without it"])
         try:
             start = None if since in ("", "0") or with_initial else int(since)
             watcher = self.store.open(place.kind.storage, place.namespace, start)
@@ -259,6 +266,26 @@ class Double:
             wanted = patches.merge(scale.read(verbs, kind, found), data) if method == "PATCH" else data
             return 200, scale.write(verbs, kind, found, wanted)
         raise ApiError(405, "MethodNotAllowed", f"the server does not allow this method: {method}")
+
+
+def _check_list(ask: dict[str, str]) -> None:
+    """What the options of a list may say together.
+
+    Raises:
+        ApiError: they contradict each other.
+    """
+    match, version = ask.get("resourceVersionMatch", ""), ask.get("resourceVersion", "")
+    faults = []
+    if match and not version:
+        faults.append("resourceVersionMatch: Forbidden: is forbidden unless resourceVersion is provided")
+    if match and ask.get("continue"):
+        faults.append("resourceVersionMatch: Forbidden: is forbidden when continue is provided")
+    if match not in ("", "Exact", "NotOlderThan"):
+        faults.append(f'resourceVersionMatch: Unsupported value: "{match}"')
+    if match == "Exact" and version == "0":
+        faults.append('resourceVersionMatch: Forbidden: "Exact" is forbidden for resourceVersion "0"')
+    if faults:
+        raise invalid("ListOptions", "", faults)
 
 
 async def _only(line: bytes) -> AsyncIterator[bytes]:

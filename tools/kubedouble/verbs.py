@@ -31,6 +31,8 @@ class Verbs:
         self.now = now
         self.schemas: dict[str, schemas.Schema] = {}
         """Schema of each custom kind, by storage and version."""
+        self.wants_accounts = False
+        """Refuse pods whose service account is not there; nobody makes accounts here, as a controller would."""
         self.user = ""
         """Who asks for what is being done."""
         self.scales: dict[str, tuple[str, str]] = {}
@@ -95,7 +97,15 @@ class Verbs:
         if kind.storage == CRDS:
             item = self._define(item)
         policies.admit(self.store, kind, item, None, user=self.user)
+        if self.wants_accounts and kind.storage == PODS:
+            self._check_account(item)
         return item if dry else self.store.put(kind.storage, item, None)
+
+    def _check_account(self, pod: Object) -> None:
+        name, namespace = pod["spec"].get("serviceAccountName", "default"), pod["metadata"]["namespace"]
+        if self.store.get("/serviceaccounts", namespace, name) is None:
+            why = f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found'
+            raise ApiError(403, "Forbidden", f'pods "{pod["metadata"]["name"]}" is forbidden: {why}')
 
     def _fit(self, kind: Kind, item: Object, *, strict: bool, before: Object | None) -> Object:
         """The object as its schema wants it."""
