@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeGuard
 
 NUMBER_MAX = 1 << 62
-FAULTS = (AttributeError, IndexError, OSError, TypeError, ValueError, ArithmeticError)
+FAULTS = (AttributeError, LookupError, OSError, TypeError, ValueError, ArithmeticError)
 """What the binding raises beside its own errors when library and driver do not fit together."""
 WHY_LENGTH_MAX = 60
 NOT_SUPPORTED = "Not Supported"
@@ -29,10 +29,13 @@ class Ask:
     def any(self, field: str, call: Callable[[], Any]) -> Any:
         """The answer, or None."""
         try:
-            return call()
+            answer = call()
         except self._errors as error:
             self.silent[field] = str(error)[:WHY_LENGTH_MAX] or type(error).__name__
             return None
+        if answer is None:
+            self.silent.setdefault(field, NO_NUMBER)
+        return answer
 
     def number(self, field: str, call: Callable[[], Any]) -> int | None:
         """The answer when it is a number that can be one, or None."""

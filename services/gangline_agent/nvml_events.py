@@ -49,7 +49,7 @@ class Events:
         ask = Ask(self._nvml)
         for _ in range(XIDS_MAX if self._set is not None else 0):
             event = ask.any("event", lambda: self._nvml.nvmlEventSetWait_v2(self._set, 0))
-            if event is None:
+            if not hasattr(event, "device"):
                 break
             uuid, xid = self._uuid(event, ask), getattr(event, "eventData", None)
             if uuid and is_plausible(xid):

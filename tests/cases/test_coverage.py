@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from tests.cases.coverage import CASES
 from tests.cases.coverage_house import HOUSE
+from tests.cases.coverage_machines import MACHINES
 from tests.cases.coverage_places import PLACES
 
 HERE = Path(__file__).parent
@@ -57,3 +58,16 @@ def test_a_case_about_what_breaks_names_tests_that_exist(case: str) -> None:
 def test_no_case_is_left_out_of_the_groups_that_the_dollhouse_answers_for() -> None:
     assert {case[0] for case in HOUSE} == set("KNOPS")
     assert len({case.split()[0] for case in HOUSE}) == len(HOUSE) == 28
+
+
+@pytest.mark.parametrize("case", sorted(MACHINES))
+def test_a_case_about_sizes_machines_or_sensors_names_tests_that_exist(case: str) -> None:
+    assert MACHINES[case]
+    for named in MACHINES[case]:
+        file, _, test = named.partition("::")
+        assert test in functions_of(file), f"{case}: there is no {named}"
+
+
+def test_no_case_about_sizes_machines_or_sensors_is_left_out() -> None:
+    assert {case[0] for case in MACHINES} == set("JKL")
+    assert len({case.split()[0] for case in MACHINES}) == len(MACHINES) == 22
