@@ -11,6 +11,7 @@ from gangline_core.columns import Ints
 from gangline_core.finish_ratio import remaining_seconds, rho
 from gangline_core.groups import user_key
 from gangline_core.job import Job
+from gangline_core.past_use import usual_percent
 from gangline_core.predict import predicted_seconds
 from gangline_core.quota import Ledger, job_amounts, minimum_sizes
 from gangline_core.shares import WEIGHT_LEAST, free_by_model, total_gpu_milli, weight_shares
@@ -21,6 +22,8 @@ from gangline_core.waiting import Column, Waiting
 HOUR_MS = 3_600_000
 HOUR_S = 3_600
 ATTRIBUTE_PREFIX = "attr_"
+NOT_MEASURED_PERCENT = 100.0
+"""A job of whose like nothing is known is taken at its word: it uses what it asks for."""
 
 
 class Table:
@@ -153,6 +156,16 @@ def _predicted_hours(table: Table) -> Column:
     return predicted_seconds(table.waiting) / HOUR_S
 
 
+def _usual_gpu_percent(table: Table) -> Column:
+    history = table.state.kept.use_history
+
+    def value(job: Job) -> float:
+        percent = usual_percent(history, job.spec) if history else -1
+        return float(percent) if percent >= 0 else NOT_MEASURED_PERCENT
+
+    return table.waiting.each(value)
+
+
 def _attribute(table: Table, name: str) -> Column:
     def value(job: Job) -> float:
         found = job.spec.attributes.get(name, 0)
@@ -196,6 +209,11 @@ FACTORS: dict[str, Factor] = {
         "the same times the GPUs asked for",
         lambda t: t.column("predicted_hours") * t.column("gpus"),
         (0, 1, 1_000_000),
+    ),
+    "usual_gpu_percent": Factor(
+        "how busy the user's last jobs like it kept their GPUs, by what was measured; 100 where nothing was",
+        _usual_gpu_percent,
+        (0, 50, 100),
     ),
     "remaining_hours": Factor(
         "what is left of the predicted run time after the service that the job has had",

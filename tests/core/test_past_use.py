@@ -3,6 +3,8 @@
 from tests.make import World, node, spec
 
 from gangline_core import facts as f
+from gangline_core.facts import Candidate
+from gangline_core.ordering import order
 from gangline_core.past_use import (
     CLASSES_MAX,
     KEPT_USES,
@@ -101,3 +103,25 @@ def test_advice_about_memory_needs_to_know_the_card() -> None:
 def test_a_running_job_whose_gpus_were_not_measured_gets_no_advice() -> None:
     assert right_size(used(-1), gpus=4, gpu_memory_mib=80_000) == ""
     assert "2 would do" in right_size(used(20), gpus=8, gpu_memory_mib=80_000)
+
+
+def test_a_formula_may_let_users_go_first_who_use_what_they_ask_for() -> None:
+    world = World(node("n1", gpus=8)).set_policy(formula="usual_gpu_percent")
+    for user, percent in (("idle", 4), ("busy", 90)):
+        run(world, used(percent), gpus=4, name="train", user=user)
+    full = world.submit_running(spec(gpus=8), "n1")
+    waits = {user: world.submit(spec(gpus=4, name="train", user=user)) for user in ("idle", "busy", "new")}
+    world.wait(1).round()
+    scores = {line.job: line.score for line in order_of(world)}
+    assert {user: scores[job] for user, job in waits.items()} == {
+        "idle": 4_000_000,
+        "busy": 90_000_000,
+        "new": 100_000_000,
+    }
+    world.finish(full)
+
+
+def order_of(world: World) -> tuple[Candidate, ...]:
+    """The pool's order now."""
+    pool = world.state.kept.pools["default"]
+    return tuple(order(world.state, pool, world.waiting(), world.at).candidates)
