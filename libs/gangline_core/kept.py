@@ -99,6 +99,10 @@ class PoolState(Struct):
     """How well they would use them."""
     schedulers: dict[int, SchedulerState] = {}
     """Those that decide shares of the pool's rounds, by number; empty where the leader decides alone."""
+    ran_on: dict[JobId, dict[str, int]] = {}
+    """Where parts of time are allocated: per job and GPU model the ms that it had until parts were last worked out."""
+    shared_seq: int = 0
+    """Log sequence of the last share of which anything was booked."""
 
     def forget_forecast(self, job: JobId) -> None:
         """The job no longer waits here."""

@@ -57,7 +57,7 @@ def lend(
         is_running = np.arange(len(both)) >= len(waiting)
         ranking = rank(both, running=is_running)
         return tuple(Lease(JobId(job)) for job in ranking.ids.tolist()), ()
-    parts = _parts(state, pool, both) if _is_outdated(pool, both, now) else ()
+    parts = _parts(state, pool, both, now) if _is_outdated(pool, both, now) else ()
     had = {} if parts else time_had(state, pool, now)
     known = {part.job: {} for part in parts} if parts else {job: dict(own) for job, own in pool.parts.items()}
     for part in parts:
@@ -94,6 +94,16 @@ def time_had(state: State, pool: PoolState, now: int) -> dict[JobId, dict[str, i
     return had
 
 
+def ran_on(state: State, pool: PoolState, at: int) -> dict[JobId, dict[str, int]]:
+    """Per job and model the ms that it had since its first lease."""
+    found = {job: dict(own) for job, own in pool.ran_on.items()}
+    for job, own in time_had(state, pool, at).items():
+        total = found.setdefault(job, {})
+        for model, ms in own.items():
+            total[model] = total.get(model, 0) + ms
+    return found
+
+
 def owed_then(state: State, pool: PoolState, at: int) -> dict[JobId, dict[str, int]]:
     """What is owed to each job, in ms by model, if its parts end at this time."""
     had = time_had(state, pool, at)
@@ -117,6 +127,7 @@ def note(state: State, fact: RoundOpened, at: int) -> None:
             parts: dict[JobId, dict[str, int]] = {}
             for part in fact.parts:
                 parts.setdefault(part.job, {})[part.model] = part.micro
+            pool.ran_on = {job: own for job, own in ran_on(state, pool, at).items() if job in parts}
             pool.owed = {job: own for job, own in owed_then(state, pool, at).items() if job in parts}
             pool.parts, pool.parts_at = parts, at
         pool.had = had
@@ -131,9 +142,9 @@ def _is_outdated(pool: PoolState, both: Waiting, now: int) -> bool:
     return (not pool.parts or now - pool.parts_at >= RESET_MS) and set(both.ids.tolist()) != set(pool.parts)
 
 
-def _parts(state: State, pool: PoolState, both: Waiting) -> tuple[Part, ...]:
+def _parts(state: State, pool: PoolState, both: Waiting, now: int) -> tuple[Part, ...]:
     models = models_of(state, pool.pool.name)
-    parts = parts_by_model(both, models)
+    parts = parts_by_model(both, models, ran_on(state, pool, now))
     return tuple(
         Part(JobId(job), model, round(float(parts[row, k]) * MICRO))
         for row, job in enumerate(both.ids.tolist())

@@ -5,7 +5,7 @@ the model. priority = allocated part / part of its time received so far (section
 the most. The order is all this decides; on which of its models a gang lands is the placer's choice.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -14,6 +14,7 @@ from msgspec import Struct
 from gangline_core import columns as c
 from gangline_core.attained import service_milli
 from gangline_core.formula import quantised
+from gangline_core.ids import JobId
 from gangline_core.job import Job
 from gangline_core.ordering import gavel_lp
 from gangline_core.ordering.gavel_lp import Floats, Problem
@@ -36,6 +37,8 @@ OBJECTIVES: dict[str, Callable[[Problem], Floats]] = {
 """Name of a policy's objective -> the program that gives the allocation."""
 PRIORITY_MAX = 1_000.0
 """Priority of a job that has received nothing."""
+TimesByModel = Mapping[JobId, Mapping[str, int]]
+"""Per job the ms that it ran on each GPU model."""
 JOBS_MAX = 2_000
 """Jobs of one program, the oldest; later ones have no part yet."""
 SPEED_PREFIX = "speed_"
@@ -79,8 +82,11 @@ def models_of(state: State, pool: str) -> list[str]:
     return sorted(name.partition(":")[2] for name in total if name.startswith("gpu_milli:"))
 
 
-def parts_by_model(waiting: Waiting, models: Sequence[str]) -> Floats:
-    """Per job (some may run already) and model the part of its time that it should have."""
+def parts_by_model(waiting: Waiting, models: Sequence[str], ran_on: TimesByModel | None = None) -> Floats:
+    """Per job (some may run already) and model the part of its time that it should have.
+
+    `ran_on` says how long jobs ran on each model, where that is known: an hour on a slow one is less work done.
+    """
     total = capacity_of(waiting.state, waiting.pool.pool.name)
     found = np.zeros((len(waiting), len(models)))
     oldest = [row for row in waiting.by_age.tolist() if waiting.field(c.GPU_MILLI)[row] > 0][:JOBS_MAX]
@@ -89,7 +95,7 @@ def parts_by_model(waiting: Waiting, models: Sequence[str]) -> Floats:
     present = set(waiting.ids.tolist())
     others = sorted(set(waiting.state.live.get(waiting.pool.pool.name, {})) - present)
     live = [waiting.state.kept.jobs[job] for job in others]
-    rows = _rows(waiting, oldest, [job for job in live if gpus_of(job.spec)], models)
+    rows = _rows(waiting, oldest, [job for job in live if gpus_of(job.spec)], models, ran_on=ran_on or {})
     kinds = sorted(set(rows), key=lambda row: (row.speeds, row.gpus, row.weight, row.steps, row.elapsed, row.rank))
     counts = [0] * len(kinds)
     number = {kind: k for k, kind in enumerate(kinds)}
@@ -142,7 +148,9 @@ def gpus_of(spec: JobSpec) -> float:
     return sum(role.count * role.resources.gpu_milli for role in spec.roles) / GPU_MILLI
 
 
-def _rows(waiting: Waiting, oldest: list[int], live: list[Job], models: Sequence[str]) -> list[Row]:
+def _rows(
+    waiting: Waiting, oldest: list[int], live: list[Job], models: Sequence[str], *, ran_on: TimesByModel
+) -> list[Row]:
     """What the program sees of these waiting jobs and then of the live ones; only what its objective needs differs."""
     objective, groups = waiting.policy.objective, waiting.state.kept.groups
     needs_time = objective in ("makespan", "finish_time")
@@ -154,15 +162,24 @@ def _rows(waiting: Waiting, oldest: list[int], live: list[Job], models: Sequence
         speeds, gpus = speeds_of(job.spec, models), gpus_of(job.spec)
         group = groups.get(job.spec.group)
         run_s = (predicted[row] if row >= 0 else job.spec.estimate_s or job.spec.time_limit_s) if needs_time else 0
-        ran_s = job.attained / max(1, service_milli(job.spec)) / 1000
         rows.append(
             Row(
                 speeds=speeds,
                 gpus=gpus,
                 weight=float(max(1, group.weight if group is not None else 1)),
-                steps=max(1.0, (run_s or UNKNOWN_RUN_S) - ran_s) * max(speeds) if needs_time else 0.0,
+                steps=_steps_left(job, run_s or UNKNOWN_RUN_S, dict(zip(models, speeds, strict=True)), ran_on),
                 elapsed=(waiting.now - job.submitted_ms) / 1000 if objective == "finish_time" else 0.0,
                 rank=float(len(oldest) + len(live) - place) if objective == "fifo" else 0.0,
             )
         )
     return rows
+
+
+def _steps_left(job: Job, run_s: float, speeds: Mapping[str, float], ran_on: TimesByModel) -> float:
+    """What is left to do, in units of speed times seconds; run times are those on the fastest model."""
+    best = max(speeds.values())
+    if job.id in ran_on:
+        done = sum(ms / 1000 * speeds.get(model, 0.0) for model, ms in sorted(ran_on[job.id].items()))
+    else:
+        done = job.attained / max(1, service_milli(job.spec)) / 1000 * best
+    return max(best, run_s * best - done)
