@@ -57,6 +57,9 @@ PREFERRED = (
     "kueue.x-k8s.io/podset-preferred-topology",
     "kai.scheduler/topology-preferred-placement",
 )
+SLICE_LEVEL = ("gangline.dev/topology-slice", "kueue.x-k8s.io/podset-slice-required-topology")
+SLICE_SIZE = ("gangline.dev/topology-slice-size", "kueue.x-k8s.io/podset-slice-size")
+"""So many pods with neighbouring numbers stand together in one domain of a level."""
 NOT_PREEMPTIBLE = {
     "kai.scheduler/preemptibility": "non-preemptible",
     "volcano.sh/preemptable": "false",
@@ -164,9 +167,7 @@ def job_of(
             for number, pods in enumerate(roles)
         ),
         priority=max(-bound, min(bound, spec.priority or 0)),
-        topology=TopologyWish(
-            required=_level(said(first, REQUIRED), pool), preferred=_level(said(first, PREFERRED), pool)
-        ),
+        topology=_topology(first, pool),
         node_selector=spec.node_selector,
         tolerations=tuple(
             Toleration(key=one.key, value=one.value if one.operator == "Equal" else "")
@@ -176,6 +177,18 @@ def job_of(
         time_limit_s=max(0, deadline),
         grace_s=30 if spec.termination_grace_period_seconds is None else spec.termination_grace_period_seconds,
         preemptible=not any(_says(first, name, value) for name, value in NOT_PREEMPTIBLE.items()),
+    )
+
+
+def _topology(pod: Pod, pool: Pool | None) -> TopologyWish:
+    slice_tasks = whole(said(pod, SLICE_SIZE) or 0)
+    slice_level = _level(said(pod, SLICE_LEVEL), pool)
+    is_sliced = slice_tasks > 0 and bool(slice_level)
+    return TopologyWish(
+        required=_level(said(pod, REQUIRED), pool),
+        preferred=_level(said(pod, PREFERRED), pool),
+        slice_tasks=slice_tasks if is_sliced else 0,
+        slice_level=slice_level if is_sliced else "",
     )
 
 

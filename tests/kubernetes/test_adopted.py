@@ -1,15 +1,40 @@
 """Pods of others that ask for us: single ones, gangs, their owners' words, and what an autoscaler sees."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.kubernetes.house import NAMESPACE, PODS, House, opened
 
 from dollhouse.loop import live
+from gangline_core.cluster import Pool
 from gangline_core.job import JobState
-from gangline_kubernetes.adoption import gang_of, job_of, ordered, resources_of
+from gangline_kubernetes.adoption import (
+    CARD_MEMORY,
+    CORES,
+    FRACTION,
+    GANG,
+    NOT_PREEMPTIBLE,
+    PREFERRED,
+    QUEUE,
+    REQUIRED,
+    SHARE_MEMORY,
+    SIZE,
+    SLICE_LEVEL,
+    SLICE_SIZE,
+    TIME_LIMIT,
+    Gang,
+    gang_of,
+    job_of,
+    ordered,
+    resources_of,
+)
 from gangline_kubernetes.config import Config
 from gangline_kubernetes.objects import Container, Meta, Pod, PodSpec, Requirements
+from gangline_kubernetes.owner_sizes import ELASTIC, LEAST, MOST, NOTICE_S
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 async def make(house: House, name: str, *, gpus: int = 1, gates: bool = False, **meta: Any) -> Any:
@@ -162,3 +187,56 @@ def test_members_are_in_the_order_of_their_numbers() -> None:
     pods = [pod(f"worker-{number}") for number in (10, 9, 1)]
     (role,) = ordered(pods)
     assert [one.metadata.name for one in role] == ["worker-1", "worker-9", "worker-10"]
+
+
+@pytest.mark.parametrize("name", QUEUE)
+@pytest.mark.parametrize("place", ["labels", "annotations"])
+def test_every_name_of_a_queue_is_a_group(name: str, place: str) -> None:
+    assert job_of([[pod(**{place: {name: "lab.vision"}})]], Config(), None, "nvidia.com/gpu").group == "lab/vision"
+
+
+@pytest.mark.parametrize("name", GANG)
+@pytest.mark.parametrize("size", SIZE)
+def test_every_name_of_a_gang_and_of_its_size_gathers_pods(name: str, size: str) -> None:
+    assert gang_of(pod(labels={name: "g"}, annotations={size: "4"})) == Gang("team", "g", 4)
+
+
+@pytest.mark.parametrize("name", [*REQUIRED, *PREFERRED])
+def test_every_name_of_a_topology_is_a_level(name: str) -> None:
+    pool = Pool(name="default", topology={"rack": "example.org/rack"})
+    wish = job_of([[pod(annotations={name: "example.org/rack"})]], Config(), pool, "nvidia.com/gpu").topology
+    assert (wish.required or wish.preferred) == "rack"
+    assert bool(wish.required) is (name in REQUIRED)
+
+
+def test_pods_in_slices_stay_together_slice_by_slice() -> None:
+    pool = Pool(name="default", topology={"rack": "example.org/rack"})
+    for level, size in zip(SLICE_LEVEL, SLICE_SIZE, strict=True):
+        notes = {level: "example.org/rack", size: "4"}
+        wish = job_of([[pod(annotations=notes)]], Config(), pool, "nvidia.com/gpu").topology
+        assert (wish.slice_level, wish.slice_tasks) == ("rack", 4)
+    half = job_of([[pod(annotations={SLICE_SIZE[1]: "4"})]], Config(), pool, "nvidia.com/gpu").topology
+    assert half.slice_tasks == 0, "a size without a level says nothing"
+
+
+@pytest.mark.parametrize(("name", "value"), NOT_PREEMPTIBLE.items())
+def test_every_word_against_preemption_is_heeded(name: str, value: str) -> None:
+    assert not job_of([[pod(annotations={name: value})]], Config(), None, "nvidia.com/gpu").preemptible
+    assert job_of([[pod(annotations={name: "other"})]], Config(), None, "nvidia.com/gpu").preemptible
+
+
+@pytest.mark.parametrize("name", [*FRACTION, *SHARE_MEMORY, *CORES, *CARD_MEMORY])
+def test_every_word_for_a_part_of_a_gpu_is_read(name: str) -> None:
+    is_count = name in (*CORES, *CARD_MEMORY)
+    value = {FRACTION: "0.5", SHARE_MEMORY: "4096", CORES: "50", CARD_MEMORY: "4"}[
+        next(names for names in (FRACTION, SHARE_MEMORY, CORES, CARD_MEMORY) if name in names)
+    ]
+    found = resources_of(pod(limits={name: value}) if is_count else pod(annotations={name: value}))
+    assert (found.gpu_milli, bool(found.gpu_memory_mib)) == ((500, False) if name in (*FRACTION, *CORES) else (0, True))
+
+
+def test_every_name_that_is_understood_stands_in_the_table_for_users() -> None:
+    page = (ROOT / "docs" / "kubernetes.md").read_text(encoding="utf-8")
+    names = (*QUEUE, *GANG, *SIZE, *FRACTION, *SHARE_MEMORY, *CORES, *CARD_MEMORY, *NOT_PREEMPTIBLE, *TIME_LIMIT)
+    for name in (*names, *REQUIRED, *SLICE_LEVEL, *SLICE_SIZE, *LEAST, *MOST, *NOTICE_S, *ELASTIC):
+        assert f"`{name}" in page, name
