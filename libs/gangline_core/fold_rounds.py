@@ -73,15 +73,26 @@ def round_decided(state: State, fact: f.RoundDecided, step: Step) -> None:
         lower(state, lowering, step)
     for growth in fact.growths:
         add_growth(state, growth, step)
+    # Where a share was booked that the leader had not seen, who goes on or makes way is decided anew.
+    is_overtaken = pool.shared_seq > step.seen
+    if not is_overtaken:
+        _go_on(state, fact, step)
+    _give_up_late(state, fact, step)
+    if is_overtaken:
+        state.kept.changed_seq = step.seq
+    else:
+        _clear_room(state, fact, step)
+    step.decided.append(fact.pool)
+    if opened is not None and _brings_into_view(opened, fact):
+        state.kept.changed_seq = step.seq
+
+
+def _go_on(state: State, fact: f.RoundDecided, step: Step) -> None:
+    """Gangs that start again at another size, and paused jobs that go on."""
     for restart in fact.restarts:
         start_again(state, restart, step)
     for resumed in fact.resumes:
         fold_pause.resume(state, resumed, step)
-    _give_up_late(state, fact, step)
-    _clear_room(state, fact, step)
-    step.decided.append(fact.pool)
-    if opened is not None and _brings_into_view(opened, fact):
-        state.kept.changed_seq = step.seq
 
 
 def _give_up_late(state: State, fact: f.RoundDecided, step: Step) -> None:

@@ -42,6 +42,8 @@ def share_decided(state: State, fact: f.ShareDecided, step: Step) -> None:
     for placement in fact.placements:
         for place in placement.tasks:
             scheduler.view.pop(place.node, None)
+    if started:
+        pool.shared_seq = step.seq
     if started and opened.waiting > len(opened.candidates) and (opened.is_cut or not started.isdisjoint(opened.edges)):
         # Others come into view where these were looked at.
         state.kept.changed_seq = step.seq

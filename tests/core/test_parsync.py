@@ -11,7 +11,7 @@ from tests.make import World, node, spec
 from bench.parsync import simulate
 from gangline_core import cycle, parsync
 from gangline_core import facts as f
-from gangline_core.fold import apply
+from gangline_core.fold import Message, apply
 from gangline_core.groups import Group
 from gangline_core.job import JobState
 from gangline_core.parsync import Preference, Sync
@@ -222,6 +222,43 @@ def test_a_scheduler_that_did_not_answer_is_not_waited_for_until_it_does():
     found = shares(made)
     commit(made, *found[0])
     assert parsync.awaited(made.state, POOL), "it has answered again"
+
+
+def test_a_share_that_the_leader_did_not_see_undoes_what_it_planned_for_others():
+    made = world(node("n1", gpus=4), node("n2", gpus=4), schedulers=2)
+    for _ in range(2):
+        made.submit_running(spec(gpus=2), "n1")
+    made.submit_running(spec(gpus=2, preemptible=False), "n2")
+    big, small = made.submit(gpus=4, priority=10), made.submit(gpus=2, priority=10)
+    found = shares(made)
+    late = [(number, share) for number, share in found if any(p.job == small for p in share.placements)]
+    assert late
+    # The leader decides without having seen that share: it places the small one, too, and evicts for the big.
+    decided = cycle.decide_round(made.state, POOL, made.at)
+    seen = made.state.kept.seq
+    assert decided.claims
+    commit(made, *late[0])
+    _told(made, seen, decided)
+    assert made.job(small).state == JobState.STARTING
+    assert not made.state.stopping_tasks, "nobody makes way for a plan that was made on another picture"
+    made.settle()
+    assert made.job(big).state in (JobState.STARTING, JobState.RUNNING)
+    assert is_booked_once(made.state)
+
+
+def _told(made: World, seen: int, decided: f.RoundDecided) -> None:
+    """Fold a decision that was made on an older state."""
+    message = Message(
+        seq=made.state.kept.seq + 1,
+        lane=f"placement.{POOL}",
+        epoch=1,
+        at=made.at,
+        facts=(decided,),
+        raw=b"late",
+        seen=seen,
+    )
+    made.log.append(message)
+    apply(made.state, message)
 
 
 def test_without_its_schedulers_a_pool_is_served_by_its_leader_alone():
