@@ -70,10 +70,9 @@ SCHEDULER = (
     Point(
         id="S6",
         asked="What was stated is compared with what happened, and later decisions know",
-        standing=PARTLY,
-        lives=(f"{CORE}/predict.py", f"{CORE}/history.py", f"{CORE}/forecast.py"),
-        shown_by=("tests/core/test_outlook.py",),
-        missing="Durations and starts are compared and learnt from; use of the GPUs is only shown as advice.",
+        standing=HERE,
+        lives=(f"{CORE}/predict.py", f"{CORE}/history.py", f"{CORE}/forecast.py", f"{CORE}/past_use.py"),
+        shown_by=("tests/core/test_outlook.py", "tests/core/test_past_use.py"),
     ),
     Point(
         id="S7",
@@ -243,10 +242,9 @@ LOG = (
     Point(
         id="L3",
         asked="Per job: configuration, duration, use, nodes, problems",
-        standing=PARTLY,
-        lives=(f"{SERVICES}recorder", "libs/gangline_lab/chronicle.py"),
-        shown_by=("tests/services/recorder", "tests/lab/test_chronicle.py"),
-        missing="Use is measured by GPU; that of the CPUs is not.",
+        standing=HERE,
+        lives=(f"{SERVICES}recorder", f"{SERVICES}telemetry", "libs/gangline_lab/chronicle.py"),
+        shown_by=("tests/services/recorder", "tests/services/gateway/test_use.py", "tests/lab/test_chronicle.py"),
     ),
 )
 FORM = (
