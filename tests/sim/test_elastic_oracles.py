@@ -1,4 +1,4 @@
-"""Under every policy for sizes, elastic gangs of all kinds among others pass through all oracles and replay to the byte."""
+"""Under every policy for sizes, elastic gangs of all kinds among others pass through all oracles."""
 
 import pytest
 from tests.cases.drive import Drive
