@@ -31,7 +31,7 @@ def plan(seed: int) -> Plan:
     ]
     again = [Event(at_s=24 + n, what="again", number=5 * n) for n in range(4)]
     events = tuple(sorted((*submits, *troubles, *again), key=lambda event: event.at_s))
-    rates = Rates(answers_lost=0.05, refused=0.05, doubled=0.2, undecided=0.05)
+    rates = Rates(answers_lost=0.01, refused=0.03, doubled=0.2, undecided=0.02)
     return Plan(seed=seed, events=events, rates=rates, copies=2, doors=2)
 
 
