@@ -1,6 +1,6 @@
 """How amounts are counted: what a task holds and asks for by dimension, and counters that forget their zeros."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import TypeVar
 
 from gangline_core.job import Task, TaskState
@@ -16,6 +16,16 @@ def count(counts: dict[Key, int], key: Key, by: int) -> None:
         counts[key] = value
     else:
         counts.pop(key, None)
+
+
+def add_all(counts: dict[Key, int], changes: Iterable[tuple[Key, int]]) -> None:
+    """The same for several counters at once."""
+    for key, by in changes:
+        value = counts.get(key, 0) + by
+        if value:
+            counts[key] = value
+        else:
+            counts.pop(key, None)
 
 
 def task_amounts(task: Task) -> dict[str, int]:

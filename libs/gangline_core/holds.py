@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable
 
+from gangline_core.amounts import add_all
 from gangline_core.capacity import places_of
 from gangline_core.closures import window_fault
 from gangline_core.cluster import Node, model_of, tasks_most
@@ -12,7 +13,7 @@ from gangline_core.pausing import is_gone, leaving_part
 from gangline_core.quota import JOBS, Ledger
 from gangline_core.reasons import sentence
 from gangline_core.spec import GPU_MILLI
-from gangline_core.state import State, count, task_amounts
+from gangline_core.state import State, task_amounts
 
 
 def placement_fault(state: State, placement: Placement | Growth) -> str | None:
@@ -96,15 +97,19 @@ def placed_amounts(state: State, tasks: Iterable[TaskPlacement]) -> dict[str, in
     """What these tasks count against quotas once they stand there, by dimension, zeros left out."""
     amounts: dict[str, int] = {}
     for task in tasks:
-        milli = sum(share.milli for share in task.gpus)
-        count(amounts, "gpu_milli", milli)
-        count(amounts, "cpu_milli", task.cpu_milli)
-        count(amounts, "memory_mib", task.memory_mib)
-        count(amounts, "gpu_memory_mib", sum(share.memory_mib for share in task.gpus))
-        for name, number in task.devices.items():
-            count(amounts, f"device:{name}", number)
+        milli = sum([share.milli for share in task.gpus])
+        memory_mib = sum([share.memory_mib for share in task.gpus])
+        held = [
+            ("gpu_milli", milli),
+            ("cpu_milli", task.cpu_milli),
+            ("memory_mib", task.memory_mib),
+            ("gpu_memory_mib", memory_mib),
+        ]
+        if task.devices:
+            held += [(f"device:{name}", number) for name, number in task.devices.items()]
         if milli:
-            count(amounts, f"gpu_milli:{model_of(state.kept.nodes[task.node], task.gpus[0].index)}", milli)
+            held.append((f"gpu_milli:{model_of(state.kept.nodes[task.node], task.gpus[0].index)}", milli))
+        add_all(amounts, held)
     return amounts
 
 

@@ -4,6 +4,7 @@ Drained, lost and sick machines are counted too: they may come back, and a job t
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -127,21 +128,22 @@ def _tasks_on_gpus(gpus: Sequence[GpuKind], need: Resources) -> int:
 
 
 def _kind(node: Node, tasks_max: int) -> MachineKind:
+    is_near = [bool(node.nics) and kind_of(node, gpu).near_nic for gpu in node.gpus]
     return MachineKind(
         gpus=tuple(
-            GpuKind(
-                model=gpu.model.lower(),
-                memory_mib=gpu.memory_mib,
-                socket=gpu.socket,
-                island=gpu.island,
-                switch=gpu.switch,
-                mig=gpu.cut,
-                near_nic=kind_of(node, gpu).near_nic,
-            )
-            for gpu in node.gpus
+            [
+                _gpu_kind((gpu.model, gpu.memory_mib, gpu.socket, gpu.island, gpu.switch, gpu.cut, near))
+                for gpu, near in zip(node.gpus, is_near, strict=True)
+            ]
         ),
         cpu_milli=node.cpu_milli,
         memory_mib=node.memory_mib,
         devices=tuple(sorted(node.devices.items())),
         tasks=tasks_most(node, tasks_max),
     )
+
+
+@lru_cache(maxsize=4_096)
+def _gpu_kind(looks: tuple[str, int, int, int, int, str, bool]) -> GpuKind:
+    """Equal GPUs of all machines are one value."""
+    return GpuKind(looks[0].lower(), *looks[1:])

@@ -385,7 +385,8 @@ class Task(Struct, frozen=True, omit_defaults=True, gc=False):
     @property
     def gpu_milli(self) -> int:
         """Thousandths of GPUs held."""
-        return sum(share.milli for share in self.gpus)
+        gpus = self.gpus
+        return gpus[0].milli if len(gpus) == 1 else sum([share.milli for share in gpus])
 
     @property
     def service_milli(self) -> int:

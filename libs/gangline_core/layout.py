@@ -137,8 +137,11 @@ class Layout:
 
     def fits(self, node: Node) -> bool:
         """True when the node can be entered as it now is without a new layout."""
+        row = self.row.get(node.id)
+        if row is not None and self.nodes[row] is node:
+            return True
         return (
-            node.id in self.row
+            row is not None
             and gpu_span(node) <= self.width
             and (self.has_switches or all(gpu.switch < 0 for gpu in node.gpus))
             and all(kind_of(node, gpu) in self.kind_number for gpu in node.gpus)

@@ -42,7 +42,10 @@ class Ports:
     def copy_of(self, address: str) -> "_Book":
         """A book of one address that may be changed freely."""
         book = self._books.get(address)
-        return book.copy() if book is not None else _Book()
+        if book is None:
+            return _Book()
+        book.lowest()  # It leaves out what was taken since, so that no copy has to.
+        return book.copy()
 
 
 class PortsToGive:

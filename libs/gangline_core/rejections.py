@@ -74,10 +74,11 @@ def _room_cause(node: Node, use: NodeUse, need: Resources, models: set[str]) -> 
 def _gpu_cause(node: Node, use: NodeUse, need: Resources, models: set[str]) -> str:
     if not node.gpus:
         return "no GPUs"
-    without = {model.lower() for model in need.exclude_models}
-    right = [
-        gpu for gpu in node.gpus if (not models or gpu.model.lower() in models) and gpu.model.lower() not in without
-    ]
+    right = list(node.gpus)
+    if models or need.exclude_models:
+        without = {model.lower() for model in need.exclude_models}
+        named = ((gpu, gpu.model.lower()) for gpu in node.gpus)
+        right = [gpu for gpu, model in named if (not models or model in models) and model not in without]
     if not right:
         return "other GPU model"
     right = [gpu for gpu in right if (need.mig in geometry(gpu.cut).profiles if gpu.mig else not need.mig)]

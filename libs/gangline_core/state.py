@@ -7,7 +7,7 @@ stands still while they run. `Kept` is the part a snapshot holds; everything els
 import msgspec
 from msgspec.structs import replace
 
-from gangline_core.amounts import Key, count, holds_the_same, is_counted, request_amounts, task_amounts
+from gangline_core.amounts import Key, add_all, count, holds_the_same, is_counted, request_amounts, task_amounts
 from gangline_core.array_record import ArrayBook, ArrayRecord
 from gangline_core.asked import Asked
 from gangline_core.budget_periods import next_renewal_ms
@@ -361,11 +361,9 @@ class State:
         return [task for task in sorted(self.node_tasks.get(node, {})) if self.kept.tasks[task].state == TaskState.LOST]
 
     def _charge(self, task: Task, sign: int) -> None:
-        amounts = task_amounts(task)
+        amounts = [(dimension, sign * amount) for dimension, amount in task_amounts(task).items()]
         for path in holders(task.group, task.user):
-            usage = self.usage.setdefault(path, {})
-            for dimension, amount in amounts.items():
-                count(usage, dimension, sign * amount)
+            add_all(self.usage.setdefault(path, {}), amounts)
         job = None if self._holds_on else self.kept.jobs.get(task.job)
         if job is not None:
             self._note_use(job.spec.pool, task, sign)
