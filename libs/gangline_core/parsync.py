@@ -90,12 +90,26 @@ def synchronise(pool: PoolState) -> None:
 
 
 def view_of(state: State, pool: str, number: int) -> Room:
-    """What is free as this scheduler sees it."""
-    room = state.room(pool).copy()
+    """What is free as this scheduler sees it; where room is being cleared or kept for somebody it sees what is."""
+    room, settled = state.room(pool).copy(), _settled(state, pool)
     for node, seen in state.kept.pools[pool].schedulers[number].view.items():
-        if node in room.layout.row:
+        if node in room.layout.row and node not in settled:
             room.refresh(state.kept.nodes[node], seen.use(len(state.use[node].gpu_milli)))
     return room
+
+
+def _settled(state: State, pool: str) -> frozenset[NodeId]:
+    """Nodes with claims, with what stops for them, or with paused tasks, whose room is given back in thought."""
+    kept = state.kept
+    claims = kept.claims.values()
+    names = {*state.stopping_tasks, *(victim for claim in claims for victim in claim.victims)}
+    names.update(task for job in state.paused.get(pool, {}) for task in kept.jobs[job].tasks)
+    return frozenset(
+        (
+            *(place.node for claim in claims for place in claim.placement.tasks),
+            *(kept.tasks[name].node for name in names if name in kept.tasks),
+        )
+    )
 
 
 def looks_at_quality(policy: Policy, scheduler: SchedulerState) -> bool:
