@@ -1,9 +1,15 @@
 """Small traces for the simulator's tests: only what a test cares about is named."""
 
 from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+from dollhouse.oracles import Oracles
 from gangline_core.cluster import Policy
+from gangline_core.fold import apply
+from gangline_core.state import State
+from gangline_lab.archive import read
 from gangline_lab.sim.conditions import Conditions
 from gangline_lab.sim.engine import RunResult, Scenario, simulate
 from gangline_lab.sim.fleet import read_fleet
@@ -28,16 +34,30 @@ def trace(*jobs: tuple[float, int, float], groups: Sequence[str] = (), **fields:
 def run(
     jobs: Workload, cluster: str = "1x4xV100", *, policy: Policy = FIFO, seed: int = 0, **conditions: Any
 ) -> RunResult:
-    """The trace on a cluster."""
-    return simulate(
-        Scenario(
-            trace=jobs,
-            fleet=read_fleet(cluster),
-            policies={"default": policy},
-            conditions=Conditions(**conditions),
-            seed=seed,
-        )
+    """The trace on a cluster; its log passes all oracles, message by message, and replays."""
+    scenario = Scenario(
+        trace=jobs,
+        fleet=read_fleet(cluster),
+        policies={"default": policy},
+        conditions=Conditions(**conditions),
+        seed=seed,
     )
+    with TemporaryDirectory() as folder:
+        result = simulate(scenario, archive=Path(folder) / "archive")
+        prove_archive(Path(folder) / "archive")
+    return result
+
+
+def prove_archive(archive: Path) -> None:
+    """The oracles O1 to O7 look at every message of an archive.
+
+    Raises:
+        BrokenOracleError: a promise is broken.
+    """
+    state, oracles = State(), Oracles()
+    for entry in read(archive):
+        oracles.look(state, entry.message, apply(state, entry.message))
+    oracles.close(state)
 
 
 def jcts_s(result: RunResult) -> list[float]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from tests.lab.simulated import FIFO, trace
+from tests.lab.simulated import FIFO, prove_archive, trace
 
 from gangline_core.cluster import Policy
 from gangline_core.groups import Group
@@ -23,6 +23,7 @@ from gangline_lab.why import How, UnknownJobError, why
 
 def record(folder: Path, jobs: Workload, policy: Policy = FIFO, cluster: str = "1x4xV100") -> Path:
     simulate(Scenario(trace=jobs, fleet=read_fleet(cluster), policies={"default": policy}), archive=folder)
+    prove_archive(folder)
     return folder
 
 
@@ -115,14 +116,14 @@ def test_the_commands_say_it(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_tuning_finds_that_short_jobs_first_shorten_waits_and_shows_it_on_what_it_did_not_see(tmp_path: Path) -> None:
-    jobs = trace(*((30 * k, 4, 20 if k % 4 else 200) for k in range(60)))
+    jobs = trace(*((30 * k, 4, 20 if k % 4 else 200) for k in range(36)))
     history = read_history(record(tmp_path / "a", jobs))
     tuned = tune(history, "mean_wait", trials=10)
     assert tuned == tune(history, "mean_wait", trials=10)
     assert tuned.trained_after < tuned.trained_before
     assert tuned.held_out_after < tuned.held_out_before
     assert tuned.change_low <= tuned.held_out_after - tuned.held_out_before <= tuned.change_high
-    assert tuned.jobs_trained + tuned.jobs_held_out == 60
+    assert tuned.jobs_trained + tuned.jobs_held_out == 36
 
 
 def test_too_short_a_history_is_no_teacher(tmp_path: Path) -> None:
