@@ -1,4 +1,4 @@
-"""The queue: time to open a round, linear programs, and Kueue's own shapes through the pure core."""
+"""The queue: time to open a round, linear programs, and Kueue's own shapes, through the pure core and the services."""
 
 import time
 from collections.abc import AsyncIterator, Callable
@@ -6,10 +6,12 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
+from msgspec.structs import replace
 
 from bench.decisions import BEGIN_MS, Log, machine
 from bench.queue_eta import eta_score
-from bench.queue_shapes import DEFAULT, LARGE, Shape, run_shape
+from bench.queue_services import service_rows
+from bench.queue_shapes import DEFAULT, LARGE, TOPOLOGY, Shape, run_shape
 from bench.rows import Baseline, Measured
 from gangline_core.cluster import Policy
 from gangline_core.cycle import decide_round, open_round
@@ -27,7 +29,7 @@ WAITING, WAITING_MANY = 10_000, 100_000
 ROUNDS = 9
 LP_JOBS, LP_MODELS = 1_000, 3
 PHILLY = Path(__file__).parent / "data" / "philly" / "philly.csv.gz"
-KUEUE_WALL_S = {"default": 351.0, "large_scale": 1_179.0}
+KUEUE_WALL_S = {"default": 351.0, "large_scale": 1_179.0, "topology": 401.0}
 """Mean wall time of Kueue's own runs of these shapes."""
 
 
@@ -50,14 +52,21 @@ async def measure() -> AsyncIterator[Measured]:
         yield row
     for row in shape_rows(DEFAULT):
         yield row
+    tenth = replace(DEFAULT, name="default_tenth", part=DEFAULT.part / 10)
+    async for row in service_rows(tenth, KUEUE_WALL_S["default"]):
+        yield row
 
 
 async def measure_full() -> AsyncIterator[Measured]:
-    """All of it: the large shape and the expected starts, too."""
+    """All of it: the other shapes, each through the services too, and the expected starts."""
     async for row in measure():
         yield row
-    for row in shape_rows(LARGE):
-        yield row
+    for shape in (LARGE, TOPOLOGY):
+        for row in shape_rows(shape):
+            yield row
+    for shape in (DEFAULT, TOPOLOGY, LARGE):
+        async for row in service_rows(shape, KUEUE_WALL_S[shape.name] / shape.part):
+            yield row
     for row in eta_rows():
         yield row
 

@@ -17,12 +17,15 @@ HEADER = "sn,cpu_milli,memory_mib,gpu,model"
 POOL = "default"
 
 
-async def main(nodes: int) -> None:
+async def main(nodes: int, described: Path | None) -> None:
     """Run the platform in a folder that goes away with it, until the parent leaves."""
     with tempfile.TemporaryDirectory(prefix="gangline-bench-") as name:
         folder = Path(name)
         cluster = folder / "nodes.csv"
-        cluster.write_text("\n".join((HEADER, *(NODE.format(index=index) for index in range(nodes)))) + "\n")
+        if described is not None:
+            cluster = described
+        else:
+            cluster.write_text("\n".join((HEADER, *(NODE.format(index=index) for index in range(nodes)))) + "\n")
         config = PlatformConfig(
             data_dir=folder / "data", local_node=False, simulate=str(cluster), simulate_pool=POOL, user="bench"
         )
@@ -43,5 +46,7 @@ async def main(nodes: int) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m bench.stage", description=__doc__)
     parser.add_argument("--nodes", type=int, default=64, help="simulated machines with eight GPUs each")
+    parser.add_argument("--cluster", type=Path, help="a description of the machines instead")
+    arguments = parser.parse_args()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(main(parser.parse_args().nodes))
+        runner.run(main(arguments.nodes, arguments.cluster))
