@@ -144,13 +144,14 @@ class History:
 
     @staticmethod
     def _leaves_a_whole_gang(state: State, message: Message, task: Task) -> Iterator[str]:
-        """A gang goes on without a member only if that one ended well or was told to leave."""
+        """A gang goes on without a member only if it ended well, was told to leave, or its role may be smaller."""
         job = state.kept.jobs.get(task.job)
         if job is None or job.attempt != task.attempt or job.state not in (*GOES_ON, JobState.STARTING):
             return
         told = [fact for fact in message.facts if isinstance(fact, f.TaskExited) and fact.task == task.id]
         code = told[0].exit_code if told else task.exit_code
-        if not task.stop and code != 0:
+        may_shrink = any(role.name == task.role and role.is_elastic for role in job.spec.roles)
+        if not task.stop and code != 0 and not may_shrink:
             yield f"job {job.id} goes on without {task.id}, which ended with {code}"
 
     # --- for whom somebody has to go ----------------------------------------------------------------------
