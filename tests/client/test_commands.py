@@ -39,6 +39,19 @@ async def test_all_documents_of_all_files_are_submitted_in_one_call(platform: Fa
     assert asked.headers["Idempotency-Key"] == "key-1"
 
 
+async def test_a_batch_script_is_submitted_as_the_job_its_header_says(platform: FakePlatform, tmp_path: Path) -> None:
+    script = tmp_path / "train.sh"
+    script.write_text("#!/bin/sh\n#SBATCH -n 2 --gpus=2 -o out.txt\npython train.py\n")
+    platform.answer("POST", "/v1/jobs:batch", batch(1))
+    result = await gangline(platform.url, "submit", str(script))
+    assert result.code == 0
+    assert "read it with `gangline logs`" in result.err
+    (asked,) = platform.asked
+    assert isinstance(asked.body, dict)
+    (job,) = asked.body["jobs"]
+    assert (job["tasks"], job["gpus"], job["command"][:2]) == (2, 1, ["/bin/sh", "-c"])
+
+
 async def test_a_dry_run_tells_what_would_become_of_the_job(platform: FakePlatform, tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("command: [a]")
     effect = v.EffectView(holder="g", dimension="gpu_milli", used=3000, needed=2000, limit=8000)
