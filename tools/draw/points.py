@@ -196,10 +196,9 @@ JOBS = (
     Point(
         id="J3",
         asked="Topology: neighbours first, required and preferred levels",
-        standing=PARTLY,
-        lives=(f"{CORE}/placement",),
-        shown_by=("tests/core/test_placement.py",),
-        missing="Link bandwidth; levels come from labels, sockets, PCIe switches and NVLink islands.",
+        standing=HERE,
+        lives=(f"{CORE}/placement", f"{CORE}/links.py", f"{SERVICES}agent/nvml_links.py"),
+        shown_by=("tests/core/test_placement.py", "tests/core/test_links.py"),
     ),
     Point(
         id="J4",

@@ -81,7 +81,8 @@ def _choose_gpus(room: Room, need: Need, kinds: Sequence[int], row: int) -> tupl
         fitting = [int(sizes[k]) for k in usable if sizes[k] >= need.gpus]
         if fitting:
             usable = [k for k in usable if sizes[k] == min(fitting)]
-    return tuple(choose_whole(usable, islands, switches, sockets, count=need.gpus))
+    links = view.links if need.gpus > 1 else ()
+    return tuple(choose_whole(usable, islands, switches, sockets, count=need.gpus, links=links))
 
 
 def _free(room: Room, kinds: Sequence[int], rows: Ints) -> Flags:

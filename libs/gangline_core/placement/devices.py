@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from gangline_core.capacity import NO_KIND, Room
 from gangline_core.facts import TaskPlacement
 from gangline_core.job import GpuShare
+from gangline_core.links import Links, best_joined, links_of
 from gangline_core.mig import best_start, slice_memory_mib
 from gangline_core.placement.gang import Need
 from gangline_core.spec import GPU_MILLI
@@ -37,6 +38,12 @@ class NodeView:
     def island(self) -> list[int]:
         """Per GPU its NVLink island."""
         return self.part("nvlink")
+
+    @property
+    def links(self) -> Links:
+        """What the ways between its GPUs carry; empty where nobody told, or all carry the same."""
+        gpus = self.node.gpus
+        return links_of(gpus) if gpus and gpus[0].paths else ()
 
     @property
     def socket(self) -> list[int]:
@@ -104,6 +111,8 @@ class NodeView:
         if len(free) == count:
             return free
         parts = (self.part("nvlink"), self.part("switch"), self.part("socket"))
+        if count > 1 and (links := self.links):
+            return choose_whole(free, *parts, count=count, links=links)
         if all(part[k] == part[free[0]] for part in parts for k in free):
             return free[:count]
         return choose_whole(free, *parts, count=count)
@@ -170,13 +179,24 @@ def share_of(need: Need, card_mib: int) -> tuple[int, int]:
 
 
 def choose_whole(
-    free: Sequence[int], island: Sequence[int], switch: Sequence[int], socket: Sequence[int], *, count: int
+    free: Sequence[int],
+    island: Sequence[int],
+    switch: Sequence[int],
+    socket: Sequence[int],
+    *,
+    count: int,
+    links: Links = (),
 ) -> list[int]:
     """`count` of these free GPUs: inside one island if any can, one switch, one socket; always the tightest that can.
+
+    Where it is told what links carry, those of the tightest island that are joined best.
 
     Where no single part can, whole parts are used up first and the rest comes from the tightest one, so that linked
     GPUs stay together for those who come later.
     """
+    linked = _tightest(free, island, count) if links else None
+    if linked is not None:
+        return best_joined(linked, links, count)
     left = list(free)
     for part in (island, switch, socket):
         if len(left) == count:
