@@ -105,9 +105,10 @@ class Agents:
         if self._minds_neighbours:
             run.part_milli = neighbours_leave(self._state, job, self._conditions)
         run.start(held, sum(task.gpu_milli for task in tasks), now=now, cost_ms=round(1000 * cost_s))
-        self._foresee(job, run)
+        self.foresee(job, run)
 
-    def _foresee(self, job: Job, run: Run) -> None:
+    def foresee(self, job: Job, run: Run) -> None:
+        """Enter the end of a job's work as it is to be expected now; what was foreseen of an older version is void."""
         ends = run.ends_ms()
         limit_ms = job.started_ms + 1000 * job.spec.time_limit_s
         if job.spec.time_limit_s and limit_ms < ends:
@@ -135,7 +136,7 @@ class Agents:
                 run.count(now)
                 run.part_milli = part
                 run.version += 1
-                self._foresee(job, run)
+                self.foresee(job, run)
 
     # --- what the machines say ------------------------------------------------------------------------------
 
