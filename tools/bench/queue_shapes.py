@@ -91,7 +91,7 @@ POLICY = Policy(
     starvation_s=0,
     elastic_growth=False,
     placement="best_fit",
-    node_tasks_max=1_000_000,
+    node_tasks_max=100_000,
 )
 """The one machine stands for the whole quota, so no limit of tasks per machine may hold it back."""
 
