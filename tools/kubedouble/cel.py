@@ -3,8 +3,8 @@
 from functools import cache
 from typing import Any
 
-from cel_expr_python import cel
-from cel_expr_python.ext import ext_optional, ext_strings
+from cel_expr_python import cel  # type: ignore[import-untyped]  # its wheel has no types
+from cel_expr_python.ext import ext_optional, ext_strings  # type: ignore[import-untyped]  # its wheel has no types
 
 NAMES = ("self", "oldSelf", "object", "oldObject", "request", "namespaceObject", "params", "variables")
 """What a rule may speak of; a rule that names anything else does not compile."""

@@ -192,7 +192,7 @@ class Kubelets:
 
     def _conditions(self, pod: Object, *, ready: bool) -> list[Object]:
         """What the kubelet says of a pod's progress."""
-        found = pod["status"].get("conditions", [])
+        found: list[Object] = pod["status"].get("conditions", [])
         for word, holds in (("Initialized", True), ("ContainersReady", ready), ("Ready", ready)):
             since = self.double.verbs.stamp()
             found = with_condition(found, {"type": word, "status": str(holds), "lastTransitionTime": since})
