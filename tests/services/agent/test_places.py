@@ -116,5 +116,5 @@ async def test_processes_started_at_once_each_find_their_own_limit(
         for k in (first, 1 - first):
             made.runner.start(both[k])
         for order in both:
-            await made.until(lambda order=order: "limit" in made.output(order))  # type: ignore[misc]
+            await made.heard(order, "limit")
     assert [made.output(order).strip() for order in both] == [f"limit 0={mib}M" for mib in SIZES]
