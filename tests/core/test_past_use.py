@@ -20,7 +20,7 @@ from gangline_core.right_size import from_history, right_size, usable_memory_mib
 
 def run(world: World, *used: f.JobUsed, **asked: object) -> int:
     """A job that runs, uses this, and ends well."""
-    job = world.submit_running(spec(**asked), "n1")  # type: ignore[arg-type]
+    job = world.submit_running(spec(**asked), "n1")  # type: ignore[arg-type]  # any fields of a spec
     for fact in used:
         world.tell("telemetry", f.JobUsed(**{**{k: getattr(fact, k) for k in fact.__struct_fields__}, "job": job}))
     world.finish(job)
