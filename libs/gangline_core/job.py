@@ -31,7 +31,6 @@ class JobState(StrEnum):
 ENDS = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED, JobState.TIMED_OUT, JobState.LOST})
 LIVE = frozenset({JobState.STARTING, JobState.RUNNING, JobState.RESIZING, JobState.PAUSED, JobState.STOPPING})
 """States in which a job may hold resources."""
-
 STATE_WORDS: dict[JobState, str] = {
     JobState.HELD: "Held",
     JobState.WAITING: "Waiting",
@@ -385,8 +384,7 @@ class Task(Struct, frozen=True, omit_defaults=True, gc=False):
     @property
     def gpu_milli(self) -> int:
         """Thousandths of GPUs held."""
-        gpus = self.gpus
-        return gpus[0].milli if len(gpus) == 1 else sum([share.milli for share in gpus])
+        return sum([share.milli for share in self.gpus])
 
     @property
     def service_milli(self) -> int:
