@@ -146,7 +146,7 @@ def _beat(agent: int, second: int) -> bytes:
         disk_total_mib=1_000_000,
         tasks=tasks,
     )
-    beats = {_task(agent, k): 1000 * second for k in range(GPUS_PER_AGENT)}
+    beats: dict[str, int] = {_task(agent, k): 1000 * second for k in range(GPUS_PER_AGENT)}
     return encode(Samples(agent=f"n{agent}", nodes=(node,), beats=beats))
 
 
