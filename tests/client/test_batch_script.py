@@ -16,7 +16,7 @@ NOW_MS = 1_700_000_000_000
 
 def read(*lines: str, first: str = "#!/bin/bash", body: str = "python train.py") -> Script:
     text = "\n".join([first, *lines, body, ""])
-    return read_script(text, "train.sh", environ={"PATH": "/opt", "X": "1"}, folder="/home/ann", now_ms=NOW_MS)
+    return read_script(text, "train.sh", environ={"PATH": "/opt", "X": "1"}, folder="/data/ann", now_ms=NOW_MS)
 
 
 def document(*lines: str) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def test_a_usual_header_becomes_the_job_it_describes() -> None:
     assert (job.stop_signal, job.grace_s) == ("SIGUSR1", 90)
     assert (job.topology.preferred, job.retries) == ("rack", 3)
     assert role.environment["PATH"] == "/opt"
-    assert job.attributes["workdir"] == "/home/ann"
+    assert job.attributes["workdir"] == "/data/ann"
 
 
 @pytest.mark.parametrize(
