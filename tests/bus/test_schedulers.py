@@ -31,7 +31,8 @@ from gangline_wire.streams import LOG
 SCHEDULERS = 3
 NODES = 24
 JOBS = 120
-WAIT_S = 40
+WAIT_S = 90
+"""Processes start slowly on a busy machine."""
 
 Serve = Callable[[str], Awaitable[tuple[asyncio.subprocess.Process, int]]]
 
