@@ -5,7 +5,6 @@ from gangline_core.ids import JobId, TaskId
 from gangline_core.job import ResizeStage
 from gangline_core.progress import Progress
 
-
 BY_HAND = "asked for"
 """Why a size is proposed that somebody asked for."""
 

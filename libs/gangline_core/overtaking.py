@@ -1,9 +1,9 @@
 """A more important job takes over room that is being cleared for a less important one.
 
 The victims are stopping already, so nobody new has to go: the room they leave is planned for the more important job,
-and the other waits again. A claim is never taken over by an equal, nor by whom its job had evicted, nor from a job within
-its group's guarantee (if that is of the guaranteed class, or of another group that borrows, from which it would be
-reclaimed), nor unless the new job is then placed or has a claim itself.
+and the other waits again. A claim is never taken over by an equal, nor by whom its job had evicted, nor unless the new
+job is then placed or has a claim itself. Nor is it taken from a job within its group's guarantee that is of the
+guaranteed class, or of another group than one that borrows and from which it would be reclaimed at once.
 
 Source: Zhao et al., "HiveD", OSDI 2020, and its scheduler: a preemptor that meets a lower one cancels it completely.
 """

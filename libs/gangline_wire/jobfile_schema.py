@@ -304,8 +304,8 @@ JOB_PROPERTIES: dict[str, Schema] = {
     "retries": _whole("retries", "Further attempts after a failure of its own."),
     "retry_from": _whole(
         "exit_code",
-        "Only failures with an exit code from this one on are tried again; 128 means those that a signal ended, so that "
-        "what the program itself calls a failure is final.",
+        "Only failures with an exit code from this one on are tried again; 128 means those that a signal ended, so "
+        "that what the program itself calls a failure is final.",
     ),
     "preemptible": {"type": "boolean", "description": "False keeps it from being preempted by priority."},
     **ORDER_PROPERTIES,

@@ -1,8 +1,8 @@
 """Makes the passwords of the services' NATS users, and the server's list of who may say what.
 
 `python -m gangline_embedded.keys FOLDER [AGENT ...]` writes one `<service>.password` per service, once, and
-`users.conf`, which a server's settings include; each agent that is named has a user of its own, agent-<name>. Used where
-the platform does not run its own server, such as docker-compose.
+`users.conf`, which a server's settings include; each agent that is named has a user of its own, agent-<name>. Used
+where the platform does not run its own server, such as docker-compose.
 """
 
 import os

@@ -24,6 +24,7 @@ async def run(site: Site, config: Config) -> None:
     gauges.watch(site)
     await lead_pools(site, "queue", work)
 
+
 WORKS = frozenset({JobState.STARTING, JobState.PAUSED, JobState.RUNNING})
 """Jobs that a round brings here start, make room for one that does, or go on."""
 

@@ -44,7 +44,7 @@ class Scratch:
         """What a branch counts for the one above it, as parts of the whole."""
         if ":" in name:
             held = self.held.get(name, [0, 0, 0])
-            return tuple(amount / whole for amount, whole in zip(held, TOTAL, strict=True))  # type: ignore[return-value]
+            return held[0] / TOTAL[0], held[1] / TOTAL[1], held[2] / TOTAL[2]
         vectors = [vector for child in self.children(name, list(self.held)) if max(vector := self.counted(child)) > 0]
         if len(vectors) < 2:
             return vectors[0] if vectors else (0.0, 0.0, 0.0)

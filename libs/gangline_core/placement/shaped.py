@@ -31,7 +31,10 @@ def domain_codes(layout: Layout, gang: Gang, level: str) -> Ints:
 
 
 def keeps_shape(layout: Layout, gang: Gang, tasks: Sequence[Member]) -> bool:
-    """True when the tasks, in rank order, keep the gang's slices and spread; nobody can tell once a node serves another pool."""
+    """True when the tasks, in rank order, keep the gang's slices and spread.
+
+    Nobody can tell any more once one of their nodes serves another pool.
+    """
     if any(task.node not in layout.row for task in tasks):
         return not (gang.spread_level or gang.slice_tasks)
     if gang.spread_level:
