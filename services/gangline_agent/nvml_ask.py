@@ -37,6 +37,10 @@ class Ask:
             self.silent.setdefault(field, NO_NUMBER)
         return answer
 
+    def order(self, field: str, call: Callable[[], object]) -> None:
+        """Have something done of which there is no answer."""
+        self.any(field, lambda: (call(),))
+
     def number(self, field: str, call: Callable[[], Any]) -> int | None:
         """The answer when it is a number that can be one, or None."""
         value = self.any(field, call)

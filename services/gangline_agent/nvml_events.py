@@ -39,7 +39,7 @@ class Events:
         if self._set is None:
             self._set = ask.any("xids", lambda: nvml.nvmlEventSetCreate())
         if self._set is not None:
-            ask.any("xids", lambda: nvml.nvmlDeviceRegisterEvents(handle, XID_EVENT, self._set))
+            ask.order("xids", lambda: nvml.nvmlDeviceRegisterEvents(handle, XID_EVENT, self._set))
         if "xids" in ask.silent:
             self._deaf[uuid] = ask.silent["xids"]
 

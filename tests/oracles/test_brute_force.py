@@ -232,19 +232,16 @@ TELL_APART = (
     "best_fit",
     "bisection",
     "buddy",
-    "default",
     "fgd",
-    "gpu_admission",
     "gpu_manager",
     "gpushare",
     "metric_score",
-    "numa_least",
     "numa_most",
     "spread",
     "topology",
 )
-"""Placers that tell all machines apart that differ in GPUs. The others score by CPU, memory or load; among machines
-that are equal to them the first name goes, which is part of those policies."""
+"""Placers that tell all machines apart that differ in GPUs. The others score by what is free, by CPU, memory, load, or
+(the default) by what stays useful; among machines equal to them the first goes, which is part of those policies."""
 
 
 def looks(world, sizes, names):

@@ -138,9 +138,10 @@ ENDING = Plan(
     events=(
         Event(at_s=1, what="submit", asks=(Ask(gpu_milli=4000, tasks=2, least=1, most=4, run_s=20),)),
         Event(at_s=1, what="submit", asks=(Ask(gpu_milli=2000, run_s=3), Ask(gpu_milli=4000, run_s=10))),
+        *(Event(at_s=20 + n, what="submit", asks=(Ask(gpu_milli=250, run_s=1),)) for n in range(12)),
     ),
 )
-"""An elastic job whose members begin, and so end, at different times."""
+"""An elastic job whose members begin, and so end, at different times, while something goes on outside."""
 RIVALS = Plan(
     seed=0,
     events=(

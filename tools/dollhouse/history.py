@@ -12,7 +12,8 @@ from gangline_core.fold import Message
 from gangline_core.groups import ancestors, user_key
 from gangline_core.ids import JobId, TaskId
 from gangline_core.job import JobState, Task, TaskState
-from gangline_core.losses import effective_priority
+from gangline_core.losses import BY_SERVICE, BY_SLICE, effective_priority
+from gangline_core.rotation import BY_LEASE
 from gangline_core.state import State
 from gangline_core.step import Step
 from gangline_wire.lanes import kind_of
@@ -24,6 +25,8 @@ PLAIN = f.JobAdmitted | f.JobRejected | f.LeadershipTaken | f.TokenIssued | f.To
 """What is written at the door that changes nothing for a plan already made."""
 ON_NODES = f.NodeSeen | f.NodeLost | f.NodeQuarantined | f.GpuFailed
 """What takes a node, or part of it, away from whoever counted on it."""
+IN_TURN = (BY_LEASE, BY_SERVICE, BY_SLICE)
+"""Rules by which jobs take turns: what one had so far decides, so that each goes for the other in time."""
 GOES_ON = (JobState.RUNNING, JobState.RESIZING)
 
 Tell = Callable[[str], None]
@@ -57,6 +60,8 @@ class History:
         self._disturbed_seq = 0
         """Last message that may have spoilt a plan."""
         self._evicted: dict[tuple[JobId, JobId], None] = {}
+        self._ended_well: dict[tuple[JobId, int], None] = {}
+        """Attempts of which a member that counts has ended well."""
         self._in_a_row = 0
 
     def look(self, state: State, message: Message, step: Step) -> None:
@@ -74,6 +79,7 @@ class History:
         for fact in message.facts:
             if isinstance(fact, f.RoundDecided):
                 yield from self._has_beneficiaries(state, fact)
+        yield from self._winds_down(state, message)
         yield from self._within_limits(state, step)
         yield from self._ends(message, step)
         yield from (f"job {job} was accepted and is not there" for job in self._missing(state))
@@ -117,6 +123,21 @@ class History:
                 if started in self._started:
                     yield f"task {fact.task} starts a second time"
                 self._started[started] = None
+
+    def _winds_down(self, state: State, message: Message) -> Iterator[str]:
+        """A gang of which a member has ended well gets no more members."""
+        for fact in message.facts:
+            if isinstance(fact, f.TaskExited) and fact.cause == f.ExitCause.EXITED and fact.exit_code == 0:
+                task = self._tasks.get(fact.task)
+                if task is not None and task.job in state.kept.jobs:
+                    roles = state.kept.jobs[task.job].spec.roles
+                    if task.role not in {role.name for role in roles if role.serves}:
+                        self._ended_well[task.job, task.attempt] = None
+            elif isinstance(fact, f.RoundDecided):
+                for growth in fact.growths:
+                    job = state.kept.jobs.get(growth.job)
+                    if job is not None and (job.id, job.attempt) in self._ended_well:
+                        yield f"job {job.id} grows although a member has ended well"
 
     # --- who gives room back ------------------------------------------------------------------------------
 
@@ -174,6 +195,8 @@ class History:
             # By name, since a member may have gone between the decision and now.
             if not any(name.startswith(f"{eviction.job}-") for name in claims.get(eviction.beneficiary, ())):
                 yield f"job {eviction.job} is evicted for job {eviction.beneficiary}, which does not get its room"
+            if eviction.rule in IN_TURN:
+                continue
             if (eviction.beneficiary, eviction.job) in self._evicted:
                 yield f"jobs {eviction.job} and {eviction.beneficiary} evict each other"
             self._evicted[eviction.job, eviction.beneficiary] = None
