@@ -92,7 +92,7 @@ SCHEDULER = (
             "tests/kubernetes/test_adopted.py",
             "tests/kubernetes/test_owners.py",
         ),
-        missing="Shown on a double, not on a real server; the sizes of elastic jobs do not change there.",
+        missing="Shown on a double, not on a real server.",
     ),
 )
 USERS = (
@@ -203,10 +203,13 @@ JOBS = (
     Point(
         id="J4",
         asked="Elastic jobs: more or fewer GPUs by the state of the cluster, independent of the framework",
-        standing=PARTLY,
+        standing=HERE,
         lives=(f"{CORE}/elasticity", f"{SERVICES}elastic"),
-        shown_by=("tests/core/test_elasticity.py", "tests/end_to_end/test_elastic_training.py"),
-        missing="Pods are not told of changes of their size.",
+        shown_by=(
+            "tests/core/test_elasticity.py",
+            "tests/end_to_end/test_elastic_training.py",
+            "tests/kubernetes/test_elastic.py",
+        ),
     ),
     Point(
         id="J5",
