@@ -20,6 +20,7 @@ from gangline_core.groups import user_key
 from gangline_core.ids import NodeId
 from gangline_core.state import State
 from gangline_wire import requests as r
+from gangline_wire.bounds import beyond
 
 
 def judge(state: State, draft: Draft, request: r.Request, at: int) -> Verdict:
@@ -53,6 +54,10 @@ def judge(state: State, draft: Draft, request: r.Request, at: int) -> Verdict:
 
 
 def _submit(state: State, draft: Draft, request: r.SubmitJobs, at: int) -> Verdict:
+    for index, spec in enumerate(request.jobs):
+        # Pods and other objects become specs, too; what cannot be counted with must not come into the log.
+        if (fault := beyond(spec)) is not None:
+            return denied("invalid", f"{fault[0]} of job {index} {fault[1]}", fault[0])
     judgement = judge_submit(
         state,
         Draft() if request.dry_run else draft,

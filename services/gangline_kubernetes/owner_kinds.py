@@ -10,6 +10,7 @@ from gangline_kubernetes.adoption import QUEUE, said
 from gangline_kubernetes.config import Config
 from gangline_kubernetes.objects import Meta, OwnerObject, Pod, PodSpec
 from gangline_kubernetes.quantities import whole
+from gangline_wire.limits import most
 
 Spec = dict[str, Any]
 Path = tuple[str | int, ...]
@@ -172,8 +173,11 @@ def pods_of(parts: list[Part], found: OwnerObject) -> list[list[Pod]]:
     """The pods it will make, part by part, as far as anybody knows them now.
 
     Raises:
-        msgspec.ValidationError: a template is no pod.
+        msgspec.ValidationError: a template is no pod, or it asks for more of them than a job may have tasks.
     """
+    asked = sum(part.count for part in parts)
+    if asked > most("tasks"):
+        raise msgspec.ValidationError(f"asks for {asked} pods; a job may have {most('tasks')} tasks")
     made = []
     for part in parts:
         meta, above = part.template.get("metadata") or {}, found.metadata

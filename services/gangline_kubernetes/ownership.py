@@ -7,6 +7,7 @@ from gangline_core.spec import JobSpec
 from gangline_kubernetes.config import Config
 from gangline_kubernetes.names import NOTE_GROUP, NOTE_USER
 from gangline_kubernetes.objects import Meta, Namespace
+from gangline_wire.bounds import beyond
 
 LABEL_NAMESPACE = "gangline.dev/namespace"
 LABEL_NAME = "gangline.dev/name"
@@ -30,7 +31,8 @@ class Fault(Struct, frozen=True):
 def owned(spec: JobSpec, meta: Meta, namespace: Namespace | None, config: Config) -> JobSpec | Fault:
     """The job with the group and user of its namespace, or why it may not be theirs.
 
-    A job may name a group below its namespace's; it may name no other user.
+    A job may name a group below its namespace's; it may name no other user. Pods and owners say numbers that no job
+    file could: those beyond the limits are refused here, before they are counted with.
     """
     notes = namespace.metadata.annotations if namespace is not None else {}
     group, user = notes.get(NOTE_GROUP, config.group), notes.get(NOTE_USER, config.user)
@@ -40,6 +42,8 @@ def owned(spec: JobSpec, meta: Meta, namespace: Namespace | None, config: Config
         return Fault("group", f"namespace {meta.namespace} may submit to group {group} and below, not to {spec.group}")
     if spec.user and spec.user != user:
         return Fault("user", f"jobs of namespace {meta.namespace} are of user {user}, not of {spec.user}")
+    if (fault := beyond(spec)) is not None:
+        return Fault(fault[0], f"{fault[0]} {fault[1]}")
     marks = {LABEL_NAMESPACE: meta.namespace, LABEL_NAME: meta.name, LABEL_UID: meta.uid}
     labels = {key: value for key, value in spec.labels.items() if not key.startswith("gangline.dev/")}
     return replace(spec, name=spec.name or meta.name, group=spec.group or group, user=user, labels={**labels, **marks})

@@ -97,6 +97,22 @@ async def gang_story() -> None:
         await house.until(lambda: len(bound(house)) == 5)
 
 
+@pytest.mark.parametrize("seconds", ["10000000000000000000", "9" * 40])
+def test_a_pod_with_a_number_beyond_all_limits_is_told_so_and_harms_nobody(seconds: str) -> None:
+    live(absurd_story(seconds))
+
+
+async def absurd_story(seconds: str) -> None:
+    async with opened(nodes=1, gpus=4) as house:
+        await make(house, "absurd", annotations={TIME_LIMIT[0]: seconds})
+        await asyncio.sleep(10)
+        (pod,) = house.stored("/pods")
+        (said,) = [one for one in pod["status"]["conditions"] if one["type"] == "PodScheduled"]
+        assert "time_limit_s is" in said["message"]
+        await make(house, "usual")
+        await house.until(lambda: bound(house) == {"usual": "n0"})
+
+
 def test_a_wait_for_quota_is_not_what_an_autoscaler_acts_on() -> None:
     live(quota_story())
 

@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 from tests.kubernetes.house import CRDS, NAMESPACE, House, opened
 from tests.kubernetes.test_adopted import bound, make
@@ -357,3 +358,9 @@ def test_a_pod_says_which_of_its_part_it_is() -> None:
     owner = Owner(kind="Job", name="o-w-1", uid="u", controller=True)
     pod = Pod(metadata=Meta(name="p", labels=labels, annotations=notes, owner_references=(owner,)))
     assert index_of(kind, part, pod) == 7
+
+
+def test_more_pods_than_a_job_may_have_are_not_even_listed() -> None:
+    found = OwnerObject(metadata=Meta(name="o"), spec={"parallelism": 2_147_483_647, "template": {"spec": {}}})
+    with pytest.raises(msgspec.ValidationError, match="asks for 2147483647 pods"):
+        pods_of(parts_of(KIND["Job"], found), found)

@@ -1,5 +1,8 @@
 """Every request at the door has one answer, and only a granted one leaves facts."""
 
+from typing import Any
+
+import pytest
 from tests.make import T0, World, group, node, spec
 
 from gangline_admission.judge import judge
@@ -146,3 +149,25 @@ def test_resuming_a_node_ends_its_quarantine() -> None:
     place.tell("admission", *lifted.facts)
     assert place.state.kept.nodes["n1"].takes_work
     assert asked(place, r.SetDrain(node="n1", drained=False, by="root")) == Verdict(reply=r.Done())
+
+
+@pytest.mark.parametrize(
+    "beyond",
+    [
+        {"time_limit_s": 10**19},
+        {"priority": -(10**9)},
+        {"tasks": 10**9},
+        {"tasks": 1, "maximum": 10**9},
+        {"cpus": 9_223_372_036_854_775},
+        {"devices": {"rdma": 10**12}},
+        {"retries": 10**6},
+        {"not_before_ms": 1 << 60},
+    ],
+)
+def test_what_cannot_be_counted_with_never_comes_into_the_log(beyond: dict[str, Any]) -> None:
+    # Objects of clusters become specs without the job file's reader, so the door looks itself.
+    request = r.SubmitJobs(jobs=(spec(group="lab", user="ann", **beyond),), submit_id="s", by="ann")
+    verdict = asked(world(), request)
+    assert isinstance(verdict.reply, r.Denied)
+    assert (verdict.reply.kind, verdict.facts) == ("invalid", ())
+    assert "must be from" in verdict.reply.message
