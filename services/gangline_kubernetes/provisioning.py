@@ -70,8 +70,9 @@ class Provisioner:
             await self.site.clock.sleep(ABSENT_S)
         while True:
             for name in list(self.looked_at):
-                await self._look(name)
+                # Taken out first: news that comes while we ask the server must be looked at again.
                 self.looked_at.pop(name, None)
+                await self._look(name)
             await self.site.clock.sleep(LOOK_S)
 
     async def _find(self) -> bool:
@@ -118,17 +119,21 @@ class Provisioner:
     async def _make(self, job: Job, namespace: str) -> None:
         """The request, then the templates it names, which go with it."""
         body = request_for(job, namespace, self.config.provisioning_class)
-        try:
-            data = await self.api.call("POST", path_of(REQUESTS, PLURAL, namespace=namespace), body)
-        except RefusedError as error:
-            if error.reason != "AlreadyExists":
-                raise
-            return
+        await self._create(path_of(REQUESTS, PLURAL, namespace=namespace), body)
+        data = await self.api.call("GET", path_of(REQUESTS, PLURAL, namespace=namespace, name=f"{PREFIX}{job.id}"))
         made = msgspec.json.decode(data, type=OwnerObject).metadata
         owner = {"apiVersion": REQUESTS, "kind": "ProvisioningRequest", "name": made.name, "uid": made.uid}
         for template in templates_of(job, namespace, self.config):
             template["metadata"]["ownerReferences"] = [owner]
-            await self.api.call("POST", path_of("v1", "podtemplates", namespace=namespace), template)
+            await self._create(path_of("v1", "podtemplates", namespace=namespace), template)
+
+    async def _create(self, path: str, body: Manifest) -> None:
+        """Make an object, or find that an earlier try did, of which only the first part may have come through."""
+        try:
+            await self.api.call("POST", path, body)
+        except RefusedError as error:
+            if error.reason != "AlreadyExists":
+                raise
 
     async def _drop(self, name: JobId) -> None:
         path = path_of(REQUESTS, PLURAL, namespace=self.made[name], name=f"{PREFIX}{name}")

@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 CLAIMS = "resource.k8s.io/v1"
 TRIES_MAX = 40
 """So often a start is tried while the server does not answer; with growing pauses that is minutes."""
+RELEASE_TRIES = 5
+"""So often a pod is read anew at once, when somebody changed it between our reading and our writing."""
 
 
 class Refusal(Struct, frozen=True):
@@ -202,20 +204,26 @@ class Starter:
         """
         if self._config.mode is DeviceMode.DRA:
             await self._drop_claim(pod.metadata)
-        change: dict[str, Any] = {}
-        if FINALIZER in pod.metadata.finalizers:
-            change["finalizers"] = [name for name in pod.metadata.finalizers if name != FINALIZER]
-        if (notes := manifests.may_go(pod.metadata)) and not pod.metadata.deletion_timestamp:
-            change["annotations"] = notes
-        if not change:
-            return
-        body = {"metadata": {**change, "uid": pod.metadata.uid}}
-        path = path_of("v1", "pods", namespace=pod.metadata.namespace, name=pod.metadata.name)
+        uid, path = pod.metadata.uid, path_of("v1", "pods", namespace=pod.metadata.namespace, name=pod.metadata.name)
         try:
-            await self._api.call("PATCH", path, body, form=MERGE)
+            for _ in range(RELEASE_TRIES):
+                change = _let_go(pod.metadata)
+                if not change or pod.metadata.uid != uid:
+                    return
+                # The list of finalizers is sent whole: with the version it was read in, so that nobody's is lost.
+                change |= {"uid": uid, "resourceVersion": pod.metadata.resource_version}
+                try:
+                    await self._api.call("PATCH", path, {"metadata": change}, form=MERGE)
+                    return
+                except RefusedError as error:
+                    if error.code != 409:
+                        raise
+                pod = self._pod.decode(await self._api.call("GET", path))
         except RefusedError as error:
-            if error.code not in (404, 409) and not error.is_another:
+            if error.code != 404 and not error.is_another:
                 raise
+            return
+        raise TemporaryError(f"pod {pod.metadata.name} is changed by others all the time")
 
     async def _drop_claim(self, pod: Meta) -> None:
         """Give the pod's devices back."""
@@ -244,6 +252,16 @@ class Starter:
         except RefusedError as error:
             if error.code not in (404, 409) and not error.is_another:
                 raise
+
+
+def _let_go(meta: Meta) -> dict[str, Any]:
+    """What changes about a pod that goes its way without us; empty when nothing does."""
+    change: dict[str, Any] = {}
+    if FINALIZER in meta.finalizers:
+        change["finalizers"] = [name for name in meta.finalizers if name != FINALIZER]
+    if (notes := manifests.may_go(meta)) and not meta.deletion_timestamp:
+        change["annotations"] = notes
+    return change
 
 
 def _passes(error: RefusedError) -> bool:

@@ -12,7 +12,10 @@ from gangline_core.cluster import Pool
 from gangline_core.groups import Group
 from gangline_core.job import JobState
 from gangline_core.reasons import ReasonCode
+from gangline_kubernetes.api import path_of
 from gangline_kubernetes.manifests import STAYS
+from gangline_kubernetes.provisioning import PLURAL, PREFIX
+from gangline_kubernetes.provisioning import REQUESTS as VERSION
 from gangline_kubernetes.statuses import QUOTA, ROOM
 from gangline_wire.requests import SetGroup, SetHold, SetPool
 
@@ -146,7 +149,7 @@ async def request_story() -> None:
         await house.apply(
             "train", tasks=4, gpus=8, cpus=4, memory="16Gi", gpu_models=["NVIDIA-H100"], command=["sleep"]
         )
-        await house.until(lambda: bool(house.stored(REQUESTS)), 120)
+        await house.until(lambda: bool(house.stored("/podtemplates")), 120)
         (request,) = house.stored(REQUESTS)
         assert request["metadata"]["namespace"] == NAMESPACE
         assert request["spec"]["provisioningClassName"] == CLASS
@@ -166,6 +169,22 @@ async def request_story() -> None:
             house.kubelets.add_node(f"n{number}")
         await house.phase("train", "Running")
         await house.until(lambda: not house.stored(REQUESTS))
+
+
+def test_a_request_whose_templates_were_not_made_gets_them() -> None:
+    live(half_made_story())
+
+
+async def half_made_story() -> None:
+    async with opened(nodes=1, gpus=8, provisioning_class=CLASS) as house:
+        await with_autoscaler(house)
+        left = {"apiVersion": VERSION, "kind": "ProvisioningRequest", "metadata": {"name": f"{PREFIX}1"}}
+        await house.ask("POST", path_of(VERSION, PLURAL, namespace=NAMESPACE), left)
+        await house.apply("train", tasks=4, gpus=8, command=["sleep"])
+        await house.until(lambda: bool(house.stored("/podtemplates")), 120)
+        (request,) = house.stored(REQUESTS)
+        (template,) = house.stored("/podtemplates")
+        assert template["metadata"]["ownerReferences"][0]["uid"] == request["metadata"]["uid"]
 
 
 def test_a_new_leader_finds_the_requests_of_the_last_one() -> None:
