@@ -22,10 +22,10 @@ def of_kind(kind: str, mode: str = "annotation") -> list[Object]:
     return [one for one in rendered([f"cluster.mode={mode}"]) if one["kind"] == kind]
 
 
-async def install(house: House) -> None:
+async def install(house: House, mode: str = "annotation") -> None:
     """The chart's policy and its binding."""
-    (policy,) = of_kind("ValidatingAdmissionPolicy")
-    (bound,) = of_kind("ValidatingAdmissionPolicyBinding")
+    (policy,) = of_kind("ValidatingAdmissionPolicy", mode)
+    (bound,) = of_kind("ValidatingAdmissionPolicyBinding", mode)
     await house.ask("POST", POLICIES, policy)
     await house.ask("POST", f"{POLICIES[:-3]}ybindings", bound)
     for name in ("gpu-operator", "system"):
@@ -135,9 +135,18 @@ async def exempt_story() -> None:
             assert (await answer(house, body, f"/api/v1/namespaces/{namespace}/pods"))[0] == status, namespace
 
 
-def test_other_modes_have_no_such_policy() -> None:
-    for mode in ("count", "dra"):
-        assert not of_kind("ValidatingAdmissionPolicy", mode)
+@pytest.mark.parametrize("mode", ["count", "dra"])
+@pytest.mark.parametrize("mark", ["task", "placed-ms", "cluster", "gpus"])
+def test_in_the_other_modes_too_no_pod_says_of_itself_that_it_is_a_task_of_ours(mode: str, mark: str) -> None:
+    live(marked_story(mode, mark))
+
+
+async def marked_story(mode: str, mark: str) -> None:
+    async with opened(nodes=1) as house:
+        await install(house, mode)
+        status, message = await answer(house, pod("forged", notes={f"gangline.dev/{mark}": "1"}))
+        assert (status, "its own annotations" in message) == (403, True)
+        assert (await answer(house, pod("usual", "NVIDIA_VISIBLE_DEVICES")))[0] == 201
 
 
 def test_a_policy_that_cannot_be_read_is_refused_and_one_that_cannot_be_answered_denies() -> None:
