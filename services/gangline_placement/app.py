@@ -5,6 +5,7 @@ Where a pool has several schedulers, each decides its share of the round first, 
 
 import asyncio
 import contextlib
+from collections.abc import Awaitable, Callable
 
 from gangline_core import cycle, parsync
 from gangline_core.fold import Message
@@ -41,6 +42,23 @@ def scheduler_lanes(site: Site) -> dict[str, list[str]]:
     }
 
 
+async def at_each_round(site: Site, pool: str, idle_s: float, act: Callable[[], Awaitable[None]]) -> None:
+    """Act now, and again whenever a round of the pool was opened or nothing was heard for a while; never returns."""
+    opened = asyncio.Event()
+
+    def note(message: Message, step: Step) -> None:
+        if pool in step.rounds:
+            opened.set()
+
+    with site.follower.listening(note):
+        while True:
+            await act()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(idle_s):
+                    await opened.wait()
+            opened.clear()
+
+
 class Decider:
     """Decides the rounds of one pool."""
 
@@ -49,26 +67,15 @@ class Decider:
         self.site = site
         self.config = config
         self.pool = pool
-        self.wake = asyncio.Event()
 
     async def work(self, lane: Lane) -> None:
         """Decide rounds for as long as this process leads; one left open by an earlier leader comes first."""
-        with self.site.follower.listening(self.note):
-            while True:
-                if self.site.follower.state.kept.pools[self.pool].open_round is not None:
-                    await self._decide(lane)
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(self.config.idle_check_s):
-                        await self.wake.wait()
-                self.wake.clear()
-
-    def note(self, message: Message, step: Step) -> None:
-        """Wake up for a round of this pool."""
-        if self.pool in step.rounds:
-            self.wake.set()
+        await at_each_round(self.site, self.pool, self.config.idle_check_s, lambda: self._decide(lane))
 
     async def _decide(self, lane: Lane) -> None:
         state = self.site.follower.state
+        if state.kept.pools[self.pool].open_round is None:
+            return
         with contextlib.suppress(TemporaryError):
             await self.site.follower.wait_change(
                 lambda: not parsync.awaited(state, self.pool), self.config.share_wait_s
@@ -104,22 +111,10 @@ class Scheduler:
         self.config = config
         self.pool = pool
         self.number = number
-        self.wake = asyncio.Event()
 
     async def work(self, lane: Lane) -> None:
         """Decide this scheduler's share of every round for as long as this process leads its lane."""
-        with self.site.follower.listening(self.note):
-            while True:
-                await self._decide(lane)
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(self.config.idle_check_s):
-                        await self.wake.wait()
-                self.wake.clear()
-
-    def note(self, message: Message, step: Step) -> None:
-        """Wake up for a round of this pool."""
-        if self.pool in step.rounds:
-            self.wake.set()
+        await at_each_round(self.site, self.pool, self.config.idle_check_s, lambda: self._decide(lane))
 
     async def _decide(self, lane: Lane) -> None:
         known = self.site.follower.state.kept.pools[self.pool]
