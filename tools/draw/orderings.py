@@ -42,8 +42,8 @@ def page() -> str:
         "goes on where it is; who is not makes way for those that were. It is Gavel's mechanism (section 5); "
         "under `gavel` the order is by part of time over time had on each model, and a job may move to another "
         "model. Protected time, shelter of guarantees and `preemptible: false` hold as ever. A job pays its stop "
-        "and start, so leases should be long beside those; and one that keeps no checkpoint begins anew each time, so a "
-        "lease shorter than such jobs run lets them never end.",
+        "and start, so leases should be long beside those; and one that keeps no checkpoint begins anew each time, so "
+        "a lease shorter than such jobs run lets them never end.",
         "`predictor` says where run times come from: "
         + "; ".join(f"`{name}`: {about[0].lower()}{about[1:].rstrip('.')}" for name, about in PREDICTORS.items())
         + ".",
