@@ -63,7 +63,7 @@ async def run(site: Site, config: Config) -> None:
 async def _run_simulated(site: Site, config: Config) -> None:
     try:
         nodes = read(
-            Path(config.simulate),
+            config.simulate,
             agent=config.name,
             pool=config.pool,
             most=config.simulate_nodes_max,

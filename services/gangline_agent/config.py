@@ -18,7 +18,7 @@ class Config(Struct, frozen=True, kw_only=True):
     labels: str = ""
     """Labels of the node, such as "topology.gangline.dev/rack=r7,zone=b"."""
     simulate: str = ""
-    """File with nodes to simulate: CSV with columns sn, cpu_milli, memory_mib, gpu, model, or the same as JSON."""
+    """Nodes to simulate: machines in short such as 4x8xH100, or a file with nodes (see gangline_agent.fleet)."""
     simulate_nodes_max: int = 0
     """Take this many nodes of the file, spread over all of it; 0 takes all."""
     rack_nodes: int = 16

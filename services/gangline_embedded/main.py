@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -11,12 +10,14 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from gangline_agent.fleet import FleetError, read
 from gangline_embedded.config import PlatformConfig
 from gangline_embedded.platform import Platform
 from gangline_kit import loop
 from gangline_kit.errors import PermanentError, TemporaryError
 from gangline_kit.service import setup_logging
 from gangline_wire.connection import Connection, data_folder, write_connection
+from gangline_wire.nodefile import read_short
 from gangline_wire.rights import agent_user_name
 
 DEFAULT_PORT = 8470
@@ -48,7 +49,11 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--processes", action="store_true", help="one process per service")
     up.add_argument("--replicas", type=int, default=1, help="with --processes: processes per deciding service")
     up.add_argument(
-        "--simulate", type=_readable, default="", metavar="FILE", help="simulate the nodes of this file instead"
+        "--simulate",
+        type=_described,
+        default="",
+        metavar="NODES",
+        help="simulate nodes instead: 4x8xH100 (nodes x GPUs x model), or a file (YAML, JSON, CSV) with nodes",
     )
     up.add_argument("--speed", type=_speed, default=1.0, help="how much faster simulated tasks run")
     up.add_argument("--name", default="", help="name of this machine's node (default: host name)")
@@ -84,10 +89,15 @@ def _speed(text: str) -> float:
     return speed
 
 
-def _readable(text: str) -> str:
-    if text and not (Path(text).is_file() and os.access(text, os.R_OK)):
-        raise argparse.ArgumentTypeError(f"{text} is no file that can be read")
-    return text
+def _described(text: str) -> str:
+    """Nodes that can be read: told at once, before anything starts."""
+    if not text:
+        return text
+    try:
+        read(text, agent="", pool="")
+    except FleetError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return text if read_short(text) else str(Path(text).absolute())
 
 
 async def _up(options: argparse.Namespace) -> int:

@@ -15,16 +15,12 @@ from gangline_core.cluster import Gpu, Node
 from gangline_core.groups import Group
 from gangline_core.ids import NodeId
 from gangline_lab.openb import read_machines
+from gangline_wire.nodefile import CPUS_PER_GPU, MEMORY_MIB_PER_GPU, NODES_MAX, SHORT, USUAL_MODEL, read_short
 
-SHORT = re.compile(r"(\d{1,6})x(\d{1,4})(?:x([A-Za-z0-9_.-]{1,40}))?")
 AGENT = "simulated"
 """The agent that carries every simulated node."""
-USUAL_MODEL = "GPU"
 GPU_MEMORY_MIB = 32_768
 """Memory of a GPU that nobody described."""
-CPUS_PER_GPU, MEMORY_MIB_PER_GPU = 16, 65_536
-"""Main machine beside each GPU that nobody described: enough to be never what is short."""
-NODES_MAX = 100_000
 RACK_LABEL = "topology.gangline.dev/rack"
 
 
@@ -76,12 +72,9 @@ def read_fleet(text: str) -> Fleet:
     """
     if text == "openb":
         return _openb()
-    parts = [SHORT.fullmatch(part.strip()) for part in text.split(",")]
-    if all(parts):
-        kinds = tuple(
-            NodeKind(count=int(part[1]), gpus=int(part[2]), model=part[3] or USUAL_MODEL) for part in parts if part
-        )
-        return fleet_of(kinds)
+    short = read_short(text)
+    if short:
+        return fleet_of(tuple(NodeKind(count=one.count, gpus=one.gpus, model=one.model) for one in short))
     path = Path(text)
     if not path.is_file():
         raise FleetError(f"{text!r} is neither machines such as 64x8xV100, nor openb, nor a YAML file")

@@ -80,6 +80,49 @@ def test_a_part_of_a_list_is_spread_over_all_of_it(tmp_path: Path) -> None:
     assert [one.id for one in read(tmp_path / "list.csv", agent="s", pool="p", most=4)] == ["n0", "n25", "n50", "n75"]
 
 
+def test_machines_are_written_in_short() -> None:
+    nodes = read("2x8xH100,1x4xA100", agent="s", pool="p")
+    assert [(one.id, len(one.gpus), one.gpus[0].model) for one in nodes] == [
+        ("node-00000", 8, "H100"),
+        ("node-00001", 8, "H100"),
+        ("node-00002", 4, "A100"),
+    ]
+    assert (nodes[0].cpu_milli, nodes[0].gpus[0].memory_mib) == (128_000, 81_920)
+
+
+def test_nodes_are_written_in_yaml_with_the_words_of_a_job_file(tmp_path: Path) -> None:
+    (tmp_path / "n.yaml").write_text(
+        "nodes:\n- {name: a1, gpus: 8, model: L4, gpu_memory: 24Gi, cpus: 96, memory: 1Ti}\n"
+        "- {name: cpu, count: 2, cpus: 500m, memory: 4Gi, labels: {zone: b}}\n"
+    )
+    gpu, one, two = read(tmp_path / "n.yaml", agent="s", pool="p")
+    assert (gpu.cpu_milli, gpu.memory_mib, len(gpu.gpus), gpu.gpus[0].memory_mib) == (96_000, 1 << 20, 8, 24_576)
+    assert [(each.id, each.cpu_milli, each.memory_mib, each.labels) for each in (one, two)] == [
+        ("cpu-000", 500, 4096, {"zone": "b"}),
+        ("cpu-001", 500, 4096, {"zone": "b"}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("nodes: 4", "a list of nodes"),
+        ("- {name: a, gpu: many}", "node 1: Expected `int`"),
+        ("- {name: a}\n- {name: b, gpuz: 1}", "node 2: .*gpuz"),
+        ("- {name: a}\n- {name: a}", "a node a already"),
+        ("- {name: a, gpus: -1}", "below 0"),
+        ("- {count: 100001}", "more than 100000"),
+        ("- {name: a, memory: 16}", "node 1: Expected"),
+        ("- {name: a, memory: 16Qi}", "node 1: "),
+        ("- [", "expected machines in short"),
+    ],
+)
+def test_a_wrong_description_says_what_is_wrong(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "n.yaml").write_text(text)
+    with pytest.raises(FleetError, match=words):
+        read(tmp_path / "n.yaml", agent="s", pool="p")
+
+
 @pytest.mark.parametrize("text", ["sn,cpu_milli\na,many\n", "cpu_milli\n1\n"])
 def test_a_list_that_cannot_be_read_says_where(tmp_path: Path, text: str) -> None:
     (tmp_path / "list.csv").write_text(text)

@@ -12,7 +12,7 @@ from gangline_embedded.main import main
         (["--port", "-1"], "-1 is no port"),
         (["--speed", "0"], "0 is no speed"),
         (["--speed", "nan"], "nan is no speed"),
-        (["--simulate", "/nowhere/nodes.csv"], "/nowhere/nodes.csv is no file that can be read"),
+        (["--simulate", "/nowhere/nodes.csv"], "expected machines in short such as 4x8xH100, or a file"),
     ],
 )
 def test_a_wrong_argument_is_named(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
