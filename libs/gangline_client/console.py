@@ -11,7 +11,7 @@ from gangline_client.table import Column, Paint, Row, cut, painted, render, tame
 
 CLEAR_SCREEN = "\x1b[H\x1b[J"
 CLEAR_LINE = "\r\x1b[K"
-LABEL_WIDTH = 12
+LABEL_WIDTH = 16
 COLUMNS_UNKNOWN = 80
 """Width of a terminal that does not say how wide it is."""
 

@@ -1,6 +1,6 @@
 """How a mapping's fields are read one by one, so that every wrong one is told with its path and a typo is named."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
@@ -16,6 +16,8 @@ Fields = Mapping[str, tuple[str, Reader]]
 """Field name -> (name of what is kept, reader)."""
 
 _ERRORS_MOST = most("errors")
+_NAMED_MOST = 12
+"""So many fields are named to somebody who is near none of them; of more, the page tells."""
 
 
 def read_fields(document: Mapping[object, object], fields: Fields, errors: list[FieldError]) -> dict[str, Any]:
@@ -58,13 +60,16 @@ def str_key(key: object) -> str:
     return shown(bare_name(key if isinstance(key, str) else str(key))) or '""'
 
 
-def unknown_field(key: object, known: Iterable[str]) -> str:
+def unknown_field(key: object, known: Collection[str]) -> str:
     """Advice about a field that does not exist: the nearest that does."""
     if not isinstance(key, str):
         return f"field names are text, not {kind_name(key)}"
     snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in key[:80]).replace("-", "_")
-    near = get_close_matches(snake.lstrip("_"), list(known), n=1, cutoff=0.6)
-    return f'is not a known field; did you mean "{near[0]}"?' if near else "is not a known field"
+    near = get_close_matches(snake.lstrip("_"), known, n=1, cutoff=0.6)
+    if near:
+        return f'is not a known field; did you mean "{near[0]}"?'
+    names = sorted(known)
+    return "is not a known field" + (f"; known here are {', '.join(names)}" if len(names) <= _NAMED_MOST else "")
 
 
 def mapping(value: object) -> Mapping[object, object]:

@@ -11,6 +11,9 @@ from gangline_wire.quantity import read_mebibytes
 
 POWERS = "powers_of_two"
 MULTIPLES = "multiples_of"
+SIZE_FIELDS = ("min", "max", "preferred", "count", "tasks", "sizes")
+"""What a role says of its sizes; often looked for in `elastic`."""
+BESIDE = "stands beside elastic: in the role, or at the top of a job of one role"
 
 
 class SizeRule(Struct, frozen=True):
@@ -56,8 +59,9 @@ def read_elastic(value: object) -> Elastic:
     Raises:
         WrongValueError, FieldErrorsError: no such mapping.
     """
-    errors: list[FieldError] = []
-    kept = read_fields(mapping(value), ELASTIC_FIELDS, errors)
+    document = mapping(value)
+    errors = [FieldError(path=name, message=BESIDE) for name in SIZE_FIELDS if name in document]
+    kept = read_fields({name: one for name, one in document.items() if name not in SIZE_FIELDS}, ELASTIC_FIELDS, errors)
     if errors:
         raise FieldErrorsError(errors)
     return Elastic(**kept)

@@ -162,6 +162,8 @@ def _greet(platform: Platform, *, token_is_new: bool) -> None:
             secret = f"{platform.data_dir}/nats-{agent_user_name(name)}.secret"
             own = f"--user {agent_user_name(name)} --name {name} --token @{secret}"
             _say(f"          gangline agent --server {platform.nats_url} {own}")
+    if platform.config.simulate:
+        _say("  nodes   simulated: a task lasts a minute, or as its job says: attributes: {run_time_s: 600}")
     _say("Submit from another terminal:  gangline run --gpus 1 -- python train.py")
     _say("Stop with Ctrl-C.")
 

@@ -401,3 +401,8 @@ def test_what_a_resize_is_for_the_job_is_read_with_its_times():
     assert (elastic.kind, elastic.notice_s, elastic.confirm_s, elastic.start_s) == ("torchrun", 30, 300, 0)
     with pytest.raises(JobFileError, match="tasks, torchrun, signal, restart"):
         parse_job({**document, "elastic": {"kind": "magic"}})
+    with pytest.raises(JobFileError) as wrong:
+        parse_job({"command": ["x"], "elastic": {"min": 1, "zeal": 2}})
+    told = {error.path: error.message for error in wrong.value.errors}
+    assert "beside elastic" in told["elastic.min"]
+    assert "known here are" in told["elastic.zeal"]
