@@ -156,6 +156,7 @@ def with_class(user: User, user_class: UserClass | None) -> User:
 
 
 @lru_cache(maxsize=65_536)
+@lru_cache(maxsize=65_536)
 def holders(group: str, user: str) -> tuple[str, ...]:
     """Under which names a user's use is kept, nearest first: the user, the group, its ancestors."""
     return (user_key(group, user), *ancestors(group))

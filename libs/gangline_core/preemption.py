@@ -94,9 +94,12 @@ class Preemptor:
         if not may_evict and not self._could_do(job, shrinks):
             return None
         waits = self._victims.waits()
-        if not self._could_pass(job, [*waits, *shrinks], is_owed=is_owed):
+        others = [*waits, *shrinks]
+        if not self._could_pass(job, others, is_owed=is_owed):
             return None
         self._plans += 1
+        if table.has_guarantees and not self._could_pass(job, others, is_owed=is_owed, kept=True):
+            return None
         plan = self._within_guarantees(job, waits, shrinks, is_owed=is_owed)
         under = self._in_the_way(job, is_owed=is_owed) if plan is None and may_evict else None
         for everybody in (False, True) if plan is None and may_evict else ():
@@ -106,19 +109,27 @@ class Preemptor:
             for one in _shrunk_or_paused(shrinks, pauses) if pauses else ():
                 plan = plan or self._within_guarantees(job, waits, one, is_owed=is_owed)
             if plan is None and allowed:
-                evictions = self._victims.evictions(allowed, beside=[*waits, *shrinks])
+                evictions = self._victims.evictions(allowed, beside=others)
                 plan = self._within_guarantees(job, waits, [*shrinks, *evictions], is_owed=is_owed)
             if plan is not None or len(allowed) < CONSIDERED_MAX:
                 break
         return plan
 
-    def _could_pass(self, job: Job, others: list[Loss], *, is_owed: bool) -> bool:
-        """A cheap look whether all who could go would bring the job below its limits; a hopeless one is no plan."""
+    def _could_pass(self, job: Job, others: list[Loss], *, is_owed: bool, kept: bool = False) -> bool:
+        """A cheap look whether all who could go would bring the job below its limits; a hopeless one is no plan.
+
+        With `kept`, no group gives up more than what it uses beyond its guarantee.
+        """
+        ledger = self._table.after if kept else self._table.ledger
         for rung, dimension, used, needed in self._table.ledger.broken(job, self._table.seating.least(job).amounts):
-            missing = used + needed - rung.limit[dimension]
+            if dimension == BUDGET or rung.owners:
+                continue
+            missing = used + needed - rung.limit[dimension] - _freed_below(rung.holder, dimension, others)
             freed = self._victims.most_freed(job, rung.holder, dimension, is_owed=is_owed)
-            is_known = dimension != BUDGET and not rung.owners
-            if is_known and missing > freed + _freed_below(rung.holder, dimension, others):
+            if kept:
+                spare = {group: ledger.spare(group, dimension, beneficiary=job.spec.group) for group in freed}
+                freed = {group: min(amount, spare[group]) for group, amount in freed.items()}
+            if missing > sum(freed.values()):
                 return False
         return True
 

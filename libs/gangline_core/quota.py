@@ -18,6 +18,8 @@ from gangline_core.state import State, count, task_amounts
 
 JOBS = "jobs"
 """The dimension that counts running jobs."""
+NO_END = 1 << 62
+"""More than there is of anything."""
 _LABELS = {
     "gpu_milli": ("GPUs", GPU_MILLI),
     "gpu_memory_mib": ("MiB of GPU memory", 1),
@@ -176,6 +178,10 @@ class Ledger:
             if removed > 0 and spare < removed:
                 return False
         return True
+
+    def spare(self, group: str, dimension: str, *, beneficiary: str) -> int:
+        """How much of a dimension a group may lose in all by the same rule; NO_END where no guarantee tells."""
+        return next((max(0, spare) for own, spare in self._margin(group, beneficiary) if own == dimension), NO_END)
 
     def borrowed(self, group: str, dimension: str) -> int:
         """How much of a dimension a group uses beyond its own guarantee."""

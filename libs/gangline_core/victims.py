@@ -6,12 +6,14 @@ priority is lower, its group gives back what it borrowed to a group within its g
 attained service, it has sunk below the beneficiary's service queue.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
+from operator import itemgetter
 
 from msgspec.structs import replace
 
 from gangline_core.claims import is_overdue
+from gangline_core.could_go import LAST_MS, Cost, CouldGo
 from gangline_core.fair_division import fair_gpu_parts
 from gangline_core.groups import ancestors, holders
 from gangline_core.ids import JobId, TaskId
@@ -32,12 +34,9 @@ from gangline_core.losses import (
     as_pause,
     effective_priority,
     is_protected,
-    is_sealed,
-    live_job,
 )
 from gangline_core.passing import promises
 from gangline_core.pausing import can_be_paused, slice_ends_ms
-from gangline_core.quota import amount_of
 from gangline_core.seating import allowed_sizes
 from gangline_core.service_order import orders_by_service, sunk_below, would_be_below
 from gangline_core.spec import Role, ServiceClass, smallest_size
@@ -46,8 +45,6 @@ from gangline_core.table import Table
 
 CONSIDERED_MAX = 2_000
 """Live jobs considered as victims at first: of the cheapest sorts, the newest. All others only if these do not do."""
-LAST_MS = 1 << 62
-"""Younger than this nobody is."""
 Allowed = tuple[LiveJob, str]
 """A live job that may go, and the rule that allows it."""
 
@@ -93,20 +90,15 @@ class Victims:
     def __init__(self, table: Table) -> None:
         """Live jobs of the pool that nobody has spoken for."""
         self._table = table
-        self._live: dict[JobId, LiveJob] = {}
-        self._costs: dict[JobId, tuple[int, int, int, int, int]] = {}
+        self._could_go = CouldGo(table)
+        self.gone = self._could_go.gone
         self._slices, self._by_service = bool(table.policy.time_slice_s), orders_by_service(table.policy)
         self._pauses: dict[JobId, Loss | None] = {}
         """Per job its pause; None when it cannot be paused."""
-        self._freed: dict[tuple[str, str, int, int], int] = {}
-        self._order: list[tuple[bool, int, Job]] | None = None
-        """Who may go at all, with class and priority, in the order in which they are asked."""
         self._sunk: tuple[JobId, frozenset[JobId]] | None = None
         self._spare: list[tuple[tuple[bool, int, JobId, int], Loss]] | None = None
         self._fair_parts: dict[str, int] | None = None
         """What each group deserves of all GPUs, in thousandths; worked out when somebody asks."""
-        self.gone: set[JobId] = set()
-        """Jobs that this round evicts."""
         self.shrunk: set[TaskId] = set()
         """Members that this round takes away."""
 
@@ -137,51 +129,53 @@ class Victims:
         ]
 
     def allowed(
-        self, beneficiary: Job, *, is_owed: bool, under: Collection[str] | None = None, everybody: bool = False
+        self, beneficiary: Job, *, is_owed: bool, under: frozenset[str] | None = None, everybody: bool = False
     ) -> list[Allowed]:
         """Live jobs that may go for this one, and by which rule, in the order in which they go.
 
         Only those below the holders `under`, where that is said. Only the first CONSIDERED_MAX that are found, cheapest
         sorts and newest jobs first, unless `everybody`.
         """
-        found: list[Allowed] = []
+        found: list[tuple[Cost, Allowed]] = []
         promised = promises(self._table, beneficiary) if is_owed else {}
         promisers = {path for path, _ in promised.values()}
         mine = effective_priority(self._table.pool.pool, beneficiary.spec)
-        keeps: dict[tuple[object, ...], bool] = {}
+        each = self._slices or self._by_service or bool(self._table.lowered)
+        rules: dict[int, str] = {}
+        """By kind, the rule that allows it; empty when none does."""
+        keeps: dict[tuple[int, int], bool] = {}
         """Whether a group keeps its guarantee without so much."""
-        for priority, job in self._by_sort(mine, only_outranked=not promisers):
-            if under is not None and not any(holder in under for holder in holders(job.spec.group, job.spec.user)):
+        for one in self._could_go.order:
+            job, kind = one.job, one.kind
+            if not (promisers or each) and one.is_firm and one.priority >= mine:
+                break
+            if job.id in self.gone:
                 continue
-            rule = self._rule(job, beneficiary, promisers, ranks=(priority, mine))
+            rule = rules.get(kind)
+            if rule is None or each or job.spec.protected_s or job.id in beneficiary.yielded_to:
+                rule = ""
+                if under is None or not under.isdisjoint(holders(job.spec.group, job.spec.user)):
+                    rule = self._rule(job, beneficiary, promisers, ranks=(one.priority, mine))
+                if not (job.spec.protected_s or job.id in beneficiary.yielded_to):
+                    rules[kind] = rule
             if rule:
-                victim = self._live_job(job)
-                alike = (job.spec.group, *victim.amounts.items())
-                if alike not in keeps:
-                    keeps[alike] = self._keeps_guarantee(job, victim.amounts, beneficiary)
-                if keeps[alike]:
-                    found.append((victim, rule))
+                victim = self._could_go.victim(one)
+                keep = keeps.get((kind, one.size))
+                if keep is None:
+                    keep = keeps[kind, one.size] = self._keeps_guarantee(job, victim.amounts, beneficiary)
+                if keep:
+                    found.append((one.cost, (victim, rule)))
                     if len(found) >= CONSIDERED_MAX and not everybody:
                         break
-        found.sort(key=lambda entry: self._costs[entry[0].job.id])
-        return found
+        found.sort(key=itemgetter(0))
+        return [entry for _, entry in found]
 
-    def most_freed(self, beneficiary: Job, holder: str, dimension: str, *, is_owed: bool) -> int:
-        """The most of a dimension that all who could go below a holder would give back; an upper bound, asked often."""
+    def most_freed(self, beneficiary: Job, holder: str, dimension: str, *, is_owed: bool) -> dict[str, int]:
+        """The most of a dimension that all who could go below a holder would give back, by group; an upper bound."""
         table = self._table
         everybody = is_owed or bool(table.policy.time_slice_s or table.lowered or orders_by_service(table.policy))
         mine = LAST_MS if everybody else effective_priority(table.pool.pool, beneficiary.spec)
-        key = (holder, dimension, mine, len(self.gone))
-        known = self._freed.get(key)
-        if known is None:
-            known = self._freed[key] = sum(
-                amount_of(self._live_job(job).amounts, dimension)
-                for is_firm, priority, job in self._everybody()
-                if (not is_firm or priority < mine)
-                and holder in holders(job.spec.group, job.spec.user)
-                and job.id not in self.gone
-            )
-        return known
+        return self._could_go.most_freed(holder, dimension, below=mine)
 
     def pauses(self, allowed: list[Allowed]) -> list[Loss]:
         """Those of them that may be paused instead, all of whose members are still to be had."""
@@ -198,7 +192,7 @@ class Victims:
     def losses_of(self, jobs: Iterable[Job], *, rule: str) -> list[Loss]:
         """These jobs as evictions by this rule, in this order, those that nobody has spoken for."""
         leaving = self._table.leaving
-        return [as_eviction(self._live_job(job), rule, leaving) for job in jobs if job.id not in self.gone]
+        return [as_eviction(self._could_go.live_job(job), rule, leaving) for job in jobs if job.id not in self.gone]
 
     def keep_guarantees(self, evictions: list[Loss], beneficiary: Job) -> list[Loss]:
         """Those of these evictions, in order, that may happen together without taking what a group is owed."""
@@ -218,58 +212,13 @@ class Victims:
         """These losses are decided."""
         for loss in losses:
             if loss.kind in (EVICT, PAUSE):
-                self.gone.add(loss.job.id)
+                self._could_go.go(loss.job.id)
             elif loss.kind == SHRINK:
                 self.shrunk.update(task.id for task in loss.tasks)
             if loss.kind != WAIT and self._table.has_guarantees:
                 self._table.after.give(loss.job, loss.amounts)
 
     # --- inside -----------------------------------------------------------------------------------------
-
-    def _by_sort(self, mine: int, *, only_outranked: bool) -> Iterator[tuple[int, Job]]:
-        """Live jobs that may be victims at all with their priorities, cheapest sorts first and newest jobs first.
-
-        Where only those that are outranked by `mine` may go, the others are not even looked at.
-        """
-        if self._slices or self._by_service or self._table.lowered:
-            only_outranked = False
-        for is_firm, priority, job in self._everybody():
-            if only_outranked and is_firm and priority >= mine:
-                return
-            if job.id not in self.gone:
-                yield priority, job
-
-    def _everybody(self) -> list[tuple[bool, int, Job]]:
-        if self._order is None:
-            self._order = list(self._listed())
-        return self._order
-
-    def _listed(self) -> Iterator[tuple[bool, int, Job]]:
-        table, kept = self._table, self._table.state.kept
-        bands = table.pool.pool.levels
-        sorts = table.state.live_sorts.get(table.pool.pool.name, {})
-        order = sorted(
-            (sort.service_class != ServiceClass.OPPORTUNISTIC, bands.get(sort.level, 0) + sort.priority, k)
-            for k, sort in enumerate(sorts)
-        )
-        listed = list(sorts.items())
-        cheapest: dict[tuple[bool, int], list[JobId]] = {}
-        for is_firm, priority, k in order:
-            sort, jobs = listed[k]
-            if sort.preemptible:
-                cheapest.setdefault((is_firm, priority), []).extend(jobs)
-        for (is_firm, priority), alike in cheapest.items():
-            for job_id in sorted(alike, reverse=True):
-                job = kept.jobs[job_id]
-                if job.state != JobState.STOPPING and not is_sealed(job, table.now):
-                    yield is_firm, priority, job
-
-    def _live_job(self, job: Job) -> LiveJob:
-        known = self._live.get(job.id)
-        if known is None:
-            known = self._live[job.id] = live_job(self._table, job)
-            self._costs[job.id] = known.cost
-        return known
 
     def _pause(self, victim: LiveJob, rule: str) -> Loss | None:
         job = victim.job.id

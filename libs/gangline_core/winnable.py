@@ -29,6 +29,9 @@ class Winnable:
         self._now = now
         self._surplus: dict[str, dict[str, int]] | None = None
         self._below: dict[tuple[str, str], tuple[list[int], list[int]]] | None = None
+        self._borrowed: dict[tuple[str, str], dict[str, int]] = {}
+        """Per holder and dimension what each group right below it uses beyond its guarantee, where that is anything."""
+        self._children: dict[str, list[str]] | None = None
 
     def amount(self, job: Job, holder: str, dimension: str, amounts: Mapping[str, int]) -> int:
         """The most of a dimension that could be freed below the holder for this job, which asks for `amounts`."""
@@ -54,8 +57,8 @@ class Winnable:
 
     def _by_priority(self) -> dict[tuple[str, str], tuple[list[int], list[int]]]:
         """Per holder and dimension: priorities of possible victims in order, and what all before each place use."""
-        entries: dict[tuple[str, str], list[tuple[int, int]]] = {}
-        for job_id in sorted(self._state.live.get(self._pool.pool.name, {})):
+        entries: dict[tuple[str, str], dict[int, int]] = {}
+        for job_id in self._state.live.get(self._pool.pool.name, {}):
             job = self._state.kept.jobs[job_id]
             if job.state == JobState.STOPPING or not job.spec.preemptible or is_sealed(job, self._now):
                 continue
@@ -67,17 +70,28 @@ class Winnable:
                     count(used, dimension.lower(), amount)
             for holder in holders(job.spec.group, job.spec.user):
                 for dimension, amount in used.items():
-                    entries.setdefault((holder, dimension), []).append((priority, amount))
-        return {key: _accumulated(sorted(found)) for key, found in entries.items()}
+                    known = entries.get((holder, dimension))
+                    if known is None:
+                        known = entries[holder, dimension] = {}
+                    known[priority] = known.get(priority, 0) + amount
+        return {key: _accumulated(sorted(found.items())) for key, found in entries.items()}
 
     def _borrowed_beside(self, job: Job, holder: str, dimension: str) -> int:
         """What groups below the holder, other than those above the job, use beyond their guarantees."""
+        borrowed = self._borrowed.get((holder, dimension))
+        if borrowed is None:
+            found = ((path, self._ledger.borrowed(path, dimension)) for path in self._right_below(holder))
+            borrowed = self._borrowed[holder, dimension] = {path: amount for path, amount in found if amount}
         own = ancestors(job.spec.group)
-        return sum(
-            self._ledger.borrowed(path, dimension)
-            for path in self._state.kept.groups
-            if path != ROOT and path not in own and path.rpartition("/")[0] == holder
-        )
+        return sum(amount for path, amount in borrowed.items() if path not in own)
+
+    def _right_below(self, holder: str) -> list[str]:
+        if self._children is None:
+            self._children = {}
+            for path in self._state.kept.groups:
+                if path != ROOT:
+                    self._children.setdefault(path.rpartition("/")[0], []).append(path)
+        return self._children.get(holder, [])
 
 
 def elastic_surplus(state: State, pool: str) -> dict[str, dict[str, int]]:
