@@ -143,6 +143,9 @@ METRICS: dict[str, Metric] = {
     # Kubernetes.
     "gangline_kubernetes_bound_total": Metric("counter", "Pods created on or bound to their node."),
     "gangline_kubernetes_bind_seconds": Metric("histogram", "From an order to its bound pod."),
+    "gangline_kubernetes_contested_total": Metric(
+        "counter", "GPUs of running tasks that another scheduler gave away, too."
+    ),
     "gangline_kubernetes_refused_total": Metric("counter", "Pods the cluster refused.", ("cause",)),
     "gangline_kubernetes_watch_failures_total": Metric(
         "counter", "Watches that ended at once, again and again.", ("kind",)
@@ -158,15 +161,19 @@ class Metrics:
         """An empty registry of our own: tests and several services in one process do not collide."""
         self.registry = CollectorRegistry()
         self._made: dict[str, Counter | Gauge | Histogram] = {}
+        self._counters: dict[tuple[str, ...], Counter] = {}
+        """By name and labels, as they were asked for: the library takes its time to find them."""
         self._totals: dict[str, float] = {}
         self._refreshers: list[Callable[[], None]] = []
         self._others: list[Callable[[], bytes]] = []
 
     def count(self, name: str, amount: float = 1.0, **labels: str) -> None:
         """Add to a counter."""
-        found = self._metric(name)
-        assert isinstance(found, Counter), f"{name} is no counter"
-        (found.labels(**labels) if labels else found).inc(amount)
+        key = (name, *labels, *labels.values()) if labels else (name,)
+        found = self._counters.get(key)
+        if found is None:
+            found = self._counters[key] = self.counter(name, **labels)
+        found.inc(amount)
 
     def raise_to(self, name: str, total: float) -> None:
         """Bring a counter without labels up to a total that is counted elsewhere."""
@@ -203,6 +210,7 @@ class Metrics:
         """Forget a metric's labelled values, before setting those that still exist."""
         found = self._made.get(name)
         if found is not None and METRICS[name].labels:
+            self._counters = {key: counter for key, counter in self._counters.items() if key[0] != name}
             found.clear()
 
     def set_leading(self, lane: str, *, leads: bool) -> None:

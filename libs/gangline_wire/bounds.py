@@ -3,6 +3,12 @@
 A number beyond these cannot be counted with, and a fact that holds one would stop whoever folds it.
 """
 
+from collections.abc import Callable, Mapping, Sized
+from operator import attrgetter, le
+from typing import Any
+
+from msgspec import Struct
+
 from gangline_core.spec import GPU_MILLI, JobSpec, Role
 from gangline_wire.limits import most
 
@@ -12,61 +18,104 @@ TIME_MS_MOST = 1 << 53
 """Moments later than this are none."""
 
 
+class Bounds(Struct, frozen=True):
+    """What numbers of a value, and lengths of its lists, must be within: read and compared all at once."""
+
+    fields: tuple[str, ...]
+    """Numbers, then lists, as refusals name them."""
+    least: tuple[int, ...]
+    most: tuple[int, ...]
+    numbers: Callable[[Any], tuple[int, ...]]
+    lists: Callable[[Any], tuple[Sized, ...]]
+
+    def fault(self, value: object) -> tuple[str, str] | None:
+        """Field and message of the first one that is out of bounds."""
+        found = (*self.numbers(value), *map(len, self.lists(value)))
+        if all(map(le, self.least, found)) and all(map(le, found, self.most)):
+            return None
+        rows = zip(self.fields, found, self.least, self.most, strict=True)
+        return next(_told(*row) for row in rows if not row[2] <= row[1] <= row[3])
+
+
+Rows = Mapping[str, tuple[str, int, int]]
+"""Field as refusals name it -> path of attributes, least, most."""
+
+
+def _bounds(numbers: Rows, lists: Rows) -> Bounds:
+    rows = {**numbers, **lists}
+    return Bounds(
+        tuple(rows),
+        tuple(least for _, least, _ in rows.values()),
+        tuple(limit for _, _, limit in rows.values()),
+        attrgetter(*(path for path, _, _ in numbers.values())),
+        attrgetter(*(path for path, _, _ in lists.values())),
+    )
+
+
+OF_JOB = _bounds(
+    {
+        **{name: (name, 0, most("duration_s")) for name in DURATIONS},
+        **{f"elastic.{name}": (f"elastic.{name}", 0, most("duration_s")) for name in OF_ELASTIC},
+        "priority": ("priority", -most("priority"), most("priority")),
+        "grace": ("grace_s", 0, most("grace_s")),
+        "retries": ("retries", 0, most("retries")),
+        "begin": ("not_before_ms", 0, TIME_MS_MOST),
+        "deadline": ("deadline_ms", 0, TIME_MS_MOST),
+        "topology.slice_tasks": ("topology.slice_tasks", 0, most("tasks")),
+        "topology.spread_most": ("topology.spread_most", 0, most("tasks")),
+    },
+    {
+        "node_selector": ("node_selector", 0, most("labels")),
+        "tolerations": ("tolerations", 0, most("tolerations")),
+        "exclude_nodes": ("exclude_nodes", 0, most("exclude_nodes")),
+        "after": ("after", 0, most("after")),
+        "roles": ("roles", 1, most("roles")),
+    },
+)
+OF_ROLE = _bounds(
+    {
+        "count": ("count", 0, most("tasks")),
+        "min_count": ("min_count", 0, most("tasks")),
+        "max_count": ("max_count", 0, most("tasks")),
+        "gpus": ("resources.gpu_milli", 0, most("gpus") * GPU_MILLI),
+        "gpu_memory": ("resources.gpu_memory_mib", 0, most("gpu_memory_mib")),
+        "gpu_memory_most": ("resources.gpu_memory_most_mib", 0, most("gpu_memory_mib")),
+        "cpus": ("resources.cpu_milli", 0, most("cpus") * 1000),
+        "memory": ("resources.memory_mib", 0, most("memory_mib")),
+    },
+    {
+        "sizes": ("sizes", 0, most("sizes")),
+        "gpu_models": ("resources.gpu_models", 0, most("gpu_models")),
+        "exclude_models": ("resources.exclude_models", 0, most("gpu_models")),
+        "devices": ("resources.devices", 0, most("devices")),
+        "command": ("command", 0, most("command_args")),
+        "env": ("environment", 0, most("env_entries")),
+    },
+)
+DURATION, TASKS, DEVICES, CARD = most("duration_s"), most("tasks"), most("device_count"), most("gpu_memory_mib")
+
+
 def beyond(spec: JobSpec) -> tuple[str, str] | None:
     """Field and message of the first number or list that is out of bounds; None when all are within."""
-    for field, value, least, limit in _numbers(spec):
-        if not least <= value <= limit:
-            return field, f"is {value}; it must be from {least} to {limit}"
-    return None
-
-
-def _numbers(spec: JobSpec) -> list[tuple[str, int, int, int]]:
-    """Every number that a user has a say in, with its bounds; lists by their length."""
-    duration, priority = most("duration_s"), most("priority")
-    found = [(name, getattr(spec, name), 0, duration) for name in DURATIONS]
-    found += [(f"elastic.{name}", getattr(spec.elastic, name), 0, duration) for name in OF_ELASTIC]
-    found += [
-        ("priority", spec.priority, -priority, priority),
-        ("grace", spec.grace_s, 0, most("grace_s")),
-        ("retries", spec.retries, 0, most("retries")),
-        ("begin", spec.not_before_ms, 0, TIME_MS_MOST),
-        ("deadline", spec.deadline_ms, 0, TIME_MS_MOST),
-        ("node_selector", len(spec.node_selector), 0, most("labels")),
-        ("tolerations", len(spec.tolerations), 0, most("tolerations")),
-        ("exclude_nodes", len(spec.exclude_nodes), 0, most("exclude_nodes")),
-        ("after", len(spec.after), 0, most("after")),
-        ("roles", len(spec.roles), 1, most("roles")),
-        ("tasks", sum(max(role.count, role.max_count) for role in spec.roles), 1, most("tasks")),
-        ("topology.slice_tasks", spec.topology.slice_tasks, 0, most("tasks")),
-        ("topology.spread_most", spec.topology.spread_most, 0, most("tasks")),
-    ]
+    tasks = sum([max(role.count, role.max_count) for role in spec.roles])
+    fault = OF_JOB.fault(spec) or _outside("tasks", tasks, 1, TASKS)
     if spec.pausing is not None:
-        found += [
-            ("pausing.notice", spec.pausing.notice_s, 0, duration),
-            ("pausing.gpu_memory", spec.pausing.gpu_memory_mib, 0, most("gpu_memory_mib")),
-        ]
+        fault = fault or _outside("pausing.notice", spec.pausing.notice_s, 0, DURATION)
+        fault = fault or _outside("pausing.gpu_memory", spec.pausing.gpu_memory_mib, 0, CARD)
     for role in spec.roles:
-        found += _of_role(role)
-    return found
+        if fault is None and (of_role := OF_ROLE.fault(role) or _devices(role)) is not None:
+            fault = f"roles.{role.name}.{of_role[0]}", of_role[1]
+    return fault
 
 
-def _of_role(role: Role) -> list[tuple[str, int, int, int]]:
-    need, tasks, card = role.resources, most("tasks"), most("gpu_memory_mib")
-    found = [
-        ("count", role.count, 0, tasks),
-        ("min_count", role.min_count, 0, tasks),
-        ("max_count", role.max_count, 0, tasks),
-        ("sizes", len(role.sizes), 0, most("sizes")),
-        ("gpus", need.gpu_milli, 0, most("gpus") * GPU_MILLI),
-        ("gpu_memory", need.gpu_memory_mib, 0, card),
-        ("gpu_memory_most", need.gpu_memory_most_mib, 0, card),
-        ("cpus", need.cpu_milli, 0, most("cpus") * 1000),
-        ("memory", need.memory_mib, 0, most("memory_mib")),
-        ("gpu_models", len(need.gpu_models), 0, most("gpu_models")),
-        ("exclude_models", len(need.exclude_models), 0, most("gpu_models")),
-        ("devices", len(need.devices), 0, most("devices")),
-        ("command", len(role.command), 0, most("command_args")),
-        ("env", len(role.environment), 0, most("env_entries")),
-    ]
-    found += [("devices", count, 0, most("device_count")) for count in need.devices.values()]
-    return [(f"roles.{role.name}.{field}", value, least, limit) for field, value, least, limit in found]
+def _devices(role: Role) -> tuple[str, str] | None:
+    faults = (_outside("devices", count, 0, DEVICES) for count in role.resources.devices.values())
+    return next(filter(None, faults), None)
+
+
+def _outside(field: str, value: int, least: int, limit: int) -> tuple[str, str] | None:
+    return None if least <= value <= limit else _told(field, value, least, limit)
+
+
+def _told(field: str, value: int, least: int, limit: int) -> tuple[str, str]:
+    return field, f"is {value}; it must be from {least} to {limit}"

@@ -1,7 +1,6 @@
 """The shell around the door: gathers requests, has the core judge them, appends the facts, answers after the append."""
 
 import asyncio
-import contextlib
 import logging
 from collections import Counter
 from collections.abc import Sequence
@@ -142,9 +141,7 @@ class Door:
         expected = self.answered + len(self.waiting)
         await self.waiting.filled(1)
         if len(self.waiting) < expected:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self.config.gather_ms / 1000):
-                    await self.waiting.filled(expected)
+            await self.waiting.filled(expected, within_s=self.config.gather_ms / 1000)
         batch: list[Pending] = []
         jobs = size = 0
         while self.waiting and jobs < JOBS_MAX and size < BYTES_MAX:

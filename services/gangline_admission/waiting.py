@@ -40,13 +40,22 @@ class WaitingRoom:
         """The one that waits longest; there must be one."""
         return self._pending.popleft()
 
-    async def filled(self, count: int) -> None:
-        """Until at least so many wait."""
+    async def filled(self, count: int, within_s: float | None = None) -> None:
+        """Until at least so many wait, or until the time is over."""
         if len(self._pending) >= count:
             return
+        loop = asyncio.get_running_loop()
         self._wanted = count
-        self._filled = asyncio.get_running_loop().create_future()
+        self._filled = loop.create_future()
+        timer = None if within_s is None else loop.call_later(within_s, _enough, self._filled)
         try:
             await self._filled
         finally:
             self._filled = None
+            if timer is not None:
+                timer.cancel()
+
+
+def _enough(filled: asyncio.Future[None]) -> None:
+    if not filled.done():
+        filled.set_result(None)

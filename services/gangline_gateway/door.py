@@ -15,6 +15,7 @@ from gangline_gateway.call import Answer, Call, Desk, Outcome, encode_view
 from gangline_gateway.config import ANY
 from gangline_gateway.meter import Meter
 from gangline_gateway.problems import MEDIA_TYPE, ProblemError
+from gangline_gateway.ready import Ready, may_be_ready
 from gangline_gateway.table import Route
 from gangline_wire.limits import most
 
@@ -83,7 +84,7 @@ class Door:
         call.check_query(route.query_names)
         if route.changes:
             return await self._change(call, route)
-        return self._response(await self._run(call, route), request_id)
+        return self._response(call, await self._run(call, route))
 
     async def _caller(self, header: str | None) -> Caller:
         """Who calls: by a token of ours, or by one of the identity provider."""
@@ -95,7 +96,7 @@ class Door:
         """A request that changes something leaves a line in the audit log, whatever comes of it."""
         status = 500
         try:
-            response = self._response(await self._run(call, route), call.request_id)
+            response = self._response(call, await self._run(call, route))
             status = response.status
             return response
         except ProblemError as problem:
@@ -131,7 +132,7 @@ class Door:
         except web.HTTPException as error:
             raise ProblemError("malformed_request", error.reason) from None
 
-    def _response(self, outcome: Outcome, request_id: str) -> web.StreamResponse:
+    def _response(self, call: Call, outcome: Outcome) -> web.StreamResponse:
         if isinstance(outcome, web.StreamResponse):
             return outcome
         if not isinstance(outcome, Answer):
@@ -139,10 +140,12 @@ class Door:
         body = outcome.view if isinstance(outcome.view, bytes) else encode_view(outcome.view)
         headers = {
             hdrs.CONTENT_TYPE: outcome.media_type,
-            REQUEST_ID: request_id,
+            REQUEST_ID: call.request_id,
             **SAFE_HEADERS,
             **outcome.headers,
         }
+        if may_be_ready(call.request, body):
+            return Ready(status=outcome.status, headers=headers, body=body)
         return web.Response(body=body, status=outcome.status, headers=headers)
 
     def _problem(self, request: web.Request, problem: ProblemError, request_id: str) -> web.Response:

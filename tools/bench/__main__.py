@@ -1,7 +1,6 @@
 """Runs one benchmark, shows its table, and writes its rows as JSON. Usage: python -m bench NAME [--out FILE]."""
 
 import argparse
-import asyncio
 import importlib
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from bench.rows import Measured, Row, as_json, as_table, bars, judge, never_measured
+from gangline_kit import loop
 
 BENCHMARKS = ("pipeline", "kubernetes", "placement", "queue", "lab", "papers", "elastic", "load")
 """Each is a module of this package with `measure()`, which yields rows as they come."""
@@ -41,7 +41,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, help="write the rows here as JSON")
     parser.add_argument("--full", action="store_true", help="measure more and longer, where the benchmark can")
     arguments = parser.parse_args()
-    rows = asyncio.run(run(arguments.name, full=arguments.full))
+    rows = loop.run(run(arguments.name, full=arguments.full))
     print(as_table(rows))
     if arguments.out:
         arguments.out.parent.mkdir(parents=True, exist_ok=True)
