@@ -43,8 +43,15 @@ class SnapshotHead(Struct, frozen=True):
 class Follower:
     """Owns `state`; everybody in the process may read it between awaits, nobody else may change it."""
 
-    def __init__(self, bus: Bus, clock: Clock, *, use_snapshots: bool = True) -> None:
-        """Nothing is read before `start`."""
+    def __init__(
+        self,
+        bus: Bus,
+        clock: Clock,
+        *,
+        use_snapshots: bool = True,
+        read: Callable[[int, bytes], Message] = codec.message,
+    ) -> None:
+        """Nothing is read before `start`; `read` makes a message of its sequence and stored bytes."""
         self.state = State()
         self.caught_up = False
         """True from the moment the log's end of the start was folded."""
@@ -58,6 +65,7 @@ class Follower:
         self._bus = bus
         self._clock = clock
         self._use_snapshots = use_snapshots
+        self._read = read
         self._callbacks: list[Callback] = []
         self._changed = asyncio.Event()
         self._last_raw = b""
@@ -175,7 +183,7 @@ class Follower:
     def _fold(self, seq: int, data: bytes) -> None:
         if seq != self.state.kept.seq + 1:
             raise PermanentError(f"log message {self.state.kept.seq + 1} is missing; the next one is {seq}")
-        message = codec.message(seq, data)
+        message = self._read(seq, data)
         step = apply(self.state, message)
         self._last_raw = data
         for alarm in step.alarms:

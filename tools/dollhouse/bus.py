@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from msgspec import Struct
 
 from dollhouse.clock import EPOCH_MS
-from dollhouse.connection import Gate, MemoryConnection, Rates
+from dollhouse.connection import HOP_S, Gate, MemoryConnection, Rates
 from dollhouse.server import Handler, Listener, MemoryServer, StoredStream, Subscription, matches
 from dollhouse.stores import MemoryKv, MemoryObjects
 from gangline_kit.bus import Record
@@ -19,8 +19,6 @@ from gangline_kit.errors import OutcomeUnknownError, PermanentError, StreamFullE
 from gangline_kit.tasks import Tasks
 from gangline_wire.streams import Bucket, Stream
 
-HOP_S = 0.0004
-"""One way to the server and back."""
 WRITE_S = 0.0015
 """A durable append."""
 BATCH_MAX = 500

@@ -3,6 +3,7 @@
 import asyncio
 
 from dollhouse.connection import Gate
+from dollhouse.loop import pause
 from gangline_kit.clock import STEP_S_MAX
 
 EPOCH_MS = 1_700_000_000_000
@@ -41,6 +42,6 @@ class LoopClock:
 
     async def sleep(self, seconds: float) -> None:
         """See gangline_kit.clock.Clock."""
-        await asyncio.sleep(seconds)
+        await pause(seconds)
         if self._gate is not None:
             await self._gate.passed()

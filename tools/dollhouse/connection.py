@@ -6,9 +6,12 @@ from random import Random
 
 from msgspec import Struct
 
+from dollhouse.loop import pause
 from gangline_kit.errors import OutcomeUnknownError, TemporaryError
 
 REFUSED_RETRY_S = 0.2
+HOP_S = 0.0004
+"""One way to the server and back."""
 
 
 class Rates(Struct, frozen=True, omit_defaults=True):
@@ -62,7 +65,8 @@ class Gate:
         if self.waits == self._last_wait:
             self.freeze()
             self.tripped.set()
-        await self._open.wait()
+        if not self._open.is_set():
+            await self._open.wait()
 
 
 class MemoryConnection:
@@ -139,8 +143,9 @@ class MemoryConnection:
         if not self.is_connected:
             raise TemporaryError("the bus is away")
         late_s = self.draw.random() * self.rates.jitter_s if self.rates.jitter_s else 0.0
-        await asyncio.sleep(sleep_s + self.delay_s + late_s)
-        await self.flowing.wait()
+        await pause(sleep_s + self.delay_s + late_s)
+        if not self.flowing.is_set():
+            await self.flowing.wait()
         await self.gate.passed()
         if not self.is_connected:
             raise TemporaryError("the bus went away")

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+from aiohttp import web_app
 from msgspec import Struct
 
 from dollhouse.loop import live
@@ -60,6 +61,10 @@ class Outcome(Struct, frozen=True):
 
 def play(plan: Plan) -> Outcome:
     """Run a plan to its end."""
+    # aiohttp remembers every application for ever, and each of ours leads to a whole town.
+    forget = getattr(web_app._build_middlewares, "cache_clear", None)
+    if forget is not None:
+        forget()
     with tempfile.TemporaryDirectory(prefix="dollhouse-", dir=MEMORY if MEMORY.is_dir() else None) as folder:
         return live(_play(plan, Path(folder)))
 

@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from dollhouse.connection import HOP_S
+
 if TYPE_CHECKING:
     from dollhouse.bus import MemoryBus
 
@@ -54,7 +56,7 @@ class MemoryKv(Struct):
 
     async def _before(self) -> None:
         """On the way to a store that may not take anything now."""
-        await self.bus.hop()
+        await self.bus.connection.way(HOP_S)
         self.bus.connection.check_stores()
 
 

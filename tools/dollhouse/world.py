@@ -5,6 +5,7 @@ A witness folds along, and after every message everything that must be true is l
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import lru_cache
 from random import Random
 from typing import Any, cast
 
@@ -28,7 +29,7 @@ from gangline_kit.metrics import Metrics
 from gangline_kit.service import Site, agree_on_time
 from gangline_kit.tasks import Tasks
 from gangline_kit.tracing import Tracing
-from gangline_wire import subjects
+from gangline_wire import codec, subjects
 from gangline_wire.codec import decode, encode
 from gangline_wire.requests import Admitted, Reply, Request, SubmitJobs
 from gangline_wire.streams import BUCKETS, LOG, STREAMS
@@ -39,6 +40,7 @@ ASK_RETRY_S = 0.3
 DEAR_EVERY = 50
 """What is dear to look at is looked at after every so many messages."""
 FAULTS_KEPT = 20
+MESSAGES_KEPT = 1024
 
 
 class Process:
@@ -59,7 +61,7 @@ class Process:
             name=name,
             instance=f"{name}-{copy}",
             bus=bus,
-            follower=Follower(bus, clock),
+            follower=Follower(bus, clock, read=world.read),
             clock=clock,
             ids=CountedIds(f"{name}{copy}"),
             metrics=Metrics(),
@@ -104,13 +106,15 @@ class World:
         self.rates = rates or Rates()
         self.server = MemoryServer(STREAMS, BUCKETS, self.clock.monotonic_s, Random(seed))
         self.processes: dict[str, Process] = {}
+        self.read = lru_cache(MESSAGES_KEPT)(codec.message)
+        """Messages do not change, so they are decoded once for everybody."""
         self.failures: list[BaseException] = []
         self.faults: list[str] = []
         """Promises that were broken, the first ones."""
         self.history = History(self._writer_of, self.note_fault)
         self._recipes: dict[str, tuple[Run, Any]] = {}
         self._copies = 0
-        self._witness = Follower(cast("Bus", MemoryBus(self.server, self.clock)), self.clock)
+        self._witness = Follower(cast("Bus", MemoryBus(self.server, self.clock)), self.clock, read=self.read)
         self._client = MemoryBus(self.server, self.clock)
 
     @property
