@@ -1,7 +1,8 @@
 """Runs seeds until something breaks. Usage: python -m dollhouse [--seeds N] [--first SEED] [--keep FOLDER].
 
 A failing seed is shrunk to the shortest story that fails in the same way; the story is printed, and with --keep written
-to a file that `tests/sim/test_stories.py` plays again from then on.
+to a file that `tests/sim/test_stories.py` plays again from then on. With --resume FILE each run that ended is written
+down there, and whoever begins again with the same file plays only what is missing.
 """
 
 import argparse
@@ -10,18 +11,20 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from msgspec import Struct
 
+from dollhouse.ledger import Ledger
 from dollhouse.plan import Plan, decode_plan, draw_plan, encode_plan, tell
 from dollhouse.play import Outcome, play
 from dollhouse.shrink import shrink
-from dollhouse.sweep import sweep
+from dollhouse.sweep import death_of, sweep
 
 BAR = 30
+SEEDS_PER_PROCESS = 200
 SHRUNK_MAX = 3
 """So many failing seeds are shrunk; the others are named."""
 
@@ -41,12 +44,12 @@ def run(seed: int) -> Ran:
     return Ran(seed=seed, outcome=play(plan), events=tuple(event.what for event in plan.events))
 
 
-def run_all(seeds: range, workers: int) -> Iterator[Ran]:
-    """All seeds, as they end."""
+def run_all(seeds: Sequence[int], workers: int) -> Iterator[Ran]:
+    """All seeds, as they end; processes are changed now and then, so that nothing they keep adds up."""
     if workers <= 1:
         yield from map(run, seeds)
         return
-    with ProcessPoolExecutor(workers) as pool:
+    with ProcessPoolExecutor(workers, max_tasks_per_child=SEEDS_PER_PROCESS) as pool:
         yield from pool.map(run, seeds, chunksize=1)
 
 
@@ -58,40 +61,59 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 2) - 1))
     parser.add_argument("--keep", type=Path, help="write shrunk stories into this folder")
     parser.add_argument("--sweep", type=int, metavar="STEP", help="let each process die at every STEP-th of its waits")
+    parser.add_argument("--resume", type=Path, metavar="FILE", help="what ended is written here and not played again")
     parser.add_argument("--story", type=Path, help="play the story in this file and nothing else")
     arguments = parser.parse_args()
     logging.disable(logging.CRITICAL)
     if arguments.story:
         return show_story(decode_plan(arguments.story.read_bytes()))
-    if arguments.sweep:
-        return run_sweep(arguments.sweep, arguments.first)
+    with Ledger(arguments.resume) as ledger:
+        if arguments.sweep:
+            return run_sweep(arguments.sweep, arguments.first, ledger)
+        seeds = range(arguments.first, arguments.first + arguments.seeds)
+        return run_seeds(seeds, arguments.workers, keep=arguments.keep, ledger=ledger)
+
+
+def run_seeds(seeds: range, workers: int, *, keep: Path | None, ledger: Ledger) -> int:
+    """Play seeds that were not played yet, shrink what fails; 1 when a promise was broken."""
     began_s = time.monotonic()
     ran: list[Ran] = []
     failed: list[Ran] = []
-    for one in run_all(range(arguments.first, arguments.first + arguments.seeds), arguments.workers):
+    left = [seed for seed in seeds if not ledger.has(f"seed {seed}")]
+    for one in run_all(left, workers):
         ran.append(one)
         if one.outcome.faults:
             failed.append(one)
             print(f"\rseed {one.seed} fails: {one.outcome.faults[0][:160]}{' ' * 20}", file=sys.stderr)
-        show_progress(len(ran), arguments.seeds, len(failed), time.monotonic() - began_s)
+        ledger.note(f"seed {one.seed}", failed=bool(one.outcome.faults))
+        show_progress(len(ran), len(left), len(failed), time.monotonic() - began_s)
     print(file=sys.stderr)
     for one in failed[:SHRUNK_MAX]:
-        show_shrunk(one.seed, arguments.keep)
+        show_shrunk(one.seed, keep)
     print(summary(ran, failed, time.monotonic() - began_s))
-    return 1 if failed else 0
+    return told_all(len(seeds), ledger, failed=len(failed))
 
 
-def run_sweep(step: int, first: int) -> int:
+def run_sweep(step: int, first: int, ledger: Ledger) -> int:
     """Every process dies at its waits, one run each; 1 when a promise was broken."""
     plans, failed, began_s = list(sweep(step=step, first=first)), 0, time.monotonic()
-    for done, plan in enumerate(plans, start=1):
+    left = [plan for plan in plans if not ledger.has(death_of(plan))]
+    for done, plan in enumerate(left, start=1):
         outcome = play(plan)
         if outcome.faults:
             failed += 1
             print(f"\n{tell(plan)}\n  -> {outcome.faults[0]}")
-        show_progress(done, len(plans), failed, time.monotonic() - began_s)
-    print(f"\n{len(plans)} deaths, {failed} failed")
-    return 1 if failed else 0
+        ledger.note(death_of(plan), failed=bool(outcome.faults))
+        show_progress(done, len(left), failed, time.monotonic() - began_s)
+    print(f"\n{len(left)} deaths, {failed} failed")
+    return told_all(len(plans), ledger, failed=failed)
+
+
+def told_all(wanted: int, ledger: Ledger, *, failed: int) -> int:
+    """What the ledger knows of earlier parts of this run is part of its end."""
+    if ledger.before:
+        print(f"of {wanted}, {ledger.before} runs of the ledger were played before, {len(ledger.failed)} fail in all")
+    return 1 if failed or ledger.failed else 0
 
 
 def show_progress(done: int, total: int, failed: int, seconds: float) -> None:

@@ -84,9 +84,7 @@ def prove(state: State) -> None:
         raise BrokenOracleError("\n".join(faults[:20]))
 
 
-def replay_faults(
-    messages: Iterable[Message], live: State, *, deciding: Collection[str] = DECIDING
-) -> list[str]:
+def replay_faults(messages: Iterable[Message], live: State, *, deciding: Collection[str] = DECIDING) -> list[str]:
     """Where folding and deciding again differs from what was."""
     again, faults = State(), []
     for message in messages:

@@ -29,3 +29,9 @@ def sweep(*, step: int = 1, first: int = 0) -> Iterator[Plan]:
         for wait in range(first, WAITS, step):
             death = Event(at_s=DIES_S, what="crash_at", who=who, number=wait)
             yield Plan(seed=wait, events=(death, *STORY), copies=1 if wait % 2 else 2, doors=1)
+
+
+def death_of(plan: Plan) -> str:
+    """The name of this death: who dies at which wait."""
+    death = plan.events[0]
+    return f"death of {death.who} at {death.number}"

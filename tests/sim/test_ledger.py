@@ -1,0 +1,41 @@
+"""Whoever has to stop in the middle of ten thousand runs goes on where it was."""
+
+from pathlib import Path
+
+from dollhouse.__main__ import run_seeds, run_sweep
+from dollhouse.ledger import Ledger
+from dollhouse.sweep import death_of, sweep
+
+
+def test_a_run_that_ended_is_not_played_again(tmp_path: Path) -> None:
+    path = tmp_path / "ledger"
+    with Ledger(path) as ledger:
+        ledger.note("seed 7", failed=False)
+        ledger.note("seed 8", failed=True)
+    again = Ledger(path)
+    assert again.has("seed 7")
+    assert again.has("seed 8")
+    assert not again.has("seed 9")
+    assert (again.before, again.failed) == (2, ["seed 8"])
+
+
+def test_a_line_that_was_cut_off_counts_for_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "ledger"
+    path.write_text("ok seed 7\nfail")
+    assert Ledger(path).before == 1
+
+
+def test_what_failed_before_a_stop_makes_the_whole_fail(tmp_path: Path) -> None:
+    path = tmp_path / "ledger"
+    path.write_text("ok seed 5\nfailed seed 6\n")
+    with Ledger(path) as ledger:
+        assert run_seeds(range(5, 7), 1, keep=None, ledger=ledger) == 1
+
+
+def test_a_sweep_goes_on_with_the_deaths_that_are_left(tmp_path: Path) -> None:
+    plans = list(sweep(step=60))
+    path = tmp_path / "ledger"
+    path.write_text("".join(f"ok {death_of(plan)}\n" for plan in plans[1:]))
+    with Ledger(path) as ledger:
+        assert run_sweep(60, 0, ledger) == 0
+    assert Ledger(path).before == len(plans)
