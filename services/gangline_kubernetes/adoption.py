@@ -11,7 +11,7 @@ from msgspec import Struct
 from gangline_core.cluster import Pool
 from gangline_core.spec import JobSpec, Resources, Role, Toleration, TopologyWish
 from gangline_kubernetes.config import Config
-from gangline_kubernetes.names import MANAGER, mark_of
+from gangline_kubernetes.names import MANAGER
 from gangline_kubernetes.needs import needs_of
 from gangline_kubernetes.objects import Pod
 from gangline_kubernetes.quantities import amount, whole
@@ -66,6 +66,8 @@ NOT_PREEMPTIBLE = {
     "yunikorn.apache.org/allow-preemption": "false",
 }
 TIME_LIMIT = ("kueue.x-k8s.io/max-exec-time-seconds",)
+GPU_COUNT = ("gangline.dev/gpu-count",)
+"""Whole GPUs of a pod that asks no device plugin for them."""
 FRACTION = ("gangline.dev/gpu-fraction", "gpu-fraction")
 SHARE_MEMORY = ("gangline.dev/gpu-memory", "gpu-memory")
 """MiB of a GPU's memory, as a bare number."""
@@ -93,7 +95,7 @@ def wants_us(pod: Pod, config: Config) -> bool:
     meta, spec = pod.metadata, pod.spec
     if spec.scheduler_name != config.scheduler_name or spec.node_name or pod.is_over or meta.deletion_timestamp:
         return False
-    if meta.labels.get("app.kubernetes.io/managed-by") == MANAGER or mark_of(pod, config.cluster) is not None:
+    if meta.labels.get("app.kubernetes.io/managed-by") == MANAGER:
         return False
     return all(gate.name == GATE for gate in spec.scheduling_gates)
 
@@ -221,6 +223,7 @@ def resources_of(pod: Pod, gpu_resource: str = "nvidia.com/gpu") -> Resources:
             card_memory += count * (1024 if name == CARD_MEMORY[-1] else 1)
         else:
             devices[name] = count
+    gpus = gpus or max(0, whole(said(pod, GPU_COUNT) or 0))
     share = int(amount(said(pod, FRACTION) or 0) * 1000) or cores * 10
     is_share = 0 < share < 1000 or (not share and (card_memory or said(pod, SHARE_MEMORY)))
     gpu_memory = card_memory or whole(said(pod, SHARE_MEMORY))

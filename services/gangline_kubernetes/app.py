@@ -12,11 +12,14 @@ from gangline_kit.leader import lead
 from gangline_kit.service import Site
 from gangline_kubernetes.api import Api, Transport, path_of
 from gangline_kubernetes.carrier import Carrier
+from gangline_kubernetes.claims import Claims
 from gangline_kubernetes.config import Config, DeviceMode
 from gangline_kubernetes.desk import Desk
+from gangline_kubernetes.devices import Claim, ClaimTemplate, ResourceSlice
 from gangline_kubernetes.inventory import Inventory
 from gangline_kubernetes.leftovers import Leftovers
 from gangline_kubernetes.makes import Maker
+from gangline_kubernetes.marks import Marks
 from gangline_kubernetes.names import GROUP_VERSION
 from gangline_kubernetes.nursery import Nursery
 from gangline_kubernetes.objects import (
@@ -25,7 +28,6 @@ from gangline_kubernetes.objects import (
     Namespace,
     OwnerObject,
     Pod,
-    ResourceSlice,
     SettingObject,
 )
 from gangline_kubernetes.owner_kinds import GROUPS, KINDS
@@ -33,6 +35,7 @@ from gangline_kubernetes.owners import Owners
 from gangline_kubernetes.provisioning import Provisioner
 from gangline_kubernetes.reporter import Reporter
 from gangline_kubernetes.settings import PLURALS, Settings
+from gangline_kubernetes.starts import Starter
 from gangline_kubernetes.telling import Telling
 from gangline_kubernetes.watch import T, Watched
 from gangline_wire.subjects import token
@@ -68,13 +71,16 @@ class Cluster:
         """Bring the log and the cluster together for as long as this process leads."""
         agent = lane_name(self.config.cluster)
         desk = Desk(self.site, self.config, self.api)
-        inventory = Inventory(self.site, self.config, agent)
         reporter = Reporter(self.site, self.config, agent)
         settings = Settings(self.site, self.config, self.api)
-        owners = Owners(self.site, self.config, self.api, desk)
-        nursery = Nursery(self.site, self.config, self.api, desk=desk, owners=owners)
+        claims = Claims(self.config.device_class, self.site.clock, lambda: self.site.follower.state.kept.tasks)
+        owners = Owners(self.site, self.config, self.api, desk=desk, claims=claims)
+        marks = Marks(self.site, self.config, owners)
+        inventory = Inventory(self.site, self.config, agent, marks=marks, claims=claims)
+        nursery = Nursery(self.site, self.config, self.api, desk=desk, owners=owners, claims=claims)
         maker = Maker(self.site, self.config, self.api, desk=desk, inventory=inventory, nursery=nursery, owners=owners)
-        carrier = Carrier(self.site, self.config, self.api, maker, reporter.changed)
+        starter = Starter(self.api, self.config, claims)
+        carrier = Carrier(self.site, self.config, starter=starter, makes=maker, marks=marks, changed=reporter.changed)
         inventory.carrier = reporter.carrier = carrier
         reporter.rests = inventory.rests
         telling = reporter.telling = Telling(self.site, self.api, carrier)
@@ -86,14 +92,17 @@ class Cluster:
             inventory.hear_pod(before, after)
             owners.hear_pod(before, after)
             nursery.hear(before, after)
+            if after is None and before is not None:
+                marks.forget(before)
 
+        pods = self._watched(Pod, path_of("v1", "pods"), hear_pod)
         watches: tuple[Watched[Any], ...] = (
             self._watched(KubeNode, path_of("v1", "nodes"), inventory.hear_node),
-            self._watched(Pod, path_of("v1", "pods"), hear_pod),
+            pods,
             self._watched(Namespace, path_of("v1", "namespaces"), desk.hear_namespace),
             self._watched(JobObject, path_of(GROUP_VERSION, "jobs"), desk.hear),
             *(self._watched(SettingObject, path_of(GROUP_VERSION, name), settings.hear) for name in PLURALS.values()),
-            *self._slices(inventory),
+            *self._devices(inventory, claims),
             *self._makers_of_pods(owners, nursery),
         )
         try:
@@ -105,6 +114,10 @@ class Cluster:
                     for watched in watches:
                         group.create_task(watched.run(), name="watch")
                     await self._synced(watches)
+                    for pod in pods.items.values():
+                        # Whose a pod is may be known only now that its owners are.
+                        carrier.hear(None, pod)
+                        inventory.hear_pod(None, pod)
                     log.info("cluster %s: %d nodes", self.config.cluster, len(inventory.nodes))
                     for part in (inventory, reporter, desk, owners, nursery, leftovers):
                         part.take_over()
@@ -148,11 +161,20 @@ class Cluster:
             is_optional=is_optional,
         )
 
-    def _slices(self, inventory: Inventory) -> tuple[Watched[ResourceSlice], ...]:
+    def _devices(self, inventory: Inventory, claims: Claims) -> tuple[Watched[Any], ...]:
+        """What drivers offer, and what claims hold of it."""
         if self.config.mode is not DeviceMode.DRA:
             return ()
-        path = path_of("resource.k8s.io/v1", "resourceslices")
-        return (self._watched(ResourceSlice, path, inventory.hear_slice),)
+
+        def path(plural: str) -> str:
+            return path_of("resource.k8s.io/v1", plural)
+
+        claims.watched = self._watched(Claim, path("resourceclaims"), claims.hear)
+        slices = self._watched(ResourceSlice, path("resourceslices"), inventory.hear_slice)
+        if not self.config.adopt:
+            return (slices, claims.watched)
+        templates = self._watched(ClaimTemplate, path("resourceclaimtemplates"), claims.hear_template)
+        return (slices, claims.watched, templates)
 
     def _makers_of_pods(self, owners: Owners, nursery: Nursery) -> list[Watched[OwnerObject]]:
         """Kinds of others, as far as this cluster has them."""

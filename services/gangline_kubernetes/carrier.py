@@ -13,8 +13,9 @@ from gangline_kit.carrying.known import Local, Order, Phase
 from gangline_kit.errors import TemporaryError
 from gangline_kit.service import Site
 from gangline_kit.tasks import Tasks
-from gangline_kubernetes.api import Api, RefusedError
+from gangline_kubernetes.api import RefusedError
 from gangline_kubernetes.config import Config
+from gangline_kubernetes.marks import Marks
 from gangline_kubernetes.names import MANAGER, mark_of
 from gangline_kubernetes.objects import Pod
 from gangline_kubernetes.reading import HOPELESS, local_of, stuck, vanished
@@ -41,11 +42,21 @@ class Makes(Protocol):
 class Carrier:
     """The same promises as an agent's runner: `known`, `start`, `stop`, `forget`; pods are its processes."""
 
-    def __init__(self, site: Site, config: Config, api: Api, makes: Makes, changed: Callable[[TaskId], None]) -> None:
+    def __init__(
+        self,
+        site: Site,
+        config: Config,
+        *,
+        starter: Starter,
+        makes: Makes,
+        marks: Marks,
+        changed: Callable[[TaskId], None],
+    ) -> None:
         """`makes` tells how an order is started; `changed` hears of every task about which something is new."""
         self.site = site
         self.config = config
-        self.starter = Starter(api, config)
+        self.starter = starter
+        self._marks = marks
         self._makes = makes
         self._changed = changed
         self._known: dict[TaskId, Local] = {}
@@ -75,10 +86,11 @@ class Carrier:
     def hear(self, before: Pod | None, after: Pod | None) -> None:
         """A pod came, changed, or is gone."""
         pod = after or before
-        mark = mark_of(pod, self.config.cluster) if pod is not None else None
+        mark = self._marks.of(pod) if pod is not None else None
         if mark is None or pod is None:
             return
         task = mark.task
+        self.starter.claims.pods.setdefault(pod.metadata.uid, task)
         held = self.pods.get(task)
         if held is not None and held.metadata.uid != pod.metadata.uid and not (after and held.is_over):
             # A second pod of the same task can only be the ghost of another life; it is nobody's.
@@ -92,6 +104,7 @@ class Carrier:
                 self._changed(task)
             return
         self.pods.pop(task, None)
+        self.starter.claims.forget(pod.metadata.uid)
         local = self._known.get(task) or local_of(pod, mark, stopping=None)
         if local.phase != Phase.EMPTY:
             self._enter(vanished(local, stopping=self._stopping.get(task)))
@@ -228,12 +241,26 @@ class Carrier:
                 async with self._slots:
                     await self.starter.release(pod)
                     is_ours = pod.metadata.labels.get("app.kubernetes.io/managed-by") == MANAGER
-                    if is_ours and not pod.metadata.owner_references and not pod.metadata.deletion_timestamp:
+                    # One that got no node shows nobody anything.
+                    is_idle = not pod.metadata.owner_references or not pod.spec.node_name
+                    if is_ours and is_idle and not pod.metadata.deletion_timestamp:
                         await self.starter.delete(pod.metadata, grace_s=None)
                 return
             except (RefusedError, TemporaryError) as error:
                 log.warning("release of pod %s: %s", pod.metadata.name, error)
             await self.site.clock.sleep(min(30.0, 0.5 * number))
+
+    def contest(self, task: TaskId, why: str) -> None:
+        """Somebody else was given a device of this task: it makes way if it has not begun."""
+        local = self._known.get(task)
+        if self._faults.get(task) == why:
+            return
+        self._faults[task] = why
+        if local is None or local.phase != Phase.STARTING:
+            log.warning("task %s runs, and %s", task, why)
+            self.site.metrics.count("gangline_kubernetes_contested_total")
+            return
+        self.stop(task, ExitCause.PLACE_REFUSED)
 
     # --- what takes too long ------------------------------------------------------------------------------
 

@@ -221,7 +221,7 @@ class Desk:
             code, message, found.status, generation=meta.generation, now_ms=self.site.clock.now_ms()
         )
         await self._write_status(found, status)
-        await self.happenings.tell(found, "Refused", message, is_warning=True)
+        await self.happenings.tell(found.metadata, "Refused", message, is_warning=True)
 
     async def _follow(self, found: JobObject, job: Job) -> None:
         """The status follows the job; holding and releasing the object does so with the job."""
@@ -235,7 +235,7 @@ class Desk:
             await self._resize(found, job)
             if is_other(found, job):
                 message = f"job {job.id} stays as it was admitted: only hold and tasks can be changed; make a new Job"
-                await self.happenings.tell(found, "ChangeIgnored", message, is_warning=True)
+                await self.happenings.tell(found.metadata, "ChangeIgnored", message, is_warning=True)
         word, now_s = word_of(job), self.site.clock.monotonic_s()
         last_s, last_word = self.written.get(found.metadata.uid, (-SAME_WORD_S, ""))
         change = f"{job.resize.number}{job.resize.stage}" if job.resize is not None else ""
@@ -265,9 +265,9 @@ class Desk:
             return
         match await ask(self.site, SetSize(job=int(job.id), size=wanted, role=role.name, by=by(self.config.cluster))):
             case Denied(message=message):
-                await self.happenings.tell(found, "SizeRefused", message, is_warning=True)
+                await self.happenings.tell(found.metadata, "SizeRefused", message, is_warning=True)
             case _:
-                await self.happenings.tell(found, "SizeAsked", f"{wanted} tasks")
+                await self.happenings.tell(found.metadata, "SizeAsked", f"{wanted} tasks")
 
     async def _let_go(self, found: JobObject, job: Job | None) -> None:
         """A deleted object ends its job, and goes when nothing of it runs any more."""

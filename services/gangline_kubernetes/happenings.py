@@ -8,7 +8,7 @@ from gangline_kit.errors import TemporaryError
 from gangline_kit.service import Site
 from gangline_kubernetes.api import Api, RefusedError, path_of
 from gangline_kubernetes.names import GROUP_VERSION
-from gangline_kubernetes.objects import JobObject
+from gangline_kubernetes.objects import JobObject, Meta
 from gangline_kubernetes.statuses import made_way, message_of, resized, stamp, word_of
 
 QUIET_S = 60.0
@@ -33,17 +33,24 @@ class Happenings:
         word = word_of(job)
         if job.yielded_to and (word == "Preempted" or job.preemptions > found.status.get("preemptions", 0)):
             related = f"job {job.yielded_to[-1]}"
-            await self.tell(found, "Preempted", made_way(job), is_warning=True, related=related)
+            await self.tell(found.metadata, "Preempted", made_way(job), is_warning=True, related=related)
         if job.resize is not None and job.resize.number > found.status.get("resizes", 0):
-            await self.tell(found, "Resizing", resized(job))
+            await self.tell(found.metadata, "Resizing", resized(job))
         if word not in ("Preempted", "Resizing"):
-            await self.tell(found, word, message_of(job) or _placed(job), is_warning=word in WARNINGS)
+            await self.tell(found.metadata, word, message_of(job) or _placed(job), is_warning=word in WARNINGS)
 
     async def tell(
-        self, found: JobObject, reason: str, message: str, *, is_warning: bool = False, related: str | None = None
+        self,
+        meta: Meta,
+        reason: str,
+        message: str,
+        *,
+        is_warning: bool = False,
+        related: str | None = None,
+        kind: tuple[str, str] = (GROUP_VERSION, "Job"),
     ) -> None:
-        """Tell one event; when the server does not want it, nobody misses it."""
-        meta, now_s = found.metadata, self._site.clock.monotonic_s()
+        """Tell one event about an object; when the server does not want it, nobody misses it."""
+        now_s = self._site.clock.monotonic_s()
         key = (meta.uid, reason)
         if now_s - self._told.get(key, -QUIET_S) < QUIET_S:
             return
@@ -57,8 +64,8 @@ class Happenings:
             "kind": "Event",
             "metadata": {"name": f"{meta.name[:200]}.{digest}", "namespace": meta.namespace},
             "involvedObject": {
-                "apiVersion": GROUP_VERSION,
-                "kind": "Job",
+                "apiVersion": kind[0],
+                "kind": kind[1],
                 "name": meta.name,
                 "namespace": meta.namespace,
                 "uid": meta.uid,

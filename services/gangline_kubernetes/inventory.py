@@ -12,10 +12,12 @@ from gangline_kit.carrying.known import Phase
 from gangline_kit.lane import Lane
 from gangline_kit.service import Site
 from gangline_kubernetes.carrier import Carrier
+from gangline_kubernetes.claims import Claims, Hold, Place
 from gangline_kubernetes.config import Config, DeviceMode
-from gangline_kubernetes.names import mark_of
+from gangline_kubernetes.devices import ResourceSlice
+from gangline_kubernetes.marks import Marks
 from gangline_kubernetes.nodes import Taken, Terms, describe, device_names, is_same, taken_by
-from gangline_kubernetes.objects import KubeNode, Pod, ResourceSlice
+from gangline_kubernetes.objects import KubeNode, Pod
 from gangline_kubernetes.sights import Sights
 
 log = logging.getLogger(__name__)
@@ -30,10 +32,12 @@ class Inventory:
 
     carrier: Carrier
 
-    def __init__(self, site: Site, config: Config, agent: str) -> None:
+    def __init__(self, site: Site, config: Config, agent: str, *, marks: Marks, claims: Claims) -> None:
         """`carrier` must be set before `work`."""
         self.site = site
         self.config = config
+        self.marks = marks
+        self.claims = claims
         self.terms = Terms(
             agent=agent,
             pool=config.pool,
@@ -42,6 +46,12 @@ class Inventory:
         )
         self.nodes: dict[NodeId, KubeNode] = {}
         self.slices: dict[NodeId, dict[str, ResourceSlice]] = {}
+        self.node_of: dict[str, NodeId] = {}
+        """Node of each pool of devices."""
+        self.withheld: dict[NodeId, None] = {}
+        """Nodes of which others hold devices."""
+        self.contested: dict[NodeId, None] = {}
+        """Nodes of which others hold a device that a task of ours has, too."""
         self.pods: dict[NodeId, dict[str, Pod]] = {}
         """Pods that are not over, by node and uid."""
         self.told: dict[NodeId, Node] = {}
@@ -75,8 +85,9 @@ class Inventory:
         for old in filter(None, (before,)):
             self.slices.get(NodeId(old.spec.node_name), {}).pop(old.metadata.uid, None)
             self.dirty[NodeId(old.spec.node_name)] = None
-        if after is not None and after.spec.driver == self.terms.device_driver:
+        if after is not None and after.spec.driver == self.terms.device_driver and after.spec.node_name:
             self.slices.setdefault(NodeId(after.spec.node_name), {})[after.metadata.uid] = after
+            self.node_of[after.spec.pool.name] = NodeId(after.spec.node_name)
             self.dirty[NodeId(after.spec.node_name)] = None
 
     def hear_pod(self, before: Pod | None, after: Pod | None) -> None:
@@ -129,6 +140,7 @@ class Inventory:
             if now_s >= until_s:
                 del self.carrier.resting[name]
         self._look_for_undead()
+        self._look_for_claims()
         lost = self._lost(now_s)
         names = [name for name in self.dirty if name in self.nodes and name not in lost]
         self.dirty.clear()
@@ -159,6 +171,30 @@ class Inventory:
             task = state.kept.tasks[name]
             if task.node in self.nodes and is_overdue(state, task, now):
                 self.dirty[task.node] = None
+
+    def _look_for_claims(self) -> None:
+        """Devices that others were given, or gave back, and those that are given twice."""
+        places, self.claims.news = self.claims.news, {}
+        fresh = {
+            name: None
+            for place in places
+            if (name := self.node_of.get(place[0])) in self.nodes
+            and (name in self.withheld or self.claims.hold(place) is Hold.OTHERS)
+        }
+        state = self.site.follower.state
+        for name in dict.fromkeys((*fresh, *self.contested)):
+            self.dirty[name] = None
+            self.contested.pop(name, None)
+            held = self.held_by_others(name)
+            self.withheld.pop(name, None)
+            if held:
+                self.withheld[name] = None
+            for task in state.node_tasks.get(name, ()):
+                both = [share.index for share in state.kept.tasks[task].gpus if share.index in held]
+                if both:
+                    self.contested[name] = None
+                    why = f"GPU {both[0]} is allocated to claim {self.claims.who(held[both[0]])}"
+                    self.carrier.contest(task, why)
 
     def _lost(self, now_s: float) -> dict[NodeId, Fact]:
         known = self.site.follower.state.kept.nodes
@@ -198,6 +234,7 @@ class Inventory:
             slices=self.slices_of(name),
             taken=self._taken(name),
             busy=busy,
+            held=frozenset(self.held_by_others(name)),
             failed=frozenset(gpu.index for gpu in known.gpus if not gpu.healthy) if known is not None else frozenset(),
             view=self.sights.of(name) or self.sights.remembered(known),
             problem=self._problem(name),
@@ -211,6 +248,12 @@ class Inventory:
         """Pool and device behind each GPU index."""
         return device_names(self.slices_of(name))
 
+    def held_by_others(self, name: NodeId) -> dict[int, Place]:
+        """GPU indexes, and devices, that claims of others hold."""
+        if not self.claims.found:
+            return {}
+        return {k: place for k, place in self.devices_of(name).items() if self.claims.hold(place) is Hold.OTHERS}
+
     def uuids_of(self, name: NodeId, indexes: tuple[int, ...]) -> tuple[str, ...]:
         """How the driver calls these GPUs: by uuid where it is known, by number where it is not."""
         uuids = {gpu.index: gpu.uuid for gpu in self.describe(name).gpus} if name in self.nodes else {}
@@ -221,7 +264,7 @@ class Inventory:
         return taken_by(pod for pod in self.pods.get(name, {}).values() if self._is_foreign(pod))
 
     def _is_foreign(self, pod: Pod) -> bool:
-        mark = mark_of(pod, self.config.cluster)
+        mark = self.marks.of(pod)
         return mark is None or mark.task not in self.site.follower.state.kept.tasks
 
     def _problem(self, name: NodeId) -> str:

@@ -10,6 +10,8 @@ from gangline_kit.service import Site
 from gangline_kubernetes.api import Api, RefusedError, path_of
 from gangline_kubernetes.config import Config, DeviceMode
 from gangline_kubernetes.desk import Desk
+from gangline_kubernetes.devices import Claim
+from gangline_kubernetes.handing import claim_names
 from gangline_kubernetes.inventory import Inventory
 from gangline_kubernetes.manifests import Home, secret_key, secret_name
 from gangline_kubernetes.meeting import meets, owner_reference, service, service_name
@@ -18,11 +20,13 @@ from gangline_kubernetes.nursery import Nursery, is_gated
 from gangline_kubernetes.objects import Pod
 from gangline_kubernetes.owners import Owners
 from gangline_kubernetes.ownership import LABEL_OWNER, LABEL_PODS
-from gangline_kubernetes.starts import Start
+from gangline_kubernetes.starts import Start, decode_pod
 from gangline_wire.codec import decode
 from gangline_wire.seal import PLACEHOLDER, unseal_text
 from gangline_wire.streams import SECRETS
 
+CLAIM_TRIES_MAX = 8
+"""So often a pod is read again until its claims are there; with growing pauses that is half a minute."""
 THERE_MAX = 10_000
 """Jobs whose Service is known to be there."""
 
@@ -66,6 +70,8 @@ class Maker:
         """
         home, task = self.home(order), order.task
         adopted = await self._adopted(order)
+        is_dra = self._config.mode is DeviceMode.DRA
+        claims = await self._claims(adopted) if adopted is not None and is_dra and task.gpus else ()
         indexes = tuple(share.index for share in task.gpus)
         if order.job.spec.secrets:
             await self._make_secret(order, home)
@@ -78,8 +84,26 @@ class Maker:
             adopted=adopted.metadata if adopted is not None else None,
             is_gated=adopted is not None and is_gated(adopted),
             is_bound=adopted is not None and LABEL_OWNER in order.job.spec.labels and bool(adopted.spec.node_name),
-            devices=self._inventory.devices_of(task.node) if self._config.mode is DeviceMode.DRA else {},
+            devices=self._inventory.devices_of(task.node) if is_dra else {},
+            claims=claims,
         )
+
+    async def _claims(self, pod: Pod) -> tuple[Claim, ...]:
+        """The claims of somebody else's pod; those that are made for it may still be on their way.
+
+        Raises:
+            RefusedError: they do not come.
+        """
+        meta, known = pod.metadata, self._inventory.claims.found
+        path = path_of("v1", "pods", namespace=meta.namespace, name=meta.name)
+        for number in range(1, CLAIM_TRIES_MAX + 1):
+            names = claim_names(pod) or ()
+            found = [known[key] for name in names if (key := (meta.namespace, name)) in known]
+            if found and len(found) == len(names):
+                return tuple(found)
+            await self._api.pause(number)
+            pod = decode_pod(await self._api.call("GET", path))
+        raise RefusedError(409, "Conflict", "nobody makes its ResourceClaims")
 
     async def unmake(self, task: TaskId) -> None:
         """See Owners.unmake."""

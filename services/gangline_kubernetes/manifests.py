@@ -1,6 +1,6 @@
 """From orders to pods: what is created for a task, and in mode dra the claim it holds. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -231,18 +231,15 @@ def claim(order: Order, config: Config, pod: Meta) -> Manifest:
     }
 
 
-def allocation(order: Order, config: Config, devices: Mapping[int, tuple[str, str]], pod_meta: Meta) -> Manifest:
-    """The status of a claim that we allocate ourselves: these devices of this node, for this pod."""
+def allocation(driver: str, devices: Sequence[tuple[str, tuple[str, str]]], node: str, pod_meta: Meta) -> Manifest:
+    """The status of a claim that we allocate ourselves: these devices of this node, for this pod.
+
+    `devices` are the claim's requests, each with the pool and name of a device.
+    """
     results = [
-        {
-            "request": CLAIM,
-            "driver": config.device_class,
-            "pool": devices[share.index][0],
-            "device": devices[share.index][1],
-        }
-        for share in order.task.gpus
+        {"request": request, "driver": driver, "pool": pool, "device": device} for request, (pool, device) in devices
     ]
-    here = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [order.task.node]}]}
+    here = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
     return {
         "allocation": {"devices": {"results": results}, "nodeSelector": {"nodeSelectorTerms": [here]}},
         "reservedFor": [{"resource": "pods", "name": pod_meta.name, "uid": pod_meta.uid}],

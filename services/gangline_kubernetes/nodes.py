@@ -7,9 +7,10 @@ from msgspec.structs import replace
 
 from gangline_core.cluster import Gpu, Node, Taint
 from gangline_core.ids import NodeId
+from gangline_kubernetes.devices import Device, ResourceSlice
 from gangline_kubernetes.names import LABEL_MODEL, LABEL_POOL, NOTE_UUIDS
 from gangline_kubernetes.needs import needs_of
-from gangline_kubernetes.objects import Device, KubeNode, Pod, ResourceSlice
+from gangline_kubernetes.objects import KubeNode, Pod
 from gangline_kubernetes.quantities import mebibytes, milli, whole
 from gangline_wire.samples import NodeView
 
@@ -64,14 +65,15 @@ def describe(
     slices: Sequence[ResourceSlice] = (),
     taken: Taken | None = None,
     busy: frozenset[int] = frozenset(),
+    held: frozenset[int] = frozenset(),
     failed: frozenset[int] = frozenset(),
     view: NodeView | None = None,
     problem: str = "",
 ) -> Node:
     """The node as the log shall know it; `busy` are GPUs that our own tasks hold, `failed` those that are known as bad.
 
-    GPUs that pods of others took are left out: those with the highest numbers that none of ours holds. `view` is what
-    an agent on the node sees of its cards.
+    GPUs that pods of others took are left out: those with the highest numbers that none of ours holds, and those that
+    are `held` by claims of others. `view` is what an agent on the node sees of its cards.
     """
     taken = taken or Taken()
     labels, allocatable = node.metadata.labels, node.status.allocatable
@@ -84,7 +86,7 @@ def describe(
         fewer = max(0, len(gpus) - len(failed & {gpu.index for gpu in gpus}) - len(listed))
     left_out = taken.resources.get(terms.gpu_resource, 0) + fewer
     free = [gpu.index for gpu in gpus if gpu.index not in busy and gpu.index not in failed]
-    gone = frozenset(free[max(0, len(free) - left_out) :] if left_out else ())
+    gone = frozenset(free[max(0, len(free) - left_out) :] if left_out else ()) | (held - busy)
     devices = {
         name: max(0, whole(value) - taken.resources.get(name, 0))
         for name, value in sorted(allocatable.items())

@@ -19,8 +19,10 @@ from gangline_kit.tasks import Tasks
 from gangline_kubernetes.adoption import ALONE, GATE, Gang, job_of, ordered, wants_us
 from gangline_kubernetes.api import STRATEGIC, Api, RefusedError, path_of
 from gangline_kubernetes.asking import ask
+from gangline_kubernetes.claims import Claims
 from gangline_kubernetes.config import Config
 from gangline_kubernetes.desk import Desk, by
+from gangline_kubernetes.handing import REASON, Unfit, fitted
 from gangline_kubernetes.objects import OwnerObject, Pod
 from gangline_kubernetes.owners import Owners
 from gangline_kubernetes.ownership import LABEL_GANG, LABEL_NAMESPACE, LABEL_PODS, Fault, owned
@@ -45,13 +47,14 @@ AGAIN_S = 30.0
 class Nursery:
     """Pods of others, from seen to bound."""
 
-    def __init__(self, site: Site, config: Config, api: Api, *, desk: Desk, owners: Owners) -> None:
+    def __init__(self, site: Site, config: Config, api: Api, *, desk: Desk, owners: Owners, claims: Claims) -> None:
         """Nothing is done before `work_for_ever`."""
         self.site = site
         self.config = config
         self.api = api
         self.desk = desk
         self.owners = owners
+        self.claims = claims
         self.pods: dict[str, Pod] = {}
         """Pods that want us and have no job yet, or a job that has not started; by uid."""
         self.gangs: dict[Gang, dict[str, None]] = {}
@@ -234,6 +237,11 @@ class Nursery:
         pods = [self.pods[uid] for uid in self.gangs.get(gang, ()) if uid not in self.job_of_pod]
         if not pods:
             return
+        fits = [fitted(pod, self.config, self.claims.found, self.claims.templates) for pod in pods]
+        if unfit := [one for one in fits if isinstance(one, Unfit)]:
+            await self._refused(gang, pods, REASON, unfit[0].message, again_s=1.0 if unfit[0].is_for_now else AGAIN_S)
+            return
+        pods = [one for one in fits if isinstance(one, Pod)]
         roles = ordered(pods)
         pool = self.state.kept.pools.get(pods[0].metadata.labels.get("gangline.dev/pool", self.config.pool))
         spec = job_of(roles, self.config, pool.pool if pool is not None else None, self.config.gpu_resource)
@@ -261,12 +269,13 @@ class Nursery:
             case other:
                 raise TemporaryError(f"admission answered {type(other).__name__}")
 
-    async def _refused(self, gang: Gang, pods: list[Pod], code: str, message: str) -> None:
+    async def _refused(self, gang: Gang, pods: list[Pod], code: str, message: str, again_s: float = AGAIN_S) -> None:
         """Tell the pods, and look at them again later: a group may be made, a limit raised."""
-        self.fresh[gang] = self.site.clock.monotonic_s() + AGAIN_S
+        self.fresh[gang] = self.site.clock.monotonic_s() + again_s
         condition = {"type": "PodScheduled", "status": "False", "reason": code, "message": message}
         for pod in pods:
-            await self._tell(pod, condition)
+            if not _says(pod, condition):
+                await self._tell(pod, condition)
 
     async def _cancel(self, job: JobId) -> None:
         known = self.state.job(job)
@@ -299,6 +308,12 @@ class Nursery:
             await self.api.call("PATCH", path, body, form=STRATEGIC, tries=1)
         except (RefusedError, TemporaryError) as error:
             log.info("pod %s/%s was not told why it waits: %s", meta.namespace, meta.name, error)
+
+
+def _says(pod: Pod, condition: dict[str, Any]) -> bool:
+    """True for a pod that has this condition already."""
+    word = (condition["type"], condition["status"], condition["reason"], condition["message"])
+    return any((one.type, one.status, one.reason, one.message) == word for one in pod.status.conditions)
 
 
 def is_gated(pod: Pod) -> bool:

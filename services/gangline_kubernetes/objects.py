@@ -33,6 +33,11 @@ class Meta(Struct, frozen=True, rename="camel"):
     deletion_grace_period_seconds: int | None = None
 
     @property
+    def pods_above(self) -> tuple[str, ...]:
+        """Uids of the pods it belongs to."""
+        return tuple(one.uid for one in self.owner_references if one.kind == "Pod")
+
+    @property
     def is_gone(self) -> bool:
         """True when only a finalizer keeps the object: its kubelet is done with it, or somebody forced it away."""
         return self.deletion_timestamp is not None and self.deletion_grace_period_seconds == 0
@@ -55,11 +60,31 @@ class Requirements(Struct, frozen=True):
     limits: dict[str, Any] = {}
 
 
+class FieldPath(Struct, frozen=True, rename="camel", gc=False):
+    """A field of the pod by which a variable is filled in."""
+
+    field_path: str = ""
+
+
+class Source(Struct, frozen=True, rename="camel"):
+    """Where a variable's value comes from."""
+
+    field_ref: FieldPath | None = None
+
+
+class Variable(Struct, frozen=True, rename="camel"):
+    """One variable of a container, by name and source; plain values are of no interest."""
+
+    name: str = ""
+    value_from: Source | None = None
+
+
 class Container(Struct, frozen=True, rename="camel"):
     """One container of a pod."""
 
     name: str = ""
     resources: Requirements = Requirements()
+    env: tuple[Variable, ...] = ()
     restart_policy: str = ""
     """"Always" on an init container makes it run beside the others."""
 
@@ -79,6 +104,15 @@ class PodToleration(Struct, frozen=True):
     effect: str = ""
 
 
+class PodClaim(Struct, frozen=True, rename="camel", gc=False):
+    """A claim that a pod uses, under the pod's own word for it: an object, or one that is made for it."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+    """In a pod's status, null where no claim was made."""
+    resource_claim_template_name: str | None = None
+
+
 class PodSpec(Struct, frozen=True, rename="camel"):
     """What a pod asks for, and where it is."""
 
@@ -95,6 +129,7 @@ class PodSpec(Struct, frozen=True, rename="camel"):
     priority_class_name: str = ""
     active_deadline_seconds: int | None = None
     termination_grace_period_seconds: int | None = None
+    resource_claims: tuple[PodClaim, ...] = ()
 
 
 class Waiting(Struct, frozen=True):
@@ -135,6 +170,8 @@ class PodStatus(Struct, frozen=True, rename="camel"):
     pod_ip: str = msgspec.field(name="podIP", default="")
     conditions: tuple[Condition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
+    resource_claim_statuses: tuple[PodClaim, ...] = ()
+    """Claims that were made for it."""
 
 
 class Pod(Struct, frozen=True):
@@ -202,51 +239,6 @@ class Namespace(Struct, frozen=True):
     """A namespace, whose annotations say whose jobs are in it."""
 
     metadata: Meta
-
-
-class Driver(Struct, frozen=True):
-    """A device's attribute: exactly one of the fields is there."""
-
-    string: str = ""
-    number: int = msgspec.field(name="int", default=0)
-    version: str = ""
-
-
-class Quantity(Struct, frozen=True):
-    """An amount a device has."""
-
-    value: Any = "0"
-
-
-class Device(Struct, frozen=True):
-    """One device of a slice."""
-
-    name: str = ""
-    attributes: dict[str, Driver] = {}
-    capacity: dict[str, Quantity] = {}
-
-
-class SlicePool(Struct, frozen=True):
-    """The pool of devices a slice belongs to."""
-
-    name: str = ""
-    generation: int = 0
-
-
-class SliceSpec(Struct, frozen=True, rename="camel"):
-    """Devices that a driver offers on a node."""
-
-    driver: str = ""
-    node_name: str = ""
-    pool: SlicePool = SlicePool()
-    devices: tuple[Device, ...] = ()
-
-
-class ResourceSlice(Struct, frozen=True):
-    """A slice of a node's devices."""
-
-    metadata: Meta
-    spec: SliceSpec = SliceSpec()
 
 
 class JobObject(Struct, frozen=True):

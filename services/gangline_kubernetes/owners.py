@@ -18,10 +18,13 @@ from gangline_kit.errors import TemporaryError
 from gangline_kit.service import Site
 from gangline_kit.tasks import Tasks
 from gangline_kubernetes.adoption import ALONE, Gang, gang_of, job_of
-from gangline_kubernetes.api import MERGE, Api, RefusedError, path_of
+from gangline_kubernetes.api import Api, RefusedError
 from gangline_kubernetes.asking import ask
+from gangline_kubernetes.claims import Claims
 from gangline_kubernetes.config import Config
 from gangline_kubernetes.desk import Desk, by
+from gangline_kubernetes.handing import Unfit, fitted_parts
+from gangline_kubernetes.happenings import Happenings
 from gangline_kubernetes.objects import Meta, OwnerObject, Pod
 from gangline_kubernetes.owner_kinds import (
     KINDS,
@@ -40,6 +43,7 @@ from gangline_kubernetes.owner_kinds import (
     wants,
 )
 from gangline_kubernetes.owner_sizes import bounds_of, elastic_of, note, resized, wishes
+from gangline_kubernetes.owner_writes import OwnerWriter
 from gangline_kubernetes.ownership import LABEL_OWNER, Fault, owned
 from gangline_wire.requests import Admitted, CancelJob, Denied, Refused, SetSize, SubmitJobs
 
@@ -56,12 +60,12 @@ KIND_OF = {kind.name: kind for kind in KINDS}
 class Owners:
     """What is known of every owner, its pods, and the job that is its."""
 
-    def __init__(self, site: Site, config: Config, api: Api, desk: Desk) -> None:
+    def __init__(self, site: Site, config: Config, api: Api, *, desk: Desk, claims: Claims) -> None:
         """Nothing is done before `work_for_ever`."""
         self.site = site
         self.config = config
-        self.api = api
         self.desk = desk
+        self._claims = claims
         self.objects: dict[str, tuple[OwnerKind, OwnerObject]] = {}
         """By uid."""
         self.jobs: dict[str, JobId] = {}
@@ -74,6 +78,8 @@ class Owners:
         """Owners to look at, and when."""
         self.released: dict[JobId, int] = {}
         """Attempt of each job for which its owner was let go."""
+        self._writer = OwnerWriter(api)
+        self._happenings = Happenings(site, api)
         self._work = Tasks()
         self._busy: dict[str, None] = {}
 
@@ -116,6 +122,10 @@ class Owners:
             if above is None or above.uid == found:
                 return found
             found, meta = above.uid, self.objects[above.uid][1].metadata
+
+    def belongs(self, meta: Meta, owner: str) -> bool:
+        """True when the object with this uid stands above the pod, as far as that is known."""
+        return self.root_of(meta) == owner or any(one.uid == owner for one in meta.owner_references)
 
     def is_unclear(self, meta: Meta) -> bool:
         """True while an owner that should be known is not, as watches of different kinds are not in step."""
@@ -212,17 +222,25 @@ class Owners:
         """Ask for admission; the owner's uid and generation make a repeat give the same job."""
         meta = found.metadata
         parts = parts_of(kind, found)
-        pods, bounds = pods_of(parts, found), bounds_of(kind, found, parts) if is_ours(parts, self.config) else ()
+        asked = fitted_parts(
+            pods_of(parts, found),
+            self.config,
+            is_ours=is_ours(parts, self.config),
+            claims=self._claims.found,
+            templates=self._claims.templates,
+        )
+        if isinstance(asked, Unfit):
+            await self._refuse(kind, found, asked.message)
+            return
+        pods, bounds = asked, bounds_of(kind, found, parts) if is_ours(parts, self.config) else ()
         pool = self.state.kept.pools.get(meta.labels.get("gangline.dev/pool", self.config.pool))
         settings = pool.pool if pool is not None else None
         spec = job_of(pods, self.config, settings, self.config.gpu_resource, bounds=bounds)
         if any(least < most for least, most in bounds):
             spec = replace(spec, elastic=elastic_of(kind, found))
         mine = owned(spec, meta, self.desk.namespaces.get(meta.namespace), self.config)
-        again = self.site.clock.monotonic_s() + AGAIN_S
         if isinstance(mine, Fault):
-            log.info("%s %s/%s: %s", kind.name, meta.namespace, meta.name, mine.message)
-            self.dirty[meta.uid] = again
+            await self._refuse(kind, found, mine.message)
             return
         named = replace(mine, name=f"{meta.namespace}/{meta.name}"[:120], labels={**mine.labels, LABEL_OWNER: meta.uid})
         submit_id = f"{by(self.config.cluster)}:owner:{meta.uid}:{meta.generation}"
@@ -234,13 +252,18 @@ class Owners:
                     self.jobs[meta.uid] = job.id
                     self.dirty[meta.uid] = 0.0
             case Refused(refusals=refusals):
-                log.info("%s %s/%s: %s", kind.name, meta.namespace, meta.name, sentence(refusals[0].reason))
-                self.dirty[meta.uid] = again
+                await self._refuse(kind, found, sentence(refusals[0].reason))
             case Denied(message=message):
-                log.info("%s %s/%s: %s", kind.name, meta.namespace, meta.name, message)
-                self.dirty[meta.uid] = again
+                await self._refuse(kind, found, message)
             case other:
                 raise TemporaryError(f"admission answered {type(other).__name__}")
+
+    async def _refuse(self, kind: OwnerKind, found: OwnerObject, message: str) -> None:
+        """Tell its owner why it is not taken up, and look at it again later."""
+        meta = found.metadata
+        log.info("%s %s/%s: %s", kind.name, meta.namespace, meta.name, message)
+        self.dirty[meta.uid] = self.site.clock.monotonic_s() + AGAIN_S
+        await self._happenings.tell(meta, "Refused", message, is_warning=True, kind=(kind.group_version, kind.name))
 
     async def _take_back(self, kind: OwnerKind, found: OwnerObject, job: Job) -> None:
         """Suspend the owner of a job that was stopped, so that it does not make anew what we delete."""
@@ -252,18 +275,10 @@ class Owners:
         patch: dict[str, Any] = suspension(kind, suspend=True)
         if job.state in ENDS:
             patch["metadata"] = {"annotations": {LABEL_STOPPED: str(job.id)}}
-        await self._patch(kind, found.metadata, patch)
+        await self._writer.change(kind, found, lambda _: patch)
         if kind.name == "Job":
             # Where its pods may be can be said again only for a Job that counts as not started.
-            await self._patch(kind, found.metadata, {"status": {"startTime": None}}, sub="status")
-
-    async def _patch(self, kind: OwnerKind, meta: Meta, patch: dict[str, Any], *, sub: str = "") -> None:
-        path = path_of(kind.group_version, kind.plural, namespace=meta.namespace, name=meta.name, sub=sub)
-        try:
-            await self.api.call("PATCH", path, patch, form=MERGE)
-        except RefusedError as error:
-            if not error.is_gone:
-                raise
+            await self._writer.write_status(kind, found, {"startTime": None})
 
     # --- starting -----------------------------------------------------------------------------------------
 
@@ -288,15 +303,15 @@ class Owners:
                 for k, role in enumerate(order.job.spec.roles)
                 if role.is_elastic
             }
-            await self._let_go(kind, found, None if ours else nodes_of(order), sizes)
-        elif role_is_elastic(order):
+            await self._let_go(kind, found, None if ours else _nodes_of(order), sizes)
+        elif role_of(order).is_elastic:
             await self._resize(kind, found, order.job.id)
         number = next(k for k, role in enumerate(order.job.spec.roles) if role.name == order.task.role)
         end_s = self.site.clock.monotonic_s() + POD_S_MAX
         while self.site.clock.monotonic_s() < end_s and self._is_wanted(order):
             for pod in self._candidates(uid, kind, parts, number):
                 index = index_of(kind, parts[number], pod)
-                seat = self._seat(order, kind, parts, number) if role_is_elastic(order) else order.task.index
+                seat = self._seat(order, kind, parts, number) if role_of(order).is_elastic else order.task.index
                 fits = index in (None, seat) if ours else pod.spec.node_name == order.task.node
                 if fits and self.taken.get(pod.metadata.uid) in (None, order.task.id):
                     self.taken[pod.metadata.uid] = order.task.id
@@ -331,10 +346,11 @@ class Owners:
     async def _let_go(
         self, kind: OwnerKind, found: OwnerObject, nodes: list[list[str]] | None, sizes: dict[int, int]
     ) -> None:
-        patch = unsuspended(kind, found, nodes, sizes)
-        if sizes:
-            patch["metadata"] = note(parts_of(kind, found), sizes)
-        await self._patch(kind, found.metadata, patch)
+        def let_go(now: OwnerObject) -> dict[str, Any]:
+            patch = unsuspended(kind, now, nodes, sizes)
+            return {**patch, "metadata": note(parts_of(kind, now), sizes)} if sizes else patch
+
+        await self._writer.change(kind, found, let_go)
 
     # --- changes of size ----------------------------------------------------------------------------------
 
@@ -370,7 +386,7 @@ class Owners:
                 sizes[number] = wanted
                 leaving += [named[task.id].metadata.name for task in members if task.stop and task.id in named]
         if sizes:
-            await self._patch(kind, found.metadata, resized(kind, found, parts, sizes, leaving))
+            await self._writer.change(kind, found, lambda now: resized(kind, now, parts_of(kind, now), sizes, leaving))
 
     async def _heed_sizes(self, kind: OwnerKind, found: OwnerObject, job: Job) -> None:
         """Somebody who changes the number of an elastic owner's pods asks for that size."""
@@ -384,11 +400,6 @@ class Owners:
                     log.info("%s %s: %s", kind.name, found.metadata.name, denied.message)
 
 
-def role_is_elastic(order: Order) -> bool:
-    """True when the order's task is of a role whose size may change."""
-    return role_of(order).is_elastic
-
-
-def nodes_of(order: Order) -> list[list[str]]:
+def _nodes_of(order: Order) -> list[list[str]]:
     """Nodes of a gang's tasks, role by role."""
     return [[task.node for task in order.gang if task.role == role.name] for role in order.job.spec.roles]

@@ -11,16 +11,18 @@ from gangline_kit.carrying.known import Order
 from gangline_kit.errors import OutcomeUnknownError, TemporaryError
 from gangline_kubernetes import manifests
 from gangline_kubernetes.adoption import GATE
+from gangline_kubernetes.allocating import Allocator
 from gangline_kubernetes.api import MERGE, STRATEGIC, Api, RefusedError, path_of
+from gangline_kubernetes.claims import Claims
 from gangline_kubernetes.config import Config, DeviceMode
+from gangline_kubernetes.devices import Claim
 from gangline_kubernetes.manifests import Home, NoImageError
 from gangline_kubernetes.meeting import NOTE_NOTICE
-from gangline_kubernetes.names import FINALIZER, Mark, mark_of, pod_name
+from gangline_kubernetes.names import FINALIZER, MANAGER, NOTE_VISIBLE, Mark, mark_of, pod_name
 from gangline_kubernetes.objects import Meta, Pod
 
 log = logging.getLogger(__name__)
 
-CLAIMS = "resource.k8s.io/v1"
 TRIES_MAX = 40
 """So often a start is tried while the server does not answer; with growing pauses that is minutes."""
 RELEASE_TRIES = 5
@@ -42,6 +44,8 @@ class Start(Struct, frozen=True):
     uuids: tuple[str, ...] = ()
     devices: dict[int, tuple[str, str]] = {}
     """Pool and device behind each GPU index, in mode dra."""
+    claims: tuple[Claim, ...] = ()
+    """Claims of a pod of somebody else that get those devices, in the order in which the pod names them."""
     adopted: Meta | None = None
     """The pod of somebody else that is to be bound, instead of making one."""
     is_gated: bool = False
@@ -53,10 +57,12 @@ class Start(Struct, frozen=True):
 class Starter:
     """Makes starts come true; safe to be asked twice for one task, as answers may be lost."""
 
-    def __init__(self, api: Api, config: Config) -> None:
-        """Write through this API."""
+    def __init__(self, api: Api, config: Config, claims: Claims) -> None:
+        """Write through this API; `claims` say which devices others hold."""
         self._api = api
         self._config = config
+        self.claims = claims
+        self._allocator = Allocator(api, config, claims)
         self._pod = msgspec.json.Decoder(Pod)
 
     async def start(self, start: Start) -> Pod | Refusal:
@@ -71,10 +77,14 @@ class Starter:
         for number in range(1, TRIES_MAX + 1):
             try:
                 if start.adopted is not None:
+                    if start.claims:
+                        await self._allocator.give(order, start.adopted, start.claims, start.devices)
                     return await self._bind(start, start.adopted)
                 return await self._create(start)
             except RefusedError as error:
                 if not _passes(error):
+                    if start.adopted is not None and start.claims:
+                        await self._allocator.take_back(start.adopted, start.claims)
                     return _judged(error)
                 log.info("start of %s: %s; again soon", order.task.id, error)
             except NoImageError as error:
@@ -97,9 +107,9 @@ class Starter:
         found = self._checked(start, pod)
         if isinstance(found, Refusal) or not is_dra or pod.spec.node_name:
             return found
-        claim = manifests.claim(start.order, self._config, pod.metadata)
-        await self._make(path_of(CLAIMS, "resourceclaims", namespace=pod.metadata.namespace), claim)
-        await self._allocate(start, pod.metadata)
+        self.claims.pods[pod.metadata.uid] = start.order.task.id
+        claim = await self._allocator.make(start.order, pod.metadata)
+        await self._allocator.give(start.order, pod.metadata, [claim], start.devices)
         return await self._bind(start, pod.metadata)
 
     async def _make(self, path: str, body: Any) -> bytes:
@@ -121,15 +131,6 @@ class Starter:
         if pod.spec.node_name not in ("", task.node):
             return Refusal(ExitCause.PLACE_REFUSED, f"its pod is on node {pod.spec.node_name}")
         return pod
-
-    async def _allocate(self, start: Start, pod: Meta) -> None:
-        """Give the claim its devices and its pod."""
-        missing = [share.index for share in start.order.task.gpus if share.index not in start.devices]
-        if missing:
-            raise RefusedError(409, "Conflict", f"the node's slices have no device for GPU {missing[0]}")
-        status = manifests.allocation(start.order, self._config, start.devices, pod)
-        path = path_of(CLAIMS, "resourceclaims", namespace=pod.namespace, name=pod.name, sub="status")
-        await self._api.call("PATCH", path, {"status": status}, form=MERGE)
 
     async def _bind(self, start: Start, meta: Meta) -> Pod | Refusal:
         """Bind a pod that is there; its devices come along in the same write.
@@ -187,7 +188,7 @@ class Starter:
         return manifests.marks(start.order, self._config) | manifests.stays(meta)
 
     def _visible(self, start: Start) -> dict[str, str]:
-        return {"gangline.dev/visible-devices": ",".join(start.uuids)} if start.uuids else {}
+        return {NOTE_VISIBLE: ",".join(start.uuids)} if start.uuids else {}
 
     def _assumed(self, start: Start, meta: Meta) -> Pod:
         """The pod as the binding made it; the watch brings the rest."""
@@ -203,7 +204,8 @@ class Starter:
             RefusedError, TemporaryError: as `Api.call`.
         """
         if self._config.mode is DeviceMode.DRA:
-            await self._drop_claim(pod.metadata)
+            is_ours = pod.metadata.labels.get("app.kubernetes.io/managed-by") == MANAGER
+            await (self._allocator.drop if is_ours else self._allocator.take_back)(pod.metadata)
         uid, path = pod.metadata.uid, path_of("v1", "pods", namespace=pod.metadata.namespace, name=pod.metadata.name)
         try:
             for _ in range(RELEASE_TRIES):
@@ -224,14 +226,6 @@ class Starter:
                 raise
             return
         raise TemporaryError(f"pod {pod.metadata.name} is changed by others all the time")
-
-    async def _drop_claim(self, pod: Meta) -> None:
-        """Give the pod's devices back."""
-        try:
-            await self._api.call("DELETE", path_of(CLAIMS, "resourceclaims", namespace=pod.namespace, name=pod.name))
-        except RefusedError as error:
-            if error.code != 404:
-                raise
 
     async def delete(self, pod: Meta, *, grace_s: int | None, notice: str = "") -> None:
         """Ask a pod to end, with our notice first; gone already is as good.
@@ -274,6 +268,11 @@ def _judged(error: RefusedError) -> Refusal:
     if error.code in (409, 410) or error.is_another or (error.code == 404 and "pods" in error.message):
         return Refusal(ExitCause.PLACE_REFUSED, str(error))
     return Refusal(ExitCause.START_FAILED, str(error))
+
+
+def decode_pod(data: bytes) -> Pod:
+    """A pod as the server answers with it."""
+    return msgspec.json.decode(data, type=Pod)
 
 
 def name_of(order: Order) -> str:

@@ -21,6 +21,7 @@ import gangline_telemetry.app
 import gangline_telemetry.config
 from dollhouse.clock import LoopClock
 from dollhouse.world import World
+from gangline_core.facts import Fact
 from gangline_core.ids import JobId
 from gangline_core.job import Job
 from gangline_core.quota import recompute
@@ -30,6 +31,9 @@ from gangline_kubernetes.api import Answer, refusal
 from gangline_kubernetes.app import run as run_cluster
 from gangline_kubernetes.config import Config
 from gangline_kubernetes.definitions import definitions
+from gangline_wire import codec
+from gangline_wire.streams import LOG
+from kubedouble.claims import ClaimController
 from kubedouble.faults import CutError
 from kubedouble.kubelet import Kubelets, Life, life_of
 from kubedouble.server import Double
@@ -89,6 +93,12 @@ class House:
         self.world = world
         self.double = double
         self.kubelets = kubelets
+
+    @property
+    def facts(self) -> list[Fact]:
+        """Every fact of the log."""
+        stored = self.world.server.streams[LOG.name].messages
+        return [fact for one in stored for fact in codec.message(one.seq, one.data).facts]
 
     async def ask(
         self, method: str, path: str, body: Any = None, form: str = "application/json", query: str = ""
@@ -171,6 +181,7 @@ async def opened(
     clock = LoopClock()
     double = Double(lambda: clock.now_ms() / 1000)
     kubelets = Kubelets(double, life)
+    ClaimController(double)
     for number in range(nodes):
         kubelets.add_node(f"n{number}", gpus=gpus)
     for one in definitions():

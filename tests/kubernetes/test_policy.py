@@ -67,7 +67,12 @@ async def refused_story() -> None:
             assert "release-gangline-visible-devices" in message
         assert (await answer(house, pod("fine", "NVIDIA_DRIVER_CAPABILITIES", "cuda_visible_devices")))[0] == 201
         assert (await answer(house, pod("plain")))[0] == 201
-        assert len(house.stored("/pods")) == 2
+        for field, status in (("visible-devices", 201), ("other", 403)):
+            source = {"fieldRef": {"fieldPath": f"metadata.annotations['gangline.dev/{field}']"}}
+            takes = pod(f"takes-{field}")
+            takes["spec"]["containers"][0]["env"] = [{"name": "NVIDIA_VISIBLE_DEVICES", "valueFrom": source}]
+            assert (await answer(house, takes))[0] == status, "only what we set may be taken"
+        assert len(house.stored("/pods")) == 3
 
 
 def test_marks_by_which_the_scheduler_knows_its_tasks_and_gpus_are_its_own() -> None:

@@ -9,6 +9,7 @@ from tests.kubernetes.test_autoscaling import request_story
 from tests.kubernetes.test_chart import rendered
 from tests.kubernetes.test_devices import dra_story
 from tests.kubernetes.test_elastic import scale_story
+from tests.kubernetes.test_handing import made_for_story
 from tests.kubernetes.test_owners import KIND, admitted_story, group_story, way_story
 from tests.kubernetes.test_settings import settings_story
 from tests.kubernetes.test_trouble import secret_story
@@ -17,13 +18,16 @@ from tests.kubernetes.test_whole_path import applied_story, names_story, preempt
 import programs
 from dollhouse.loop import live
 from gangline_kubernetes.api import Answer
-from gangline_kubernetes.owner_kinds import GROUPS
+from gangline_kubernetes.owner_kinds import GROUPS, KINDS
 
 VERBS = {"POST": "create", "PATCH": "patch", "DELETE": "delete", "PUT": "update"}
 NEEDED_FOR_OWNERS = {("gangline.dev", "jobs/finalizers", "update")}
 """No call of ours, but what the API server asks of whoever sets blockOwnerDeletion."""
-SEEN_ELSEWHERE = {("", "pods", "get"), ("resource.k8s.io", "resourceclaims", "get")}
-"""Only made when an answer was lost; tests of trouble make them."""
+SEEN_ELSEWHERE = {
+    ("", "pods", "get"),
+    *((kind.group_version.partition("/")[0], kind.plural, "get") for kind in KINDS),
+}
+"""Only made when an answer was lost, or somebody else was faster; tests of trouble make them."""
 
 pytestmark = pytest.mark.skipif(programs.found("helm") is None, reason=programs.why_not("helm"))
 
@@ -95,16 +99,25 @@ async def life_of_a_cluster() -> None:
 
 def test_rights_are_the_calls_that_are_made(calls: set[Right]) -> None:
     live(life_of_a_cluster())
-    assert calls | NEEDED_FOR_OWNERS | SEEN_ELSEWHERE - {("resource.k8s.io", "resourceclaims", "get")} == asked("count")
+    assert calls | NEEDED_FOR_OWNERS | SEEN_ELSEWHERE == asked("count")
 
 
 def test_mode_dra_needs_claims_and_slices_too(calls: set[Right]) -> None:
     live(dra_story())
     more = asked("dra") - asked("count")
+    live(made_for_story())
     used = {right for right in calls if right[0] == "resource.k8s.io"}
     # Writing an allocation needs the right to bind as well where the server asks for it (from 1.36 on).
-    claims = ("resource.k8s.io", "resourceclaims", "get"), ("resource.k8s.io", "resourceclaims/binding", "patch")
-    assert used | set(claims) == more
+    assert used | {("resource.k8s.io", "resourceclaims/binding", "patch")} == more
+
+
+def test_whoever_adopts_nothing_changes_no_claims_of_others() -> None:
+    less = asked("dra") - asked("dra", "cluster.adopt=false")
+    assert {right for right in less if right[0] == "resource.k8s.io"} == {
+        ("resource.k8s.io", "resourceclaims", "patch"),
+        ("resource.k8s.io", "resourceclaimtemplates", "list"),
+        ("resource.k8s.io", "resourceclaimtemplates", "watch"),
+    }
 
 
 def test_asking_an_autoscaler_needs_rights_of_its_own(calls: set[Right]) -> None:

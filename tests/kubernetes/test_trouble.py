@@ -6,8 +6,10 @@ import json
 from tests.kubernetes.house import JOBS, NAMESPACE, PODS, Object, condition, opened
 
 from dollhouse.loop import live
+from gangline_core.ids import TaskId
 from gangline_core.job import JobState
 from gangline_core.reasons import ReasonCode
+from gangline_kubernetes.names import pod_name
 from kubedouble.faults import Fault
 from kubedouble.kubelet import Life
 
@@ -152,8 +154,10 @@ async def orphan_story() -> None:
             "gangline.dev/placed-ms": "5",
             "gangline.dev/cluster": "kubernetes",
         }
+        labels = {"app.kubernetes.io/managed-by": "gangline", "gangline.dev/job": "99"}
+        meta = {"labels": labels, "annotations": notes, "finalizers": ["gangline.dev/seen"]}
         body = {
-            "metadata": {"name": "ghost", "annotations": notes, "finalizers": ["gangline.dev/seen"]},
+            "metadata": {"name": pod_name("ghost", TaskId("99-1-worker-0")), **meta},
             "spec": {"nodeName": "n0", "containers": [{"name": "main", "image": "x:1"}]},
         }
         await house.ask("POST", PODS, body)

@@ -50,6 +50,7 @@ BUILT_IN = (
     Kind("batch", "v1", "jobs", "Job", has_status=True, counts_generations=True),
     Kind("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", short=("pdb",), has_status=True),
     Kind("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim", has_status=True),
+    Kind("resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate"),
     Kind("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", namespaced=False, counts_generations=True),
     Kind("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False, counts_generations=True),
     *(

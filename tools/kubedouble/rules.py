@@ -85,6 +85,22 @@ def check_change(kind: Kind, before: Object, after: Object) -> None:
         raise invalid(kind.name, after["metadata"]["name"], faults)
 
 
+def check_status_change(kind: Kind, before: Object, after: Object) -> None:
+    """What may not change of a status.
+
+    Raises:
+        ApiError: 422 when it does.
+    """
+    old, new = before.get("status") or {}, after.get("status") or {}
+    if (
+        kind.name == "ResourceClaim"
+        and old.get("allocation")
+        and new.get("allocation") not in (None, old["allocation"])
+    ):
+        fault = "status.allocation: Invalid value: field is immutable"
+        raise invalid(kind.name, after["metadata"]["name"], [fault])
+
+
 def _pod_change(before: Object, after: Object) -> list[str]:
     old, new = _frozen(before["spec"]), _frozen(after["spec"])
     faults = [

@@ -285,6 +285,7 @@ class Verbs:
         if status:
             # Of a pod, metadata goes along with status; of a custom object it does not.
             meta = before["metadata"] if kind.custom else item["metadata"]
+            rules.check_status_change(kind, before, item)
             return {**before, "metadata": meta, "status": item.get("status")}
         if kind.has_status:
             item = {key: value for key, value in item.items() if key != "status"}

@@ -1,0 +1,154 @@
+"""Devices that drivers offer, and claims on them, as far as we read them."""
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from gangline_kubernetes.objects import Meta
+
+
+class Driver(Struct, frozen=True):
+    """A device's attribute: exactly one of the fields is there."""
+
+    string: str = ""
+    number: int = msgspec.field(name="int", default=0)
+    version: str = ""
+
+
+class Quantity(Struct, frozen=True):
+    """An amount a device has."""
+
+    value: Any = "0"
+
+
+class Device(Struct, frozen=True):
+    """One device of a slice."""
+
+    name: str = ""
+    attributes: dict[str, Driver] = {}
+    capacity: dict[str, Quantity] = {}
+
+
+class SlicePool(Struct, frozen=True):
+    """The pool of devices a slice belongs to."""
+
+    name: str = ""
+    generation: int = 0
+
+
+class SliceSpec(Struct, frozen=True, rename="camel"):
+    """Devices that a driver offers on a node."""
+
+    driver: str = ""
+    node_name: str = ""
+    pool: SlicePool = SlicePool()
+    devices: tuple[Device, ...] = ()
+
+
+class ResourceSlice(Struct, frozen=True):
+    """A slice of a node's devices."""
+
+    metadata: Meta
+    spec: SliceSpec = SliceSpec()
+
+
+class Result(Struct, frozen=True, rename="camel", gc=False):
+    """A device that a claim holds."""
+
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+    admin_access: bool | None = None
+
+
+class Results(Struct, frozen=True):
+    """Devices that a claim holds."""
+
+    results: tuple[Result, ...] = ()
+
+
+class Allocation(Struct, frozen=True):
+    """What was given to a claim."""
+
+    devices: Results = Results()
+
+
+class Consumer(Struct, frozen=True, gc=False):
+    """Who may use a claim."""
+
+    resource: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class ClaimStatus(Struct, frozen=True, rename="camel"):
+    """What became of a claim."""
+
+    allocation: Allocation | None = None
+    reserved_for: tuple[Consumer, ...] = ()
+
+
+class Exactly(Struct, frozen=True, rename="camel"):
+    """So many devices of a class."""
+
+    device_class_name: str = ""
+    allocation_mode: str = "ExactCount"
+    count: int = 1
+    admin_access: bool | None = None
+    selectors: tuple[Any, ...] = ()
+    capacity: dict[str, Any] | None = None
+
+
+class DeviceRequest(Struct, frozen=True, rename="camel"):
+    """One request of a claim."""
+
+    name: str = ""
+    exactly: Exactly | None = None
+    first_available: tuple[Any, ...] = ()
+
+
+class DeviceRequests(Struct, frozen=True):
+    """What a claim asks for."""
+
+    requests: tuple[DeviceRequest, ...] = ()
+    constraints: tuple[Any, ...] = ()
+
+
+class ClaimSpec(Struct, frozen=True):
+    """What a claim asks for."""
+
+    devices: DeviceRequests = DeviceRequests()
+
+
+class Claim(Struct, frozen=True):
+    """A ResourceClaim."""
+
+    metadata: Meta
+    spec: ClaimSpec = ClaimSpec()
+    status: ClaimStatus = ClaimStatus()
+
+    @property
+    def devices(self) -> tuple[Result, ...]:
+        """Devices that nobody else may have while it holds them; looking after devices takes none."""
+        held = self.status.allocation.devices.results if self.status.allocation is not None else ()
+        return tuple(one for one in held if not one.admin_access)
+
+    @property
+    def pods(self) -> tuple[str, ...]:
+        """Uids of the pods that use it, or for which it was made."""
+        used = tuple(one.uid for one in self.status.reserved_for if one.resource == "pods")
+        return used or self.metadata.pods_above
+
+
+class TemplateSpec(Struct, frozen=True):
+    """What the claims of a template are like."""
+
+    spec: ClaimSpec = ClaimSpec()
+
+
+class ClaimTemplate(Struct, frozen=True):
+    """A ResourceClaimTemplate."""
+
+    metadata: Meta
+    spec: TemplateSpec = TemplateSpec()
