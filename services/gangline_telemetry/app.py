@@ -52,7 +52,9 @@ class Listener:
 
     def note(self, message: Message, step: Step) -> None:
         """What agents wrote of starts and ends tells which nodes fail everything."""
-        self.starts.note(self.site.follower.state, message.facts, message.at)
+        state = self.site.follower.state
+        self.starts.note(state, message.facts, message.at)
+        self.watch.busy.note(state, message.facts, self.site.clock.monotonic_s())
 
     def text(self) -> bytes:
         """The last samples, for whoever reads /metrics."""

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from gangline_core.facts import Fact, JobReclaimed, JobUsed, UtilisationSummary
-from gangline_core.ids import JobId, NodeId
+from gangline_core.facts import Fact, JobReclaimed, JobUsed, TaskStarted, UtilisationSummary
+from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.job import GpuShare, Job, JobState, Task
 from gangline_core.spec import GPU_MILLI
 from gangline_core.state import State
@@ -39,6 +39,8 @@ class Busy:
         self.jobs: dict[JobId, deque[tuple[int, int]]] = {}
         """Per job: attempt-wise summaries as (percent, seconds)."""
         self._attempts: dict[JobId, int] = {}
+        self._began_s: dict[TaskId, float] = {}
+        """Tasks that began in this window, and when."""
 
     def hear(self, sample: NodeSample) -> None:
         """Take in one node's sample."""
@@ -46,6 +48,20 @@ class Busy:
         if sums is None:
             sums = self.nodes[NodeId(sample.node)] = fresh()
         hear(sums, sample)
+
+    def note(self, state: State, facts: tuple[Fact, ...], now_s: float) -> None:
+        """A task that begins is not asked for what its GPUs did before, while they were idle or somebody else's."""
+        for fact in facts:
+            task = state.kept.tasks.get(fact.task) if isinstance(fact, TaskStarted) else None
+            if task is None:
+                continue
+            self._began_s[task.id] = now_s
+            sums = self.nodes.get(task.node) or fresh()
+            for share in task.gpus:
+                if share.slots:
+                    sums.slices.pop(_uuid(state, task, share), None)
+                elif share.milli == GPU_MILLI:
+                    sums.cards.pop(share.index, None)
 
     def is_due(self, now_s: float) -> bool:
         """True when a window ends."""
@@ -72,8 +88,9 @@ class Busy:
             for node_id, sums in sorted(self.nodes.items())
             if node_id in state.kept.nodes
         ]
-        facts += self._of_jobs(state, window_s)
+        facts += self._of_jobs(state, now_s, window_s)
         self.nodes.clear()
+        self._began_s.clear()
         return facts
 
     def parts_of(self, state: State, task: Task) -> Iterator[Part]:
@@ -86,7 +103,7 @@ class Busy:
             if part is not None and (share.slots or share.milli == GPU_MILLI):
                 yield part
 
-    def _of_jobs(self, state: State, window_s: int) -> list[Fact]:
+    def _of_jobs(self, state: State, now_s: float, whole_s: int) -> list[Fact]:
         """Jobs of which something was measured; a GPU without a value is left out, never counted as idle."""
         found: list[Fact] = []
         live = {job.id for job in state.live_jobs()}
@@ -96,6 +113,7 @@ class Busy:
             if job.state not in (JobState.RUNNING, JobState.RESIZING):
                 continue
             use = self._use(state, job)
+            window_s = self._seen_s(job, now_s, whole_s)
             if use.gpu.mean is None:
                 found += [_used(job.id, use, window_s)] if use.cpu_milli >= 0 or use.memory_mib >= 0 else []
                 continue
@@ -105,6 +123,12 @@ class Busy:
             windows.append((use.gpu.mean, window_s))
             found.append(self._verdict(state, job, windows, use))
         return found
+
+    def _seen_s(self, job: Job, now_s: float, whole_s: int) -> int:
+        """How much of the window the job ran: all of it, or since its first task began."""
+        began_s = [self._began_s.get(name) for name in job.tasks]
+        since_s = [one for one in began_s if one is not None]
+        return max(1, round(now_s - min(since_s))) if since_s and None not in began_s else whole_s
 
     def _use(self, state: State, job: Job) -> Use:
         use, members = Use(gpu=Sum(), tensor=Sum()), state.tasks_of(job)
@@ -139,10 +163,14 @@ class Busy:
 
 def _slice(state: State, task: Task, share: GpuShare, node: NodeSums) -> Part | None:
     """What was measured of the slice of a card that a task has."""
+    return node.slices.get(_uuid(state, task, share))
+
+
+def _uuid(state: State, task: Task, share: GpuShare) -> str:
+    """How the driver calls the slice; empty when nobody knows."""
     known = state.kept.nodes.get(task.node)
     card = next((gpu for gpu in known.gpus if gpu.index == share.index), None) if known is not None else None
-    uuid = next((one.uuid for one in card.slices if one.mask == share.slots), "") if card is not None else ""
-    return node.slices.get(uuid)
+    return next((one.uuid for one in card.slices if one.mask == share.slots), "") if card is not None else ""
 
 
 def _used(

@@ -199,6 +199,22 @@ def test_a_job_that_does_not_use_its_gpus_is_warned_then_gives_them_back() -> No
     assert sentence(world.job(job).reason) == "Its GPUs were used 3 % for 1800 s; the pool asks for 10 %."
 
 
+def test_a_job_is_not_asked_for_what_its_gpus_did_before_it_began() -> None:
+    world = World(node("n1", gpus=2))
+    busy = Busy(Config(), 0.0)
+    idle = sample(*(GpuSample(index=k, utilisation_percent=0) for k in range(2)))
+    at_work = sample(*(GpuSample(index=k, utilisation_percent=90) for k in range(2)))
+    for _ in range(50):
+        busy.hear(idle)
+    job = world.submit_running(spec(gpus=2), "n1")
+    (task,) = world.tasks(job)
+    busy.note(world.state, (f.TaskStarted(task=task.id),), 50.0)
+    for _ in range(10):
+        busy.hear(at_work)
+    [used] = [fact for fact in busy.summaries(world.state, 60.0) if isinstance(fact, f.JobUsed)]
+    assert (used.gpu_percent, used.window_s) == (90, 10)
+
+
 def test_absent_is_not_idle() -> None:
     world = World(node("n1", gpus=2)).set_policy(min_utilisation_percent=10, min_utilisation_s=600)
     world.submit_running(spec(gpus=2), "n1")
