@@ -14,6 +14,7 @@ from gangline_core.cluster import Node, NodeUse, tasks_most
 from gangline_core.ids import NodeId
 from gangline_core.job import GpuShare, Task
 from gangline_core.layout import NO_KIND, Flags, Ints, Kind, Layout, Parts, matches, tolerates
+from gangline_core.looks import STEPS_MAX, Look
 from gangline_core.mig import geometry
 from gangline_core.spec import GPU_MILLI
 
@@ -39,8 +40,6 @@ CROWDED_BELOW = 64
 """Nodes with fewer places left are looked at one by one; elsewhere GPUs and cores run out first."""
 CORES_SHOWN = 1 << 12
 """More free cores than this on one node are not told apart."""
-COUNTED_MAX = 65_536
-"""Different looks of nodes whose whole GPUs are remembered."""
 CHANGES_KEPT = 100_000
 """Changed rows that are remembered for shelves; with more, shelves are built anew."""
 
@@ -91,8 +90,10 @@ class Room:
         "gpu_memory",
         "layout",
         "linked",
+        "look",
         "memory",
         "milli",
+        "origin",
         "places",
         "shelves",
         "slots",
@@ -100,6 +101,7 @@ class Room:
         "switched",
         "tasks_max",
         "total",
+        "version",
         "whole",
     )
 
@@ -133,9 +135,15 @@ class Room:
         """Most whole free GPUs below one PCIe switch, by node."""
         self.socketed = np.zeros(rows, dtype=np.int64)
         """Most whole free GPUs on one socket, by node."""
+        self.look: list[Look | None] = [None] * rows
+        """How each node looks; None where nobody has looked since many changed at once."""
         self.changes: list[int] = []
         """Rows that changed, oldest first, for those who keep an order of nodes (see `placement.shelf`)."""
         self.shelves: dict[object, object] = {}
+        self.version = 0
+        """Grows with every change."""
+        self.origin: tuple[Room, int] | None = None
+        """The room of which this is a copy and its version then, while all that changed since stands in `changes`."""
 
     @staticmethod
     def of(nodes: Iterable[Node], tasks_max: int = PLACES_MAX) -> "Room":
@@ -159,7 +167,9 @@ class Room:
         twin.whole, twin.free, twin.total = self.whole.copy(), self.free.copy(), list(self.total)
         twin.fullness = self.fullness.copy()
         twin.linked, twin.switched, twin.socketed = self.linked.copy(), self.switched.copy(), self.socketed.copy()
+        twin.look = self.look.copy()
         twin.changes, twin.shelves = [], {}
+        twin.version, twin.origin = 0, (self, self.version)
         return twin
 
     def follows(self, node_id: NodeId, node: Node | None) -> bool:
@@ -205,22 +215,40 @@ class Room:
         row = self.layout.row.get(holding.node)
         if row is None:
             return
-        self.cpu[row] += sign * holding.cpu_milli
-        self.memory[row] += sign * holding.memory_mib
-        self.set_places(row, int(self.places[row]) + sign * places_of(holding))
-        for name, amount in holding.devices.items():
-            if name in self.devices:
-                self.devices[name][row] += sign * amount
-        if not holding.gpus:
+        self.cpu[row] = self.cpu.item(row) + sign * holding.cpu_milli
+        self.memory[row] = self.memory.item(row) + sign * holding.memory_mib
+        self.set_places(row, self.places.item(row) + sign * places_of(holding))
+        if holding.devices:
+            for name, amount in holding.devices.items():
+                if name in self.devices:
+                    self.devices[name][row] += sign * amount
+        gpus = holding.gpus
+        if not gpus:
             self.weigh(row)
             return
-        for share in holding.gpus:
-            if share.index < self.layout.width:
-                self.milli[row, share.index] += sign * share.milli
-                self.gpu_memory[row, share.index] += sign * share.memory_mib
+        before = self.look[row]
+        after = None if before is None else before.after.get((sign, gpus))
+        if after is None or self.slots is not None:
+            self._shift_each(row, gpus, sign)
+            after = self._look(row)
+            if before is not None:
+                if len(before.after) >= STEPS_MAX:
+                    before.after.clear()
+                before.after[sign, gpus] = after
+        else:
+            self.milli[row], self.gpu_memory[row] = after.milli, after.memory
+        self._show(row, after)
+        self.weigh(row)
+
+    def _shift_each(self, row: int, gpus: tuple[GpuShare, ...], sign: int) -> None:
+        milli, memory, width = self.milli, self.gpu_memory, self.layout.width
+        for share in gpus:
+            k = share.index
+            if k < width:
+                milli[row, k] = milli.item(row, k) + sign * share.milli
+                memory[row, k] = memory.item(row, k) + sign * share.memory_mib
                 if share.slots and self.slots is not None:
-                    self.slots[row, share.index] += sign * share.slots
-        self.count_whole(row)
+                    self.slots[row, k] += sign * share.slots
 
     def rows(self, rows: Iterable[int]) -> Rows:
         """What is free on these rows now, to compare with later."""
@@ -262,7 +290,8 @@ class Room:
             free[rows] = 0
         self.whole[:, rows] = 0
         self.free[rows] = self.linked[rows] = self.switched[rows] = self.socketed[rows] = self.fullness[rows] = 0
-        self.shelves.clear()
+        self.look = [None] * len(self.look)
+        self._forget_shelves()
         self.total = self.whole.sum(axis=1).tolist()
 
     def uncrowded(self) -> "Room":
@@ -270,6 +299,7 @@ class Room:
         twin = self.copy()
         twin.places[:] = PLACES_MAX
         twin.crowded = set()
+        twin.origin = None
         return twin
 
     def set_places(self, row: int, places: int) -> None:
@@ -282,56 +312,63 @@ class Room:
 
     def count_whole(self, row: int) -> None:
         """Count a node's whole free GPUs anew."""
-        layout = self.layout
-        looks = (layout.build(row), self.milli[row].tobytes(), self.gpu_memory[row].tobytes())
-        found = layout.counted.get(looks)
-        if found is None:
-            if len(layout.counted) >= COUNTED_MAX:
-                layout.counted.clear()
-            found = layout.counted[looks] = self._counted(row)
-        self.free[row], self.linked[row], self.switched[row], self.socketed[row], by_kind = found
-        for number, count in enumerate(by_kind):
-            self._set_whole(number, row, count)
+        self._show(row, self._look(row))
         self.weigh(row)
 
-    def _counted(self, row: int) -> tuple[int, int, int, int, tuple[int, ...]]:
-        """Whole free GPUs of a node: all, the most in one island, below one switch, on one socket, and by kind."""
-        layout = self.layout
-        kinds, _, uncut = layout.cards(row)
-        columns = [
-            k
-            for k, (milli, memory, total) in enumerate(
-                zip(self.milli[row].tolist(), self.gpu_memory[row].tolist(), uncut, strict=True)
-            )
-            if milli == GPU_MILLI and memory == total
-        ]
-        parts = (layout.island, layout.switch, layout.socket)
-        linked, switched, socketed = (_most_alike(part[row].tolist(), columns) for part in parts)
-        found = [kinds[k] for k in columns]
-        by_kind = tuple(found.count(number) for number in range(len(layout.kinds)))
-        return len(columns), linked, switched, socketed, by_kind
+    def look_at(self, row: int) -> Look:
+        """How the node looks."""
+        found = self.look[row]
+        if found is None:
+            found = self.look[row] = self._look(row)
+        return found
 
-    def _set_whole(self, number: int, row: int, count: int) -> None:
-        before = int(self.whole[number, row])
-        if before != count:
-            self.whole[number, row] = count
-            self.total[number] += count - before
+    def _look(self, row: int) -> Look:
+        looks, milli, memory = self.layout.looks, self.milli[row], self.gpu_memory[row]
+        key = (self.layout.build(row), milli.tobytes(), memory.tobytes())
+        found = looks.known.get(key)
+        if found is None:
+            counts = self.layout.counts(row, milli.tolist(), memory.tolist())
+            found = looks.enter(key, counts, milli.copy(), memory.copy())
+        return found
+
+    def _show(self, row: int, look: Look) -> None:
+        before = self.look[row]
+        if before is look:
+            return
+        self.look[row] = look
+        counts = look.counts
+        if before is not None and before.counts == counts:
+            return
+        self.free[row], self.linked[row], self.switched[row], self.socketed[row], by_kind = counts
+        for number, count in enumerate(by_kind):
+            known = self.whole.item(number, row)
+            if known != count:
+                self.whole[number, row] = count
+                self.total[number] += count - known
 
     def weigh(self, row: int) -> None:
         """Sort the node anew among the others, after what is free on it changed."""
-        cores = min(max(int(self.cpu[row]) // 1000, 0), CORES_SHOWN - 1)
-        self.fullness[row] = int(self.free[row]) * CORES_SHOWN + cores
-        if self.shelves:
+        cores = min(max(self.cpu.item(row) // 1000, 0), CORES_SHOWN - 1)
+        self.fullness[row] = self.free.item(row) * CORES_SHOWN + cores
+        self.version += 1
+        if self.shelves or self.origin is not None:
             self.changes.append(row)
             if len(self.changes) > CHANGES_KEPT:
-                self.shelves.clear()
-                self.changes.clear()
+                self._forget_shelves()
+
+    def _forget_shelves(self) -> None:
+        """Whoever kept an order of nodes begins anew."""
+        self.shelves.clear()
+        self.changes.clear()
+        self.version += 1
+        self.origin = None
 
     def count_all(self) -> None:
         """Count every node's whole free GPUs anew, after many changes at once."""
         layout = self.layout
         empty = (self.milli == GPU_MILLI) & (self.gpu_memory == layout.uncut)
-        self.shelves.clear()
+        self.look = [None] * len(self.look)
+        self._forget_shelves()
         self.crowded = set(np.flatnonzero(self.places < CROWDED_BELOW).tolist())
         for kind in range(len(layout.kinds)):
             self.whole[kind] = (empty & (layout.kind == kind)).sum(axis=1)
@@ -341,14 +378,6 @@ class Room:
         self.linked = _most_in_one(empty, layout.island)
         self.switched = _most_in_one(empty, layout.switch)
         self.socketed = _most_in_one(empty, layout.socket)
-
-
-def _most_alike(part: list[int], columns: list[int]) -> int:
-    """The largest number of these columns that share a part."""
-    found = [part[k] for k in columns if part[k] >= 0]
-    if not found or found.count(found[0]) == len(found):
-        return len(found)
-    return max(map(found.count, set(found)))
 
 
 def _most_in_one(empty: Flags, part: Parts) -> Ints:

@@ -131,7 +131,10 @@ def tasks_most(node: Node, policy_most: int) -> int:
 
 def model_of(node: Node, index: int) -> str:
     """Model of the GPU with this index; empty when the node does not report it (indexes may have gaps)."""
-    return next((gpu.model for gpu in node.gpus if gpu.index == index), "")
+    gpus = node.gpus
+    if index < len(gpus) and gpus[index].index == index:
+        return gpus[index].model
+    return next((gpu.model for gpu in gpus if gpu.index == index), "")
 
 
 def gpu_span(node: Node) -> int:

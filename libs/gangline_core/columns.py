@@ -144,6 +144,11 @@ class Columns:
         if slot is not None:
             self._fields[CAUSE, slot] = cause
 
+    def kind_of(self, job: JobId) -> int | None:
+        """The number of a waiting job's kind: equal for those whose run times are expected to be equal."""
+        slot = self._slots.get(job)
+        return None if slot is None else self._fields.item(KIND, slot)
+
     def slots(self) -> Ints:
         """Where the rows of all waiting jobs are, by job id."""
         if self._sorted is None:

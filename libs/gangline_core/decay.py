@@ -6,6 +6,7 @@ one multiplication. All sums grow by the same factor as time goes on; now and th
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from math import isqrt
 
 from msgspec import Struct
@@ -79,6 +80,7 @@ class Past(Struct):
         self.sums = {holder: value >> halvings for holder, value in self.sums.items() if value >> halvings}
 
 
+@lru_cache(maxsize=64)
 def exp2(part: int, whole: int) -> int:
     """2^(part / whole) in units of ONE, the same on every machine; `whole` is positive."""
     doublings, rest = divmod(part, whole)

@@ -143,6 +143,8 @@ def add_placement(state: State, placement: Placement, step: Step) -> None:
     for task in tasks:
         state.put_task(task)
         step.tasks.append(task.id)
+    pool = state.pool_of(job)
+    is_known = bool(job.spec.estimate_s)
     job = replace(
         job,
         attempt=placement.attempt,
@@ -161,12 +163,11 @@ def add_placement(state: State, placement: Placement, step: Step) -> None:
         resumed_ms=0,
         next_index=_next_index({}, tasks),
         waited_ms=waited_ms(state, job, step.at),
-        forgiven=job.attained if is_promoted(job, state.pool_of(job).policy, step.at) else job.forgiven,
+        forgiven=job.attained if is_promoted(job, pool.policy, step.at) else job.forgiven,
+        expected_ms=job.expected_ms if is_known else expected_run_ms(state, job, pool.policy),
     )
-    if not job.spec.estimate_s:
-        job = replace(job, expected_ms=expected_run_ms(state, job, state.pool_of(job).policy))
     note_turn(state, job, step.seq)
-    score(state.pool_of(job), job, step.at)
+    score(pool, job, step.at)
     if resizing.is_active(job):
         # A gang that starts again at another size has its room; any other placement is not that change.
         is_it = job.resize is not None and job.resize.after == job.sizes

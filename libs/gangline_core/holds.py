@@ -12,6 +12,7 @@ from gangline_core.job import Job, JobState, Outcome, Task
 from gangline_core.pausing import is_gone, leaving_part
 from gangline_core.quota import JOBS, Ledger
 from gangline_core.reasons import sentence
+from gangline_core.rungs import group_rungs, user_rung
 from gangline_core.spec import GPU_MILLI
 from gangline_core.state import State, task_amounts
 
@@ -52,12 +53,13 @@ def starts_again(job: Job, claim: Claim) -> bool:
 
 def _kept_fault(state: State, job: Job, placement: Placement | Growth) -> str | None:
     """The nodes are another pool's, because the job moved, or are kept for something else."""
-    nodes = {task.node for task in placement.tasks}
-    if any(state.kept.nodes[node].pool != job.spec.pool for node in nodes):
-        return f"job is of pool {job.spec.pool} now"
+    pool, nodes = job.spec.pool, state.kept.nodes
+    for task in placement.tasks:
+        if nodes[task.node].pool != pool:
+            return f"job is of pool {pool} now"
     if isinstance(placement, Growth) or not state.kept.windows:
         return None
-    return window_fault(state, job.spec, nodes)
+    return window_fault(state, job.spec, {task.node for task in placement.tasks})
 
 
 def _start_fault(job: Job, placement: Placement) -> str | None:
@@ -81,9 +83,12 @@ def limit_fault(state: State, job: Job, placement: Placement | Growth, without: 
 
     `without` are own members of the job that will be gone first.
     """
-    ledger = Ledger(state)
-    if not ledger.rungs(job):
+    spec = job.spec
+    if not group_rungs(state, spec.group, state.kept.at) and (
+        user_rung(state, group=spec.group, user=spec.user, now=state.kept.at) is None
+    ):
         return None
+    ledger = Ledger(state)
     amounts = placed_amounts(state, placement.tasks)
     for name in without:
         ledger.give(job, task_amounts(state.kept.tasks[name]))
@@ -120,6 +125,8 @@ def room_fault(
     evicted: Collection[JobId] = (),
 ) -> str | None:
     """Which node cannot hold its part of these tasks beside what it has, less `without`; None when all can."""
+    if len(tasks) == 1 and not without and _holds_alone(state, tasks[0]):
+        return None
     by_node: dict[NodeId, list[TaskPlacement]] = {}
     for task in tasks:
         by_node.setdefault(task.node, []).append(task)
@@ -136,6 +143,30 @@ def room_fault(
         if fault is not None:
             return fault
     return None
+
+
+def _holds_alone(state: State, place: TaskPlacement) -> bool:
+    """A cheap look at the commonest of all placements: True when it surely holds; what is wrong is told elsewhere."""
+    node = state.kept.nodes.get(place.node)
+    if node is None or not node.takes_work or place.devices:
+        return False
+    use = state.use[node.id]
+    if len(use.tasks) >= tasks_most(node, state.kept.pools[node.pool].policy.node_tasks_max):
+        return False
+    if use.cpu_milli + place.cpu_milli > node.cpu_milli or use.memory_mib + place.memory_mib > node.memory_mib:
+        return False
+    if len(place.gpus) > 1 and len({share.index for share in place.gpus}) < len(place.gpus):
+        return False
+    for share in place.gpus:
+        k = share.index
+        if k >= len(node.gpus) or node.gpus[k].index != k:
+            return False
+        gpu = node.gpus[k]
+        if not gpu.healthy or gpu.mig or share.slots or use.gpu_milli[k] + share.milli > GPU_MILLI:
+            return False
+        if use.gpu_memory_mib[k] + share.memory_mib > gpu.memory_mib:
+            return False
+    return True
 
 
 def _scalar_fault(state: State, node: Node, places: list[TaskPlacement], leaving: list[Task]) -> str | None:

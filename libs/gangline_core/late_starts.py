@@ -13,7 +13,7 @@ from gangline_core.state import State
 
 def late_starts(state: State, pool: str, now: int) -> list[JobId]:
     """Jobs of the pool whose start limit is over while members have not started, by id."""
-    return sorted(job.id for job, ends_ms in _starting(state, pool) if ends_ms <= now)
+    return sorted([job.id for job, ends_ms in _starting(state, pool) if ends_ms <= now])
 
 
 def start_limits_end(state: State, pool: str) -> list[int]:
@@ -29,4 +29,9 @@ def _starting(state: State, pool: str) -> Iterator[tuple[Job, int]]:
         job = jobs[job_id]
         limit_s = job.spec.start_limit_s or usual_s
         if limit_s:
-            yield job, max([tasks[name].placed_ms for name in job.tasks], default=0) + limit_s * 1000
+            names = job.tasks
+            if len(names) == 1:
+                placed_ms = tasks[names[0]].placed_ms
+            else:
+                placed_ms = max([tasks[name].placed_ms for name in names], default=0)
+            yield job, placed_ms + limit_s * 1000

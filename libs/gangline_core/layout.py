@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from gangline_core.cluster import Gpu, Node, gpu_span
 from gangline_core.ids import NodeId
-from gangline_core.spec import Toleration
+from gangline_core.looks import Counts, Looks
+from gangline_core.spec import GPU_MILLI, Toleration
 
 Answer = TypeVar("Answer")
 Ints = NDArray[np.int64]
@@ -80,8 +81,8 @@ class Layout:
         """What placement worked out about these nodes, by what it was asked; forgotten when a node changes."""
         self.version = 0
         """Grows whenever that is forgotten."""
-        self.counted: dict[tuple[int, bytes, bytes], tuple[int, int, int, int, tuple[int, ...]]] = {}
-        """Per build and what is free of its GPUs: how many of them are whole (see `capacity.Room.count_whole`)."""
+        self.looks = Looks()
+        """How nodes look, and what follows from that (see `capacity.Room.count_whole`)."""
         self._builds: list[int] = [-1] * rows
         self._build_numbers: dict[bytes, int] = {}
         self._cards: list[Cards | None] = [None] * rows
@@ -191,6 +192,16 @@ class Layout:
             self._cards[row] = known
         return known
 
+    def counts(self, row: int, milli: list[int], memory: list[int]) -> Counts:
+        """Whole free GPUs of a node with so much free on each: all, the most in each sort of part, and by kind."""
+        kinds, _, uncut = self.cards(row)
+        empty = zip(milli, memory, uncut, strict=True)
+        columns = [k for k, (free, mib, total) in enumerate(empty) if free == GPU_MILLI and mib == total]
+        parts = (self.island, self.switch, self.socket)
+        linked, switched, socketed = (_most_alike(part[row].tolist(), columns) for part in parts)
+        found = [kinds[k] for k in columns]
+        return Counts(len(columns), linked, switched, socketed, tuple(map(found.count, range(len(self.kinds)))))
+
     def part(self, level: str) -> Parts:
         """Per GPU the number of its part of the node at a level inside nodes; -1 where there is no GPU."""
         match level:
@@ -230,6 +241,14 @@ class Layout:
             known = (np.fromiter(codes, dtype=np.int64, count=len(self.nodes)), names)
             self._domains[label] = known
         return known
+
+
+def _most_alike(part: list[int], columns: list[int]) -> int:
+    """The largest number of these columns that share a part."""
+    found = [part[k] for k in columns if part[k] >= 0]
+    if not found or found.count(found[0]) == len(found):
+        return len(found)
+    return max(map(found.count, set(found)))
 
 
 def kind_of(node: Node, gpu: Gpu) -> Kind:

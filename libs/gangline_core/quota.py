@@ -49,11 +49,15 @@ class Ledger:
         self._margins: dict[tuple[str, str | None], tuple[tuple[str, int], ...]] = {}
         """Per group and beneficiary the least of that over the groups that are asked, as far as it is still so."""
         self._by_class: dict[tuple[str, ServiceClass], dict[str, int]] | None = None
+        self._last: tuple[Mapping[str, int], int, list[tuple[str, int]]] | None = None
+        """The amounts of the last change, with their sign, as they are counted."""
 
     # --- limits -----------------------------------------------------------------------------------------
 
     def fault(self, job: Job, amounts: Mapping[str, int]) -> Reason | None:
         """The nearest limit that taking these amounts would break, as a reason with its numbers; None when none."""
+        if not self.rungs(job):
+            return None
         for rung, dimension, used, needed in self.broken(job, amounts):
             return _limit_reason(rung, dimension, used=used, needed=needed)
         return None
@@ -249,8 +253,18 @@ class Ledger:
         key = (holder, service_class)
         return self._by_class.get(key, {}).get(dimension, 0) + self._class_changes.get(key, {}).get(dimension, 0)
 
+    def _signed(self, job: Job, amounts: Mapping[str, int], sign: int) -> list[tuple[str, int]]:
+        """What changes; equal jobs that are placed one after the other come with the same amounts."""
+        if self._has_budgets:
+            return [(dimension, sign * amount) for dimension, amount in self.asked(job, amounts).items()]
+        known = self._last
+        if known is None or known[0] is not amounts or known[1] != sign:
+            found = [(dimension, sign * amount) for dimension, amount in folded(amounts).items()]
+            known = self._last = (amounts, sign, found)
+        return known[2]
+
     def _change(self, job: Job, amounts: Mapping[str, int], sign: int) -> None:
-        asked = [(dimension, sign * amount) for dimension, amount in self.asked(job, amounts).items()]
+        asked = self._signed(job, amounts, sign)
         # Burstable work is what guarantees treat like all other use, so nobody asks how much of it there is.
         is_special = job.spec.service_class != ServiceClass.BURSTABLE
         for holder in holders(job.spec.group, job.spec.user):
@@ -263,7 +277,8 @@ class Ledger:
                 of_class = self._class_changes.setdefault((holder, job.spec.service_class), {})
                 for dimension, amount in asked:
                     count(of_class, dimension, amount)
-            self._spare.pop(holder, None)
+            if self._spare:
+                self._spare.pop(holder, None)
         self._margins.clear()
 
 

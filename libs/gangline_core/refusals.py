@@ -27,7 +27,7 @@ class Refuser:
 
     def known(self, job: Job) -> Reason | None:
         """The reason for which an equal job was refused in this round."""
-        return self._by_shape.get((self._shape(job), job.yielded_to))
+        return self._by_shape.get((self._shape(job), job.yielded_to)) if self._by_shape else None
 
     def remember(self, job: Job, reason: Reason) -> bool:
         """Keep the reason for equal jobs; False when it was known already."""
@@ -38,7 +38,7 @@ class Refuser:
 
     def has_no_room(self, job: Job, room: Room) -> bool:
         """True when the same was asked of this room before, in vain."""
-        return self._key(job, room) in self._no_room
+        return bool(self._no_room) and self._key(job, room) in self._no_room
 
     def reason(self, job: Job, room: Room) -> Reason:
         """Why the job finds no room here."""

@@ -6,7 +6,7 @@ from functools import partial
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gangline_core.capacity import Room
+from gangline_core.capacity import Layout, Room
 from gangline_core.closures import Closures
 from gangline_core.cluster import Pool, model_of
 from gangline_core.holds import placed_amounts
@@ -52,6 +52,10 @@ class Seating(Struct):
     closures: Closures
     asks: dict[tuple[object, ...], "Ask"] = {}
     """What equal jobs of equal sizes ask for, worked out once."""
+    wanted: dict[tuple[object, ...], tuple[dict[str, int], "Ask"]] = {}
+    """The same at the sizes that users want at start, with those."""
+    counted: dict[tuple[object, ...], dict[str, int]] = {}
+    """What single tasks count against quotas, worked out once for equal ones."""
     smallest: dict[JobId, tuple[JobSpec, "Ask"]] = {}
     """What jobs ask for at their smallest."""
     view: Callable[[Room, Gang], Room] = whole_room
@@ -69,6 +73,28 @@ class Seating(Struct):
             if closed:
                 gang = replace(gang, excluded=(*gang.excluded, *closed))
             found = self.asks[key] = Ask(gang=gang, amounts=job_amounts(job.spec, sizes))
+        return found
+
+    def at_start(self, job: Job) -> tuple[dict[str, int], "Ask"]:
+        """The sizes that the user wants at start and what the job asks for then; only read them."""
+        key = (self.number(job), self.closures.nodes(job.spec))
+        found = self.wanted.get(key)
+        if found is None:
+            sizes = wanted_sizes(job.spec)
+            found = self.wanted[key] = (sizes, self.ask(job, sizes))
+        return found
+
+    def amounts(self, ask: "Ask", seats: Seats) -> dict[str, int]:
+        """What a job counts against quotas on these seats; only read it."""
+        if len(seats.tasks) != 1:
+            return {**placed_amounts(self.state, seats.tasks), JOBS: 1}
+        place = seats.tasks[0]
+        model = model_of(self.state.kept.nodes[place.node], place.gpus[0].index) if place.gpus else ""
+        held = [(share.milli, share.memory_mib) for share in place.gpus]
+        key = (id(ask), model, *held)
+        found = self.counted.get(key)
+        if found is None:
+            found = self.counted[key] = {**placed_amounts(self.state, seats.tasks), JOBS: 1}
         return found
 
     def number(self, job: Job) -> int:
@@ -99,17 +125,26 @@ def wanted_sizes(spec: JobSpec) -> dict[str, int]:
 def find_seats(seating: Seating, job: Job, room: Room) -> Found | Reason | None:
     """Seats for a job at the largest allowed size that works; else the limit that refuses it, or None for no room."""
 
-    def attempt(sizes: Mapping[str, int]) -> Found | Reason | None:
-        return seat(seating, job, room, sizes)
+    sizes, ask = seating.at_start(job)
+    best = _seat(seating, job, room, sizes, ask)
+    if isinstance(best, Found):
+        return best
 
-    return largest(job.spec, attempt)
+    def attempt(smaller: Mapping[str, int]) -> Found | Reason | None:
+        return _seat(seating, job, room, smaller, seating.ask(job, smaller))
+
+    return _smaller(job.spec, sizes, attempt, best)
 
 
-def largest(spec: JobSpec, attempt: Callable[[Mapping[str, int]], Found | Reason | None]) -> Found | Reason | None:
-    """The wanted sizes if they work, else the largest allowed ones above the smallest, role by role."""
-    best = attempt(wanted_sizes(spec))
+def _smaller(
+    spec: JobSpec,
+    wanted: Mapping[str, int],
+    attempt: Callable[[Mapping[str, int]], Found | Reason | None],
+    best: Found | Reason | None,
+) -> Found | Reason | None:
+    """The largest allowed sizes above the smallest that work, role by role; `best` is what came of the wanted ones."""
     sizes = minimum_sizes(spec)
-    if isinstance(best, Found) or sizes == wanted_sizes(spec):
+    if sizes == wanted:
         return best
     best = attempt(sizes)
     if not isinstance(best, Found):
@@ -138,7 +173,10 @@ def allowed_sizes(role: Role) -> list[int]:
 
 def seat(seating: Seating, job: Job, room: Room, sizes: Mapping[str, int]) -> Found | Reason | None:
     """Seats for a job of exactly these sizes; the limit that refuses it, or None for no room."""
-    ask = seating.ask(job, sizes)
+    return _seat(seating, job, room, sizes, seating.ask(job, sizes))
+
+
+def _seat(seating: Seating, job: Job, room: Room, sizes: Mapping[str, int], ask: Ask) -> Found | Reason | None:
     reason = seating.ledger.fault(job, ask.amounts)
     if reason is not None:
         return reason
@@ -147,7 +185,7 @@ def seat(seating: Seating, job: Job, room: Room, sizes: Mapping[str, int]) -> Fo
         seats = seating.placer(room, gang)
         if seats is None:
             return reason
-        amounts = {**placed_amounts(seating.state, seats.tasks), JOBS: 1}
+        amounts = seating.amounts(ask, seats)
         reason = seating.ledger.fault(job, amounts)
         if reason is None:
             return Found(sizes=dict(sizes), seats=seats, amounts=amounts)
@@ -161,23 +199,33 @@ def seat(seating: Seating, job: Job, room: Room, sizes: Mapping[str, int]) -> Fo
 def unless_hopeless(placer: Placer) -> Placer:
     """The placer, which is not even asked where a cheap look at the sums says that there is nothing to find."""
 
+    asked: dict[int, tuple[Gang, Layout, int, list[tuple[int, Kinds]]]] = {}
+
     def place(room: Room, gang: Gang) -> Seats | None:
-        return None if lacks_gpus(room, gang) else placer(room, gang)
+        layout, known = room.layout, asked.get(id(gang))
+        if known is None or known[1] is not layout or known[2] != layout.version:
+            known = asked[id(gang)] = (gang, layout, layout.version, _wanted_gpus(room, gang))
+        total = room.total
+        for wanted, kinds in known[3]:
+            if sum([total[kind] for kind in kinds]) < wanted:
+                return None
+        return placer(room, gang)
 
     return place
 
 
 def lacks_gpus(room: Room, gang: Gang) -> bool:
     """A cheap look that no placer need repeat: fewer whole GPUs are free in all than the gang asks for."""
-    for need in gang.needs:
-        if need.gpus:
-            wanted = need.count * need.gpus
-            if sum(room.total) < wanted:
-                return True
-            kinds = room.layout.remember(("any_kind", need.accepts), partial(_any_kind, room, need))
-            if sum(room.total[kind] for kind in kinds) < wanted:
-                return True
-    return False
+    return any(sum(room.total[kind] for kind in kinds) < wanted for wanted, kinds in _wanted_gpus(room, gang))
+
+
+def _wanted_gpus(room: Room, gang: Gang) -> list[tuple[int, Kinds]]:
+    """How many whole GPUs each need asks for, and the kinds that it accepts."""
+    return [
+        (need.count * need.gpus, room.layout.remember(("any_kind", need.accepts), partial(_any_kind, room, need)))
+        for need in gang.needs
+        if need.gpus
+    ]
 
 
 def _any_kind(room: Room, need: Need) -> Kinds:

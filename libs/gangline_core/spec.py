@@ -293,4 +293,4 @@ def gpu_milli_wanted(spec: JobSpec) -> int:
 
 def is_elastic(spec: JobSpec) -> bool:
     """True when any role may change its size while the job runs."""
-    return any(role.is_elastic for role in spec.roles)
+    return any([role.min_count < role.max_count for role in spec.roles])

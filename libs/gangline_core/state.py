@@ -7,7 +7,7 @@ stands still while they run. `Kept` is the part a snapshot holds; everything els
 import msgspec
 from msgspec.structs import replace
 
-from gangline_core.amounts import Key, add_all, count, holds_the_same, is_counted, request_amounts, task_amounts
+from gangline_core.amounts import Key, count, holds_the_same, is_counted, request_amounts, task_amounts
 from gangline_core.array_record import ArrayBook, ArrayRecord
 from gangline_core.asked import Asked
 from gangline_core.budget_periods import next_renewal_ms
@@ -26,6 +26,7 @@ from gangline_core.ports import Ports
 from gangline_core.reasons import Reason
 from gangline_core.rooms import Rooms
 from gangline_core.shapes import Numbers, Sort, ask_key, shape_key, sort_of
+from gangline_core.usage_book import UsageBook
 
 __all__ = [
     "ENDED_JOBS_KEPT",
@@ -54,8 +55,8 @@ class State:
         self.use: dict[NodeId, NodeUse] = {}
         """What live tasks take on each node."""
         self.node_tasks: dict[NodeId, dict[TaskId, None]] = {}
-        self.usage: dict[str, dict[str, int]] = {}
-        """Live use per group path (ancestors included) and user_key, by dimension; no zero entries."""
+        self._book = UsageBook(self.kept)
+        self.usage = self._book.usage
         self.unfinished: dict[str, int] = {}
         """Unfinished jobs per group path (ancestors included) and user_key."""
         self.waiting: dict[str, dict[JobId, None]] = {}
@@ -81,19 +82,17 @@ class State:
         """The same for what every waiting job asks of room alone."""
         self.columns: dict[str, Columns] = {}
         """The waiting jobs of each pool as numbers."""
-        self.rates: dict[str, dict[str, int]] = {}
-        """Per pool what holders of `usage` hold now, as `Task.service_milli` counts it; no zero entries."""
+        self.rates = self._book.rates
         self.run_times = InOrder(self.kept.history)
         """How long ended jobs ran, shortest first."""
         self.held: dict[JobId, Held] = {}
         """What live jobs give back when they end, as far as `forecast` looked at it."""
-        self._is_restored = self._holds_on = False
         self._shape_numbers, self._ask_numbers = Numbers(), Numbers()
         self._rooms = Rooms(self.kept, self.use)
         self.stopping_tasks: dict[TaskId, None] = {}
         """Live tasks that were told to stop."""
         self._derive()
-        self._is_restored = self._rooms.is_restored = True
+        self._book.is_restored = self._rooms.is_restored = True
 
     def _derive(self) -> None:
         for node in self.kept.nodes.values():
@@ -177,8 +176,7 @@ class State:
 
     def drop_job(self, job: Job) -> None:
         """Take a job out of the derived indexes (before it changes or ends)."""
-        self.waiting.get(job.spec.pool, {}).pop(job.id, None)
-        self.door.put_first(job, waits=False)
+        self._leave_queue(job)
         if job.state in LIVE:
             if job.state == JobState.STARTING:
                 del self.starting[job.spec.pool][job.id]
@@ -190,10 +188,6 @@ class State:
             del alike[job.id]
             if not alike:
                 del sorts[sort_of(job)]
-        if (shape := self.shapes.pop(job.id, None)) is not None:
-            self.columns[job.spec.pool].leave(job.id)
-            self._shape_numbers.leave(shape)
-            self._ask_numbers.leave(self.asks.pop(job.id))
         if job.array:
             self.arrays.open[JobId(job.array)].pop(job.id, None)
         else:
@@ -201,6 +195,15 @@ class State:
         for path in holders(job.spec.group, job.spec.user):
             count(self.unfinished, path, -1)
             count(self.running, path, -1 if job.state in LIVE else 0)
+
+    def _leave_queue(self, job: Job) -> None:
+        """The job does not wait any more, if it did."""
+        self.waiting.get(job.spec.pool, {}).pop(job.id, None)
+        self.door.put_first(job, waits=False)
+        if (shape := self.shapes.pop(job.id, None)) is not None:
+            self.columns[job.spec.pool].leave(job.id)
+            self._shape_numbers.leave(shape)
+            self._ask_numbers.leave(self.asks.pop(job.id))
 
     def index_task(self, task: Task) -> None:
         """Book a task's room on its node and in its group's usage."""
@@ -215,7 +218,7 @@ class State:
         if task.rank == 0:
             self.ports.take(task.endpoint)
         if task.state != TaskState.LOST:
-            self._charge(task, 1)
+            self._book.charge(task, 1)
 
     def drop_task(self, task: Task) -> None:
         """Give a task's room back."""
@@ -226,7 +229,7 @@ class State:
         if task.rank == 0:
             self.ports.give(task.endpoint)
         if task.state != TaskState.LOST:
-            self._charge(task, -1)
+            self._book.charge(task, -1)
 
     def put_node(self, node: Node) -> None:
         """Enter a node, new or changed."""
@@ -252,12 +255,12 @@ class State:
             return
         if known is not None:
             # What it holds of the pool mostly stays; then no use begins or ends here.
-            self._holds_on = known.service_milli == task.service_milli and is_counted(known) == is_counted(task)
+            self._book.holds_on = known.service_milli == task.service_milli and is_counted(known) == is_counted(task)
             self.drop_task(known)
             self.held.pop(task.job, None)
         self.kept.tasks[task.id] = task
         self.index_task(task)
-        self._holds_on = False
+        self._book.holds_on = False
 
     def remove_task(self, task: Task) -> None:
         """Forget a task and give its room back."""
@@ -270,6 +273,10 @@ class State:
         is_live = known is not None and known.state in LIVE and job.state in LIVE
         if known is not None and is_live and (known.spec is job.spec, known.lowered_for) == (True, job.lowered_for):
             self._go_on(known, job)
+            return
+        begins = known is not None and (known.state, job.state) == (JobState.WAITING, JobState.STARTING)
+        if known is not None and begins and known.spec is job.spec:
+            self._begin(known, job)
             return
         if known is not None and known.id not in self.kept.ended:
             self.drop_job(known)
@@ -288,6 +295,18 @@ class State:
         self.kept.jobs[job.id] = job
         self.asked.put(known, job)
         self.index_job(job)
+
+    def _begin(self, known: Job, job: Job) -> None:
+        """A waiting job has its room: it leaves those that wait, and its name and its place among the others stay."""
+        pool = job.spec.pool
+        self._leave_queue(known)
+        self.kept.pools[pool].forget_forecast(job.id)
+        self.kept.jobs[job.id] = job
+        self.starting.setdefault(pool, {})[job.id] = None
+        self.live.setdefault(pool, {})[job.id] = None
+        self.live_sorts.setdefault(pool, {}).setdefault(sort_of(job), {})[job.id] = None
+        for path in holders(job.spec.group, job.spec.user):
+            self.running[path] = self.running.get(path, 0) + 1
 
     def _go_on(self, known: Job, job: Job) -> None:
         """A live job stays live, so that most indexes stay as they are."""
@@ -359,22 +378,6 @@ class State:
     def lost_tasks(self, node: NodeId) -> list[TaskId]:
         """Tasks that held room on the node when it was lost, by name."""
         return [task for task in sorted(self.node_tasks.get(node, {})) if self.kept.tasks[task].state == TaskState.LOST]
-
-    def _charge(self, task: Task, sign: int) -> None:
-        amounts = [(dimension, sign * amount) for dimension, amount in task_amounts(task).items()]
-        for path in holders(task.group, task.user):
-            add_all(self.usage.setdefault(path, {}), amounts)
-        job = None if self._holds_on else self.kept.jobs.get(task.job)
-        if job is not None:
-            self._note_use(job.spec.pool, task, sign)
-
-    def _note_use(self, pool: str, task: Task, sign: int) -> None:
-        """Write down that the task's holders hold more or less of the pool from now on."""
-        change, rates = sign * task.service_milli, self.rates.setdefault(pool, {})
-        for holder in holders(task.group, task.user):
-            count(rates, holder, change)
-        if self._is_restored:
-            self.kept.pools[pool].past.note(holders(task.group, task.user), change, self.kept.at)
 
 
 def encode_snapshot(state: State) -> bytes:

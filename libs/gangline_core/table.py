@@ -105,6 +105,8 @@ class Table:
         """Gangs that had room but did not start in time."""
         self.late_repairs: list[JobId] = []
         """Jobs whose missing members found no room in time."""
+        self._runs: dict[int, int] = {}
+        """Expected run times by kind of waiting job."""
         self.unseen = 0
         self.heads: tuple[tuple[str, JobId], ...] = ()
         """Who stood in front of each strict level and found no room."""
@@ -141,7 +143,18 @@ class Table:
 
     def run_ms(self, job: Job) -> int | None:
         """How long a job may or is expected to run; None when nobody knows."""
-        return run_ms(job.spec) or expected_run_ms(self.state, job, self.policy) or None
+        return run_ms(job.spec) or self._expected_ms(job) or None
+
+    def _expected_ms(self, job: Job) -> int:
+        """What is expected of it, worked out once for waiting jobs that are alike."""
+        columns = self.state.columns.get(self.pool.pool.name)
+        kind = None if columns is None or job.learnt_ms or job.spec.time_limit_s else columns.kind_of(job.id)
+        if kind is None:
+            return expected_run_ms(self.state, job, self.policy)
+        found = self._runs.get(kind)
+        if found is None:
+            found = self._runs[kind] = expected_run_ms(self.state, job, self.policy)
+        return found
 
     @property
     def after(self) -> Ledger:

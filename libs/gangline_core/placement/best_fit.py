@@ -1,11 +1,11 @@
 """Best fit: fill partly used nodes first, so that whole nodes and linked GPUs stay free for those who need them."""
 
 from gangline_core.capacity import Room
-from gangline_core.placement.fit import fullest_first, fullest_key
+from gangline_core.placement.fit import fullest_first, fullest_keys
 from gangline_core.placement.gang import Gang, Seats
 from gangline_core.placement.search import Manner, search
 
-_MANNER = Manner(keys=fullest_first, row_key=fullest_key)
+_MANNER = Manner(keys=fullest_first, row_keys=fullest_keys)
 
 
 def best_fit(room: Room, gang: Gang) -> Seats | None:

@@ -11,6 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from gangline_core.capacity import Flags, Ints, Room
+from gangline_core.looks import Look
 from gangline_core.placement.fit import KEY_MAX
 from gangline_core.placement.gang import Need
 
@@ -19,7 +20,7 @@ ASKS_MAX = 1_024
 FEW = 256
 """So few changed nodes are looked up among those that looked alike before, instead of being scored together."""
 ALIKE_MAX = 100_000
-"""Looks of nodes that are told apart, and scores that are remembered over all kinds of task."""
+"""Scores that are remembered over all kinds of task."""
 
 
 class Scorer(Protocol):
@@ -33,12 +34,17 @@ class Scorer(Protocol):
         """Keys and GPUs of these rows."""
 
 
+_NO_FIT = (KEY_MAX, -1)
+Seen = tuple[Look, int]
+"""What a score depends on: how a node looks, and its free CPU."""
+
+
 class _Ask:
     __slots__ = ("alike", "gpu", "keys", "seen")
 
     def __init__(self, rows: int) -> None:
-        self.alike: dict[tuple[int, bool], tuple[int, int]] = {}
-        """Scores by the looks of a node, and whether it has the memory."""
+        self.alike: dict[Seen, tuple[int, int]] = {}
+        """Scores by how a node that has the memory was seen."""
         self.keys = np.full(rows, KEY_MAX, dtype=np.int64)
         self.gpu = np.full(rows, -1, dtype=np.int64)
         self.seen = np.full(rows, -1, dtype=np.int64)
@@ -65,75 +71,59 @@ class Board:
         self._version = np.zeros(rows, dtype=np.int64)
         self._asks: dict[Hashable, _Ask] = {}
         self._mark: _Mark | None = None
-        self._looks: dict[tuple[int, int, bytes, bytes], int] = {}
-        """A number for every look of a node: how it is built and what is free."""
-        self._look_of = [(-1, -1)] * rows
-        """Per row a version and the number of its look then."""
         self._remembered = 0
-        """Scores by looks, over all kinds of task."""
+        """Scores by how nodes were seen, over all kinds of task."""
 
     def scores(self, room: Room, need: Need, kinds: tuple[int, ...], scorer: Scorer) -> tuple[Ints, Ints]:
         """Keys of all nodes for one task of this kind, and the GPU of each that a share would take; only read them."""
         self._look(room)
+        ask = self._ask(need, kinds)
+        stale = np.flatnonzero(ask.seen != self._version)
+        if len(stale):
+            if len(stale) > FEW:
+                ask.keys[stale], ask.gpu[stale] = scorer(room, need, kinds, stale)
+            else:
+                found = self._of_few(room, need, kinds, scorer, stale.tolist(), ask)
+                ask.keys[stale], ask.gpu[stale] = [key for key, _ in found], [gpu for _, gpu in found]
+            ask.seen[stale] = self._version[stale]
+        return ask.keys, ask.gpu
+
+    def of_rows(
+        self, room: Room, need: Need, kinds: tuple[int, ...], scorer: Scorer, rows: Sequence[int]
+    ) -> list[tuple[int, int]]:
+        """The same of a few nodes, without a look at the others."""
+        return self._of_few(room, need, kinds, scorer, rows, self._ask(need, kinds))
+
+    def _ask(self, need: Need, kinds: tuple[int, ...]) -> _Ask:
         asked = (need.gpus, need.milli, need.gpu_memory_mib, need.beside, need.cpu_milli, need.memory_mib, kinds)
         ask = self._asks.get(asked)
         if ask is None:
             if len(self._asks) >= ASKS_MAX:
                 self._asks.clear()
             ask = self._asks[asked] = _Ask(len(self._version))
-        stale = np.flatnonzero(ask.seen != self._version)
-        if len(stale):
-            if len(stale) > FEW:
-                ask.keys[stale], ask.gpu[stale] = scorer(room, need, kinds, stale)
-            else:
-                self._score_few(room, need, kinds, scorer, stale, ask)
-            ask.seen[stale] = self._version[stale]
-        return ask.keys, ask.gpu
+        return ask
 
-    def _score_few(
-        self, room: Room, need: Need, kinds: tuple[int, ...], scorer: Scorer, stale: Ints, ask: _Ask
-    ) -> None:
+    def _of_few(
+        self, room: Room, need: Need, kinds: tuple[int, ...], scorer: Scorer, rows: Sequence[int], ask: _Ask
+    ) -> list[tuple[int, int]]:
         """Scores of a few nodes, most of which look like some node looked before."""
-        if max(len(self._looks), self._remembered) > ALIKE_MAX:
-            self._forget()
-        least = max(0, need.memory_mib)
-        enough = (room.memory[stale] >= least).tolist()
-        unknown: dict[tuple[int, bool], int] = {}
-        alike: list[tuple[int, tuple[int, bool]]] = []
-        for row, version, has_memory in zip(stale.tolist(), self._version[stale].tolist(), enough, strict=True):
-            looks = (self._number(room, row, version), has_memory)
-            found = ask.alike.get(looks)
-            if found is not None:
-                ask.keys[row], ask.gpu[row] = found
-            else:
-                unknown.setdefault(looks, row)
-                alike.append((row, looks))
+        alike, least = ask.alike, max(0, need.memory_mib)
+        memory, cpu = room.memory, room.cpu
+        seen = [(room.look_at(row), cpu.item(row)) if memory.item(row) >= least else None for row in rows]
+        unknown = {
+            looks: row for looks, row in zip(seen, rows, strict=True) if looks is not None and looks not in alike
+        }
         if unknown:
+            if self._remembered > ALIKE_MAX:
+                self._forget()
+                return self._of_few(room, need, kinds, scorer, rows, ask)
             keys, gpu = scorer(room, need, kinds, np.array(list(unknown.values()), dtype=np.int64))
-            ask.alike.update(zip(unknown, zip(keys.tolist(), gpu.tolist(), strict=True), strict=True))
+            alike.update(zip(unknown, zip(keys.tolist(), gpu.tolist(), strict=True), strict=True))
             self._remembered += len(unknown)
-            for row, looks in alike:
-                ask.keys[row], ask.gpu[row] = ask.alike[looks]
-
-    def _number(self, room: Room, row: int, version: int) -> int:
-        """The number of how a node looks now."""
-        known = self._look_of[row]
-        if known[0] == version:
-            return known[1]
-        look = (
-            room.layout.build(row),
-            int(room.cpu[row]),
-            room.milli[row].tobytes(),
-            room.gpu_memory[row].tobytes(),
-        )
-        number = self._looks.setdefault(look, len(self._looks))
-        self._look_of[row] = (version, number)
-        return number
+        return [_NO_FIT if looks is None else alike[looks] for looks in seen]
 
     def _forget(self) -> None:
-        """Begin anew with telling looks apart."""
-        self._looks.clear()
-        self._look_of = [(-1, -1)] * len(self._look_of)
+        """Begin anew with remembering how nodes were seen."""
         self._remembered = 0
         for ask in self._asks.values():
             ask.alike.clear()

@@ -17,16 +17,16 @@ from functools import lru_cache
 import numpy as np
 
 from gangline_core.beside import NOTHING, Beside
-from gangline_core.capacity import Flags, Ints, Room
+from gangline_core.capacity import Ints, Room
 from gangline_core.layout import Kind
 from gangline_core.mix import Mix
 from gangline_core.placement.blocks import choose_gpus, has_parts, linked_first
-from gangline_core.placement.board import Scorer, allowed, board_of
-from gangline_core.placement.each import Spot, each, is_free_of_wishes
-from gangline_core.placement.fgd import best_spot
+from gangline_core.placement.board import Scorer, board_of
+from gangline_core.placement.each import is_free_of_wishes
 from gangline_core.placement.fit import KEY_MAX
 from gangline_core.placement.gang import Gang, Need, Seats
 from gangline_core.placement.gradient import Gradient
+from gangline_core.placement.lone import Pick, Scores, lone
 from gangline_core.placement.models import Kinds
 from gangline_core.placement.topology import topology
 from gangline_core.placement.usefulness import Usefulness
@@ -39,25 +39,25 @@ COARSE = 30
 
 def default(room: Room, gang: Gang, beside: Beside = NOTHING) -> Seats | None:
     """Gangs as close as can be, single tasks where they cost least useful room."""
-    if gang.tasks > 1 or not is_free_of_wishes(gang):
+    scores, pick = beside.once(room.layout, "default", lambda: _scores(room, beside.mix))
+    if not scores.knows(room, gang) and (gang.tasks > 1 or not is_free_of_wishes(gang)):
         return topology(room, gang)
-    scorer, board = beside.once(
-        room.layout,
-        "default",
-        lambda: (_scorer(tuple(room.layout.kinds), beside.mix), board_of(room, ("default", beside.mix))),
-    )
+    return lone(room, gang, scores, pick)
 
-    def keys(room: Room, need: Need, kinds: Sequence[int]) -> Ints:
-        return board.scores(room, need, tuple(kinds), scorer)[0]
 
-    def choose(room: Room, need: Need, kinds: Kinds, mask: Flags) -> Spot | None:
-        scores, gpu = board.scores(room, need, kinds, scorer)
-        spot = best_spot(scores, gpu, allowed(room, need, mask))
-        if spot is None or not need.gpus or not has_parts(room.layout):
-            return spot
-        return Spot(row=spot.row, gpus=choose_gpus(room, need, kinds, spot.row))
+def _scores(room: Room, mix: Mix) -> tuple[Scores, Pick]:
+    """The scores of a layout's nodes, and how GPUs are chosen on one."""
+    layout = room.layout
+    asked = ("default", mix)
+    scores = layout.remember(asked, lambda: Scores(board_of(room, asked), _scorer(tuple(layout.kinds), mix)))
+    by_parts = has_parts(layout)
 
-    return each(room, gang, choose, keys=keys)
+    def pick(room: Room, need: Need, kinds: Kinds, row: int) -> tuple[int, ...]:
+        if need.gpus:
+            return choose_gpus(room, need, kinds, row) if by_parts else ()
+        return scores.gpu(room, need, kinds, row) if need.wants_gpu else ()
+
+    return scores, pick
 
 
 @lru_cache(maxsize=16)

@@ -6,6 +6,7 @@ from gangline_core.capacity import NO_KIND, Room
 from gangline_core.facts import TaskPlacement
 from gangline_core.job import GpuShare
 from gangline_core.links import Links, best_joined, links_of
+from gangline_core.looks import note
 from gangline_core.mig import best_start, slice_memory_mib
 from gangline_core.placement.gang import Need
 from gangline_core.spec import GPU_MILLI
@@ -87,6 +88,12 @@ class NodeView:
             devices=need.devices,
         )
 
+    def gpus_for(
+        self, need: Need, kinds: Sequence[int], within: Sequence[int] | None = None, *, emptiest: bool = False
+    ) -> tuple[GpuShare, ...] | None:
+        """The GPUs that one task takes, as far as they decide; None when none do."""
+        return self._gpus(need, kinds, range(len(self.kind)) if within is None else within, emptiest)
+
     def is_whole(self, k: int) -> bool:
         """True when nothing is taken of this GPU."""
         return self.kind[k] != NO_KIND and self.milli[k] == GPU_MILLI and self.gpu_memory[k] == self.uncut[k]
@@ -161,6 +168,51 @@ class NodeView:
             self.gpu_memory[share.index] -= share.memory_mib
             if share.slots:
                 self.slots[share.index] -= share.slots
+
+
+def seat_alone(
+    room: Room,
+    row: int,
+    need: Need,
+    kinds: tuple[int, ...],
+    *,
+    index: int,
+    within: tuple[int, ...] = (),
+    emptiest: bool = False,
+) -> TaskPlacement | None:
+    """The seat that a view of the node gives the first task; nodes that look alike are viewed once."""
+    cpu_milli, memory_mib = need.cpu_milli, need.memory_mib
+    if cpu_milli > max(0, room.cpu.item(row)) or memory_mib > max(0, room.memory.item(row)):
+        return None
+    if room.places.item(row) < 1 or any(
+        amount > (int(room.devices[name][row]) if name in room.devices else 0)
+        for name, amount in (need.devices.items() if need.devices else ())
+    ):
+        return None
+    node = room.layout.nodes[row]
+    if not need.wants_gpu:
+        gpus: tuple[GpuShare, ...] | None = ()
+    elif room.slots is not None or (need.gpus > 1 and node.gpus and node.gpus[0].paths):
+        gpus = NodeView(room, row).gpus_for(need, kinds, within or None, emptiest=emptiest)
+    else:
+        chosen = room.look_at(row).chosen
+        asked = (need.on_card, kinds, within, emptiest)
+        try:
+            gpus = chosen[asked]
+        except KeyError:
+            gpus = NodeView(room, row).gpus_for(need, kinds, within or None, emptiest=emptiest)
+            note(chosen, asked, gpus)
+    if gpus is None:
+        return None
+    return TaskPlacement(
+        role=need.role,
+        index=index,
+        node=node.id,
+        gpus=gpus,
+        cpu_milli=cpu_milli,
+        memory_mib=memory_mib,
+        devices=need.devices,
+    )
 
 
 def share_of(need: Need, card_mib: int) -> tuple[int, int]:

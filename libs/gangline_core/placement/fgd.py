@@ -18,11 +18,12 @@ from gangline_core.beside import NOTHING, Beside
 from gangline_core.capacity import Flags, Ints, Room
 from gangline_core.layout import Kind
 from gangline_core.mix import Mix
-from gangline_core.placement.board import allowed, board_of
-from gangline_core.placement.each import Spot, each
+from gangline_core.placement.board import Board, allowed, board_of
+from gangline_core.placement.each import Spot, each, is_free_of_wishes
 from gangline_core.placement.fit import KEY_MAX
 from gangline_core.placement.gang import Gang, Need, Seats
 from gangline_core.placement.gradient import Gradient
+from gangline_core.placement.lone import Scores, lone
 from gangline_core.placement.models import Kinds
 from gangline_core.placement.usefulness import Usefulness
 from gangline_core.spec import GPU_MILLI
@@ -32,11 +33,15 @@ SCORE_MAX = 100
 
 def fgd(room: Room, gang: Gang, beside: Beside = NOTHING) -> Seats | None:
     """Each task where the fragmentation gradient is steepest downwards."""
-    gradient, board = beside.once(
-        room.layout,
-        "fgd",
-        lambda: (_gradient(tuple(room.layout.kinds), beside.mix), board_of(room, ("fgd", beside.mix))),
-    )
+
+    def work_out() -> tuple[Gradient, Board, Scores]:
+        layout = room.layout
+        gradient, board = _gradient(tuple(layout.kinds), beside.mix), board_of(room, ("fgd", beside.mix))
+        return gradient, board, layout.remember(("fgd", beside.mix), lambda: Scores(board, gradient))
+
+    gradient, board, own = beside.once(room.layout, "fgd", work_out)
+    if gang.tasks == 1 and is_free_of_wishes(gang):
+        return lone(room, gang, own, own.gpu)
 
     def keys(room: Room, need: Need, kinds: Sequence[int]) -> Ints:
         return board.scores(room, need, tuple(kinds), gradient)[0]

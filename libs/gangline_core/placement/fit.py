@@ -137,25 +137,31 @@ def fullest_first(room: Room, need: Need, kinds: Sequence[int]) -> Ints:
     return keys
 
 
-def fullest_key(room: Room, need: Need, kinds: Sequence[int], row: int) -> int | None:
-    """The same for one node; None when the task does not fit there."""
-    if need.cpu_milli > room.cpu[row] or need.memory_mib > room.memory[row]:
-        return None
-    if room.crowded and room.places[row] < 1:
-        return None
-    for name, amount in need.devices.items():
-        if amount and (name not in room.devices or amount > room.devices[name][row]):
-            return None
-    fullness = int(room.fullness[row])
+def fullest_keys(room: Room, need: Need, kinds: Sequence[int], rows: Sequence[int]) -> list[int]:
+    """The same for a few nodes; KEY_MAX where the task does not fit."""
+    return [_fullest_key(room, need, kinds, row) for row in rows]
+
+
+def _fullest_key(room: Room, need: Need, kinds: Sequence[int], row: int) -> int:
+    """The same for one node."""
+    if need.cpu_milli > room.cpu.item(row) or need.memory_mib > room.memory.item(row):
+        return KEY_MAX
+    if room.crowded and room.places.item(row) < 1:
+        return KEY_MAX
+    if need.devices:
+        for name, amount in need.devices.items():
+            if amount and (name not in room.devices or amount > room.devices[name][row]):
+                return KEY_MAX
+    fullness = room.fullness.item(row)
     if need.gpus:
-        if sum(int(room.whole[kind, row]) for kind in kinds) < need.gpus:
-            return None
+        if sum([room.whole.item(kind, row) for kind in kinds]) < need.gpus:
+            return KEY_MAX
         if _is_one_island(room.layout):
             return fullness
         return _row_tightness(room, need.gpus, row) * CORES_SQUARED + fullness
     if need.is_share:
         fullest = _row_fullest(room, need, kinds, row)
-        return None if fullest is None else fullest * CORES_SQUARED + fullness
+        return KEY_MAX if fullest is None else fullest * CORES_SQUARED + fullness
     return int(room.layout.has_gpus[row]) * CORES_SQUARED + fullness
 
 

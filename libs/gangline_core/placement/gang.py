@@ -58,6 +58,11 @@ class Need(Struct, frozen=True):
         return (self.models, self.exclude_models, self.gpu_memory_mib, self.near_nic, self.mig, self.wants_gpu)
 
     @property
+    def on_card(self) -> tuple[object, ...]:
+        """What decides which GPUs of a node one task takes."""
+        return (self.gpus, self.milli, self.gpu_memory_mib, self.gpu_memory_most_mib, self.beside)
+
+    @property
     def of_one(self) -> tuple[object, ...]:
         """What one task needs of a node; equal for tasks that fit exactly the same nodes."""
         devices = tuple(sorted(self.devices.items())) if self.devices else ()

@@ -21,11 +21,14 @@ def in_rank_order(layout: Layout, gang: Gang, tasks: list[TaskPlacement]) -> Sea
     # Slices inside a node must stand side by side, whatever else hangs together.
     inside = [*([gang.slice_level] if gang.slice_level in CLOSE else []), "socket", "nvlink", "switch"]
 
+    parts = [layout.part(level) for level in inside]
+    nowhere = [-1] * len(inside)
+
     def place(task: TaskPlacement) -> tuple[int, ...]:
         row = layout.row[task.node]
         gpu = task.gpus[0].index if task.gpus else -1
-        part = [int(layout.part(level)[row, gpu]) for level in inside] if task.gpus else [-1] * len(inside)
-        return (*(int(domains[row]) for domains in codes), row, *part, gpu, task.index)
+        within = [part.item(row, gpu) for part in parts] if task.gpus else nowhere
+        return (*[domains.item(row) for domains in codes], row, *within, gpu, task.index)
 
     ordered: list[TaskPlacement] = []
     for need in gang.needs:

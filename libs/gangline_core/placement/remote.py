@@ -31,7 +31,7 @@ class WithServers:
 
     def __call__(self, room: Room, gang: Gang) -> Seats | None:
         """Seats for the whole gang, or None."""
-        if not any(REMOTE_GPU in need.devices for need in gang.needs):
+        if not any([need.devices and REMOTE_GPU in need.devices for need in gang.needs]):
             return self._placer(room, gang)
         inside = room.copy()
         servers: list[TaskPlacement] = []

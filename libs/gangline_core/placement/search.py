@@ -5,6 +5,7 @@ a domain it takes as few nodes as it can (or as many, when the placer spreads). 
 """
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from msgspec import Struct
@@ -13,13 +14,13 @@ from msgspec.structs import replace
 from gangline_core.capacity import Flags, Ints, Room
 from gangline_core.cluster import LEVELS_INSIDE_NODE
 from gangline_core.facts import TaskPlacement
-from gangline_core.placement.devices import NodeView
+from gangline_core.placement.devices import NodeView, seat_alone
 from gangline_core.placement.fit import KEY_MAX, SLOTS_MAX, most_free, slots
 from gangline_core.placement.gang import ANYWHERE, Gang, Need, Seats
 from gangline_core.placement.models import Choice, Kinds, choices
 from gangline_core.placement.ranks import alone, in_rank_order
 from gangline_core.placement.shaped import Shape
-from gangline_core.placement.shelf import Keys, RowKey, best_row
+from gangline_core.placement.shelf import ASKED_MAX, Keys, RowKeys, best_row
 
 DOMAINS_TRIED_MAX = 256
 """Topology domains that look large enough but are tried in vain before the next larger level."""
@@ -34,17 +35,29 @@ class Manner(Struct, frozen=True):
     """How well each node suits a task, smaller is better."""
     spreads: bool = False
     """One task per node as far as that goes, on the emptiest GPUs."""
-    row_key: RowKey | None = None
+    row_keys: RowKeys | None = None
     """The same for one node, which spares single tasks from looking at all nodes; None when there is no such."""
     compact: bool = False
     """Without a wish of its own the gang still takes the smallest domain that holds it."""
 
 
+Question = tuple[Kinds, tuple[object, ...], Flags]
+"""Kinds of one model, how the question is called, and the nodes that may be the answer."""
+
+
+class _Asked(NamedTuple):
+    """What a gang asks of a room; it holds the gang, so that nobody else gets its number."""
+
+    gang: Gang
+    version: int
+    questions: list[Question]
+
+
 def search(room: Room, gang: Gang, manner: Manner) -> Seats | None:
     """Seats for the whole gang, or None."""
+    if manner.row_keys is not None and ((manner.row_keys, id(gang)) in room.shelves or _is_lone(gang, manner)):
+        return _lone(room, gang, manner, manner.row_keys)
     mask = gang.mask(room.layout)
-    if manner.row_key is not None and _is_lone(gang, manner):
-        return _lone(room, gang, mask, manner, manner.row_key)
     if not mask.any():
         return None
     for choice in choices(room.layout, gang):
@@ -64,23 +77,34 @@ def _is_lone(gang: Gang, manner: Manner) -> bool:
     return not gang.is_shaped and not (manner.compact and gang.needs[0].gpus > 1)
 
 
-def _lone(room: Room, gang: Gang, mask: Flags, manner: Manner, key: RowKey) -> Seats | None:
+def _lone(room: Room, gang: Gang, manner: Manner, row_keys: RowKeys) -> Seats | None:
     """The seat of a single task."""
     need = gang.needs[0]
-    where = (manner.keys, tuple(sorted(gang.selector.items())), gang.tolerations, gang.excluded)
-    of_one = need.of_one
-    for choice in choices(room.layout, gang):
-        for kinds in choice[0]:
-            if need.gpus and sum(room.total[kind] for kind in kinds) < need.gpus:
-                continue
-            asked = (of_one, kinds, where)
-            row = best_row(room, need, kinds, mask, asked=asked, keys=manner.keys, key=key)
-            if row is None:
-                continue
-            place = NodeView(room, row).seat(need, kinds, need.first_index, emptiest=manner.spreads)
-            if place is not None:
-                return alone(room.layout, place)
+    for kinds, asked, mask in _questions(room, gang, manner, row_keys):
+        if need.gpus and sum([room.total[kind] for kind in kinds]) < need.gpus:
+            continue
+        row = best_row(room, need, kinds, mask, asked=asked, keys=manner.keys, row_keys=row_keys)
+        if row is None:
+            continue
+        place = seat_alone(room, row, need, kinds, index=need.first_index, emptiest=manner.spreads)
+        if place is not None:
+            return alone(room.layout, place)
     return None
+
+
+def _questions(room: Room, gang: Gang, manner: Manner, row_keys: RowKeys) -> list[Question]:
+    """What a single task asks of the room, model by model; of one gang it is worked out once."""
+    known = room.shelves.get((row_keys, id(gang)))
+    if isinstance(known, _Asked) and known.gang is gang and known.version == room.layout.version:
+        return known.questions
+    need, mask = gang.needs[0], gang.mask(room.layout)
+    where = (manner.keys, tuple(sorted(gang.selector.items())), gang.tolerations, gang.excluded)
+    models = (kinds for choice in choices(room.layout, gang) for kinds in choice[0])
+    questions: list[Question] = [(kinds, (need.of_one, kinds, where), mask) for kinds in models]
+    if len(room.shelves) > ASKED_MAX:
+        room.shelves.clear()
+    room.shelves[row_keys, id(gang)] = _Asked(gang, room.layout.version, questions)
+    return questions
 
 
 def _is_enough(room: Room, gang: Gang, choice: Choice, mask: Flags) -> bool:
@@ -186,6 +210,13 @@ def _seat_role(
         part: list[TaskPlacement] = []
         views: dict[int, NodeView] = {}
         for row, count, within in _nodes_for(room, gang, need, kinds, mask, left, manner, done):
+            if count == 1 and within is None and not gang.slice_tasks:
+                if (
+                    alone_there := seat_alone(room, row, need, kinds, index=index, emptiest=manner.spreads)
+                ) is not None:
+                    part.append(alone_there)
+                    index += 1
+                continue
             # Slices may come to a node again, which then has less left.
             view = views.setdefault(row, NodeView(room, row)) if gang.slice_tasks else NodeView(room, row)
             for _ in range(count):
