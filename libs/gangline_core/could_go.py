@@ -34,6 +34,8 @@ class Standing(Struct):
     size: int = -1
     """Equal for jobs that hold the same amounts."""
     cost: Cost = (0, 0, 0, 0, 0)
+    is_bare: bool = False
+    """It stands on no GPU and in no cell."""
 
 
 class CouldGo:
@@ -70,6 +72,7 @@ class CouldGo:
         if known is None:
             known = one.victim = live_job(self._table, one.job)
             one.cost = known.cost
+            one.is_bare = not any(task.gpus or task.cells for task in known.tasks)
             one.size = self._sizes.setdefault(tuple(known.amounts.items()), len(self._sizes))
         return known
 
@@ -96,6 +99,8 @@ class CouldGo:
 
     def _free(self, freed: dict[str, dict[str, int]], one: Standing, dimension: str, sign: int) -> None:
         spec, amount = one.job.spec, sign * amount_of(self.victim(one).amounts, dimension)
+        if not amount:
+            return
         for above in holders(spec.group, spec.user):
             by_group = freed.get(above)
             if by_group is None:

@@ -368,6 +368,8 @@ def _counted(state: State) -> Iterator[Task]:
 def _usage_by_class(state: State) -> dict[tuple[str, ServiceClass], dict[str, int]]:
     """Use by holder and service class, for the classes that guarantees treat specially."""
     usage: dict[tuple[str, ServiceClass], dict[str, int]] = {}
+    if all(sort.service_class == ServiceClass.BURSTABLE for sorts in state.live_sorts.values() for sort in sorts):
+        return usage
     for task in _counted(state):
         service_class = state.kept.jobs[task.job].spec.service_class
         if service_class == ServiceClass.BURSTABLE:

@@ -89,6 +89,11 @@ def _who_want(table: Table) -> list[Job]:
 
 def fits(room: Room, parts: list[Task]) -> bool:
     """True when all of these are free together; the room is left as it was."""
+    if any(
+        (row := room.layout.row.get(part.node)) is None or (part.cpu_milli and part.cpu_milli > room.cpu[row])
+        for part in parts
+    ):
+        return False
     for part in parts:
         room.take(part)
     enough = all(_is_whole(room, part) for part in parts)
@@ -109,14 +114,18 @@ def _is_whole(room: Room, part: Task) -> bool:
 
 def _clearing(table: Table, job: Job, parts: list[Task], going: set[JobId]) -> list[tuple[Job, str]] | None:
     """Who has to make way, fewest first, none when those who go already do; None when nothing that may go helps."""
+    leaving = list(_on_their_way(table, {part.node for part in parts}))
+    may_send = table.policy.time_slice_s or (job.pause is not None and job.pause.urgent)
+    others = _who_may_go(table, job, parts) if may_send else []
+    if not leaving and not others:
+        return None
     room = table.room.copy()
-    nodes = {part.node for part in parts}
-    for task in _on_their_way(table, nodes):
+    for task in leaving:
         room.give(leaving_part(table.state, task))
     if fits(room, parts):
         return []
     chosen: list[tuple[Job, str]] = []
-    for victim, rule in _who_may_go(table, job, parts):
+    for victim, rule in others:
         if victim.id in going:
             continue
         for task in table.state.tasks_of(victim):

@@ -37,6 +37,7 @@ from gangline_core.losses import (
 )
 from gangline_core.passing import promises
 from gangline_core.pausing import can_be_paused, slice_ends_ms
+from gangline_core.quota import JOBS
 from gangline_core.seating import allowed_sizes
 from gangline_core.service_order import orders_by_service, sunk_below, would_be_below
 from gangline_core.spec import Role, ServiceClass, smallest_size
@@ -141,6 +142,7 @@ class Victims:
         promisers = {path for path, _ in promised.values()}
         mine = effective_priority(self._table.pool.pool, beneficiary.spec)
         each = self._slices or self._by_service or bool(self._table.lowered)
+        asked = self._asked(beneficiary)
         rules: dict[int, str] = {}
         """By kind, the rule that allows it; empty when none does."""
         keeps: dict[tuple[int, int], bool] = {}
@@ -160,6 +162,8 @@ class Victims:
                     rules[kind] = rule
             if rule:
                 victim = self._could_go.victim(one)
+                if asked is not None and one.is_bare and asked.isdisjoint(victim.amounts):
+                    continue
                 keep = keeps.get((kind, one.size))
                 if keep is None:
                     keep = keeps[kind, one.size] = self._keeps_guarantee(job, victim.amounts, beneficiary)
@@ -219,6 +223,16 @@ class Victims:
                 self._table.after.give(loss.job, loss.amounts)
 
     # --- inside -----------------------------------------------------------------------------------------
+
+    def _asked(self, beneficiary: Job) -> frozenset[str] | None:
+        """What the job needs some of, so that whoever holds none of it is no help; None when that is not all.
+
+        Where nodes have hardly a place for one more task, and where running jobs are limited, being gone helps, too.
+        """
+        table = self._table
+        if table.room.crowded or any(JOBS in rung.limit for rung in table.ledger.rungs(beneficiary)):
+            return None
+        return frozenset(dimension for dimension in table.seating.least(beneficiary).amounts if dimension != JOBS)
 
     def _pause(self, victim: LiveJob, rule: str) -> Loss | None:
         job = victim.job.id
