@@ -16,13 +16,16 @@ MODULES = {"load": "under_load"}
 """Those whose module is not called like them."""
 
 
-async def run(name: str, *, full: bool = False) -> list[Row]:
-    """Measure, telling each row as it comes; in full where the benchmark has a longer run."""
+async def run(name: str, *, full: bool = False, seeds: int = 0) -> list[Row]:
+    """Measure, telling each row as it comes; in full where the benchmark has a longer run, or what many seeds tell."""
     module = importlib.import_module(f"bench.{MODULES.get(name, name)}")
     measure = cast(
         "Callable[[], AsyncIterator[Measured]]",
         getattr(module, "measure_full", module.measure) if full else module.measure,
     )
+    if seeds:
+        measure_seeds = cast("Callable[[int], AsyncIterator[Measured]]", module.measure_seeds)
+        return [judge(measured, bars(name).get(measured.name)) async for measured in measure_seeds(seeds)]
     expected = bars(name) | (bars(f"{name}.full") if full else {})
     rows = []
     async for measured in measure():
@@ -40,8 +43,11 @@ def main() -> int:
     parser.add_argument("name", choices=BENCHMARKS)
     parser.add_argument("--out", type=Path, help="write the rows here as JSON")
     parser.add_argument("--full", action="store_true", help="measure more and longer, where the benchmark can")
+    parser.add_argument("--seeds", type=int, default=0, help="with placement: the openb lists with so many seeds alone")
     arguments = parser.parse_args()
-    rows = loop.run(run(arguments.name, full=arguments.full))
+    if arguments.seeds and arguments.name != "placement":
+        parser.error("--seeds is for placement")
+    rows = loop.run(run(arguments.name, full=arguments.full, seeds=arguments.seeds))
     print(as_table(rows))
     if arguments.out:
         arguments.out.parent.mkdir(parents=True, exist_ok=True)

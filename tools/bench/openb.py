@@ -122,9 +122,9 @@ def others(pod: Pod) -> tuple[str, ...]:
     return tuple(sorted(model.lower() for model in MODELS - named)) if pod.gpus else ()
 
 
-def machines(seed: int) -> Room:
-    """The empty cluster, its nodes' names in an order drawn from the seed."""
-    listed = list(read_machines())
+def machines(seed: int, *, every: int = 1) -> Room:
+    """The empty cluster, its nodes' names in an order drawn from the seed; or one machine of `every` so many."""
+    listed = list(read_machines())[::every]
     random.Random(seed).shuffle(listed)
     nodes = [
         Node(
