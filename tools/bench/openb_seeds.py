@@ -139,7 +139,7 @@ def page(found: list[Figures]) -> str:
         "",
         "Pods of the public openb trace come in random order to its 1,213 machines until 130 % of all GPUs were asked"
         " for; nobody leaves, and who fits nowhere is dropped (Weng et al., USENIX ATC 2023). Figures are GPU"
-        " thousandths given out at the end, in per cent, as means over seeds; seeds are not those on which the default was chosen.",
+        " thousandths given out at the end, in per cent, as means over seeds. The default was chosen on other seeds.",
         "",
         "| list | seeds | FGD, published (least to most) | FGD, ours (least to most) | first fit | best rival | default"
         " | lead | bound | gap |",
