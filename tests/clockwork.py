@@ -8,7 +8,8 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Any
 
-from tests.make import SECOND, T0, World
+from tests.make import SECOND, T0
+from tests.watched import Watched
 
 from gangline_core import cycle, elasticity
 from gangline_core import facts as f
@@ -27,7 +28,7 @@ class Clockwork:
 
     def __init__(self, *nodes: Node, groups: tuple[Group, ...] = (), elastic: bool = False, **policy: Any) -> None:
         """A cluster; `policy` are fields of the pool's policy (ordering is by age unless told otherwise)."""
-        self.world = World(*nodes, groups=groups)
+        self.world = Watched(*nodes, groups=groups)
         self.world.set_policy(**{"ordering": "fifo", "starvation_s": 0, **policy})
         self.elastic = elastic
         self.runs_s: dict[JobId, float] = {}

@@ -119,7 +119,7 @@ def place_all(table: Table, candidates: tuple[Candidate, ...], *, overtakes: Ove
     refuser = Refuser(table)
     reserver = Reserver(table)
     batch = Batch(table, candidates)
-    heads = Heads(table.policy, table.pool.heads, table.now)
+    heads = Heads(table)
     claimed = {held.claim.job: held.alive for held in table.held}
     started = {placement.job for placement in table.placements}
     for seen, candidate in enumerate(candidates):

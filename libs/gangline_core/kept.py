@@ -63,8 +63,8 @@ class PoolState(Struct):
     """Service of recently ended jobs, as `Job.attained` counts it, oldest first."""
     foreseen: dict[JobId, tuple[int, int]] = {}
     """Written forecasts of jobs that still wait: when each was made, and the wait it foresaw in ms."""
-    heads: dict[str, tuple[JobId, int]] = {}
-    """Who stands in front of each strict level without finding room, and since when."""
+    heads: dict[JobId, tuple[str, int]] = {}
+    """Who stands in front of which strict level without finding room, and since when."""
     foreseen_at: int = 0
     """When forecasts were last written down."""
     start_scores: dict[str, dict[int, tuple[int, ...]]] = {}

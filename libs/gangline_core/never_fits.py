@@ -178,15 +178,38 @@ def _places(role: Role, places: int, at: str) -> Verdict:
 
 def _sum_verdict(stocks: Sequence[Stock], spec: JobSpec) -> Verdict:
     """All roles together ask for more than all machines have."""
+    needs = [role.resources for role in spec.roles if role.resources.gpu_milli and not role.resources.mig]
     totals = {
-        "gpu_milli": sum(stock.count * len(stock.kind.gpus) for stock in stocks) * GPU_MILLI,
+        "gpu_milli": sum(stock.count * len(_suitable_to_any(stock.kind, needs)) for stock in stocks) * GPU_MILLI,
         "cpu_milli": sum(stock.count * stock.kind.cpu_milli for stock in stocks),
         "memory_mib": sum(stock.count * stock.kind.memory_mib for stock in stocks),
     }
     for dimension, needed in _gang_amounts(spec).items():
         if needed > totals[dimension]:
             return _too_large(ReasonCode.NEVER_FITS_CLUSTER, dimension, needed, totals[dimension]), "roles"
-    return None
+    return _places_of_all(stocks, spec)
+
+
+def _places_of_all(stocks: Sequence[Stock], spec: JobSpec) -> Verdict:
+    """Each role alone finds its places, but machines that can hold any of them take fewer tasks than all are."""
+    tasks = sum(smallest_size(role) for role in spec.roles)
+    if len(spec.roles) < 2 or tasks == 0:
+        return None
+    needs = [role.resources for role in spec.roles]
+    places = sum(stock.count * min(stock.kind.tasks, sum(tasks_held(stock.kind, n) for n in needs)) for stock in stocks)
+    if places >= tasks:
+        return None
+    numbers: dict[str, int | str] = {"needed": tasks, "dimension": "places for tasks (all roles)", "largest": places}
+    return Reason(ReasonCode.NEVER_FITS_CLUSTER, numbers), "roles"
+
+
+def _suitable_to_any(kind: MachineKind, needs: Sequence[Resources]) -> set[int]:
+    """Places of the GPUs that some of these may use: cards of other models, and cut ones, are no help to anybody."""
+    found: set[int] = set()
+    for need in needs:
+        able = suitable_gpus(kind, need)
+        found |= {place for place, gpu in enumerate(kind.gpus) if gpu in able}
+    return found
 
 
 def _topology_verdict(inventory: Inventory, pool: Pool, spec: JobSpec) -> Verdict:
@@ -222,7 +245,7 @@ def _topology_reason(spec: JobSpec, level: str, largest: int) -> Reason:
 def _gang_amounts(spec: JobSpec) -> dict[str, int]:
     sizes = [(smallest_size(role), role.resources) for role in spec.roles]
     return {
-        "gpu_milli": sum(tasks * need.gpu_milli for tasks, need in sizes),
+        "gpu_milli": sum(tasks * need.gpu_milli for tasks, need in sizes if not need.mig),
         "cpu_milli": sum(tasks * need.cpu_milli for tasks, need in sizes),
         "memory_mib": sum(tasks * need.memory_mib for tasks, need in sizes),
     }

@@ -130,9 +130,13 @@ SENTENCES: dict[ReasonCode, str] = {
     ReasonCode.INSUFFICIENT_GPU_MEMORY: (
         "Needs {needed} MiB on one GPU; the suitable GPU with most free memory has {free} MiB."
     ),
-    ReasonCode.INSUFFICIENT_CPU: "Needs {needed} CPUs per task; at most {free} are free where it could run.",
-    ReasonCode.INSUFFICIENT_MEMORY: "Needs {needed} MiB memory per task; at most {free} are free where it could run.",
-    ReasonCode.INSUFFICIENT_DEVICES: "Needs {needed} of device {device} on one node; at most {free} are free there.",
+    ReasonCode.INSUFFICIENT_CPU: "Needs {needed} CPUs per task; at most {free} are free where it could run{held}.",
+    ReasonCode.INSUFFICIENT_MEMORY: (
+        "Needs {needed} MiB memory per task; at most {free} are free where it could run{held}."
+    ),
+    ReasonCode.INSUFFICIENT_DEVICES: (
+        "Needs {needed} of device {device} on one node; at most {free} are free there{held}."
+    ),
     ReasonCode.INSUFFICIENT_SLICES: "Needs {needed} MIG slices {profile}; the cut cards have room for {free}.",
     ReasonCode.INSUFFICIENT_PLACES: (
         "Needs places for {needed} tasks; nodes that suit it have {free} left, and each takes at most {most} tasks."
@@ -299,9 +303,15 @@ def _readable(reason: Reason) -> dict[str, int | str]:
         return {**reason.numbers, "where": f" ({where})" if where else ""}
     if reason.code == ReasonCode.HUNG:
         return {**reason.numbers, "sign": SIGNS.get(str(reason.numbers.get("sign", "")), "")}
-    return {name: _shown(name, number, is_cpu=is_cpu) for name, number in reason.numbers.items()}
+    shown = {name: _shown(name, number, is_cpu=is_cpu) for name, number in reason.numbers.items()}
+    if reason.code in PER_TASK:
+        held, tasks = reason.numbers.get("held"), reason.numbers.get("tasks")
+        return {**shown, "held": f": room for {held} of {tasks} tasks" if tasks else ""}
+    return shown
 
 
+PER_TASK = frozenset({ReasonCode.INSUFFICIENT_CPU, ReasonCode.INSUFFICIENT_MEMORY, ReasonCode.INSUFFICIENT_DEVICES})
+"""Reasons that are told of one task, and of several also how many of them find room."""
 SIGNS = {
     "idle": " (its GPUs stand still while those of the others work)",
     "collective": " (a collective operation was given up)",

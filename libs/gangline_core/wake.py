@@ -12,7 +12,7 @@ from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
 from gangline_core.late_starts import start_limits_end
 from gangline_core.leases import leases_end_ms, may_move
-from gangline_core.levels import losing_place_ms
+from gangline_core.levels import losing_place_ms, waits_that_move
 from gangline_core.pausing import slice_ends_ms
 from gangline_core.repairing import repairs_end
 from gangline_core.rungs import seasons_of
@@ -31,7 +31,9 @@ def next_wake_ms(state: State, pool_name: str, now: int) -> int | None:
     times += start_limits_end(state, pool_name)
     times += repairs_end(state, pool_name)
     waiting = bool(state.waiting.get(pool_name))
-    if (waiting or may_move(state, pool)) and (ends := leases_end_ms(pool)) is not None:
+    # Where nothing runs, nobody's room can pass to another when a lease ends.
+    runs = bool(state.live.get(pool_name))
+    if runs and (waiting or may_move(state, pool)) and (ends := leases_end_ms(pool)) is not None:
         times.append(ends)
     if waiting:
         times += _of_waiting(state, pool_name, pool.policy.starvation_s * 1000, now)
@@ -95,8 +97,14 @@ def _level_moves(state: State, pool_name: str, policy: Policy) -> list[int]:
     columns = state.columns[pool_name]
     slots = columns.slots()
     times: list[int] = []
-    for level, rule in policy.levels.items():
-        if rule.to and rule.after_wait_s and level in columns.levels.names:
-            inside = slots[columns.field(slots, c.LEVEL) == columns.levels.names.index(level)]
-            times += (columns.field(inside, c.SINCE) + rule.after_wait_s * 1000).tolist()
+    for number, level in enumerate(columns.levels.names if policy.levels else ()):
+        waits = waits_that_move(level, policy)
+        if not waits:
+            continue
+        inside = slots[columns.field(slots, c.LEVEL) == number]
+        alone = columns.field(inside, c.HAS_TERMS) > 0
+        since = columns.field(inside, c.SINCE)[~alone].tolist()
+        jobs = (state.kept.jobs[JobId(job)] for job in columns.field(inside[alone], c.ID).tolist())
+        since += [since_ms(state, job) for job in jobs]
+        times += [began + wait for began in since for wait in waits]
     return times

@@ -121,7 +121,7 @@ def test_whatever_happens_the_books_are_right_and_changes_end(jobs, mishaps, pol
         drive.later(at, lambda kind=kind, number=number: mishap(drive, asks, kind, number))
     drive.later(100, lambda: make_whole(drive))
     drive.until(100_000)
-    drive.replay()
+    drive.close()
     for ask in asks:
         if ask.id and drive.job(ask.id).state not in (*ENDS, JobState.HELD, JobState.SUSPENDED):
             raise AssertionError(f"job {ask.id} is {drive.job(ask.id).state}: {drive.why(ask)}")

@@ -136,7 +136,7 @@ def test_gangs_of_a_whole_rack_are_never_mixed_even_after_failed_starts(failures
         drive.tell("agent.sim", f.TaskExited(task=member.id, cause=f.ExitCause.START_FAILED, error="no"))
         drive.empty(member.id)
         drive.until(4 + 10 * k)
-        drive.replay()
+        drive.close()
     drive.until(60)
     assert {name.partition("-")[0] for name in drive.where(first)} == {"r1"}
     assert {name.partition("-")[0] for name in drive.where(second)} == {"r2"}

@@ -55,6 +55,7 @@ def test_growth_that_any_limit_forbids_leaves_a_job_what_it_has(dimension: str) 
     asked = drive.ask(0, tasks=3, minimum=1, maximum=8, sizes=[1, 3, 5, 8], gpus=1, cpus=2, memory_mib=1024, group="q")
     drive.until(10)
     for second, wanted in ((20, 5), (30, 8), (40, 5)):
+        drive.invented.add("elastic")
         drive.tell("elastic.default", f.ResizeProposed(pool="default", job=asked.id, role="worker", size=wanted))
         drive.restart()
         drive.until(second)

@@ -204,7 +204,7 @@ def test_after_failed_starts_and_a_restart_a_gang_still_finds_its_whole_rack(siz
     ones, others = ({name.partition("-")[0] for name in drive.where(ask)} for ask in (first, second))
     assert len(ones) == len(others) == 1
     assert ones != others
-    drive.replay()
+    drive.close()
 
 
 @pytest.mark.parametrize(("tasks", "gpus", "fits"), [(9, 8, True), (10, 8, False), (36, 2, True), (37, 2, False)])

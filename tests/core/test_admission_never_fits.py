@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.make import World, gpu_amount, group, node, role, spec
 
 from gangline_core import facts as f
@@ -131,6 +132,19 @@ def test_all_roles_together_must_fit():
     assert field == "roles"
 
 
+def test_only_gpus_that_some_role_may_use_count_for_all_roles_together():
+    """Cards that are cut, and models that nobody asked for, were counted: the job waited for ever."""
+    cut = node("cut", gpus=2)
+    cut = replace(cut, gpus=tuple(replace(gpu, mig="a100-40gb") for gpu in cut.gpus))
+    world = World(cut, node("old", gpus=1, model="V100"), node("new", gpus=1, model="H100"))
+    two = [role("a", gpus=1), role("b", gpus=1)]
+    three = [*two, role("c", gpus=1)]
+    assert ask(world, spec(roles=two)).jobs
+    assert refusal(world, roles=three)[1] == "The job needs 3 GPUs; the pool has 2."
+    picky = [role(name, gpus=1, gpu_models=["V100"]) for name in "ab"]
+    assert refusal(world, roles=picky)[1] == "The job needs 2 GPUs; the pool has 1."
+
+
 def test_shares_of_gpus_are_counted_in_whole_shares():
     """H01 in small: two thirds of each of two GPUs stay empty; no share is cut in two."""
     world = World(node(gpus=2, gpu_memory_mib=10_000))
@@ -220,3 +234,11 @@ def test_what_fits_the_empty_machines_is_never_refused_for_its_size(data):
     asked = spec(gpus=gpus, tasks=tasks, cpus=cpus, gpu_models=models if gpus else (), topology="node")
     judgement = ask(world, asked)
     assert judgement.jobs, [sentence(reason) for _, reason, _ in judgement.refusals]
+
+
+def test_all_roles_together_need_places_on_machines_that_can_hold_them():
+    """Each role has places alone, but the one machine with GPUs for them takes three tasks at once."""
+    world = World(node("gpus", gpus=8), node("cpus", gpus=0)).set_policy(node_tasks_max=3)
+    assert ask(world, spec(roles=[role("a", gpus=1), role("b", tasks=2, gpus=1)])).jobs
+    told = refusal(world, roles=[role("a", gpus=1), role("b", tasks=3, gpus=1)])[1]
+    assert told == "The job needs 4 places for tasks (all roles); the pool has 3."

@@ -50,8 +50,7 @@ def test_who_blocks_its_level_for_the_stated_time_loses_its_place_and_not_its_tu
     world, large, small = busy(levels=strict(head_wait_s=600))
     world.round()
     assert not world.job(small).tasks
-    began = world.state.kept.pools["default"].heads["normal"]
-    assert began == (large, world.at)
+    assert world.state.kept.pools["default"].heads == {large: ("normal", world.at)}
     assert next_wake_ms(world.state, "default", world.at) == world.at + 600_000
     world.wait(599).round()
     assert not world.job(small).tasks, "not a second too early"
@@ -68,7 +67,7 @@ def test_a_new_head_has_its_own_time():
     other = world.submit(gpus=8, at=world.at)
     world.round()
     assert world.job(small).tasks, "with the first gone, the next in order starts"
-    assert world.state.kept.pools["default"].heads["normal"] == (other, world.at)
+    assert world.state.kept.pools["default"].heads == {other: ("normal", world.at)}
 
 
 def test_who_is_kept_out_by_a_limit_blocks_nobody():
@@ -121,3 +120,56 @@ def _ids(world: World) -> list[int]:
 def _scores(world: World) -> dict[int, int]:
     found = order(world.state, world.state.kept.pools["default"], world.waiting(), world.at)
     return {candidate.job: candidate.score for candidate in found.candidates}
+
+
+def test_strict_order_holds_among_those_who_want_the_same_machines():
+    """Field case: strict order made jobs of an idle kind of machine wait for a full one."""
+    world = World(node("x", model="X"), node("y", model="Y"))
+    world.set_policy(ordering="fifo", starvation_s=0, levels=strict())
+    world.submit_running(spec(gpus=8, gpu_models=["X"]), "x")
+    to_x = world.submit(gpus=8, gpu_models=["X"])
+    to_y = world.wait(1).submit(gpus=4, gpu_models=["Y"])
+    large = world.wait(1).submit(gpus=8, gpu_models=["Y"])
+    either = world.wait(1).submit(gpus=1)
+    small = world.wait(1).submit(gpus=1, gpu_models=["Y"], time_limit_s=1)
+    world.round()
+    assert [bool(world.job(one).tasks) for one in (to_x, to_y, large, either, small)] == [False, True] + [False] * 3
+    assert world.state.kept.pools["default"].heads.keys() == {to_x, large}
+    assert world.job(small).reason.numbers == {"job": to_x, "level": "normal"}, "either waits for both kinds"
+    world.cancel(either).round()
+    assert world.job(small).reason.numbers == {"job": large, "level": "normal"}
+
+
+def test_each_head_of_a_level_has_its_own_time():
+    world = World(node("x", model="X"), node("y", model="Y"))
+    world.set_policy(ordering="fifo", starvation_s=0, levels=strict(head_wait_s=600))
+    for name in "xy":
+        world.submit_running(spec(gpus=5, gpu_models=[name]), name)
+    heads = [world.submit(gpus=8, gpu_models=["X"])]
+    world.round()
+    heads.append(world.wait(100).submit(gpus=8, gpu_models=["Y"]))
+    small = [world.wait(1).submit(gpus=1, gpu_models=[name], time_limit_s=5) for name in "xy"]
+    world.round()
+    assert not any(world.job(one).tasks for one in small)
+    world.wait(498).round()
+    assert [bool(world.job(one).tasks) for one in small] == [True, False]
+    world.wait(102).round()
+    assert all(world.job(one).tasks for one in small)
+
+
+def test_a_job_that_moved_is_held_to_the_rules_of_the_level_it_moved_to():
+    rules = {"high": LevelRule(to="normal", after_wait_s=100), "normal": LevelRule(strict=True)}
+    world = World(node()).set_policy(ordering="fifo", starvation_s=0, levels=rules)
+    world.submit_running(spec(gpus=4, level="high", time_limit_s=86_400), "n1")
+    world.submit(gpus=8, level="high")
+    small = world.wait(1).submit(gpus=1, level="high", time_limit_s=60)
+    late = world.wait(98).submit(gpus=1, level="normal", time_limit_s=60)
+    world.wait(1).round()
+    assert (bool(world.job(small).tasks), bool(world.job(late).tasks)) == (True, False)
+
+
+def test_the_second_move_of_a_waiting_job_is_looked_at_in_time_too():
+    rules = {"low": LevelRule(to="normal", after_wait_s=600), "normal": LevelRule(to="high", after_wait_s=1_200)}
+    world = World(node()).set_policy(ordering="priority", levels=rules, starvation_s=0)
+    world.submit(level="low", gpus=1)
+    assert next_wake_ms(world.state, "default", world.at + 600_000) == world.at + 1_200_000

@@ -50,7 +50,7 @@ class Played:
         self.drive.prove_evictions()
         if not any("on" in asked for asked in case["jobs"]):
             # Where somebody was put by hand, the log holds a decision that nobody made.
-            self.drive.replay()
+            self.drive.close()
 
     def prove(self) -> None:
         """Everything that the case expects has come about."""

@@ -1,5 +1,7 @@
 """Why a gang finds no seats: one primary reason with numbers that add up."""
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from gangline_core.capacity import Flags, Ints, Layout, Room, matches, tolerates
@@ -40,7 +42,7 @@ def why_not(room: Room, gang: Gang) -> Reason:
         reason = _role_fault(room, gang, need, mask)
         if reason is not None:
             return reason
-    if room.crowded and (free := int(room.places[mask].clip(0).sum())) < gang.tasks:
+    if room.crowded and (free := _places_for_all(room, gang, mask)) < gang.tasks:
         return _too_crowded(room, gang.tasks, free, mask)
     if gang.required and (scattered := _too_scattered(room, gang, mask)) is not None:
         return scattered
@@ -81,6 +83,24 @@ def _role_fault(room: Room, gang: Gang, need: Need, mask: Flags) -> Reason | Non
             return reason
         able = slots(room, bare(need), kinds, mask) > 0
     return _rest_fault(room, need, kinds, mask, able)
+
+
+def _kinds(room: Room, needs: Iterable[Need]) -> tuple[int, ...]:
+    """Kinds of GPUs that some of these may use."""
+    return tuple(sorted({k for need in needs for own in acceptable(room.layout, need).values() for k in own}))
+
+
+def _able(room: Room, gang: Gang, mask: Flags) -> Ints:
+    """Per node for how many members of any role it has room, if they had it alone."""
+    found = np.zeros(len(mask), dtype=np.int64)
+    for need in gang.needs:
+        found += slots(room, need, _kinds(room, [need]), mask)
+    return found
+
+
+def _places_for_all(room: Room, gang: Gang, mask: Flags) -> int:
+    """How many members find a place on nodes that have room for some of them."""
+    return int(np.minimum(room.places.clip(0), _able(room, gang, mask)).sum())
 
 
 def _too_crowded(room: Room, needed: int, free: int, mask: Flags) -> Reason:
@@ -141,18 +161,27 @@ def _rest_fault(room: Room, need: Need, kinds: tuple[int, ...], mask: Flags, abl
     on = mask & able
     with_cpu = slots(room, bare(need, cpu=True), kinds, mask)
     if need.cpu_milli and int(with_cpu.sum()) < need.count:
-        return Reason(ReasonCode.INSUFFICIENT_CPU, {"needed": need.cpu_milli, "free": _most(room.cpu, on)})
+        numbers: dict[str, int | str] = {"needed": need.cpu_milli, "free": _most(room.cpu, on)}
+        return Reason(ReasonCode.INSUFFICIENT_CPU, numbers | _held(need, with_cpu))
     # What is missing next is told of nodes on which all before is there.
     on &= with_cpu > 0
     with_memory = slots(room, bare(need, cpu=True, memory=True), kinds, mask)
     if need.memory_mib and int(with_memory.sum()) < need.count:
-        return Reason(ReasonCode.INSUFFICIENT_MEMORY, {"needed": need.memory_mib, "free": _most(room.memory, on)})
+        numbers = {"needed": need.memory_mib, "free": _most(room.memory, on)}
+        return Reason(ReasonCode.INSUFFICIENT_MEMORY, numbers | _held(need, with_memory))
     on &= with_memory > 0
-    if int(slots(room, need, kinds, mask).sum()) < need.count:
+    with_devices = slots(room, need, kinds, mask)
+    if int(with_devices.sum()) < need.count:
         name, amount = max(need.devices.items(), key=lambda item: (_missing(room, on, item), item[0]))
         free = _most(room.devices[name], on) if name in room.devices else 0
-        return Reason(ReasonCode.INSUFFICIENT_DEVICES, {"needed": amount, "device": name, "free": free})
+        numbers = {"needed": amount, "device": name, "free": free}
+        return Reason(ReasonCode.INSUFFICIENT_DEVICES, numbers | _held(need, with_devices))
     return None
+
+
+def _held(need: Need, room_for: Ints) -> dict[str, int | str]:
+    """Of several members, how many find room; one alone needs no such number."""
+    return {} if need.count < 2 else {"held": int(room_for.sum()), "tasks": need.count}
 
 
 def _missing(room: Room, on: Flags, item: tuple[str, int]) -> int:
@@ -222,17 +251,34 @@ def _too_mixed(room: Room, gang: Gang, mask: Flags) -> Reason | None:
 
 def _together(room: Room, gang: Gang, mask: Flags) -> Reason:
     """Each role would fit alone: the GPUs of all together are too few, or they are in each other's way."""
-    free = int(np.where(mask, room.free, 0).sum())
+    whole = [need for need in gang.needs if need.gpus]
+    kinds = _kinds(room, whole)
+    by_node = np.where(mask, whole_free(room, kinds), 0) if kinds else np.zeros(len(mask), dtype=np.int64)
+    free, on_one = int(by_node.sum()), int(by_node.max(initial=0))
     if gang.whole_gpus > free:
-        total = int((mask[:, None] & (room.layout.kind >= 0)).sum())
+        total = _suitable_gpus(room.layout, gang, kinds)
         return Reason(ReasonCode.INSUFFICIENT_GPUS, {"needed": gang.whole_gpus, "free": free, "total": total})
-    largest = max(gang.needs, key=lambda need: (need.gpus, need.cpu_milli))
-    if largest.gpus:
-        by_node = np.where(mask, room.free, 0)
-        on_one = int(by_node.max(initial=0))
+    largest = max((need.gpus for need in whole), default=0)
+    if largest > on_one:
         where = room.nodes[int(by_node.argmax())].id if on_one else ""
-        return _fragmented(largest.gpus * GPU_MILLI, free * GPU_MILLI, on_one * GPU_MILLI, where)
-    return Reason(ReasonCode.INSUFFICIENT_CPU, {"needed": largest.cpu_milli, "free": _most(room.cpu, mask)})
+        return _fragmented(largest * GPU_MILLI, free * GPU_MILLI, on_one * GPU_MILLI, where)
+    on = mask & (_able(room, gang, mask) > 0)
+    cpu, memory = (sum(n.count * n.cpu_milli for n in gang.needs), sum(n.count * n.memory_mib for n in gang.needs))
+    if cpu > (there := int(room.cpu[on].clip(0).sum())):
+        most = max(need.cpu_milli for need in gang.needs)
+        numbers: dict[str, int | str] = {"needed": most, "free": _most(room.cpu, on)}
+        return Reason(ReasonCode.INSUFFICIENT_CPU, numbers | _part(gang, there, cpu))
+    if memory > (there := int(room.memory[on].clip(0).sum())):
+        most = max(need.memory_mib for need in gang.needs)
+        numbers = {"needed": most, "free": _most(room.memory, on)}
+        return Reason(ReasonCode.INSUFFICIENT_MEMORY, numbers | _part(gang, there, memory))
+    words = "for all of its roles side by side"
+    return Reason(ReasonCode.SHAPE, {"needed": gang.tasks, "shape": words, "free": gang.tasks - 1})
+
+
+def _part(gang: Gang, there: int, wanted: int) -> dict[str, int | str]:
+    """For how many members what is there would do."""
+    return {"held": min(gang.tasks - 1, gang.tasks * there // wanted), "tasks": gang.tasks}
 
 
 def bare(need: Need, *, cpu: bool = False, memory: bool = False) -> Need:
