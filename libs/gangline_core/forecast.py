@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
+from gangline_core.amounts import add_all
 from gangline_core.history import classes
 from gangline_core.ids import JobId
 from gangline_core.job import Job, Task
@@ -210,9 +211,20 @@ def held_by(state: State, job: Job) -> Held:
     """What a live job gives back when it ends, worked out again only when its tasks or its terms are others."""
     known = state.held.get(job.id)
     if known is None or known.tasks is not job.tasks or known.spec is not job.spec:
-        amounts = _amounts(state.tasks_of(job))
-        known = state.held[job.id] = Held(job.tasks, job.spec, amounts, classes(job.spec))
+        tasks = state.tasks_of(job)
+        used, folded = used_by(tasks), dict[str, int]()
+        for dimension, amount in used.items():
+            count(folded, dimension.lower(), amount)
+        known = state.held[job.id] = Held(job.tasks, job.spec, _amounts(tasks), classes(job.spec), used, folded)
     return known
+
+
+def used_by(tasks: Iterable[Task]) -> dict[str, int]:
+    """What these tasks of one job count against quotas, the job itself included."""
+    amounts: dict[str, int] = {JOBS: 1}
+    for task in tasks:
+        add_all(amounts, task_amounts(task).items())
+    return amounts
 
 
 def _amounts(tasks: Iterable[Task]) -> dict[str, int]:
@@ -230,10 +242,7 @@ def _release_of_holders(
     state: State, job: Job, watched: Mapping[str, Mapping[str, str]], times: RunTimes, now: int
 ) -> Release:
     """What the job gives back to the limits watched: by holder and dimension, the name of their class."""
-    used: dict[str, int] = {JOBS: 1}
-    for task in state.tasks_of(job):
-        for dimension, amount in task_amounts(task).items():
-            count(used, dimension.lower(), amount)
+    used = held_by(state, job).folded
     amounts = {
         name: used[dimension]
         for holder in holders(job.spec.group, job.spec.user)

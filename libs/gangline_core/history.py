@@ -69,6 +69,10 @@ class Held(Struct, frozen=True, gc=False):
     amounts: dict[str, int]
     classes: tuple[str, ...]
     """Its classes here."""
+    used: dict[str, int]
+    """What it counts against quotas, by dimension."""
+    folded: dict[str, int]
+    """The same with the names of models and devices in lower case."""
 
 
 class InOrder:

@@ -1,15 +1,13 @@
 """What may be lost to make room: tasks that go together, what that gives back, and what a live job is worth."""
 
-from collections.abc import Iterable
-
 from msgspec import Struct
 
 from gangline_core.amounts import count, task_amounts
 from gangline_core.cluster import Pool
+from gangline_core.forecast import held_by, used_by
 from gangline_core.ids import TaskId
 from gangline_core.job import Job, Task
 from gangline_core.pausing import given_up
-from gangline_core.quota import JOBS
 from gangline_core.spec import JobSpec, ServiceClass
 from gangline_core.table import Table
 
@@ -79,7 +77,7 @@ def as_eviction(victim: LiveJob, rule: str, counted: set[TaskId]) -> Loss:
         kind=EVICT,
         job=victim.job,
         tasks=tasks,
-        amounts=victim.amounts if len(tasks) == len(victim.tasks) else _amounts(tasks),
+        amounts=victim.amounts if len(tasks) == len(victim.tasks) else used_by(tasks),
         rule=rule,
         lost_ms=victim.lost_ms,
         also=tuple(task for task in victim.tasks if task.id in counted),
@@ -96,22 +94,13 @@ def as_pause(victim: LiveJob, rule: str) -> Loss:
     return Loss(kind=PAUSE, job=victim.job, tasks=parts, amounts=amounts, rule=rule)
 
 
-def _amounts(tasks: Iterable[Task]) -> dict[str, int]:
-    """What these tasks of one job count against quotas, the job itself included."""
-    amounts: dict[str, int] = {JOBS: 1}
-    for task in tasks:
-        for dimension, amount in task_amounts(task).items():
-            count(amounts, dimension, amount)
-    return amounts
-
-
 def live_job(table: Table, job: Job) -> LiveJob:
     """What the job holds, and what it is worth."""
     tasks = tuple(table.state.tasks_of(job))
     return LiveJob(
         job=job,
         tasks=tasks,
-        amounts=_amounts(tasks),
+        amounts=held_by(table.state, job).used,
         priority=effective_priority(table.pool.pool, job.spec),
         lost_ms=table.now - job.started_ms if job.started_ms else 0,
     )

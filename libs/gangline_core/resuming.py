@@ -35,8 +35,9 @@ def clear_late(table: Table) -> None:
 def _honour(table: Table, before_ms: int | None) -> None:
     """With a bound, only those paused before it, and urgent ones, have others sent away."""
     going = {one.job for one in table.evictions} | {one.job for one in table.pauses}
+    stirs: dict[NodeId, bool] = {}
     for job in _who_want(table):
-        if job.id in table.resumes or job.id in table.kept_for:
+        if job.id in table.resumes or job.id in table.kept_for or _is_stuck(table, job, stirs):
             continue
         parts = [taken_up(task) for task in table.state.tasks_of(job)]
         amounts: dict[str, int] = {}
@@ -54,6 +55,32 @@ def _honour(table: Table, before_ms: int | None) -> None:
                 _send_off(table, victim, job, rule)
                 going.add(victim.id)
             table.keep_place(job, parts, amounts)
+
+
+def _is_stuck(table: Table, job: Job, stirs: dict[NodeId, bool]) -> bool:
+    """A cheap look: its place is taken, nobody may be sent away for it, and nobody there goes (`stirs`, by node)."""
+    if _may_send(table, job):
+        return False
+    tasks = table.state.tasks_of(job)
+    if not any(_is_taken(table.room, task) for task in tasks):
+        return False
+    for task in tasks:
+        if task.node not in stirs:
+            stirs[task.node] = next(_on_their_way(table, {task.node}), None) is not None
+        if stirs[task.node]:
+            return False
+    return True
+
+
+def _is_taken(room: Room, task: Task) -> bool:
+    """True when the CPU that the paused task gave up is not there."""
+    row, given = room.layout.row.get(task.node), task.working
+    return row is None or (given is not None and given.cpu_milli > max(0, room.cpu[row]))
+
+
+def _may_send(table: Table, job: Job) -> bool:
+    """True when any rule could have others make way for this paused job."""
+    return bool(table.policy.time_slice_s) or (job.pause is not None and job.pause.urgent)
 
 
 def wants_to_go_on(state: State, pool: str) -> bool:
@@ -115,8 +142,7 @@ def _is_whole(room: Room, part: Task) -> bool:
 def _clearing(table: Table, job: Job, parts: list[Task], going: set[JobId]) -> list[tuple[Job, str]] | None:
     """Who has to make way, fewest first, none when those who go already do; None when nothing that may go helps."""
     leaving = list(_on_their_way(table, {part.node for part in parts}))
-    may_send = table.policy.time_slice_s or (job.pause is not None and job.pause.urgent)
-    others = _who_may_go(table, job, parts) if may_send else []
+    others = _who_may_go(table, job, parts) if _may_send(table, job) else []
     if not leaving and not others:
         return None
     room = table.room.copy()

@@ -7,12 +7,13 @@ when this much would let it pass; whether it comes about, and without breaking a
 from bisect import bisect_left
 from collections.abc import Mapping
 
+from gangline_core.forecast import held_by
 from gangline_core.groups import ROOT, ancestors
 from gangline_core.job import Job, JobState
 from gangline_core.losses import effective_priority, is_sealed
-from gangline_core.quota import JOBS, Ledger, holders
+from gangline_core.quota import Ledger, holders
 from gangline_core.spec import ServiceClass, is_elastic, smallest_size
-from gangline_core.state import State, count, request_amounts, task_amounts
+from gangline_core.state import State, count, request_amounts
 
 _LOWEST = -(10**18)
 """Priority of work that any other may push away."""
@@ -64,10 +65,7 @@ class Winnable:
                 continue
             is_loose = job.service_class == ServiceClass.OPPORTUNISTIC
             priority = _LOWEST if is_loose else effective_priority(self._pool.pool, job.spec)
-            used: dict[str, int] = {JOBS: 1}
-            for task in self._state.tasks_of(job):
-                for dimension, amount in task_amounts(task).items():
-                    count(used, dimension.lower(), amount)
+            used = held_by(self._state, job).folded
             for holder in holders(job.spec.group, job.spec.user):
                 for dimension, amount in used.items():
                     known = entries.get((holder, dimension))

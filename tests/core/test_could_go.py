@@ -7,7 +7,8 @@ from gangline_core import cycle
 from gangline_core.could_go import LAST_MS, CouldGo
 from gangline_core.job import Job
 from gangline_core.losses import Loss
-from gangline_core.preemption import Plan, Preemptor
+from gangline_core.preemption import Preemptor
+from gangline_core.trial import Plan
 
 
 class Thorough(Preemptor):

@@ -1,0 +1,154 @@
+"""Would a job fit without these others? They are all taken away in thought, and put back as far as it still fits."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from msgspec import Struct
+
+from gangline_core.capacity import Ints, Room
+from gangline_core.groups import holders
+from gangline_core.holdings import as_lines, give_lines, take_lines, task_lines
+from gangline_core.ids import JobId
+from gangline_core.job import Job
+from gangline_core.losses import EVICT, SHRINK, Loss
+from gangline_core.quota import minimum_sizes
+from gangline_core.seating import Found, seat
+from gangline_core.table import Table
+from gangline_core.victims import sizes_below
+
+
+class Plan(Struct, frozen=True):
+    """Where the job goes and what has to go first."""
+
+    found: Found
+    losses: list[Loss]
+
+
+class Trial:
+    """One job tried with losses that come and go; `losses` stand in the order in which they should go."""
+
+    def __init__(self, table: Table, job: Job, room: Room, losses: list[Loss]) -> None:
+        """A trial on this room, which it uses up."""
+        self._table = table
+        self._job = job
+        self._room = room
+        self._losses = losses
+        self._lines, self._spans = _all_lines(room, losses)
+        limited = limited_above(table, job)
+        self._counts = [counts_for(limited, loss) for loss in losses]
+        """Which losses give back something that a limit above the job counts."""
+        self._out = [False] * len(losses)
+        """Which losses are taken away at the moment."""
+        self._sizes = minimum_sizes(job.spec)
+        self._found: Found | None = None
+
+    def run(self) -> Plan | None:
+        """The plan, or None when even all losses together do not help; the ledger is left as it was."""
+        everything = list(range(len(self._losses)))
+        self._take_out(everything)
+        plan = None
+        if self._fits():
+            self._put_back(everything[::-1])
+            chosen = self._whole_steps()
+            if self._found is not None and chosen:
+                plan = Plan(found=self._found, losses=[self._losses[k] for k in chosen])
+        self._restore([k for k in everything if self._out[k]])
+        return plan
+
+    def _put_back(self, valued: list[int]) -> None:
+        """Put back as much as possible, most valuable first."""
+        low, high = 0, len(valued)
+        while low < high:
+            middle = (low + high + 1) // 2
+            self._restore(valued[low:middle])
+            if self._fits():
+                low = middle
+            else:
+                self._take_out(valued[low:middle])
+                high = middle - 1
+        # Those above the border are back. Of the rest only losses where the job would go can matter.
+        nodes = {place.node for place in self._found.seats.tasks} if self._found is not None else set()
+        rest = valued[low:]
+        far = [k for k in rest if not any(task.node in nodes for task in self._losses[k].tasks)]
+        if far:
+            self._restore(far)
+            if not self._fits():
+                self._take_out(far)
+                far = []
+        for k in [k for k in rest if k not in set(far)]:
+            self._restore([k])
+            if not self._fits():
+                self._take_out([k])
+
+    def _whole_steps(self) -> list[int]:
+        """The losses left, rounded up so that every shrunk role keeps an allowed size; evicted jobs go whole."""
+        evicted = {self._losses[k].job.id for k in self._left(EVICT)}
+        by_role: dict[tuple[JobId, str], list[int]] = {}
+        for k, loss in enumerate(self._losses):
+            if loss.kind == SHRINK and loss.job.id not in evicted:
+                by_role.setdefault((loss.job.id, loss.tasks[0].role), []).append(k)
+        for (_, role_name), members in sorted(by_role.items()):
+            job = self._losses[members[0]].job
+            role = next(role for role in job.spec.roles if role.name == role_name)
+            leaving = sum(self._out[k] for k in members)
+            if not leaving:
+                continue
+            size = job.sizes.get(role_name, 0)
+            target = next(iter(sizes_below(role, size - leaving)), role.min_count)
+            for k in [k for k in members if not self._out[k]][: size - target - leaving]:
+                self._take_out([k])
+        going = [k for k in range(len(self._losses)) if self._out[k]]
+        return [k for k in going if self._losses[k].kind != SHRINK or self._losses[k].job.id not in evicted]
+
+    def _left(self, kind: str) -> list[int]:
+        return [k for k, loss in enumerate(self._losses) if self._out[k] and loss.kind == kind]
+
+    def _fits(self) -> bool:
+        found = seat(self._table.seating, self._job, self._room, self._sizes)
+        if isinstance(found, Found):
+            self._found = found
+            return True
+        return False
+
+    def _take_out(self, chosen: Sequence[int]) -> None:
+        give_lines(self._room, self._of(chosen))
+        for k in chosen:
+            self._out[k] = True
+            if self._counts[k]:
+                self._table.ledger.give(self._losses[k].job, self._losses[k].amounts)
+
+    def _restore(self, chosen: Sequence[int]) -> None:
+        take_lines(self._room, self._of(chosen))
+        for k in chosen:
+            self._out[k] = False
+            if self._counts[k]:
+                self._table.ledger.take(self._losses[k].job, self._losses[k].amounts)
+
+    def _of(self, chosen: Sequence[int]) -> Ints:
+        if not chosen:
+            return self._lines[:0]
+        first, last = min(chosen), max(chosen)
+        if last - first + 1 == len(chosen):
+            return self._lines[self._spans[first] : self._spans[last + 1]]
+        return np.concatenate([self._lines[self._spans[k] : self._spans[k + 1]] for k in chosen])
+
+
+def _all_lines(room: Room, losses: list[Loss]) -> tuple[Ints, list[int]]:
+    """The lines of all losses, and where each one's lines begin."""
+    found: list[list[int]] = []
+    spans = [0]
+    for loss in losses:
+        for task in loss.tasks:
+            found.extend(task_lines(room.layout, task))
+        spans.append(len(found))
+    return as_lines(room.layout, found), spans
+
+
+def limited_above(table: Table, job: Job) -> frozenset[str]:
+    """The holders above the job that have limits."""
+    return frozenset(rung.holder for rung in table.ledger.rungs(job))
+
+
+def counts_for(limited: frozenset[str], loss: Loss) -> bool:
+    """True when giving the loss back could change whether a limit refuses the job."""
+    return not limited.isdisjoint(holders(loss.job.spec.group, loss.job.spec.user))
