@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-FIGURES: list[tuple[str, float]] = []
+RECOVERY = "recovery"
+"""What a figure is called in a test's report, which crosses from the process that ran the test."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -16,17 +17,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture
-def figure() -> Callable[[str, float], None]:
+def figure(request: pytest.FixtureRequest) -> Callable[[str, float], None]:
     """Notes how many seconds something took."""
 
     def note(what: str, seconds: float) -> None:
-        FIGURES.append((what, seconds))
+        request.node.user_properties.append((RECOVERY, (what, seconds)))
 
     return note
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if FIGURES:
+    reports = [
+        report
+        for outcome in ("passed", "failed")
+        for report in terminalreporter.getreports(outcome)
+        if report.when == "call"
+    ]
+    figures = [figure for report in reports for name, figure in report.user_properties if name == RECOVERY]
+    if figures:
         terminalreporter.section("recovery times")
-        for what, seconds in FIGURES:
+        for what, seconds in figures:
             terminalreporter.write_line(f"{seconds:8.2f} s  {what}")
