@@ -18,6 +18,7 @@ from gangline_core.placement import PLACERS, placer_for
 from gangline_core.placement.allocatable import scores as allocatable_scores
 from gangline_core.placement.balance import closeness_scores, network_scores
 from gangline_core.placement.card_links import Tree, fragment, link
+from gangline_core.placement.devices import NodeView
 from gangline_core.placement.flow import NEVER, assign
 from gangline_core.placement.gang import gang_of
 from gangline_core.placement.numa import (
@@ -29,6 +30,7 @@ from gangline_core.placement.numa import (
     least_zones_together,
     most,
     node_score,
+    zones_of,
 )
 from gangline_core.placement.trimaran import Risk, risk_scores, target_scores
 from gangline_core.spec import JobSpec
@@ -73,12 +75,17 @@ def test_gpushare_takes_the_card_with_least_free_memory_that_suffices(case):
     assert seats.tasks[0].gpus[0].index == case["card"]
 
 
-def test_gpushare_counts_a_share_until_its_task_is_gone():
-    room = state_with(node("n1", gpus=1, gpu_memory_mib=15_360)).room("default").copy()
-    seats = [place("gpushare", room, spec(gpus=0, gpu_memory_mib=3_072)) for _ in range(3)]
-    assert room.gpu_memory[0, 0] == 15_360 - 9_216
-    room.give(seats[0].tasks[0])
-    assert room.gpu_memory[0, 0] == 15_360 - 6_144
+@pytest.mark.parametrize("case", TABLES["gpushare"]["counts"], ids=lambda case: case["why"])
+def test_gpushare_counts_a_share_until_its_task_is_gone(case):
+    room = state_with(node("n1", gpus=1, gpu_memory_mib=case["card_mib"])).room("default").copy()
+    placed = [
+        place("gpushare", room, spec(roles=[role(f"c{k}", gpus=0, gpu_memory_mib=mib) for k, mib in enumerate(pod)]))
+        for pod in case["requests_mib"]
+    ]
+    assert room.gpu_memory[0, 0] == case["card_mib"] - case["used_mib"]
+    for task in placed[0].tasks:
+        room.give(task)
+    assert room.gpu_memory[0, 0] == case["card_mib"] - case["used_mib"] + sum(case["requests_mib"][0])
 
 
 def test_gpu_admission_fills_nodes_as_its_own_test_says():
@@ -107,6 +114,29 @@ def test_gpu_manager_links_several_cards(case):
 @pytest.mark.parametrize("case", TABLES["gpu_manager"]["fragment"])
 def test_gpu_manager_takes_a_single_card_from_what_is_broken(case):
     assert fragment(TREE, case["free"]) == case["card"]
+
+
+def test_gpu_manager_knows_what_to_do_with_a_single_card():
+    single, table = Tree(levels=((0,), (0,), (0,))), TABLES["gpu_manager"]["single"]
+    assert [list(link(single, case["free"], case["count"])) for case in table["link"]] == [
+        case["cards"] for case in table["link"]
+    ]
+    assert [fragment(single, case["free"]) for case in table["fragment"]] == [
+        case["card"] for case in table["fragment"]
+    ]
+
+
+@pytest.mark.parametrize("counts", TABLES["gpu_manager"]["occupied_and_freed"], ids=str)
+def test_gpu_manager_has_every_part_back_when_all_are_freed(counts):
+    table = TABLES["gpu_manager"]
+    parts = {"island": list(range(6)), "switch": table["switch"], "socket": table["socket"]}
+    room = state_with(cards("n1", parts=parts)).room("default").copy()
+    before = [int(most[0]) for most in (room.free, room.switched, room.socketed)]
+    taken = [place("gpu_manager", room, spec(gpus=count)) for count in counts]
+    assert int(room.free[0]) == 6 - sum(counts)
+    for seats in taken:
+        room.give(seats.tasks[0])
+    assert [int(most[0]) for most in (room.free, room.switched, room.socketed)] == before
 
 
 def test_gpu_manager_books_the_cards_that_it_chose():
@@ -158,9 +188,32 @@ def test_requests_of_one_node_take_from_its_zones_in_turn_and_the_worst_counts(c
 
 @pytest.mark.parametrize("table", ["filter", "filter_of_bare_zones"])
 def test_the_single_zone_filter(table):
+    """All containers of a pod on one zone; where a pod is not guaranteed, CPU and memory are no zone's."""
     zones = [Zone(free=zone) for zone in TABLES["numa"][table]["zones"]]
     for case in TABLES["numa"][table]["cases"]:
-        assert any(fits_zone(zone, case["request"]) for zone in zones) == case["fits"], case
+        names = {name for container in case["containers"] for name in container}
+        names -= {"cpu", "memory_gib"} if case.get("burstable") else set()
+        request = {name: sum(container.get(name, 0) for container in case["containers"]) for name in names}
+        assert any(fits_zone(zone, request) for zone in zones) == case["fits"], case
+
+
+def test_what_victims_hold_comes_back_in_the_zone_where_they_hold_it():
+    table = TABLES["numa"]["victims_gone"]
+    sockets = [zone for zone, count in enumerate(table["gpus"]) for _ in range(count)]
+    room = state_with(node("n1", gpus=len(sockets), sockets=sockets, cpus=64)).room("default").copy()
+    kinds = tuple(range(len(room.layout.kinds)))
+    need = gang(spec(gpus=1, cpus=1)).needs[0]
+    held = []
+    for number, victim in enumerate(table["held"]):
+        view = NodeView(room, 0)
+        columns = view.columns(view.socket, victim["zone"])
+        asked = replace(need, gpus=victim["gpus"])
+        held.append(view.seat(asked, kinds if victim["gpus"] else (), number, within=columns))
+        room.take(held[-1])
+    assert [zone.free["gpu"] for zone in zones_of(room, kinds, 0)] == table["before"]
+    for task in held:
+        room.give(task)
+    assert [zone.free["gpu"] for zone in zones_of(room, kinds, 0)] == table["after"]
 
 
 @pytest.mark.parametrize("placer", ["numa_least", "numa_most", "numa_balanced"])
@@ -227,7 +280,8 @@ def test_balanced_network_scores(case):
 
 @pytest.mark.parametrize("case", TABLES["balanced_all"]["cases"])
 def test_balanced_all_scores(case):
-    assert closeness_scores(np.array(case["rows"], dtype=float)).tolist() == case["scores"]
+    rows = [[*parts, 100 * used // there, there] for *parts, used, there in case["rows"]]
+    assert closeness_scores(np.array(rows, dtype=float)).tolist() == case["scores"]
 
 
 def test_equal_nodes_are_equally_balanced():
