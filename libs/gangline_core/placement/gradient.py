@@ -42,15 +42,18 @@ class Gradient:
         left = milli
         if need.gpus:
             empty = (milli == GPU_MILLI) & (room.gpu_memory[own] == room.layout.uncut[own])
-            empty &= np.isin(kind, kinds)
+            empty &= _is_one_of(room, kinds)[kind + 1]
             order = empty.cumsum(axis=1)
             fits = order[:, -1] >= need.gpus
             able, own, milli, kind, cpu = able[fits], own[fits], milli[fits], kind[fits], cpu[fits]
             left = np.where(empty[fits] & (order[fits] <= need.gpus), 0, milli)
-        before = self._usefulness.of(milli, kind, cpu)
-        after = self._usefulness.of(left, kind, cpu - need.cpu_milli)
+        if not len(own):
+            return
+        both = self._usefulness.of(
+            np.concatenate((milli, left)), np.concatenate((kind, kind)), np.concatenate((cpu, cpu - need.cpu_milli))
+        )
         taken = np.full(len(own), need.gpus * GPU_MILLI * self._usefulness.scale, dtype=np.int64)
-        keys[able] = self._rate(before - after, taken)
+        keys[able] = self._rate(both[: len(own)] - both[len(own) :], taken)
 
     def _share(
         self, room: Room, need: Need, kinds: Sequence[int], rows: Ints, able: Ints, keys: Ints, gpu: Ints
@@ -66,15 +69,34 @@ class Gradient:
         took = asked[0][node, column]
         left[np.arange(len(node)), column] -= took
         cpu = room.cpu[own]
-        before = self._usefulness.of(milli, kind, cpu)
-        after = self._usefulness.of(left, kind[node], cpu[node] - need.cpu_milli)
-        found = self._rate(before[node] - after, took * self._usefulness.scale)
+        both = self._usefulness.of(
+            np.concatenate((milli, left)),
+            np.concatenate((kind, kind[node])),
+            np.concatenate((cpu, cpu[node] - need.cpu_milli)),
+        )
+        found = self._rate(both[: len(own)][node] - both[len(own) :], took * self._usefulness.scale)
+        if len(own) == 1:
+            # One node, as so often: the first of its best GPUs.
+            best_of_all = int(found.argmin())
+            keys[able[0]], gpu[able[0]] = found[best_of_all], column[best_of_all]
+            return
         starts = np.flatnonzero(np.diff(node, prepend=-1))
         least = np.minimum.reduceat(found, starts)
         best = np.flatnonzero(found == np.repeat(least, np.diff(starts, append=len(node))))
         first = best[np.flatnonzero(np.diff(node[best], prepend=-1))]
         keys[able[node[first]]] = found[first]
         gpu[able[node[first]]] = column[first]
+
+
+def _is_one_of(room: Room, kinds: Sequence[int]) -> Flags:
+    """Whether a GPU is of one of these kinds, by kind + 1."""
+
+    def work_out() -> Flags:
+        found = np.zeros(len(room.layout.kinds) + 1, dtype=np.bool_)
+        found[[number + 1 for number in kinds]] = True
+        return found
+
+    return room.layout.remember(("one of", *kinds), work_out)
 
 
 def _asked(room: Room, need: Need, kinds: Sequence[int]) -> Ints:

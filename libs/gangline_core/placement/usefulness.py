@@ -60,7 +60,7 @@ class Usefulness:
         """
         if not len(self._group):
             return np.zeros(len(cpu), dtype=np.int64)
-        index = np.where(kind == NO_KIND, 0, (kind.astype(np.int64) + 1) * (GPU_MILLI + 1) + milli.clip(0))
+        index = np.where(kind == NO_KIND, 0, (kind.astype(np.int64) + 1) * (GPU_MILLI + 1) + np.maximum(milli, 0))
         packed = self._table[:, index].sum(axis=2)[self._group]
         count = packed & _COUNT_MASK
         able = (count >= self._gpus) & (cpu >= self._cpu)
