@@ -45,20 +45,33 @@ SIZE = (
     "scheduling.k8s.io/group-min-member",
     "armadaproject.io/gangCardinality",
 )
-OWNER_GANGS = frozenset({"JobSet", "PyTorchJob", "TFJob", "MPIJob", "RayCluster", "RayJob", "Job", "LeaderWorkerSet"})
+SET, SET_SIZE = "leaderworkerset.sigs.k8s.io/name", "leaderworkerset.sigs.k8s.io/size"
+SET_GROUPS = ("leaderworkerset.sigs.k8s.io/group-key", "leaderworkerset.sigs.k8s.io/group-index")
+"""Each group of a LeaderWorkerSet, a leader with its workers, is a gang."""
+INDEX = (
+    ("jobset.sigs.k8s.io/job-global-index", "leaderworkerset.sigs.k8s.io/worker-index"),
+    ("batch.kubernetes.io/job-completion-index", "apps.kubernetes.io/pod-index", "training.kubeflow.org/replica-index"),
+)
+"""Numbers by which members are in order: that of their part, then their own; then come the numbers of their names."""
+OWNER_GANGS = frozenset({"JobSet", "PyTorchJob", "TFJob", "MPIJob", "RayCluster", "RayJob", "Job", "StatefulSet"})
 """Owners whose pods belong together, once somebody says how many there are."""
 REQUIRED = (
     "gangline.dev/topology-required",
     "kueue.x-k8s.io/podset-required-topology",
     "kai.scheduler/topology-required-placement",
+    "armadaproject.io/gangNodeUniformityLabel",
 )
 PREFERRED = (
     "gangline.dev/topology-preferred",
     "kueue.x-k8s.io/podset-preferred-topology",
     "kai.scheduler/topology-preferred-placement",
 )
-SLICE_LEVEL = ("gangline.dev/topology-slice", "kueue.x-k8s.io/podset-slice-required-topology")
-SLICE_SIZE = ("gangline.dev/topology-slice-size", "kueue.x-k8s.io/podset-slice-size")
+SLICE_LEVEL = (
+    "gangline.dev/topology-slice",
+    "kueue.x-k8s.io/podset-slice-required-topology",
+    "kai.scheduler/segment-topology-required-placement",
+)
+SLICE_SIZE = ("gangline.dev/topology-slice-size", "kueue.x-k8s.io/podset-slice-size", "kai.scheduler/segment-size")
 """So many pods with neighbouring numbers stand together in one domain of a level."""
 NOT_PREEMPTIBLE = {
     "kai.scheduler/preemptibility": "non-preemptible",
@@ -103,6 +116,8 @@ def wants_us(pod: Pod, config: Config) -> bool:
 def gang_of(pod: Pod) -> Gang:
     """The pod's gang; one of its own when nothing says otherwise."""
     name, size = said(pod, GANG), said(pod, SIZE)
+    if not name and (leader := said(pod, (SET,))):
+        name, size = f"{leader}/{said(pod, SET_GROUPS)}", size or said(pod, (SET_SIZE,))
     owner = next((one for one in pod.metadata.owner_references if one.controller and one.kind in OWNER_GANGS), None)
     if not name and owner is not None and size:
         name = f"{owner.kind}/{owner.name}/{owner.uid}"
@@ -129,12 +144,13 @@ def ordered(pods: Sequence[Pod]) -> list[list[Pod]]:
     return list(shapes.values())
 
 
-def _natural(pod: Pod) -> tuple[str, int, str]:
-    """A name that ends in a number sorts by it."""
+def _natural(pod: Pod) -> tuple[int, int, str, int, str]:
+    """By the numbers that its owner gave it; a name that ends in a number sorts by it."""
     name = pod.metadata.name
     stem = name.rstrip("0123456789")
     digits = name[len(stem) :]
-    return stem, int(digits) if digits else 0, pod.metadata.uid
+    part, own = (whole(said(pod, names) or -1) for names in INDEX)
+    return part, own, stem, int(digits) if digits else 0, pod.metadata.uid
 
 
 def job_of(

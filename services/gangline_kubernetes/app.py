@@ -30,7 +30,7 @@ from gangline_kubernetes.objects import (
     Pod,
     SettingObject,
 )
-from gangline_kubernetes.owner_kinds import GROUPS, KINDS
+from gangline_kubernetes.owner_kinds import COUNTED, GROUPS, KINDS
 from gangline_kubernetes.owners import Owners
 from gangline_kubernetes.provisioning import Provisioner
 from gangline_kubernetes.reporter import Reporter
@@ -180,7 +180,9 @@ class Cluster:
         """Kinds of others, as far as this cluster has them."""
         if not self.config.adopt:
             return []
-        hears = [(one, partial(owners.hear, one)) for one in KINDS] + [(one, nursery.hear_group) for one in GROUPS]
+        hears = [(one, partial(owners.hear, one)) for one in (*KINDS, *COUNTED)] + [
+            (one, nursery.hear_group) for one in GROUPS
+        ]
         return [
             self._watched(OwnerObject, path_of(one.group_version, one.plural), hear, is_optional=True)
             for one, hear in hears

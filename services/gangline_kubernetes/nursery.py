@@ -23,6 +23,7 @@ from gangline_kubernetes.claims import Claims
 from gangline_kubernetes.config import Config
 from gangline_kubernetes.desk import Desk, by
 from gangline_kubernetes.handing import REASON, Unfit, fitted
+from gangline_kubernetes.native_groups import Policy, gang_by, membership_of, placed_by, policies_of
 from gangline_kubernetes.objects import OwnerObject, Pod
 from gangline_kubernetes.owners import Owners
 from gangline_kubernetes.ownership import LABEL_GANG, LABEL_NAMESPACE, LABEL_PODS, Fault, owned
@@ -61,6 +62,8 @@ class Nursery:
         self.gang_of_pod: dict[str, Gang] = {}
         self.sizes: dict[tuple[str, str], int] = {}
         """How many pods each PodGroup wants, by namespace and name."""
+        self.policies: dict[tuple[str, str], Policy] = {}
+        """What groups of the cluster's own kind say, by namespace and name."""
         self.unclear: dict[str, tuple[Pod, float]] = {}
         """Pods whose owner was not heard of yet, and since when; by uid."""
         self.living: dict[tuple[str, str], dict[JobId, None]] = {}
@@ -68,6 +71,8 @@ class Nursery:
         self.job_of_pod: dict[str, JobId] = {}
         self.fresh: dict[Gang, float] = {}
         """Gangs that changed, and when."""
+        self.counted: dict[Gang, int] = {}
+        """Pods of each gang that waits for more of them, as its pods were told."""
         self.told: dict[str, tuple[str, float]] = {}
         self.waiting: dict[JobId, None] = {}
         """Waiting jobs whose pods may have to be told why."""
@@ -86,7 +91,7 @@ class Nursery:
         uid = pod.metadata.uid
         self.unclear.pop(uid, None)
         if after is not None and self.config.adopt and wants_us(after, self.config) and not self.owners.claims(after):
-            if uid not in self.pods and self.owners.is_unclear(after.metadata):
+            if uid not in self.pods and (self.owners.is_unclear(after.metadata) or self._misses_group(after)):
                 self.unclear[uid] = (after, self.site.clock.monotonic_s())
             else:
                 self._take(after)
@@ -98,16 +103,34 @@ class Nursery:
         one = after or before
         assert one is not None
         key = (one.metadata.namespace, one.metadata.name)
+        for name, policy in policies_of(one).items():
+            self.policies[one.metadata.namespace, name] = policy
+            if after is None:
+                del self.policies[one.metadata.namespace, name]
         size = one.spec.get("minMember") if after is not None else None
         if isinstance(size, int):
             self.sizes[key] = size
         else:
             self.sizes.pop(key, None)
 
+    def _misses_group(self, pod: Pod) -> bool:
+        """True while the group that its spec names is not there: nobody knows yet what belongs together."""
+        member = membership_of(pod)
+        return member is not None and (pod.metadata.namespace, member.policy) not in self.policies
+
+    def _gang_of(self, pod: Pod) -> Gang:
+        member = membership_of(pod)
+        policy = self.policies.get((pod.metadata.namespace, member.policy)) if member is not None else None
+        return gang_by(pod, member, policy) if member is not None and policy is not None else self.owners.gang_of(pod)
+
     def _take(self, pod: Pod) -> None:
-        uid = pod.metadata.uid
+        uid, member = pod.metadata.uid, membership_of(pod)
         is_new = uid not in self.pods
-        gang = self.gang_of_pod.setdefault(uid, self.owners.gang_of(pod))
+        gang = self.gang_of_pod.get(uid)
+        if gang is None:
+            gang = self.gang_of_pod[uid] = self._gang_of(pod)
+        policy = self.policies.get((pod.metadata.namespace, member.policy)) if member is not None else None
+        pod = placed_by(pod, policy) if policy is not None else pod
         self.pods[uid] = pod
         self.gangs.setdefault(gang, {})[uid] = None
         if is_new and uid not in self.job_of_pod:
@@ -116,7 +139,7 @@ class Nursery:
     def _clear(self, now_s: float) -> None:
         """Take in pods whose owner is known by now, or will not be."""
         for uid, (pod, since_s) in list(self.unclear.items()):
-            if now_s - since_s < GATHER_S and self.owners.is_unclear(pod.metadata):
+            if (now_s - since_s < GATHER_S and self.owners.is_unclear(pod.metadata)) or self._misses_group(pod):
                 continue
             del self.unclear[uid]
             if not self.owners.claims(pod):
@@ -131,6 +154,7 @@ class Nursery:
         if not members:
             self.gangs.pop(gang, None)
             self.fresh.pop(gang, None)
+            self.counted.pop(gang, None)
         job = self.job_of_pod.pop(uid, None)
         if job is not None and not is_bound:
             # A pod that went before it was bound will not come again: whoever made it makes another.
@@ -209,20 +233,37 @@ class Nursery:
                         del self.fresh[gang]
                         self._busy[gang] = None
                         self._work.spawn(self._submit(gang), name=f"adopt {gang.name}")
+                self._tell_incomplete(now_s)
                 await self._tell_waiting(now_s)
         finally:
             await self._work.close()
 
+    def _size_of(self, gang: Gang) -> int:
+        """So many pods make it whole; 1 while others of it live, as whoever comes then takes the place of one."""
+        key = (gang.namespace, gang.name)
+        return 1 if self.living.get(key) else max(gang.size, self.sizes.get(key, 1))
+
+    def _count_of(self, gang: Gang) -> int:
+        return sum(uid not in self.job_of_pod for uid in self.gangs.get(gang, ()))
+
     def _is_whole(self, gang: Gang, changed_s: float, now_s: float) -> bool:
-        count = sum(uid not in self.job_of_pod for uid in self.gangs.get(gang, ()))
         if now_s < changed_s:
             return False
-        key = (gang.namespace, gang.name)
-        size = max(gang.size, self.sizes.get(key, 1))
-        if size > 1 and not self.living.get(key):
-            return count >= size
-        # Whoever comes while the rest of its gang lives takes the place of one that ended.
+        size = self._size_of(gang)
+        if size > 1:
+            return self._count_of(gang) >= size
         return gang.name.startswith(ALONE) or now_s - changed_s > GATHER_S
+
+    def _tell_incomplete(self, now_s: float) -> None:
+        """Pods that wait for others of their gang are told for how many, when that changes."""
+        for gang, at in self.fresh.items():
+            size, count = self._size_of(gang), self._count_of(gang)
+            if count < size and now_s - at > GATHER_S and self.counted.get(gang) != count:
+                self.counted[gang] = count
+                message = f"{count} of the {size} pods of gang {gang.name} are there; it starts when all are."
+                condition = {"type": "PodScheduled", "status": "False", "reason": "GangIncomplete", "message": message}
+                for uid in self.gangs.get(gang, ()):
+                    self._work.spawn(self._tell(self.pods[uid], condition), name=f"tell {uid}")
 
     async def _submit(self, gang: Gang) -> None:
         try:

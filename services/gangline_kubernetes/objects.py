@@ -113,6 +113,20 @@ class PodClaim(Struct, frozen=True, rename="camel", gc=False):
     resource_claim_template_name: str | None = None
 
 
+class SchedulingGroup(Struct, frozen=True, rename="camel", gc=False):
+    """The cluster's own PodGroup that a pod belongs to."""
+
+    pod_group_name: str = ""
+
+
+class WorkloadRef(Struct, frozen=True, rename="camel", gc=False):
+    """The same as it was said before there were PodGroups: a part of a Workload."""
+
+    name: str = ""
+    pod_group: str = ""
+    pod_group_replica_key: str = ""
+
+
 class PodSpec(Struct, frozen=True, rename="camel"):
     """What a pod asks for, and where it is."""
 
@@ -130,6 +144,8 @@ class PodSpec(Struct, frozen=True, rename="camel"):
     active_deadline_seconds: int | None = None
     termination_grace_period_seconds: int | None = None
     resource_claims: tuple[PodClaim, ...] = ()
+    scheduling_group: SchedulingGroup | None = None
+    workload_ref: WorkloadRef | None = None
 
 
 class Waiting(Struct, frozen=True):

@@ -50,7 +50,7 @@ class OwnerKind(Struct, frozen=True):
 
 
 class Group(Struct, frozen=True):
-    """One kind of object that says how many pods belong together."""
+    """One kind of object that says how many pods belong together; a cluster may serve it in several versions."""
 
     group_version: str
     plural: str = "podgroups"
@@ -123,12 +123,23 @@ KINDS = (
     OwnerKind("ray.io/v1", "rayjobs", "RayJob", PLAIN, _ray("rayClusterSpec"), "ray.io/group"),
     OwnerKind("ray.io/v1", "rayclusters", "RayCluster", PLAIN, _ray(), "ray.io/group"),
 )
+
+
+def _replicated(spec: Spec) -> list[Part]:
+    return [Part("", int(spec.get("replicas", 1)), spec.get("template") or {}, ("spec", "template"))]
+
+
+COUNTED = (OwnerKind("apps/v1", "statefulsets", "StatefulSet", (), _replicated),)
+"""Kinds that nothing keeps from making pods: they only say how many belong together."""
 GROUPS = (
     Group("scheduling.x-k8s.io/v1alpha1"),
     Group("scheduling.volcano.sh/v1beta1"),
     Group("scheduling.run.ai/v2alpha2"),
+    Group("scheduling.k8s.io/v1alpha3"),
+    Group("scheduling.k8s.io/v1alpha2"),
+    Group("scheduling.k8s.io/v1alpha1", "workloads"),
 )
-"""PodGroups of the coscheduling plugin, Volcano and KAI: all say `spec.minMember`."""
+"""PodGroups of the coscheduling plugin, Volcano and KAI, which say `spec.minMember`, and the cluster's own."""
 
 
 def parts_of(kind: OwnerKind, found: OwnerObject) -> list[Part]:
@@ -158,8 +169,13 @@ def wants(kind: OwnerKind, found: OwnerObject, config: Config) -> bool:
 
 
 def is_together(kind: OwnerKind, found: OwnerObject) -> bool:
-    """True when its pods need each other: of a plain Job only those that are told apart and all run at a time."""
+    """True when its pods need each other: of a plain Job only those that are told apart and all run at a time.
+
+    A StatefulSet makes its pods one after the other, each when the one before it is ready, unless it says otherwise.
+    """
     spec = found.spec
+    if kind.name == "StatefulSet":
+        return spec.get("podManagementPolicy") == "Parallel"
     is_indexed = spec.get("completionMode") == "Indexed" and spec.get("completions") == spec.get("parallelism", 1)
     return kind.name != "Job" or is_indexed
 

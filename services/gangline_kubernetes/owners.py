@@ -27,6 +27,7 @@ from gangline_kubernetes.handing import Unfit, fitted_parts
 from gangline_kubernetes.happenings import Happenings
 from gangline_kubernetes.objects import Meta, OwnerObject, Pod
 from gangline_kubernetes.owner_kinds import (
+    COUNTED,
     KINDS,
     LABEL_STOPPED,
     OwnerKind,
@@ -54,7 +55,7 @@ POD_S = 0.05
 POD_S_MAX = 120.0
 """So long an owner that was let go may take to make a pod."""
 AGAIN_S = 30.0
-KIND_OF = {kind.name: kind for kind in KINDS}
+KIND_NAMES = frozenset(kind.name for kind in (*KINDS, *COUNTED))
 
 
 class Owners:
@@ -129,7 +130,7 @@ class Owners:
 
     def is_unclear(self, meta: Meta) -> bool:
         """True while an owner that should be known is not, as watches of different kinds are not in step."""
-        above = next((one for one in meta.owner_references if one.controller and one.kind in KIND_OF), None)
+        above = next((one for one in meta.owner_references if one.controller and one.kind in KIND_NAMES), None)
         if above is None:
             return False
         return above.uid not in self.objects or self.is_unclear(self.objects[above.uid][1].metadata)
@@ -298,12 +299,11 @@ class Owners:
         ours = is_ours(parts, self.config)
         if self.released.get(order.job.id) != order.job.attempt:
             self.released[order.job.id] = order.job.attempt
-            sizes = {
-                k: order.job.sizes.get(role.name, role.count)
-                for k, role in enumerate(order.job.spec.roles)
-                if role.is_elastic
-            }
-            await self._let_go(kind, found, None if ours else _nodes_of(order), sizes)
+            asked = ((k, role) for k, role in enumerate(order.job.spec.roles) if role.is_elastic)
+            sizes = {k: order.job.sizes.get(role.name, role.count) for k, role in asked}
+            roles = [role.name for role in order.job.spec.roles]
+            nodes = [[str(task.node) for task in order.gang if task.role == role] for role in roles]
+            await self._let_go(kind, found, None if ours else nodes, sizes)
         elif role_of(order).is_elastic:
             await self._resize(kind, found, order.job.id)
         number = next(k for k, role in enumerate(order.job.spec.roles) if role.name == order.task.role)
@@ -398,8 +398,3 @@ class Owners:
                 request = SetSize(job=int(job.id), size=size, role=role.name, by=by(self.config.cluster))
                 if isinstance(denied := await ask(self.site, request), Denied):
                     log.info("%s %s: %s", kind.name, found.metadata.name, denied.message)
-
-
-def _nodes_of(order: Order) -> list[list[str]]:
-    """Nodes of a gang's tasks, role by role."""
-    return [[task.node for task in order.gang if task.role == role.name] for role in order.job.spec.roles]

@@ -254,6 +254,17 @@ def test_every_word_for_a_part_of_a_gpu_is_read(name: str) -> None:
 
 def test_every_name_that_is_understood_stands_in_the_table_for_users() -> None:
     page = (ROOT / "docs" / "kubernetes.md").read_text(encoding="utf-8")
-    names = (*QUEUE, *GANG, *SIZE, *GPU_COUNT, *FRACTION, *SHARE_MEMORY, *CORES, *CARD_MEMORY, *NOT_PREEMPTIBLE, *TIME_LIMIT)
+    names = (
+        *QUEUE,
+        *GANG,
+        *SIZE,
+        *GPU_COUNT,
+        *FRACTION,
+        *SHARE_MEMORY,
+        *CORES,
+        *CARD_MEMORY,
+        *NOT_PREEMPTIBLE,
+        *TIME_LIMIT,
+    )
     for name in (*names, *REQUIRED, *SLICE_LEVEL, *SLICE_SIZE, *LEAST, *MOST, *NOTICE_S, *ELASTIC):
         assert f"`{name}" in page, name

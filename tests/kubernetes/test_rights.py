@@ -10,6 +10,7 @@ from tests.kubernetes.test_chart import rendered
 from tests.kubernetes.test_devices import dra_story
 from tests.kubernetes.test_elastic import scale_story
 from tests.kubernetes.test_handing import made_for_story
+from tests.kubernetes.test_native_groups import native_story, workload_story
 from tests.kubernetes.test_owners import KIND, admitted_story, group_story, way_story
 from tests.kubernetes.test_settings import settings_story
 from tests.kubernetes.test_trouble import secret_story
@@ -90,8 +91,10 @@ async def life_of_a_cluster() -> None:
     await scale_story()
     for name in KIND:
         await admitted_story(name)
-    for group in GROUPS:
+    for group in GROUPS[:3]:
         await group_story(group)
+    await native_story("v1alpha2")
+    await workload_story()
     async with opened(nodes=1, gpus=1) as house:
         await make(house, "gated", gates=True)
         await house.until(lambda: bool(house.stored("/pods")[0]["spec"].get("nodeName")))
@@ -129,6 +132,7 @@ def test_asking_an_autoscaler_needs_rights_of_its_own(calls: set[Right]) -> None
 def test_whoever_adopts_nothing_may_do_nothing_to_objects_of_others() -> None:
     less = asked("count") - asked("count", "cluster.adopt=false")
     assert {group for group, _, _ in less} == {
+        "apps",
         "batch",
         "jobset.x-k8s.io",
         "kubeflow.org",
@@ -136,4 +140,5 @@ def test_whoever_adopts_nothing_may_do_nothing_to_objects_of_others() -> None:
         "scheduling.x-k8s.io",
         "scheduling.volcano.sh",
         "scheduling.run.ai",
+        "scheduling.k8s.io",
     }

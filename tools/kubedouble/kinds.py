@@ -48,6 +48,7 @@ BUILT_IN = (
     Kind("", "v1", "serviceaccounts", "ServiceAccount", short=("sa",)),
     Kind("coordination.k8s.io", "v1", "leases", "Lease"),
     Kind("batch", "v1", "jobs", "Job", has_status=True, counts_generations=True),
+    Kind("apps", "v1", "statefulsets", "StatefulSet", short=("sts",), has_status=True, counts_generations=True),
     Kind("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", short=("pdb",), has_status=True),
     Kind("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim", has_status=True),
     Kind("resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate"),
