@@ -93,9 +93,13 @@ class Ledger:
             yield kept, reserve.dimension, used, needed
 
     def _lent(self, reserve: Reserve) -> int:
-        """What of a capacity is left beside what others keep to themselves and do not use."""
+        """What of a capacity is left beside what others keep to themselves and do not use.
+
+        Owners who use all that they keep keep nothing from anybody: how much is borrowed elsewhere is no matter of
+        theirs. So no start of an owner, within what it keeps, takes away what was left to others before.
+        """
         kept = sum(max(0, amount - self.used(holder, reserve.dimension)) for holder, amount in reserve.unlent)
-        return reserve.capacity - kept
+        return reserve.capacity - kept if kept else NO_END
 
     def asked(self, job: Job, amounts: Mapping[str, int]) -> dict[str, int]:
         """The amounts with what a start can cost where a budget must hold it."""

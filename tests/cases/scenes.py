@@ -24,15 +24,18 @@ from gangline_core.edits import JobEdit
 from gangline_core.elasticity import POLICIES
 from gangline_core.groups import BudgetMode, BudgetPeriod, Group, User
 from gangline_core.ids import JobId
-from gangline_core.job import ENDS, JobState
+from gangline_core.job import ENDS, Job, JobState
 from gangline_core.job_rights import Standing, check_edit, check_top, top_scope
 from gangline_core.mig import compute_milli
+from gangline_core.never_fits import never_fits
 from gangline_core.ordering import ORDERINGS
+from gangline_core.reasons import ReasonCode
 from gangline_core.removal import check_group_removal
 from gangline_core.settings import check_group, check_policy, check_user
 from gangline_core.settings_dated import check_window
 from gangline_core.spec import ArraySpec, Dependency, DependencyKind, Pausing, Resources, Role, ServiceClass
 from gangline_core.spec import TopologyWish as Wish
+from gangline_core.terms import followed
 from gangline_core.windows import Window
 
 PATHS = ("t", "t/a", "t/a/x", "t/b", "c")
@@ -142,9 +145,22 @@ def play(seed: int, *, restarts: bool = False, ordering: str = "") -> Scene:
     while scene._events and scene.at < T0 + 100 * HOUR:
         scene.until((scene._events[0][0] - T0) / 1000)
     left = [scene.job(job) for job in scene.state.kept.jobs if scene.job(job).state not in ENDS]
+    left = [job for job in left if not _is_stranded(scene, job)]
     told = [(job.id, job.state, scene.why(scene.asks[job.id])) for job in left]
     assert not told, told
     return scene
+
+
+def _is_stranded(scene: Scene, job: Job) -> bool:
+    """The job was let in while other machines served its pool; or it follows one of which that is so."""
+    if any(_is_stranded(scene, other) for other in followed(scene.state, job.spec) if other.state not in ENDS):
+        return True
+    namesakes = [other for other in scene.state.kept.jobs.values() if other.spec.name == job.spec.name]
+    if job.spec.singleton and job.reason is not None and job.reason.code == ReasonCode.SINGLETON:
+        return any(other.id != job.id and _is_stranded(scene, other) for other in namesakes)
+    pool = scene.state.kept.pools[job.spec.pool].pool
+    inventory = scene.state.inventory(pool.name)
+    return not inventory.nodes or never_fits(inventory, pool, job.spec) is not None
 
 
 def log_of(scene: Scene) -> list[bytes]:

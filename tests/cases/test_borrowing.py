@@ -184,3 +184,30 @@ def test_a_fair_share_beyond_the_guarantee_is_not_taken_by_force_and_the_reason_
     waiting = [ask for ask in late if drive.is_waiting(ask) == [True]]
     told = "Group b uses 1 of the 1 GPUs it is guaranteed; what goes beyond a guarantee is only lent"
     assert all(told in drive.notes(ask) for ask in waiting)
+
+
+def test_an_owner_that_uses_all_it_keeps_to_itself_keeps_nothing_from_its_neighbours():
+    # Two of four GPUs are not lent; whoever borrowed beside them was held to the parent's guarantee even then.
+    groups = [owed("t", 4), owed("t/b", 4, lend_limit=gpu_amount(2)), group("t/a"), group("c")]
+    drive = Drive(node(gpus=10), groups=groups)
+    own = drive.ask(0, tasks=2, gpus=1, group="t/b")
+    lent = drive.ask(1, tasks=4, gpus=1, group="t/a")
+    drive.until(2)
+    assert drive.is_running(own, lent) == [True, True]
+    drive.drop(own)
+    late = drive.ask(3, gpus=1, group="t/a")
+    drive.until(4)
+    assert drive.code(late) == ReasonCode.NOT_LENT, "what is kept is kept again when it is not used"
+    drive.finish_all()
+
+
+def test_no_start_of_an_owner_takes_away_what_was_cleared_for_its_neighbour():
+    groups = [owed("t", 4), owed("t/b", 4, lend_limit=gpu_amount(2)), group("t/a"), group("c")]
+    drive = Drive(node(gpus=4), groups=groups)
+    drive.ask(0, tasks=2, gpus=1, group="t/b")
+    low = drive.ask(0, gpus=2, group="t/a", stop=30)
+    high = drive.ask(10, gpus=2, group="t/a", priority=50, run=50)
+    drive.ask(15, gpus=1, group="t/b", run=50)
+    drive.finish_all()
+    assert len(high.starts) == 1
+    assert drive.evicted[0].victim == low.id

@@ -13,6 +13,7 @@ from gangline_core.job import JobState
 from gangline_core.placement.best_fit import best_fit
 from gangline_core.placement.gang import gang_of
 from gangline_core.reasons import ReasonCode
+from gangline_core.spec import Pausing
 
 
 def owed(path: str, gpus: float):
@@ -357,3 +358,16 @@ def test_service_age_and_priority_never_evict_in_a_circle(oldest):
     drive.finish_all()
     assert len(drive.evicted) <= (0 if oldest else 2)
     assert oldest_job.ended is not None
+
+
+def test_who_was_told_to_pause_and_is_then_evicted_leaves_its_place_for_tasks_too():
+    # Paused, it would keep one of three places; the plan knew that it goes whole, the fold did not, and both went round.
+    drive = Drive(node(), policy={"node_tasks_max": 3})
+    low = drive.ask(0, gpus=8, pausing=Pausing(), stop=30)
+    middle = drive.ask(10, gpus=1, priority=10, run=10)
+    high = drive.ask(12, tasks=3, gpus=1, priority=50, run=10)
+    drive.until(200)
+    assert high.starts
+    assert middle.starts
+    assert low.starts[0] == 0
+    assert drive.is_running(low) == [True]
