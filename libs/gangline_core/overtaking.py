@@ -48,8 +48,8 @@ class Overtakes:
             return False
         needed = {claim.job for claim in weaker}
         for claim in weaker:
-            # Those of the most important jobs are given back first.
-            if len(needed) > 1 and _helps(table, job, needed - {claim.job}):
+            # Those of the most important jobs are given back first; where others that stop leave enough, all are.
+            if _helps(table, job, needed - {claim.job}):
                 needed.discard(claim.job)
         self._tried.add(job.id)
         self.heirs.add(job.id)

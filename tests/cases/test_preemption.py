@@ -371,3 +371,18 @@ def test_who_was_told_to_pause_and_is_then_evicted_leaves_its_place_for_tasks_to
     assert middle.starts
     assert low.starts[0] == 0
     assert drive.is_running(low) == [True]
+
+
+def test_who_can_use_what_others_leave_takes_nobodys_cleared_room():
+    # The large victim leaves both nodes; the more important job came later and needs only what nobody waits for.
+    drive = Drive(node("n1"), node("n2", gpus=2))
+    large = drive.ask(0, tasks=5, gpus=2, stop=30)
+    first = drive.ask(10, tasks=2, gpus=1, priority=10, run=20)
+    drive.until(11)
+    [claim] = drive.state.kept.claims.values()
+    late = drive.ask(20, tasks=2, gpus=1, priority=50, run=20)
+    drive.until(21)
+    assert drive.state.kept.claims[first.id] == claim
+    drive.finish_all()
+    assert (first.starts, late.starts) == ([40], [40])
+    assert [eviction.victim for eviction in drive.evicted] == [large.id]
