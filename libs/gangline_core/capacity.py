@@ -5,7 +5,7 @@ few `take`s undone by `give`s. Quantities are exact integers and may be negative
 it. A GPU counts as whole only when nothing at all is taken from it and it is not cut into slices.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -278,6 +278,16 @@ class Room:
             for name, free in devices.items():
                 self.devices[name][row] = min(int(self.devices[name][row]), free)
             self.count_whole(row)
+
+    def keep_both(self, leaving: Sequence[Holding], coming: Sequence[Holding]) -> None:
+        """Leave others no more than is free both now and when some have left and others come."""
+        row = self.layout.row
+        before = self.rows(sorted({row[holding.node] for holding in (*leaving, *coming) if holding.node in row}))
+        for holding in leaving:
+            self.give(holding)
+        for holding in coming:
+            self.take(holding)
+        self.lower_to(before)
 
     def close(self, rows: Flags) -> None:
         """Leave nothing free on these rows."""

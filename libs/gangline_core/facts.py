@@ -212,6 +212,8 @@ class Restart(Struct, frozen=True, omit_defaults=True, gc=False):
     job: JobId
     placement: Placement
     why: str = ""
+    after: tuple[TaskId, ...] = ()
+    """Members of others that start again by the same decision, and leave room that it may need."""
 
 
 class Claim(Struct, frozen=True, omit_defaults=True, gc=False):

@@ -81,7 +81,8 @@ def waiting_growth(state: State, pool: PoolState, decided: f.RoundDecided) -> di
     """Growth for which this round only began to make room; nothing more once a round has looked at it again."""
     if not pool.proposals:
         return pool.later
-    if not any(less.job in pool.proposals for less in decided.shrinks):
+    makes_room = {less.job for less in decided.shrinks} | {restart.job for restart in decided.restarts}
+    if makes_room.isdisjoint(pool.proposals):
         return {}
     given = {restart.job for restart in decided.restarts} | {less.job for less in decided.shrinks}
     for growth in decided.growths:
@@ -92,23 +93,39 @@ def waiting_growth(state: State, pool: PoolState, decided: f.RoundDecided) -> di
     return {job: proposal for job, proposal in pool.proposals.items() if job not in given}
 
 
-def start_again(state: State, restart: f.Restart, step: Step) -> None:
-    """A gang stops whole and starts again at another size, if that could still be; else it runs on as it is."""
+def start_again(state: State, restarts: tuple[f.Restart, ...], step: Step) -> None:
+    """Gangs stop whole and start again at another size; where one cannot any more, it and who waits for it run on."""
+    able = {restart.job: restart for restart in restarts}
+    while faulty := [restart for restart in able.values() if _is_void(state, restart, able)]:
+        for restart in faulty:
+            del able[restart.job]
+    for restart in restarts:
+        if restart.job not in able:
+            step.voided.append(restart.job)
+            continue
+        there = tuple(name for name in restart.after if name in state.kept.tasks)
+        _restart(state, state.kept.jobs[restart.job], restart.placement, after=there, why=restart.why, step=step)
+
+
+def _is_void(state: State, restart: f.Restart, able: dict[JobId, f.Restart]) -> bool:
+    """True when the job runs no more, or the room is not there and not left by others that start again."""
     job, placement = state.job(restart.job), restart.placement
-    if job is None or job.state != JobState.RUNNING or placement.attempt != job.attempt + 1:
-        step.voided.append(restart.job)
-        return
-    if room_fault(state, placement.tasks, without=job.tasks) or limit_fault(state, job, placement, without=job.tasks):
-        step.voided.append(restart.job)
-        return
-    _restart(state, job, placement, why=restart.why, step=step)
+    if job is None or job.state != JobState.RUNNING or job.winding_down or placement.attempt != job.attempt + 1:
+        return True
+    leaving = tuple(name for name in restart.after if name in state.kept.tasks)
+    if any(state.kept.tasks[name].job not in able for name in leaving):
+        return True
+    fault = room_fault(state, placement.tasks, without=(*job.tasks, *leaving))
+    return bool(fault or limit_fault(state, job, placement, without=job.tasks))
 
 
-def _restart(state: State, job: Job, placement: f.Placement, *, why: str, step: Step) -> None:
-    after = sizes_of(placement.tasks)
-    claim = f.Claim(job=job.id, placement=placement, victims=job.tasks, made_ms=step.at)
+def _restart(
+    state: State, job: Job, placement: f.Placement, *, why: str, step: Step, after: tuple[TaskId, ...] = ()
+) -> None:
+    sizes_after = sizes_of(placement.tasks)
+    claim = f.Claim(job=job.id, placement=placement, victims=(*job.tasks, *after), made_ms=step.at)
     numbers: dict[str, int | str] = {"before": sum(job.sizes.values()), "size": len(placement.tasks)}
-    job = resizing.begun(job, after, noticed=True, why=why, at=step.at)
+    job = resizing.begun(job, sizes_after, noticed=True, why=why, at=step.at)
     state.put_job(job)
     state.put_claim(claim)
     order_stop(state, job.id, Outcome.REQUEUED, Reason(ReasonCode.RESIZING, numbers), step)

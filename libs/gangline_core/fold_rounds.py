@@ -89,8 +89,7 @@ def round_decided(state: State, fact: f.RoundDecided, step: Step) -> None:
 
 def _go_on(state: State, fact: f.RoundDecided, step: Step) -> None:
     """Gangs that start again at another size, and paused jobs that go on."""
-    for restart in fact.restarts:
-        start_again(state, restart, step)
+    start_again(state, fact.restarts, step)
     for resumed in fact.resumes:
         fold_pause.resume(state, resumed, step)
 

@@ -4,7 +4,7 @@ Three views of room: `room` is what may be taken now (claims keep theirs); `guar
 need, for jobs that would still be there when a reservation begins; a `Releases` is made only when a date is needed.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -108,6 +108,8 @@ class Table:
         self._runs: dict[int, int] = {}
         """Expected run times by kind of waiting job."""
         self.unseen = 0
+        self.is_moving = False
+        """True while jobs change their GPU model: who was not taken for a lease starts nowhere in the meantime."""
         self.heads: tuple[tuple[str, JobId], ...] = ()
         """Who stood in front of each strict level and found no room."""
 
@@ -224,6 +226,17 @@ class Table:
         self._count(job, placed_amounts(self.state, more))
         self.restarts.append(Restart(job=job.id, placement=placement, why=why))
 
+    def start_over(self, restarts: Sequence[Restart], own: Sequence[Task], amounts: Sequence[dict[str, int]]) -> None:
+        """Gangs stop and start again at once, in what is free and what they have between them (`own`)."""
+        places = tuple(place for restart in restarts for place in restart.placement.tasks)
+        for room in (self.room, self.guarded):
+            if room is not None:
+                room.keep_both(own, places)
+        self.placed.extend((place, UNKNOWN_MS) for place in places)
+        for restart, more in zip(restarts, amounts, strict=True):
+            self._count(self.state.kept.jobs[restart.job], more)
+        self.restarts.extend(restarts)
+
     def go_on(self, job: Job, parts: Iterable[Task], amounts: dict[str, int]) -> None:
         """A paused job goes on: it takes what it gave up."""
         self.keep_place(job, parts, amounts)
@@ -244,16 +257,10 @@ class Table:
         A task that two claims wait for, because the second evicts the rest of its gang, gives its room to the first.
         """
         fresh = [task for task in alive if task not in self.leaving]
-        rows = self._rows(claim.placement.tasks) | self._rows(self.state.kept.tasks[task] for task in alive)
+        parts = [leaving_part(self.state, self.state.kept.tasks[task]) for task in fresh]
         for room in (self.room, self.guarded):
-            if room is None:
-                continue
-            before = room.rows(sorted(rows))
-            for task in fresh:
-                room.give(leaving_part(self.state, self.state.kept.tasks[task]))
-            for place in claim.placement.tasks:
-                room.take(place)
-            room.lower_to(before)
+            if room is not None:
+                room.keep_both(parts, claim.placement.tasks)
         self.held.append(Held(claim=claim, alive=alive))
         self.leaving.update(alive)
         self._count(self.state.kept.jobs[claim.job], amounts)

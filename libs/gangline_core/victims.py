@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from gangline_core.claims import is_overdue
 from gangline_core.could_go import LAST_MS, Cost, CouldGo
+from gangline_core.elasticity.speed import part_lost_milli
 from gangline_core.fair_division import fair_gpu_parts
 from gangline_core.groups import ancestors, holders
 from gangline_core.ids import JobId, TaskId
@@ -97,7 +98,7 @@ class Victims:
         self._pauses: dict[JobId, Loss | None] = {}
         """Per job its pause; None when it cannot be paused."""
         self._sunk: tuple[JobId, frozenset[JobId]] | None = None
-        self._spare: list[tuple[tuple[bool, int, JobId, int], Loss]] | None = None
+        self._spare: list[tuple[tuple[bool, int, int, JobId, int], Loss]] | None = None
         self._fair_parts: dict[str, int] | None = None
         """What each group deserves of all GPUs, in thousandths; worked out when somebody asks."""
         self.shrunk: set[TaskId] = set()
@@ -117,7 +118,9 @@ class Victims:
     def shrinks(self, beneficiary: Job) -> list[Loss]:
         """Members beyond the smallest sizes of running elastic jobs, in the order in which they go.
 
-        Those that have not started go first, then from whoever is furthest beyond what it wanted, highest ranks first.
+        Those that have not started go first. Then members of jobs that would be less slowed by it than by their share,
+        as their own reports tell, least loss first; then from whoever is furthest beyond what it wanted. Of one job
+        those of the highest ranks.
         """
         if self._spare is None:
             self._spare = sorted(self._spares(), key=lambda entry: entry[0])
@@ -242,7 +245,7 @@ class Victims:
         known = self._pauses[job]
         return known if known is None or known.rule == rule else replace(known, rule=rule)
 
-    def _spares(self) -> Iterator[tuple[tuple[bool, int, JobId, int], Loss]]:
+    def _spares(self) -> Iterator[tuple[tuple[bool, int, int, JobId, int], Loss]]:
         """Every member that may go, with what sorts it."""
         table, kept = self._table, self._table.state.kept
         sorts = table.state.live_sorts.get(table.pool.pool.name, {})
@@ -253,10 +256,11 @@ class Victims:
             members = [task for task in table.state.tasks_of(job) if not task.stop and task.state != TaskState.EXITED]
             for role in job.spec.roles:
                 own = [task for task in members if task.role == role.name]
+                lost_milli = part_lost_milli(table.state, job, role)
                 for gone, task in enumerate(_spare(role, own)):
                     beyond = (len(own) - gone - role.count) * max(1, role.resources.gpu_milli)
                     loss = Loss(kind=SHRINK, job=job, tasks=(task,), amounts=task_amounts(task))
-                    yield (task.state != TaskState.PLACED, -beyond, job.id, gone), loss
+                    yield (task.state != TaskState.PLACED, lost_milli, -beyond, job.id, gone), loss
 
     def _rule(self, job: Job, beneficiary: Job, promisers: set[str], *, ranks: tuple[int, int]) -> str:
         """Which rule lets this job be evicted for the beneficiary; empty when none does. `ranks` are both priorities.

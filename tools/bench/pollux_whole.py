@@ -22,7 +22,7 @@ from gangline_core.progress import MILLION, POINTS_MAX, Point, Progress
 from gangline_core.spec import Elastic, JobSpec, ResizeKind
 from gangline_lab.readers.pollux import read_pollux
 from gangline_lab.sim.conditions import Conditions
-from gangline_lab.sim.courses import STEP_UNIT, Course, Held, Leg
+from gangline_lab.sim.courses import STEP_UNIT, Course, Held, Leg, advance
 from gangline_lab.sim.engine import BEGIN_MS, Scenario, Simulation
 from gangline_lab.sim.fleet import read_fleet
 from gangline_lab.sim.goodput import Application, Profiles
@@ -138,9 +138,11 @@ class Reporting(Simulation):
                 continue
             run.count(self.now)
             said.append(f.ProgressReported(job=job_id, progress=run.course.tell(run.done, run.held)))
-            # It may go on with another batch from here: what was foreseen of its end is void.
+            # It may go on with another batch from here: what was foreseen of its end is void. Before the next report
+            # nobody has to know more than whether it ends by then.
             run.version += 1
-            self.agents.foresee(job, run)
+            if advance(run.course, run.held, done=run.done, ms=1000 * TICK_S) >= run.course.total:
+                self.agents.foresee(job, run)
         self.tell("telemetry", said)
 
 

@@ -4,14 +4,13 @@ from msgspec.structs import replace
 
 from gangline_core import resizing
 from gangline_core.capacity import Room
+from gangline_core.elasticity.anew import Wish, beyond, in_the_way, pack, wish
 from gangline_core.elasticity.room import more, wanted
-from gangline_core.facts import Placement, ResizeProposed, Shrink, TaskPlacement
-from gangline_core.fold_resize import places_of
+from gangline_core.facts import Placement, ResizeProposed, Restart, Shrink
 from gangline_core.holds import placed_amounts
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState, Task, TaskState
 from gangline_core.placement.gang import Seats, gang_of, need_of
-from gangline_core.placement.ranks import level_of
 from gangline_core.placement.why_not import ROOM_CODES
 from gangline_core.seating import allowed_sizes
 from gangline_core.spec import ResizeKind, Role
@@ -28,6 +27,7 @@ def grow(table: Table) -> None:
         return
     room = (table.room if table.guarded is None else table.guarded).copy()
     room.close(wanted(table, (job for job, reason in table.refused if reason.code in ROOM_CODES)))
+    wishes: list[Wish] = []
     for job_id in sorted(proposals):
         job, proposal = table.state.job(job_id), proposals[job_id]
         role = next((role for role in job.spec.roles if role.name == proposal.role), None) if job else None
@@ -35,32 +35,67 @@ def grow(table: Table) -> None:
             continue
         if job.missing:
             continue
-        size = job.sizes.get(role.name, 0)
-        if proposal.model or proposal.moves:
+        if proposal.model:
             _move(table, room, job, role, proposal)
-        elif proposal.size < size:
+        elif job.spec.elastic.kind == ResizeKind.RESTART:
+            wishes += _wishes(table, job, role, proposal)
+        elif proposal.size < job.sizes.get(role.name, 0):
             _take_back(table, job, role, proposal.size)
         elif not table.unseen:
-            for target in reversed([allowed for allowed in allowed_sizes(role) if size < allowed <= proposal.size]):
-                tasks = more(table, room, job, role, count=target - size)
-                if tasks is not None:
-                    for place in tasks:
-                        room.take(place)
-                    _give(table, job, tasks, proposal)
-                    break
+            _add(table, room, job, role, proposal.size)
+    _start_over(table, room, wishes)
 
 
-def _give(table: Table, job: Job, tasks: tuple[TaskPlacement, ...], proposal: ResizeProposed) -> None:
-    if job.spec.elastic.kind != ResizeKind.RESTART:
-        table.grow(job, tasks, placed_amounts(table.state, tasks))
-        return
-    places = places_of(table.state.tasks_of(job), more=tasks)
-    placement = Placement(job=job.id, attempt=job.attempt + 1, tasks=places, port=table.port_for(places))
-    table.start_again(job, placement, tasks, proposal.why)
+def _wishes(table: Table, job: Job, role: Role, proposal: ResizeProposed) -> list[Wish]:
+    """What a gang that starts again is to get; nothing where this round does something else with it already."""
+    size = job.sizes.get(role.name, 0)
+    goes = {eviction.job for eviction in table.evictions} | {shrink.job for shrink in table.shrinks}
+    allowed = [one for one in reversed(allowed_sizes(role)) if one <= proposal.size]
+    if proposal.size >= size:
+        allowed = [one for one in allowed if one > size or (one == size and proposal.moves)]
+        allowed = [] if table.unseen else allowed
+    if job.id in goes or not allowed or (proposal.moves and proposal.size != size):
+        return []
+    sizes = allowed if proposal.size >= size else allowed[:1]
+    return [wish(table, job, role, sizes, why=proposal.why, moves=proposal.moves)]
+
+
+def _start_over(table: Table, room: Room, wishes: list[Wish]) -> None:
+    """Gangs start again together; who is to shrink and found no other seats keeps some of those it has."""
+    packed = pack(table, room, wishes)
+    restarts = []
+    for one, seats in packed:
+        others = [other for other, _ in packed if other is not one]
+        port = table.port_for(seats.tasks)
+        placement = Placement(
+            job=one.job.id, attempt=one.job.attempt + 1, tasks=seats.tasks, port=port, level=seats.level
+        )
+        after = in_the_way(seats, others)
+        restarts.append(Restart(job=one.job.id, placement=placement, why=one.why, after=after))
+    own = [task for one, _ in packed for task in one.own]
+    amounts = [beyond(table, seats.tasks, one.own) for one, seats in packed]
+    table.start_over(restarts, own, amounts)
+    room.keep_both(own, [place for _, seats in packed for place in seats.tasks])
+    seated = {one.job.id for one, _ in packed}
+    for one in wishes:
+        if one.job.id not in seated and one.sizes[0] < one.job.sizes.get(one.role.name, 0):
+            _take_back(table, one.job, one.role, one.sizes[0])
+
+
+def _add(table: Table, room: Room, job: Job, role: Role, size: int) -> None:
+    """Further members join those there are, as many as there is room for up to this size."""
+    present = job.sizes.get(role.name, 0)
+    for target in reversed([allowed for allowed in allowed_sizes(role) if present < allowed <= size]):
+        tasks = more(table, room, job, role, count=target - present)
+        if tasks is not None:
+            for place in tasks:
+                room.take(place)
+            table.grow(job, tasks, placed_amounts(table.state, tasks))
+            break
 
 
 def _move(table: Table, room: Room, job: Job, role: Role, proposal: ResizeProposed) -> None:
-    """The whole gang starts again on another model or closer together, if all of it fits beside what it has now."""
+    """The whole gang starts again on another model, if all of it fits there."""
     if job.spec.elastic.kind != ResizeKind.RESTART or len(job.sizes) != 1 or not role.allows(proposal.size):
         return
     seats = _seats_elsewhere(table, room, job, role, proposal)
@@ -74,17 +109,11 @@ def _move(table: Table, room: Room, job: Job, role: Role, proposal: ResizePropos
 
 
 def _seats_elsewhere(table: Table, room: Room, job: Job, role: Role, proposal: ResizeProposed) -> Seats | None:
-    """Seats of another model, or of its own closer together."""
-    tasks = table.state.tasks_of(job)
-    own = tuple(sorted({task.gpu_model.lower() for task in tasks if task.gpu_model}))
-    need = replace(need_of(role, proposal.size), models=(proposal.model.lower(),) if proposal.model else own)
-    gang = replace(gang_of(job.spec, {role.name: proposal.size}, table.pool.pool), needs=(need,))
-    seats = table.seating.placer(room, gang)
-    if seats is None or proposal.model:
-        return seats
-    ladder = gang.ladder()
-    present = level_of(table.frozen.layout, gang.levels, tasks)
-    return seats if ladder.index(seats.level) < ladder.index(present) else None
+    """Seats of another model."""
+    need = replace(need_of(role, proposal.size), models=(proposal.model.lower(),))
+    return table.seating.placer(
+        room, replace(gang_of(job.spec, {role.name: proposal.size}, table.pool.pool), needs=(need,))
+    )
 
 
 def _take_back(table: Table, job: Job, role: Role, wanted_size: int) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import Struct
 
+from gangline_core.elasticity.clearing import clearing
 from gangline_core.elasticity.fit import fitted
 from gangline_core.elasticity.goodput import Floats, Grad, Limits, Perf, optimise
 from gangline_core.elasticity.knapsack import choose
@@ -64,12 +65,14 @@ def goodput(view: View) -> list[Target]:
     per_node = common_width(view)
     held = sum(one.size * one.role.resources.whole_gpus for one in jobs)
     capacity = held + free_gpus(view)
-    chosen = pollux([bidder_of(one, view.now) for one in jobs], capacity=capacity, per_node=per_node)
-    return [
+    bidders = [bidder_of(one, view.now) for one in jobs]
+    chosen = pollux(bidders, capacity=capacity, per_node=per_node)
+    targets = [
         Target(job=one.job, role=one.role.name, size=size, why="goodput")
         for one, size in zip(jobs, chosen, strict=True)
         if size and size != one.size
     ]
+    return [*targets, *clearing(view, list(zip(jobs, bidders, strict=True)), targets, per_node)]
 
 
 def common_width(view: View) -> int:

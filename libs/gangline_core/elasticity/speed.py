@@ -4,7 +4,10 @@ from msgspec import Struct
 
 from gangline_core.elasticity.fit import fitted
 from gangline_core.elasticity.goodput import Perf, throughput
-from gangline_core.elasticity.view import Elastic
+from gangline_core.elasticity.view import Elastic, elastic
+from gangline_core.job import Job
+from gangline_core.spec import Role
+from gangline_core.state import State
 
 LINEAR_MILLI = 1000
 
@@ -42,3 +45,19 @@ def speed_of(one: Elastic) -> Speed:
     nodes = max(1, max(point.nodes for point in points))
     members = max(point.members for point in points)
     return Speed(perf=fitted(points), batch=points[-1].batch, per_node=max(1, -(-members // nodes)))
+
+
+def part_lost_milli(state: State, job: Job, role: Role) -> int:
+    """Thousandths of its speed that a job loses by its next step down; 1000 where its reports tell of no less.
+
+    So who uses its members badly gives first, and nobody gives because it told how fast it is.
+    """
+    if job.id not in state.kept.progress:
+        return LINEAR_MILLI
+    one = elastic(state, job, role)
+    below, speed = one.below(one.size), speed_of(one)
+    if speed.perf is None or not below:
+        return LINEAR_MILLI
+    present = max(1, speed.at_milli(one.size))
+    lost_milli = LINEAR_MILLI * (present - speed.at_milli(below)) // present
+    return lost_milli if lost_milli * one.size < LINEAR_MILLI * (one.size - below) else LINEAR_MILLI

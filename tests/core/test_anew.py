@@ -1,0 +1,179 @@
+"""Gangs that start again in one round are seated together, as close as they can be, and nobody loses what it has."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.make import World, group, node, role, spec
+
+from gangline_core import cycle
+from gangline_core import facts as f
+from gangline_core.job import JobState
+from gangline_core.progress import Point, Progress
+from gangline_core.spec import Elastic, ResizeKind
+from gangline_core.state import State
+
+
+def gang(world: World, size: int, *nodes: str, **more) -> int:
+    """A running gang of so many single GPUs that starts again for every change."""
+    asked = role(tasks=size, minimum=1, maximum=16, gpus=1)
+    return world.submit_running(
+        spec(roles=[asked], elastic=Elastic(kind=ResizeKind.RESTART, cost_s=30), **more), *nodes
+    )
+
+
+def propose(world: World, **sizes: int) -> None:
+    """Sizes of jobs, by "j" and their id; a job's own size is a move."""
+    world.round()
+    facts = []
+    for name, size in sizes.items():
+        job = int(name[1:])
+        moves = world.job(job).sizes["worker"] == size
+        facts.append(f.ResizeProposed(pool="default", job=job, role="worker", size=size, why="test", moves=moves))
+    world.tell("elastic.default", *facts)
+    world.round()
+
+
+def on(world: World, job: int) -> list[str]:
+    return sorted(task.node for task in world.tasks(job))
+
+
+def held(state: State) -> dict[tuple[str, int], int]:
+    """How many tasks hold each GPU."""
+    count: dict[tuple[str, int], int] = {}
+    for task in state.kept.tasks.values():
+        for share in task.gpus:
+            count[task.node, share.index] = count.get((task.node, share.index), 0) + 1
+    return count
+
+
+def test_a_gang_that_grows_leaves_the_node_that_is_too_small_for_it() -> None:
+    world = World(node("n1", gpus=4), node("n2", gpus=4))
+    world.submit_running(spec(gpus=3), "n1")
+    job = gang(world, 1, "n1")
+    propose(world, **{f"j{job}": 4})
+    world.settle()
+    assert on(world, job) == ["n2"] * 4
+
+
+def test_two_gangs_change_places_in_one_round_and_start_once_each() -> None:
+    world = World(node("n1", gpus=4), node("n2", gpus=4))
+    small, large = gang(world, 3, "n1", "n1", "n2"), gang(world, 3, "n1", "n2", "n2")
+    propose(world, **{f"j{small}": 1, f"j{large}": 4})
+    assert {world.job(job).state for job in (small, large)} == {JobState.STOPPING}
+    world.settle()
+    assert len(set(on(world, large))) == 1
+    assert (world.job(small).sizes, world.job(large).sizes) == ({"worker": 1}, {"worker": 4})
+    assert (world.job(small).attempt, world.job(large).attempt) == (2, 2)
+
+
+def test_a_small_gang_makes_room_for_a_larger_one_and_keeps_its_size() -> None:
+    world = World(node("n1", gpus=4), node("n2", gpus=4))
+    world.submit_running(spec(gpus=3), "n1")
+    small, large = gang(world, 1, "n2"), gang(world, 2, "n2", "n2")
+    propose(world, **{f"j{small}": 1, f"j{large}": 4})
+    world.settle()
+    assert (on(world, small), on(world, large)) == (["n1"], ["n2"] * 4)
+
+
+def test_nobody_moves_who_neither_comes_closer_nor_lets_another_in() -> None:
+    world = World(node("n1", gpus=4), node("n2", gpus=4))
+    job = gang(world, 1, "n1")
+    propose(world, **{f"j{job}": 1})
+    world.settle()
+    assert (world.job(job).attempt, on(world, job)) == (1, ["n1"])
+
+
+def test_a_gang_waits_for_the_members_of_another_whose_room_it_takes() -> None:
+    world = World(node("n1", gpus=4))
+    small, large = gang(world, 2, "n1", "n1"), gang(world, 2, "n1", "n1")
+    propose(world, **{f"j{small}": 1, f"j{large}": 3})
+    [other, mine] = [[task.id for task in world.tasks(job)] for job in (small, large)]
+    for task in mine:
+        world.exit(task, code=0).empty(task)
+    world.round()
+    assert world.job(large).state == JobState.WAITING, "the other still holds a GPU that it needs"
+    for task in other:
+        world.exit(task, code=0).empty(task)
+    world.settle()
+    assert (world.job(small).sizes, world.job(large).sizes) == ({"worker": 1}, {"worker": 3})
+
+
+@pytest.mark.parametrize("what", ["cancel", "lost", "ended"])
+def test_what_becomes_of_one_leaves_the_others_where_they_can_be(what: str) -> None:
+    world = World(node("n1", gpus=4), node("n2", gpus=4))
+    small, large = gang(world, 2, "n1", "n1"), gang(world, 2, "n1", "n1")
+    propose(world, **{f"j{small}": 1, f"j{large}": 3})
+    if what == "cancel":
+        world.cancel(small)
+    elif what == "ended":
+        world.cancel(large)
+    else:
+        world.tell("telemetry", f.NodeLost(node="n1", silent_ms=31_000))
+    world.settle()
+    ends = {"cancel": small, "ended": large}.get(what)
+    for job in (small, large):
+        assert world.job(job).state == (JobState.CANCELLED if job == ends else JobState.RUNNING)
+    assert not world.state.kept.claims
+    assert max(held(world.state).values()) == 1
+
+
+def test_a_decision_that_one_of_them_does_not_live_to_see_stops_nobody_who_waited_for_it() -> None:
+    world = World(node("n1", gpus=4))
+    small, large = gang(world, 2, "n1", "n1"), gang(world, 2, "n1", "n1")
+    world.round()
+    for job, size in ((small, 1), (large, 3)):
+        world.tell("elastic.default", f.ResizeProposed(pool="default", job=job, role="worker", size=size, why="test"))
+    world.tell("queue.default", cycle.open_round(world.state, "default", world.at))
+    decided = cycle.decide_round(world.state, "default", world.at)
+    assert {restart.job for restart in decided.restarts} == {small, large}
+    world.cancel(small)
+    world.tell("placement.default", decided)
+    assert world.job(large).state == JobState.RUNNING, "what it waited for did not start again: it runs on as it was"
+    assert world.job(large).sizes == {"worker": 2}
+
+
+def test_a_limit_that_only_the_others_leaving_would_keep_is_not_broken() -> None:
+    limit = {"gpu_milli": 4000}
+    world = World(node("n1", gpus=8), groups=[group("q", limit=limit)])
+    small, large = gang(world, 2, "n1", "n1", group="q"), gang(world, 2, "n1", "n1", group="q")
+    propose(world, **{f"j{small}": 1, f"j{large}": 3})
+    assert world.job(large).state == JobState.RUNNING, "what the other counts is not back yet"
+    world.settle()
+    assert world.job(small).sizes == {"worker": 1}
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_whatever_is_proposed_no_gpu_is_held_twice_and_everybody_runs_on(data: st.DataObject) -> None:
+    world = World(*(node(f"n{k}", gpus=4) for k in range(4)))
+    jobs = []
+    for _ in range(data.draw(st.integers(1, 6))):
+        size = data.draw(st.integers(1, 4))
+        free = [n for n in range(4) if sum(on(world, job).count(f"n{n}") for job in jobs) + size <= 4]
+        if free:
+            jobs.append(gang(world, size, *[f"n{data.draw(st.sampled_from(free))}"] * size))
+    for _ in range(3):
+        sizes = {f"j{job}": data.draw(st.integers(1, 8)) for job in jobs}
+        propose(world, **sizes)
+        assert max(held(world.state).values()) == 1
+        world.settle()
+        assert all(world.job(job).state == JobState.RUNNING for job in jobs)
+        assert max(held(world.state).values()) == 1
+        assert not world.state.kept.claims
+
+
+def test_of_those_that_may_shrink_the_job_that_loses_least_by_its_own_reports_gives_first() -> None:
+    def gave(flat: str) -> str:
+        world = World(node("n1", gpus=8), node("n2", gpus=8))
+        asked, kind = role(tasks=8, minimum=1, maximum=8, gpus=1), Elastic(kind=ResizeKind.TASKS)
+        jobs = {}
+        for name, at in (("a", "n1"), ("b", "n2")):
+            jobs[name] = world.submit_running(spec(name=name, roles=[asked], elastic=kind), *[at] * 8)
+            for size in (1, 2, 4, 8):
+                point = Point(1, size, 64, 0, 1_000_000 * size if name == flat else 1_000_000)
+                world.tell("telemetry", f.ProgressReported(job=jobs[name], progress=Progress(points=(point,))))
+        world.submit(gpus=1)
+        [shrink] = world.round().shrinks
+        return next(name for name, job in jobs.items() if job == shrink.job)
+
+    assert (gave("a"), gave("b")) == ("a", "b")
