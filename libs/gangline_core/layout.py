@@ -4,13 +4,14 @@ One row per node in id order, one column per GPU index. Matrices lie in memory c
 on them is over all nodes at once.
 """
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from gangline_core.amounts import count
 from gangline_core.cluster import Gpu, Node, gpu_span
 from gangline_core.ids import NodeId
 from gangline_core.looks import Counts, Looks
@@ -25,6 +26,8 @@ REMEMBERED_MAX = 2_048
 NEVER_MIB = 1 << 60
 NO_KIND = -1
 """Where there is no usable GPU."""
+_MATRICES = {"kind": NO_KIND, "memory": 0, "uncut": NEVER_MIB, "island": -1, "switch": -1, "socket": -1}
+"""What stands in them where there is nothing."""
 
 
 class Kind(Struct, frozen=True, order=True):
@@ -86,14 +89,77 @@ class Layout:
         self._builds: list[int] = [-1] * rows
         self._build_numbers: dict[bytes, int] = {}
         self._cards: list[Cards | None] = [None] * rows
-        self._count_models()
+        self._models: dict[str, int] = {}
+        self._count_models(self.nodes)
 
-    def _count_models(self) -> None:
-        count: dict[str, int] = {}
-        for node in self.nodes:
+    def _count_models(self, joined: Iterable[Node], left: Iterable[Node] = ()) -> None:
+        """Count the GPUs of nodes that joined or left by model; without them the rest is as it was."""
+        for nodes, sign in ((joined, 1), (left, -1)):
+            for node in nodes:
+                for gpu in node.gpus:
+                    count(self._models, gpu.model.lower(), sign)
+        self.by_number = dict(sorted(self._models.items(), key=lambda item: (-item[1], item[0])))
+
+    def with_others(self, joined: Sequence[Node], left: frozenset[NodeId]) -> tuple["Layout", Ints]:
+        """The layout when these nodes joined and left, and per row the one it had here (-1 for one that joined).
+
+        Those that joined must fit (see `takes`), and what left must have left no kind behind (see `spares`). They are
+        to be `put` yet.
+        """
+        twin = Layout.__new__(Layout)
+        nodes = sorted([*(node for node in self.nodes if node.id not in left), *joined], key=lambda node: node.id)
+        before = np.fromiter((self.row.get(node.id, -1) for node in nodes), dtype=np.int64, count=len(nodes))
+        stays, rows = np.flatnonzero(before >= 0), len(nodes)
+        come_from = before[stays]
+        twin.nodes, twin.row, twin.width = nodes, {node.id: k for k, node in enumerate(nodes)}, self.width
+        twin.kinds, twin.kind_number, twin.device_names = self.kinds, self.kind_number, self.device_names
+        twin.has_switches, twin.has_mig = self.has_switches, self.has_mig
+        for name, nothing in _MATRICES.items():
+            own = getattr(self, name)
+            matrix = np.full((rows, self.width), nothing, dtype=own.dtype, order="F")
+            matrix[stays] = own[come_from]
+            setattr(twin, name, matrix)
+        for name in ("island_size", "works", "has_gpus"):
+            own = getattr(self, name)
+            column = np.zeros(rows, dtype=own.dtype)
+            column[stays] = own[come_from]
+            setattr(twin, name, column)
+        after = dict(zip(come_from.tolist(), stays.tolist(), strict=True))
+        twin.stale = {after[row] for row in self.stale if row in after} | set(np.flatnonzero(before < 0).tolist())
+        twin.tenants = {
+            after[row]: (ends, _moved(lines, after[row])) for row, (ends, lines) in self.tenants.items() if row in after
+        }
+        twin._entered = {after[row] for row in self._entered if row in after}
+        twin._masks, twin._eligible, twin._domains, twin.remembered, twin.version = {}, {}, {}, {}, 0
+        twin.looks, twin._build_numbers = self.looks, self._build_numbers
+        twin._builds = [self._builds[row] if row >= 0 else -1 for row in before.tolist()]
+        twin._cards = [self._cards[row] if row >= 0 else None for row in before.tolist()]
+        twin._models = dict(self._models)
+        twin._count_models(joined, [self.nodes[self.row[name]] for name in left])
+        return twin, before
+
+    def takes(self, node: Node) -> bool:
+        """True when a node that joins has nothing that no other node ever had."""
+        return (
+            gpu_span(node) <= self.width
+            and (self.has_switches or all(gpu.switch < 0 for gpu in node.gpus))
+            and all(kind_of(node, gpu) in self.kind_number for gpu in node.gpus)
+            and all(name in self.device_names for name in node.devices)
+        )
+
+    def spares(self, left: frozenset[NodeId]) -> bool:
+        """True when the other nodes still have everything that is told apart here."""
+        others = [node for node in self.nodes if node.id not in left]
+        kinds, names, span, has_switches = set(self.kinds), set(self.device_names), 0, not self.has_switches
+        for node in others:
             for gpu in node.gpus:
-                count[gpu.model.lower()] = count.get(gpu.model.lower(), 0) + 1
-        self.by_number = dict(sorted(count.items(), key=lambda item: (-item[1], item[0])))
+                kinds.discard(kind_of(node, gpu))
+                has_switches = has_switches or gpu.switch >= 0
+            names.difference_update(node.devices)
+            span = max(span, gpu_span(node))
+            if not (kinds or names) and span == self.width and has_switches:
+                return True
+        return False
 
     def put(self, node: Node) -> int:
         """Enter a node as it now is; its row."""
@@ -109,6 +175,8 @@ class Layout:
             self._eligible.clear()
             self.remembered.clear()
             self.version += 1
+            if node.gpus is not before.gpus:
+                self._count_models((node,), (before,))
         self._builds[row], self._cards[row] = -1, None
         self.kind[row] = NO_KIND
         self.memory[row] = 0
@@ -141,13 +209,7 @@ class Layout:
         row = self.row.get(node.id)
         if row is not None and self.nodes[row] is node:
             return True
-        return (
-            row is not None
-            and gpu_span(node) <= self.width
-            and (self.has_switches or all(gpu.switch < 0 for gpu in node.gpus))
-            and all(kind_of(node, gpu) in self.kind_number for gpu in node.gpus)
-            and all(name in self.device_names for name in node.devices)
-        )
+        return row is not None and self.takes(node)
 
     def suits(self, selector: dict[str, str], tolerations: tuple[Toleration, ...]) -> Flags:
         """Which nodes these labels and taints allow, whether they take work now or not."""
@@ -241,6 +303,13 @@ class Layout:
             known = (np.fromiter(codes, dtype=np.int64, count=len(self.nodes)), names)
             self._domains[label] = known
         return known
+
+
+def _moved(lines: Ints, row: int) -> Ints:
+    """Lines of holdings (see `holdings`) of a node that stands in another row now."""
+    lines = lines.copy()
+    lines[:, 0] = row
+    return lines
 
 
 def _most_alike(part: list[int], columns: list[int]) -> int:

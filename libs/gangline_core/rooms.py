@@ -4,6 +4,7 @@ from gangline_core.capacity import PLACES_MAX, Room
 from gangline_core.cluster import Node, NodeUse
 from gangline_core.ids import NodeId
 from gangline_core.inventory import Inventory
+from gangline_core.joining import with_others
 from gangline_core.kept import Kept
 from gangline_core.seen import keep_seen
 
@@ -63,17 +64,31 @@ class Rooms:
             self._inventories[pool] = Inventory(self.nodes_of(pool), self._tasks_max(pool))
         return self._inventories[pool]
 
+    def _bring_up_to_date(self, name: str) -> None:
+        """See what is free on touched nodes of one pool; of those that joined or left, where it need not begin anew."""
+        room, nodes = self._rooms[name], self._kept.nodes
+        touched = [(node_id, nodes.get(node_id)) for node_id in self._touched]
+        own = {node_id: node for node_id, node in touched if node is not None and node.pool == name}
+        joined = [node for node_id, node in own.items() if node_id not in room.layout.row]
+        left = frozenset(node_id for node_id, _ in touched if node_id in room.layout.row and node_id not in own)
+        if joined or left:
+            moved = with_others(room, joined, left)
+            if moved is None:
+                del self._rooms[name]
+                return
+            room = self._rooms[name] = moved
+        for node_id, node in own.items():
+            if not room.follows(node_id, node):
+                del self._rooms[name]
+                return
+            room.refresh(node, self._use[node_id])
+
     def _tasks_max(self, pool: str) -> int:
         return self._kept.pools[pool].policy.node_tasks_max if pool in self._kept.pools else PLACES_MAX
 
     def _catch_up(self) -> None:
-        for node_id in self._touched:
-            node = self._kept.nodes.get(node_id)
-            for name, room in list(self._rooms.items()):
-                if not room.follows(node_id, node if node is not None and node.pool == name else None):
-                    del self._rooms[name]
-                elif node is not None and node.pool == name:
-                    room.refresh(node, self._use[node_id])
+        for name in list(self._rooms):
+            self._bring_up_to_date(name)
         for node_id in self._retold:
             for room in self._rooms.values():
                 if node_id in room.layout.row:

@@ -5,6 +5,7 @@ need, for jobs that would still be there when a reservation begins; a `Releases`
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 
 import numpy as np
 from msgspec import Struct
@@ -105,8 +106,6 @@ class Table:
         """Gangs that had room but did not start in time."""
         self.late_repairs: list[JobId] = []
         """Jobs whose missing members found no room in time."""
-        self._runs: dict[int, int] = {}
-        """Expected run times by kind of waiting job."""
         self.unseen = 0
         self.is_moving = False
         """True while jobs change their GPU model: who was not taken for a lease starts nowhere in the meantime."""
@@ -146,6 +145,11 @@ class Table:
     def run_ms(self, job: Job) -> int | None:
         """How long a job may or is expected to run; None when nobody knows."""
         return run_ms(job.spec) or self._expected_ms(job) or None
+
+    @cached_property
+    def _runs(self) -> dict[int, int]:
+        """Expected run times by kind of waiting job."""
+        return {}
 
     def _expected_ms(self, job: Job) -> int:
         """What is expected of it, worked out once for waiting jobs that are alike."""
