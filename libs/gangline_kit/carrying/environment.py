@@ -54,6 +54,9 @@ REFUSED = frozenset({"LD_PRELOAD", "LD_AUDIT"})
 TORCHRUN_RESTARTS = 3
 """How often torchrun starts its workers again by itself, at least: once for every member that is lost."""
 
+TORCHRUN_LAST_CALL_S = 10
+"""How long members that met wait for further ones: they were all told at once, so torchrun's own 30 s are lost time."""
+
 TENSORFLOW_ROLES = frozenset({"chief", "master", "worker", "ps", "evaluator"})
 """TF_CONFIG is made for gangs whose roles are all called so."""
 
@@ -215,6 +218,7 @@ def _torchrun(order: Order, role: Role, *, host: str, port: str) -> dict[str, st
     if not fixed and order.job.spec.elastic.kind == ResizeKind.TORCHRUN:
         # Without any, each torchrun gives up when a member is lost in the middle of an exchange.
         values["PET_MAX_RESTARTS"] = str(max(TORCHRUN_RESTARTS, order.job.spec.retries))
+        values["PET_RDZV_CONF"] = f"last_call_timeout={TORCHRUN_LAST_CALL_S}"
     return values
 
 
