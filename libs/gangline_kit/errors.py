@@ -24,6 +24,10 @@ class PermanentError(Exception):
     """No repetition helps: somebody has to look at it."""
 
 
+class LogCutError(PermanentError):
+    """The log has dropped what this fold lacks: a process that begins anew takes a newer snapshot."""
+
+
 class LaneConflictError(Exception):
     """Somebody else wrote to the lane since we last looked: we are no longer its writer."""
 

@@ -14,7 +14,7 @@ from gangline_core.state import State, decode_snapshot, encode_snapshot
 from gangline_core.step import Step
 from gangline_kit.bus import Bus
 from gangline_kit.clock import Clock
-from gangline_kit.errors import PermanentError, TemporaryError
+from gangline_kit.errors import LogCutError, PermanentError, TemporaryError
 from gangline_kit.tasks import Tasks
 from gangline_wire import codec
 from gangline_wire.envelope import SCHEMA_VERSION
@@ -25,6 +25,11 @@ log = logging.getLogger(__name__)
 SNAPSHOTS_KEPT = 2
 FOLD_S_MAX = 0.01
 """The fold gives the loop to others after this long, so that a long catch-up does not starve leases."""
+
+CUT_ADVICE = (
+    "the log has dropped its beginning, and no snapshot reaches what it still has. The recorder makes one of its "
+    "archive when it starts: start it, with the archive's folder in place"
+)
 
 Callback = Callable[[Message, Step], None]
 
@@ -50,8 +55,12 @@ class Follower:
         *,
         use_snapshots: bool = True,
         read: Callable[[int, bytes], Message] = codec.message,
+        failed: Callable[[BaseException], None] = lambda _: None,
     ) -> None:
-        """Nothing is read before `start`; `read` makes a message of its sequence and stored bytes."""
+        """Nothing is read before `start`; `read` makes a message of its sequence and stored bytes.
+
+        `failed` hears why the log cannot be followed any more.
+        """
         self.state = State()
         self.caught_up = False
         """True from the moment the log's end of the start was folded."""
@@ -66,6 +75,7 @@ class Follower:
         self._clock = clock
         self._use_snapshots = use_snapshots
         self._read = read
+        self._tell_failed = failed
         self._callbacks: list[Callback] = []
         self._changed = asyncio.Event()
         self._last_raw = b""
@@ -76,10 +86,14 @@ class Follower:
 
         Raises:
             PermanentError: the log does not continue the snapshot, or holds what this build cannot read.
+            TemporaryError: the bus is away, or the log has dropped what no snapshot holds.
         """
         target = await self._bus.last_seq(LOG.name)
-        if self._use_snapshots:
-            await self._restore(target)
+        found = await find_snapshot(self._bus, target) if self._use_snapshots else None
+        if found is not None:
+            self.state, self._last_raw, self.restored_seq = found.state, found.raw, found.state.kept.seq
+        elif not await is_whole(self._bus):
+            raise TemporaryError(f"waiting for a snapshot: {CUT_ADVICE}")
         self._tasks.spawn(self._follow(), name="follower")
         await self.reached(target, timeout_s=None)
         self.caught_up = True
@@ -125,8 +139,10 @@ class Follower:
 
     def check(self) -> None:
         """Raise PermanentError when the follower cannot go on."""
-        if self.failure is not None:
-            raise PermanentError(f"the log cannot be followed any more: {self.failure}") from self.failure
+        if self.failure is None:
+            return
+        kind = LogCutError if isinstance(self.failure, LogCutError) else PermanentError
+        raise kind(f"the log cannot be followed any more: {self.failure}") from self.failure
 
     async def snapshot(self) -> int:
         """Write the state to the object store and drop old ones; gives its sequence. Called by the recorder.
@@ -145,28 +161,6 @@ class Follower:
 
     # --- inside -------------------------------------------------------------------------------------------
 
-    async def _restore(self, target: int) -> None:
-        """Take the newest snapshot that is whole, of our schema, and of this very log."""
-        objects = self._bus.objects(SNAPSHOTS)
-        try:
-            names = await objects.list()
-        except TemporaryError as error:
-            log.warning("no snapshot is used: %s", error)
-            return
-        for name in reversed(names):
-            try:
-                data = await objects.get(name)
-                head, state = decode(data or b"")
-                stored = await self._bus.message_at(LOG.name, head.seq)
-            except (SnapshotError, PermanentError, TemporaryError) as error:
-                log.warning("snapshot %s is skipped: %s", name, error)
-                continue
-            if head.seq > target or stored is None or digest(stored) != head.message:
-                log.warning("snapshot %s is skipped: it is not of this log", name)
-                continue
-            self.state, self._last_raw, self.restored_seq = state, stored, head.seq
-            return
-
     async def _follow(self) -> None:
         tail = self._bus.tail(LOG.name, self.state.kept.seq + 1)
         async for batch in tail.batches():
@@ -182,7 +176,8 @@ class Follower:
 
     def _fold(self, seq: int, data: bytes) -> None:
         if seq != self.state.kept.seq + 1:
-            raise PermanentError(f"log message {self.state.kept.seq + 1} is missing; the next one is {seq}")
+            lacks = f"log message {self.state.kept.seq + 1} is not there any more, the next one is {seq}"
+            raise LogCutError(f"{lacks}: begin anew from a newer snapshot")
         message = self._read(seq, data)
         step = apply(self.state, message)
         self._last_raw = data
@@ -201,6 +196,49 @@ class Follower:
         log.error("the log cannot be followed any more", exc_info=error)
         self.failure = error
         self._wake()
+        self._tell_failed(error)
+
+
+class Found(Struct, frozen=True):
+    """A snapshot that the log continues."""
+
+    state: State
+    raw: bytes
+    """The stored message at its sequence."""
+
+
+async def find_snapshot(bus: Bus, target: int) -> Found | None:
+    """The newest snapshot that is whole, of our schema, of this very log, and that the log, up to `target`, continues.
+
+    One that cannot be had, because the bus is away or slow, is passed over like one that is damaged.
+    """
+    objects = bus.objects(SNAPSHOTS)
+    try:
+        names = await objects.list()
+    except TemporaryError as error:
+        log.warning("no snapshot is used: %s", error)
+        return None
+    for name in reversed(names):
+        try:
+            head, state = decode(await objects.get(name) or b"")
+            stored = await bus.message_at(LOG.name, head.seq)
+            goes_on = head.seq >= target or await bus.message_at(LOG.name, head.seq + 1) is not None
+        except (SnapshotError, PermanentError, TemporaryError) as error:
+            log.warning("snapshot %s is skipped: %s", name, error)
+            continue
+        if head.seq > target or (stored is not None and digest(stored) != head.message):
+            log.warning("snapshot %s is skipped: it is not of this log", name)
+        elif stored is None or not goes_on:
+            log.warning("snapshot %s is skipped: the log has dropped what follows it", name)
+        else:
+            return Found(state=state, raw=stored)
+    return None
+
+
+async def is_whole(bus: Bus) -> bool:
+    """True while the log has dropped nothing, so that it can be folded from its first message on."""
+    state = (await bus.stream_info(LOG.name)).state
+    return state.messages == state.last_seq
 
 
 class SnapshotError(Exception):

@@ -31,6 +31,7 @@ METRICS: dict[str, Metric] = {
     "gangline_bus_dropped_messages_total": Metric("counter", "Fire-and-forget messages thrown away."),
     "gangline_log_sequence": Metric("gauge", "Sequence of the last folded message of the log."),
     "gangline_log_resubscriptions_total": Metric("counter", "How often reading the log had to begin anew."),
+    "gangline_log_cut_sequence": Metric("gauge", "Messages up to this one were dropped from the log (recorder)."),
     "gangline_log_fill_ratio": Metric("gauge", "Share of the log's byte limit that is used, 0 to 1."),
     "gangline_log_alarms_total": Metric("counter", "Messages or facts that did not belong and were parked."),
     "gangline_lane_leading": Metric("gauge", "1 while this process leads the lane.", ("lane",)),

@@ -82,9 +82,11 @@ class Site:
 
 
 Run = Callable[[Site], Awaitable[None]]
+Before = Callable[[Bus], Awaitable[None]]
+"""What a service does on the bus before it folds the log; TemporaryError says that it should be tried again."""
 
 
-def run_service(name: str, run: Run, config: KitConfig | None = None) -> None:
+def run_service(name: str, run: Run, config: KitConfig | None = None, *, before: Before | None = None) -> None:
     """The whole life of a service process; returns after a clean end, exits non-zero otherwise."""
     try:
         settings = config if config is not None else load_kit()
@@ -93,7 +95,7 @@ def run_service(name: str, run: Run, config: KitConfig | None = None) -> None:
     setup_logging(settings.log_level)
     code = 0
     try:
-        loop.run(serve(name, run, settings))
+        loop.run(serve(name, run, settings, before=before))
     except (PermanentError, TemporaryError) as error:
         log.critical("gangline-%s ends: %s", name, error)
         code = 1
@@ -106,7 +108,7 @@ def run_service(name: str, run: Run, config: KitConfig | None = None) -> None:
         os._exit(code)
 
 
-async def serve(name: str, run: Run, config: KitConfig) -> None:
+async def serve(name: str, run: Run, config: KitConfig, *, before: Before | None = None) -> None:
     """Open a site, run the service in it until a signal comes, and drain.
 
     Raises:
@@ -124,7 +126,7 @@ async def serve(name: str, run: Run, config: KitConfig) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         running.add_signal_handler(number, stop)
     try:
-        async with open_site(name, config) as site:
+        async with open_site(name, config, before=before) as site:
             await run_until(site, run, stopping)
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -186,12 +188,18 @@ async def _look_at_log(site: Site) -> None:
     share = info.state.bytes / bytes_max if bytes_max > 0 else 0.0
     site.metrics.set("gangline_log_fill_ratio", share)
     if share >= FILL_ALARM:
-        log.warning("the log is %d%% full; raise its limit (stream %s, max_bytes)", int(share * 100), LOG.name)
+        text = "the log is %d%% full: is the recorder ready, which drops its beginning? Else raise max_bytes of %s"
+        log.warning(text, int(share * 100), LOG.name)
 
 
 @asynccontextmanager
 async def open_site(
-    name: str, config: KitConfig, *, clock: Clock | None = None, ids: Ids | None = None
+    name: str,
+    config: KitConfig,
+    *,
+    clock: Clock | None = None,
+    ids: Ids | None = None,
+    before: Before | None = None,
 ) -> AsyncIterator[Site]:
     """A connected site whose fold has caught up; closed at the end.
 
@@ -213,7 +221,7 @@ async def open_site(
         if config.http_port >= 0:
             await health.start(config.http_host, config.http_port)
             log.info("gangline-%s: health and metrics on http://%s:%d", name, config.http_host, health.port)
-        await patiently(lambda: _prepare(site), clock)
+        await patiently(lambda: _prepare(site, before), clock)
         log.info("gangline-%s is at log sequence %d", name, follower.state.kept.seq)
         yield site
     finally:
@@ -236,11 +244,13 @@ async def connect(config: KitConfig, clock: Clock, *, name: str) -> Bus:
     return await patiently(lambda: Bus.connect(bus_config, clock), clock)
 
 
-async def _prepare(site: Site) -> None:
+async def _prepare(site: Site, before: Before | None) -> None:
     """Streams as they should be, and the fold at the log's end."""
     if site.config.ensure:
         await site.bus.ensure(STREAMS, BUCKETS, (SNAPSHOTS,), replicas=site.config.replicas)
     await agree_on_time(site)
+    if before is not None:
+        await before(site.bus)
     await site.follower.start()
 
 

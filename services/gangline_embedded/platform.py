@@ -18,7 +18,8 @@ from msgspec import Struct
 from gangline_embedded.children import Child
 from gangline_embedded.config import PlatformConfig
 from gangline_embedded.nats_users import AGENT_USER, PLATFORM_USER, agent_user, one_agent_user, service_user
-from gangline_embedded.rooms import Room, rooms
+from gangline_embedded.rooms import Room, archive_of, rooms
+from gangline_kit.bus import Bus
 from gangline_kit.clock import Clock, SystemClock
 from gangline_kit.config import KitConfig
 from gangline_kit.errors import PermanentError
@@ -26,6 +27,7 @@ from gangline_kit.ids import SystemIds
 from gangline_kit.nats_server import NatsServer, NatsUser
 from gangline_kit.service import Site, connect, open_site, watch
 from gangline_kit.tasks import Tasks
+from gangline_recorder.cutting import rescue
 from gangline_wire.connection import make_private_folder
 from gangline_wire.rights import OWN, agent_user_name
 from gangline_wire.streams import BUCKETS, SNAPSHOTS, STREAMS
@@ -245,7 +247,8 @@ class Platform:
         """All rooms in this process, around one fold."""
         instance = f"embedded-{SystemIds().token(4)}"
         kit = self._kit(instance)
-        site = await self._stack.enter_async_context(open_site("embedded", kit, clock=self._clock))
+        opening = open_site("embedded", kit, clock=self._clock, before=self._look_after_snapshots)
+        site = await self._stack.enter_async_context(opening)
         self._stack.push_async_callback(self._tasks.close)
         for room in found:
             place = site.named(room.name)
@@ -258,6 +261,9 @@ class Platform:
         self._tasks.spawn(watch(site), name="watch")
         # Rooms end before their connections do.
         self._stack.push_async_callback(self._tasks.close)
+
+    async def _look_after_snapshots(self, bus: Bus) -> None:
+        await rescue(bus, archive_of(self.data_dir))
 
     async def _prepare_bus(self) -> None:
         """Make the streams once, so that many processes do not race to."""

@@ -41,9 +41,14 @@ class Room(Struct, frozen=True):
     """True for services whose traffic must not hold up the deciding ones."""
 
 
+def archive_of(data_dir: Path) -> Path:
+    """Where the recorder keeps the log for good."""
+    return data_dir / "archive"
+
+
 def rooms(config: PlatformConfig, *, data_dir: Path, http_port: int) -> list[Room]:
     """All rooms of the platform, those that others wait for first."""
-    archive = data_dir / "archive"
+    archive = archive_of(data_dir)
     found = [
         Room(
             name="admission",

@@ -20,9 +20,11 @@ from gangline_core.state import State, decode_snapshot, encode_snapshot
 from gangline_core.step import Step
 from gangline_kit.bus import Record
 from gangline_kit.errors import PermanentError, TemporaryError
+from gangline_kit.follower import find_snapshot, is_whole
 from gangline_kit.service import Site
-from gangline_recorder.archive import Archive, Opened, lines
+from gangline_recorder.archive import Archive, BrokenArchiveError, Opened, lines
 from gangline_recorder.config import Config
+from gangline_recorder.cutting import Cutter, beyond_reach
 from gangline_recorder.events import public_events
 from gangline_recorder.told import Told, read_told
 from gangline_wire import streams, subjects
@@ -42,6 +44,8 @@ WINDOW_MAX = 256
 RETOLD_MAX = 100_000
 """Most events that are told late, after a recorder died; the feed itself keeps not much more."""
 DISK_RETRY_S = 1.0
+RELIEF_S = 10.0
+"""How often it is looked whether the log is fuller than it may be."""
 SNAPSHOT_NAME = "state.json"
 
 
@@ -80,7 +84,9 @@ class Recorder:
         self.is_behind = False
         """Something was not taken into the backlog."""
         self.feed: asyncio.Queue[EventLine] = asyncio.Queue(UNPUBLISHED_MAX)
-        self.since_snapshot = 0
+        self.since_snapshot = self.since_snapshot_bytes = 0
+        self.saved_seq = 0
+        self.cutter = Cutter(site.bus, self.archive, config)
 
     async def run(self) -> None:
         """Catch up from the archive, then follow the log."""
@@ -90,6 +96,8 @@ class Recorder:
                 group.create_task(self._follow())
                 group.create_task(self._publish())
                 group.create_task(self._sync())
+                group.create_task(self._guard())
+                group.create_task(self._relieve())
         finally:
             await serving.stop()
             self.archive.close()
@@ -194,6 +202,8 @@ class Recorder:
             PermanentError: the archive is of another log.
         """
         if state.kept.seq < until:
+            if await self.site.bus.message_at(streams.LOG.name, state.kept.seq + 1) is None:
+                raise PermanentError(beyond_reach(state.kept.seq))
             async for stored in self.site.bus.read_subject(streams.LOG.name, "", state.kept.seq + 1, follow=False):
                 if stored.seq <= until:
                     entry = message(stored.seq, stored.data)
@@ -255,6 +265,8 @@ class Recorder:
             await self.feed.put(event)
         self.site.metrics.count("gangline_archive_messages_total")
         self.site.metrics.count("gangline_archive_bytes_total", len(data))
+        self.since_snapshot += 1
+        self.since_snapshot_bytes += len(data)
         await self._maybe_snapshot(state)
 
     # --- what becomes of it -------------------------------------------------------------------------------
@@ -290,17 +302,58 @@ class Recorder:
                     self.grown.set()
 
     async def _maybe_snapshot(self, state: State) -> None:
-        self.since_snapshot += 1
+        has_few = self.since_snapshot < self.config.snapshot_messages
         # A snapshot belongs to the archive's end, so it waits until nothing else does.
-        if self.since_snapshot < self.config.snapshot_messages or state.kept.seq != self.archive.seq:
+        if (has_few and self.since_snapshot_bytes < self.config.snapshot_bytes) or state.kept.seq != self.archive.seq:
             return
-        self.since_snapshot = 0
+        self.since_snapshot = self.since_snapshot_bytes = 0
         data = encode_snapshot(state)
         try:
             await asyncio.to_thread(_write_whole, self.folder / SNAPSHOT_NAME, data)
-            await self.site.follower.snapshot()
+            await self._save()
+            await self._cut()
         except (OSError, TemporaryError) as error:
             log.warning("no snapshot for others this time: %s", error)
+
+    async def _cut(self) -> None:
+        """Let go of the log's beginning; errors as `Follower.snapshot`."""
+        try:
+            done = await self.cutter.cut(self.site.clock.now_ms())
+        except BrokenArchiveError as error:
+            self.site.not_ready["archive"] = str(error)
+            log.error("%s", error)
+            return
+        if done is not None:
+            self.site.metrics.set("gangline_log_cut_sequence", done.seq)
+
+    async def _guard(self) -> None:
+        """Whoever begins to fold a log without its beginning finds a snapshot, whatever became of those there were."""
+        while True:
+            await self.site.clock.sleep(self.config.guard_s)
+            try:
+                end = await self.site.bus.last_seq(streams.LOG.name)
+                if not await is_whole(self.site.bus) and await find_snapshot(self.site.bus, end) is None:
+                    log.warning(
+                        "no snapshot reaches what the log still has; there is one at %d now", await self._save()
+                    )
+            except TemporaryError as error:
+                log.warning("snapshots cannot be looked at: %s", error)
+
+    async def _relieve(self) -> None:
+        """A log that filled up before the next snapshot was due is let go of all the same, or nobody could write."""
+        while True:
+            await self.site.clock.sleep(RELIEF_S)
+            try:
+                if self.site.follower.state.kept.seq > self.saved_seq and await self.cutter.is_needed():
+                    await self._save()
+                    await self._cut()
+            except (OSError, TemporaryError) as error:
+                log.warning("the log is too full and cannot be cut: %s", error)
+
+    async def _save(self) -> int:
+        """A snapshot for everybody; gives its sequence."""
+        self.saved_seq = await self.site.follower.snapshot()
+        return self.saved_seq
 
     async def answer(self, data: bytes, headers: dict[str, str]) -> bytes:
         """Tell a job's story from the public feed."""

@@ -34,6 +34,10 @@ class Archive:
         self.segment_bytes = segment_bytes
         self.seq = 0
         self.digest = ""
+        self.synced_seq = 0
+        """Up to here everything survives a power loss."""
+        self._is_listed = True
+        """False while the folder itself may not know of the newest segment after a power loss."""
         self._file: BinaryIO | None = None
         self._opened = opened or open_private
         self._size = 0
@@ -62,9 +66,13 @@ class Archive:
     def sync(self) -> None:
         """Make everything appended so far survive a power loss."""
         if self._file is not None and self.is_unsynced:
-            self.is_unsynced = False
+            seq, self.is_unsynced = self.seq, False
             self._file.flush()
             os.fsync(self._file.fileno())
+            if not self._is_listed:
+                self._is_listed = True
+                _sync(self.folder)
+            self.synced_seq = seq
 
     def close(self) -> None:
         """Sync and close."""
@@ -80,12 +88,13 @@ class Archive:
             # What it still wants to write is what could not be written.
             with contextlib.suppress(OSError):
                 file.close()
-        self.seq, self.digest, self.is_unsynced = 0, "", False
+        self.seq, self.digest, self.is_unsynced, self.synced_seq = 0, "", False, 0
         self._recover()
 
     def _begin(self, seq: int) -> None:
         self.close()
         self._file = self._opened(self.folder / segment_name(seq))
+        self._is_listed = False
         self._size = 0
 
     def _recover(self) -> None:
@@ -105,6 +114,10 @@ class Archive:
         os.truncate(path, good)
         self._file = self._opened(path)
         self._size = good
+        # Whoever wrote it may have died before it was safe.
+        _sync(path)
+        _sync(self.folder)
+        self.synced_seq = self.seq
 
 
 def segments(folder: Path) -> list[Path]:
@@ -112,9 +125,9 @@ def segments(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if SEGMENT_NAME.fullmatch(path.name))
 
 
-def lines(folder: Path, *, after: int = 0) -> Iterator[ArchiveLine]:
-    """Messages after a sequence, oldest first."""
-    files = segments(folder)
+def lines(folder: Path, *, after: int = 0, only: Path | None = None) -> Iterator[ArchiveLine]:
+    """Messages after a sequence, oldest first; with `only` those of one segment."""
+    files = segments(folder) if only is None else [only]
     for position, path in enumerate(files):
         following = files[position + 1] if position + 1 < len(files) else None
         if following is not None and _first_seq(following) <= after + 1:
@@ -147,6 +160,15 @@ def _whole_lines(path: Path) -> Iterator[tuple[ArchiveLine, int]]:
             digest = line.hash
             end += len(raw)
             yield line, end
+
+
+def _sync(path: Path) -> None:
+    """Make what is there survive a power loss; a new file does so only when its folder does."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def open_private(path: Path) -> BinaryIO:

@@ -1,9 +1,13 @@
 """Composition root of the recorder service."""
 
+from pathlib import Path
+
+from gangline_kit.bus import Bus
 from gangline_kit.config import load
 from gangline_kit.service import Site, run_service
 from gangline_recorder.app import run
 from gangline_recorder.config import Config
+from gangline_recorder.cutting import rescue
 
 
 def main() -> None:
@@ -12,7 +16,10 @@ def main() -> None:
     async def service(site: Site) -> None:
         await run(site, load(Config, "recorder"))
 
-    run_service("recorder", service)
+    async def before(bus: Bus) -> None:
+        await rescue(bus, Path(load(Config, "recorder").archive_dir))
+
+    run_service("recorder", service, before=before)
 
 
 if __name__ == "__main__":

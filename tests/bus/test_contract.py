@@ -127,6 +127,39 @@ async def test_a_message_id_counts_once_inside_the_window_and_anew_after_it(buse
     assert await bus.append("brief.a", b"1", msg_id="x") > first + 1
 
 
+async def test_a_stream_drops_its_beginning_and_every_writer_goes_on_where_it_was(buses: Two) -> None:
+    bus, other = buses
+    quiet = await bus.append("small.quiet", b"q", expected_seq=0)
+    busy = 0
+    for number in range(6):
+        busy = await bus.append("small.busy", str(number).encode(), expected_seq=busy)
+    before = (await bus.stream_info("SMALL")).state
+    await bus.drop_until("SMALL", busy - 2)
+    left = [message async for message in other.read_subject("SMALL", "", 1, follow=False)]
+    assert [message.seq for message in left] == [quiet, busy - 1, busy], (
+        "the newest of each subject stays, and the rest"
+    )
+    after = (await bus.stream_info("SMALL")).state
+    assert after.messages == 3
+    assert after.last_seq == before.last_seq
+    assert after.bytes < before.bytes
+    assert await other.message_at("SMALL", busy - 2) is None
+    assert await other.append("small.quiet", b"r", expected_seq=quiet) == busy + 1
+    with pytest.raises(LaneConflictError):
+        await bus.append("small.quiet", b"s", expected_seq=0)
+    assert await other.append("small.busy", b"7", expected_seq=busy) == busy + 2
+
+
+async def test_dropping_more_than_there_is_leaves_the_newest_of_each_subject(buses: Two) -> None:
+    bus, other = buses
+    last = 0
+    for number in range(3):
+        last = await bus.append("brief.drop", str(number).encode(), expected_seq=last)
+    await bus.drop_until("BRIEF", last + 1000)
+    assert await other.last_message("BRIEF", "brief.drop") == (b"2", last)
+    assert await bus.append("brief.drop", b"3", expected_seq=last) == last + 1
+
+
 async def test_a_full_stream_refuses_and_keeps_what_it_has(buses: Two) -> None:
     bus, _ = buses
     stored = [await bus.append("small.a", bytes(900)) for _ in range(4)]

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 import msgspec
 import pytest
@@ -14,7 +15,7 @@ from gangline_core.step import Step
 from gangline_kit import follower as following
 from gangline_kit.bus import Bus, jetstream
 from gangline_kit.clock import SystemClock
-from gangline_kit.errors import PermanentError, TemporaryError
+from gangline_kit.errors import LogCutError, PermanentError, TemporaryError
 from gangline_kit.follower import Follower
 from gangline_kit.nats_server import NatsServer
 from gangline_wire import codec, subjects
@@ -39,8 +40,10 @@ class Followers:
         self.bus = bus
         self.made: list[Follower] = []
 
-    async def start(self, *, use_snapshots: bool = True) -> Follower:
-        follower = Follower(self.bus, SystemClock(), use_snapshots=use_snapshots)
+    async def start(
+        self, *, use_snapshots: bool = True, failed: Callable[[BaseException], None] = lambda _: None
+    ) -> Follower:
+        follower = Follower(self.bus, SystemClock(), use_snapshots=use_snapshots, failed=failed)
         self.made.append(follower)
         await follower.start()
         return follower
@@ -104,6 +107,53 @@ async def test_deleting_all_snapshots_changes_nothing(bus: Bus, followers: Follo
     again = await followers.start()
     assert again.restored_seq == 0
     assert encode_snapshot(again.state) == encode_snapshot(first.state)
+
+
+async def test_a_fold_begins_with_a_snapshot_where_the_log_was_cut(bus: Bus, followers: Followers) -> None:
+    await write(bus, first=1, count=20)
+    first = await followers.start()
+    await first.snapshot()
+    await write(bus, first=21, count=10)
+    await bus.drop_until(LOG.name, 19)
+    again = await followers.start()
+    assert again.restored_seq == 20
+    await first.reached(30)
+    assert encode_snapshot(again.state) == encode_snapshot(first.state)
+
+
+async def test_a_snapshot_from_before_the_cut_is_passed_over_for_a_newer_one(
+    bus: Bus, followers: Followers, caplog: pytest.LogCaptureFixture
+) -> None:
+    await write(bus, first=1, count=10)
+    first = await followers.start()
+    await first.snapshot()
+    old = await bus.objects(SNAPSHOTS).get(following.snapshot_name(10))
+    await write(bus, first=11, count=10)
+    await first.reached(20)
+    await first.snapshot()
+    await write(bus, first=21, count=10)
+    await bus.drop_until(LOG.name, 15)
+    assert (await followers.start()).restored_seq == 20
+    # Only the old one is left, under the name of the newest: nobody may begin with it.
+    await bus.objects(SNAPSHOTS).delete(following.snapshot_name(20))
+    await bus.objects(SNAPSHOTS).put(following.snapshot_name(10), old or b"")
+    with pytest.raises(TemporaryError, match="The recorder makes one"):
+        await followers.start()
+    assert "has dropped what follows it" in caplog.text
+
+
+async def test_a_fold_that_fell_behind_a_cut_ends_and_says_what_to_do(bus: Bus, followers: Followers) -> None:
+    heard: list[BaseException] = []
+    await write(bus, first=1, count=5)
+    follower = await followers.start(failed=heard.append)
+    await follower.stop()
+    await write(bus, first=6, count=20)
+    await bus.drop_until(LOG.name, 15)
+    follower._tasks.spawn(follower._follow(), name="thawed")
+    with pytest.raises(LogCutError, match="newer snapshot"):
+        await follower.reached(25)
+    assert [type(each) for each in heard] == [LogCutError]
+    assert follower.state.kept.seq == 5, "nothing of what came after the hole was folded"
 
 
 async def test_only_the_newest_snapshots_are_kept(bus: Bus, followers: Followers) -> None:

@@ -159,6 +159,8 @@ def summary(ran: list[Ran], failed: list[Ran], seconds: float) -> str:
         f"{len(ran)} seeds in {seconds:.0f} s: {sum(each.seconds for each in outcomes) / 3600:.1f} hours lived, "
         f"{sum(each.jobs for each in outcomes)} jobs, {sum(each.messages for each in outcomes)} messages, "
         f"{sum(each.evictions for each in outcomes)} evictions",
+        f"{sum(each.dropped for each in outcomes)} messages dropped behind snapshots, "
+        f"{sum(each.cut_off for each in outcomes)} processes began anew because of that",
         "what happened: " + ", ".join(f"{count} {what}" for what, count in sorted(troubles.items())),
         f"failed: {len(failed)}" + (f" (seeds {', '.join(str(one.seed) for one in failed[:20])})" if failed else ""),
     ]

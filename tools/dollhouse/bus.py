@@ -218,6 +218,13 @@ class MemoryBus:
         state = StreamState(messages=len(stored.messages), bytes=stored.bytes, first_seq=first, last_seq=stored.last)
         return StreamInfo(created="once", state=state, config={"max_bytes": stored.settings.bytes_max}, ts=_now())
 
+    async def drop_until(self, stream: str, seq: int) -> None:
+        """Drop messages up to `seq` but the newest of every subject."""
+        await self._hop(HOP_S)
+        self.connection.check_stores()
+        self.server.stream(stream).drop_until(seq)
+        await self._hop(HOP_S)
+
     async def message_at(self, stream: str, seq: int) -> bytes | None:
         """The stored bytes at a sequence."""
         await self._hop(HOP_S)

@@ -14,6 +14,7 @@ from gangline_core.ids import JobId, TaskId
 from gangline_core.job import JobState, Task, TaskState
 from gangline_core.losses import BY_SERVICE, BY_SLICE, effective_priority
 from gangline_core.rotation import BY_LEASE
+from gangline_core.rungs import folded, group_limit, user_limit
 from gangline_core.state import State
 from gangline_core.step import Step
 from gangline_wire.lanes import kind_of
@@ -222,7 +223,7 @@ class History:
             return
         for holder in {path for job in step.moves for path in self._holders(state, job.job)}:
             limit = _limit_of(state, holder)
-            used, before = state.usage.get(holder, {}), self._usage.get(holder, {})
+            used, before = folded(state.usage.get(holder, {})), folded(self._usage.get(holder, {}))
             for dimension, most in limit.items():
                 if used.get(dimension, 0) > max(most, before.get(dimension, 0)):
                     yield f"{holder or 'the root'} uses {used[dimension]} {dimension} of {most}"
@@ -260,6 +261,11 @@ def _is_overtaken(state: State, message: Message, claim: f.Claim) -> bool:
 
 
 def _limit_of(state: State, holder: str) -> dict[str, int]:
-    group, user = state.kept.groups.get(holder), state.kept.users.get(holder)
-    found = group.limit if group is not None else user.limit if user is not None else {}
+    """The limit that holds at this moment, seasons counted, whatever names of models and devices are written like."""
+    group, _, user = holder.partition(":")
+    known = state.kept.groups.get(group)
+    if user:
+        found = folded(user_limit(known, state.user(holder), state.kept.at))
+    else:
+        found = group_limit(known, state.kept.at)[0] if known is not None else {}
     return {dimension: most for dimension, most in found.items() if dimension != "jobs"}

@@ -69,6 +69,8 @@ class Plan(Struct, frozen=True, omit_defaults=True):
     copies: int = 2
     doors: int = 0
     """Gateways through which people ask; 0: they ask admission themselves."""
+    log_keep_s: float = 0
+    """The log drops what is older; 0: nothing."""
 
 
 ON_SERVICES = (
@@ -87,7 +89,7 @@ ON_SERVICES = (
 ON_AGENTS = (*ON_SERVICES, "flap", "power")
 ON_PEOPLE = ("look", "look", "again")
 ON_LEADERS = ("freeze_leader", "two_leaders", "crash_leader")
-ON_HOUSE = ("full", "no_snapshots", "old_snapshots", "broken_snapshots", "cut_archive", "full_disk")
+ON_HOUSE = ("full", "nearly_full", "no_snapshots", "old_snapshots", "broken_snapshots", "cut_archive", "full_disk")
 ON_SETTINGS = ("limit", "user_limit", "policy", "drain", "assign", "gpu")
 ON_JOBS = ("cancel", "hold", "release")
 
@@ -98,7 +100,12 @@ def draw_plan(seed: int) -> Plan:
     count = draw.randrange(6, EVENTS_MOST)
     events = sorted((_event(draw) for _ in range(count)), key=lambda event: event.at_s)
     return Plan(
-        seed=seed, events=tuple(events), rates=_rates(draw), copies=draw.choice((1, 2, 2)), doors=draw.choice((1, 1, 2))
+        seed=seed,
+        events=tuple(events),
+        rates=_rates(draw),
+        copies=draw.choice((1, 2, 2)),
+        doors=draw.choice((1, 1, 2)),
+        log_keep_s=draw.choice((0, 10, 60)),
     )
 
 
@@ -186,7 +193,8 @@ def decode_plan(data: bytes) -> Plan:
 def tell(plan: Plan) -> str:
     """The plan as a story for people, one line per event."""
     doors = f", {plan.doors} gateways" if plan.doors else ""
-    lines = [f"seed {plan.seed}, {plan.copies} copies of each service{doors}{_rates_told(plan.rates)}"]
+    kept = f", the log keeps {plan.log_keep_s:g} s" if plan.log_keep_s else ""
+    lines = [f"seed {plan.seed}, {plan.copies} copies of each service{doors}{kept}{_rates_told(plan.rates)}"]
     lines += [f"  {event.at_s:8.3f} s  {_told(event)}" for event in plan.events]
     return "\n".join(lines)
 

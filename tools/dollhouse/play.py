@@ -50,6 +50,10 @@ class Outcome(Struct, frozen=True):
     evictions: int = 0
     seconds: float = 0.0
     """Virtual ones."""
+    dropped: int = 0
+    """Messages up to this one were dropped from the log."""
+    cut_off: int = 0
+    """Processes that had fallen behind that, and began anew."""
 
     @property
     def kind(self) -> str:
@@ -70,7 +74,7 @@ def play(plan: Plan) -> Outcome:
 
 
 async def _play(plan: Plan, folder: Path) -> Outcome:
-    town = Town(folder, rates=plan.rates, seed=plan.seed)
+    town = Town(folder, rates=plan.rates, seed=plan.seed, log_keep_s=plan.log_keep_s)
     people = People(town)
     try:
         async with town:
@@ -86,6 +90,8 @@ async def _play(plan: Plan, folder: Path) -> Outcome:
         messages=town.state.kept.seq,
         evictions=town.history.evictions,
         seconds=town.clock.monotonic_s(),
+        dropped=town.server.streams[LOG.name].dropped_until,
+        cut_off=town.cut_off,
     )
 
 
@@ -158,7 +164,7 @@ async def _calm_down(town: Town) -> None:
 
 def _stirred(town: Town, since: int) -> bool:
     """Whoever takes a lane anew, because the bus lost its renewals, decides nothing by that."""
-    messages = [codec.message(each.seq, each.data) for each in town.server.streams[LOG.name].messages[since:]]
+    messages = [codec.message(each.seq, each.data) for each in town.server.streams[LOG.name].ever[since:]]
     said = [each for each in messages if not all(isinstance(fact, LeadershipTaken) for fact in each.facts)]
     return any(kind_of(each.lane) in (*DECIDING, "agent") for each in said)
 
@@ -218,7 +224,7 @@ def _look_at_the_end(town: Town) -> None:
     if charged != town.history.used_milli_ms:
         town.note_fault(f"{charged} was charged, {town.history.used_milli_ms} was used")
     town.look_closely()
-    log = town.server.streams[LOG.name].messages
+    log = town.server.streams[LOG.name].ever
     fault = replay_fault(log, state)
     if fault:
         town.note_fault(fault)
@@ -231,11 +237,11 @@ def _look_at_feed(town: Town) -> None:
     """Every public event once, whatever became of the recorder."""
     state = State()
     owed: list[str] = []
-    for stored in town.server.streams[LOG.name].messages:
+    for stored in town.server.streams[LOG.name].ever:
         message = codec.message(stored.seq, stored.data)
         step = apply(state, message)
         owed += [event.id for event in public_events(state, message, step)]
-    told = Counter(codec.decode(each.data, EventLine).id for each in town.server.streams[EVENTS.name].messages)
+    told = Counter(codec.decode(each.data, EventLine).id for each in town.server.streams[EVENTS.name].ever)
     missing = [event for event in owed if event not in told]
     twice = sorted(event for event, count in told.items() if count > 1)
     if missing:

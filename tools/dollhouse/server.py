@@ -56,7 +56,11 @@ class StoredStream:
         """An empty stream."""
         self.settings = settings
         self.messages: list[LogMessage] = []
-        """What is kept, oldest first, without gaps unless a subject keeps only its last messages."""
+        """What is kept, oldest first; with gaps where something was dropped."""
+        self.ever: list[LogMessage] = []
+        """All that was ever stored, message `seq` at `seq - 1`; for those who look on."""
+        self.dropped_until = 0
+        """So far somebody has dropped what is older."""
         self.writers: list[str] = []
         """Who stored message `seq`, at `seq - 1`; for those who look on."""
         self.last = 0
@@ -94,7 +98,9 @@ class StoredStream:
             raise LaneConflictError(f"{subject}: last is {last}, expected {expected_seq}")
         self._make_room(len(data))
         self.last += 1
-        self.messages.append(LogMessage(seq=self.last, subject=subject, data=data, headers=headers))
+        stored = LogMessage(seq=self.last, subject=subject, data=data, headers=headers)
+        self.messages.append(stored)
+        self.ever.append(stored)
         self.writers.append(writer)
         self.bytes += len(data)
         self._stored_s[self.last] = self._now_s()
@@ -134,6 +140,17 @@ class StoredStream:
         while position > 0 and self.messages[position - 1].seq >= seq:
             position -= 1
         return position
+
+    def drop_until(self, seq: int) -> None:
+        """Drop messages up to this sequence but the newest of every subject."""
+        self.dropped_until = max(self.dropped_until, min(seq, self.last))
+        newest = set(self._last_of.values())
+        kept = [message for message in self.messages if message.seq > seq or message.seq in newest]
+        for gone in self.messages:
+            if gone.seq <= seq and gone.seq not in newest:
+                self.bytes -= len(gone.data)
+                self._stored_s.pop(gone.seq, None)
+        self.messages[:] = kept
 
     def _make_room(self, size: int) -> None:
         """Old messages make way where the stream says so; errors as `Bus.append`."""

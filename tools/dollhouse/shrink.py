@@ -51,6 +51,8 @@ def _simpler(plan: Plan) -> Iterator[Plan]:
     """With fewer copies, a better bus, fewer jobs, plainer jobs."""
     if plan.rates != Rates():
         yield replace(plan, rates=Rates())
+    if plan.log_keep_s:
+        yield replace(plan, log_keep_s=0)
     if plan.copies > 1:
         yield replace(plan, copies=1)
     for position, event in enumerate(plan.events):

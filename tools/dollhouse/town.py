@@ -28,24 +28,32 @@ from dollhouse.front import Front
 from dollhouse.machines import Ledger
 from dollhouse.plan import COPIED
 from dollhouse.world import Process, Run, World
+from gangline_kit.bus import Bus
 from gangline_kit.service import Site
+from gangline_recorder.cutting import rescue
 from gangline_wire.streams import LEASES
 
 BEGIN_S_MAX = 60.0
+SEGMENT_BYTES = 12_000
+"""Small enough for a run to have several."""
+GUARD_S = 5.0
+FOR_EVER_S = 1e9
 ADMIN_TOKEN = "gl_of-the-house"
 
 
 class Town(World):
     """A world in which every service lives."""
 
-    def __init__(self, folder: Path, *, rates: Rates | None = None, seed: int = 0) -> None:
-        """Nobody lives here yet; files go to the folder."""
+    def __init__(self, folder: Path, *, rates: Rates | None = None, seed: int = 0, log_keep_s: float = 0.0) -> None:
+        """Nobody lives here yet; files go to the folder. The log keeps so much, for ever when that is 0."""
+        self.log_keep_s = log_keep_s or FOR_EVER_S
         super().__init__(rates=rates, seed=seed)
         self.folder = folder
         self.archive = folder / "archive"
         self.token_file = folder / "admin-token"
         self.token_file.write_text(ADMIN_TOKEN)
         self.token_file.chmod(0o600)
+        self.before["recorder"] = self._rescue
         self.disk = FullDisk()
         self.front = Front()
         self.ledger = Ledger(self.note_fault)
@@ -100,6 +108,9 @@ class Town(World):
             if key.partition(".")[0] == kind:
                 bucket.delete(key, None)
 
+    async def _rescue(self, bus: Bus) -> None:
+        await rescue(bus, self.archive)
+
     async def _record(self, site: Site, config: Any) -> None:
         await gangline_recorder.app.run(site, config, opened=self.disk.open)
 
@@ -111,7 +122,13 @@ class Town(World):
         door = gangline_admission.config.Config(
             first_group="lab", first_user="ann", admin_token_file=str(self.token_file)
         )
-        recording = gangline_recorder.config.Config(archive_dir=str(self.archive), snapshot_messages=60)
+        recording = gangline_recorder.config.Config(
+            archive_dir=str(self.archive),
+            snapshot_messages=60,
+            segment_bytes=SEGMENT_BYTES,
+            log_keep_s=self.log_keep_s,
+            guard_s=GUARD_S,
+        )
         return [
             ("admission", gangline_admission.app.run, door),
             ("queue", gangline_queue.app.run, gangline_queue.config.Config()),

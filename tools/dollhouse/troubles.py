@@ -1,6 +1,7 @@
 """Everything that goes wrong in a dollhouse, each with how it begins and ends: one function per trouble, in a table."""
 
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -8,6 +9,7 @@ from dollhouse.plan import CLOCKS_S, Event
 from dollhouse.town import Town
 from dollhouse.world import Process
 from gangline_recorder.archive import segments
+from gangline_wire.archive import decode_line
 from gangline_wire.streams import LOG
 
 Trouble = Callable[[Town, Event], Awaitable[None]]
@@ -177,6 +179,14 @@ async def full(town: Town, event: Event) -> None:
     log.settings = LOG
 
 
+async def nearly_full(town: Town, event: Event) -> None:
+    """The log is fuller than it may be for a while, so that it keeps no more than it must."""
+    log = town.server.streams[LOG.name]
+    log.settings = replace(LOG, bytes_max=2 * log.bytes)
+    await town.clock.sleep(event.seconds)
+    log.settings = LOG
+
+
 async def no_snapshots(town: Town, event: Event) -> None:
     """All snapshots are gone."""
     town.server.objects.clear()
@@ -210,11 +220,21 @@ async def cut_archive(town: Town, event: Event) -> None:
     await town.crash("recorder")
     newest = segments(town.archive)[-1:] if town.archive.exists() else []
     for path in newest:
-        size = path.stat().st_size
+        size, least = path.stat().st_size, _synced_bytes(town, path)
         with path.open("rb+") as file:
-            file.truncate(max(0, size - event.number * CUT_BYTES_MOST // 1000))
+            file.truncate(max(least, size - event.number * CUT_BYTES_MOST // 1000))
     await town.clock.sleep(event.seconds)
     town.restart("recorder")
+
+
+def _synced_bytes(town: Town, path: Path) -> int:
+    """What of a segment is on disk for good: the log drops nothing of which that does not hold."""
+    dropped, safe = town.server.streams[LOG.name].dropped_until, 0
+    for raw in path.read_bytes().splitlines(keepends=True):
+        if not raw.endswith(b"\n") or decode_line(raw).seq > dropped:
+            break
+        safe += len(raw)
+    return safe
 
 
 TROUBLES: dict[str, Trouble] = {
@@ -236,6 +256,7 @@ TROUBLES: dict[str, Trouble] = {
     "power": power,
     "gpu": gpu,
     "full": full,
+    "nearly_full": nearly_full,
     "no_snapshots": no_snapshots,
     "old_snapshots": old_snapshots,
     "broken_snapshots": broken_snapshots,

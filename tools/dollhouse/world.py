@@ -22,11 +22,11 @@ from gangline_core.state import State, encode_snapshot
 from gangline_core.step import Step
 from gangline_kit.bus import Bus
 from gangline_kit.config import KitConfig
-from gangline_kit.errors import TemporaryError
+from gangline_kit.errors import LogCutError, TemporaryError, flat
 from gangline_kit.follower import Follower
 from gangline_kit.ids import CountedIds
 from gangline_kit.metrics import Metrics
-from gangline_kit.service import Site, agree_on_time
+from gangline_kit.service import Before, Site, agree_on_time
 from gangline_kit.tasks import Tasks
 from gangline_kit.tracing import Tracing
 from gangline_wire import codec, subjects
@@ -56,12 +56,13 @@ class Process:
         self.bus = MemoryBus(world.server, clock, self.gate, name=f"{name}-{copy}", rates=world.rates)
         # The memory bus has the words of the real one, which is a class and not a protocol.
         bus = cast("Bus", self.bus)
+        self.before = world.before.get(name)
         self.tasks = Tasks(world.note_failure)
         self.site = Site(
             name=name,
             instance=f"{name}-{copy}",
             bus=bus,
-            follower=Follower(bus, clock, read=world.read),
+            follower=Follower(bus, clock, read=world.read, failed=lambda error: world.note_end(self, error)),
             clock=clock,
             ids=CountedIds(f"{name}{copy}"),
             metrics=Metrics(),
@@ -93,8 +94,18 @@ class Process:
 
     async def _live(self) -> None:
         await agree_on_time(self.site)
-        await self.site.follower.start()
+        await self._fold()
         await self.run(self.site, self.config)
+
+    async def _fold(self) -> None:
+        """Fold the log; where it cannot be yet, as long as it takes, as a real process is started again and again."""
+        while True:
+            try:
+                if self.before is not None:
+                    await self.before(self.site.bus)
+                return await self.site.follower.start()
+            except TemporaryError as error:
+                await self.clock.sleep(error.retry_after_s)
 
 
 class World:
@@ -106,6 +117,11 @@ class World:
         self.rates = rates or Rates()
         self.server = MemoryServer(STREAMS, BUCKETS, self.clock.monotonic_s, Random(seed))
         self.processes: dict[str, Process] = {}
+        self.before: dict[str, Before] = {}
+        """What processes of these names do before they fold the log."""
+        self.cut_off = 0
+        """Processes that had fallen behind what the log has dropped, and began anew."""
+        self._supervisor = Tasks(self.note_failure)
         self.read = lru_cache(MESSAGES_KEPT)(codec.message)
         """Messages do not change, so they are decoded once for everybody."""
         self.failures: list[BaseException] = []
@@ -130,6 +146,7 @@ class World:
 
     async def __aexit__(self, *_: object) -> None:
         """Everybody leaves."""
+        await self._supervisor.close()
         for process in list(self.processes.values()):
             await process.crash()
         await self._witness.stop()
@@ -182,8 +199,21 @@ class World:
         await self.processes.pop(name).stop()
 
     def note_failure(self, error: BaseException) -> None:
-        """A process ended by itself, which none may."""
-        self.failures.append(error)
+        """A process ended by itself, which none may, unless it cannot follow a log that was cut; see `note_end`."""
+        errors = tuple(flat(error)) if isinstance(error, BaseExceptionGroup) else (error,)
+        if not all(isinstance(each, LogCutError) for each in errors):
+            self.failures.append(error)
+
+    def note_end(self, process: Process, error: BaseException) -> None:
+        """A process cannot follow the log any more: where that is because the log was cut, it is started again."""
+        if isinstance(error, LogCutError):
+            self.cut_off += 1
+            self._supervisor.spawn(self._begin_anew(process), name=f"supervise {process.name}")
+
+    async def _begin_anew(self, process: Process) -> None:
+        if self.processes.get(process.name) is process:
+            await self.crash(process.name)
+            self.restart(process.name)
 
     def note_fault(self, fault: str) -> None:
         """A promise was broken."""

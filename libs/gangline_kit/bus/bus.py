@@ -215,6 +215,14 @@ class Bus:
         """A stream's identity, settings and ends; errors as `last_seq`."""
         return await jetstream.stream_info(self.connection, stream)
 
+    async def drop_until(self, stream: str, seq: int) -> None:
+        """Drop messages up to `seq` but the newest of every subject, so that appends expect what they did before.
+
+        Raises:
+            TemporaryError: perhaps not all are dropped; what is newer is there in any case.
+        """
+        await jetstream.drop_until(self.connection, stream, seq)
+
     async def message_at(self, stream: str, seq: int) -> bytes | None:
         """The stored bytes at a sequence, or None."""
         try:

@@ -165,6 +165,15 @@ async def subjects(connection: Connection, stream: str, pattern: str) -> list[st
     return sorted(msgspec.json.decode(answer, type=_SubjectsState).state.subjects or {})
 
 
+async def drop_until(connection: Connection, stream: str, seq: int) -> None:
+    """Drop messages up to `seq`, but the newest of every subject, whose sequence writers of the subject expect."""
+    for subject in await subjects(connection, stream, ">"):
+        last = await last_message(connection, stream, subject)
+        if last is not None:
+            # Never by count: somebody may append while we purge, and what is newer than `seq` stays whatever comes.
+            await call(connection, f"STREAM.PURGE.{stream}", {"filter": subject, "seq": min(last.seq, seq + 1)})
+
+
 async def message_at(connection: Connection, stream: str, seq: int) -> StoredMessage:
     """The message stored at the sequence; raises NotFoundError."""
     return await _message(connection, stream, {"seq": seq})
