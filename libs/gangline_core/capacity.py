@@ -291,13 +291,12 @@ class Room:
 
     def close(self, rows: Flags) -> None:
         """Leave nothing free on these rows."""
-        self.cpu[rows] = self.memory[rows] = self.places[rows] = 0
+        for free in (self.cpu, self.memory, self.places, self.milli, self.gpu_memory, *self.devices.values()):
+            # What is taken beyond what there is stays so: it is no room once somebody leaves.
+            free[rows] = np.minimum(free[rows], 0)
         self.crowded.update(np.flatnonzero(rows).tolist())
-        self.milli[rows] = self.gpu_memory[rows] = 0
         if self.slots is not None:
             self.slots[rows] = 0
-        for free in self.devices.values():
-            free[rows] = 0
         self.whole[:, rows] = 0
         self.free[rows] = self.linked[rows] = self.switched[rows] = self.socketed[rows] = self.fullness[rows] = 0
         self.look = [None] * len(self.look)

@@ -361,7 +361,7 @@ def test_service_age_and_priority_never_evict_in_a_circle(oldest):
 
 
 def test_who_was_told_to_pause_and_is_then_evicted_leaves_its_place_for_tasks_too():
-    # Paused, it would keep one of three places; the plan knew that it goes whole, the fold did not, and both went round.
+    # Paused, it would keep one of three places; the plan knew that it goes whole, the fold did not: without end.
     drive = Drive(node(), policy={"node_tasks_max": 3})
     low = drive.ask(0, gpus=8, pausing=Pausing(), stop=30)
     middle = drive.ask(10, gpus=1, priority=10, run=10)
@@ -386,3 +386,18 @@ def test_who_can_use_what_others_leave_takes_nobodys_cleared_room():
     drive.finish_all()
     assert (first.starts, late.starts) == ([40], [40])
     assert [eviction.victim for eviction in drive.evicted] == [large.id]
+
+
+def test_a_claim_that_waits_is_not_counted_beside_its_own_victims_against_a_limit():
+    # Two claims below one limit: the first was dropped, since the second and its victims were both counted.
+    groups = [group("t", limit=gpu_amount(4)), group("t/a"), group("t/b")]
+    drive = Drive(node(gpus=4), groups=groups)
+    drive.ask(0, gpus=1, group="t/a", stop=10)
+    second = drive.ask(0, gpus=3, group="t/a", stop=60, priority=1)
+    first = drive.ask(10, gpus=1, priority=50, group="t/b", run=100)
+    later = drive.ask(11, gpus=2, priority=50, group="t/b", run=100)
+    drive.until(12)
+    assert set(drive.state.kept.claims) == {first.id, later.id}
+    drive.finish_all()
+    assert (first.starts, later.starts) == ([20], [71])
+    assert sum(eviction.victim == second.id for eviction in drive.evicted) == 1

@@ -1,4 +1,4 @@
-"""Whatever people, machines and calendars do to each other: changes end, everything ends, and a restart forgets nothing."""
+"""Whatever people, machines and calendars do to each other: changes end, all ends, and a restart forgets nothing."""
 
 import pytest
 from tests.cases.scenes import ORDERS, log_of, play

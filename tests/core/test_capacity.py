@@ -1,5 +1,6 @@
 """The picture of free room is always what the nodes have less what is taken."""
 
+import numpy as np
 from msgspec.structs import replace
 from tests.make import World, node, spec
 
@@ -68,6 +69,20 @@ def test_a_sick_gpu_is_no_room_and_a_well_one_is_again():
     assert world.state.room("default").free.tolist() == [1]
     world.state.put_node(machine)
     assert world.state.room("default").free.tolist() == [2]
+
+
+def test_a_closed_node_that_carries_too_much_has_no_room_once_one_of_many_leaves():
+    """The pool took fewer tasks per node than ran there: closing the node made it look merely full."""
+    world = World(node("n1"))
+    for _ in range(5):
+        world.submit_running(spec(gpus=1), "n1")
+    world.set_policy(node_tasks_max=3)
+    room = world.state.room("default").copy()
+    assert room.places.tolist() == [-2]
+    room.close(np.array([True]))
+    room.give(world.tasks(1)[0])
+    assert room.places.tolist() == [-1]
+    assert room.free.tolist() == [1]
 
 
 def test_what_is_taken_and_given_back_leaves_no_trace():
