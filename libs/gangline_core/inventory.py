@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gangline_core.capacity import PLACES_MAX, Room
 from gangline_core.cluster import Node, tasks_most
@@ -83,6 +84,14 @@ class Inventory:
         wanted = tuple(selector[name] for name in names)
         asked = ([label] if label else []) + names
         return [stock for stock in self.stocks(asked) if stock.labels[len(asked) - len(names) :] == wanted]
+
+
+def well(node: Node) -> Node:
+    """The node as it would be if nothing were wrong with it and nobody kept work away."""
+    gpus = tuple([replace(gpu, healthy=True, problem="", suspect="") for gpu in node.gpus])
+    return replace(
+        node, gpus=gpus, drained=False, drain_why="", lost=False, seen_ms=0, problem="", quarantine="", quarantined_ms=0
+    )
 
 
 def suitable_gpus(kind: MachineKind, need: Resources) -> list[GpuKind]:

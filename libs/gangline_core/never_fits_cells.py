@@ -6,8 +6,8 @@ from msgspec.structs import replace
 from gangline_core.beside import Beside
 from gangline_core.capacity import Room
 from gangline_core.cells import owner_of
-from gangline_core.cluster import Node, NodeUse, gpu_span
-from gangline_core.inventory import VERDICTS_MAX, Inventory
+from gangline_core.cluster import NodeUse, gpu_span
+from gangline_core.inventory import VERDICTS_MAX, Inventory, well
 from gangline_core.kept import PoolState
 from gangline_core.placement.cells import cells
 from gangline_core.placement.gang import gang_of
@@ -73,14 +73,9 @@ def _alone(known: PoolState) -> Beside:
 def _empty_room(inventory: Inventory) -> Room:
     """All machines, well and empty."""
     if inventory.empty is None:
-        nodes = [_well(node) for node in inventory.nodes]
+        nodes = [well(node) for node in inventory.nodes]
         room = Room.of(nodes, inventory.tasks_max)
         for node in nodes:
             room.refresh(node, NodeUse(gpu_span(node)))
         inventory.empty = room
     return inventory.empty
-
-
-def _well(node: Node) -> Node:
-    gpus = tuple(gpu if gpu.healthy else replace(gpu, healthy=True) for gpu in node.gpus)
-    return replace(node, gpus=gpus, drained=False, lost=False, problem="", quarantine="")

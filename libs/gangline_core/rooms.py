@@ -3,7 +3,7 @@
 from gangline_core.capacity import PLACES_MAX, Room
 from gangline_core.cluster import Node, NodeUse
 from gangline_core.ids import NodeId
-from gangline_core.inventory import Inventory
+from gangline_core.inventory import Inventory, well
 from gangline_core.joining import with_others
 from gangline_core.kept import Kept
 from gangline_core.seen import keep_seen
@@ -35,10 +35,11 @@ class Rooms:
         """Tasks of the node hold what they held, but may end at another time."""
         self._retold[node] = None
 
-    def see(self, node: NodeId) -> None:
-        """The node itself is new or changed."""
-        self._touched[node] = None
-        self._inventories.clear()
+    def see(self, before: Node | None, node: Node) -> None:
+        """The node itself is new or changed; whether it is well is nothing to the inventory."""
+        self._touched[node.id] = None
+        if before is None or well(before) != well(node):
+            self._inventories.clear()
 
     def forget(self, pool: str) -> None:
         """What bounds the pool's nodes has changed: their room is worked out anew."""

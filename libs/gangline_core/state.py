@@ -237,8 +237,8 @@ class State:
             self.use[node.id] = NodeUse(0)
             self.node_tasks.setdefault(node.id, {})
         self.use[node.id].reach(gpu_span(node))
+        self._rooms.see(self.kept.nodes.get(node.id), node)
         self.kept.nodes[node.id] = node
-        self._rooms.see(node.id)
 
     def forget_room(self, pool: str) -> None:
         """What bounds the pool's nodes has changed: their room is worked out anew."""

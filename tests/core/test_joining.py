@@ -8,6 +8,7 @@ from tests.make import World, node, spec
 
 from gangline_core.capacity import Room
 from gangline_core.cluster import NodeUse
+from gangline_core.inventory import Inventory
 from gangline_core.state import State
 
 FIELDS = (
@@ -130,3 +131,27 @@ def test_a_node_that_joins_leaves_the_others_alone():
     assert after.layout.looks is before.layout.looks
     assert after.look[:8] == looks
     assert_equal(after, anew(world.state))
+
+
+def test_whether_a_machine_is_well_is_nothing_to_what_the_pool_could_hold():
+    world = World(*(machine(k) for k in range(4)))
+    known = world.state.inventory("default")
+    first = world.state.kept.nodes["n00"]
+    sick = replace(
+        first, drained=True, problem="no driver", gpus=(replace(first.gpus[0], healthy=False), *first.gpus[1:])
+    )
+    world.state.put_node(sick)
+    assert world.state.inventory("default") is known
+    assert [stock.count for stock in Inventory(world.state.nodes_of("default")).stocks()] == [
+        stock.count for stock in known.stocks()
+    ]
+    for changed in (
+        replace(first, cpu_milli=1),
+        replace(first, labels={"zone": "elsewhere"}),
+        replace(first, gpus=first.gpus[1:]),
+        replace(first, pool="elsewhere"),
+        machine(9),
+    ):
+        known = world.state.inventory("default")
+        world.state.put_node(changed)
+        assert world.state.inventory("default") is not known
