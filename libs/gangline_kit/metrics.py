@@ -106,6 +106,7 @@ METRICS: dict[str, Metric] = {
     "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS": Metric(
         "gauge", "Memory rows replaced after corrected errors.", GPU_LABELS
     ),
+    "DCGM_FI_DEV_VGPU_LICENSE_STATUS": Metric("gauge", "1 when a virtual GPU has its licence.", GPU_LABELS),
     "DCGM_FI_DEV_ROW_REMAP_FAILURE": Metric("gauge", "1 when a memory row could not be replaced.", GPU_LABELS),
     "DCGM_FI_PROF_GR_ENGINE_ACTIVE": Metric("gauge", "Share of time in which the engine worked, 0 to 1.", GPU_LABELS),
     "DCGM_FI_PROF_SM_ACTIVE": Metric(

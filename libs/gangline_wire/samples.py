@@ -90,6 +90,8 @@ class GpuSample(Struct, frozen=True, omit_defaults=True):
     """What the driver said instead, for those of them that it does not merely not support."""
     problem: str = ""
     """Why the GPU must not be used, such as "GPU is lost"; empty when healthy."""
+    vgpu_licensed: bool | None = None
+    """Whether a virtual GPU has its licence; None on cards that need none."""
 
 
 class NicSample(Struct, frozen=True, omit_defaults=True):

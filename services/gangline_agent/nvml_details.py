@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from gangline_agent.nvml_ask import Ask, is_plausible
+from gangline_agent.nvml_ask import NOT_SUPPORTED, Ask, is_plausible
 
 LINKS_MAX = 36
 """NVLinks of the largest cards."""
@@ -21,6 +21,7 @@ THROTTLES = (
     (0x04, "power_cap"),
 )
 """Reasons that hold clocks down, by their bits in nvml.h."""
+NEEDS_NONE = -1
 LINK_ERRORS = ("NVML_NVLINK_ERROR_DL_REPLAY", "NVML_NVLINK_ERROR_DL_RECOVERY", "NVML_NVLINK_ERROR_DL_CRC_FLIT")
 
 
@@ -47,12 +48,29 @@ def details(ask: Ask, handle: Any) -> dict[str, Any]:
         "remapped_uncorrected": ask.part("remapped_uncorrected", rows, lambda: rows[1], of="rows"),
         "remap_pending": _flag(ask.part("remap_pending", rows, lambda: rows[2], of="rows")),
         "remap_failed": _flag(ask.part("remap_failed", rows, lambda: rows[3], of="rows")),
+        "vgpu_licensed": _vgpu_licensed(ask, handle),
     }
     ask.silent.pop("rows", None)
     found |= _pcie(ask, handle) | _links(ask, handle) | _fields(ask, handle)
     reasons = number("throttled", lambda: _held(nvml, handle))
     found["throttled"] = None if reasons is None else tuple(name for bit, name in THROTTLES if reasons & bit)
     return found
+
+
+def _vgpu_licensed(ask: Ask, handle: Any) -> bool | None:
+    """Whether a virtual GPU has its licence; None where the card needs none."""
+
+    def licensed() -> int:
+        told = ask.nvml.nvmlDeviceGetGridLicensableFeatures_v4(handle)
+        if not told.isGridLicenseSupported:
+            return NEEDS_NONE
+        return sum(1 for one in told.gridLicensableFeatures[: told.licensableFeaturesCount] if one.featureState)
+
+    count = ask.any("vgpu_licensed", licensed)
+    if count == NEEDS_NONE:
+        ask.silent["vgpu_licensed"] = NOT_SUPPORTED
+        return None
+    return None if count is None else bool(count)
 
 
 def _flag(value: int | None) -> bool | None:

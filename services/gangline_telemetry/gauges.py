@@ -41,6 +41,7 @@ GAUGES: dict[str, Callable[[GpuSample], float | None]] = {
     "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS": lambda gpu: gpu.remapped_uncorrected,
     "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS": lambda gpu: gpu.remapped_corrected,
     "DCGM_FI_DEV_ROW_REMAP_FAILURE": lambda gpu: None if gpu.remap_failed is None else int(gpu.remap_failed),
+    "DCGM_FI_DEV_VGPU_LICENSE_STATUS": lambda gpu: None if gpu.vgpu_licensed is None else int(gpu.vgpu_licensed),
     "DCGM_FI_PROF_GR_ENGINE_ACTIVE": lambda gpu: _scaled(gpu.engine_active_percent, 100),
     "DCGM_FI_PROF_SM_ACTIVE": lambda gpu: _scaled(gpu.sm_active_percent, 100),
     "DCGM_FI_PROF_SM_OCCUPANCY": lambda gpu: _scaled(gpu.sm_occupancy_percent, 100),

@@ -87,6 +87,12 @@ ret nvmlDeviceGetTotalEccErrors(dev d, unsigned kind, unsigned counter, unsigned
 ret nvmlDeviceGetRemappedRows(dev d, unsigned *c, unsigned *u, unsigned *p, unsigned *f) {
     char s[512]; ret r = ask("nvmlDeviceGetRemappedRows", d, s);
     if (!r) { *c = part(s, 0); *u = part(s, 1); *p = part(s, 2); *f = part(s, 3); } return r; }
+struct expiry { unsigned year; unsigned short month, day, hour, minute, second; unsigned char status; };
+struct feature { int code; unsigned state; char info[128], product[128]; unsigned enabled; struct expiry expiry; };
+struct features { int supported; unsigned count; struct feature of[3]; };
+ret nvmlDeviceGetGridLicensableFeatures_v4(dev d, struct features *out) {
+    char s[512]; ret r = ask("nvmlDeviceGetGridLicensableFeatures_v4", d, s);
+    if (!r) { out->supported = part(s, 0); out->count = 1; out->of[0].state = part(s, 1); } return r; }
 ONE(nvmlDeviceGetCurrPcieLinkGeneration, unsigned)
 ONE(nvmlDeviceGetCurrPcieLinkWidth, unsigned)
 ONE(nvmlDeviceGetMaxPcieLinkGeneration, unsigned)

@@ -43,6 +43,7 @@ def h100s(count: int = 8) -> list[str]:
         "nvmlDeviceGetCurrentClocksEventReasons * 0 0",
         "nvmlDeviceGetTotalEccErrors * 0 5 0",
         "nvmlDeviceGetRemappedRows * 0 2 1 0 0",
+        "nvmlDeviceGetGridLicensableFeatures_v4 * 0 1 1",
         "nvmlDeviceGetCurrPcieLinkGeneration * 0 5",
         "nvmlDeviceGetMaxPcieLinkGeneration * 0 5",
         "nvmlDeviceGetCurrPcieLinkWidth * 0 16",

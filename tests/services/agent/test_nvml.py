@@ -166,3 +166,17 @@ def test_a_machine_that_does_not_tell_its_sockets_has_one(tmp_path: Path) -> Non
 )
 def test_models_are_called_as_jobs_call_them(name: str, model: str) -> None:
     assert model_name(name) == model
+
+
+@pytest.mark.parametrize(
+    ("supported", "states", "licensed"),
+    [(1, [1], True), (1, [0], False), (1, [0, 1], True), (1, [], False), (0, [], None)],
+)
+def test_a_virtual_gpu_says_whether_it_has_its_licence_and_others_say_nothing(
+    supported: int, states: list[int], licensed: bool | None
+) -> None:
+    features = [Shape(featureState=state) for state in [*states, 7, 7]]
+    told = Shape(isGridLicenseSupported=supported, licensableFeaturesCount=len(states), gridLicensableFeatures=features)
+    reading = Nvml(Driver(1, DeviceGetGridLicensableFeatures_v4=told)).read()
+    assert reading.samples[0].vgpu_licensed is licensed
+    assert "vgpu_licensed" not in reading.samples[0].why

@@ -16,9 +16,9 @@ DCGM_DEFAULT = [
     "SM_CLOCK", "MEM_CLOCK", "MEMORY_TEMP", "GPU_TEMP", "POWER_USAGE", "TOTAL_ENERGY_CONSUMPTION",
     "PCIE_TX_THROUGHPUT", "PCIE_RX_THROUGHPUT", "PCIE_REPLAY_COUNTER", "GPU_UTIL", "MEM_COPY_UTIL", "ENC_UTIL",
     "DEC_UTIL", "XID_ERRORS", "FB_FREE", "FB_USED", "NVLINK_BANDWIDTH_TOTAL", "UNCORRECTABLE_REMAPPED_ROWS",
-    "CORRECTABLE_REMAPPED_ROWS", "ROW_REMAP_FAILURE",
+    "CORRECTABLE_REMAPPED_ROWS", "ROW_REMAP_FAILURE", "VGPU_LICENSE_STATUS",
 ]  # fmt: skip
-"""What NVIDIA's dcgm-exporter shows unless told otherwise (etc/default-counters.csv), but VGPU_LICENSE_STATUS."""
+"""What NVIDIA's dcgm-exporter shows unless told otherwise (etc/default-counters.csv)."""
 DCGM_PROFILING = ["GR_ENGINE_ACTIVE", "PIPE_TENSOR_ACTIVE", "DRAM_ACTIVE"]
 """What it shows beside (etc/dcp-metrics-included.csv)."""
 
@@ -30,6 +30,7 @@ FULL = GpuSample(
     nvlink_tx_kib=9, pcie_gen=5, pcie_width=16, pcie_width_max=16, pcie_replays=7, pcie_rx_kib_s=3, pcie_tx_kib_s=4,
     sm_active_percent=91, sm_occupancy_percent=45, tensor_active_percent=63, dram_active_percent=37,
     engine_active_percent=98, encoder_percent=0, decoder_percent=3, temperature_memory_celsius=70, xids=(63, 94),
+    vgpu_licensed=True,
 )  # fmt: skip
 
 
@@ -56,6 +57,7 @@ def test_the_counters_that_dcgm_shows_by_default_are_shown_under_its_names_and_i
     wanted = {f"DCGM_FI_DEV_{name}" for name in DCGM_DEFAULT} | {f"DCGM_FI_PROF_{name}" for name in DCGM_PROFILING}
     assert {name for name in wanted if not found.get(name)} == set()
     assert {name: rows[0][1] for name, rows in found.items() if rows and name.startswith("DCGM")} == {
+        "DCGM_FI_DEV_VGPU_LICENSE_STATUS": 1,
         "DCGM_FI_DEV_SM_CLOCK": 1980, "DCGM_FI_DEV_MEM_CLOCK": 2619, "DCGM_FI_DEV_MEMORY_TEMP": 70,
         "DCGM_FI_DEV_GPU_TEMP": 61, "DCGM_FI_DEV_POWER_USAGE": 249.5, "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION": 1_000_000,
         "DCGM_FI_DEV_PCIE_TX_THROUGHPUT": 4, "DCGM_FI_DEV_PCIE_RX_THROUGHPUT": 3, "DCGM_FI_DEV_PCIE_REPLAY_COUNTER": 7,
