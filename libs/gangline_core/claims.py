@@ -1,24 +1,27 @@
 """Room that is being cleared for a job: kept through its victims' whole slow shutdown, and honoured before all else.
 
 A claim ends in one of four ways. Its job starts as soon as the last victim is gone. It is dropped when its job or its
-nodes are gone. Or its victims did not die in time: then it is dropped too, and the job is planned anew elsewhere, since
-what still runs there is not handed out. Or a more important job takes it over (see `overtaking`).
+nodes are gone, or when the job's own terms or a budget keep it from starting by now. Or its victims did not die in time:
+then it is dropped too, and the job is planned anew elsewhere, since what still runs there is not handed out. Or a more
+important job takes it over (see `overtaking`).
 """
 
 from collections.abc import Collection
 
 from gangline_core.facts import Claim
-from gangline_core.groups import holders
+from gangline_core.groups import ancestors, holders
 from gangline_core.holds import claim_fault, placed_amounts
 from gangline_core.ids import JobId, TaskId
-from gangline_core.job import Task
+from gangline_core.job import Job, JobState, Task
 from gangline_core.pausing import is_gone
 from gangline_core.placement.gang import Seats
 from gangline_core.quota import JOBS
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.rungs import folded
+from gangline_core.spec import has_terms
 from gangline_core.state import State, task_amounts
 from gangline_core.table import Table
+from gangline_core.terms import terms_reason
 
 MARGIN_MS = 30_000
 """How long after its grace a victim may take to die before nobody waits for it any more."""
@@ -35,7 +38,8 @@ def honour_claims(table: Table, overtaken: Collection[JobId] = ()) -> None:
             continue
         alive = alive_victims(table.state, claim)
         is_late = alive and table.now >= gives_up_ms(table.state, claim)
-        if is_late or claim.job in overtaken or claim_fault(table.state, claim) is not None:
+        may_not = job is not None and job.state == JobState.WAITING and _may_not_start(table, job)
+        if is_late or may_not or claim.job in overtaken or claim_fault(table.state, claim) is not None:
             table.claims_dropped.append(claim.job)
         elif alive:
             table.hold(claim, alive, claimed_amounts(table, claim, alive))
@@ -43,6 +47,15 @@ def honour_claims(table: Table, overtaken: Collection[JobId] = ()) -> None:
             ready.append(claim)
     for claim in ready:
         _start(table, claim)
+
+
+def _may_not_start(table: Table, job: Job) -> bool:
+    """True when the job's terms or a budget keep it out by now: no room is kept for who may not use it."""
+    if has_terms(job.spec) and terms_reason(table.state, job, table.now) is not None:
+        return True
+    exhausted = table.state.kept.exhausted
+    uses_budget = bool(exhausted) and any(role.resources.wants_gpu for role in job.spec.roles)
+    return uses_budget and any(path in exhausted for path in ancestors(job.spec.group))
 
 
 def alive_victims(state: State, claim: Claim) -> tuple[TaskId, ...]:

@@ -5,10 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.cases.drive import Drive
-from tests.make import gpu_amount, group, node, role, spec
+from tests.make import T0, gpu_amount, group, node, role, spec
 
 from gangline_core import facts as f
 from gangline_core.cluster import Pool
+from gangline_core.edits import JobEdit
 from gangline_core.job import JobState
 from gangline_core.placement.best_fit import best_fit
 from gangline_core.placement.gang import gang_of
@@ -401,3 +402,22 @@ def test_a_claim_that_waits_is_not_counted_beside_its_own_victims_against_a_limi
     drive.finish_all()
     assert (first.starts, later.starts) == ([20], [71])
     assert sum(eviction.victim == second.id for eviction in drive.evicted) == 1
+
+
+@pytest.mark.parametrize("how", ["budget", "begin time"])
+def test_no_room_is_kept_for_a_job_that_may_not_start_any_more(how):
+    # A claim outlived what its job was allowed: it started from a budget that was used up, or before its time.
+    drive = Drive(node(), groups=[group("q", budget_gpu_hours=1), group("r")])
+    drive.ask(0, gpus=8, group="r", stop=60)
+    high = drive.ask(10, gpus=8, priority=50, group="q", run=100)
+    drive.until(20)
+    assert high.id in drive.state.kept.claims
+    if how == "budget":
+        drive.tell("accounting", f.BudgetExhausted(group="q", used_gpu_milli_ms=3_600_000_000, exhausted=True))
+    else:
+        edit = JobEdit(not_before_ms=T0 + 500_000)
+        drive.tell("admission", f.JobEdited(job=high.id, edit=edit, by="ada"))
+    drive.until(21)
+    assert high.id not in drive.state.kept.claims
+    drive.until(400)
+    assert not high.starts
