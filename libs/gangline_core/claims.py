@@ -1,7 +1,7 @@
 """Room that is being cleared for a job: kept through its victims' whole slow shutdown, and honoured before all else.
 
 A claim ends in one of four ways. Its job starts as soon as the last victim is gone. It is dropped when its job or its
-nodes are gone, or when the job's own terms or a budget keep it from starting by now. Or its victims did not die in time:
+nodes are gone, or when the job's own terms or a budget keep it from starting by now. Or its victims did not die soon:
 then it is dropped too, and the job is planned anew elsewhere, since what still runs there is not handed out. Or a more
 important job takes it over (see `overtaking`).
 """
