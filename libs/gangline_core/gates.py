@@ -8,7 +8,7 @@ full when elastic jobs below that limit can shrink, when jobs of lower priority 
 its own guarantee and others borrowed from it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 from msgspec import Struct
@@ -20,7 +20,7 @@ from gangline_core.columns import Columns, Ints
 from gangline_core.facts import KeptOut
 from gangline_core.ids import JobId
 from gangline_core.job import Job
-from gangline_core.quota import JOBS, Ledger, job_amounts, minimum_sizes
+from gangline_core.quota import JOBS, Ledger, job_amounts, limit_reason, minimum_sizes
 from gangline_core.reasons import Reason
 from gangline_core.rungs import user_rung
 from gangline_core.spec import has_terms
@@ -159,7 +159,8 @@ class Gate:
         self._now = now
         self._ledger = Ledger(state, now)
         self._limits: dict[int, Reason | None] = {}
-        self._rooms: dict[str, dict[str, int]] = {}
+        self._rooms: dict[tuple[str, str], dict[str, int]] = {}
+        self._asked: dict[int, dict[str, int]] = {}
         self._budgets: dict[str, Reason | None] = {}
         self._spent: Spent | None = None
         self._winnable = Winnable(state, pool, self._ledger, now)
@@ -220,19 +221,31 @@ class Gate:
         room = self._room(job.spec.group, job.spec.user)
         if not room:
             return None
-        amounts = self._ledger.asked(job, job_amounts(job.spec, minimum_sizes(job.spec)))
+        amounts = self._amounts(job)
         if all(amounts.get(dimension, 0) <= left for dimension, left in room.items()):
             return None
+        first: Reason | None = None
         for rung, dimension, used, needed in self._ledger.broken(job, amounts):
+            # The nearest limit is named, whichever of them it is that nobody can make room below.
+            first = first or limit_reason(rung, dimension, used=used, needed=needed)
             freed = self._winnable.amount(job, rung.holder, dimension, amounts)
             if used + needed - freed > rung.limit[dimension]:
-                return self._ledger.fault(job, amounts)
+                return first
         return None
+
+    def _amounts(self, job: Job) -> Mapping[str, int]:
+        """What the job asks for at its smallest, which is the same for equal asks unless budgets count its time."""
+        ask = self._state.asks.get(job.id, -job.id)
+        asked = self._asked.get(ask)
+        if asked is None:
+            asked = self._asked[ask] = job_amounts(job.spec, minimum_sizes(job.spec))
+        return self._ledger.asked(job, asked)
 
     def _room(self, group: str, user: str) -> dict[str, int]:
         """What is left of each limited dimension on a user's way up."""
-        found = self._rooms.get(group)
+        found = self._rooms.get((group, user))
         if found is None:
-            found = self._rooms[group] = self._ledger.room(self._ledger.group_rungs(group))
-        own = user_rung(self._state, group=group, user=user, now=self._now)
-        return self._ledger.room((own, *self._ledger.group_rungs(group))) if own else found
+            own = user_rung(self._state, group=group, user=user, now=self._now)
+            above = self._ledger.group_rungs(group)
+            found = self._rooms[group, user] = self._ledger.room((own, *above) if own else above)
+        return found

@@ -11,7 +11,7 @@ from gangline_core.groups import ancestors
 from gangline_core.groups import holders as holders
 from gangline_core.job import Job, Task, TaskState
 from gangline_core.reasons import Reason, ReasonCode
-from gangline_core.rungs import DEVICE_PREFIX, MODEL_PREFIX, Reserve, Rung, folded, group_rungs, user_rung
+from gangline_core.rungs import DEVICE_PREFIX, MODEL_PREFIX, Reserve, Rung, folded, group_rungs, lowered, user_rung
 from gangline_core.spec import GPU_MILLI, JobSpec, Role, ServiceClass, smallest_size
 from gangline_core.spending import bound_cost
 from gangline_core.state import State, count, task_amounts
@@ -47,7 +47,7 @@ class Ledger:
         self._spare: dict[str, tuple[tuple[str, int], ...]] = {}
         """Per group what it uses beyond its guarantee, as far as it was asked and is still so."""
         self._margins: dict[tuple[str, str | None], tuple[tuple[str, int], ...]] = {}
-        """Per group and beneficiary the least of that over the groups that are asked, as far as it is still so."""
+        """Per group, and the nearest above it that is also above the beneficiary, the least over the groups asked."""
         self._by_class: dict[tuple[str, ServiceClass], dict[str, int]] | None = None
         self._last: tuple[Mapping[str, int], int, list[tuple[str, int]]] | None = None
         """The amounts of the last change, with their sign, as they are counted."""
@@ -59,13 +59,13 @@ class Ledger:
         if not self.rungs(job):
             return None
         for rung, dimension, used, needed in self.broken(job, amounts):
-            return _limit_reason(rung, dimension, used=used, needed=needed)
+            return limit_reason(rung, dimension, used=used, needed=needed)
         return None
 
     def faults(self, job: Job, amounts: Mapping[str, int]) -> Iterator[Reason]:
         """Every limit that taking these amounts would break, nearest first: the user, the group, its ancestors."""
         for rung, dimension, used, needed in self.broken(job, amounts):
-            yield _limit_reason(rung, dimension, used=used, needed=needed)
+            yield limit_reason(rung, dimension, used=used, needed=needed)
 
     def broken(self, job: Job, amounts: Mapping[str, int]) -> Iterator[tuple[Rung, str, int, int]]:
         """The same as (rung, dimension, used, needed)."""
@@ -101,11 +101,11 @@ class Ledger:
         kept = sum(max(0, amount - self.used(holder, reserve.dimension)) for holder, amount in reserve.unlent)
         return reserve.capacity - kept if kept else NO_END
 
-    def asked(self, job: Job, amounts: Mapping[str, int]) -> dict[str, int]:
+    def asked(self, job: Job, amounts: Mapping[str, int]) -> Mapping[str, int]:
         """The amounts with what a start can cost where a budget must hold it."""
-        asked = folded(amounts)
+        asked = lowered(amounts)
         if self._has_budgets and asked.get(JOBS):
-            asked[BUDGET] = worst_cost(job.spec, self._state.kept.prices)
+            return {**asked, BUDGET: worst_cost(job.spec, self._state.kept.prices)}
         return asked
 
     def take(self, job: Job, amounts: Mapping[str, int]) -> None:
@@ -167,7 +167,7 @@ class Ledger:
         if job.spec.service_class == ServiceClass.OPPORTUNISTIC:
             return False
         decided: set[str] = set()
-        wanted = folded(amounts)
+        wanted = lowered(amounts)
         for path in ancestors(job.spec.group):
             for dimension, promised in self._guarantee(path).items():
                 if wanted.get(dimension, 0) > 0 and dimension not in decided:
@@ -186,6 +186,11 @@ class Ledger:
             if removed > 0 and spare < removed:
                 return False
         return True
+
+    def beyond(self, group: str) -> tuple[tuple[str, int], ...]:
+        """Per dimension that a group itself is guaranteed: what it uses beyond that, opportunistic work left out."""
+        found = self._spare.get(group)
+        return self._beyond(group) if found is None else found
 
     def spare(self, group: str, dimension: str, *, beneficiary: str) -> int:
         """How much of a dimension a group may lose in all by the same rule; NO_END where no guarantee tells."""
@@ -210,12 +215,14 @@ class Ledger:
 
     def _margin(self, group: str, beneficiary: str | None) -> tuple[tuple[str, int], ...]:
         """Per dimension what the group and those above it, but not above the beneficiary, can all give up."""
-        key = (group, beneficiary)
+        above = ancestors(group)
+        shared = () if beneficiary is None else ancestors(beneficiary)
+        # The root is above both, so there is one that both have in common, unless nobody is to benefit.
+        key = (group, next((path for path in above if path in shared), None))
         found = self._margins.get(key)
         if found is None:
-            shared = () if beneficiary is None else ancestors(beneficiary)
             least: dict[str, int] = {}
-            for path in ancestors(group):
+            for path in above:
                 for dimension, spare in () if path in shared else self._beyond(path):
                     least[dimension] = min(spare, least.get(dimension, spare))
             found = self._margins[key] = tuple(least.items())
@@ -343,7 +350,8 @@ def shown(dimension: str, amount: int) -> tuple[str, int | str]:
     return label, whole if rest == 0 else f"{amount / unit:g}"
 
 
-def _limit_reason(rung: Rung, dimension: str, *, used: int, needed: int) -> Reason:
+def limit_reason(rung: Rung, dimension: str, *, used: int, needed: int) -> Reason:
+    """The limit that would be broken, with its numbers."""
     label, limit_shown = shown(dimension, rung.limit[dimension])
     if rung.owners:
         left = shown(dimension, max(0, rung.limit[dimension] - used))[1]

@@ -187,3 +187,8 @@ def seasons_of(state: State) -> list[Season]:
 def folded(amounts: Mapping[str, int]) -> dict[str, int]:
     """The same amounts with model and device names in lower case."""
     return {dimension.lower(): amount for dimension, amount in amounts.items()}
+
+
+def lowered(amounts: Mapping[str, int]) -> Mapping[str, int]:
+    """The same without a copy where nobody changes it: other names are in lower case anyhow."""
+    return folded(amounts) if any(":" in dimension for dimension in amounts) else amounts

@@ -13,7 +13,7 @@ from operator import itemgetter
 from msgspec.structs import replace
 
 from gangline_core.claims import is_overdue
-from gangline_core.could_go import LAST_MS, Cost, CouldGo
+from gangline_core.could_go import LAST_MS, Cost, CouldGo, Standing
 from gangline_core.elasticity.speed import part_lost_milli
 from gangline_core.fair_division import fair_gpu_parts
 from gangline_core.groups import ancestors, holders
@@ -150,7 +150,7 @@ class Victims:
         """By kind, the rule that allows it; empty when none does."""
         keeps: dict[tuple[int, int], bool] = {}
         """Whether a group keeps its guarantee without so much."""
-        for one in self._could_go.order:
+        for one in self._could_go.order if asked is None else self._may_give(beneficiary):
             job, kind = one.job, one.kind
             if not (promisers or each) and one.is_firm and one.priority >= mine:
                 break
@@ -176,6 +176,12 @@ class Victims:
                         break
         found.sort(key=itemgetter(0))
         return [entry for _, entry in found]
+
+    def _may_give(self, beneficiary: Job) -> list[Standing]:
+        """Who holds something and is not of a group that would come below its guarantee without any of its jobs."""
+        if not self._table.has_guarantees:
+            return self._could_go.order
+        return self._could_go.may_give(self._table.after, beneficiary.spec.group)
 
     def most_freed(self, beneficiary: Job, holder: str, dimension: str, *, is_owed: bool) -> dict[str, int]:
         """The most of a dimension that all who could go below a holder would give back, by group; an upper bound."""

@@ -29,7 +29,9 @@ class Winnable:
         self._ledger = ledger
         self._now = now
         self._surplus: dict[str, dict[str, int]] | None = None
-        self._below: dict[tuple[str, str], tuple[list[int], list[int]]] | None = None
+        self._members: dict[str, list[tuple[int, dict[str, int]]]] | None = None
+        """Per holder what possible victims below it use, by priority."""
+        self._below: dict[tuple[str, str], tuple[list[int], list[int]]] = {}
         self._borrowed: dict[tuple[str, str], dict[str, int]] = {}
         """Per holder and dimension what each group right below it uses beyond its guarantee, where that is anything."""
         self._children: dict[str, list[str]] | None = None
@@ -45,34 +47,46 @@ class Winnable:
             freed += self._surplus.get(holder, {}).get(dimension, 0)
         if self._pool.policy.preemption:
             freed += self._of_lower_priority(job, holder, dimension)
-            if self._ledger.within_guarantee(job, amounts):
-                freed += self._borrowed_beside(job, holder, dimension)
+            borrowed = self._borrowed_beside(job, holder, dimension)
+            if borrowed and self._ledger.within_guarantee(job, amounts):
+                freed += borrowed
         return freed
 
     def _of_lower_priority(self, job: Job, holder: str, dimension: str) -> int:
         """What preemptible jobs of lower priority below the holder use."""
-        if self._below is None:
-            self._below = self._by_priority()
-        priorities, sums = self._below.get((holder, dimension), ([], [0]))
+        known = self._below.get((holder, dimension))
+        if known is None:
+            known = self._below[holder, dimension] = self._by_priority(holder, dimension)
+        priorities, sums = known
         return sums[bisect_left(priorities, effective_priority(self._pool.pool, job.spec))]
 
-    def _by_priority(self) -> dict[tuple[str, str], tuple[list[int], list[int]]]:
-        """Per holder and dimension: priorities of possible victims in order, and what all before each place use."""
-        entries: dict[tuple[str, str], dict[int, int]] = {}
+    def _by_priority(self, holder: str, dimension: str) -> tuple[list[int], list[int]]:
+        """Priorities of possible victims below a holder in order, and what all before each place use."""
+        if self._members is None:
+            self._members = {}
+            for (group, user, priority), used in self._by_member().items():
+                for above in holders(group, user):
+                    self._members.setdefault(above, []).append((priority, used))
+        found: dict[int, int] = {}
+        for priority, used in self._members.get(holder, ()):
+            if amount := used.get(dimension, 0):
+                found[priority] = found.get(priority, 0) + amount
+        return _accumulated(sorted(found.items()))
+
+    def _by_member(self) -> dict[tuple[str, str, int], dict[str, int]]:
+        """What possible victims use, by group, user and priority."""
+        found: dict[tuple[str, str, int], dict[str, int]] = {}
         for job_id in self._state.live.get(self._pool.pool.name, {}):
             job = self._state.kept.jobs[job_id]
-            if job.state == JobState.STOPPING or not job.spec.preemptible or is_sealed(job, self._now):
+            spec = job.spec
+            if job.state == JobState.STOPPING or not spec.preemptible or is_sealed(job, self._now):
                 continue
             is_loose = job.service_class == ServiceClass.OPPORTUNISTIC
-            priority = _LOWEST if is_loose else effective_priority(self._pool.pool, job.spec)
-            used = held_by(self._state, job).folded
-            for holder in holders(job.spec.group, job.spec.user):
-                for dimension, amount in used.items():
-                    known = entries.get((holder, dimension))
-                    if known is None:
-                        known = entries[holder, dimension] = {}
-                    known[priority] = known.get(priority, 0) + amount
-        return {key: _accumulated(sorted(found.items())) for key, found in entries.items()}
+            priority = _LOWEST if is_loose else effective_priority(self._pool.pool, spec)
+            known = found.setdefault((spec.group, spec.user, priority), {})
+            for dimension, amount in held_by(self._state, job).folded.items():
+                known[dimension] = known.get(dimension, 0) + amount
+        return found
 
     def _borrowed_beside(self, job: Job, holder: str, dimension: str) -> int:
         """What groups below the holder, other than those above the job, use beyond their guarantees."""
