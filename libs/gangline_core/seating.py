@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -52,7 +53,7 @@ class Seating(Struct):
     closures: Closures
     asks: dict[tuple[object, ...], "Ask"] = {}
     """What equal jobs of equal sizes ask for, worked out once."""
-    wanted: dict[tuple[object, ...], tuple[dict[str, int], "Ask"]] = {}
+    wanted: dict[tuple[object, ...], "Wanted"] = {}
     """The same at the sizes that users want at start, with those."""
     counted: dict[tuple[object, ...], dict[str, int]] = {}
     """What single tasks count against quotas, worked out once for equal ones."""
@@ -75,13 +76,15 @@ class Seating(Struct):
             found = self.asks[key] = Ask(gang=gang, amounts=job_amounts(job.spec, sizes))
         return found
 
-    def at_start(self, job: Job) -> tuple[dict[str, int], "Ask"]:
+    def at_start(self, job: Job) -> "Wanted":
         """The sizes that the user wants at start and what the job asks for then; only read them."""
         key = (self.number(job), self.closures.nodes(job.spec))
         found = self.wanted.get(key)
         if found is None:
             sizes = wanted_sizes(job.spec)
-            found = self.wanted[key] = (sizes, self.ask(job, sizes))
+            found = self.wanted[key] = Wanted(sizes, self.ask(job, sizes), sizes == minimum_sizes(job.spec))
+            if found.is_least:
+                self.smallest[job.id] = (job.spec, found.ask)
         return found
 
     def amounts(self, ask: "Ask", seats: Seats) -> dict[str, int]:
@@ -117,6 +120,15 @@ class Ask(Struct, frozen=True):
     amounts: dict[str, int]
 
 
+class Wanted(NamedTuple):
+    """What a job asks for at the sizes that its user wants at start."""
+
+    sizes: dict[str, int]
+    ask: Ask
+    is_least: bool
+    """No smaller size is allowed."""
+
+
 def wanted_sizes(spec: JobSpec) -> dict[str, int]:
     """The sizes the user wants at start."""
     return {role.name: role.count for role in spec.roles}
@@ -125,27 +137,20 @@ def wanted_sizes(spec: JobSpec) -> dict[str, int]:
 def find_seats(seating: Seating, job: Job, room: Room) -> Found | Reason | None:
     """Seats for a job at the largest allowed size that works; else the limit that refuses it, or None for no room."""
 
-    sizes, ask = seating.at_start(job)
+    sizes, ask, is_least = seating.at_start(job)
     best = _seat(seating, job, room, sizes, ask)
-    if isinstance(best, Found):
+    if is_least or isinstance(best, Found):
         return best
 
     def attempt(smaller: Mapping[str, int]) -> Found | Reason | None:
         return _seat(seating, job, room, smaller, seating.ask(job, smaller))
 
-    return _smaller(job.spec, sizes, attempt, best)
+    return _smaller(job.spec, attempt)
 
 
-def _smaller(
-    spec: JobSpec,
-    wanted: Mapping[str, int],
-    attempt: Callable[[Mapping[str, int]], Found | Reason | None],
-    best: Found | Reason | None,
-) -> Found | Reason | None:
-    """The largest allowed sizes above the smallest that work, role by role; `best` is what came of the wanted ones."""
+def _smaller(spec: JobSpec, attempt: Callable[[Mapping[str, int]], Found | Reason | None]) -> Found | Reason | None:
+    """The largest allowed sizes above the smallest that work, role by role."""
     sizes = minimum_sizes(spec)
-    if sizes == wanted:
-        return best
     best = attempt(sizes)
     if not isinstance(best, Found):
         return best
