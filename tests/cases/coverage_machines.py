@@ -17,10 +17,12 @@ MACHINES: dict[str, tuple[str, ...]] = {
         "cases/test_variants_machines::test_growth_that_any_limit_forbids_leaves_a_job_what_it_has",
         "core/test_resizing::test_growth_of_such_a_gang_that_its_limit_forbids_stops_nobody",
         "sim/test_resizes::test_a_service_that_dies_in_the_middle_of_a_change_does_not_stop_it",
+        "cases/test_variants_sizes::test_a_crash_at_any_second_of_a_change_loses_neither_size_nor_room",
     ),
     "J04 kubernetes-sigs/kueue#12670": (
         "cases/test_elastic::test_a_job_whose_members_partly_ended_shrinks_is_evicted_and_ends_like_any_other",
         "core/test_resizing::test_a_cancel_at_any_stage_ends_the_job_and_returns_everything",
+        "cases/test_variants_sizes::test_however_many_members_ended_a_size_by_hand_never_wedges_the_job",
     ),
     "J05 kubernetes-sigs/kueue#15399": (
         "cases/test_elastic::test_a_job_evicted_while_it_grows_comes_back_at_any_size_it_declared",
@@ -30,11 +32,13 @@ MACHINES: dict[str, tuple[str, ...]] = {
     "J07 intelligent-machine-learning/dlrover#1534": (
         "services/gateway/test_steer::test_a_size_outside_of_its_bounds_is_refused_at_once_and_the_job_is_left_alone",
         "cases/test_elastic::test_a_proposal_outside_of_the_declared_bounds_changes_nothing_beyond_them",
+        "cases/test_variants_sizes::test_a_proposal_between_allowed_sizes_gives_the_next_smaller_one",
     ),
     "J08 dask/dask-kubernetes#659": (
         "cases/test_elastic::test_shrinking_drops_members_that_have_not_started_before_those_that_work",
         "cases/test_elastic::test_among_members_that_work_the_last_to_come_goes_first",
         "cases/test_elastic::test_roles_shrink_only_where_they_may",
+        "cases/test_variants_sizes::test_a_gang_that_starts_again_larger_gives_room_before_it_worked_and_none_of_what_it_keeps",
     ),
     "J10 dstackai/dstack#3449": (
         "services/gateway/test_reads::test_an_administrator_lets_a_node_serve_another_pool_and_gives_it_back",
@@ -44,6 +48,7 @@ MACHINES: dict[str, tuple[str, ...]] = {
         "core/test_resizing::test_a_member_that_never_says_safe_leaves_all_the_same",
         "core/test_resizing::test_a_job_is_left_alone_for_its_cool_down",
         "cases/test_nodes::test_every_members_machine_is_watched_and_not_only_the_first",
+        "cases/test_variants_sizes::test_a_host_that_dies_around_a_growth_is_noticed_and_the_gang_forms_once_more",
     ),
     "K01 kubernetes/kubernetes#30972": (
         "cases/test_nodes::test_a_job_on_a_cut_off_node_is_over_there_before_it_begins_elsewhere",
@@ -76,6 +81,7 @@ MACHINES: dict[str, tuple[str, ...]] = {
     ),
     "K10 skypilot-org/skypilot#825": (
         "cases/test_nodes::test_every_members_machine_is_watched_and_not_only_the_first",
+        "cases/test_variants_sizes::test_a_host_that_dies_around_a_growth_is_noticed_and_the_gang_forms_once_more",
     ),
     "K11 armadaproject/armada#4390": (
         "cases/test_nodes::test_a_node_that_reports_no_gpus_for_a_moment_loses_no_job_and_gets_none",
