@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from gangline_agent import signs
+from gangline_agent.card_tests import CardTests
 from gangline_agent.cgroups import Cgroups, own
 from gangline_agent.config import Config
 from gangline_agent.desk import Desk
@@ -92,7 +93,9 @@ async def _run_machine(site: Site, config: Config) -> None:
         runner.renew_lease()
         await desk.start()
         try:
-            await carry(site, config, reporter, runner, renew=runner.renew_lease)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(machine.tests.run_for_ever(site.clock, machine.number_of), name="card tests")
+                group.create_task(carry(site, config, reporter, runner, renew=runner.renew_lease), name="carry")
         finally:
             await desk.stop()
 
@@ -107,6 +110,7 @@ def machine_of(site: Site, config: Config, *, folder: str, address: str = "") ->
         folder=folder,
         monotonic_s=site.clock.monotonic_s,
         offers=Offers(nic_mbps=config.nic_mbps, gpus_over_network=config.remote_gpus),
+        tests=CardTests(config.gpu_test, every_s=config.gpu_test_every_s, monotonic_s=site.clock.monotonic_s),
     )
 
 

@@ -29,6 +29,11 @@ class Config(Struct, frozen=True, kw_only=True):
     """Mbit/s of this machine's network that jobs may reserve; 0 offers none."""
     remote_gpus: bool = False
     """This machine's GPUs may be served to programs on other machines (rCUDA and its like), which needs nic_mbps."""
+    gpu_test: str = ""
+    """A program that tests a card that failed before it is used again, such as "dcgmi diag -r 1 -i {index}"; it may
+    name {index} and {uuid}. Run without a shell while nobody uses the card; empty tests none."""
+    gpu_test_every_s: float = 600.0
+    """A card that did not pass is tested again after so long."""
     watch_only: bool = False
     """Only look at this machine, which a Kubernetes cluster has as a node of this agent's name: nothing starts here."""
     speed: float = 1.0

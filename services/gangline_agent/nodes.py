@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gangline_agent import machine
+from gangline_agent.card_tests import CardTests
 from gangline_agent.host import Host
 from gangline_agent.nvml import Nvml
 from gangline_agent.pci import PCI_DEVICES, network_cards
@@ -79,6 +80,7 @@ class Machine:
         monotonic_s: Callable[[], float],
         pci_devices: Path = PCI_DEVICES,
         offers: "Offers | None" = None,
+        tests: CardTests | None = None,
     ) -> None:
         """Nothing is looked at before `refresh`. `folder` is where tasks write, on a disk that must have room."""
         self.node = Node(
@@ -100,6 +102,7 @@ class Machine:
         """What was found out about drivers and cards; what the administrator says goes before."""
         self._nics = network_cards()
         self._offers = offers or Offers()
+        self.tests = tests or CardTests("", every_s=0, monotonic_s=monotonic_s)
         self.owner_of: Callable[[int], str] = lambda pid: ""
         """The task that a process belongs to, or an empty text."""
         self.pids_of_tasks: Callable[[], Mapping[str, Sequence[int]]] = dict
@@ -156,12 +159,13 @@ class Machine:
 
     def samples(self, state: State, at: int) -> tuple[NodeSample, ...]:
         """See Nodes."""
+        self.tests.look(state, state.kept.nodes.get(self.node.id), self.gpus.samples)
         return (
             replace(
                 self._host.last,
                 node=self.node.id,
                 at=at,
-                gpus=tuple(self._owned(sample) for sample in self.gpus.samples),
+                gpus=tuple(self.tests.marked(self._owned(sample)) for sample in self.gpus.samples),
                 memory_total_mib=self.node.memory_mib,
             ),
         )
@@ -173,6 +177,10 @@ class Machine:
 
     def _owners(self, processes: tuple[tuple[int, int], ...]) -> tuple[str, ...]:
         return tuple(sorted({owner for pid, _ in processes if (owner := self.owner_of(pid))}))
+
+    def number_of(self, index: int) -> int:
+        """How the driver calls a GPU."""
+        return self.gpus.devices.get(index, index)
 
     def devices(self, order: Order) -> tuple[str, ...]:
         """See Nodes."""

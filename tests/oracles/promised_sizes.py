@@ -204,6 +204,8 @@ SENSES: dict[str, tuple[str, ...]] = {
     ),
     "a failed card is tried again, later each time": (
         "services/telemetry/test_verdicts::test_a_gpu_that_failed_by_an_event_is_tested_again_later_each_time",
+        "services/agent/test_card_tests::test_a_failed_card_is_tested_by_the_drivers_number_and_is_well_when_the_test_ended_well",
+        "services/agent/test_card_tests::test_a_test_that_fails_or_cannot_be_run_keeps_the_card_away_and_is_run_again_on_its_timer",
     ),
     "a suspect card is shown, used on and cleared": (
         "services/telemetry/test_verdicts::test_a_suspect_gpu_is_shown_used_on_and_cleared_after_a_while",
