@@ -21,6 +21,11 @@ RUN groupadd --gid 10001 gangline \
  && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /var/lib/gangline --shell /usr/sbin/nologin gangline \
  && install --directory --owner=gangline --group=gangline --mode=0700 \
       /var/lib/gangline /var/lib/gangline-keys /var/lib/gangline-nats \
+      /var/lib/gangline-keys/gateway /var/lib/gangline-keys/admission /var/lib/gangline-keys/queue \
+      /var/lib/gangline-keys/placement /var/lib/gangline-keys/elastic /var/lib/gangline-keys/telemetry \
+      /var/lib/gangline-keys/accounting /var/lib/gangline-keys/recorder /var/lib/gangline-keys/agent \
+      /var/lib/gangline-keys/kubernetes /var/lib/gangline-keys/nats /var/lib/gangline-keys/grafana \
+      /var/lib/gangline-keys/reader \
       /var/lib/gangline-prometheus /var/lib/gangline-grafana
 COPY --from=build /opt/gangline /opt/gangline
 ENV PATH=/opt/gangline/bin:$PATH \

@@ -31,16 +31,22 @@ def reading(store: str) -> tuple[str, ...]:
     return (f"$JS.API.STREAM.MSG.GET.{store}", f"$JS.API.CONSUMER.CREATE.{store}")
 
 
+READER = "reader"
+"""User, and durable consumer of the public feed, for programs of others that only read."""
 FOLLOWING = (
     "$JS.API.STREAM.NAMES",
+    f"$JS.API.CONSUMER.INFO.{EVENTS.name}.{READER}",
     "$JS.FC.>",
     *(f"$JS.API.STREAM.INFO.{store}" for store in STORES),
     *reading(LOG.name),
     *reading(f"OBJ_{SNAPSHOTS}"),
 )
 """Everybody folds the log, from a snapshot on."""
-MAKING = tuple(f"$JS.API.STREAM.{verb}.{store}" for verb in ("CREATE", "UPDATE") for store in STORES)
-"""Services make streams that are missing; agents, which run on machines of others, find them."""
+MAKING = (
+    *(f"$JS.API.STREAM.{verb}.{store}" for verb in ("CREATE", "UPDATE") for store in STORES),
+    f"$JS.API.CONSUMER.CREATE.{EVENTS.name}.{READER}",
+)
+"""Services make streams that are missing, and the readers' consumer; agents, on machines of others, find them."""
 
 
 def lane_of(kind: str) -> str:
@@ -126,6 +132,23 @@ def agent_rights(agent: str) -> Rights:
 def agent_user_name(agent: str) -> str:
     """Name of the bus user of one agent alone."""
     return f"agent-{subjects.token(agent)}"
+
+
+def reader_rights() -> Rights:
+    """Rights of programs of others: they hear the public feed as it comes, and pull it from the readers' consumer.
+
+    They make no consumers: whoever may do that may have the server deliver a stream's messages to any subject.
+    """
+    consumer = f"{EVENTS.name}.{READER}"
+    return Rights(
+        publish=(
+            f"$JS.API.STREAM.INFO.{EVENTS.name}",
+            f"$JS.API.CONSUMER.INFO.{consumer}",
+            f"$JS.API.CONSUMER.MSG.NEXT.{consumer}",
+            f"$JS.ACK.{consumer}.>",
+        ),
+        subscribe=(f"_INBOX.{READER}.>", f"{subjects.EVENTS}.>"),
+    )
 
 
 def rights(service: str) -> Rights:

@@ -1,7 +1,7 @@
 """Users of the NATS server, each with the fewest rights its service needs."""
 
 from gangline_kit.nats_server import NatsUser
-from gangline_wire.rights import agent_rights, agent_user_name, rights
+from gangline_wire.rights import READER, agent_rights, agent_user_name, reader_rights, rights
 
 PLATFORM_USER = "platform"
 """The services of the embedded platform itself, which share a process."""
@@ -21,6 +21,12 @@ def one_agent_user(agent: str, *, password: str) -> NatsUser:
     return NatsUser(
         name=agent_user_name(agent), password=password, publish=allowed.publish, subscribe=allowed.subscribe
     )
+
+
+def reader_user(password: str) -> NatsUser:
+    """The user of programs of others that only read the public feed."""
+    allowed = reader_rights()
+    return NatsUser(name=READER, password=password, publish=allowed.publish, subscribe=allowed.subscribe)
 
 
 def agent_user(password: str) -> NatsUser:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
+import nats
 import pytest
 import pytest_asyncio
 
@@ -14,8 +15,8 @@ from gangline_kit.errors import PermanentError
 from gangline_kit.ids import SystemIds
 from gangline_kit.nats_server import NatsServer
 from gangline_wire import subjects
-from gangline_wire.rights import OWN
-from gangline_wire.streams import BUCKETS, LEASES, LOG, SECRETS, SNAPSHOTS, STREAMS
+from gangline_wire.rights import OWN, READER
+from gangline_wire.streams import BUCKETS, EVENTS, LEASES, LOG, SECRETS, SNAPSHOTS, STREAMS
 
 pytestmark = pytest.mark.bus
 
@@ -147,3 +148,36 @@ def test_keys_are_private_and_stay(tmp_path: Path) -> None:
     first = make_keys(tmp_path, SystemIds())
     assert make_keys(tmp_path, SystemIds()) == first
     assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
+
+
+async def test_readers_hear_the_public_feed_and_pull_it_and_can_do_nothing_else(connect: Connect) -> None:
+    recorder = await connect("recorder")
+    await recorder.ensure(STREAMS, BUCKETS, (SNAPSHOTS,))
+    await recorder.ensure(STREAMS, BUCKETS, (SNAPSHOTS,))
+    reader = await connect(READER)
+    config = reader.connection.config
+    client = await nats.connect(config.url, user=READER, password=config.password, inbox_prefix=f"_INBOX.{READER}")
+    heard = await client.subscribe(f"{subjects.EVENTS}.>")
+    pulled = await client.jetstream().pull_subscribe_bind(consumer=READER, stream=EVENTS.name)
+    await client.flush()
+    for number in range(2):
+        await recorder.append(f"{subjects.EVENTS}.lab.1.Started", f"event {number}".encode())
+        (got,) = await pulled.fetch(1, timeout=5)
+        assert got.data == (await heard.next_msg(timeout=5)).data == f"event {number}".encode()
+        await got.ack_sync(timeout=5)
+    await client.close()
+    refused = [
+        subjects.API_ADMISSION,
+        f"{subjects.EVENTS}.lab.1.Started",
+        subjects.log("queue.default"),
+        f"$JS.API.STREAM.MSG.GET.{LOG.name}",
+        f"$JS.API.CONSUMER.CREATE.{LOG.name}",
+        f"$JS.API.CONSUMER.CREATE.{EVENTS.name}",
+        f"$JS.API.CONSUMER.CREATE.{EVENTS.name}.mine",
+        f"$JS.API.CONSUMER.DURABLE.CREATE.{EVENTS.name}.mine",
+        f"$JS.API.STREAM.PURGE.{EVENTS.name}",
+        READ_SECRETS,
+    ]
+    for subject in refused:
+        with pytest.raises(PermanentError):
+            await reader.connection.request(subject, b"{}", timeout_s=DENIED_S)

@@ -19,7 +19,7 @@ from gangline_embedded.keys import make_keys
 from gangline_kit.config import load, load_kit
 from gangline_kit.ids import SystemIds
 from gangline_kit.metrics import METRICS
-from gangline_wire.rights import OWN
+from gangline_wire.rights import OWN, READER
 from gangline_wire.streams import MESSAGE_BYTES_MAX
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,7 +29,7 @@ SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 OTHERS = {"nats", "prometheus", "grafana", "traces"}
 """Programs of others."""
 OURS = sorted(set(SERVICES) - OTHERS - {"keys"})
-PROFILES = ("simulated", "traces", "kubernetes")
+PROFILES = ("gpu", "simulated", "traces", "kubernetes")
 HOST_ONLY = {"gangline", "gangline-embedded"}
 """Entry points that run on the user's machine, not in the composition."""
 
@@ -59,7 +59,7 @@ def test_every_container_has_limits(name: str) -> None:
     assert SERVICES[name]["pids_limit"]
 
 
-@pytest.mark.parametrize("name", sorted(set(SERVICES) - {"keys", "traces"}))
+@pytest.mark.parametrize("name", sorted(set(SERVICES) - {"keys"}))
 def test_every_container_says_how_it_is(name: str) -> None:
     assert SERVICES[name]["healthcheck"]["test"][0] == "CMD"
 
@@ -84,6 +84,34 @@ def test_every_user_of_the_bus_has_its_own_password_file() -> None:
     assert files == {f"/var/lib/gangline-keys/{name}.password" for name in OWN}
 
 
+def test_every_container_is_shown_its_own_password_and_nobody_elses(tmp_path: Path) -> None:
+    make_keys(tmp_path, SystemIds(), apart=True)
+    folders = {path.name for path in tmp_path.iterdir()}
+    assert folders == {*OWN, "nats", "grafana", READER}
+    for name, service in SERVICES.items():
+        keys = [volume.split(":")[0] for volume in service.get("volumes", []) if volume.startswith("keys-")]
+        user = "nats" if name == "nats" else "grafana" if name == "grafana" else name.partition("-")[0]
+        wanted = [f"keys-{folder}" for folder in sorted(folders)] if name == "keys" else [f"keys-{user}"]
+        assert sorted(keys) == (wanted if name not in ("prometheus", "traces") else [])
+    for folder in folders - {"nats"}:
+        assert [path.name for path in (tmp_path / folder).iterdir()] == [f"{folder}.password"]
+    made = {line.split("/")[4].rstrip("\\ ") for line in _made_folders() if line.count("/") == 4}
+    assert made == folders, "a fresh volume gets the owner that its folder has in the image"
+
+
+def _made_folders() -> list[str]:
+    words = (ROOT / "Dockerfile").read_text(encoding="utf-8").split()
+    return [word for word in words if word.startswith("/var/lib/gangline-keys/")]
+
+
+def test_gpus_are_lent_by_profile_only() -> None:
+    lent = {name for name, service in SERVICES.items() if "deploy" in service}
+    assert lent == {"agent-gpu"}
+    (device,) = SERVICES["agent-gpu"]["deploy"]["resources"]["reservations"]["devices"]
+    assert (device["driver"], device["capabilities"]) == ("nvidia", ["gpu"])
+    assert SERVICES["agent-gpu"]["profiles"] == ["gpu"]
+
+
 def test_every_named_volume_and_mounted_file_exists() -> None:
     for service in SERVICES.values():
         for volume in service.get("volumes", []):
@@ -93,7 +121,8 @@ def test_every_named_volume_and_mounted_file_exists() -> None:
 
 def test_the_bus_server_accepts_its_settings(tmp_path: Path) -> None:
     shutil.copy(ROOT / "docker/nats.conf", tmp_path)
-    make_keys(tmp_path / "keys", SystemIds())
+    make_keys(tmp_path / "all", SystemIds(), apart=True)
+    (tmp_path / "all" / "nats").rename(tmp_path / "keys")
     server = Path(sysconfig.get_path("scripts"), "nats-server")
     checked = subprocess.run(
         [server, "-t", "-c", tmp_path / "nats.conf"], capture_output=True, text=True, timeout=20, check=False
@@ -144,6 +173,7 @@ def test_every_board_shows_metrics_there_are(board: Path) -> None:
 
 
 def test_the_keys_command_says_what_it_made(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", SERVICES["keys"]["command"][2], str(tmp_path)]
+    command = [sys.executable, *SERVICES["keys"]["command"][1:-1], str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert "gateway" in done.stdout
+    assert (tmp_path / "reader" / "reader.password").exists()

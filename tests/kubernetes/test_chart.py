@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 import programs
-from gangline_wire.rights import OWN
+from gangline_wire.rights import OWN, READER
 
 ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "helm" / "gangline"
@@ -167,7 +167,7 @@ def test_the_bus_server_accepts_its_settings(tmp_path: Path) -> None:
     )
     text = settings["data"]["nats.conf"].replace("/data", str(tmp_path / "data"))
     (tmp_path / "nats.conf").write_text(text, encoding="utf-8")
-    passwords = {f"PASSWORD_{name.upper()}": f"k{name}" for name in OWN}
+    passwords = {f"PASSWORD_{name.upper()}": f"k{name}" for name in (*OWN, READER)}
     server = Path(sysconfig.get_path("scripts"), "nats-server")
     done = subprocess.run(
         [server, "-t", "-c", tmp_path / "nats.conf"],

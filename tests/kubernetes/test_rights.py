@@ -66,12 +66,13 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> set[Right]:
     return found
 
 
-def asked(mode: str, *more: str) -> set[Right]:
-    """What the chart's role allows."""
-    roles = [one for one in rendered([f"cluster.mode={mode}", *more]) if one["kind"] == "ClusterRole"]
-    (role,) = (one for one in roles if one["metadata"]["name"] == "release-gangline-kubernetes")
+def asked(mode: str, *more: str, kinds: tuple[str, ...] = ("ClusterRole", "Role")) -> set[Right]:
+    """What the chart's roles allow."""
+    roles = [one for one in rendered([f"cluster.mode={mode}", *more]) if one["kind"] in kinds]
     return {
         (group, resource, verb)
+        for role in roles
+        if role["metadata"]["name"] == "release-gangline-kubernetes"
         for rule in role["rules"]
         for group in rule["apiGroups"]
         for resource in rule["resources"]
@@ -103,6 +104,16 @@ async def life_of_a_cluster() -> None:
 def test_rights_are_the_calls_that_are_made(calls: set[Right]) -> None:
     live(life_of_a_cluster())
     assert calls | NEEDED_FOR_OWNERS | SEEN_ELSEWHERE == asked("count")
+
+
+def test_secrets_and_services_are_deleted_in_the_namespace_of_jobs_only_and_never_read() -> None:
+    live(secret_story())
+    kinds = ("secrets", "services")
+    everywhere = asked("count", kinds=("ClusterRole",))
+    assert {right for right in everywhere if right[1] in kinds} == {("", kind, "create") for kind in kinds}
+    (role,) = (one for one in rendered([]) if one["kind"] == "Role")
+    assert role["metadata"]["namespace"] == "gangline-jobs"
+    assert asked("count", kinds=("Role",)) == {("", kind, "delete") for kind in kinds}
 
 
 def test_mode_dra_needs_claims_and_slices_too(calls: set[Right]) -> None:

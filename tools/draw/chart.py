@@ -3,7 +3,7 @@
 import json
 
 from gangline_kubernetes.definitions import definitions
-from gangline_wire.rights import OWN, rights
+from gangline_wire.rights import OWN, READER, reader_rights, rights
 
 
 def resource_definitions() -> str:
@@ -13,5 +13,6 @@ def resource_definitions() -> str:
 
 def bus_users() -> str:
     """Rights of every user of the bus."""
-    found = {name: {"publish": rights(name).publish, "subscribe": rights(name).subscribe} for name in OWN}
+    allowed = {name: rights(name) for name in OWN} | {READER: reader_rights()}
+    found = {name: {"publish": one.publish, "subscribe": one.subscribe} for name, one in allowed.items()}
     return json.dumps(found, indent=1) + "\n"

@@ -6,10 +6,22 @@ from typing import Any
 from gangline_kit.bus import jetstream
 from gangline_kit.bus.connection import Connection
 from gangline_kit.bus.tail import NANO
-from gangline_wire.streams import GIB, MESSAGE_BYTES_MAX, Bucket, Stream
+from gangline_wire.rights import READER
+from gangline_wire.streams import EVENTS, GIB, MESSAGE_BYTES_MAX, Bucket, Stream
 
 OBJECTS_BYTES_MAX = 8 * GIB
 DUPLICATE_WINDOW_S = 120.0
+READERS: dict[str, Mapping[str, Any]] = {
+    EVENTS.name: {
+        "durable_name": READER,
+        "description": "programs of others that read the public feed",
+        "ack_policy": "explicit",
+        "ack_wait": 60 * NANO,
+        "deliver_policy": "all",
+        "max_ack_pending": 10_000,
+    }
+}
+"""Streams with a durable consumer from the start, for those who may make none."""
 
 
 async def ensure(connection: Connection, settings: Mapping[str, Any]) -> None:
@@ -24,10 +36,23 @@ async def ensure(connection: Connection, settings: Mapping[str, Any]) -> None:
         info = await jetstream.stream_info(connection, name)
     except jetstream.NotFoundError:
         await jetstream.call(connection, f"STREAM.CREATE.{name}", settings)
+        await _ensure_reader(connection, name)
         return
+    await _ensure_reader(connection, name)
     changeable = {key: value for key, value in settings.items() if key not in _FIXED}
     if any(info.config.get(key, _EMPTY.get(key)) != value for key, value in changeable.items()):
         await jetstream.call(connection, f"STREAM.UPDATE.{name}", {**info.config, **changeable})
+
+
+async def _ensure_reader(connection: Connection, stream: str) -> None:
+    config = READERS.get(stream)
+    if config is None:
+        return
+    place = f"{stream}.{config['durable_name']}"
+    try:
+        await jetstream.call(connection, f"CONSUMER.INFO.{place}")
+    except jetstream.NotFoundError:
+        await jetstream.call(connection, f"CONSUMER.CREATE.{place}", {"stream_name": stream, "config": config})
 
 
 _FIXED = ("storage", "retention", "persist_mode")
