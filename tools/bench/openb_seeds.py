@@ -107,7 +107,7 @@ def figures(results: dict[Key, float]) -> list[Figures]:
     """Every list with as many seeds as were run of all three policies."""
     found = []
     for name in LISTS:
-        seeds = sorted({seed for own, _, seed in results if own == name})
+        seeds = [seed for seed in SEEDS if all((name, policy, seed) in results for policy in POLICIES)]
         if not seeds:
             continue
         by_policy = {policy: [results[name, policy, seed] for seed in seeds] for policy in POLICIES}

@@ -36,8 +36,8 @@ _DEFAULT = (
     "matter as much as the score: with random ties FGD's score gives out 5 % of a cluster less. Where "
     "nodes have islands, switches or sockets, closeness and the smallest free block come first.",
     "On the eight openb lists (1,213 machines, 130 % asked for) it gives out more than FGD, first fit and "
-    "every published policy on each list; `make bench NAME=placement` shows the figures and the gap to "
-    "the bound, `ARGS=--full` all ten seeds.",
+    "every published policy in the mean of each list: [the figures](openb.md), with the gap to the bound. "
+    "`make bench NAME=placement` measures a few seeds anew, `ARGS=--seeds=10` all ten.",
     "Whatever places, no node is given more than `node_tasks_max` tasks (512 unless set: `gangline policy set "
     "node_tasks_max=200`), and on Kubernetes no more than its kubelet takes pods. So a job of thousands of tasks "
     "that ask for nothing cannot stall a machine's agent; those that wait for it say `InsufficientPlaces`.",
