@@ -103,7 +103,8 @@ def decide_round(state: State, pool: str, now: int) -> RoundDecided:
         honour_paused(table)
         preemptor = Preemptor(table, overtakes.heirs)
         rotate(table, preemptor, is_new=bool(opened.opened.leases))
-        place_all(table, opened.opened.candidates, overtakes=overtakes, preemptor=preemptor)
+        if not table.is_moving:
+            place_all(table, opened.opened.candidates, overtakes=overtakes, preemptor=preemptor)
         if overtakes.is_settled(table):
             break
     clear_late(table)

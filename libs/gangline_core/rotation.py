@@ -1,7 +1,8 @@
 """Giving room for the next lease: whoever was taken and waits gets a place, and those who were not make way for it.
 
 The order stands in `leases`. Rounds in the middle of a lease follow it as well for jobs that were taken for a model: a
-job that moves to another model stops first and starts there in the next round.
+job that moves to another model stops first and starts there in the next round. Until all movers stand still nobody
+else starts, or room that one of them leaves would be gone before the other comes.
 """
 
 import numpy as np
@@ -23,18 +24,29 @@ def rotate(table: Table, preemptor: Preemptor, *, is_new: bool) -> None:
     leases = table.pool.leases
     if not table.policy.lease_s or not leases or not (is_new or leases[0].model):
         return
+    table.is_moving = _is_moving(table)
     running = {job.id: job for job in renewable(table.state, table.pool, table.now)} if is_new else {}
     running = {job.id: job for job in running.values() if not table.ledger.is_sheltered(job)}
     holding = {job: model_held(table, own) for job, own in running.items()}
-    chosen = taken(table.state, leases, _free(table, running), holding)
+    settled = _settled(table)
+    open_leases = [lease for lease in leases if lease.job not in settled]
+    chosen = taken(table.state, open_leases, _free(table, running), holding)
     order = {lease.job: k for k, lease in reversed(list(enumerate(leases)))}
     losers = [running[job] for job in _last_first(running, order) if job not in chosen]
     movers = [running[job] for job in chosen if job in running and chosen[job] not in ("", holding[job])]
     for job_id, model in chosen.items():
         job = table.state.kept.jobs[job_id]
-        if job.state == JobState.WAITING and job_id not in _settled(table):
-            _seat(table, preemptor, job, losers=[*losers, *movers], model=model)
+        if job.state == JobState.WAITING:
+            leaving = [one for one in (*losers, *movers) if not model or holding[one.id] == model]
+            _seat(table, preemptor, job, losers=leaving, model=model)
+    table.is_moving |= bool(movers)
     _move(table, preemptor, {job.id: chosen[job.id] for job in movers}, losers=losers)
+
+
+def _is_moving(table: Table) -> bool:
+    """True while a job that was let go for its own sake has not stopped."""
+    live = (table.state.kept.jobs[job] for job in sorted(table.state.live.get(table.pool.pool.name, {})))
+    return any(job.state == JobState.STOPPING and job.yielded_to[-1:] == (job.id,) for job in live)
 
 
 def model_held(table: Table, job: Job) -> str:

@@ -5,11 +5,13 @@ from pathlib import Path
 from msgspec.structs import replace
 from tests.lab.simulated import jcts_s, run, trace
 
+from gangline_core import rotation
 from gangline_core.cluster import Policy
 from gangline_lab.replay import replay
 from gangline_lab.sim.conditions import Conditions
-from gangline_lab.sim.engine import Scenario, simulate
+from gangline_lab.sim.engine import Scenario, Simulation, simulate
 from gangline_lab.sim.fleet import read_fleet
+from gangline_lab.sim.journal import Journal
 
 ROTATING = Policy(ordering="gavel", lease_s=100, starvation_s=0)
 
@@ -64,3 +66,57 @@ def test_what_was_lent_replays_to_the_byte(tmp_path: Path) -> None:
     report = replay(tmp_path / "a")
     assert report.equal
     assert report.decisions > 50
+
+
+def test_of_a_hundred_taken_for_a_model_all_but_one_stand_on_it_before_time_goes_on(monkeypatch) -> None:
+    jobs = trace(*((0, 1, 3_000 + 40 * k) for k in range(12)), *((0, 2, 3_000) for _ in range(4)))
+    fast = [(k % 4 + 1.0, k % 3 + 1.0) for k in range(16)]
+    told = [
+        replace(one, spec=replace(one.spec, attributes={"speed_v100": v, "speed_p100": p}))
+        for one, (v, p) in zip(jobs.arrivals, fast, strict=True)
+    ]
+    taken = rotation.taken
+    chosen: dict[int, str] = {}
+    seen, on_model = 0, 0
+
+    def remembered(state, leases, free, holding):
+        found = taken(state, leases, free, holding)
+        if holding:
+            chosen.clear()
+            chosen.update(found)
+        return found
+
+    monkeypatch.setattr(rotation, "taken", remembered)
+    policy = Policy(ordering="gavel", objective="makespan", lease_s=100, starvation_s=0, preemption=False)
+    scenario = Scenario(
+        trace=replace(jobs, arrivals=tuple(told)),
+        fleet=read_fleet("1x4xV100,1x4xP100"),
+        policies={"default": policy},
+        conditions=Conditions(round_s=100),
+    )
+    with Journal(None) as journal:
+        simulation = Simulation(scenario, journal)
+        live, last = simulation._live, [simulation.now]
+
+        def looked_at(moment) -> None:
+            nonlocal seen, on_model
+            if moment.at > last[0]:
+                for job, model in chosen.items():
+                    known = simulation.state.job(job)
+                    held = known is not None and rotation.model_held(_Seen(simulation.state), known)
+                    seen, on_model = seen + 1, on_model + (held == model)
+                chosen.clear()
+            last[0] = moment.at
+            live(moment)
+
+        monkeypatch.setattr(simulation, "_live", looked_at)
+        simulation.run()
+    assert seen > 150
+    assert on_model >= 0.99 * seen
+
+
+class _Seen:
+    """As much of a round's table as `model_held` looks at."""
+
+    def __init__(self, state) -> None:
+        self.state = state

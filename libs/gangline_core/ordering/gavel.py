@@ -27,6 +27,7 @@ from gangline_core.waiting import Waiting
 
 OBJECTIVES: dict[str, Callable[[Problem], Floats]] = {
     "max_min": gavel_lp.max_min,
+    "max_min_only": gavel_lp.max_min_only,
     "makespan": gavel_lp.makespan,
     "finish_time": gavel_lp.finish_time,
     "fifo": gavel_lp.fifo,

@@ -62,6 +62,14 @@ def max_min(problem: Problem) -> Floats:
     return _fill(problem, problem.speeds * scale[:, None])
 
 
+def max_min_only(problem: Problem) -> Floats:
+    """The least of all normalised speeds is as large as can be; nothing is said of the others (section 4.1)."""
+    scale = problem.gpus / problem.weights / np.maximum(problem.equal_speeds(), EDGE)
+    value = problem.speeds * scale[:, None]
+    found = _level(problem, value, is_open=value.max(axis=1) > 0, floors=np.zeros(len(value)))
+    return np.zeros_like(value) if found is None else found.allocation
+
+
 def makespan(problem: Problem) -> Floats:
     """All jobs end as early as the last of them can."""
     return _fill(problem, problem.speeds / np.maximum(problem.steps, EDGE)[:, None])
