@@ -227,7 +227,9 @@ class World:
         attempt = self.job(job).attempt + 1
         pool = self.job(job).spec.pool
         placement = f.Placement(job=job, attempt=attempt, tasks=tasks, port=29_500)
-        number = self.state.kept.pools[pool].rounds
+        # Nobody opened a round for this one; no two of them have one number.
+        known = self.state.kept.pools[pool]
+        number = known.rounds if known.open_round is not None else -len(self.log)
         step = self.tell(f"placement.{pool}", f.RoundDecided(pool=pool, round=number, placements=(placement,)))
         assert not step.voided, self.job(job).reason
 

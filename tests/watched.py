@@ -5,12 +5,14 @@ machine, the tables of other systems. A fixture of `tests/conftest.py` closes al
 test can forget it.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from tests.make import World
 
 from dollhouse.oracles import DECIDING, Oracles
 from gangline_core import facts as f
+from gangline_core.ids import JobId
 from gangline_core.step import Step
 
 STATES_EVERY = 8
@@ -35,6 +37,11 @@ class Watched(World):
         step = super().tell(lane, *facts, at=at)
         self.oracles.look(self.state, self.log[-1], step)
         return step
+
+    def place(self, job: JobId, *where: Any, sizes: Mapping[str, int] | None = None) -> None:
+        """Put a job somewhere by hand, which nobody decided."""
+        self.invented.add("placement")
+        super().place(job, *where, sizes=sizes)
 
     def close(self) -> None:
         """The run is over, for now: all of it folds and decides to the same again.
