@@ -197,21 +197,6 @@ def inflate(name: str, policy: str, seed: int, *, is_marked: bool = False) -> Ou
     return Outcome(allocated=allocated, fragment=fragment, decisions=len(coming), cpu_s=spent)
 
 
-def bound_percent(name: str, seed: int) -> float:
-    """More than this no policy can give out: all GPUs, or what the CPUs allow when the thriftiest pods come first."""
-    room = machines(seed)
-    capacity, cpu = int(room.milli.sum()), float(room.cpu.sum())
-    given = 0.0
-    coming = [pod for pod in arrivals(name, seed=seed, capacity=capacity) if pod.gpus]
-    for pod in sorted(coming, key=lambda pod: pod.cpu_milli / pod.wanted_milli):
-        part = min(1.0, cpu / max(1, pod.cpu_milli))
-        given += part * pod.wanted_milli
-        cpu -= part * pod.cpu_milli
-        if cpu <= 0:
-            break
-    return min(100.0, 100 * given / capacity)
-
-
 def mean_at_end(runs: list[Outcome]) -> float:
     """Mean share given out when all pods have come."""
     return statistics.mean(run.allocated[DEMAND_PERCENT] for run in runs)
@@ -225,4 +210,4 @@ def job(name: str, policy: str, seed: int) -> Job:
     return partial(inflate, name, policy, seed, is_marked=name == "default")
 
 
-__all__ = ["LISTS", "SEEDS", "Outcome", "bound_percent", "inflate", "job", "mean_at_end", "published"]
+__all__ = ["LISTS", "SEEDS", "Outcome", "inflate", "job", "mean_at_end", "published"]

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from bench import openb
 from bench.openb import DATA, DEMAND_PERCENT, LISTS, SEEDS
+from bench.openb_bound import bound_percent
 
 RUNS = DATA / "openb_runs.csv"
 PAGE = Path(__file__).parents[2] / "docs" / "openb.md"
@@ -122,7 +123,7 @@ def figures(results: dict[Key, float]) -> list[Figures]:
                 mean=mean,
                 fgd_least=min(by_policy["fgd"]),
                 fgd_most=max(by_policy["fgd"]),
-                bound=statistics.mean(openb.bound_percent(name, seed) for seed in seeds),
+                bound=statistics.mean(bound_percent(name, seed) for seed in seeds),
                 rival=best,
                 rival_mean=rivals[best],
             )
@@ -163,8 +164,9 @@ def page(found: list[Figures]) -> str:
     lines += [
         "",
         "The best rival is the best of our other placers that are run here and of all six policies of the study. The"
-        " bound is all GPUs, or what the machines' CPUs allow when the thriftiest pods come first: no policy gives out"
-        " more, and most likely none reaches it.",
+        " bound is the optimum of a linear programme in which pods may be cut into parts, cards may be of any machine"
+        " and model, and CPU is one heap, while shares on one card add up to a whole at most: no policy gives out"
+        " more, and most likely none reaches it, since pods come one by one and nobody moves.",
         "",
     ]
     return "\n".join(lines)
