@@ -100,7 +100,10 @@ class Recorder:
                 group.create_task(self._relieve())
         finally:
             await serving.stop()
-            self.archive.close()
+            try:
+                self.archive.close()
+            except OSError as error:
+                log.error("the archive's end was not written, the log keeps it: %s", error)
 
     # --- the log ------------------------------------------------------------------------------------------
 

@@ -76,10 +76,13 @@ class Archive:
 
     def close(self) -> None:
         """Sync and close."""
-        if self._file is not None:
-            self.sync()
-            self._file.close()
-            self._file = None
+        file = self._file
+        if file is not None:
+            try:
+                self.sync()
+            finally:
+                self._file = None
+                file.close()
 
     def reopen(self) -> None:
         """Begin anew from what is really on disk, after something could not be written; errors as at first."""
