@@ -16,7 +16,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from bench.paper_runs import replayed_run_of, run_of
-from bench.papers_leases import OWN, SHOCKWAVE, gavel, shockwave
+from bench.papers_leases import GAVEL, OWN, SHOCKWAVE, gavel, shockwave
 from bench.papers_philly import loads, weeks, whole
 from bench.papers_sharing import muri, spot
 from bench.rows import Baseline, Measured
@@ -59,7 +59,7 @@ async def measure_full() -> AsyncIterator[Measured]:
         pollux(is_replayed=True),
         weeks(is_replayed=True),
         shockwave(lent, is_replayed=True),
-        gavel(("gavel-max-min", "gavel-makespan", "gavel-las"), is_replayed=True),
+        gavel(tuple(GAVEL), is_replayed=True),
         muri(is_replayed=True),
         spot(is_replayed=True),
         loads(every=THINNED_EVERY),

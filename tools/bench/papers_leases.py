@@ -48,6 +48,7 @@ OWN = ("fifo", "srpt", "gangline")
 BEST = Published(24_197.4, 9_958.5, 1.784, 5.0)
 GAVEL = {
     "gavel-max-min": ("max_min_fairness", Published(61_596.0, 13_766.0)),
+    "gavel-water-filling": ("max_min_fairness", Published(61_596.0, 13_766.0)),
     "gavel-makespan": ("minimize_makespan", Published(62_657.1, 61_380.0)),
     "gavel-las": ("max_min_fairness", Published(70_920.0, 18_705.4)),
 }
