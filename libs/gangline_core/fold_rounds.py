@@ -18,8 +18,10 @@ from gangline_core.fold_jobs import (
 from gangline_core.fold_life import give_up_start
 from gangline_core.fold_repair import give_up_repair
 from gangline_core.fold_resize import shrink, shrink_fault, start_again, waiting_growth
+from gangline_core.job import Job, JobState
 from gangline_core.levels import remembered
 from gangline_core.parsync import note_asked, schedulers_of, synchronise
+from gangline_core.reasons import ReasonCode
 from gangline_core.state import OpenRound, State
 from gangline_core.step import Step
 
@@ -64,6 +66,10 @@ def round_decided(state: State, fact: f.RoundDecided, step: Step) -> None:
     pool.proposals = {}
     for dropped in fact.claims_dropped:
         state.drop_claim(dropped)
+        lost = state.job(dropped)
+        if lost is not None and lost.state == JobState.WAITING and _waits_for_victims(lost):
+            # A round that has no place for it in view says nothing else about it.
+            state.put_reason(lost, None)
     for refusal in fact.refusals:
         for job in refusal.jobs:
             set_reason(state, job, refusal.reason, step)
@@ -85,6 +91,10 @@ def round_decided(state: State, fact: f.RoundDecided, step: Step) -> None:
     step.decided.append(fact.pool)
     if opened is not None and _brings_into_view(opened, fact):
         state.kept.changed_seq = step.seq
+
+
+def _waits_for_victims(job: Job) -> bool:
+    return job.reason is not None and job.reason.code == ReasonCode.WAITING_FOR_VICTIMS
 
 
 def _go_on(state: State, fact: f.RoundDecided, step: Step) -> None:

@@ -362,8 +362,8 @@ class State:
         for path in holders(array.spec.group, array.spec.user):
             count(self.unfinished, path, sign * array.pending)
 
-    def put_reason(self, job: Job, reason: Reason) -> None:
-        """A waiting job waits for this reason, on which no other index depends."""
+    def put_reason(self, job: Job, reason: Reason | None) -> None:
+        """A waiting job waits for this reason, on which no other index depends; None when none is known by now."""
         self.kept.jobs[job.id] = replace(job, reason=reason)
         self.columns[job.spec.pool].note_cause(job.id, cause_of(reason))
 
