@@ -1,6 +1,8 @@
 """Talking to an API server: what it may answer, what that means, and how often a question is repeated."""
 
 from collections.abc import AsyncIterator
+from datetime import UTC
+from email.utils import parsedate_to_datetime
 from typing import Any, Protocol
 from urllib.parse import urlencode
 
@@ -18,6 +20,8 @@ STRATEGIC = "application/strategic-merge-patch+json"
 TIMEOUT_S = 15.0
 RETRY_S = 0.2
 RETRY_S_MAX = 15.0
+RETRY_ASKED_S_MAX = 60.0
+"""A server that asks for more is tried again after this."""
 TRIES_MAX = 6
 
 
@@ -119,7 +123,7 @@ class Api:
                 if answer.status >= 500 and not may_repeat:
                     raise OutcomeUnknownError(f"{method} {path}: {answer.status} {refused}")
                 raise refused
-            await self.pause(number, at_least_s=float(answer.headers.get("Retry-After", "0")))
+            await self.pause(number, at_least_s=asked_s(answer.headers.get("Retry-After", ""), self._clock.now_ms()))
         raise TemporaryError(f"{method} {path}: gave up")
 
     async def get(self, path: str) -> bytes | None:
@@ -138,6 +142,18 @@ class Api:
     async def pause(self, number: int, *, at_least_s: float = 0.0) -> None:
         """Wait before the try after the `number`th: longer each time, and never all clients at once."""
         await self._clock.sleep(max(at_least_s, wait_s(number, self._ids)))
+
+
+def asked_s(text: str, now_ms: int) -> float:
+    """How long a Retry-After header asks to wait: seconds, or a date of HTTP; what cannot be read asks for nothing."""
+    if text.strip().isdecimal():
+        return min(float(text), RETRY_ASKED_S_MAX)
+    try:
+        at = parsedate_to_datetime(text)
+    except (TypeError, ValueError, IndexError):
+        return 0.0
+    at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+    return min(max(0.0, at.timestamp() - now_ms / 1000), RETRY_ASKED_S_MAX)
 
 
 def wait_s(number: int, ids: Ids) -> float:

@@ -5,6 +5,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from tests.kubernetes import test_handing
 from tests.kubernetes.house import JOBS, NAMESPACE, House, opened
 from tests.kubernetes.test_adopted import make
 
@@ -244,10 +245,14 @@ async def mix_story() -> None:
     async with opened(nodes=1, gpus=2, mode="annotation") as house:
         await limit(house, gpu_milli=1000)
         # Nodes have 81,559 MiB per GPU: each of these is half of one, however it is written.
-        await make(house, "by-fraction", gpus=0, annotations={"gpu-fraction": "0.5"})
-        await make(house, "by-memory", gpus=0, annotations={"gpu-memory": "40779"})
-        await make(house, "third", gpus=0, annotations={"gpu-fraction": "0.3"})
-        await make(house, "whole", gpus=1)
+        notes = {
+            "by-fraction": {"gpu-fraction": "0.5"},
+            "by-memory": {"gpu-memory": "40779"},
+            "third": {"gpu-fraction": "0.3"},
+            "whole": {"gangline.dev/gpu-count": "1"},
+        }
+        for name, note in notes.items():
+            await test_handing.make(house, name, env=test_handing.TAKES, meta={"annotations": note})
         await asyncio.sleep(20)
         assert house.world.state.usage["lab"]["gpu_milli"] <= 1000
         bound = [pod["metadata"]["name"] for pod in house.stored("/pods") if pod["spec"].get("nodeName")]

@@ -158,6 +158,11 @@ async def unseen_story() -> None:
         assert desk.told == ["gone a", "new a"]
         assert desk.watched.items["default", "a"].metadata.uid != uid
         assert desk.watched.missed == 1
+        lists = desk.watched.lists
+        desk.told.clear()
+        await asyncio.sleep(300)
+        assert desk.watched.lists > lists, "it is compared with full lists all the time"
+        assert (desk.watched.missed, desk.told) == (1, []), "and they report 0 differences"
 
 
 def test_a_reader_that_is_too_slow_is_cut_off_and_misses_nothing() -> None:

@@ -26,6 +26,9 @@ FILL = 1_000
 CEILING = 1_000
 PACED, PACE = 400, 50
 """Pods that come one by one, so many each second: their wait is the way itself, not the queue before it."""
+REFERENCES = {"default_limits": 50.0, "raised_limits.least": 163.0, "raised_limits.most": 253.0}
+"""Not measured in this run: the default kube-scheduler (1.36) with a real API server on two cores like these, for 1,000
+nodes and pods of one GPU; with its client's usual 50 requests a second and with 5,000, the slowest and the best run."""
 IN_FLIGHT = 32
 BOUND_S_MAX = 150.0
 PODS_PATH = "/api/v1/namespaces/bench/pods"
@@ -39,6 +42,8 @@ async def measure() -> AsyncIterator[Measured]:
         url = double["url"]
         ceiling = await binds_alone(url)
         yield Measured("binds.double_alone", ceiling, "binds/s")
+        for words, published in REFERENCES.items():
+            yield Measured(f"reference.kube_scheduler.{words}", published, "binds/s")
         async with child("bench.kubestage", "platform") as platform, service(url, platform) as first:
             await first.binds(["warm-up"], {})
             idle_s = first.cpu_s()
