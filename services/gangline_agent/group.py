@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import os
 import signal
 from collections.abc import Iterable
 
@@ -15,6 +16,8 @@ log = logging.getLogger(__name__)
 
 STILL_LOOKS_MAX = 8
 """Times that a task's processes are looked for until all of them stand still."""
+OBEYS_LOOKS_MAX = 200
+"""Times that processes which were told to stand still are looked at before all of the task's are looked for again."""
 STANDING = "Tt"
 """Letters of processes that were stopped where they are."""
 
@@ -71,10 +74,21 @@ class Group:
     def stand_still(self, live: Live) -> None:
         """Stop all of them where they are: again until none moves, since some may start others meanwhile."""
         for _ in range(STILL_LOOKS_MAX):
-            found = [proc.read(pid) for pid in self.pids(live)]
-            moving = [process.pid for process in found if process is not None and process.state not in STANDING]
+            moving = _moving(self.pids(live))
             if not moving:
                 return
             for pid in moving:
                 proc.signal(pid, signal.SIGSTOP)
+            # On a busy machine a process takes a while to obey. Looking at these few costs less than at all there are.
+            for _ in range(OBEYS_LOOKS_MAX):
+                moving = _moving(moving)
+                if not moving:
+                    break
+                os.sched_yield()
         log.warning("task %s does not stand still", live.intent.task)
+
+
+def _moving(pids: Iterable[int]) -> list[int]:
+    """Those of these processes that are alive and do not stand still."""
+    found = (proc.read(pid) for pid in pids)
+    return [process.pid for process in found if process is not None and process.state not in STANDING]
