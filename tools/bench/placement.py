@@ -11,7 +11,7 @@ from multiprocessing import get_context
 
 from bench import openb, openb_seeds
 from bench.closeness import BUILDS, compare
-from bench.openb import LISTS, SEEDS, Outcome
+from bench.openb import LISTS, SEEDS, Outcome, Published
 from bench.openb_bound import bound_percent
 from bench.openb_seeds import PUBLISHED
 from bench.parsync import simulate
@@ -54,7 +54,7 @@ async def measure_seeds(count: int) -> AsyncIterator[Measured]:
         known = openb.published()[one.name, "FGD"]
         fgd = one.mean["fgd"]
         yield Measured(f"openb.{one.name}.fgd", fgd, "%", baseline=Baseline("published FGD", known.mean))
-        beside = max(0.0, known.least - fgd, fgd - known.most)
+        beside = _outside(known, fgd, is_whole=one.seeds == len(SEEDS))
         yield Measured(f"openb.{one.name}.fgd.outside_published", beside, "points", better="lower")
         default = one.mean["default"]
         yield Measured(f"openb.{one.name}.default", default, "%", baseline=Baseline(one.rival, one.rival_mean))
@@ -97,10 +97,7 @@ def _list_rows(name: str, results: dict[str, list[Outcome]], seeds: tuple[int, .
     fgd = openb.mean_at_end(results["fgd"])
     known = openb.published()[name, "FGD"]
     yield Measured(name=f"openb.{name}.fgd", value=fgd, unit="%", baseline=Baseline("published FGD", known.mean))
-    # 0 inside the range of the published seeds, else the distance to it. A mean of two seeds scatters more than one of
-    # ten, so half of the published spread is allowed on either side of a quick run.
-    more = 0.0 if len(seeds) == len(SEEDS) else (known.most - known.least) / 2
-    beside = max(0.0, known.least - more - fgd, fgd - known.most - more)
+    beside = _outside(known, fgd, is_whole=len(seeds) == len(SEEDS))
     yield Measured(name=f"openb.{name}.fgd.outside_published", value=beside, unit="points", better="lower")
     rivals = {f"published {policy}": openb.published()[name, policy].mean for policy in PUBLISHED}
     judged = {policy: own for policy, own in results.items() if policy not in ("default", *THE_REST)}
@@ -118,6 +115,15 @@ def _list_rows(name: str, results: dict[str, list[Outcome]], seeds: tuple[int, .
             for mark in openb.MARKS_PERCENT:
                 value = statistics.mean(run.fragment[mark] for run in results[policy])
                 yield Measured(name=f"openb.fragment.{policy}.at_{mark}", value=value, unit="%", better="lower")
+
+
+def _outside(known: Published, mean: float, *, is_whole: bool) -> float:
+    """0 inside the range of the published seeds, else the distance to it.
+
+    A mean of few seeds scatters more than one of ten, so half of the published spread is allowed on either side then.
+    """
+    more = 0.0 if is_whole else (known.most - known.least) / 2
+    return max(0.0, known.least - more - mean, mean - known.most - more)
 
 
 def _closeness_rows() -> Iterator[Measured]:
