@@ -1,6 +1,9 @@
 """Small answers leave in one write and read like all others."""
 
 import asyncio
+import json
+import zlib
+from collections.abc import AsyncIterator
 
 import pytest
 from tests.services.gateway.conftest import Visitor
@@ -72,3 +75,26 @@ async def test_a_value_cannot_bring_a_header_of_its_own() -> None:
     answer = Ready(status=200, headers={"Location": "/a\r\nSet-Cookie: b"}, body=b"{}")
     with pytest.raises(ValueError, match="line break"):
         await answer.prepare(Request())  # type: ignore[arg-type]  # it asks no more of it
+
+
+@pytest.mark.parametrize("size", [0, 100, 40_000, 200_000])
+@pytest.mark.parametrize("in_pieces", [False, True])
+async def test_a_body_is_read_whole_however_it_comes(visitor: Visitor, size: int, in_pieces: bool) -> None:
+    body = json.dumps({"command": ["true"], "env": {f"K{k}": "x" * min(size, 50_000) for k in range(4)}}).encode()
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for begin in range(0, len(body), 10_000):
+            yield body[begin : begin + 10_000]
+            await asyncio.sleep(0)
+
+    headers = {"Content-Type": "application/json"}
+    data = pieces() if in_pieces else body
+    job = await visitor.ask("una", "POST", "/v1/jobs", status=202, data=data, headers=headers)
+    assert job["spec"]["roles"][0]["environment"]["K3"] == "x" * min(size, 50_000)
+
+
+async def test_a_squeezed_body_is_read_as_it_was(visitor: Visitor) -> None:
+    body = zlib.compress(json.dumps({"command": ["echo", "x" * 20_000]}).encode())
+    headers = {"Content-Type": "application/json", "Content-Encoding": "deflate"}
+    job = await visitor.ask("una", "POST", "/v1/jobs", status=202, data=body, headers=headers)
+    assert job["spec"]["roles"][0]["command"] == ["echo", "x" * 20_000]
