@@ -101,7 +101,10 @@ def write(key: Key, known: str, at_end: float, path: Path = RUNS) -> None:
     lines += [
         f"{name},{policy},{seed},{told},{figure!r}" for (name, policy, seed), (told, figure) in sorted(runs.items())
     ]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    # Whoever is stopped meanwhile leaves the old file or the new one, never a part of one.
+    fresh = path.with_suffix(".new")
+    fresh.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    fresh.replace(path)
 
 
 def figures(results: dict[Key, float]) -> list[Figures]:
