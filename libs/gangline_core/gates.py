@@ -159,6 +159,8 @@ class Gate:
         self._now = now
         self._ledger = Ledger(state, now)
         self._limits: dict[int, Reason | None] = {}
+        self._above: dict[str, dict[str, int]] = {}
+        """What is left of each limited dimension from a group on upwards, and from a user on."""
         self._rooms: dict[tuple[str, str], dict[str, int]] = {}
         self._asked: dict[int, dict[str, int]] = {}
         self._budgets: dict[str, Reason | None] = {}
@@ -243,9 +245,12 @@ class Gate:
 
     def _room(self, group: str, user: str) -> dict[str, int]:
         """What is left of each limited dimension on a user's way up."""
+        above = self._above.get(group)
+        if above is None:
+            above = self._above[group] = self._ledger.room(self._ledger.group_rungs(group))
         found = self._rooms.get((group, user))
         if found is None:
             own = user_rung(self._state, group=group, user=user, now=self._now)
-            above = self._ledger.group_rungs(group)
-            found = self._rooms[group, user] = self._ledger.room((own, *above) if own else above)
+            found = self._ledger.room((own, *self._ledger.group_rungs(group))) if own else above
+            self._rooms[group, user] = found
         return found
