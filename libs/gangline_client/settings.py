@@ -102,7 +102,7 @@ def read_contexts(path: Path) -> ContextsFile:
         document = yaml.safe_load(text) or {}
         contexts = {str(name): _context(fields) for name, fields in document.get("contexts", {}).items()}
         return ContextsFile(current=str(document.get("current", "")), contexts=contexts)
-    except (yaml.YAMLError, AttributeError, TypeError) as error:
+    except (yaml.YAMLError, ValueError, AttributeError, TypeError, RecursionError) as error:
         step = "It holds `current: NAME` and `contexts: {NAME: {url, token, group, pool}}`."
         raise SettingsError(f"{path} is no contexts file: {error}", next_step=step) from error
 

@@ -57,7 +57,7 @@ def read_policy(path: Path) -> Rules:
     try:
         raw: Any = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
         file = msgspec.convert(raw, PolicyFile)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, msgspec.ValidationError) as error:
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise PolicyFileError(f"{path.name}: {error}") from error
     given = dict(file.pools)
     if file.policy or not given:

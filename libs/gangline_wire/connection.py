@@ -76,6 +76,8 @@ def read_connection(folder: Path) -> Connection | None:
         return None
     except OSError as error:
         raise ConnectionFileError(f"{path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConnectionFileError(f"{path} is damaged; start the platform again or delete the file") from error
     return _parse(text, path)
 
 
@@ -88,7 +90,7 @@ def _parse(text: str, path: Path) -> Connection:
     try:
         fields = json.loads(text)
         url, token = fields["url"], fields["token"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ConnectionFileError(f"{path} is damaged; start the platform again or delete the file") from error
     if not isinstance(url, str) or not isinstance(token, str):
         raise ConnectionFileError(f"{path} is damaged: url and token must be text")

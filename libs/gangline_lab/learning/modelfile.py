@@ -59,7 +59,7 @@ def read_model(path: Path) -> ModelFile:
     """
     try:
         file = msgspec.json.decode(path.read_bytes(), type=ModelFile)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"{path.name} is no file of gangline lab train ({error})") from error
     if version(file.model) != file.version:
         raise ModelError(f"{path.name} was changed: it says version {file.version}, but is {version(file.model)}")

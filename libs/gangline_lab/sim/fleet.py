@@ -156,7 +156,7 @@ def _from_yaml(path: Path) -> Fleet:
     try:
         raw: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
         described = msgspec.convert(raw, FleetFile)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, msgspec.ValidationError) as error:
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise FleetError(f"{path.name}: {error}") from error
     if not described.nodes:
         raise FleetError(f"{path.name}: describes no nodes")
