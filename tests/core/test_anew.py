@@ -3,10 +3,13 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.make import World, group, node, role, spec
 
-from gangline_core import cycle
+from gangline_core import cycle, elasticity
 from gangline_core import facts as f
+from gangline_core.cluster import Pool
+from gangline_core.ids import NodeId
 from gangline_core.job import JobState
 from gangline_core.progress import Point, Progress
 from gangline_core.spec import Elastic, ResizeKind
@@ -177,3 +180,24 @@ def test_of_those_that_may_shrink_the_job_that_loses_least_by_its_own_reports_gi
         return next(name for name, job in jobs.items() if job == shrink.job)
 
     assert (gave("a"), gave("b")) == ("a", "b")
+
+
+def test_a_node_that_serves_another_pool_now_is_no_place_to_make_room_on() -> None:
+    world = World(node("n1", gpus=4), node("n2", gpus=4), node("n3", gpus=4)).set_policy(elastic="goodput")
+    world.tell("admission", f.PoolSet(pool=Pool(name="other"), by="admin"))
+    jobs = [gang(world, 1, "n1"), gang(world, 2, "n1", "n2"), gang(world, 1, "n3")]
+    for job in jobs:
+        size = world.job(job).sizes["worker"]
+        points = tuple(Point(1, k, 64, 0, 1_000_000 // k) for k in (1, 2, 4) if k <= size)
+        progress = Progress(points=points, grad_sqr=1_000_000, grad_var=9_000_000, remaining_s=9000)
+        world.tell("telemetry", f.ProgressReported(job=job, progress=progress))
+    world.see(replace(world.state.kept.nodes[NodeId("n3")], pool="other"))
+    world.wait(3600)
+    for job in jobs:
+        world.tell("telemetry", f.ProgressReported(job=job, progress=Progress(remaining_s=9000)))
+    proposals = elasticity.propose(world.state, "default", world.at)
+    assert proposals
+    world.tell("elastic.default", *proposals)
+    world.settle()
+    assert all(world.job(job).state == JobState.RUNNING for job in jobs)
+    assert max(held(world.state).values()) == 1

@@ -89,7 +89,7 @@ def _pays(view: View, one: Elastic, model: Model, per_node: int) -> bool:
         return False
     asked = np.array([one.size, one.size])
     slow, fast = optimise(model.perf, model.grad, model.limits, np.array([nodes, least]), asked).goodput.tolist()
-    return left_s(one, view.now) * (1 - slow / fast) > cost_s(one)
+    return bool(left_s(one, view.now) * (fast - slow) > cost_s(one) * fast)
 
 
 def _apart(view: View, packed: Packed) -> list[Wish]:
@@ -105,18 +105,19 @@ def _smallest_in_the_way(
 ) -> Elastic | None:
     """The smallest gang on the emptiest node that is not empty, smaller than one that stands apart."""
     room: Room = view.table.room.copy()
-    for one, _ in packed:
-        for task in one.own:
+    for moving, _ in packed:
+        for task in moving.own:
             room.give(task)
     for _, seats in packed:
         for place in seats.tasks:
             room.take(place)
     free = (room.milli == GPU_MILLI).sum(axis=1)
-    largest = max(-one.rank[0] for one in apart)
+    largest = max(-gang.rank[0] for gang in apart)
+    row_of = view.table.frozen.layout.row
     by_node: dict[int, list[Elastic]] = {}
     for job_id, one in sorted(rest.items()):
         if job_id not in known and one.size * one.gpu_milli < largest:
-            for node in {task.node for task in view.state.tasks_of(one.job)}:
-                by_node.setdefault(view.table.frozen.layout.row[node], []).append(one)
+            for node in sorted({task.node for task in view.state.tasks_of(one.job)} & row_of.keys()):
+                by_node.setdefault(row_of[node], []).append(one)
     rows = sorted((row for row in by_node if free[row] > 0), key=lambda row: (-int(free[row]), row))
     return next((min(by_node[row], key=lambda one: (one.size * one.gpu_milli, one.job.id)) for row in rows), None)
