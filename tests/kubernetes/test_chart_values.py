@@ -43,6 +43,7 @@ SAMPLES: dict[str, Any] = {
     },
     "ingress.annotations": {"cert-manager.io/cluster-issuer": "x"},
     "networkPolicy.apiFrom": [{"ipBlock": {"cidr": "10.0.0.0/8"}}],
+    "networkPolicy.busFrom": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "billing"}}}],
     "networkPolicy.metricsFrom": [
         {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
     ],

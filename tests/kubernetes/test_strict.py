@@ -151,6 +151,7 @@ async def test_what_is_meant_for_a_pod_that_was_replaced_does_no_harm_to_the_new
     from gangline_kit.clock import SystemClock
     from gangline_kit.ids import SystemIds
     from gangline_kubernetes.api import Api
+    from gangline_kubernetes.claims import Claims
     from gangline_kubernetes.config import Config
     from gangline_kubernetes.names import FINALIZER
     from gangline_kubernetes.objects import Meta, Pod
@@ -159,7 +160,8 @@ async def test_what_is_meant_for_a_pod_that_was_replaced_does_no_harm_to_the_new
     double = Double(time.time)
     body = {**pod(), "metadata": {"name": "p", "finalizers": [FINALIZER]}}
     await ask(double, "POST", PODS, body)
-    starter = Starter(Api(MemoryTransport(double), SystemClock(), SystemIds()), Config())
+    claims = Claims("gpu.nvidia.com", SystemClock(), dict)
+    starter = Starter(Api(MemoryTransport(double), SystemClock(), SystemIds()), Config(), claims)
     before = Meta(name="p", namespace="default", uid="the one before", finalizers=(FINALIZER,))
     await starter.release(Pod(metadata=before))
     await starter.delete(before, grace_s=0, notice="go")
