@@ -89,6 +89,8 @@ OWN: dict[str, Rights] = {
             *reading(EVENTS.name),
             f"$O.{SNAPSHOTS}.>",
             f"$JS.API.STREAM.PURGE.OBJ_{SNAPSHOTS}",
+            # It drops what its archive has.
+            f"$JS.API.STREAM.PURGE.{LOG.name}",
         ),
         subscribe=(subjects.API_HISTORY,),
     ),
