@@ -36,6 +36,7 @@ HOUSE: dict[str, tuple[str, ...]] = {
     "N01 kubernetes-sigs/kueue#10495": (
         "test_leaders::test_a_standby_that_takes_over_knows_all_that_happened_and_nothing_that_is_gone",
         "bus/test_leader::test_a_new_leader_has_folded_everything_before_its_work_begins",
+        "sim/test_cutting::test_a_process_that_slept_through_a_cut_begins_anew_and_knows_everything",
     ),
     "N02 kubernetes/kubernetes#125761": (
         "test_leaders::test_a_clock_that_is_set_an_hour_off_makes_no_second_leader",
@@ -82,6 +83,8 @@ HOUSE: dict[str, tuple[str, ...]] = {
     "O08 nats-io/nats-server#6196": (
         "test_bus::test_a_full_log_is_a_refused_submit_that_may_be_repeated_and_never_a_lost_job",
         "bus/test_leader::test_a_full_log_refuses_the_writer_and_loses_nothing",
+        "bus/test_cutting::test_a_full_log_takes_messages_again_after_the_cut",
+        "sim/test_cutting::test_a_log_that_filled_up_is_freed_without_anybodys_help",
     ),
     "O10 Arize-ai/phoenix#12744": (
         "bus/test_service::test_a_trace_collector_that_never_answers_neither_slows_the_service_nor_its_end",
