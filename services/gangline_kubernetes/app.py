@@ -96,15 +96,8 @@ class Cluster:
                 marks.forget(before)
 
         pods = self._watched(Pod, path_of("v1", "pods"), hear_pod)
-        watches: tuple[Watched[Any], ...] = (
-            self._watched(KubeNode, path_of("v1", "nodes"), inventory.hear_node),
-            pods,
-            self._watched(Namespace, path_of("v1", "namespaces"), desk.hear_namespace),
-            self._watched(JobObject, path_of(GROUP_VERSION, "jobs"), desk.hear),
-            *(self._watched(SettingObject, path_of(GROUP_VERSION, name), settings.hear) for name in PLURALS.values()),
-            *self._devices(inventory, claims),
-            *self._makers_of_pods(owners, nursery),
-        )
+        ours: tuple[Watched[Any], ...] = (pods, *self._objects(desk, settings), *self._machines(inventory, claims))
+        watches = (*ours, *self._makers_of_pods(owners, nursery))
         try:
             follower = self.site.follower
             with ExitStack() as stack:
@@ -114,11 +107,7 @@ class Cluster:
                     for watched in watches:
                         group.create_task(watched.run(), name="watch")
                     await self._synced(watches)
-                    for pod in pods.items.values():
-                        # Whose a pod is may be known only now that its owners are.
-                        carrier.hear(None, pod)
-                        inventory.hear_pod(None, pod)
-                    log.info("cluster %s: %d nodes", self.config.cluster, len(inventory.nodes))
+                    _hear_again(pods, carrier, inventory)
                     for part in (inventory, reporter, desk, owners, nursery, leftovers):
                         part.take_over()
                     for name, work in (
@@ -161,10 +150,19 @@ class Cluster:
             is_optional=is_optional,
         )
 
-    def _devices(self, inventory: Inventory, claims: Claims) -> tuple[Watched[Any], ...]:
-        """What drivers offer, and what claims hold of it."""
+    def _objects(self, desk: Desk, settings: Settings) -> tuple[Watched[Any], ...]:
+        """Our own kinds, and the namespaces that say whose jobs are in them."""
+        return (
+            self._watched(Namespace, path_of("v1", "namespaces"), desk.hear_namespace),
+            self._watched(JobObject, path_of(GROUP_VERSION, "jobs"), desk.hear),
+            *(self._watched(SettingObject, path_of(GROUP_VERSION, name), settings.hear) for name in PLURALS.values()),
+        )
+
+    def _machines(self, inventory: Inventory, claims: Claims) -> tuple[Watched[Any], ...]:
+        """Nodes, what drivers offer on them, and what claims hold of it."""
+        nodes = self._watched(KubeNode, path_of("v1", "nodes"), inventory.hear_node)
         if self.config.mode is not DeviceMode.DRA:
-            return ()
+            return (nodes,)
 
         def path(plural: str) -> str:
             return path_of("resource.k8s.io/v1", plural)
@@ -172,9 +170,9 @@ class Cluster:
         claims.watched = self._watched(Claim, path("resourceclaims"), claims.hear)
         slices = self._watched(ResourceSlice, path("resourceslices"), inventory.hear_slice)
         if not self.config.adopt:
-            return (slices, claims.watched)
+            return (nodes, slices, claims.watched)
         templates = self._watched(ClaimTemplate, path("resourceclaimtemplates"), claims.hear_template)
-        return (slices, claims.watched, templates)
+        return (nodes, slices, claims.watched, templates)
 
     def _makers_of_pods(self, owners: Owners, nursery: Nursery) -> list[Watched[OwnerObject]]:
         """Kinds of others, as far as this cluster has them."""
@@ -187,3 +185,11 @@ class Cluster:
             self._watched(OwnerObject, path_of(one.group_version, one.plural), hear, is_optional=True)
             for one, hear in hears
         ]
+
+
+def _hear_again(pods: Watched[Pod], carrier: Carrier, inventory: Inventory) -> None:
+    """Whose a pod is may be known only now that its owners are."""
+    for pod in pods.items.values():
+        carrier.hear(None, pod)
+        inventory.hear_pod(None, pod)
+    log.info("%d nodes, %d pods", len(inventory.nodes), len(pods.items))
