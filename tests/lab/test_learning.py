@@ -7,6 +7,7 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 from tests.lab.logged import LoggedWorld
+from tests.lab.simulated import prove_archive
 from tests.make import node, spec
 
 from gangline_core import facts as f
@@ -100,6 +101,7 @@ def test_a_run_under_a_learnt_policy_replays_to_the_byte(tmp_path: Path) -> None
     )
     result = simulate(scenario, archive=tmp_path / "archive")
     assert len([job for job in result.jobs if job.ended_ms >= 0]) == 60 - result.rejected
+    prove_archive(tmp_path / "archive")
     assert replay(tmp_path / "archive").equal
 
 

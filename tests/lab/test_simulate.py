@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from tests.lab.simulated import FIFO, jcts_s, run, trace
+from tests.lab.simulated import FIFO, jcts_s, prove_archive, run, trace
 
 from gangline_core.cluster import Policy
 from gangline_lab import philly
@@ -32,6 +32,7 @@ def test_equal_seeds_write_equal_archives_that_replay_byte_for_byte(tmp_path: Pa
     first = simulate(scenario, archive=tmp_path / "a")
     second = simulate(scenario, archive=tmp_path / "b")
     assert first == second
+    prove_archive(tmp_path / "a")
     assert sum(job.losses for job in first.jobs) > 0
     segments = sorted(path.name for path in (tmp_path / "a").iterdir())
     assert [(tmp_path / "a" / name).read_bytes() for name in segments] == [
