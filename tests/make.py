@@ -202,8 +202,7 @@ class World:
 
     def submit(self, *specs: JobSpec, at: int | None = None, **fields: Any) -> JobId:
         """Admit jobs without judging them; the id of the last one. With `fields`, a `spec` of them."""
-        asked = specs or (spec(**fields),)
-        first = self.state.kept.next_job
+        asked, first = specs or (spec(**fields),), self.state.kept.next_job
         facts = [
             f.JobAdmitted(
                 job=JobId(first + k),
@@ -224,13 +223,12 @@ class World:
         Without indexes the task takes the first free GPUs (a share takes the first GPU that holds it).
         """
         tasks = self.task_places(job, *where, sizes=sizes)
-        attempt = self.job(job).attempt + 1
         pool = self.job(job).spec.pool
-        placement = f.Placement(job=job, attempt=attempt, tasks=tasks, port=29_500)
+        put = f.Placement(job=job, attempt=self.job(job).attempt + 1, tasks=tasks, port=29_500)
         # Nobody opened a round for this one; no two of them have one number.
         known = self.state.kept.pools[pool]
         number = known.rounds if known.open_round is not None else -len(self.log)
-        step = self.tell(f"placement.{pool}", f.RoundDecided(pool=pool, round=number, placements=(placement,)))
+        step = self.tell(f"placement.{pool}", f.RoundDecided(pool=pool, round=number, placements=(put,)))
         assert not step.voided, self.job(job).reason
 
     def task_places(
@@ -396,7 +394,7 @@ def state_with(
     *nodes: Node, groups: Iterable[Group] = (), users: Iterable[User] = (), jobs: Iterable[JobSpec] = (), at: int = T0
 ) -> State:
     """A state with these nodes, groups and users, and these jobs waiting."""
-    world = World(*nodes, groups=groups, users=users, at=at)
-    if asked := tuple(jobs):
+    world, asked = World(*nodes, groups=groups, users=users, at=at), tuple(jobs)
+    if asked:
         world.submit(*asked)
     return world.state

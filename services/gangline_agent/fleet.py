@@ -1,10 +1,10 @@
 """Simulated nodes from a description: machines in short, or a file in YAML, JSON or CSV.
 
 In short: `4x8xH100` is four nodes of eight H100. A file lists nodes, one by one or as kinds with a `count`: with
-`name`, `gpus`, `model`, `cpus` and `memory`, or in the columns of the public openb node list (sn, cpu_milli, memory_mib,
-gpu, model). In YAML and JSON a node may also say how its GPUs hang together: `gpus` is then a list of GPUs in the words of
-`Gpu` (with switches, islands, sockets, cards that are cut by MIG), `nics` a list of network cards, `labels` the node's
-labels, `devices` its other devices, such as remote_gpu and nic_mbps.
+`name`, `gpus`, `model`, `cpus` and `memory`, or in the columns of the public openb node list (sn, cpu_milli,
+memory_mib, gpu, model). In YAML and JSON a node may also say how its GPUs hang together: `gpus` is then a list of GPUs
+in the words of `Gpu` (with switches, islands, sockets, cards that are cut by MIG), `nics` a list of network cards,
+`labels` the node's labels, `devices` its other devices, such as remote_gpu and nic_mbps.
 """
 
 import csv
