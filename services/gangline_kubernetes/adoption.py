@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from gangline_core.cluster import Pool
 from gangline_core.spec import JobSpec, Resources, Role, Toleration, TopologyWish
+from gangline_kubernetes.affinities import selector_of
 from gangline_kubernetes.config import Config
 from gangline_kubernetes.names import MANAGER
 from gangline_kubernetes.needs import needs_of
@@ -186,7 +187,7 @@ def job_of(
         ),
         priority=max(-bound, min(bound, spec.priority or 0)),
         topology=_topology(first, pool),
-        node_selector=spec.node_selector,
+        node_selector=selector_of(first),
         tolerations=tuple(
             Toleration(key=one.key, value=one.value if one.operator == "Equal" else "")
             for one in spec.tolerations
@@ -208,6 +209,11 @@ def _topology(pod: Pod, pool: Pool | None) -> TopologyWish:
         slice_tasks=slice_tasks if is_sliced else 0,
         slice_level=slice_level if is_sliced else "",
     )
+
+
+def topology_words(pod: Pod) -> tuple[str, ...]:
+    """All that a pod says of the topology."""
+    return tuple(said(pod, names) for names in (REQUIRED, PREFERRED, SLICE_LEVEL, SLICE_SIZE))
 
 
 def _says(pod: Pod, name: str, value: str) -> bool:

@@ -146,6 +146,8 @@ class PodSpec(Struct, frozen=True, rename="camel"):
     resource_claims: tuple[PodClaim, ...] = ()
     scheduling_group: SchedulingGroup | None = None
     workload_ref: WorkloadRef | None = None
+    affinity: dict[str, Any] | None = None
+    topology_spread_constraints: tuple[dict[str, Any], ...] | None = None
 
 
 class Waiting(Struct, frozen=True):
