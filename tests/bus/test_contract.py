@@ -34,7 +34,8 @@ SMALL = Stream(name="SMALL", subjects=("small.>",), bytes_max=4_000)
 RING = Stream(name="RING", subjects=("ring.>",), bytes_max=4_000, discard_old=True)
 LAST = Stream(name="LAST", subjects=("last.>",), bytes_max=1 << 20, messages_per_subject_max=2)
 BRIEF = Stream(name="BRIEF", subjects=("brief.>",), bytes_max=1 << 20, duplicate_window_s=1)
-STREAMS = (LOG, SMALL, RING, LAST, BRIEF)
+CUT = Stream(name="CUT", subjects=("cut.>",), bytes_max=1 << 20)
+STREAMS = (LOG, SMALL, RING, LAST, BRIEF, CUT)
 SOON = Bucket(name="SOON", ttl_s=1.0)
 
 Connect = Callable[[], Awaitable[Bus]]
@@ -129,25 +130,25 @@ async def test_a_message_id_counts_once_inside_the_window_and_anew_after_it(buse
 
 async def test_a_stream_drops_its_beginning_and_every_writer_goes_on_where_it_was(buses: Two) -> None:
     bus, other = buses
-    quiet = await bus.append("small.quiet", b"q", expected_seq=0)
+    quiet = await bus.append("cut.quiet", b"q", expected_seq=0)
     busy = 0
     for number in range(6):
-        busy = await bus.append("small.busy", str(number).encode(), expected_seq=busy)
-    before = (await bus.stream_info("SMALL")).state
-    await bus.drop_until("SMALL", busy - 2)
-    left = [message async for message in other.read_subject("SMALL", "", 1, follow=False)]
+        busy = await bus.append("cut.busy", str(number).encode(), expected_seq=busy)
+    before = (await bus.stream_info("CUT")).state
+    await bus.drop_until("CUT", busy - 2)
+    left = [message async for message in other.read_subject("CUT", "", 1, follow=False)]
     assert [message.seq for message in left] == [quiet, busy - 1, busy], (
         "the newest of each subject stays, and the rest"
     )
-    after = (await bus.stream_info("SMALL")).state
+    after = (await bus.stream_info("CUT")).state
     assert after.messages == 3
     assert after.last_seq == before.last_seq
     assert after.bytes < before.bytes
-    assert await other.message_at("SMALL", busy - 2) is None
-    assert await other.append("small.quiet", b"r", expected_seq=quiet) == busy + 1
+    assert await other.message_at("CUT", busy - 2) is None
+    assert await other.append("cut.quiet", b"r", expected_seq=quiet) == busy + 1
     with pytest.raises(LaneConflictError):
-        await bus.append("small.quiet", b"s", expected_seq=0)
-    assert await other.append("small.busy", b"7", expected_seq=busy) == busy + 2
+        await bus.append("cut.quiet", b"s", expected_seq=0)
+    assert await other.append("cut.busy", b"7", expected_seq=busy) == busy + 2
 
 
 async def test_dropping_more_than_there_is_leaves_the_newest_of_each_subject(buses: Two) -> None:
