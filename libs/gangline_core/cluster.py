@@ -60,6 +60,15 @@ class Gpu(Struct, frozen=True, omit_defaults=True, gc=False):
     """What one of its NVLinks carries in one direction; 0 where that is not known."""
     pcie_mib_s: int = 0
     """What its PCIe slot carries in one direction; 0 where that is not known."""
+    device: str = ""
+    """Pool and name by which a cluster's driver publishes it; its index stays with it for as long as the log has it."""
+    driver_problem: str = ""
+    """Why its driver wants nothing new put there: ends when the driver no longer says so, and moves nothing."""
+
+    @property
+    def is_failed(self) -> bool:
+        """True when telemetry found it failed, whatever its driver says."""
+        return not self.healthy and not (self.driver_problem and self.problem == self.driver_problem)
 
     @property
     def cut(self) -> str:

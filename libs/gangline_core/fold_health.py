@@ -37,7 +37,11 @@ def gpu_failed(state: State, fact: f.GpuFailed, step: Step) -> None:
 
 def gpu_healthy(state: State, fact: f.GpuHealthy, step: Step) -> None:
     """A GPU may be used again."""
-    _change_gpu(state, fact.node, fact.gpu, step, lambda gpu: replace(gpu, healthy=True, problem="", suspect=""))
+    _change_gpu(state, fact.node, fact.gpu, step, _healed)
+
+
+def _healed(gpu: Gpu) -> Gpu:
+    return replace(gpu, healthy=not gpu.driver_problem, problem=gpu.driver_problem, suspect="")
 
 
 def gpu_suspected(state: State, fact: f.GpuSuspected, step: Step) -> None:
@@ -131,17 +135,7 @@ def as_seen(node: Node, known: Node | None) -> Node:
     if known is None:
         return node
     marks = {gpu.index: gpu for gpu in known.gpus if not gpu.healthy or gpu.suspect}
-    gpus = tuple(
-        replace(
-            gpu,
-            healthy=marks[gpu.index].healthy,
-            problem=marks[gpu.index].problem,
-            suspect=marks[gpu.index].suspect,
-        )
-        if gpu.index in marks
-        else gpu
-        for gpu in node.gpus
-    )
+    gpus = tuple(_marked(gpu, marks[gpu.index]) if gpu.index in marks else gpu for gpu in node.gpus)
     pool, home = (known.pool, node.pool) if known.home else (node.pool, "")
     return replace(
         node,
@@ -153,6 +147,13 @@ def as_seen(node: Node, known: Node | None) -> Node:
         pool=pool,
         home=home,
     )
+
+
+def _marked(gpu: Gpu, known: Gpu) -> Gpu:
+    """What telemetry holds against it stays; what its driver did is as the driver now says."""
+    if known.is_failed:
+        return replace(gpu, healthy=False, problem=known.problem, suspect=known.suspect)
+    return replace(gpu, suspect=known.suspect)
 
 
 def node_assigned(state: State, fact: f.NodeAssigned, step: Step) -> None:

@@ -72,11 +72,12 @@ class Allocator:
             raise RefusedError(409, "Conflict", f"the node's slices have no device for GPU {missing[0]}")
         places = [devices[share.index] for share in order.task.gpus]
         self._claims.pods[pod.uid] = order.task.id
-        await self._claims.free(places, pod.uid)
+        wanted = dict(zip(places, order.task.gpus, strict=True))
+        await self._claims.free(wanted, pod.uid)
         for share in _shares(claims, places, self._config):
             version = await self._allocate(share, order, pod)
             await self._claims.reached(version)
-        await self._claims.free(places, pod.uid)
+        await self._claims.free(wanted, pod.uid)
 
     async def _allocate(self, share: Share, order: Order, pod: Meta) -> str:
         """Write one claim's devices and its pod; gives the version of that write."""

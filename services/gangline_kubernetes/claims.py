@@ -1,9 +1,11 @@
 """Which devices ResourceClaims hold, whoever allocated them: what others hold is no room, and is never given twice."""
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Mapping
 from enum import Enum
 
 from gangline_core.ids import TaskId
+from gangline_core.job import GpuShare, Task
+from gangline_core.spec import GPU_MILLI
 from gangline_kit.clock import Clock
 from gangline_kubernetes.api import RefusedError
 from gangline_kubernetes.devices import Claim, ClaimTemplate, Result
@@ -27,6 +29,8 @@ class Hold(Enum):
     FREE = "free"
     OURS_ENDING = "ours, ending"
     """A task that is over in the log still has its claim; that goes by itself."""
+    TAKEN = "taken"
+    """A living task of ours has it that has another GPU in the log, or needs more of this one than is left."""
     OTHERS = "others"
 
 
@@ -35,7 +39,7 @@ class Claims:
 
     watched: Watched[Claim]
 
-    def __init__(self, driver: str, clock: Clock, living: Callable[[], Container[TaskId]]) -> None:
+    def __init__(self, driver: str, clock: Clock, living: Callable[[], Mapping[TaskId, Task]]) -> None:
         """`living` are the log's tasks; `watched` must be set before anything is asked."""
         self._driver = driver
         self._clock = clock
@@ -86,20 +90,24 @@ class Claims:
     def _places(self, claim: Claim) -> list[Place]:
         return [place_of(one) for one in claim.devices if one.driver == self._driver]
 
-    def hold(self, place: Place, *, but: str = "") -> Hold:
+    def hold(self, place: Place, *, but: str = "", share: GpuShare | None = None) -> Hold:
         """How a device stands, apart from what the pod `but` holds of it.
 
-        What a living task of ours holds is free in this sense: which of them share a device is the log's business.
+        What a living task of ours holds is free in this sense, except for somebody who wants this `share` of the GPU:
+        tasks have a device together only if the log says that they share it.
         """
-        found = Hold.FREE
+        found, living = Hold.FREE, self._living()
         for claim in self._holders.get(place, {}).values():
             if but in claim.pods:
                 continue
             tasks = [self.pods[uid] for uid in claim.pods if uid in self.pods]
             if not tasks:
                 return Hold.OTHERS
-            if not any(task in self._living() for task in tasks):
+            alive = [living[task] for task in tasks if task in living]
+            if not alive:
                 found = Hold.OURS_ENDING
+            elif share is not None and not all(_have_room(one, share) for one in alive):
+                return Hold.TAKEN
         return found
 
     def who(self, place: Place) -> str:
@@ -107,15 +115,17 @@ class Claims:
         claims = self._holders.get(place, {}).values()
         return ", ".join(sorted("/".join(key_of(one)) for one in claims if not set(one.pods) & self.pods.keys()))
 
-    async def free(self, places: list[Place], pod: str) -> None:
+    async def free(self, wanted: Mapping[Place, GpuShare], pod: str) -> None:
         """Wait until nobody but the pod holds these devices.
 
         Raises:
             RefusedError: another claim has one, or keeps one for too long.
         """
         end_s = self._clock.monotonic_s() + GIVEN_BACK_S_MAX
-        for place in places:
-            while (hold := self.hold(place, but=pod)) is not Hold.FREE:
+        for place, share in wanted.items():
+            while (hold := self.hold(place, but=pod, share=share)) is not Hold.FREE:
+                if hold is Hold.TAKEN:
+                    raise RefusedError(409, "Conflict", f"device {place[1]} of pool {place[0]} is another task's")
                 if hold is Hold.OTHERS:
                     why = f"device {place[1]} of pool {place[0]} is allocated to claim {self.who(place)}"
                     raise RefusedError(409, "Conflict", why)
@@ -145,6 +155,12 @@ class Claims:
                 return
             del self._gone[uid]
             self.pods.pop(uid, None)
+
+
+def _have_room(task: Task, share: GpuShare) -> bool:
+    """True when the log has the task on the same GPU, with room for another share beside its own."""
+    mine = [one.milli for one in task.gpus if one.index == share.index]
+    return bool(mine) and sum(mine) + share.milli <= GPU_MILLI
 
 
 def place_of(result: Result) -> Place:

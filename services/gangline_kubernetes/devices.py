@@ -22,19 +22,30 @@ class Quantity(Struct, frozen=True):
     value: Any = "0"
 
 
-class Device(Struct, frozen=True):
+class DeviceTaint(Struct, frozen=True):
+    """What a driver says against a device."""
+
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class Device(Struct, frozen=True, rename="camel"):
     """One device of a slice."""
 
     name: str = ""
     attributes: dict[str, Driver] = {}
     capacity: dict[str, Quantity] = {}
+    taints: tuple[DeviceTaint, ...] = ()
+    consumes_counters: tuple[Any, ...] = ()
 
 
-class SlicePool(Struct, frozen=True):
+class SlicePool(Struct, frozen=True, rename="camel"):
     """The pool of devices a slice belongs to."""
 
     name: str = ""
     generation: int = 0
+    resource_slice_count: int = 0
 
 
 class SliceSpec(Struct, frozen=True, rename="camel"):

@@ -1,6 +1,9 @@
 """The cluster's nodes for the log: described when they change, lost when they are gone or not Ready for too long."""
 
 import logging
+from collections.abc import Iterator
+
+from msgspec.structs import replace
 
 from gangline_core.claims import is_overdue
 from gangline_core.cluster import Node
@@ -11,13 +14,15 @@ from gangline_core.step import Step
 from gangline_kit.carrying.known import Phase
 from gangline_kit.lane import Lane
 from gangline_kit.service import Site
+from gangline_kubernetes.affinities import Affinities
 from gangline_kubernetes.carrier import Carrier
 from gangline_kubernetes.claims import Claims, Hold, Place
 from gangline_kubernetes.config import Config, DeviceMode
 from gangline_kubernetes.devices import ResourceSlice
 from gangline_kubernetes.marks import Marks
-from gangline_kubernetes.nodes import Taken, Terms, describe, device_names, is_same, taken_by
-from gangline_kubernetes.objects import KubeNode, Pod
+from gangline_kubernetes.nodes import Taken, Terms, describe, is_same, taken_by
+from gangline_kubernetes.objects import KubeNode, Meta, Pod
+from gangline_kubernetes.offering import Offering
 from gangline_kubernetes.sights import Sights
 
 log = logging.getLogger(__name__)
@@ -37,6 +42,7 @@ class Inventory:
         self.site = site
         self.config = config
         self.marks = marks
+        self.affinities = Affinities()
         self.claims = claims
         self.terms = Terms(
             agent=agent,
@@ -45,9 +51,7 @@ class Inventory:
             device_driver=config.device_class if config.mode is DeviceMode.DRA else "",
         )
         self.nodes: dict[NodeId, KubeNode] = {}
-        self.slices: dict[NodeId, dict[str, ResourceSlice]] = {}
-        self.node_of: dict[str, NodeId] = {}
-        """Node of each pool of devices."""
+        self.offering = Offering()
         self.withheld: dict[NodeId, None] = {}
         """Nodes of which others hold devices."""
         self.contested: dict[NodeId, None] = {}
@@ -82,13 +86,9 @@ class Inventory:
 
     def hear_slice(self, before: ResourceSlice | None, after: ResourceSlice | None) -> None:
         """A slice of devices came, changed or went."""
-        for old in filter(None, (before,)):
-            self.slices.get(NodeId(old.spec.node_name), {}).pop(old.metadata.uid, None)
-            self.dirty[NodeId(old.spec.node_name)] = None
-        if after is not None and after.spec.driver == self.terms.device_driver and after.spec.node_name:
-            self.slices.setdefault(NodeId(after.spec.node_name), {})[after.metadata.uid] = after
-            self.node_of[after.spec.pool.name] = NodeId(after.spec.node_name)
-            self.dirty[NodeId(after.spec.node_name)] = None
+        is_ours = after is not None and after.spec.driver == self.terms.device_driver
+        for name in self.offering.hear(before, after if is_ours else None):
+            self.dirty[name] = None
 
     def hear_pod(self, before: Pod | None, after: Pod | None) -> None:
         """A pod came, changed or went: what it takes of its node matters when it is not ours."""
@@ -178,7 +178,7 @@ class Inventory:
         fresh = {
             name: None
             for place in places
-            if (name := self.node_of.get(place[0])) in self.nodes
+            if (name := self.offering.node_of.get(place[0])) in self.nodes
             and (name in self.withheld or self.claims.hold(place) is Hold.OTHERS)
         }
         state = self.site.follower.state
@@ -228,10 +228,10 @@ class Inventory:
         state = self.site.follower.state
         tasks, known = state.kept.tasks, state.kept.nodes.get(name)
         busy = frozenset(share.index for task in state.node_tasks.get(name, ()) for share in tasks[task].gpus)
-        return describe(
+        found = describe(
             self.nodes[name],
             self.terms,
-            slices=self.slices_of(name),
+            published=self.offering.gpus(name, known, self.nodes[name].metadata.labels),
             taken=self._taken(name),
             busy=busy,
             held=frozenset(self.held_by_others(name)),
@@ -239,14 +239,21 @@ class Inventory:
             view=self.sights.of(name) or self.sights.remembered(known),
             problem=self._problem(name),
         )
+        return replace(found, labels={**found.labels, **self.affinities.labels(self.nodes[name].metadata)})
 
-    def slices_of(self, name: NodeId) -> tuple[ResourceSlice, ...]:
-        """The node's slices of our driver, in a fixed order."""
-        return tuple(sorted(self.slices.get(name, {}).values(), key=lambda one: one.metadata.name))
+    def heed(self, affinities: Affinities) -> None:
+        """Have nodes bear labels of the affinities that allow them."""
+        self.affinities = affinities
+        affinities.changed = lambda: self.dirty.update(dict.fromkeys(self.nodes))
+        affinities.seen = self._labelled
 
-    def devices_of(self, name: NodeId) -> dict[int, tuple[str, str]]:
+    def _labelled(self) -> Iterator[tuple[Meta, dict[str, str]]]:
+        known = self.site.follower.state.kept.nodes
+        return ((node.metadata, known[name].labels) for name, node in self.nodes.items() if name in known)
+
+    def devices_of(self, name: NodeId) -> dict[int, Place]:
         """Pool and device behind each GPU index."""
-        return device_names(self.slices_of(name))
+        return self.offering.places(name, self.site.follower.state.kept.nodes.get(name))
 
     def held_by_others(self, name: NodeId) -> dict[int, Place]:
         """GPU indexes, and devices, that claims of others hold."""

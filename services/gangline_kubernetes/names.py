@@ -30,6 +30,8 @@ FINALIZER = f"{GROUP}/seen"
 JOB_FINALIZER = f"{GROUP}/job"
 """Keeps a Job object until its tasks are gone."""
 MANAGER = "gangline"
+UNKNOWN_MODEL = "GPU"
+"""Model of a card of which nobody says what it is."""
 
 NAME_CHARS_MAX = 63
 HASH_CHARS = 8

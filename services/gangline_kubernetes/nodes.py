@@ -7,17 +7,16 @@ from msgspec.structs import replace
 
 from gangline_core.cluster import Gpu, Node, Taint
 from gangline_core.ids import NodeId
-from gangline_kubernetes.devices import Device, ResourceSlice
-from gangline_kubernetes.names import LABEL_MODEL, LABEL_POOL, NOTE_UUIDS
+from gangline_kubernetes.names import LABEL_MODEL, LABEL_POOL, NOTE_UUIDS, UNKNOWN_MODEL
 from gangline_kubernetes.needs import needs_of
 from gangline_kubernetes.objects import KubeNode, Pod
+from gangline_kubernetes.offers import as_offered
 from gangline_kubernetes.quantities import mebibytes, milli, whole
 from gangline_wire.samples import NodeView
 
 PRODUCT = ("nvidia.com/gpu.product", "amd.com/gpu.product-name")
 MEMORY = ("nvidia.com/gpu.memory", "amd.com/gpu.vram")
 """Labels that say how much memory each GPU has: MiB, or a quantity with a unit."""
-UNKNOWN_MODEL = "GPU"
 OWN_TAINTS = frozenset({"unschedulable", "not-ready", "unreachable"})
 """Taints under node.kubernetes.io that say what the node's problem says already."""
 KEEPS_AWAY = frozenset({"NoSchedule", "NoExecute"})
@@ -62,7 +61,7 @@ def describe(
     node: KubeNode,
     terms: Terms,
     *,
-    slices: Sequence[ResourceSlice] = (),
+    published: Sequence[Gpu] = (),
     taken: Taken | None = None,
     busy: frozenset[int] = frozenset(),
     held: frozenset[int] = frozenset(),
@@ -73,12 +72,13 @@ def describe(
     """The node as the log shall know it; `busy` are GPUs that our own tasks hold, `failed` those that are known as bad.
 
     GPUs that pods of others took are left out: those with the highest numbers that none of ours holds, and those that
-    are `held` by claims of others. `view` is what an agent on the node sees of its cards.
+    are `held` by claims of others. `published` are those that a driver offers by slices. `view` is what an agent on the
+    node sees of its cards.
     """
     taken = taken or Taken()
     labels, allocatable = node.metadata.labels, node.status.allocatable
     if terms.device_driver:
-        gpus, fewer = seen_by(_from_slices(slices, labels), view), 0
+        gpus, fewer = seen_by(tuple(published), view), 0
     else:
         listed = _from_labels(node, terms.gpu_resource)
         gpus = counted(listed, view)
@@ -148,36 +148,6 @@ def _memory(text: str) -> int:
     return int(text) if text.isdecimal() else mebibytes(text)
 
 
-def _from_slices(slices: Sequence[ResourceSlice], labels: dict[str, str]) -> tuple[Gpu, ...]:
-    """GPUs of the newest generation of each pool of devices, in the order of their names."""
-    newest: dict[str, int] = {}
-    for one in slices:
-        newest[one.spec.pool.name] = max(newest.get(one.spec.pool.name, 0), one.spec.pool.generation)
-    devices = sorted(
-        (
-            device
-            for one in slices
-            if one.spec.pool.generation == newest[one.spec.pool.name]
-            for device in one.spec.devices
-        ),
-        key=lambda device: (len(device.name), device.name),
-    )
-    return tuple(_gpu(k, device, labels) for k, device in enumerate(devices))
-
-
-def _gpu(index: int, device: Device, labels: dict[str, str]) -> Gpu:
-    attributes = {name.rpartition("/")[2]: value for name, value in device.attributes.items()}
-    capacity = {name.rpartition("/")[2]: value for name, value in device.capacity.items()}
-    model = labels.get(LABEL_MODEL) or (attributes["productName"].string if "productName" in attributes else "")
-    return Gpu(
-        index=index,
-        model=model.replace(" ", "-") or UNKNOWN_MODEL,
-        memory_mib=mebibytes(capacity["memory"].value) if "memory" in capacity else 0,
-        uuid=attributes["uuid"].string if "uuid" in attributes else "",
-        socket=attributes["numaNode"].number if "numaNode" in attributes else 0,
-    )
-
-
 def counted(listed: tuple[Gpu, ...], view: NodeView | None) -> tuple[Gpu, ...]:
     """GPUs that a device plugin only counts, as an agent on the node knows them one by one.
 
@@ -208,6 +178,11 @@ def seen_by(gpus: tuple[Gpu, ...], view: NodeView | None) -> tuple[Gpu, ...]:
             index=gpu.index,
             model=gpu.model,
             memory_mib=gpu.memory_mib or seen[gpu.uuid].memory_mib,
+            healthy=gpu.healthy,
+            problem=gpu.problem,
+            suspect="",
+            device=gpu.device,
+            driver_problem=gpu.driver_problem,
             paths=() if seen[gpu.uuid].index != gpu.index else seen[gpu.uuid].paths,
             mig="",
             slices=(),
@@ -218,23 +193,9 @@ def seen_by(gpus: tuple[Gpu, ...], view: NodeView | None) -> tuple[Gpu, ...]:
     )
 
 
-def device_names(slices: Sequence[ResourceSlice]) -> dict[int, tuple[str, str]]:
-    """Pool and device name behind each GPU's index, as `describe` numbers them."""
-    newest: dict[str, int] = {}
-    for one in slices:
-        newest[one.spec.pool.name] = max(newest.get(one.spec.pool.name, 0), one.spec.pool.generation)
-    found = sorted(
-        (len(device.name), device.name, one.spec.pool.name)
-        for one in slices
-        if one.spec.pool.generation == newest[one.spec.pool.name]
-        for device in one.spec.devices
-    )
-    return {k: (pool, name) for k, (_, name, pool) in enumerate(found)}
-
-
 def is_same(known: Node, node: Node) -> bool:
     """True when the log has the node as it is, apart from what administrators, telemetry and the fold add."""
-    bare = tuple(replace(gpu, healthy=True, problem="", suspect="") for gpu in known.gpus)
+    bare = tuple(as_offered(gpu) for gpu in known.gpus)
     added = replace(
         known,
         gpus=bare,

@@ -128,11 +128,11 @@ class Watch:
             if gpu is None:
                 continue
             sign = card.sign if card.sign and now_s - card.sign_s < self.config.suspect_s else ""
-            if gpu.healthy and card.bad:
+            if not gpu.is_failed and card.bad:
                 changes.append(GpuFailed(node=node_id, gpu=index, problem=card.bad))
-            elif not gpu.healthy and not card.bad and self._is_well(card, gpu.problem, now_s):
+            elif gpu.is_failed and not card.bad and self._is_well(card, gpu.problem, now_s):
                 changes.append(GpuHealthy(node=node_id, gpu=index))
-            elif gpu.healthy and gpu.suspect != sign:
+            elif not gpu.is_failed and gpu.suspect != sign:
                 changes.append(GpuSuspected(node=node_id, gpu=index, problem=sign))
         return changes
 
