@@ -4,7 +4,7 @@ The log knows labels that must be equal. Everything else that a required node af
 node, whenever a node is described; nodes that fit bear a label named after the affinity.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -43,20 +43,18 @@ def _fits(term: Term, node: Meta) -> bool:
 
 
 def _holds(asked: Term, labels: Mapping[str, str]) -> bool:
-    value, wanted = labels.get(asked.get("key", "")), asked.get("values") or ()
-    match asked.get("operator"):
-        case "In":
-            return value in wanted
-        case "NotIn":
-            return value not in wanted
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case "Gt" | "Lt" as word:
-            mine, bound = _number(value), _number(wanted[0] if wanted else None)
-            return mine is not None and bound is not None and (mine > bound if word == "Gt" else mine < bound)
-    return False
+    value, wanted = labels.get(asked.get("key", "")), list(asked.get("values") or ())
+    word = asked.get("operator")
+    if word in ("Gt", "Lt"):
+        mine, bound = _number(value), _number(next(iter(wanted), None))
+        return mine is not None and bound is not None and (mine > bound if word == "Gt" else mine < bound)
+    judged = {
+        "In": value in wanted,
+        "NotIn": value not in wanted,
+        "Exists": value is not None,
+        "DoesNotExist": value is None,
+    }
+    return judged.get(word or "", False)
 
 
 def _number(text: str | None) -> int | None:
@@ -69,7 +67,7 @@ def plain(terms: list[Term]) -> dict[str, str] | None:
         return None
     found: dict[str, str] = {}
     for one in terms[0]["matchExpressions"]:
-        values = one.get("values") or ()
+        values = list(one.get("values") or ())
         if one.get("operator") != "In" or len(values) != 1 or found.get(one["key"], values[0]) != values[0]:
             return None
         found[one["key"]] = values[0]
@@ -99,6 +97,10 @@ class Affinities:
         """None is known."""
         self.changed: Callable[[], None] = lambda: None
         """Called when nodes have to be described anew."""
+        self.seen: Callable[[], Iterable[tuple[Meta, Mapping[str, str]]]] = tuple
+        """Every node, and its labels as the log has them."""
+        self._known: dict[str, None] = {}
+        """Labels that the log has for every node they are on."""
         self._terms: dict[str, list[Term]] = {}
         """By label."""
         self._holders: dict[str, dict[str, None]] = {}
@@ -106,7 +108,7 @@ class Affinities:
         self._labels: dict[str, tuple[str, ...]] = {}
         """Labels that each needs, by uid."""
 
-    def hold(self, uid: str, pods: list[Pod]) -> bool:
+    def hold(self, uid: str, pods: Sequence[Pod]) -> bool:
         """Keep the labels that these pods need for as long as `drop` is not called; False when there are too many."""
         asked = {label_of(terms): terms for pod in pods if (terms := terms_of(pod)) is not None}
         needed = {label: terms for label, terms in asked.items() if any(label in selector_of(pod) for pod in pods)}
@@ -131,6 +133,15 @@ class Affinities:
             self._holders[label].pop(uid)
             if not self._holders[label]:
                 del self._holders[label], self._terms[label]
+                self._known.pop(label, None)
+
+    def is_known(self, uid: str) -> bool:
+        """True when the log knows of all nodes which of them these affinities allow."""
+        for label in self._labels.get(uid, ()):
+            terms = self._terms[label]
+            if label not in self._known and all(label in told for node, told in self.seen() if allows(terms, node)):
+                self._known[label] = None
+        return all(label in self._known for label in self._labels.get(uid, ()))
 
     def labels(self, node: Meta) -> dict[str, str]:
         """Labels of the affinities that allow this node."""

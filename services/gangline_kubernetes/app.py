@@ -10,6 +10,7 @@ from typing import Any
 from gangline_kit.lane import Lane
 from gangline_kit.leader import lead
 from gangline_kit.service import Site
+from gangline_kubernetes.affinities import Affinities
 from gangline_kubernetes.api import Api, Transport, path_of
 from gangline_kubernetes.carrier import Carrier
 from gangline_kubernetes.claims import Claims
@@ -30,6 +31,7 @@ from gangline_kubernetes.objects import (
     Pod,
     SettingObject,
 )
+from gangline_kubernetes.owner_asks import Asks
 from gangline_kubernetes.owner_kinds import COUNTED, GROUPS, KINDS
 from gangline_kubernetes.owners import Owners
 from gangline_kubernetes.provisioning import Provisioner
@@ -74,7 +76,8 @@ class Cluster:
         reporter = Reporter(self.site, self.config, agent)
         settings = Settings(self.site, self.config, self.api)
         claims = Claims(self.config.device_class, self.site.clock, lambda: self.site.follower.state.kept.tasks)
-        owners = Owners(self.site, self.config, self.api, desk=desk, claims=claims)
+        affinities = Affinities()
+        owners = Owners(self.site, self.config, self.api, desk=desk, asks=Asks(self.config, claims, affinities))
         marks = Marks(self.site, self.config, owners)
         inventory = Inventory(self.site, self.config, agent, marks=marks, claims=claims)
         nursery = Nursery(self.site, self.config, self.api, desk=desk, owners=owners, claims=claims)
@@ -82,6 +85,7 @@ class Cluster:
         starter = Starter(self.api, self.config, claims)
         carrier = Carrier(self.site, self.config, starter=starter, makes=maker, marks=marks, changed=reporter.changed)
         inventory.carrier = reporter.carrier = carrier
+        inventory.heed(affinities)
         reporter.rests = inventory.rests
         telling = reporter.telling = Telling(self.site, self.api, carrier)
         provisioner = Provisioner(self.site, self.config, self.api, desk=desk, agent=agent)

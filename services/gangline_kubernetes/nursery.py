@@ -27,6 +27,8 @@ from gangline_kubernetes.native_groups import Policy, gang_by, membership_of, pl
 from gangline_kubernetes.objects import OwnerObject, Pod
 from gangline_kubernetes.owners import Owners
 from gangline_kubernetes.ownership import LABEL_GANG, LABEL_NAMESPACE, LABEL_PODS, Fault, owned
+from gangline_kubernetes.places import REASON as PLACE
+from gangline_kubernetes.places import misplaced, placed
 from gangline_kubernetes.statuses import scheduled_condition
 from gangline_wire.requests import Admitted, CancelJob, Denied, Refused, SubmitJobs
 
@@ -56,6 +58,7 @@ class Nursery:
         self.desk = desk
         self.owners = owners
         self.claims = claims
+        self.affinities = owners.asks.affinities
         self.pods: dict[str, Pod] = {}
         """Pods that want us and have no job yet, or a job that has not started; by uid."""
         self.gangs: dict[Gang, dict[str, None]] = {}
@@ -132,6 +135,7 @@ class Nursery:
         policy = self.policies.get((pod.metadata.namespace, member.policy)) if member is not None else None
         pod = placed_by(pod, policy) if policy is not None else pod
         self.pods[uid] = pod
+        self.affinities.hold(uid, [pod])
         self.gangs.setdefault(gang, {})[uid] = None
         if is_new and uid not in self.job_of_pod:
             self.fresh[gang] = self.site.clock.monotonic_s()
@@ -147,6 +151,7 @@ class Nursery:
 
     def _drop(self, uid: str, *, is_bound: bool) -> None:
         del self.pods[uid]
+        self.affinities.drop(uid)
         gang = self.gang_of_pod.pop(uid)
         self.told.pop(uid, None)
         members = self.gangs.get(gang, {})
@@ -283,6 +288,8 @@ class Nursery:
             await self._refused(gang, pods, REASON, unfit[0].message, again_s=1.0 if unfit[0].is_for_now else AGAIN_S)
             return
         pods = [one for one in fits if isinstance(one, Pod)]
+        if not await self._have_places(gang, pods):
+            return
         roles = ordered(pods)
         pool = self.state.kept.pools.get(pods[0].metadata.labels.get("gangline.dev/pool", self.config.pool))
         spec = job_of(roles, self.config, pool.pool if pool is not None else None, self.config.gpu_resource)
@@ -309,6 +316,17 @@ class Nursery:
                 await self._refused(gang, pods, "Invalid", message)
             case other:
                 raise TemporaryError(f"admission answered {type(other).__name__}")
+
+    async def _have_places(self, gang: Gang, pods: list[Pod]) -> bool:
+        """True when all can be placed as they ask; else they are told why not, or looked at again at once."""
+        if (why := misplaced(pods)) is None:
+            whys = (placed(pod.metadata.uid, [pod], self.affinities) for pod in pods)
+            why = next((one for one in whys if one is not None), None)
+        if why is not None and why.message:
+            await self._refused(gang, pods, PLACE, why.message)
+        elif why is not None:
+            self.fresh[gang] = self.site.clock.monotonic_s() + TICK_S
+        return why is None
 
     async def _refused(self, gang: Gang, pods: list[Pod], code: str, message: str, again_s: float = AGAIN_S) -> None:
         """Tell the pods, and look at them again later: a group may be made, a limit raised."""

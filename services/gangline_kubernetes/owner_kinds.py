@@ -14,6 +14,7 @@ from gangline_wire.limits import most
 
 Spec = dict[str, Any]
 Path = tuple[str | int, ...]
+HOSTNAME = "kubernetes.io/hostname"
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 LABEL_STOPPED = "gangline.dev/stopped-job"
 """Annotation of an owner whose job was ended by us: it is not taken up again before this is removed."""
@@ -227,6 +228,11 @@ def index_of(kind: OwnerKind, part: Part, pod: Pod) -> int | None:
     return whole(word) if word else None
 
 
+def keeps_by_selector(kind: OwnerKind) -> bool:
+    """True when its server lets nobody change the node affinity of its pods, only their node selector."""
+    return kind.name == "JobSet"
+
+
 def unsuspended(
     kind: OwnerKind, found: OwnerObject, nodes: list[list[str]] | None, sizes: dict[int, int] | None = None
 ) -> Spec:
@@ -234,7 +240,10 @@ def unsuspended(
     parts = parts_of(kind, found)
     edits: list[tuple[Path, Any]] = [(kind.suspend_path, False)]
     for number, part in enumerate(parts):
-        if nodes is not None:
+        if nodes is not None and keeps_by_selector(kind):
+            selector = (part.template.get("spec") or {}).get("nodeSelector") or {}
+            edits.append(((*part.path, "spec", "nodeSelector"), {**selector, HOSTNAME: nodes[number][0]}))
+        elif nodes is not None:
             affinity = ((part.template.get("spec") or {}).get("affinity")) or {}
             edits.append(((*part.path, "spec", "affinity"), _kept_to(affinity, nodes[number])))
     edits.extend((path, size) for number, size in (sizes or {}).items() for path in parts[number].sizes)
@@ -254,14 +263,14 @@ def changed(found: OwnerObject, edits: list[tuple[Path, Any]]) -> Spec:
 
 def _kept_to(affinity: Spec, names: list[str]) -> Spec:
     """The affinity with these nodes as the only ones, beside what it asks for already."""
-    here = {"key": "kubernetes.io/hostname", "operator": "In", "values": sorted(set(names))}
+    here = {"key": HOSTNAME, "operator": "In", "values": sorted(set(names))}
     node = affinity.get("nodeAffinity") or {}
     required = node.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
     terms = [
         {
             **term,
             "matchExpressions": [
-                *(one for one in term.get("matchExpressions") or () if one.get("key") != "kubernetes.io/hostname"),
+                *(one for one in term.get("matchExpressions") or () if one.get("key") != HOSTNAME),
                 here,
             ],
         }

@@ -17,15 +17,15 @@ from gangline_kit.carrying.known import Order
 from gangline_kit.errors import TemporaryError
 from gangline_kit.service import Site
 from gangline_kit.tasks import Tasks
-from gangline_kubernetes.adoption import ALONE, Gang, gang_of, job_of
+from gangline_kubernetes.adoption import ALONE, Gang, gang_of
 from gangline_kubernetes.api import Api, RefusedError
 from gangline_kubernetes.asking import ask
-from gangline_kubernetes.claims import Claims
 from gangline_kubernetes.config import Config
 from gangline_kubernetes.desk import Desk, by
-from gangline_kubernetes.handing import Unfit, fitted_parts
+from gangline_kubernetes.handing import Unfit
 from gangline_kubernetes.happenings import Happenings
 from gangline_kubernetes.objects import Meta, OwnerObject, Pod
+from gangline_kubernetes.owner_asks import Asks
 from gangline_kubernetes.owner_kinds import (
     COUNTED,
     KINDS,
@@ -38,12 +38,11 @@ from gangline_kubernetes.owner_kinds import (
     is_together,
     part_of,
     parts_of,
-    pods_of,
     suspension,
     unsuspended,
     wants,
 )
-from gangline_kubernetes.owner_sizes import bounds_of, elastic_of, note, resized, wishes
+from gangline_kubernetes.owner_sizes import bounds_of, note, resized, wishes
 from gangline_kubernetes.owner_writes import OwnerWriter
 from gangline_kubernetes.ownership import LABEL_OWNER, Fault, owned
 from gangline_wire.requests import Admitted, CancelJob, Denied, Refused, SetSize, SubmitJobs
@@ -61,12 +60,12 @@ KIND_NAMES = frozenset(kind.name for kind in (*KINDS, *COUNTED))
 class Owners:
     """What is known of every owner, its pods, and the job that is its."""
 
-    def __init__(self, site: Site, config: Config, api: Api, *, desk: Desk, claims: Claims) -> None:
+    def __init__(self, site: Site, config: Config, api: Api, *, desk: Desk, asks: Asks) -> None:
         """Nothing is done before `work_for_ever`."""
         self.site = site
         self.config = config
         self.desk = desk
-        self._claims = claims
+        self.asks = asks
         self.objects: dict[str, tuple[OwnerKind, OwnerObject]] = {}
         """By uid."""
         self.jobs: dict[str, JobId] = {}
@@ -98,6 +97,7 @@ class Owners:
         uid = one.metadata.uid
         if after is None:
             self.objects.pop(uid, None)
+            self.asks.affinities.drop(uid)
         else:
             self.objects[uid] = (kind, after)
         self.dirty[uid] = 0.0
@@ -166,6 +166,8 @@ class Owners:
             uid = job.spec.labels.get(LABEL_OWNER, "")
             if uid and job.submitted_by == by(self.config.cluster) and job.state not in ENDS:
                 self.jobs[uid] = job.id
+                if uid in self.objects:
+                    self.asks.hold(*self.objects[uid])
         self.dirty |= dict.fromkeys((*self.objects, *self.jobs), 0.0)
 
     # --- acting -------------------------------------------------------------------------------------------
@@ -214,6 +216,7 @@ class Owners:
     def _forget(self, uid: str, job: Job | None) -> None:
         if job is None or job.state in ENDS:
             self.jobs.pop(uid, None)
+            self.asks.affinities.drop(uid)
             self.taken = {pod: task for pod, task in self.taken.items() if pod not in self.pods.get(uid, {})}
             self.pods.pop(uid, None)
             if job is not None:
@@ -222,23 +225,13 @@ class Owners:
     async def _submit(self, kind: OwnerKind, found: OwnerObject) -> None:
         """Ask for admission; the owner's uid and generation make a repeat give the same job."""
         meta = found.metadata
-        parts = parts_of(kind, found)
-        asked = fitted_parts(
-            pods_of(parts, found),
-            self.config,
-            is_ours=is_ours(parts, self.config),
-            claims=self._claims.found,
-            templates=self._claims.templates,
-        )
-        if isinstance(asked, Unfit):
-            await self._refuse(kind, found, asked.message)
-            return
-        pods, bounds = asked, bounds_of(kind, found, parts) if is_ours(parts, self.config) else ()
         pool = self.state.kept.pools.get(meta.labels.get("gangline.dev/pool", self.config.pool))
-        settings = pool.pool if pool is not None else None
-        spec = job_of(pods, self.config, settings, self.config.gpu_resource, bounds=bounds)
-        if any(least < most for least, most in bounds):
-            spec = replace(spec, elastic=elastic_of(kind, found))
+        spec = self.asks.job(kind, found, pool.pool if pool is not None else None)
+        if isinstance(spec, Unfit):
+            self.dirty[meta.uid] = self.site.clock.monotonic_s() + TICK_S
+            if spec.message:
+                await self._refuse(kind, found, spec.message)
+            return
         mine = owned(spec, meta, self.desk.namespaces.get(meta.namespace), self.config)
         if isinstance(mine, Fault):
             await self._refuse(kind, found, mine.message)

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from gangline_kubernetes.adoption import topology_words
-from gangline_kubernetes.affinities import REQUIRED, selector_of, terms_of
+from gangline_kubernetes.affinities import AFFINITIES_MAX, REQUIRED, Affinities, selector_of, terms_of
 from gangline_kubernetes.handing import Unfit
 from gangline_kubernetes.objects import Pod
 
@@ -82,3 +82,12 @@ def unkept(pod: Pod) -> Pod:
 def _without_hostname(term: dict[str, Any]) -> dict[str, Any]:
     rest = [one for one in term.get("matchExpressions") or () if one.get("key") != HOSTNAME]
     return {key: value for key, value in {**term, "matchExpressions": rest}.items() if value}
+
+
+def placed(uid: str, pods: Sequence[Pod], affinities: Affinities) -> Unfit | None:
+    """Why these pods of one gang cannot be placed as they ask; one that says nothing only has to wait for nodes."""
+    if (why := misplaced(pods)) is not None:
+        return why
+    if not affinities.hold(uid, pods):
+        return Unfit(f"jobs wait with {AFFINITIES_MAX} different node affinities already: say it by a nodeSelector")
+    return None if affinities.is_known(uid) else Unfit("", is_for_now=True)

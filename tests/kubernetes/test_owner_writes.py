@@ -52,7 +52,9 @@ async def meddled_story(times: int) -> None:
         meddler = Meddler(house, f"{path(kind)}/theirs", times)
         # Pods of another scheduler are kept to their nodes, which is written into a list.
         labels = {"kueue.x-k8s.io/queue-name": "lab"}
-        body: Object = {"metadata": {"name": "theirs", "labels": labels}, "spec": spec_of("JobSet", scheduler="x")}
+        notes = {"gangline.dev/topology-required": "kubernetes.io/hostname"}
+        meta = {"name": "theirs", "labels": labels, "annotations": notes}
+        body: Object = {"metadata": meta, "spec": spec_of("JobSet", scheduler="x")}
         await house.ask("POST", path(kind), body)
         await house.until(lambda: len(bound(house)) == 3, within_s=180)
         await house.until(lambda: house.job(1).state == JobState.RUNNING)
@@ -60,6 +62,6 @@ async def meddled_story(times: int) -> None:
         assert kept["suspend"] is False
         (inner,) = kept["replicatedJobs"]
         assert inner["note"] == "theirs-0", "their last change stands"
-        assert "affinity" in inner["template"]["spec"]["template"]["spec"], "and so does ours"
+        assert "nodeSelector" in inner["template"]["spec"]["template"]["spec"], "and so does ours"
         assert meddler.refused == times
         await asyncio.sleep(1)

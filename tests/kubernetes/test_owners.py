@@ -152,6 +152,11 @@ class Operator:
         }
         spec = dict(shape["spec"])
         if self.binds:
+            selector = spec.get("nodeSelector")
+            if selector:
+                spec["nodeName"] = selector["kubernetes.io/hostname"]
+                self.house.double.verbs.create(pods, NAMESPACE, {"metadata": meta, "spec": spec})
+                return
             terms = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
             (asked,) = terms["nodeSelectorTerms"][0]["matchExpressions"]
             assert asked["key"] == "kubernetes.io/hostname"
@@ -341,7 +346,8 @@ def test_the_shape_of_every_kind_is_three_pods() -> None:
         assert all(pod.metadata.labels == QUEUED for part in pods for pod in part)
         patch = unsuspended(kind, found, [["a", "b"]] * len(pods))
         text = str(patch)
-        assert text.count("'values': ['a', 'b']") == len(pods), kind.name
+        word = "'nodeSelector': {'kubernetes.io/hostname': 'a'}" if kind.name == "JobSet" else "'values': ['a', 'b']"
+        assert text.count(word) == len(pods), kind.name
         assert "'suspend': False" in text
 
 

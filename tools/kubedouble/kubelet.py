@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from kubedouble.affinity import NODE_AFFINITY, may_be_on
 from kubedouble.pods import with_condition
 from kubedouble.server import Double
 from kubedouble.store import Change, Object
@@ -161,8 +162,10 @@ class Kubelets:
     def _begin(self, pod: Object) -> None:
         life = self.life(pod)
         self._timers[pod["metadata"]["uid"]] = []
-        if life.refused:
-            self._later(pod, 0, lambda now: self._fail(now, life.refused))
+        node = self.store.get(NODES, "", pod["spec"]["nodeName"])
+        refused = life.refused or ("" if node is None or may_be_on(pod, node) else NODE_AFFINITY)
+        if refused:
+            self._later(pod, 0, lambda now: self._fail(now, refused))
             return
         self._later(pod, life.start_s, self._run)
         if life.run_s is not None:

@@ -120,6 +120,8 @@ def change_faults(kind: Kind, before: Object, after: Object) -> Iterator[str]:
         yield "spec: Invalid value: field is immutable"
     if kind.storage == "batch/jobs":
         yield from _job(before, after)
+    if kind.storage == "jobset.x-k8s.io/jobsets":
+        yield from _job_set(before, after)
 
 
 def _job(before: Object, after: Object) -> Iterator[str]:
@@ -135,6 +137,26 @@ def _job(before: Object, after: Object) -> Iterator[str]:
     may = bool(old.get("suspend")) and not (before.get("status") or {}).get("startTime")
     if _fixed(old.get("template") or {}, may=may) != _fixed(new.get("template") or {}, may=may):
         yield "spec.template: Invalid value: field is immutable"
+
+
+def _job_set(before: Object, after: Object) -> Iterator[str]:
+    """The webhook of JobSet: while suspended, marks, selector, tolerations and gates of pods; else no job at all."""
+    old, new = (one["spec"].get("replicatedJobs") or [] for one in (before, after))
+    may = bool(before["spec"].get("suspend"))
+    if [_fixed_part(one, may=may) for one in old] != [_fixed_part(one, may=may) for one in new]:
+        yield "spec.replicatedJobs: Invalid value: field is immutable"
+
+
+def _fixed_part(part: Object, *, may: bool) -> Object:
+    """The part of a replicated job that may not change."""
+    inner = part.get("template") or {}
+    job = inner.get("spec") or {}
+    pods = job.get("template") or {}
+    if not may:
+        return part
+    spec = {key: value for key, value in (pods.get("spec") or {}).items() if key not in DIRECTIVES}
+    meta = {k: v for k, v in (pods.get("metadata") or {}).items() if k not in ("labels", "annotations")}
+    return {**part, "template": {**inner, "spec": {**job, "template": {"spec": spec, "metadata": meta}}}}
 
 
 def _fixed(template: Object, *, may: bool) -> Object:

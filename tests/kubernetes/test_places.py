@@ -1,0 +1,248 @@
+"""Pods of others are where they say that they may be, or are told what of it is not heeded."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from tests.kubernetes.house import NAMESPACE, House, Object, opened
+from tests.kubernetes.test_adopted import bound
+from tests.kubernetes.test_handing import make, told
+from tests.kubernetes.test_owners import KIND, Operator, apply_owner, define, path, spec_of, suspended
+
+from dollhouse.loop import live
+from gangline_core.job import JobState
+from gangline_kubernetes.affinities import AFFINITIES_MAX, Affinities, allows, label_of, selector_of
+from gangline_kubernetes.objects import Meta, Pod, PodSpec
+from kubedouble.affinity import may_be_on
+
+MERGE_PATCH = "application/merge-patch+json"
+GPU = {"limits": {"nvidia.com/gpu": "1"}}
+
+
+def required(*expressions: Object, **more: Any) -> Object:
+    """A required node affinity of one term."""
+    terms = {"nodeSelectorTerms": [{"matchExpressions": list(expressions), **more}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+
+
+def says(key: str, operator: str, *values: str) -> Object:
+    """One expression."""
+    return {"key": key, "operator": operator, "values": list(values)}
+
+
+async def label(house: House, node: str, **labels: str) -> None:
+    """Somebody labels a node."""
+    await house.ask("PATCH", f"/api/v1/nodes/{node}", {"metadata": {"labels": labels}}, MERGE_PATCH)
+
+
+@pytest.mark.parametrize(
+    "affinity",
+    [
+        required(says("disk", "In", "ssd")),
+        required(says("disk", "In", "ssd", "nvme")),
+        required(says("disk", "NotIn", "hdd")),
+        required(says("generation", "Gt", "3")),
+        required(says("disk", "Exists"), says("old", "DoesNotExist"), says("disk", "NotIn", "hdd")),
+        required(matchFields=[says("metadata.name", "In", "n1")]),
+    ],
+)
+def test_a_required_node_affinity_is_heeded(affinity: Object) -> None:
+    live(affinity_story(affinity))
+
+
+async def affinity_story(affinity: Object) -> None:
+    async with opened(nodes=3, gpus=2) as house:
+        await label(house, "n0", disk="hdd", generation="3")
+        await label(house, "n1", disk="ssd", generation="5")
+        await label(house, "n2", disk="hdd", old="yes")
+        for number in range(3):
+            await make(house, f"p{number}", resources=GPU, affinity=affinity)
+        await house.until(lambda: len(bound(house)) == 2)
+        await asyncio.sleep(40)
+        assert set(bound(house).values()) == {"n1"}, "and the third waits for that node"
+        assert {pod["status"]["phase"] for pod in house.stored("/pods")} == {"Running", "Pending"}
+
+
+def test_a_node_that_comes_to_fit_takes_the_pod_that_waits_for_it() -> None:
+    live(later_story())
+
+
+async def later_story() -> None:
+    async with opened(nodes=2, gpus=1) as house:
+        await label(house, "n0", disk="ssd")
+        anything = required(says("disk", "In", "ssd", "nvme"))
+        await make(house, "first", resources=GPU, affinity=anything)
+        await house.until(lambda: bound(house) == {"first": "n0"})
+        await make(house, "second", resources=GPU, affinity=anything)
+        await house.until(lambda: told(house, "second")[0] == "Unschedulable")
+        await house.world.crash("kubernetes")
+        house.world.restart("kubernetes")
+        await asyncio.sleep(10)
+        await label(house, "n1", disk="nvme")
+        await house.until(lambda: bound(house).get("second") == "n1")
+
+
+def test_members_of_a_gang_that_ask_for_different_nodes_are_told_so() -> None:
+    live(different_story())
+
+
+async def different_story() -> None:
+    words = {"labels": {"gangline.dev/gang": "g", "gangline.dev/gang-size": "2"}}
+    async with opened(nodes=2) as house:
+        await label(house, "n0", kind="cpu")
+        await label(house, "n1", kind="gpu")
+        await make(house, "launcher", meta=words, nodeSelector={"kind": "cpu"})
+        await make(house, "worker", meta=words, resources=GPU, nodeSelector={"kind": "gpu"})
+        await house.until(lambda: told(house, "worker")[0] == "PlaceNotGiven")
+        reason, message = told(house, "launcher")
+        assert reason == "PlaceNotGiven"
+        assert "launcher and worker differ in nodeSelector" in message
+        await asyncio.sleep(60)
+        assert bound(house) == {}
+        assert not house.world.state.kept.jobs
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "word"),
+    [
+        ({"tolerations": [{"key": "a", "operator": "Exists"}]}, {}, "tolerations"),
+        ({}, {"annotations": {"gangline.dev/topology-required": "rack"}}, "topology"),
+        ({"affinity": required(says("a", "Exists"))}, {}, "node affinity"),
+    ],
+)
+def test_members_say_alike_what_a_job_says_once(one: Object, other: Object, word: str) -> None:
+    live(alike_story(one, other, word))
+
+
+async def alike_story(one: Object, other: Object, word: str) -> None:
+    words = {"gangline.dev/gang": "g", "gangline.dev/gang-size": "2"}
+    async with opened(nodes=1) as house:
+        await make(house, "a", meta={"labels": words}, **one)
+        await make(house, "b", meta={"labels": words, "annotations": other.get("annotations", {})})
+        await house.until(lambda: told(house, "b")[0] == "PlaceNotGiven")
+        assert word in told(house, "a")[1]
+
+
+APART = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "kubernetes.io/hostname"}]}
+SPREAD = {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "word"),
+    [
+        ({"affinity": {"podAntiAffinity": APART}}, "podAntiAffinity"),
+        ({"affinity": {"podAffinity": APART}}, "podAffinity"),
+        ({"topologySpreadConstraints": [SPREAD]}, "ScheduleAnyway"),
+    ],
+)
+def test_what_is_not_heeded_is_told_and_nothing_is_bound(spec: Object, word: str) -> None:
+    live(unheeded_story(spec, word))
+
+
+async def unheeded_story(spec: Object, word: str) -> None:
+    async with opened(nodes=1) as house:
+        await make(house, "p", resources=GPU, **spec)
+        await house.until(lambda: told(house, "p")[0] == "PlaceNotGiven")
+        assert word in told(house, "p")[1]
+        assert bound(house) == {}
+        await make(house, "wish", topologySpreadConstraints=[{**SPREAD, "whenUnsatisfiable": "ScheduleAnyway"}])
+        await house.until(lambda: set(bound(house)) == {"wish"})
+
+
+def test_a_job_set_whose_pods_others_bind_is_kept_by_a_node_selector() -> None:
+    live(job_set_story())
+
+
+async def job_set_story() -> None:
+    kind = KIND["JobSet"]
+    async with opened(nodes=1) as house:
+        await define(house, kind)
+        Operator(house, kind, binds=True)
+        await apply_owner(house, kind, "wide", scheduler="default-scheduler")
+        word = "take no node affinity"
+        await house.until(lambda: any(word in one["message"] for one in house.stored("/events", NAMESPACE)), 120)
+        assert suspended(house, kind, "wide")
+        notes = {"metadata": {"annotations": {"gangline.dev/topology-required": "kubernetes.io/hostname"}}}
+        await house.ask("PATCH", f"{path(kind)}/wide", notes, MERGE_PATCH)
+        await house.until(lambda: bool(house.world.state.kept.jobs) and house.job(1).state == JobState.RUNNING, 120)
+        assert set(bound(house).values()) == {"n0"}
+
+
+def node(name: str = "n", **labels: str) -> Meta:
+    """A node's words of itself."""
+    return Meta(name=name, labels=labels)
+
+
+@pytest.mark.parametrize(
+    ("terms", "fits"),
+    [
+        ([], False),
+        ([{}], False),
+        ([{"matchExpressions": [says("a", "In", "1")]}, {"matchExpressions": [says("b", "Exists")]}], True),
+        ([{"matchExpressions": [says("b", "Lt", "4")]}], True),
+        ([{"matchExpressions": [says("b", "Lt", "3")]}], False),
+        ([{"matchExpressions": [says("c", "Gt", "3")]}], False),
+        ([{"matchExpressions": [says("c", "NotIn", "3"), says("c", "DoesNotExist")]}], True),
+        ([{"matchExpressions": [says("b", "Exists")], "matchFields": [says("metadata.name", "In", "m")]}], False),
+    ],
+)
+def test_terms_mean_what_the_cluster_means_by_them(terms: list[Object], fits: bool) -> None:
+    asked = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+    here = {"metadata": {"name": "n", "labels": {"b": "3"}}}
+    assert allows(terms, node(b="3")) is fits
+    assert may_be_on({"spec": {"affinity": asked}}, here) is fits
+
+
+def test_there_are_only_so_many_affinities_at_a_time() -> None:
+    known = Affinities()
+    pods = [
+        Pod(metadata=Meta(), spec=PodSpec(affinity=required(says("a", "NotIn", str(number)))))
+        for number in range(AFFINITIES_MAX + 1)
+    ]
+    taken = [known.hold(str(number), [pod]) for number, pod in enumerate(pods)]
+    assert taken == [True] * AFFINITIES_MAX + [False]
+    known.drop("0")
+    assert known.hold("another", pods[-1:])
+    assert len(known.labels(node())) == AFFINITIES_MAX
+    (word,) = selector_of(pods[1])
+    assert word == label_of([{"matchExpressions": [says("a", "NotIn", "1")]}])
+
+
+def test_the_webhook_of_job_sets_lets_only_marks_selectors_tolerations_and_gates_change() -> None:
+    live(webhook_story())
+
+
+async def webhook_story() -> None:
+    kind = KIND["JobSet"]
+    async with opened(nodes=0) as house:
+        await define(house, kind)
+        body = {"metadata": {"name": "j"}, "spec": {**spec_of("JobSet", scheduler="x"), "suspend": True}}
+        await house.ask("POST", path(kind), body)
+        (part,) = body["spec"]["replicatedJobs"]
+        inner = part["template"]["spec"]["template"]["spec"]
+        inner["affinity"] = required(says("a", "Exists"))
+        with pytest.raises(AssertionError, match="immutable"):
+            await house.ask("PATCH", f"{path(kind)}/j", {"spec": {"replicatedJobs": [part]}}, MERGE_PATCH)
+        del inner["affinity"]
+        inner["nodeSelector"] = {"a": "b"}
+        changed = {"spec": {"replicatedJobs": [part], "suspend": False}}
+        await house.ask("PATCH", f"{path(kind)}/j", changed, MERGE_PATCH)
+        inner["nodeSelector"] = {"a": "c"}
+        with pytest.raises(AssertionError, match="immutable"):
+            await house.ask("PATCH", f"{path(kind)}/j", {"spec": {"replicatedJobs": [part]}}, MERGE_PATCH)
+
+
+def test_a_kubelet_refuses_a_pod_that_may_not_be_on_its_node() -> None:
+    live(kubelet_story())
+
+
+async def kubelet_story() -> None:
+    async with opened(nodes=1) as house:
+        for name, more in (("a", {"nodeSelector": {"x": "y"}}), ("b", {"affinity": required(says("x", "Exists"))})):
+            await make(house, name, schedulerName="other", nodeName="n0", **more)
+
+        def refused() -> bool:
+            pods = [pod["status"] for pod in house.stored("/pods")]
+            return [(one["phase"], one.get("reason")) for one in pods] == [("Failed", "NodeAffinity")] * 2
+
+        await house.until(refused)
