@@ -64,6 +64,7 @@ JOB_STATUS: Schema = {
         "reason": {"type": "string", "description": "Why it stands where it stands, in one word."},
         "message": {"type": "string", "description": "The same as a sentence with its numbers."},
         "observedGeneration": {"type": "integer", "description": "Generation of the spec this status is about."},
+        "hold": {"type": "boolean", "description": "What the spec said of holding when it was last looked at."},
         "attempt": {"type": "integer", "description": "How often it was placed."},
         "preemptions": {"type": "integer", "description": "How often it was preempted."},
         "resizes": {"type": "integer", "description": "How often its size was changed."},
@@ -169,7 +170,7 @@ def structural(schema: Schema) -> Schema:
             "x-kubernetes-int-or-string" if kinds == {"integer", "string"} else "x-kubernetes-preserve-unknown-fields"
         )
         return {**_described(schema), word: True}
-    found = {key: schema[key] for key in KEPT if key in schema}
+    found = {key: schema[key] for key in KEPT if key in schema and schema[key] != []}
     if "type" not in found:
         if "enum" not in found:
             return {**_described(schema), "x-kubernetes-preserve-unknown-fields": True}
@@ -199,7 +200,7 @@ def _of_struct(kind: type, *, without: tuple[str, ...], required: tuple[str, ...
     for inner in made["properties"].values():
         # What is left out is for the service to fill in; a default here would be written into every object.
         inner.pop("default", None)
-    return {key: value for key, value in made.items() if key != "required" or value}
+    return made
 
 
 def _explain(part: Schema, kind: type | None) -> None:

@@ -21,6 +21,7 @@ from gangline_kubernetes.happenings import Happenings
 from gangline_kubernetes.manifests import Home
 from gangline_kubernetes.names import GROUP_VERSION, JOB_FINALIZER
 from gangline_kubernetes.objects import JobObject, Namespace
+from gangline_kubernetes.own_writes import write_status
 from gangline_kubernetes.ownership import LABEL_NAMESPACE, LABEL_OWNER, LABEL_PODS, LABEL_UID, Fault, owned
 from gangline_kubernetes.statuses import refused_status, status_of, word_of
 from gangline_wire.jobfile import JobFileError, parse_job
@@ -217,10 +218,13 @@ class Desk:
             self.wait_until[meta.uid] = self.site.clock.monotonic_s() + again_s
         if found.status.get("message") == message and found.status.get("observedGeneration") == meta.generation:
             return
-        status = refused_status(
-            code, message, found.status, generation=meta.generation, now_ms=self.site.clock.now_ms()
-        )
-        await self._write_status(found, status)
+        now_ms = self.site.clock.now_ms()
+
+        def status(now: JobObject) -> dict[str, Any]:
+            """Why this generation was refused."""
+            return refused_status(code, message, now.status, generation=meta.generation, now_ms=now_ms)
+
+        await write_status(self.api, self._path(found), found, status)
         await self.happenings.tell(found.metadata, "Refused", message, is_warning=True)
 
     async def _follow(self, found: JobObject, job: Job) -> None:
@@ -228,7 +232,9 @@ class Desk:
         wants_hold = bool(found.spec.get("hold", False))
         is_held = job.state in (JobState.HELD, JobState.SUSPENDED)
         observed = found.status.get("observedGeneration", found.metadata.generation)
-        if wants_hold != is_held and observed != found.metadata.generation and job.state not in ENDS:
+        # Somebody else may hold or release it meanwhile: only another word in the object is a wish.
+        is_wish = observed != found.metadata.generation and wants_hold != found.status.get("hold", job.spec.hold)
+        if is_wish and wants_hold != is_held and job.state not in ENDS:
             await ask(self.site, SetHold(job=int(job.id), held=wants_hold, by=by(self.config.cluster)))
             job = self.state.job(job.id) or job
         if observed != found.metadata.generation:
@@ -242,16 +248,15 @@ class Desk:
         key = f"{job.state}/{word}/{job.attempt}/{found.metadata.generation}/{len(job.tasks)}/{change}"
         if last_word == key and now_s - last_s < SAME_WORD_S:
             return
-        status = status_of(
-            job,
-            self.state.tasks_of(job),
-            found.status,
-            generation=found.metadata.generation,
-            now_ms=self.site.clock.now_ms(),
-        )
+        generation, now_ms = found.metadata.generation, self.site.clock.now_ms()
+
+        def status(now: JobObject) -> dict[str, Any]:
+            """The job as it is, for the generation that was looked at."""
+            made = status_of(job, self.state.tasks_of(job), now.status, generation=generation, now_ms=now_ms)
+            return made | {"hold": wants_hold}
+
+        await write_status(self.api, self._path(found), found, status)
         self.written[found.metadata.uid] = (now_s, key)
-        if status != found.status:
-            await self._write_status(found, status)
         if word != found.status.get("reason") or is_news(found, job):
             await self.happenings.of_job(found, job)
 
@@ -292,19 +297,9 @@ class Desk:
             if not error.is_gone and not error.is_another:
                 raise
 
-    async def _write_status(self, found: JobObject, status: dict[str, Any]) -> None:
-        # Fields that no longer hold are taken away by name: a merge keeps what it is not told.
-        dropped = {key: None for key in found.status if key not in status}
-        body = {"metadata": {"uid": found.metadata.uid}, "status": {**dropped, **status}}
-        try:
-            await self.api.call("PATCH", self._path(found, "status"), body, form=MERGE)
-        except RefusedError as error:
-            if not error.is_gone and not error.is_another:
-                raise
-
-    def _path(self, found: JobObject, sub: str = "") -> str:
+    def _path(self, found: JobObject) -> str:
         meta = found.metadata
-        return path_of(GROUP_VERSION, "jobs", namespace=meta.namespace, name=meta.name, sub=sub)
+        return path_of(GROUP_VERSION, "jobs", namespace=meta.namespace, name=meta.name)
 
 
 def is_news(found: JobObject, job: Job) -> bool:
@@ -324,4 +319,15 @@ def is_other(found: JobObject, job: Job) -> bool:
     if len(asked.roles) == 1 and kept.roles and kept.roles[0].is_elastic:
         # Another number of tasks is a wish for a size, not another job.
         asked = replace(asked, roles=(replace(asked.roles[0], count=kept.roles[0].count),))
-    return (asked.roles, asked.priority, asked.level) != (kept.roles, kept.priority, kept.level)
+    # Whose it is came from its namespace, and admission fills in what is left open.
+    asked = replace(
+        asked,
+        name=kept.name,
+        group=kept.group,
+        user=kept.user,
+        labels=kept.labels,
+        hold=kept.hold,
+        time_limit_s=asked.time_limit_s or kept.time_limit_s,
+        after=kept.after if any(one.index >= 0 for one in asked.after) else asked.after,
+    )
+    return asked != kept

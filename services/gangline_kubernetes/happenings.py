@@ -14,6 +14,8 @@ from gangline_kubernetes.statuses import made_way, message_of, resized, stamp, w
 QUIET_S = 60.0
 """The same word about the same object is not told again within this time."""
 KEPT_MAX = 10_000
+NAME_CHARS = 200
+"""So much of an object's name is in its events' names."""
 MESSAGE_CHARS_MAX = 1_000
 
 WARNINGS = frozenset({"Refused", "Failed", "TimedOut", "Lost", "Preempted", "NodeLost", "GpuFailed", "StartFailed"})
@@ -62,7 +64,7 @@ class Happenings:
         body: dict[str, Any] = {
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": f"{meta.name[:200]}.{digest}", "namespace": meta.namespace},
+            "metadata": {"name": f"{meta.name[:NAME_CHARS].rstrip('-.')}.{digest}", "namespace": meta.namespace},
             "involvedObject": {
                 "apiVersion": kind[0],
                 "kind": kind[1],

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Mapping
 
 from gangline_core.ids import JobId, TaskId
-from gangline_kit.carrying.environment import role_of
 from gangline_kit.carrying.known import Order
 from gangline_kit.service import Site
 from gangline_kubernetes.api import Api, RefusedError, path_of
@@ -120,8 +119,9 @@ class Maker:
         job = JobId(order.job.array or order.task.job)
         found = await self._secrets.get(str(job))
         values = decode(found[0], dict[str, str]) if found is not None else {}
-        role = role_of(order)
-        texts = {text for text in (*role.command, *role.environment.values()) if PLACEHOLDER in text}
+        # Of every role: whichever task comes first makes it for all.
+        said = (text for role in order.job.spec.roles for text in (*role.command, *role.environment.values()))
+        texts = {text for text in said if PLACEHOLDER in text}
         body = {
             "apiVersion": "v1",
             "kind": "Secret",

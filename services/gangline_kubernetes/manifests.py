@@ -43,6 +43,8 @@ Manifest = dict[str, Any]
 MAIN = "main"
 """Name of the one container of our pods."""
 CLAIM = "gpus"
+GRACE_S_MIN = 1
+"""With less the server forgets a pod at once, while its containers may still run."""
 STAYS = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false", "karpenter.sh/do-not-disrupt": "true"}
 """What keeps the cluster autoscaler and Karpenter from removing a node under a pod."""
 VISIBLE = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
@@ -86,7 +88,7 @@ def pod(order: Order, config: Config, home: Home, *, uuids: Sequence[str] = ()) 
         "nodeName": task.node,
         "schedulerName": config.scheduler_name,
         "restartPolicy": "Never",
-        "terminationGracePeriodSeconds": spec.grace_s,
+        "terminationGracePeriodSeconds": max(GRACE_S_MIN, spec.grace_s),
         "containers": [container],
         "volumes": [volume()],
         "tolerations": _tolerations(order),

@@ -9,11 +9,12 @@ from gangline_core.cluster import Policy, Pool
 from gangline_core.groups import Group
 from gangline_kit.errors import TemporaryError
 from gangline_kit.service import Site
-from gangline_kubernetes.api import MERGE, Api, RefusedError, path_of
+from gangline_kubernetes.api import Api, RefusedError, path_of
 from gangline_kubernetes.asking import ask
 from gangline_kubernetes.config import Config
 from gangline_kubernetes.names import GROUP_VERSION
 from gangline_kubernetes.objects import SettingObject
+from gangline_kubernetes.own_writes import write_status
 from gangline_kubernetes.statuses import condition, with_times
 from gangline_wire.requests import Denied, Done, Request, SetGroup, SetPolicy, SetPool
 
@@ -103,18 +104,15 @@ class Settings:
         return SetPolicy(pool=name, policy=msgspec.convert(spec, Policy), by=self.by, why=f"object {name}")
 
     async def _write(self, found: SettingObject, reason: str, message: str) -> None:
-        generation = found.metadata.generation
-        made = condition(
-            "Accepted", holds=not reason, reason=reason or "Accepted", message=message, generation=generation
-        )
-        conditions = with_times([made], found.status.get("conditions") or [], self.site.clock.now_ms())
-        status: dict[str, Any] = {"observedGeneration": generation, "message": message, "conditions": conditions}
-        if status == found.status:
-            return
-        path = path_of(GROUP_VERSION, PLURALS[found.kind], name=found.metadata.name, sub="status")
-        body = {"metadata": {"uid": found.metadata.uid}, "status": status}
-        try:
-            await self.api.call("PATCH", path, body, form=MERGE)
-        except RefusedError as error:
-            if not error.is_gone and not error.is_another:
-                raise
+        generation, now_ms = found.metadata.generation, self.site.clock.now_ms()
+
+        def status(now: SettingObject) -> dict[str, Any]:
+            """What was found out about this generation, whichever is the object's by now."""
+            made = condition(
+                "Accepted", holds=not reason, reason=reason or "Accepted", message=message, generation=generation
+            )
+            conditions = with_times([made], now.status.get("conditions") or [], now_ms)
+            return {"observedGeneration": generation, "message": message, "conditions": conditions}
+
+        path = path_of(GROUP_VERSION, PLURALS[found.kind], name=found.metadata.name)
+        await write_status(self.api, path, found, status)

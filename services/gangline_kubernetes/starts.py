@@ -241,7 +241,7 @@ class Starter:
                 await self._api.call("PATCH", path, body, form=MERGE)
             options: dict[str, Any] = {"preconditions": {"uid": pod.uid}}
             if grace_s is not None:
-                options["gracePeriodSeconds"] = grace_s
+                options["gracePeriodSeconds"] = max(manifests.GRACE_S_MIN, grace_s)
             await self._api.call("DELETE", path, options)
         except RefusedError as error:
             if error.code not in (404, 409) and not error.is_another:

@@ -26,6 +26,7 @@ NEEDED_FOR_OWNERS = {("gangline.dev", "jobs/finalizers", "update")}
 """No call of ours, but what the API server asks of whoever sets blockOwnerDeletion."""
 SEEN_ELSEWHERE = {
     ("", "pods", "get"),
+    *(("gangline.dev", kind, "get") for kind in ("jobs", "groups", "pools", "policyconfigs")),
     *((kind.group_version.partition("/")[0], kind.plural, "get") for kind in KINDS),
 }
 """Only made when an answer was lost, or somebody else was faster; tests of trouble make them."""
@@ -153,3 +154,19 @@ def test_whoever_adopts_nothing_may_do_nothing_to_objects_of_others() -> None:
         "scheduling.run.ai",
         "scheduling.k8s.io",
     }
+
+
+def test_whoever_edits_a_namespace_may_submit_and_scale_jobs_and_whoever_views_it_may_look() -> None:
+    roles = {one["metadata"]["name"]: one for one in rendered([]) if one["kind"] == "ClusterRole"}
+
+    def rights(name: str, to: str) -> set[tuple[str, str]]:
+        role = roles[f"release-gangline-{name}"]
+        assert role["metadata"]["labels"][f"rbac.authorization.k8s.io/aggregate-to-{to}"] == "true"
+        return {(kind, verb) for rule in role["rules"] for kind in rule["resources"] for verb in rule["verbs"]}
+
+    looks = {"get", "list", "watch"}
+    writes = {"create", "update", "patch", "delete"}
+    edits = {("jobs", verb) for verb in looks | writes} | {("jobs/scale", verb) for verb in ("get", "update", "patch")}
+    assert rights("jobs-edit", "edit") == rights("jobs-edit", "admin") == edits
+    kinds = ("jobs", "groups", "pools", "policyconfigs")
+    assert rights("view", "view") == {(kind, verb) for kind in kinds for verb in looks}

@@ -8,15 +8,15 @@ from kubedouble.store import Object
 from kubedouble.verbs import Verbs
 
 
-def read(verbs: Verbs, kind: Kind, item: Object) -> Object:
-    """The object's Scale.
+def read(verbs: Verbs, kind: Kind, item: Object, *, is_written: bool = False) -> Object:
+    """The object's Scale; one that is to be written may say no size yet.
 
     Raises:
         ApiError: the object says no size.
     """
     spec_path, status_path = verbs.scales[f"{kind.storage}/{kind.version}"]
     wanted = _at(item, spec_path)
-    if wanted is None:
+    if wanted is None and not is_written:
         raise ApiError(500, "InternalError", f"the spec replicas field {spec_path!r} does not exist")
     meta = item["metadata"]
     kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
@@ -24,7 +24,7 @@ def read(verbs: Verbs, kind: Kind, item: Object) -> Object:
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": {key: meta[key] for key in kept if key in meta},
-        "spec": {"replicas": wanted},
+        "spec": {"replicas": wanted or 0},
         "status": {"replicas": _at(item, status_path) or 0},
     }
 

@@ -263,7 +263,7 @@ class Double:
         if place.sub == "ephemeralcontainers" and method in ("PATCH", "PUT"):
             return 200, pods.debug(verbs, kind, found, data)
         if place.sub == "scale" and method in ("PATCH", "PUT"):
-            wanted = patches.merge(scale.read(verbs, kind, found), data) if method == "PATCH" else data
+            wanted = patches.merge(scale.read(verbs, kind, found, is_written=True), data) if method == "PATCH" else data
             return 200, scale.write(verbs, kind, found, wanted)
         raise ApiError(405, "MethodNotAllowed", f"the server does not allow this method: {method}")
 
