@@ -85,15 +85,21 @@ GPU_COUNT = ("gangline.dev/gpu-count",)
 FRACTION = ("gangline.dev/gpu-fraction", "gpu-fraction")
 SHARE_MEMORY = ("gangline.dev/gpu-memory", "gpu-memory")
 """MiB of a GPU's memory, as a bare number."""
-CORES = ("koordinator.sh/gpu-core", "nvidia.com/gpucores")
-"""Extended resources in hundredths of a GPU."""
-CARD_MEMORY = ("nvidia.com/gpumem", "aliyun.com/gpu-mem")
-"""Extended resources of a GPU's memory: MiB, and GiB for the last."""
+FOREIGN = (
+    "nvidia.com/gpumem",
+    "nvidia.com/gpumem-percentage",
+    "nvidia.com/gpucores",
+    "koordinator.sh/gpu",
+    "koordinator.sh/gpu-core",
+    "koordinator.sh/gpu-memory",
+    "koordinator.sh/gpu-memory-ratio",
+    "aliyun.com/gpu-mem",
+)
+"""Extended resources by which HAMi, Koordinator and gpushare give parts of GPUs: only their own scheduler can."""
 GATE = "gangline.dev/queued"
 """Scheduling gate that we take away ourselves when the pod has its place."""
 ALONE = "pod/"
 """Begins the name of a gang of one."""
-KNOWN_COUNTS = frozenset({*CORES, *CARD_MEMORY})
 
 
 class Gang(Struct, frozen=True):
@@ -230,7 +236,7 @@ def _level(text: str, pool: Pool | None) -> str:
 
 def resources_of(pod: Pod, gpu_resource: str = "nvidia.com/gpu") -> Resources:
     """What the pod needs on its node."""
-    cpu = memory = gpus = cores = card_memory = 0
+    cpu = memory = gpus = 0
     devices: dict[str, int] = {}
     for name, count in needs_of(pod).items():
         if name == "cpu":
@@ -239,19 +245,14 @@ def resources_of(pod: Pod, gpu_resource: str = "nvidia.com/gpu") -> Resources:
             memory = count
         elif name == gpu_resource:
             gpus = count
-        elif name in CORES:
-            cores += count
-        elif name in CARD_MEMORY:
-            card_memory += count * (1024 if name == CARD_MEMORY[-1] else 1)
         else:
             devices[name] = count
     gpus = gpus or max(0, whole(said(pod, GPU_COUNT) or 0))
-    share = int(amount(said(pod, FRACTION) or 0) * 1000) or cores * 10
-    is_share = 0 < share < 1000 or (not share and (card_memory or said(pod, SHARE_MEMORY)))
-    gpu_memory = card_memory or whole(said(pod, SHARE_MEMORY))
+    share = int(amount(said(pod, FRACTION) or 0) * 1000)
+    is_share = 0 < share < 1000 or (not share and said(pod, SHARE_MEMORY))
     return Resources(
         gpu_milli=(share if share else 0) if is_share else (gpus * 1000 or share // 1000 * 1000),
-        gpu_memory_mib=gpu_memory,
+        gpu_memory_mib=whole(said(pod, SHARE_MEMORY)),
         cpu_milli=cpu,
         memory_mib=memory,
         devices={name: count for name, count in sorted(devices.items()) if count},

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gangline_kubernetes.adoption import CARD_MEMORY, CORES, GPU_COUNT, resources_of
+from gangline_kubernetes.adoption import FOREIGN, FRACTION, GPU_COUNT, SHARE_MEMORY, resources_of
 from gangline_kubernetes.config import Config, DeviceMode
 from gangline_kubernetes.devices import Claim, ClaimSpec, ClaimTemplate
 from gangline_kubernetes.names import NOTE_VISIBLE
@@ -39,7 +39,9 @@ def fitted(
 ) -> Pod | Unfit:
     """The pod with the number of GPUs that its claims ask for, or why it cannot be given any."""
     asked, needs = resources_of(pod, config.gpu_resource), needs_of(pod)
-    by_plugin = [name for name in (config.gpu_resource, *CORES, *CARD_MEMORY) if needs.get(name)]
+    if (shared := _shared(pod, config)) is not None:
+        return shared
+    by_plugin = [config.gpu_resource] if needs.get(config.gpu_resource) else []
     wants_gpus = bool(asked.gpu_milli or asked.gpu_memory_mib)
     if config.mode is DeviceMode.DRA:
         if wants_gpus:
@@ -76,16 +78,36 @@ def fitted_parts(
     templates: Mapping[Key, ClaimTemplate],
 ) -> list[list[Pod]] | Unfit:
     """The same for the pods that an owner will make, part by part; `is_ours` when we bind them ourselves."""
+    shared = next((why for (one, *_) in parts if (why := _shared(one, config)) is not None), None)
+    if shared is not None:
+        return shared
     if not is_ours and config.mode is not DeviceMode.COUNT:
         asks = [
             one for (one, *_) in parts if one.spec.resource_claims or resources_of(one, config.gpu_resource).gpu_milli
         ]
-        why = f"mode {config.mode.value} gives GPUs only to pods that name schedulerName {config.scheduler_name}"
-        return Unfit(why) if asks else [list(part) for part in parts]
+        word = f"mode {config.mode.value} gives GPUs only to pods that name schedulerName {config.scheduler_name}"
+        return Unfit(word) if asks else [list(part) for part in parts]
     found = [fitted(one, config, claims, templates) for (one, *_) in parts]
     unfit = next((one for one in found if isinstance(one, Unfit)), None)
     fits = [one for one in found if isinstance(one, Pod)]
     return unfit or [[one] * len(part) for one, part in zip(fits, parts, strict=True)]
+
+
+def _shared(pod: Pod, config: Config) -> Unfit | None:
+    """Why a resource of another scheduler is not given out: its device plugin would choose the card."""
+    needs = needs_of(pod)
+    name = next((one for one in FOREIGN if needs.get(one)), None)
+    if name is None:
+        return None
+    return Unfit(f"{name} is given only by the scheduler that it belongs to: {_instead(config)}")
+
+
+def _instead(config: Config) -> str:
+    """What gives a part of a GPU here."""
+    if config.mode is DeviceMode.ANNOTATION:
+        words = f"{FRACTION[0]} or {SHARE_MEMORY[0]}"
+        return f"say {words} in an annotation, and take {VISIBLE_DEVICES} from the field {FIELD}"
+    return f"mode {config.mode.value} gives whole GPUs only; fractions need mode annotation"
 
 
 def _takes(variables: Sequence[Variable]) -> bool:

@@ -11,8 +11,7 @@ from dollhouse.loop import live
 from gangline_core.cluster import Pool
 from gangline_core.job import JobState
 from gangline_kubernetes.adoption import (
-    CARD_MEMORY,
-    CORES,
+    FOREIGN,
     FRACTION,
     GANG,
     GPU_COUNT,
@@ -194,9 +193,6 @@ def test_words_of_other_schedulers_mean_the_same_here() -> None:
 def test_fractions_of_other_schedulers_are_read() -> None:
     assert resources_of(pod(annotations={"gpu-fraction": "0.25"})).gpu_milli == 250
     assert resources_of(pod(annotations={"gpu-memory": "4096"})).gpu_memory_mib == 4096
-    hami = resources_of(pod(limits={"nvidia.com/gpumem": "3000", "nvidia.com/gpucores": "30"}))
-    assert (hami.gpu_milli, hami.gpu_memory_mib) == (300, 3000)
-    assert resources_of(pod(limits={"aliyun.com/gpu-mem": "4"})).gpu_memory_mib == 4096
     assert resources_of(pod(limits={"nvidia.com/gpu": "2", "cpu": "1500m"})).whole_gpus == 2
 
 
@@ -242,14 +238,10 @@ def test_every_word_against_preemption_is_heeded(name: str, value: str) -> None:
     assert job_of([[pod(annotations={name: "other"})]], Config(), None, "nvidia.com/gpu").preemptible
 
 
-@pytest.mark.parametrize("name", [*FRACTION, *SHARE_MEMORY, *CORES, *CARD_MEMORY])
+@pytest.mark.parametrize("name", [*FRACTION, *SHARE_MEMORY])
 def test_every_word_for_a_part_of_a_gpu_is_read(name: str) -> None:
-    is_count = name in (*CORES, *CARD_MEMORY)
-    value = {FRACTION: "0.5", SHARE_MEMORY: "4096", CORES: "50", CARD_MEMORY: "4"}[
-        next(names for names in (FRACTION, SHARE_MEMORY, CORES, CARD_MEMORY) if name in names)
-    ]
-    found = resources_of(pod(limits={name: value}) if is_count else pod(annotations={name: value}))
-    assert (found.gpu_milli, bool(found.gpu_memory_mib)) == ((500, False) if name in (*FRACTION, *CORES) else (0, True))
+    found = resources_of(pod(annotations={name: "0.5" if name in FRACTION else "4096"}))
+    assert (found.gpu_milli, found.gpu_memory_mib) == ((500, 0) if name in FRACTION else (0, 4096))
 
 
 def test_every_name_that_is_understood_stands_in_the_table_for_users() -> None:
@@ -261,8 +253,7 @@ def test_every_name_that_is_understood_stands_in_the_table_for_users() -> None:
         *GPU_COUNT,
         *FRACTION,
         *SHARE_MEMORY,
-        *CORES,
-        *CARD_MEMORY,
+        *FOREIGN,
         *NOT_PREEMPTIBLE,
         *TIME_LIMIT,
     )

@@ -290,6 +290,22 @@ async def others_story() -> None:
         await house.until(lambda: house.job(1).state == JobState.SUCCEEDED)
 
 
+@pytest.mark.parametrize("scheduler", ["gangline", "hami-scheduler"])
+def test_an_owner_that_asks_for_parts_of_gpus_of_another_scheduler_is_told_so(scheduler: str) -> None:
+    live(shared_story(scheduler))
+
+
+async def shared_story(scheduler: str) -> None:
+    kind = KIND["Job"]
+    async with opened(nodes=1, gpus=1) as house:
+        spec = spec_of("Job", scheduler=scheduler)
+        spec["template"]["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpumem": "3000"}}
+        await house.ask("POST", path(kind), {"metadata": {"name": "thirds", "labels": QUEUED}, "spec": spec})
+        word = "nvidia.com/gpumem is given only by the scheduler"
+        await house.until(lambda: any(word in one["message"] for one in house.stored("/events", NAMESPACE)))
+        assert suspended(house, kind, "thirds")
+
+
 def test_pods_of_an_owner_that_is_not_suspended_are_a_gang_too() -> None:
     live(chain_story())
 
