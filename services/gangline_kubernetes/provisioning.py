@@ -4,6 +4,7 @@ import logging
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from gangline_core.fold import Message
 from gangline_core.ids import JobId
@@ -18,7 +19,7 @@ from gangline_kubernetes.desk import Desk
 from gangline_kubernetes.manifests import MAIN
 from gangline_kubernetes.names import LABEL_JOB, MANAGER
 from gangline_kubernetes.nodes import PRODUCT
-from gangline_kubernetes.objects import Listed, OwnerObject
+from gangline_kubernetes.objects import Listed, Meta, OwnerObject
 from gangline_kubernetes.ownership import LABEL_PODS
 from gangline_kubernetes.statuses import ROOM
 
@@ -33,6 +34,32 @@ ABSENT_S = 60.0
 """A cluster without this kind is asked again after this."""
 MADE_MAX = 1_000
 """Most requests that are open at the same time."""
+CHECK_S = 20.0
+"""What became of the open requests is looked at this often."""
+ENDED = frozenset({"Failed", "BookingExpired", "CapacityRevoked"})
+"""Conditions of a request that brings no more machines, whatever its job waits for."""
+AGAIN_S = 60.0
+"""A request that ended is made anew after this, and after twice as long each further time."""
+AGAIN_S_MAX = 1800.0
+
+
+class Asked(Struct, frozen=True):
+    """A request, as far as we read what became of it."""
+
+    metadata: Meta
+    status: dict[str, Any] = {}
+
+    @property
+    def ended(self) -> str:
+        """Why it brings no more machines; empty while it may."""
+        held = (one for one in self.status.get("conditions") or () if one.get("status") == "True")
+        return next((str(one["type"]) for one in held if one.get("type") in ENDED), "")
+
+    @property
+    def job(self) -> JobId | None:
+        """The job it was made for."""
+        number = self.metadata.labels.get(LABEL_JOB, "")
+        return JobId(int(number)) if number.isdecimal() else None
 
 
 class Provisioner:
@@ -48,6 +75,8 @@ class Provisioner:
         self.looked_at: dict[JobId, None] = {}
         self.made: dict[JobId, str] = {}
         """Namespace of each job's request."""
+        self.again: dict[JobId, tuple[int, float]] = {}
+        """How often a job's request has ended in vain, and before when none is made anew."""
 
     @property
     def state(self) -> State:
@@ -68,7 +97,14 @@ class Provisioner:
             return
         while not await self._find():
             await self.site.clock.sleep(ABSENT_S)
+        check_s = self.site.clock.monotonic_s() + CHECK_S
         while True:
+            now_s = self.site.clock.monotonic_s()
+            if now_s >= check_s and self.made:
+                await self._check()
+                check_s = now_s + CHECK_S
+            due = (name for name, (_, at_s) in self.again.items() if now_s >= at_s and name not in self.made)
+            self.looked_at |= dict.fromkeys(due)
             for name in list(self.looked_at):
                 # Taken out first: news that comes while we ask the server must be looked at again.
                 self.looked_at.pop(name, None)
@@ -77,22 +113,45 @@ class Provisioner:
 
     async def _find(self) -> bool:
         """Requests that a leader before us has made; False while this cluster has none of this kind."""
-        query = {"labelSelector": f"app.kubernetes.io/managed-by={MANAGER}"}
         try:
-            data = await self.api.call("GET", path_of(REQUESTS, PLURAL), query=query)
+            found = await self._listed()
         except (RefusedError, TemporaryError) as error:
             log.warning("no machines are asked for: %s", error)
             return False
-        for one in msgspec.json.decode(data, type=Listed[OwnerObject]).items or ():
-            number = one.metadata.labels.get(LABEL_JOB, "")
-            if number.isdecimal():
-                self.made[JobId(int(number))] = one.metadata.namespace
+        for one in found:
+            if one.job is not None:
+                self.made[one.job] = one.metadata.namespace
         self.looked_at |= dict.fromkeys((*self.made, *self.state.kept.jobs))
         return True
+
+    async def _listed(self) -> list[Asked]:
+        query = {"labelSelector": f"app.kubernetes.io/managed-by={MANAGER}"}
+        data = await self.api.call("GET", path_of(REQUESTS, PLURAL), query=query)
+        return msgspec.json.decode(data, type=Listed[Asked]).items or []
+
+    async def _check(self) -> None:
+        """Take away the requests that ended in vain; jobs that still wait have new ones made later."""
+        try:
+            for one in await self._listed():
+                name = one.job
+                if name is None or not one.ended or self.made.get(name) != one.metadata.namespace:
+                    continue
+                await self._drop(name)
+                del self.made[name]
+                count, _ = self.again.get(name, (0, 0.0))
+                pause_s = min(AGAIN_S_MAX, AGAIN_S * (1 << min(count, 10)))
+                self.again[name] = (count + 1, self.site.clock.monotonic_s() + pause_s)
+                log.info("machines for job %s: %s; asked for anew in %d s", name, one.ended, pause_s)
+        except (RefusedError, TemporaryError) as error:
+            log.warning("what became of the requests for machines is not known: %s", error)
 
     async def _look(self, name: JobId) -> None:
         job = self.state.job(name)
         wants = job is not None and self.wants(job)
+        if not wants:
+            self.again.pop(name, None)
+        elif name in self.again and self.site.clock.monotonic_s() < self.again[name][1]:
+            return
         try:
             if job is not None and wants and name not in self.made and len(self.made) < MADE_MAX:
                 home = self.desk.home(job)

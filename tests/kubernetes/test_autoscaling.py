@@ -1,5 +1,6 @@
 """What an autoscaler sees: machines are asked for only where they help, and nodes under running work are left alone."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from gangline_core.job import JobState
 from gangline_core.reasons import ReasonCode
 from gangline_kubernetes.api import path_of
 from gangline_kubernetes.manifests import STAYS
-from gangline_kubernetes.provisioning import PLURAL, PREFIX
+from gangline_kubernetes.provisioning import AGAIN_S, CHECK_S, ENDED, PLURAL, PREFIX
 from gangline_kubernetes.provisioning import REQUESTS as VERSION
 from gangline_kubernetes.statuses import QUOTA, ROOM
 from gangline_wire.requests import SetGroup, SetHold, SetPool
@@ -220,3 +221,34 @@ async def both_story() -> None:
         await house.ask("POST", path(KIND["Job"]), body)
         await house.until(lambda: bool(house.stored(REQUESTS)), 120)
         assert [one["metadata"]["labels"]["gangline.dev/job"] for one in house.stored(REQUESTS)] == ["3"]
+
+
+@pytest.mark.parametrize("word", sorted(ENDED))
+def test_a_request_that_ended_in_vain_is_made_anew_ever_later_while_its_job_waits(word: str) -> None:
+    live(vain_story(word))
+
+
+async def vain_story(word: str) -> None:
+    async with opened(nodes=1, gpus=8, provisioning_class=CLASS) as house:
+        await with_autoscaler(house)
+        await house.apply("train", tasks=2, gpus=8, command=["sleep"])
+        await house.until(lambda: bool(house.stored(REQUESTS)), 120)
+        pauses: list[float] = []
+        clock = asyncio.get_running_loop()
+        for _ in range(3):
+            (request,) = house.stored(REQUESTS)
+            at = path_of(VERSION, PLURAL, namespace=NAMESPACE, name=request["metadata"]["name"])
+            fine = [{"type": "Accepted", "status": "True"}, {"type": word, "status": "False"}]
+            merge = "application/merge-patch+json"
+            await house.ask("PATCH", at, {"status": {"conditions": fine}}, merge)
+            await asyncio.sleep(2 * CHECK_S)
+            assert house.stored(REQUESTS)[0]["metadata"]["uid"] == request["metadata"]["uid"]
+            await house.ask("PATCH", at, {"status": {"conditions": [{"type": word, "status": "True"}]}}, merge)
+            await house.until(lambda: not house.stored(REQUESTS))
+            gone_s = clock.time()
+            await house.until(lambda: bool(house.stored("/podtemplates")), 600)
+            pauses.append(clock.time() - gone_s)
+        assert [round(pause / AGAIN_S) for pause in pauses] == [1, 2, 4]
+        house.kubelets.add_node("n1")
+        await house.phase("train", "Running")
+        await house.until(lambda: not house.stored(REQUESTS))
