@@ -144,7 +144,7 @@ async def status_story() -> None:
                 return answer
             return await handle(method, path, query, data, headers or {})
 
-        house.double.handle = between  # type: ignore[assignment,method-assign]
+        house.double.handle = between  # type: ignore[assignment,method-assign]  # a client in between
         await house.apply("train", gpus=1, command=["x"])
         found = await house.phase("train", "Running")
         assert [code for code, _ in seen[:2]] == [409, 200]
