@@ -143,6 +143,10 @@ class Affinities:
                 self._known[label] = None
         return all(label in self._known for label in self._labels.get(uid, ()))
 
+    def terms(self, selector: Mapping[str, str]) -> list[Term]:
+        """The affinity behind the label in this selector; none when it names none, or nobody holds it any more."""
+        return next((self._terms[label] for label in selector if label in self._terms), [])
+
     def labels(self, node: Meta) -> dict[str, str]:
         """Labels of the affinities that allow this node."""
         return {label: FITS for label, terms in self._terms.items() if allows(terms, node)}

@@ -88,7 +88,7 @@ class Cluster:
         inventory.heed(affinities)
         reporter.rests = inventory.rests
         telling = reporter.telling = Telling(self.site, self.api, carrier)
-        provisioner = Provisioner(self.site, self.config, self.api, desk=desk, agent=agent)
+        provisioner = Provisioner(self.site, self.config, self.api, desk=desk, agent=agent, affinities=affinities)
         leftovers = Leftovers(self.site, self.config, self.api, agent)
 
         def hear_pod(before: Pod | None, after: Pod | None) -> None:

@@ -30,6 +30,7 @@ from gangline_kubernetes.ownership import LABEL_GANG, LABEL_NAMESPACE, LABEL_POD
 from gangline_kubernetes.places import REASON as PLACE
 from gangline_kubernetes.places import misplaced, placed
 from gangline_kubernetes.statuses import scheduled_condition
+from gangline_kubernetes.volumes import Volumes
 from gangline_wire.requests import Admitted, CancelJob, Denied, Refused, SubmitJobs
 
 log = logging.getLogger(__name__)
@@ -43,6 +44,8 @@ RETIRED_S = 5.0
 """Pods that are left of a job that ended are looked at again after this."""
 TOLD_S = 1.0
 """A waiting pod is told another reason at most this often; what it was not told now, it is told then."""
+VOLUME_S = 5.0
+"""What may change without a word to us, such as a volume that is bound, is asked for again after this."""
 AGAIN_S = 30.0
 """A refused gang is looked at again after this."""
 
@@ -59,6 +62,7 @@ class Nursery:
         self.owners = owners
         self.claims = claims
         self.affinities = owners.asks.affinities
+        self.volumes = Volumes(api)
         self.pods: dict[str, Pod] = {}
         """Pods that want us and have no job yet, or a job that has not started; by uid."""
         self.gangs: dict[Gang, dict[str, None]] = {}
@@ -322,8 +326,9 @@ class Nursery:
         if (why := misplaced(pods)) is None:
             whys = (placed(pod.metadata.uid, [pod], self.affinities) for pod in pods)
             why = next((one for one in whys if one is not None), None)
+        why = why or await self.volumes.unbound(pods)
         if why is not None and why.message:
-            await self._refused(gang, pods, PLACE, why.message)
+            await self._refused(gang, pods, PLACE, why.message, again_s=VOLUME_S if why.is_for_now else AGAIN_S)
         elif why is not None:
             self.fresh[gang] = self.site.clock.monotonic_s() + TICK_S
         return why is None

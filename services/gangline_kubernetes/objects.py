@@ -148,6 +148,7 @@ class PodSpec(Struct, frozen=True, rename="camel"):
     workload_ref: WorkloadRef | None = None
     affinity: dict[str, Any] | None = None
     topology_spread_constraints: tuple[dict[str, Any], ...] | None = None
+    volumes: tuple[dict[str, Any], ...] | None = None
 
 
 class Waiting(Struct, frozen=True):

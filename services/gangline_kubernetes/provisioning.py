@@ -1,6 +1,7 @@
 """Asking an autoscaler for machines for whole jobs whose pods do not exist yet: one ProvisioningRequest per job."""
 
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -13,6 +14,7 @@ from gangline_core.state import State
 from gangline_core.step import Step
 from gangline_kit.errors import TemporaryError
 from gangline_kit.service import Site
+from gangline_kubernetes.affinities import LABEL, REQUIRED, Affinities, Term
 from gangline_kubernetes.api import Api, RefusedError, path_of
 from gangline_kubernetes.config import Config
 from gangline_kubernetes.desk import Desk
@@ -65,13 +67,14 @@ class Asked(Struct, frozen=True):
 class Provisioner:
     """Requests for jobs that wait for room, and for nothing else; each goes when its job no longer does."""
 
-    def __init__(self, site: Site, config: Config, api: Api, *, desk: Desk, agent: str) -> None:
+    def __init__(self, site: Site, config: Config, api: Api, *, desk: Desk, agent: str, affinities: Affinities) -> None:
         """`agent` is the carrier that this cluster's nodes name."""
         self.site = site
         self.config = config
         self.api = api
         self.desk = desk
         self.agent = agent
+        self.affinities = affinities
         self.looked_at: dict[JobId, None] = {}
         self.made: dict[JobId, str] = {}
         """Namespace of each job's request."""
@@ -182,7 +185,7 @@ class Provisioner:
         data = await self.api.call("GET", path_of(REQUESTS, PLURAL, namespace=namespace, name=f"{PREFIX}{job.id}"))
         made = msgspec.json.decode(data, type=OwnerObject).metadata
         owner = {"apiVersion": REQUESTS, "kind": "ProvisioningRequest", "name": made.name, "uid": made.uid}
-        for template in templates_of(job, namespace, self.config):
+        for template in templates_of(job, namespace, self.config, self.affinities.terms(job.spec.node_selector)):
             template["metadata"]["ownerReferences"] = [owner]
             await self._create(path_of("v1", "podtemplates", namespace=namespace), template)
 
@@ -223,8 +226,8 @@ def request_for(job: Job, namespace: str, kind: str) -> Manifest:
     }
 
 
-def templates_of(job: Job, namespace: str, config: Config) -> list[Manifest]:
-    """One pod template per role, as far as it says which machine can hold such a pod."""
+def templates_of(job: Job, namespace: str, config: Config, terms: Sequence[Term] = ()) -> list[Manifest]:
+    """One pod template per role, as far as it says which machine can hold such a pod; `terms` are its node affinity."""
     found: list[Manifest] = []
     for number, role in enumerate(job.spec.roles):
         if not role.min_count:
@@ -238,7 +241,7 @@ def templates_of(job: Job, namespace: str, config: Config) -> list[Manifest]:
         if gpus := -(-asked.gpu_milli // 1000):
             amounts[config.gpu_resource] = str(gpus)
         limits = {name: value for name, value in amounts.items() if name != "cpu"}
-        selector = dict(job.spec.node_selector)
+        selector = {key: value for key, value in job.spec.node_selector.items() if not key.startswith(LABEL)}
         if len(asked.gpu_models) == 1:
             selector[PRODUCT[0]] = asked.gpu_models[0]
         container = {
@@ -247,6 +250,8 @@ def templates_of(job: Job, namespace: str, config: Config) -> list[Manifest]:
             "resources": {"requests": amounts, "limits": limits},
         }
         spec: Manifest = {"containers": [container], "restartPolicy": "Never", "nodeSelector": selector}
+        if terms:
+            spec["affinity"] = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}
         spec["tolerations"] = [
             {"key": one.key, "operator": "Equal", "value": one.value}
             if one.value

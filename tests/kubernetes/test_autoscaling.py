@@ -223,6 +223,27 @@ async def both_story() -> None:
         assert [one["metadata"]["labels"]["gangline.dev/job"] for one in house.stored(REQUESTS)] == ["3"]
 
 
+def test_machines_are_asked_for_by_the_affinity_that_an_owner_says() -> None:
+    live(affinity_story())
+
+
+async def affinity_story() -> None:
+    expression = {"key": "disk", "operator": "NotIn", "values": ["hdd"]}
+    terms = [{"matchExpressions": [expression]}]
+    async with opened(nodes=1, gpus=3, provisioning_class=CLASS) as house:
+        await with_autoscaler(house)
+        await make(house, "one")
+        await house.until(lambda: bound(house) == {"one": "n0"})
+        spec = spec_of("Job")
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+        spec["template"]["spec"]["affinity"] = {"nodeAffinity": required}
+        await house.ask("POST", path(KIND["Job"]), {"metadata": {"name": "train", "labels": QUEUED}, "spec": spec})
+        await house.until(lambda: bool(house.stored("/podtemplates")), 120)
+        shape = house.stored("/podtemplates")[0]["template"]["spec"]
+        assert shape["affinity"]["nodeAffinity"] == required
+        assert not shape["nodeSelector"], "no node of the cluster bears a label that only the log knows"
+
+
 @pytest.mark.parametrize("word", sorted(ENDED))
 def test_a_request_that_ended_in_vain_is_made_anew_ever_later_while_its_job_waits(word: str) -> None:
     live(vain_story(word))

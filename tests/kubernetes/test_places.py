@@ -14,6 +14,7 @@ from gangline_core.job import JobState
 from gangline_kubernetes.affinities import AFFINITIES_MAX, Affinities, allows, label_of, selector_of
 from gangline_kubernetes.objects import Meta, Pod, PodSpec
 from kubedouble.affinity import may_be_on
+from kubedouble.faults import Fault
 
 MERGE_PATCH = "application/merge-patch+json"
 GPU = {"limits": {"nvidia.com/gpu": "1"}}
@@ -246,3 +247,43 @@ async def kubelet_story() -> None:
             return [(one["phase"], one.get("reason")) for one in pods] == [("Failed", "NodeAffinity")] * 2
 
         await house.until(refused)
+
+
+VOLUMES = f"/api/v1/namespaces/{NAMESPACE}/persistentvolumeclaims"
+
+
+def test_a_pod_is_bound_when_its_volumes_are() -> None:
+    live(volume_story())
+
+
+async def volume_story() -> None:
+    async with opened(nodes=1) as house:
+        volumes = [
+            {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
+            {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {}}},
+            {"name": "plain", "emptyDir": {}},
+        ]
+        await make(house, "p", resources=GPU, volumes=volumes)
+        await house.until(lambda: "claim data is not there" in told(house, "p")[1])
+        for name in ("data", "p-scratch"):
+            await house.ask("POST", VOLUMES, {"metadata": {"name": name}, "spec": {}})
+        await house.until(lambda: "volumeBindingMode Immediate" in told(house, "p")[1])
+        assert told(house, "p")[0] == "PlaceNotGiven"
+        await asyncio.sleep(60)
+        assert bound(house) == {}, "its kubelet would wait for a volume for ever"
+        for name in ("data", "p-scratch"):
+            await house.ask("PATCH", f"{VOLUMES}/{name}/status", {"status": {"phase": "Bound"}}, MERGE_PATCH)
+        await house.until(lambda: bound(house) == {"p": "n0"})
+
+
+def test_a_cluster_that_lets_us_read_no_volume_claims_has_its_pods_bound_all_the_same() -> None:
+    live(unread_story())
+
+
+async def unread_story() -> None:
+    async with opened(nodes=1) as house:
+        house.double.faults.add(
+            Fault(method="GET", path="persistentvolumeclaims", status=403, reason="Forbidden", message="no", times=99)
+        )
+        await make(house, "p", volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}])
+        await house.until(lambda: bound(house) == {"p": "n0"})

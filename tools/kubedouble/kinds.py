@@ -45,6 +45,7 @@ BUILT_IN = (
     Kind("", "v1", "configmaps", "ConfigMap", short=("cm",)),
     Kind("", "v1", "services", "Service", short=("svc",), has_status=True),
     Kind("", "v1", "podtemplates", "PodTemplate"),
+    Kind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", short=("pvc",), has_status=True),
     Kind("", "v1", "serviceaccounts", "ServiceAccount", short=("sa",)),
     Kind("coordination.k8s.io", "v1", "leases", "Lease"),
     Kind("batch", "v1", "jobs", "Job", has_status=True, counts_generations=True),
