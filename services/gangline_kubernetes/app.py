@@ -76,19 +76,18 @@ class Cluster:
         reporter = Reporter(self.site, self.config, agent)
         settings = Settings(self.site, self.config, self.api)
         claims = Claims(self.config.device_class, self.site.clock, lambda: self.site.follower.state.kept.tasks)
-        affinities = Affinities()
-        owners = Owners(self.site, self.config, self.api, desk=desk, asks=Asks(self.config, claims, affinities))
+        asks = Asks(self.config, claims, Affinities())
+        owners = Owners(self.site, self.config, self.api, desk=desk, asks=asks)
         marks = Marks(self.site, self.config, owners)
-        inventory = Inventory(self.site, self.config, agent, marks=marks, claims=claims)
+        inventory = Inventory(self.site, self.config, agent, marks=marks, claims=claims, affinities=asks.affinities)
         nursery = Nursery(self.site, self.config, self.api, desk=desk, owners=owners, claims=claims)
         maker = Maker(self.site, self.config, self.api, desk=desk, inventory=inventory, nursery=nursery, owners=owners)
         starter = Starter(self.api, self.config, claims)
         carrier = Carrier(self.site, self.config, starter=starter, makes=maker, marks=marks, changed=reporter.changed)
         inventory.carrier = reporter.carrier = carrier
-        inventory.heed(affinities)
         reporter.rests = inventory.rests
         telling = reporter.telling = Telling(self.site, self.api, carrier)
-        provisioner = Provisioner(self.site, self.config, self.api, desk=desk, agent=agent, affinities=affinities)
+        provisioner = Provisioner(self.site, self.config, self.api, desk=desk, agent=agent, affinities=asks.affinities)
         leftovers = Leftovers(self.site, self.config, self.api, agent)
 
         def hear_pod(before: Pod | None, after: Pod | None) -> None:

@@ -37,12 +37,16 @@ class Inventory:
 
     carrier: Carrier
 
-    def __init__(self, site: Site, config: Config, agent: str, *, marks: Marks, claims: Claims) -> None:
+    def __init__(
+        self, site: Site, config: Config, agent: str, *, marks: Marks, claims: Claims, affinities: Affinities
+    ) -> None:
         """`carrier` must be set before `work`."""
         self.site = site
         self.config = config
         self.marks = marks
-        self.affinities = Affinities()
+        self.affinities = affinities
+        affinities.changed = lambda: self.dirty.update(dict.fromkeys(self.nodes))
+        affinities.seen = self._labelled
         self.claims = claims
         self.terms = Terms(
             agent=agent,
@@ -240,12 +244,6 @@ class Inventory:
             problem=self._problem(name),
         )
         return replace(found, labels={**found.labels, **self.affinities.labels(self.nodes[name].metadata)})
-
-    def heed(self, affinities: Affinities) -> None:
-        """Have nodes bear labels of the affinities that allow them."""
-        self.affinities = affinities
-        affinities.changed = lambda: self.dirty.update(dict.fromkeys(self.nodes))
-        affinities.seen = self._labelled
 
     def _labelled(self) -> Iterator[tuple[Meta, dict[str, str]]]:
         known = self.site.follower.state.kept.nodes
