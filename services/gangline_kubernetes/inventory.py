@@ -246,8 +246,10 @@ class Inventory:
         return replace(found, labels={**found.labels, **self.affinities.labels(self.nodes[name].metadata)})
 
     def _labelled(self) -> Iterator[tuple[Meta, dict[str, str]]]:
+        """Lost nodes are described when they come back."""
         known = self.site.follower.state.kept.nodes
-        return ((node.metadata, known[name].labels) for name, node in self.nodes.items() if name in known)
+        here = ((node.metadata, known[name]) for name, node in self.nodes.items() if name in known)
+        return ((meta, node.labels) for meta, node in here if not node.lost)
 
     def devices_of(self, name: NodeId) -> dict[int, Place]:
         """Pool and device behind each GPU index."""

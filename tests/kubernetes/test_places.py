@@ -83,6 +83,33 @@ async def later_story() -> None:
         await house.until(lambda: bound(house).get("second") == "n1")
 
 
+def test_a_lost_node_that_an_affinity_allows_keeps_nobody_from_the_others() -> None:
+    live(lost_story())
+
+
+async def lost_story() -> None:
+    async with opened(nodes=2, gpus=1) as house:
+        house.kubelets.lose("n0")
+        await house.until(lambda: house.world.state.kept.nodes["n0"].lost, 120)
+        await make(house, "p", resources=GPU, affinity=required(says("disk", "NotIn", "hdd")))
+        await house.until(lambda: bound(house) == {"p": "n1"})
+        house.kubelets.set_ready("n0", "True")
+        await make(house, "q", resources=GPU, affinity=required(says("disk", "NotIn", "hdd")))
+        await house.until(lambda: bound(house).get("q") == "n0", 120)
+
+
+def test_an_affinity_that_no_node_fits_yet_is_told_and_the_first_that_does_is_taken() -> None:
+    live(none_story())
+
+
+async def none_story() -> None:
+    async with opened(nodes=1, gpus=1) as house:
+        await make(house, "p", resources=GPU, affinity=required(says("disk", "In", "a", "b")))
+        await house.until(lambda: told(house, "p")[0] != "")
+        house.kubelets.add_node("n1", gpus=1, labels={"disk": "b"})
+        await house.until(lambda: bound(house) == {"p": "n1"}, 90)
+
+
 def test_members_of_a_gang_that_ask_for_different_nodes_are_told_so() -> None:
     live(different_story())
 
