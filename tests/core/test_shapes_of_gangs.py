@@ -214,18 +214,25 @@ def test_a_shape_no_empty_cluster_could_hold_is_refused_with_the_number(wish, wo
     st.integers(1, 4),
     st.lists(st.integers(0, 8), min_size=6, max_size=6),
     st.integers(1, 2),
+    st.sampled_from(["best_fit", "default", "topology", "buddy", "bisection", "spread"]),
+    st.sampled_from(["", "node", "socket"]),
 )
-def test_whatever_is_seated_keeps_its_shape(unit, level, slices, spread, most, taken, gpus):
+def test_whatever_is_seated_keeps_its_shape(unit, level, slices, spread, most, taken, gpus, placer, required):
     nodes = [
-        node(f"n{k}", islands=[0, 0, 0, 0, 1, 1, 2, 2], sockets=[0] * 4 + [1] * 4, labels={RACK: f"r{k // 2}"})
+        node(
+            f"n{k}",
+            islands=[0, 0, 1, 1, 2, 2, 3, 3] if k % 2 else [0, 0, 0, 0, 1, 1, 2, 2],
+            sockets=[0] * 4 + [1] * 4,
+            labels={RACK: f"r{k // 2}"} if k < 5 else {},
+        )
         for k in range(6)
     ]
-    place = Place(*nodes)
+    place = Place(*nodes, placer=placer)
     for k, count in enumerate(taken):
         for _ in range(count):
             place.seat(gpus=1, node_selector={}, exclude_nodes=tuple(f"n{j}" for j in range(6) if j != k))
     wish = TopologyWish(slice_tasks=unit, slice_level=level, spread_level=spread, spread_most=most)
-    asked = spec(tasks=unit * slices, gpus=gpus, topology=wish)
+    asked = spec(tasks=unit * slices, gpus=gpus, topology=replace(wish, required=required))
     before = place.room.milli.copy()
     seats = place.seat(asked)
     if seats is None:
@@ -234,6 +241,25 @@ def test_whatever_is_seated_keeps_its_shape(unit, level, slices, spread, most, t
         return
     assert keeps_shape(place.room.layout, place.gang(asked), seats.tasks)
     assert (place.room.milli >= 0).all()
+    if required:
+        sockets = {
+            (task.node, share.index // 4 if required == "socket" else 0) for task in seats.tasks for share in task.gpus
+        }
+        assert len(sockets) == 1
+
+
+@pytest.mark.parametrize("placer", ["best_fit", "default", "topology", "buddy", "bisection"])
+@pytest.mark.parametrize("required", ["", "socket"])
+def test_a_slice_that_no_island_holds_waits_though_its_socket_has_room(placer, required):
+    machine = node("n1", gpus=8, islands=[0, 0, 1, 1, 2, 2, 3, 3], sockets=[0] * 4 + [1] * 4)
+    pair = TopologyWish(slice_tasks=2, slice_level="nvlink", required=required)
+    place = Place(machine, placer=placer)
+    for k in (0, 2):
+        place.seat(gpus=1)
+    assert place.seat(spec(tasks=2, gpus=2, topology=pair)) is None
+    seats = place.seat(spec(tasks=2, gpus=1, topology=pair))
+    (first, second) = (share.index for task in seats.tasks for share in task.gpus)
+    assert first // 2 == second // 2
 
 
 # --- one model, excluded nodes ----------------------------------------------------------------------------------

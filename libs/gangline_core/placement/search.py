@@ -19,7 +19,7 @@ from gangline_core.placement.fit import KEY_MAX, SLOTS_MAX, most_free, slots
 from gangline_core.placement.gang import ANYWHERE, Gang, Need, Seats
 from gangline_core.placement.models import Choice, Kinds, choices
 from gangline_core.placement.ranks import alone, in_rank_order
-from gangline_core.placement.shaped import Shape
+from gangline_core.placement.shaped import Shape, keeps_shape
 from gangline_core.placement.shelf import ASKED_MAX, Keys, RowKeys, best_row
 
 DOMAINS_TRIED_MAX = 256
@@ -338,7 +338,7 @@ def _in_one_node(
     keys = manner.keys(room, whole, kinds)[rows]
     for k in np.argsort(keys, kind="stable")[:NODES_TRIED_MAX].tolist():
         tasks = _in_parts(room, gang, choice, int(rows[k]), level, manner)
-        if tasks is not None:
+        if tasks is not None and (not gang.is_shaped or keeps_shape(room.layout, gang, tasks)):
             return tasks
     return None
 
@@ -348,9 +348,7 @@ def _in_parts(
 ) -> list[TaskPlacement] | None:
     """Seats inside one part of the node: its tightest island or socket that holds the gang, or the node itself."""
     if level == "node" and gang.slice_tasks:
-        only = np.zeros(len(room.nodes), dtype=np.bool_)
-        only[row] = True
-        return _seat_all(room, gang, choice, only, manner)
+        return _on_node(room, gang, choice, row, manner)
     if level == "node" or not any(need.wants_gpu for need in gang.needs):
         return _on_columns(NodeView(room, row), gang, choice, None, manner)
     view = NodeView(room, row)
@@ -358,9 +356,20 @@ def _in_parts(
     numbers = sorted({number for number in part if number >= 0}, key=lambda n: (view.whole_in(part, n), n))
     for number in numbers:
         tasks = _on_columns(NodeView(room, row), gang, choice, view.columns(part, number), manner)
-        if tasks is not None:
+        if tasks is not None and (not gang.slice_tasks or keeps_shape(room.layout, gang, tasks)):
             return tasks
-    return None
+    if not gang.slice_tasks:
+        return None
+    tasks = _on_node(room, gang, choice, row, manner) or []
+    found = {part[share.index] for task in tasks for share in task.gpus}
+    return tasks if len(found) == 1 and -1 not in found else None
+
+
+def _on_node(room: Room, gang: Gang, choice: Choice, row: int, manner: Manner) -> list[TaskPlacement] | None:
+    """Seats on one node, slice by slice."""
+    only = np.zeros(len(room.nodes), dtype=np.bool_)
+    only[row] = True
+    return _seat_all(room, gang, choice, only, manner)
 
 
 def _on_columns(
