@@ -254,8 +254,6 @@ def test_a_slice_that_no_island_holds_waits_though_its_socket_has_room(placer, r
     machine = node("n1", gpus=8, islands=[0, 0, 1, 1, 2, 2, 3, 3], sockets=[0] * 4 + [1] * 4)
     pair = TopologyWish(slice_tasks=2, slice_level="nvlink", required=required)
     place = Place(machine, placer=placer)
-    for k in (0, 2):
-        place.seat(gpus=1)
     assert place.seat(spec(tasks=2, gpus=2, topology=pair)) is None
     seats = place.seat(spec(tasks=2, gpus=1, topology=pair))
     (first, second) = (share.index for task in seats.tasks for share in task.gpus)
@@ -293,3 +291,13 @@ def test_a_job_that_grows_keeps_its_spread():
         world.tell("elastic.default", proposal)
     world.settle()
     assert Counter(task.node for task in world.tasks(job)) in (Counter({"n1": 1}), Counter({"n1": 1, "n2": 1}))
+
+
+def test_roles_of_a_gang_are_tried_in_other_orders_when_the_first_leaves_no_room():
+    nodes = [node("n1", gpus=4, cpus=4), node("n2", gpus=2, cpus=64)]
+    for placer in ("default", "best_fit", "topology", "spread"):
+        world = World(*nodes)
+        world.set_policy(placement=placer)
+        job = world.submit(roles=(role("a", gpus=2, cpus=1), role("b", tasks=2, gpus=1, cpus=16)))
+        world.settle()
+        assert {(task.role, task.node) for task in world.tasks(job)} == {("a", "n1"), ("b", "n2")}

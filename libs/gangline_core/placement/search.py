@@ -5,6 +5,7 @@ a domain it takes as few nodes as it can (or as many, when the placer spreads). 
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import islice, permutations
 from typing import NamedTuple
 
 import numpy as np
@@ -15,15 +16,20 @@ from gangline_core.capacity import Flags, Ints, Room
 from gangline_core.cluster import LEVELS_INSIDE_NODE
 from gangline_core.facts import TaskPlacement
 from gangline_core.placement.devices import NodeView, seat_alone
-from gangline_core.placement.fit import KEY_MAX, SLOTS_MAX, most_free, slots
+from gangline_core.placement.fit import most_free, slots
 from gangline_core.placement.gang import ANYWHERE, Gang, Need, Seats
 from gangline_core.placement.models import Choice, Kinds, choices
+from gangline_core.placement.portions import portions
 from gangline_core.placement.ranks import alone, in_rank_order
 from gangline_core.placement.shaped import Shape, keeps_shape
 from gangline_core.placement.shelf import ASKED_MAX, Keys, RowKeys, best_row
 
 DOMAINS_TRIED_MAX = 256
 """Topology domains that look large enough but are tried in vain before the next larger level."""
+DOMAINS_AGAIN_MAX = 16
+"""So few of them are tried in other orders of the roles as well."""
+ORDERS_TRIED_MAX = 6
+"""Orders of a gang's roles: all of three roles."""
 NODES_TRIED_MAX = 64
 """The same for nodes, when the gang has to fit one."""
 
@@ -140,8 +146,9 @@ def _at_level(
     if level in LEVELS_INSIDE_NODE:
         return _in_one_node(room, gang, choice, mask, level, manner)
     codes, names = room.layout.domains(dict(gang.levels)[level])
-    for code in _domains_by_fit(room, gang, choice, mask, codes, len(names)):
-        tasks = _seat_all(room, gang, choice, mask & (codes == code), manner)
+    domains = _domains_by_fit(room, gang, choice, mask, codes, len(names))
+    for code in domains:
+        tasks = _seat_all(room, gang, choice, mask & (codes == code), manner, again=len(domains) <= DOMAINS_AGAIN_MAX)
         if tasks is not None:
             return tasks
     return None
@@ -167,9 +174,24 @@ def _domains_by_fit(room: Room, gang: Gang, choice: Choice, mask: Flags, codes: 
 # --- several nodes ------------------------------------------------------------------------------------------
 
 
-def _seat_all(room: Room, gang: Gang, choice: Choice, mask: Flags, manner: Manner) -> list[TaskPlacement] | None:
-    """Seats for all roles on the nodes of the mask, roles that are hardest to seat first."""
+def _seat_all(
+    room: Room, gang: Gang, choice: Choice, mask: Flags, manner: Manner, *, again: bool = True
+) -> list[TaskPlacement] | None:
+    """Seats for all roles on the nodes of the mask, roles that are hardest to seat first; `again`, in other orders.
+
+    What is scarce for one role may be plenty for another: who asks for most GPUs may take those beside the only CPUs.
+    """
     order = sorted(range(len(gang.needs)), key=lambda k: _size(gang.needs[k]))
+    for one in islice(permutations(order), ORDERS_TRIED_MAX if again else 1):
+        done = _seat_in_order(room, gang, choice, mask, manner, one)
+        if done is not None:
+            return done
+    return None
+
+
+def _seat_in_order(
+    room: Room, gang: Gang, choice: Choice, mask: Flags, manner: Manner, order: Sequence[int]
+) -> list[TaskPlacement] | None:
     done: list[TaskPlacement] = []
     taken = 0
     complete = True
@@ -244,72 +266,13 @@ def _nodes_for(
 ) -> list[tuple[int, int, list[int] | None]]:
     """Nodes with how many tasks each gets, and on which of its GPUs where that matters."""
     free = slots(room, need, kinds, mask)
-    if not gang.is_shaped:
-        return [(row, own, None) for row, own in choose_nodes(room, need, kinds, free, count, manner)]
     keys = manner.keys(room, need, kinds)
+    if not gang.is_shaped:
+        return [(row, own, None) for row, own in portions(keys, free, count, spreads=manner.spreads)]
     shape = Shape(room, gang, need, kinds, free=free, keys=keys, done=done)
     if gang.slice_tasks:
         return shape.in_slices(count)
-    return [(row, own, None) for row, own in choose_nodes(room, need, kinds, shape.spread_out(), count, manner)]
-
-
-def choose_nodes(
-    room: Room, need: Need, kinds: Sequence[int], free: Ints, count: int, manner: Manner
-) -> list[tuple[int, int]]:
-    """Nodes and how many tasks each gets, as many of `count` as have room; `free` says how many each can hold."""
-    keys = manner.keys(room, need, kinds)
-    if count == 1 or not manner.spreads:
-        fitting = np.where(free >= count, keys, KEY_MAX)
-        best = int(fitting.argmin())
-        if fitting[best] < KEY_MAX:
-            return [(best, count)]
-    rows = np.flatnonzero((free > 0) & (keys < KEY_MAX))
-    if not len(rows):
-        return []
-    holds = np.minimum(free[rows], count)
-    return _spread(rows, keys[rows], holds, count) if manner.spreads else _pack(rows, keys[rows], holds, count)
-
-
-def _pack(rows: Ints, keys: Ints, holds: Ints, count: int) -> list[tuple[int, int]]:
-    """As few nodes as possible: those that hold most first, and the tightest that holds the rest last."""
-    chosen: list[tuple[int, int]] = []
-    for k in _first((SLOTS_MAX - holds) * KEY_MAX + keys, count).tolist():
-        if int(holds[k]) >= count:
-            break
-        chosen.append((int(rows[k]), int(holds[k])))
-        count -= int(holds[k])
-        if not count:
-            return chosen
-    enough = (holds >= count) & ~np.isin(rows, [row for row, _ in chosen])
-    if enough.any():
-        best = int(np.argmin(np.where(enough, keys, KEY_MAX)))
-        chosen.append((int(rows[best]), count))
-    return chosen
-
-
-def _first(order: Ints, count: int) -> Ints:
-    """Positions of the `count` smallest entries, in order; of equal ones the first come first."""
-    if len(order) > 4 * count:
-        # Partitioning does not say which of equal entries it keeps, so all that equal the last one are kept.
-        limit = np.partition(order, count)[count]
-        near = np.flatnonzero(order <= limit)
-        return near[np.argsort(order[near], kind="stable")][: count + 1]
-    return np.argsort(order, kind="stable")
-
-
-def _spread(rows: Ints, keys: Ints, holds: Ints, count: int) -> list[tuple[int, int]]:
-    """One task per node in order of the keys, round after round, until all have a seat."""
-    order = _first(keys, count) if len(rows) >= count else np.argsort(keys, kind="stable")
-    given = dict.fromkeys(order.tolist(), 0)
-    while count:
-        before = count
-        for k in given:
-            if count and given[k] < int(holds[k]):
-                given[k] += 1
-                count -= 1
-        if count == before:
-            break
-    return [(int(rows[k]), number) for k, number in given.items() if number]
+    return [(row, own, None) for row, own in portions(keys, shape.spread_out(), count, spreads=manner.spreads)]
 
 
 # --- one node -----------------------------------------------------------------------------------------------
