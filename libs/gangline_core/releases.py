@@ -63,9 +63,15 @@ class Releases:
 
     def book(self, tasks: tuple[TaskPlacement, ...], end_ms: int) -> None:
         """These places are taken at all later times, up to this end."""
-        for place in tasks:
+        self.take([(place, end_ms) for place in tasks])
+
+    def take(self, placed: list[tuple[TaskPlacement, int]]) -> None:
+        """These places are taken at all later times, each up to its end."""
+        if not placed:
+            return
+        for place, _ in placed:
             self._settled.take(place)
-        self.add([(place, end_ms) for place in tasks])
+        self.add(placed)
 
     def times(self) -> Ints:
         """All times at which room comes back, ascending."""

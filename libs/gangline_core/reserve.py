@@ -7,7 +7,7 @@ jobs pass and endless ones do not; the date moves forward as soon as more is kno
 """
 
 from gangline_core.capacity import Flags, Layout, Room
-from gangline_core.facts import Reservation
+from gangline_core.facts import Reservation, TaskPlacement
 from gangline_core.job import Job
 from gangline_core.placement.gang import Gang, Seats
 from gangline_core.placement.models import acceptable
@@ -31,6 +31,10 @@ class Reserver:
         """No reservation yet."""
         self._table = table
         self._releases: Releases | None = None
+        self._booked: list[tuple[tuple[TaskPlacement, ...], int]] = []
+        """What reserved jobs take from further dates, and until when."""
+        self._seen = (0, 0)
+        """How many tasks this round had placed, and claims it held, when the releases were last brought up to date."""
         self._taken: Flags | None = None
         """Nodes that some reserved job could use."""
         self._is_over = False
@@ -52,9 +56,8 @@ class Reserver:
         competes = self._taken is not None and bool((self._taken & wanted).any())
         if not wanted.any() or (competes and len(table.reservations) >= depth):
             return
-        if self._releases is None:
-            self._releases = table.releases()
-        planned = self._plan(job, gang)
+        releases = self._up_to_date()
+        planned = self._plan(job, gang, releases)
         if planned is None:
             return
         start_ms, seats, later = planned
@@ -64,11 +67,24 @@ class Reserver:
         if depth > 1:
             # Conservative: further dates count on this job having begun, and on its room again when it ends.
             length_ms = table.run_ms(job)
-            self._releases.book(seats.tasks, UNKNOWN_MS if length_ms is None else start_ms + length_ms)
+            self._booked.append((seats.tasks, UNKNOWN_MS if length_ms is None else start_ms + length_ms))
+            releases.book(*self._booked[-1])
 
-    def _plan(self, job: Job, gang: Gang) -> tuple[int, Seats, Room] | None:
+    def _up_to_date(self) -> Releases:
+        """What comes back when, also from jobs that started since the last date was worked out."""
+        table = self._table
+        placed, held = self._seen
+        if self._releases is None or len(table.held) != held:
+            self._releases = table.releases()
+            for tasks, end_ms in self._booked:
+                self._releases.book(tasks, end_ms)
+        else:
+            self._releases.take(table.placed[placed:])
+        self._seen = (len(table.placed), len(table.held))
+        return self._releases
+
+    def _plan(self, job: Job, gang: Gang, releases: Releases) -> tuple[int, Seats, Room] | None:
         """The earliest time at which the gang fits, its seats then, and the room then; None when it never does."""
-        releases = self._releases or self._table.releases()
         times = releases.times().tolist()
         before = next((known for known in self._table.pool.reservations if known.job == job.id), None)
         low, high = 0, len(times) - 1

@@ -4,6 +4,9 @@ import pytest
 from tests.clockwork import Clockwork
 from tests.make import SECOND, World, gpu_amount, group, node, spec
 
+from gangline_core import facts
+from gangline_core.ids import NodeId
+
 
 def crowded(**policy) -> tuple[World, list[int]]:
     """Half of eight GPUs is held for 1,000 s; two jobs of eight wait one behind the other, each for 1,000 s."""
@@ -84,3 +87,16 @@ def test_who_is_most_over_its_fair_part_gives_back_first():
     assert decided is not None
     assert [(one.beneficiary, one.job in light) for one in decided.evictions] == [(owner, True)]
     assert not any(one.job in heavy for one in decided.evictions)
+
+
+def test_a_date_counts_on_those_that_started_in_the_same_round():
+    """The first that waits needs a drained machine; behind it one starts, and only then the second gets its date."""
+    world = World(node("n0", gpus=2), node("n1", gpus=4)).set_policy(ordering="fifo", starvation_s=0, preemption=False)
+    world.tell("admission", facts.DrainSet(node=NodeId("n1"), drained=True, by="root"))
+    world.submit_running(spec(gpus=1, time_limit_s=227), "n0")
+    world.submit(gpus=4, time_limit_s=100)
+    starts = world.submit(gpus=1, time_limit_s=318)
+    second = world.submit(gpus=2, time_limit_s=50)
+    world.round()
+    assert world.job(starts).tasks
+    assert dates(world)[second] == 318
