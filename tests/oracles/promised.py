@@ -74,7 +74,7 @@ PROMISED: dict[str, tuple[str, ...]] = {
         "core/test_placement::test_a_gang_is_placed_whole_or_not_at_all",
         "core/test_cycle::test_two_gangs_that_each_need_everything_run_one_after_the_other",
     ),
-    "the cheapest whole set of victims, across nodes": (
+    "the cheapest set of victims for one task, for gangs of one role on plain GPUs, across nodes": (
         "oracles/test_brute_force::test_the_victims_of_one_task_cost_no_more_than_the_cheapest_set_there_is",
         "oracles/test_brute_force_gangs::test_the_victims_of_a_gang_cost_no_more_than_the_cheapest_set_there_is",
     ),
@@ -130,7 +130,7 @@ PROMISED: dict[str, tuple[str, ...]] = {
     "place then release restores the exact state": (
         "oracles/test_brute_force::test_placing_and_releasing_in_any_order_restores_the_exact_state",
     ),
-    "permuting node names changes nothing but names": (
+    "permuting node names changes nothing but names, with the placers that look at names last": (
         "oracles/test_brute_force::test_permuting_node_names_changes_nothing_but_names",
         "oracles/test_brute_force::test_other_node_names_in_the_same_order_change_nothing_but_names",
     ),

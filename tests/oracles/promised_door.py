@@ -171,7 +171,7 @@ DOOR_AND_QUEUE: dict[str, tuple[str, ...]] = {
         "core/test_backfill_modes::test_conservative_backfill_dates_those_behind_it_too_one_after_the_other",
         "cases/test_backfill::test_who_ends_in_time_may_jump_and_nobody_else",
     ),
-    "under any endless stream a job that fits the empty pool starts in time": (
+    "under any endless stream a job that fits the empty pool, and that no limit keeps out, starts in time": (
         "core/test_backfill_modes::test_under_an_endless_stream_a_job_that_fits_the_empty_pool_starts_in_time",
     ),
     "afterok, afterany, afternotok and singleton": (

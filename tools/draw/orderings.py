@@ -28,6 +28,9 @@ def page() -> str:
         "enter; each term of a score is kept in the log and shown by `gangline why`. Whatever the ordering, a job "
         "that has waited longer than `starvation_s` goes before everything younger, and ties are broken by age, then "
         "by id. All of them read only what the log says, so a replay gives the same order.",
+        "What is promised to the oldest is room of the pool. A job that a limit of its group, its user or its level "
+        "keeps out gets no date, and smaller jobs under the same limit may pass it for as long as they come: give "
+        "large jobs a group of their own, or keep the small ones below the limit with a limit per user.",
         table(("Ordering", "Who goes next", "Score", "Settings"), rows),
         "`level` in a score is the band of the job's queue level. A policy's `levels` may make a level strict (nobody "
         "starts before the one in front of it, which loses its place after `head_wait_s`), and may move jobs to "
