@@ -54,7 +54,7 @@ class CouldGo:
         self._by_job: dict[JobId, Standing] = {}
         self._order: list[Standing] | None = None
         self._by_kind: dict[int, list[Standing]] = {}
-        self._by_group: dict[str, tuple[list[Standing], dict[str, int]]] | None = None
+        self._by_group: dict[tuple[str, bool], tuple[list[Standing], dict[str, int]]] | None = None
         self._sums: dict[str, dict[int, int]] = {}
         self._freed: dict[tuple[str, int], dict[str, dict[str, int]]] = {}
         self.gone: set[JobId] = set()
@@ -110,19 +110,20 @@ class CouldGo:
         return freed.get(holder, {})
 
     def may_give(self, ledger: Ledger, beneficiary: str) -> list[Standing]:
-        """Those who hold something, but not of groups of which each holds more than its group may lose for this one."""
+        """Those who hold something, but not firm ones of groups that may lose less for this one than each holds."""
         shared = ancestors(beneficiary)
         found: list[Standing] = []
-        for group, (members, least) in self._members().items():
-            if group not in shared and any(0 < least.get(name, 0) > spare for name, spare in ledger.beyond(group)):
+        for (group, is_loose), (members, least) in self._members().items():
+            own = () if is_loose or group in shared else ledger.beyond(group)
+            if any(0 < least.get(name, 0) > spare for name, spare in own):
                 continue
-            if all(ledger.spare(group, name, beneficiary=beneficiary) >= amount for name, amount in least.items()):
+            if ledger.over_guarantee(members[0].job, least, beneficiary=beneficiary):
                 found.extend(members)
         found.sort(key=_place)
         return found
 
-    def _members(self) -> dict[str, tuple[list[Standing], dict[str, int]]]:
-        """By group: those who hold something, and the least that each of them holds of what all of them hold."""
+    def _members(self) -> dict[tuple[str, bool], tuple[list[Standing], dict[str, int]]]:
+        """By group, and whether opportunistic: who holds something, and the least that each holds of what all hold."""
         if self._by_group is None:
             self._by_group = {}
             for one in self.order:
@@ -131,10 +132,11 @@ class CouldGo:
                     self.victim(one)
                     if one.is_bare:
                         continue
-                known = self._by_group.get(one.job.spec.group)
+                key = (one.job.spec.group, one.job.spec.service_class == ServiceClass.OPPORTUNISTIC)
+                known = self._by_group.get(key)
                 if known is None:
                     least = {name: amount for name, amount in amounts.items() if name != JOBS}
-                    self._by_group[one.job.spec.group] = ([one], least)
+                    self._by_group[key] = ([one], least)
                     continue
                 known[0].append(one)
                 for name, lowest in list(known[1].items()):

@@ -176,12 +176,15 @@ class Ledger:
                         return False
         return bool(decided)
 
-    def over_guarantee(self, group: str, amounts_removed: Mapping[str, int], *, beneficiary: str | None = None) -> bool:
-        """True when the group and those above it keep at least their guarantee after giving these amounts up.
+    def over_guarantee(self, job: Job, amounts_removed: Mapping[str, int], *, beneficiary: str | None = None) -> bool:
+        """True when the job's group and those above it keep their guarantee after it gave these amounts up.
 
         Groups that also hold the beneficiary's group are not asked: what one part of them gives, another gets.
+        Opportunistic work counts for no guarantee, so none is broken where it goes.
         """
-        for dimension, spare in self._margin(group, beneficiary):
+        if job.spec.service_class == ServiceClass.OPPORTUNISTIC:
+            return True
+        for dimension, spare in self._margin(job.spec.group, beneficiary):
             removed = amount_of(amounts_removed, dimension)
             if removed > 0 and spare < removed:
                 return False
@@ -190,11 +193,16 @@ class Ledger:
     def beyond(self, group: str) -> tuple[tuple[str, int], ...]:
         """Per dimension that a group itself is guaranteed: what it uses beyond that, opportunistic work left out."""
         found = self._spare.get(group)
-        return self._beyond(group) if found is None else found
+        if found is None:
+            promised = self._guarantee(group).items()
+            found = tuple((dimension, self._firm(group, dimension) - amount) for dimension, amount in promised)
+            self._spare[group] = found
+        return found
 
     def spare(self, group: str, dimension: str, *, beneficiary: str) -> int:
-        """How much of a dimension a group may lose in all by the same rule; NO_END where no guarantee tells."""
-        return next((max(0, spare) for own, spare in self._margin(group, beneficiary) if own == dimension), NO_END)
+        """The most of a dimension that a group may lose in all by the same rule; NO_END where no guarantee tells."""
+        margin = next((spare for own, spare in self._margin(group, beneficiary) if own == dimension), NO_END)
+        return max(0, margin) + self._of_class(group, ServiceClass.OPPORTUNISTIC, dimension)
 
     def borrowed(self, group: str, dimension: str) -> int:
         """How much of a dimension a group uses beyond its own guarantee."""
@@ -223,18 +231,9 @@ class Ledger:
         if found is None:
             least: dict[str, int] = {}
             for path in above:
-                for dimension, spare in () if path in shared else self._beyond(path):
+                for dimension, spare in () if path in shared else self.beyond(path):
                     least[dimension] = min(spare, least.get(dimension, spare))
             found = self._margins[key] = tuple(least.items())
-        return found
-
-    def _beyond(self, path: str) -> tuple[tuple[str, int], ...]:
-        """Per dimension that a group is guaranteed: what it uses beyond that, opportunistic work left out."""
-        found = self._spare.get(path)
-        if found is None:
-            promised = self._guarantee(path).items()
-            found = tuple((dimension, self._firm(path, dimension) - amount) for dimension, amount in promised)
-            self._spare[path] = found
         return found
 
     def _guarantee(self, path: str) -> dict[str, int]:

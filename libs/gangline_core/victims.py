@@ -214,7 +214,7 @@ class Victims:
         after = self._table.after
         together: list[Loss] = []
         for loss in evictions:
-            if after.over_guarantee(loss.job.spec.group, loss.amounts, beneficiary=beneficiary.spec.group):
+            if after.over_guarantee(loss.job, loss.amounts, beneficiary=beneficiary.spec.group):
                 after.give(loss.job, loss.amounts)
                 together.append(loss)
         for loss in together:
@@ -301,7 +301,7 @@ class Victims:
     def _keeps_guarantee(self, job: Job, amounts: dict[str, int], beneficiary: Job) -> bool:
         if not self._table.has_guarantees:
             return True
-        return self._table.after.over_guarantee(job.spec.group, amounts, beneficiary=beneficiary.spec.group)
+        return self._table.after.over_guarantee(job, amounts, beneficiary=beneficiary.spec.group)
 
     def _most_borrowed_first(self, allowed: list[Allowed]) -> list[Allowed]:
         """Reclaimed jobs from the group that is most over its fair part, step by step; the order of others stays."""

@@ -134,9 +134,9 @@ def test_a_group_is_never_taken_below_its_guarantee():
     world = World(node(gpus=8), node("n2"), groups=[group("a", guaranteed=gpu_amount(6)), group("b")])
     world.submit_running(spec(gpus=8, group="a"), "n1")
     ledger = Ledger(world.state)
-    assert ledger.over_guarantee("a", gpu_amount(2))
-    assert not ledger.over_guarantee("a", gpu_amount(3))
-    assert ledger.over_guarantee("b", gpu_amount(1)), "a group without guarantee may always be asked"
+    assert ledger.over_guarantee(job(9, group="a"), gpu_amount(2))
+    assert not ledger.over_guarantee(job(9, group="a"), gpu_amount(3))
+    assert ledger.over_guarantee(job(9, group="b"), gpu_amount(1)), "a group without guarantee may always be asked"
 
 
 def test_what_one_part_of_a_group_gives_to_another_leaves_the_groups_guarantee_whole():
@@ -145,8 +145,8 @@ def test_what_one_part_of_a_group_gives_to_another_leaves_the_groups_guarantee_w
     )
     world.submit_running(spec(gpus=8, group="a/b"), "n1")
     ledger = Ledger(world.state)
-    assert not ledger.over_guarantee("a/b", gpu_amount(4))
-    assert ledger.over_guarantee("a/b", gpu_amount(4), beneficiary="a/c")
+    assert not ledger.over_guarantee(job(9, group="a/b"), gpu_amount(4))
+    assert ledger.over_guarantee(job(9, group="a/b"), gpu_amount(4), beneficiary="a/c")
 
 
 def test_opportunistic_work_neither_has_nor_uses_a_guarantee():
@@ -156,6 +156,8 @@ def test_opportunistic_work_neither_has_nor_uses_a_guarantee():
     assert ledger.within_guarantee(job(9, gpus=4, group="a"), gpu_amount(4))
     loose = job(9, gpus=1, group="a", service_class=ServiceClass.OPPORTUNISTIC)
     assert not ledger.within_guarantee(loose, gpu_amount(1))
+    assert ledger.over_guarantee(loose, gpu_amount(4)), "it goes, and the guarantee is as whole as before"
+    assert not ledger.over_guarantee(job(9, gpus=1, group="a"), gpu_amount(1))
 
 
 def test_guaranteed_jobs_inside_the_guarantee_are_sheltered():

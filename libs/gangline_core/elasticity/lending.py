@@ -55,7 +55,7 @@ def _steps(taking: Taking, one: Elastic, *, is_owed: bool) -> Iterator[Given]:
         if other.job.id == one.job.id or taking.grows(other) or not (is_humbler or (is_owed and own != group)):
             continue
         for step in taking.steps(other, least=other.sizes[0]):
-            if is_owed and not view.table.ledger.over_guarantee(own, step.amounts, beneficiary=group):
+            if is_owed and not view.table.ledger.over_guarantee(other.job, step.amounts, beneficiary=group):
                 break
             yield step
 
