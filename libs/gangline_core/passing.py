@@ -6,13 +6,13 @@ from gangline_core.spec import ServiceClass
 from gangline_core.table import Table
 
 
-def may_pass(table: Table, job: Job) -> bool:
-    """True when the job need not look at reservations at all.
+def may_pass(table: Table, job: Job, *, delay_ms: int = 0) -> bool:
+    """True when the job, starting so much later, need not look at reservations at all.
 
     Its time limit ends before the first of them; or it is owed its guarantee and no reserved job is; or every reserved
     job may push it away again when its time comes.
     """
-    if not table.reservations or table.ends_before_reservations(job):
+    if not table.reservations or table.ends_before_reservations(job, delay_ms=delay_ms):
         return True
     reserved = [table.state.kept.jobs[reservation.job] for reservation in table.reservations]
     if not table.policy.preemption:

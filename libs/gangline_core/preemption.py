@@ -14,8 +14,9 @@ from gangline_core.cheapest import by_place, plan_cost
 from gangline_core.facts import Claim, Eviction, JobPaused, Placement, Shrink
 from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.job import Job
-from gangline_core.losses import EVICT, PAUSE, SHRINK, WAIT, Loss
+from gangline_core.losses import EVICT, PAUSE, SHRINK, WAIT, Loss, effective_priority
 from gangline_core.lowering import with_lowered
+from gangline_core.passing import may_pass
 from gangline_core.quota import amount_of, holders
 from gangline_core.rungs import MODEL_PREFIX
 from gangline_core.spec import ServiceClass
@@ -184,16 +185,38 @@ class Preemptor:
             return None
         room = self._room_for(is_owed=is_owed)
         pool, gang = self._table.pool.pool, self._table.seating.least(job).gang
-        best = Trial(self._table, job, room.copy(), losses).run()
+        kept = frozenset[TaskId]() if is_owed else self._kept(job, losses)
+        losses = self._helpful(job, losses, kept) if kept else losses
+        best = Trial(self._table, job, room.copy(), losses, kept).run()
         if best is None:
             return None
         exact = cheapest_set(pool, room, gang, losses)
         orders = [by_place(pool, room, gang, losses), None if exact is None else first_of(exact, losses)]
         for order in orders:
-            plan = Trial(self._table, job, room.copy(), order).run() if order is not None else None
+            plan = Trial(self._table, job, room.copy(), order, kept).run() if order is not None else None
             if plan is not None and plan_cost(pool, plan.losses) < plan_cost(pool, best.losses):
                 best = plan
         return best
+
+    def _kept(self, job: Job, losses: list[Loss]) -> frozenset[TaskId]:
+        """Tasks whose room goes to a reserved job; none for who ends before it begins, or has a higher priority."""
+        pool, jobs = self._table.pool.pool, self._table.state.kept.jobs
+        reserved = (jobs[reservation.job].spec for reservation in self._table.reservations)
+        if all(effective_priority(pool, other) < effective_priority(pool, job.spec) for other in reserved):
+            return frozenset()
+        grace_ms = max((loss.job.spec.grace_s for loss in losses), default=0) * 1000
+        if may_pass(self._table, job, delay_ms=grace_ms):
+            return frozenset()
+        return self._table.promised.kept([(loss.job, loss.tasks) for loss in losses])
+
+    def _helpful(self, job: Job, losses: list[Loss], kept: frozenset[TaskId]) -> list[Loss]:
+        """Without those that give the job nothing, as all of their room is kept for others and no limit counts them."""
+        limited = limited_above(self._table, job)
+        return [
+            loss
+            for loss in losses
+            if loss.kind == SHRINK or counts_for(limited, loss) or not kept.issuperset(task.id for task in loss.tasks)
+        ]
 
     def _room_for(self, *, is_owed: bool) -> Room:
         """A copy of what is free; only who is owed its guarantee may take room that a reservation counts on."""

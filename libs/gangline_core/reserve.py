@@ -60,8 +60,9 @@ class Reserver:
         planned = self._plan(job, gang, releases)
         if planned is None:
             return
-        start_ms, seats, later = planned
-        table.reserve(Reservation(job=job.id, start_ms=start_ms, tasks=seats.tasks), later, wanted)
+        until_ms, start_ms, seats, later = planned
+        reservation = Reservation(job=job.id, start_ms=start_ms, tasks=seats.tasks)
+        table.reserve(reservation, later, wanted, until_ms=until_ms)
         self._taken = wanted if self._taken is None else self._taken | wanted
         self._is_over = bool(self._taken.all()) and len(table.reservations) >= depth
         if depth > 1:
@@ -83,8 +84,8 @@ class Reserver:
         self._seen = (len(table.placed), len(table.held))
         return self._releases
 
-    def _plan(self, job: Job, gang: Gang, releases: Releases) -> tuple[int, Seats, Room] | None:
-        """The earliest time at which the gang fits, its seats then, and the room then; None when it never does."""
+    def _plan(self, job: Job, gang: Gang, releases: Releases) -> tuple[int, int, Seats, Room] | None:
+        """The earliest time at which the gang fits, its date, its seats and the room then; None when it never does."""
         times = releases.times().tolist()
         before = next((known for known in self._table.pool.reservations if known.job == job.id), None)
         low, high = 0, len(times) - 1
@@ -108,7 +109,7 @@ class Reserver:
         if best is None:
             return None
         time, seats, later = best
-        return self._dated(time, before), self._apart_from_shares(later, gang) or seats, later
+        return time, self._dated(time, before), self._apart_from_shares(later, gang) or seats, later
 
     def _apart_from_shares(self, later: Room, gang: Gang) -> Seats | None:
         """Seats at the same time that leave cards which are shared now to further shares; None when there are none."""

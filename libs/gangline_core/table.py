@@ -33,6 +33,7 @@ from gangline_core.job import Job, Task, TaskState
 from gangline_core.pausing import leaving_part
 from gangline_core.placement import doubt_for, placer_for, view_for
 from gangline_core.placement.gang import Seats
+from gangline_core.promised import Promised
 from gangline_core.quota import Ledger
 from gangline_core.reasons import Reason
 from gangline_core.releases import UNKNOWN_MS, Releases, run_ms
@@ -67,6 +68,7 @@ class Table:
         self.frozen = state.room(pool) if frozen is None else frozen
         self.room = self.frozen.copy()
         self.guarded: Room | None = None
+        self.promised = Promised()
         self.ledger = Ledger(state, now)
         self._taken: list[tuple[Job, dict[str, int]]] = []
         self._after: Ledger | None = None
@@ -135,12 +137,12 @@ class Table:
             rows[sorted(self._rows(reservation.tasks))] = True
         return rows
 
-    def ends_before_reservations(self, job: Job) -> bool:
+    def ends_before_reservations(self, job: Job, *, delay_ms: int = 0) -> bool:
         """True when its limit, or what is expected of it, ends before any reservation; never without backfill."""
         if not self.policy.backfill:
             return False
         limit_ms = job.spec.time_limit_s * 1000 or expected_run_ms(self.state, job, self.policy)
-        return bool(limit_ms) and self.now + limit_ms <= self.first_reserved_ms
+        return bool(limit_ms) and self.now + delay_ms + limit_ms <= self.first_reserved_ms
 
     def run_ms(self, job: Job) -> int | None:
         """How long a job may or is expected to run; None when nobody knows."""
@@ -265,13 +267,15 @@ class Table:
         for room in (self.room, self.guarded):
             if room is not None:
                 room.keep_both(parts, claim.placement.tasks)
+        self.promised.take(claim.placement.tasks)
         self.held.append(Held(claim=claim, alive=alive))
         self.leaving.update(alive)
         self._count(self.state.kept.jobs[claim.job], amounts)
 
-    def reserve(self, reservation: Reservation, later: Room, wanted: Flags) -> None:
+    def reserve(self, reservation: Reservation, later: Room, wanted: Flags, *, until_ms: int) -> None:
         """Jobs that would be in the way of this reservation get no more than it leaves of the room at its beginning.
 
+        That room counts on all that is expected to end until `until_ms`.
         Without backfill nobody passes on any of the nodes that the job could use (`wanted`).
         """
         self.reservations.append(reservation)
@@ -279,7 +283,9 @@ class Table:
             later.take(place)
         if self.guarded is None:
             self.guarded = self.room.copy()
-        self.guarded.lower_to(later.rows(sorted(self._rows(reservation.tasks))))
+        rows = sorted(self._rows(reservation.tasks))
+        self.guarded.lower_to(later.rows(rows))
+        self.promised.add(rows, later, until_ms)
         if not self.policy.backfill:
             self.guarded.close(wanted)
 
@@ -301,6 +307,8 @@ class Table:
             self.placed.append((place, end))
             if self.guarded is not None and guarded:
                 self.guarded.take(place)
+        if guarded:
+            self.promised.take(tasks)
         if self.guarded is not None and not guarded:
             self.guarded.lower_to(self.room.rows(sorted(self._rows(tasks))))
 

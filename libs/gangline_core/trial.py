@@ -8,7 +8,7 @@ from msgspec import Struct
 from gangline_core.capacity import Ints, Room
 from gangline_core.groups import holders
 from gangline_core.holdings import as_lines, give_lines, take_lines, task_lines
-from gangline_core.ids import JobId
+from gangline_core.ids import JobId, TaskId
 from gangline_core.job import Job
 from gangline_core.losses import EVICT, SHRINK, Loss
 from gangline_core.quota import minimum_sizes
@@ -27,13 +27,15 @@ class Plan(Struct, frozen=True):
 class Trial:
     """One job tried with losses that come and go; `losses` stand in the order in which they should go."""
 
-    def __init__(self, table: Table, job: Job, room: Room, losses: list[Loss]) -> None:
-        """A trial on this room, which it uses up."""
+    def __init__(
+        self, table: Table, job: Job, room: Room, losses: list[Loss], kept: frozenset[TaskId] = frozenset()
+    ) -> None:
+        """A trial on this room, which it uses up; the room of tasks `kept` goes to somebody else."""
         self._table = table
         self._job = job
         self._room = room
         self._losses = losses
-        self._lines, self._spans = _all_lines(room, losses)
+        self._lines, self._spans = _all_lines(room, losses, kept)
         limited = limited_above(table, job)
         self._counts = [counts_for(limited, loss) for loss in losses]
         """Which losses give back something that a limit above the job counts."""
@@ -133,13 +135,14 @@ class Trial:
         return np.concatenate([self._lines[self._spans[k] : self._spans[k + 1]] for k in chosen])
 
 
-def _all_lines(room: Room, losses: list[Loss]) -> tuple[Ints, list[int]]:
+def _all_lines(room: Room, losses: list[Loss], kept: frozenset[TaskId]) -> tuple[Ints, list[int]]:
     """The lines of all losses, and where each one's lines begin."""
     found: list[list[int]] = []
     spans = [0]
     for loss in losses:
         for task in loss.tasks:
-            found.extend(task_lines(room.layout, task))
+            if task.id not in kept:
+                found.extend(task_lines(room.layout, task))
         spans.append(len(found))
     return as_lines(room.layout, found), spans
 
