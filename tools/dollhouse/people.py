@@ -277,6 +277,11 @@ class People:
             if known.spec.pool == SECOND_POOL and known.state not in ENDS:
                 await self.ask(CancelJob(job=job, by="ann"))
 
+    def stopping(self) -> list[int]:
+        """Accepted jobs whose tasks have been told to stop and are not gone yet."""
+        jobs = self.town.state.kept.jobs
+        return [job for job in self.jobs if jobs[job].state == JobState.STOPPING]  # type: ignore[index]  # ids are numbers here
+
     def unfinished(self) -> list[int]:
         """Accepted jobs that have not ended."""
         jobs = self.town.state.kept.jobs

@@ -117,6 +117,8 @@ async def _story(town: Town, people: People, plan: Plan) -> None:
     heal_all(town)
     await _calm_down(town)
     _look_at_truth(town)
+    # Who is told to stop by a hold is held only when its processes, stuck ones too, have ended.
+    await _until(town, lambda: not people.stopping(), CALM_S_MAX, "jobs never stop", people)
     await people.lift_all()
     await _until(town, lambda: not people.unfinished(), END_S_MAX, "jobs never end", people)
     if doubled := people.unasked():
