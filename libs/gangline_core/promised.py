@@ -1,7 +1,8 @@
 """What reserved nodes have to spare when their reservations begin, and whose going would give others more than that.
 
 Room that is expected to come back by then is what the reservation counts on: who makes room there sooner makes it for
-the reserved job. Whatever the reservation leaves, and what would come back only later, others may be given.
+the reserved job. Whatever the reservation leaves, and what would come back only later, others may be given; so may what
+jobs without a time limit have: of those nobody knows whether they end by then.
 """
 
 from collections.abc import Iterable, Sequence
@@ -45,6 +46,7 @@ class Promised:
             (number[task.node], task)
             for job, tasks in going
             for task in tasks
+            if job.spec.time_limit_s
             if number.get(task.node, -1) in self._until and expected_end_ms(task, job) <= self._until[number[task.node]]
         ]
         left = self._later.copy() if counted else self._later
