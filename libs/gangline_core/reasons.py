@@ -141,7 +141,7 @@ SENTENCES: dict[ReasonCode, str] = {
     ReasonCode.INSUFFICIENT_PLACES: (
         "Needs places for {needed} tasks; nodes that suit it have {free} left, and each takes at most {most} tasks."
     ),
-    ReasonCode.SHAPE: "Needs {needed} places {shape}; there are {free} now.",
+    ReasonCode.SHAPE: "Needs {needed} places {shape}{free}.",
     ReasonCode.TOPOLOGY: "Needs {needed} GPUs inside one {level}; at its turn at most {free} were free in one{where}.",
     ReasonCode.NO_ELIGIBLE_NODE: (
         "No node may take it now: {drained} drained, {lost} lost, {tainted} tainted, {unmatched} do not match."
@@ -231,7 +231,7 @@ HINTS: dict[ReasonCode, str] = {
     ReasonCode.INSUFFICIENT_PLACES: (
         "Wait until some tasks end; an administrator may raise node_tasks_max of the pool's policy."
     ),
-    ReasonCode.SHAPE: "Ask for smaller slices or a wider spread, or wait.",
+    ReasonCode.SHAPE: "Ask for smaller slices, a wider spread or smaller roles, or wait.",
     ReasonCode.TOPOLOGY: "Make the level preferred instead of required, or wait.",
     ReasonCode.NO_ELIGIBLE_NODE: "Check the node selector and tolerations, or see `gangline nodes`.",
     ReasonCode.BEHIND_HEAD: "Use a level that is not strict, or wait until the other starts or loses its place.",
@@ -301,6 +301,9 @@ def _readable(reason: Reason) -> dict[str, int | str]:
     if reason.code in (ReasonCode.TOPOLOGY, ReasonCode.FRAGMENTED_GPUS):
         where = reason.numbers.get("where")
         return {**reason.numbers, "where": f" ({where})" if where else ""}
+    if reason.code == ReasonCode.SHAPE:
+        free = reason.numbers.get("free")
+        return {**reason.numbers, "free": f"; there are {free} now" if free is not None else APART}
     if reason.code == ReasonCode.HUNG:
         return {**reason.numbers, "sign": SIGNS.get(str(reason.numbers.get("sign", "")), "")}
     shown = {name: _shown(name, number, is_cpu=is_cpu) for name, number in reason.numbers.items()}
@@ -310,6 +313,8 @@ def _readable(reason: Reason) -> dict[str, int | str]:
     return shown
 
 
+APART = "; each role alone would find room"
+"""What is told of roles that are in each other's way, of which nobody counted how many would stand."""
 PER_TASK = frozenset({ReasonCode.INSUFFICIENT_CPU, ReasonCode.INSUFFICIENT_MEMORY, ReasonCode.INSUFFICIENT_DEVICES})
 """Reasons that are told of one task, and of several also how many of them find room."""
 SIGNS = {

@@ -301,3 +301,13 @@ def test_roles_of_a_gang_are_tried_in_other_orders_when_the_first_leaves_no_room
         job = world.submit(roles=(role("a", gpus=2, cpus=1), role("b", tasks=2, gpus=1, cpus=16)))
         world.settle()
         assert {(task.role, task.node) for task in world.tasks(job)} == {("a", "n1"), ("b", "n2")}
+
+
+def test_roles_in_each_others_way_are_told_so_without_a_number_that_nobody_counted():
+    world = World(node("n1", gpus=4), node("n2", gpus=4))
+    job = world.submit(roles=(role("a", gpus=3), role("b", gpus=3), role("c", gpus=2)))
+    world.settle()
+    assert world.tasks(job) == []
+    assert world.job(job).reason.numbers == {"needed": 3, "shape": "for all of its roles side by side"}
+    told = "Needs 3 places for all of its roles side by side; each role alone would find room."
+    assert sentence(world.job(job).reason) == told

@@ -273,7 +273,7 @@ def _together(room: Room, gang: Gang, mask: Flags) -> Reason:
         numbers = {"needed": most, "free": _most(room.memory, on)}
         return Reason(ReasonCode.INSUFFICIENT_MEMORY, numbers | _part(gang, there, memory))
     words = "for all of its roles side by side"
-    return Reason(ReasonCode.SHAPE, {"needed": gang.tasks, "shape": words, "free": gang.tasks - 1})
+    return Reason(ReasonCode.SHAPE, {"needed": gang.tasks, "shape": words})
 
 
 def _part(gang: Gang, there: int, wanted: int) -> dict[str, int | str]:
