@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.end_to_end.test_elastic_training import HALF, PROGRAM, QUARTER, load
+from tests.end_to_end.growing import HALF, QUARTER, load
 
 from gangline_client.client import Client
 from gangline_embedded.config import PlatformConfig
@@ -14,7 +14,7 @@ from gangline_kit.clock import SystemClock
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.timeout(180)]
 
-WORKERS = PROGRAM.with_name("shard_workers.py")
+WORKERS = Path(__file__).parents[2] / "examples" / "shard_workers.py"
 SHARDS = 90
 
 
