@@ -16,7 +16,7 @@ from gangline_core.inventory import VERDICTS_MAX, GpuKind, Inventory, MachineKin
 from gangline_core.never_fits_shape import domains, shape_verdict
 from gangline_core.quota import shown
 from gangline_core.reasons import Reason, ReasonCode
-from gangline_core.spec import GPU_MILLI, JobSpec, Resources, Role, smallest_size
+from gangline_core.spec import GPU_MILLI, JobSpec, Resources, Role, common_selector, selector_of, smallest_size
 
 Verdict = tuple[Reason, str] | None
 """The reason and the path of the field whose number is too large; None when the job may fit some day."""
@@ -26,7 +26,7 @@ def never_fits(inventory: Inventory, pool: Pool, spec: JobSpec) -> Verdict:
     """Why the pool's machines can never hold the job; None when they may."""
     if not inventory.nodes or pool.grows:
         return None
-    roles = [(role.name, smallest_size(role), role.resources) for role in spec.roles]
+    roles = [(role.name, smallest_size(role), role.resources, role.node_selector) for role in spec.roles]
     where = (spec.node_selector, spec.exclude_nodes, spec.same_model, spec.topology)
     key = msgspec.json.encode((roles, where, pool.topology), order="deterministic")
     if key not in inventory.verdicts:
@@ -40,11 +40,12 @@ def _judge(inventory: Inventory, pool: Pool, spec: JobSpec) -> Verdict:
     if spec.exclude_nodes:
         excluded = set(spec.exclude_nodes)
         inventory = Inventory((n for n in inventory.nodes if n.id not in excluded), inventory.tasks_max)
-    stocks = inventory.matching(spec.node_selector)
+    stocks = inventory.matching(common_selector(spec))
     if not stocks:
         return None
     for index, role in enumerate(spec.roles):
-        verdict = _role_verdict(stocks, role, index)
+        own = inventory.matching(selector_of(spec, role))
+        verdict = _role_verdict(own, role, index) if own else None
         if verdict is not None:
             return verdict
     return (

@@ -8,7 +8,7 @@ from gangline_core.cluster import LEVELS_INSIDE_NODE, Pool
 from gangline_core.inventory import GpuKind, Inventory, Stock, suitable_gpus, tasks_held
 from gangline_core.quota import shown
 from gangline_core.reasons import Reason, ReasonCode
-from gangline_core.spec import JobSpec, Role, smallest_size
+from gangline_core.spec import JobSpec, Role, common_selector, smallest_size
 
 Verdict = tuple[Reason, str] | None
 Holds = Callable[[Sequence[Stock], JobSpec], bool]
@@ -33,13 +33,13 @@ def domains(inventory: Inventory, pool: Pool, spec: JobSpec, level: str) -> list
     if level in LEVELS_INSIDE_NODE:
         return [
             (stock.count, [part])
-            for stock in inventory.matching(spec.node_selector)
+            for stock in inventory.matching(common_selector(spec))
             for part in inside_nodes(stock, level)
         ]
     if level not in pool.topology:
         return None
     by_value: dict[str, list[Stock]] = {}
-    for stock in inventory.matching(spec.node_selector, pool.topology[level]):
+    for stock in inventory.matching(common_selector(spec), pool.topology[level]):
         if stock.labels[0]:
             by_value.setdefault(stock.labels[0], []).append(stock)
     return [(1, stocks) for stocks in by_value.values()]
@@ -48,7 +48,7 @@ def domains(inventory: Inventory, pool: Pool, spec: JobSpec, level: str) -> list
 def shape_verdict(inventory: Inventory, pool: Pool, spec: JobSpec, holds: Holds) -> Verdict:
     """What of the gang's own wishes no empty pool could grant; None when all could be."""
     return (
-        _same_model(inventory.matching(spec.node_selector), spec, holds)
+        _same_model(inventory.matching(common_selector(spec)), spec, holds)
         or _slices(inventory, pool, spec)
         or _spread(inventory, pool, spec)
     )

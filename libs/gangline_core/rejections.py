@@ -6,27 +6,27 @@ from gangline_core.capacity import PLACES_MAX, matches, tolerates
 from gangline_core.cluster import Gpu, Node, NodeUse, tasks_most
 from gangline_core.layout import kind_of
 from gangline_core.mig import geometry, how_many
-from gangline_core.spec import GPU_MILLI, JobSpec, Resources
+from gangline_core.spec import GPU_MILLI, JobSpec, Resources, Role, selector_of, tolerations_of
 from gangline_core.state import State
 
 
-def rejected_nodes(state: State, spec: JobSpec, need: Resources) -> tuple[dict[str, int], int]:
-    """Nodes of the job's pool that cannot take one such task, by cause; and how many could take one."""
-    causes, open_nodes = rejected(state, spec, need)
+def rejected_nodes(state: State, spec: JobSpec, role: Role) -> tuple[dict[str, int], int]:
+    """Nodes of the job's pool that cannot take one task of the role, by cause; and how many could take one."""
+    causes, open_nodes = rejected(state, spec, role)
     return {cause: nodes for cause, (nodes, _) in causes.items()}, open_nodes
 
 
-def rejected(state: State, spec: JobSpec, need: Resources) -> tuple[dict[str, tuple[int, int]], int]:
+def rejected(state: State, spec: JobSpec, role: Role) -> tuple[dict[str, tuple[int, int]], int]:
     """The same with how many GPUs these nodes have, (nodes, GPUs) by cause, most nodes first."""
     causes: dict[str, tuple[int, int]] = {}
-    open_nodes = 0
+    open_nodes, need = 0, role.resources
     models = {model.lower() for model in need.gpu_models}
     known = state.kept.pools.get(spec.pool)
     most = known.policy.node_tasks_max if known is not None else PLACES_MAX
     for node in state.kept.nodes.values():
         if node.pool == spec.pool:
             use = state.use[node.id]
-            cause = _node_cause(node, spec) or _room_cause(node, use, need, models)
+            cause = _node_cause(node, spec, role) or _room_cause(node, use, need, models)
             if not cause and len(use.tasks) >= tasks_most(node, most):
                 cause = "as many tasks as a node takes"
             if cause:
@@ -37,8 +37,8 @@ def rejected(state: State, spec: JobSpec, need: Resources) -> tuple[dict[str, tu
     return dict(sorted(causes.items(), key=lambda entry: (-entry[1][0], entry[0]))), open_nodes
 
 
-def _node_cause(node: Node, spec: JobSpec) -> str:
-    """Why the node takes nothing of this job, whatever is free on it."""
+def _node_cause(node: Node, spec: JobSpec, role: Role) -> str:
+    """Why the node takes nothing of this role, whatever is free on it."""
     if node.lost:
         return "lost"
     if node.drained:
@@ -49,9 +49,9 @@ def _node_cause(node: Node, spec: JobSpec) -> str:
         return "sick"
     if node.id in spec.exclude_nodes:
         return "excluded"
-    if not matches(node, spec.node_selector):
+    if not matches(node, selector_of(spec, role)):
         return "labels do not match"
-    if not tolerates(node, spec.tolerations):
+    if not tolerates(node, tolerations_of(spec, role)):
         return "taint not tolerated"
     return ""
 

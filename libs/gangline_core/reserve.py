@@ -136,7 +136,7 @@ def usable_nodes(room: Room, gang: Gang) -> Flags:
     """Nodes of which the gang could use anything."""
     layout = room.layout
     models = tuple(need.accepts for need in gang.needs)
-    asked = ("usable", tuple(sorted(gang.selector.items())), gang.tolerations, gang.excluded, models)
+    asked = ("usable", gang.where, models)
     return layout.remember(asked, lambda: _usable_nodes(layout, gang))
 
 

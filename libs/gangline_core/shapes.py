@@ -11,7 +11,10 @@ from gangline_core.spec import JobSpec, ServiceClass, is_elastic
 
 def ask_key(spec: JobSpec) -> bytes:
     """Bytes that are equal exactly for jobs that ask the same of room, whoever asks and however long."""
-    roles = [(r.name, r.count, r.min_count, r.max_count, r.sizes, r.resources) for r in spec.roles]
+    roles = [
+        (r.name, r.count, r.min_count, r.max_count, r.sizes, r.resources, r.node_selector, r.tolerations)
+        for r in spec.roles
+    ]
     where = (spec.topology, spec.node_selector, spec.tolerations, spec.exclude_nodes, spec.same_model, spec.pinned_cell)
     return msgspec.json.encode((roles, *where), order="deterministic")
 

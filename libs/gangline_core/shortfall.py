@@ -77,7 +77,7 @@ def moves_sentence(plan: MovePlan) -> str:
 
 def _excluded(state: State, job: Job) -> tuple[Mapping[str, tuple[int, int]], int]:
     """Causes for the role that fewest nodes can take, most nodes first."""
-    found = [rejected(state, job.spec, role.resources) for role in job.spec.roles]
+    found = [rejected(state, job.spec, role) for role in job.spec.roles]
     return min(found, key=lambda entry: entry[1]) if found else ({}, 0)
 
 

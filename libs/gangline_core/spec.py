@@ -111,6 +111,13 @@ class Resources(Struct, frozen=True, omit_defaults=True, gc=False):
         return self.gpu_milli or max(1, self.cpu_milli // CPUS_PER_GPU)
 
 
+class Toleration(Struct, frozen=True, omit_defaults=True, gc=False):
+    """A taint the job accepts: the same key, and the same value unless the value is empty."""
+
+    key: str
+    value: str = ""
+
+
 class Role(Struct, frozen=True, omit_defaults=True, gc=False):
     """A set of equal tasks: `count` wanted at start, at least `min_count`, at most `max_count` when elastic."""
 
@@ -126,6 +133,10 @@ class Role(Struct, frozen=True, omit_defaults=True, gc=False):
     """Allowed sizes, ascending; empty allows every size from min_count to max_count."""
     serves: str = ""
     """The role whose tasks use its GPUs over the network; it runs until those have ended (see gangline_core.remote)."""
+    node_selector: dict[str, str] | None = None
+    """Labels of its nodes, instead of the job's; None takes the job's."""
+    tolerations: tuple[Toleration, ...] | None = None
+    """Taints that it accepts, instead of the job's; None takes the job's."""
 
     @property
     def is_elastic(self) -> bool:
@@ -148,13 +159,6 @@ class TopologyWish(Struct, frozen=True, omit_defaults=True, gc=False):
     spread_level: str = ""
     """At most `spread_most` tasks stand in one domain of this level; empty asks for no spread."""
     spread_most: int = 1
-
-
-class Toleration(Struct, frozen=True, omit_defaults=True, gc=False):
-    """A taint the job accepts: the same key, and the same value unless the value is empty."""
-
-    key: str
-    value: str = ""
 
 
 class DependencyKind(StrEnum):
@@ -254,6 +258,22 @@ class JobSpec(Struct, frozen=True, omit_defaults=True, gc=False):
     """Protected time holds only against lower priorities than this; None holds against all."""
     retry_from: int = 0
     """Only failures with an exit code from this one on are worth another attempt: 128 are ends by a signal."""
+
+
+def selector_of(spec: JobSpec, role: Role) -> dict[str, str]:
+    """Labels that the nodes of a role's tasks have."""
+    return spec.node_selector if role.node_selector is None else role.node_selector
+
+
+def tolerations_of(spec: JobSpec, role: Role) -> tuple[Toleration, ...]:
+    """Taints that a role's tasks accept."""
+    return spec.tolerations if role.tolerations is None else role.tolerations
+
+
+def common_selector(spec: JobSpec) -> dict[str, str]:
+    """Labels that the nodes of all tasks have, whatever their role."""
+    first, *others = [selector_of(spec, role) for role in spec.roles] or [spec.node_selector]
+    return {key: value for key, value in first.items() if all(one.get(key) == value for one in others)}
 
 
 def smallest_size(role: Role) -> int:

@@ -100,7 +100,7 @@ def test_a_node_that_takes_none_is_no_room_although_its_gpus_are_free():
     assert [task.node for task in world.tasks(first)] == ["n3"]
     assert world.job(second).state == JobState.WAITING
     assert world.job(second).reason.code == ReasonCode.INSUFFICIENT_PLACES
-    causes, _ = rejected_nodes(world.state, world.job(second).spec, world.job(second).spec.roles[0].resources)
+    causes, _ = rejected_nodes(world.state, world.job(second).spec, world.job(second).spec.roles[0])
     assert causes["as many tasks as a node takes"] == 1
 
 

@@ -110,10 +110,9 @@ def _move(table: Table, room: Room, job: Job, role: Role, proposal: ResizePropos
 
 def _seats_elsewhere(table: Table, room: Room, job: Job, role: Role, proposal: ResizeProposed) -> Seats | None:
     """Seats of another model."""
+    gang = gang_of(job.spec, {role.name: proposal.size}, table.pool.pool)
     need = replace(need_of(role, proposal.size), models=(proposal.model.lower(),))
-    return table.seating.placer(
-        room, replace(gang_of(job.spec, {role.name: proposal.size}, table.pool.pool), needs=(need,))
-    )
+    return table.seating.placer(room, replace(gang, needs=(need,)))
 
 
 def _take_back(table: Table, job: Job, role: Role, wanted_size: int) -> None:

@@ -15,7 +15,7 @@ from gangline_core.placement.models import acceptable
 from gangline_core.placement.ranks import level_of
 from gangline_core.placement.shaped import keeps_shape
 from gangline_core.reasons import ReasonCode
-from gangline_core.spec import Role, ServiceClass
+from gangline_core.spec import Role, ServiceClass, selector_of, tolerations_of
 from gangline_core.table import Table
 
 KEPT_OUT_CODES = frozenset(
@@ -58,19 +58,21 @@ def wanted(table: Table, jobs: Iterable[Job]) -> Flags:
 def able_nodes(layout: Layout, gang: Gang) -> Flags:
     """Nodes that could ever hold a task of the gang: of the right kind, and large enough for one."""
     sizes = tuple((need.accepts, need.of_one) for need in gang.needs)
-    asked = ("able", tuple(sorted(gang.selector.items())), gang.tolerations, gang.excluded, sizes)
+    asked = ("able", gang.where, sizes)
     return layout.remember(asked, lambda: _able_nodes(layout, gang))
 
 
 def _able_nodes(layout: Layout, gang: Gang) -> Flags:
     found = np.zeros(len(layout.nodes), dtype=np.bool_)
+    mask = gang.mask(layout)
     for need in gang.needs:
         kinds = [number for own in acceptable(layout, need).values() for number in own]
         cards = np.isin(layout.kind, kinds).sum(axis=1)
         least = need.gpus or (1 if need.wants_gpu else 0)
-        found |= cards >= least if least else np.ones(len(layout.nodes), dtype=np.bool_)
+        own = need.within(layout, mask)
+        found |= own & (cards >= least) if least else own
     large = [_holds_rest(node, gang) for node in layout.nodes]
-    return np.asarray(found & gang.mask(layout) & np.array(large, dtype=np.bool_))
+    return np.asarray(found & np.array(large, dtype=np.bool_))
 
 
 def _holds_rest(node: Node, gang: Gang) -> bool:
@@ -91,8 +93,8 @@ def more(
     rows = sorted({table.frozen.layout.row[task.node] for task in members if task.node in table.frozen.layout.row})
     gang = Gang(
         needs=(need,),
-        selector=job.spec.node_selector,
-        tolerations=job.spec.tolerations,
+        selector=selector_of(job.spec, role),
+        tolerations=tolerations_of(job.spec, role),
         required=ANYWHERE,
         preferred=ANYWHERE,
         levels=tuple(table.pool.pool.topology.items()),

@@ -157,7 +157,8 @@ def board_of(room: Room, name: Hashable) -> Board:
 
 def allowed(room: Room, need: Need, mask: Flags) -> Flags:
     """The nodes of the mask that have a place for a task, and the other devices which it asks for."""
-    able = mask & (room.places > 0) if room.crowded else mask
+    able = need.within(room.layout, mask)
+    able = able & (room.places > 0) if room.crowded else able
     for name, amount in need.devices.items():
         if amount:
             able = able & (room.devices[name] >= amount if name in room.devices else False)

@@ -40,12 +40,13 @@ def slots(room: Room, need: Need, kinds: Sequence[int], mask: Flags) -> Ints:
             found = np.minimum(found, room.devices[name] // amount if name in room.devices else 0)
     if room.crowded or not need.gpus or room.layout.width > CROWDED_BELOW:
         found = np.minimum(found, room.places)
-    return np.where(mask & (found > 0), found, 0)
+    return np.where(need.within(room.layout, mask) & (found > 0), found, 0)
 
 
 def holds_one(room: Room, need: Need, kinds: Sequence[int], mask: Flags) -> Flags:
     """Which nodes can hold one task."""
-    able = mask & (room.places > 0) if room.crowded else mask
+    able = need.within(room.layout, mask)
+    able = able & (room.places > 0) if room.crowded else able
     if need.cpu_milli:
         able = able & (room.cpu >= need.cpu_milli)
     if need.memory_mib:

@@ -2,15 +2,24 @@
 
 from collections.abc import Mapping
 
+import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gangline_core.cluster import LEVELS_INSIDE_NODE, Pool
 from gangline_core.facts import TaskPlacement
 from gangline_core.layout import Flags, Layout
-from gangline_core.spec import JobSpec, Role, ServiceClass, Toleration
+from gangline_core.spec import JobSpec, Role, ServiceClass, Toleration, selector_of, tolerations_of
 
 ANYWHERE = ""
 """The level above all others: the whole pool."""
+
+
+class Where(Struct, frozen=True):
+    """Labels that nodes must have, in order, and taints that are accepted."""
+
+    selector: tuple[tuple[str, str], ...]
+    tolerations: tuple[Toleration, ...]
 
 
 class Need(Struct, frozen=True):
@@ -41,6 +50,8 @@ class Need(Struct, frozen=True):
     """Memory of a GPU and none of its time."""
     gpu_memory_most_mib: int = 0
     """MiB of each whole GPU that it takes; 0 is all of them."""
+    where: Where | None = None
+    """Nodes that the role may be on, where roles of a gang differ in that; None for all nodes of the gang."""
 
     @property
     def is_share(self) -> bool:
@@ -67,7 +78,12 @@ class Need(Struct, frozen=True):
         """What one task needs of a node; equal for tasks that fit exactly the same nodes."""
         devices = tuple(sorted(self.devices.items())) if self.devices else ()
         card = (self.gpus, self.milli, self.gpu_memory_mib, self.mig, self.beside)
-        return (*card, self.cpu_milli, self.memory_mib, devices)
+        return (*card, self.cpu_milli, self.memory_mib, devices, self.where)
+
+    def within(self, layout: Layout, mask: Flags) -> Flags:
+        """Those nodes of the mask that the role may be on."""
+        where = self.where
+        return mask if where is None else mask & layout.suits(dict(where.selector), where.tolerations)
 
 
 class Gang(Struct, frozen=True):
@@ -113,9 +129,21 @@ class Gang(Struct, frozen=True):
         """True when slices or a spread are asked for."""
         return bool(self.slice_tasks or self.spread_level)
 
+    @property
+    def where(self) -> tuple[object, ...]:
+        """Equal for gangs that may be on the same nodes, role by role."""
+        own = tuple(need.where for need in self.needs if need.where is not None)
+        return (tuple(sorted(self.selector.items())), self.tolerations, self.excluded, *own)
+
     def mask(self, layout: Layout) -> Flags:
-        """Nodes that may take tasks of the gang now, whatever is free on them."""
-        return layout.eligible(self.selector, self.tolerations, self.excluded)
+        """Nodes that may take tasks of the gang now, of some role at least, whatever is free on them."""
+        own = [need.where for need in self.needs if need.where is not None]
+        if not own:
+            return layout.eligible(self.selector, self.tolerations, self.excluded)
+        found: Flags = np.zeros(len(layout.nodes), dtype=np.bool_)
+        for one in own:
+            found |= layout.eligible(dict(one.selector), one.tolerations, self.excluded)
+        return found
 
     def ladder(self) -> tuple[str, ...]:
         """All levels, smallest first; the last is anywhere."""
@@ -131,11 +159,16 @@ class Seats(Struct, frozen=True):
 
 def gang_of(spec: JobSpec, sizes: Mapping[str, int], pool: Pool) -> Gang:
     """The gang of a job with these sizes (tasks per role)."""
-    needs = (need_of(role, sizes.get(role.name, 0)) for role in spec.roles)
+    roles = [role for role in spec.roles if sizes.get(role.name, 0)]
+    places = [where_of(spec, role) for role in roles]
+    needs = tuple([need_of(role, sizes.get(role.name, 0)) for role in roles])
+    is_one = all(where == places[0] for where in places)
+    if not is_one:
+        needs = tuple([replace(need, where=where) for need, where in zip(needs, places, strict=True)])
     return Gang(
-        needs=tuple(need for need in needs if need.count),
-        selector=spec.node_selector,
-        tolerations=spec.tolerations,
+        needs=needs,
+        selector=selector_of(spec, roles[0]) if is_one and roles else spec.node_selector,
+        tolerations=tolerations_of(spec, roles[0]) if is_one and roles else spec.tolerations,
         required=spec.topology.required,
         preferred=spec.topology.preferred,
         levels=tuple(pool.topology.items()),
@@ -149,6 +182,11 @@ def gang_of(spec: JobSpec, sizes: Mapping[str, int], pool: Pool) -> Gang:
         opportunistic=spec.service_class == ServiceClass.OPPORTUNISTIC,
         pinned=spec.pinned_cell,
     )
+
+
+def where_of(spec: JobSpec, role: Role) -> Where:
+    """Where the tasks of a role may be."""
+    return Where(tuple(sorted(selector_of(spec, role).items())), tolerations_of(spec, role))
 
 
 def need_of(role: Role, count: int, *, first_index: int = 0) -> Need:

@@ -85,8 +85,9 @@ def lone(room: Room, gang: Gang, scores: Scores, pick: Pick) -> Seats | None:
 
 def _ask(room: Room, gang: Gang, scores: Scores) -> _Asked:
     need = gang.needs[0]
-    where = (tuple(sorted(gang.selector.items())), gang.tolerations, gang.excluded)
-    questions = [(kinds, (scores, need.of_one, kinds, where)) for choice in options(room, gang) for kinds in choice[0]]
+    questions = [
+        (kinds, (scores, need.of_one, kinds, gang.where)) for choice in options(room, gang) for kinds in choice[0]
+    ]
     if len(room.shelves) > ASKED_MAX:
         room.shelves.clear()
     known = room.shelves[scores, id(gang)] = _Asked(gang, room.layout.version, gang.mask(room.layout), questions)

@@ -56,7 +56,7 @@ class WithServers:
         offered, left = room.devices.get(REMOTE_GPU), room.devices.get(NIC)
         if offered is None or left is None or not kinds:
             return None
-        able = gang.mask(room.layout) & (offered >= 1) & (left >= need.devices.get(NIC, 0))
+        able = need.within(room.layout, gang.mask(room.layout)) & (offered >= 1) & (left >= need.devices.get(NIC, 0))
         loads = self._beside.loads(room)
         busy = {row: load.gpu_mean if load.gpu_mean >= 0 else UNKNOWN_PERCENT for row, load in loads.items()}
         rows = np.flatnonzero(able).tolist()

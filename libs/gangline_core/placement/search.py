@@ -104,7 +104,7 @@ def _questions(room: Room, gang: Gang, manner: Manner, row_keys: RowKeys) -> lis
     if isinstance(known, _Asked) and known.gang is gang and known.version == room.layout.version:
         return known.questions
     need, mask = gang.needs[0], gang.mask(room.layout)
-    where = (manner.keys, tuple(sorted(gang.selector.items())), gang.tolerations, gang.excluded)
+    where = (manner.keys, gang.where)
     models = (kinds for choice in choices(room.layout, gang) for kinds in choice[0])
     questions: list[Question] = [(kinds, (need.of_one, kinds, where), mask) for kinds in models]
     if len(room.shelves) > ASKED_MAX:

@@ -7,7 +7,7 @@ import numpy as np
 from gangline_core.capacity import Flags, Ints, Layout, Room, matches, tolerates
 from gangline_core.cluster import LEVELS_INSIDE_NODE, tasks_most
 from gangline_core.placement.fit import most_free, slots, whole_free
-from gangline_core.placement.gang import Gang, Need
+from gangline_core.placement.gang import Gang, Need, Where
 from gangline_core.placement.models import acceptable
 from gangline_core.placement.shaped import Shape
 from gangline_core.reasons import Reason, ReasonCode
@@ -37,9 +37,10 @@ def why_not(room: Room, gang: Gang) -> Reason:
     """The first cause that holds: no node, one role alone, all roles together, topology."""
     mask = gang.mask(room.layout)
     if not mask.any():
-        return _no_node(room.layout, gang)
+        return _no_node(room.layout, gang, next((need.where for need in gang.needs), None))
     for need in gang.needs:
-        reason = _role_fault(room, gang, need, mask)
+        own = need.within(room.layout, mask)
+        reason = _role_fault(room, gang, need, own) if own.any() else _no_node(room.layout, gang, need.where)
         if reason is not None:
             return reason
     if room.crowded and (free := _places_for_all(room, gang, mask)) < gang.tasks:
@@ -53,12 +54,16 @@ def why_not(room: Room, gang: Gang) -> Reason:
     return _together(room, gang, mask)
 
 
-def _no_node(layout: Layout, gang: Gang) -> Reason:
+def _no_node(layout: Layout, gang: Gang, where: Where | None) -> Reason:
+    """Why no node takes a task of a role, whatever is free."""
+    selector, tolerations = gang.selector, gang.tolerations
+    if where is not None:
+        selector, tolerations = dict(where.selector), where.tolerations
     count = {"drained": 0, "lost": 0, "tainted": 0, "unmatched": 0}
     for node in layout.nodes:
-        if node.id in gang.excluded or not matches(node, gang.selector):
+        if node.id in gang.excluded or not matches(node, selector):
             count["unmatched"] += 1
-        elif not tolerates(node, gang.tolerations):
+        elif not tolerates(node, tolerations):
             count["tainted"] += 1
         elif node.drained:
             count["drained"] += 1
@@ -112,7 +117,7 @@ def _too_crowded(room: Room, needed: int, free: int, mask: Flags) -> Reason:
 def _gpu_fault(room: Room, gang: Gang, need: Need, kinds: tuple[int, ...], mask: Flags) -> Reason | None:
     if need.is_share:
         return _share_fault(room, need, kinds, mask, np.isin(room.layout.kind, kinds) & mask[:, None])
-    total = _suitable_gpus(room.layout, gang, kinds)
+    total = _suitable_gpus(room.layout, gang, kinds, need)
     if not any(room.total[number] for number in kinds):
         return Reason(ReasonCode.INSUFFICIENT_GPUS, {"needed": need.count * need.gpus, "free": 0, "total": total})
     free = np.where(mask, whole_free(room, kinds), 0)
@@ -127,10 +132,10 @@ def _gpu_fault(room: Room, gang: Gang, need: Need, kinds: tuple[int, ...], mask:
     return Reason(ReasonCode.INSUFFICIENT_GPUS, {"needed": wanted, "free": shown, "total": total})
 
 
-def _suitable_gpus(layout: Layout, gang: Gang, kinds: tuple[int, ...]) -> int:
-    """Usable GPUs of these kinds on nodes that may take the gang, taken or not."""
-    mask = gang.mask(layout)
-    asked = ("suitable", tuple(sorted(gang.selector.items())), gang.tolerations, gang.excluded, kinds)
+def _suitable_gpus(layout: Layout, gang: Gang, kinds: tuple[int, ...], need: Need | None = None) -> int:
+    """Usable GPUs of these kinds on nodes that may take the gang, or this role of it, taken or not."""
+    mask = gang.mask(layout) if need is None else need.within(layout, gang.mask(layout))
+    asked = ("suitable", gang.where, None if need is None else need.where, kinds)
     return layout.remember(asked, lambda: int((np.isin(layout.kind, kinds) & mask[:, None]).sum()))
 
 
@@ -296,6 +301,7 @@ def bare(need: Need, *, cpu: bool = False, memory: bool = False) -> Need:
         exclude_models=need.exclude_models,
         near_nic=need.near_nic,
         mig=need.mig,
+        where=need.where,
     )
 
 
