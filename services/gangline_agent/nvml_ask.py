@@ -7,6 +7,9 @@ from collections.abc import Callable
 from typing import Any, TypeGuard
 
 NUMBER_MAX = 1 << 62
+ALL_ONES = 0xFFFFFFFF
+"""How functions that give 32 bits say that there is no value."""
+PERCENT_MAX = 100
 FAULTS = (AttributeError, LookupError, OSError, TypeError, ValueError, ArithmeticError)
 """What the binding raises beside its own errors when library and driver do not fit together."""
 WHY_LENGTH_MAX = 60
@@ -49,6 +52,14 @@ class Ask:
         self.silent.setdefault(field, NO_NUMBER)
         return None
 
+    def share(self, field: str, call: Callable[[], Any]) -> int | None:
+        """The answer when it is a whole number of percent, or None."""
+        value = self.number(field, call)
+        if value is None or value <= PERCENT_MAX:
+            return value
+        self.silent.setdefault(field, NO_NUMBER)
+        return None
+
     def part(self, field: str, whole: Any, call: Callable[[], Any], *, of: str) -> int | None:
         """A number out of the answer `whole`, which was asked for as `of` and may be missing as a whole."""
         if whole is None:
@@ -77,7 +88,7 @@ class Ask:
 
 def is_plausible(value: Any) -> TypeGuard[int]:
     """True for a number that can be one: "[N/A]", minus one and all bits set are ways to say that there is none."""
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < NUMBER_MAX
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < NUMBER_MAX and value != ALL_ONES
 
 
 def text(value: Any) -> str:

@@ -27,13 +27,13 @@ LINK_ERRORS = ("NVML_NVLINK_ERROR_DL_REPLAY", "NVML_NVLINK_ERROR_DL_RECOVERY", "
 
 def details(ask: Ask, handle: Any) -> dict[str, Any]:
     """Fields of a GpuSample beyond identity, memory and power, with the unanswered ones in `ask.silent`."""
-    nvml, number = ask.nvml, ask.number
+    nvml, number, share = ask.nvml, ask.number, ask.share
     rows = ask.any("rows", lambda: nvml.nvmlDeviceGetRemappedRows(handle))
     found: dict[str, Any] = {
-        "utilisation_percent": number("utilisation_percent", lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu),
-        "memory_busy_percent": number("memory_busy_percent", lambda: nvml.nvmlDeviceGetUtilizationRates(handle).memory),
-        "encoder_percent": number("encoder_percent", lambda: nvml.nvmlDeviceGetEncoderUtilization(handle)[0]),
-        "decoder_percent": number("decoder_percent", lambda: nvml.nvmlDeviceGetDecoderUtilization(handle)[0]),
+        "utilisation_percent": share("utilisation_percent", lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu),
+        "memory_busy_percent": share("memory_busy_percent", lambda: nvml.nvmlDeviceGetUtilizationRates(handle).memory),
+        "encoder_percent": share("encoder_percent", lambda: nvml.nvmlDeviceGetEncoderUtilization(handle)[0]),
+        "decoder_percent": share("decoder_percent", lambda: nvml.nvmlDeviceGetDecoderUtilization(handle)[0]),
         "clock_sm_mhz": number("clock_sm_mhz", lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)),
         "clock_memory_mhz": number(
             "clock_memory_mhz", lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM)
@@ -79,8 +79,16 @@ def _flag(value: int | None) -> bool | None:
 
 def processes(ask: Ask, handle: Any) -> tuple[tuple[int, int, int | None], ...] | None:
     """Processes on a card: pid, MiB (-1 where not told), and the GPU instance they are in (None on a whole card)."""
-    listed = ask.any("processes", lambda: list(ask.nvml.nvmlDeviceGetComputeRunningProcesses(handle)))
+    listed = ask.any("processes", lambda: list(_running(ask.nvml, handle)))
     return None if listed is None else tuple(_process(one) for one in listed[:PROCESSES_MAX])
+
+
+def _running(nvml: Any, handle: Any) -> Any:
+    """The list has a third layout since driver 510; older ones know the second one only."""
+    try:
+        return nvml.nvmlDeviceGetComputeRunningProcesses(handle)
+    except (getattr(nvml, "NVMLError_FunctionNotFound", AttributeError), AttributeError):
+        return nvml.nvmlDeviceGetComputeRunningProcesses_v2(handle)
 
 
 def _process(one: Any) -> tuple[int, int, int | None]:
@@ -168,12 +176,19 @@ def _fields(ask: Ask, handle: Any) -> dict[str, int | None]:
         "nvlink_tx_kib": (FIELD_NVLINK_TX, ALL_LINKS),
         "nvlink_rx_kib": (FIELD_NVLINK_RX, ALL_LINKS),
     }
-    given = ask.any("temperature_memory_celsius", lambda: ask.nvml.nvmlDeviceGetFieldValues(handle, [*wanted.values()]))
-    if given is None:
-        said = ask.silent["temperature_memory_celsius"]
+    given = ask.any("fields", lambda: ask.nvml.nvmlDeviceGetFieldValues(handle, [*wanted.values()]))
+    said = ask.silent.pop("fields", None)
+    if given is not None:
+        return {name: ask.number(name, partial(_field, ask.nvml, given, k)) for k, name in enumerate(wanted)}
+    if said == NOT_SUPPORTED:
         ask.silent |= dict.fromkeys(wanted, said)
         return dict.fromkeys(wanted)
-    return {name: ask.number(name, partial(_field, ask.nvml, given, k)) for k, name in enumerate(wanted)}
+    # One field that the driver does not know may cost the whole list: each is asked for alone then.
+    return {name: ask.number(name, partial(_alone, ask.nvml, handle, field)) for name, field in wanted.items()}
+
+
+def _alone(nvml: Any, handle: Any, field: Any) -> Any:
+    return _field(nvml, nvml.nvmlDeviceGetFieldValues(handle, [field]), 0)
 
 
 def _field(nvml: Any, given: Any, k: int) -> Any:

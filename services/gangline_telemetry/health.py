@@ -75,10 +75,13 @@ class Watch:
         slices: dict[int, dict[str, TaskId]] = {}
         for name in state.node_tasks.get(node, ()):
             task = state.kept.tasks[name]
-            for share in task.gpus if task.placed_ms <= sample.at else ():
-                owners.setdefault(share.index, []).append(name)
+            # Whoever stands still only has something in the card's memory: what it does is another's.
+            is_there = max(task.placed_ms, task.span_ms) <= sample.at and task.working is None
+            for share in task.gpus if is_there else ():
                 if share.slots:
                     slices.setdefault(share.index, {})[uuids.get((share.index, share.slots), "")] = name
+                else:
+                    owners.setdefault(share.index, []).append(name)
         for gpu in sample.gpus:
             card = self.cards[node, gpu.index]
             card.owners, card.slice_owners = tuple(owners.get(gpu.index, ())), slices.get(gpu.index, {})

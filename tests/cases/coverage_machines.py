@@ -104,20 +104,29 @@ MACHINES: dict[str, tuple[str, ...]] = {
     ),
     "L04 guilbaults/slurm-job-exporter#55": (
         "services/telemetry/test_gauges::test_the_watts_of_a_card_that_is_cut_stand_there_once_and_slices_carry_their_own_jobs",
+        "cases/test_variants_senses::test_the_parents_watts_are_nobodys_however_many_slices_are_held_and_whether_they_can_be_listed_now",
     ),
     "L05 NVIDIA/gpu-monitoring-tools#3": (
         "services/agent/test_nvml::test_quantities_have_the_units_their_names_say",
         "services/telemetry/test_gauges::test_the_counters_that_dcgm_shows_by_default_are_shown_under_its_names_and_in_its_units",
         "services/agent/test_host::test_rates_are_per_second_and_a_counter_that_began_anew_has_none",
+        "cases/test_variants_senses::test_whatever_the_driver_counts_in_it_is_shown_in_the_unit_of_its_name",
+        "cases/test_variants_senses::test_a_percentage_above_a_hundred_is_no_percentage",
+        "cases/test_variants_senses::test_every_number_that_is_measured_says_its_unit_or_is_a_count",
     ),
     "L07 netdata/netdata#15755": (
         "services/agent/test_nvml_library::test_an_old_driver_lacks_functions_and_says_under_which_fields",
         "services/agent/test_nvml_library::test_whatever_one_function_refuses_the_rest_of_the_card_and_all_other_cards_are_told",
+        "cases/test_variants_senses::test_whichever_function_a_driver_no_longer_knows_only_its_own_values_go",
+        "cases/test_variants_senses::test_what_was_renamed_is_asked_for_by_its_older_name",
+        "cases/test_variants_senses::test_one_field_that_the_driver_does_not_know_costs_no_other_even_where_it_costs_the_whole_list",
     ),
     "L08 NVIDIA/dcgm-exporter#342": (
         "services/telemetry/test_gauges::test_a_sample_carries_who_held_the_card_when_it_was_taken_and_still_does_or_nobody",
         "services/telemetry/test_gauges::test_of_two_jobs_on_one_card_neither_is_called_its_owner",
         "services/telemetry/test_gauges::test_the_watts_of_a_card_that_is_cut_stand_there_once_and_slices_carry_their_own_jobs",
         "services/agent/test_nvml_library::test_a_card_that_is_cut_is_told_with_its_slices_where_they_lie_and_who_is_in_them",
+        "cases/test_variants_senses::test_a_sample_never_carries_anybody_who_did_not_hold_the_card_then_and_now",
+        "cases/test_variants_senses::test_who_stands_still_on_a_card_is_not_who_works_on_it",
     ),
 }
