@@ -103,7 +103,7 @@ def beyond(spec: JobSpec) -> tuple[str, str] | None:
         fault = fault or _outside("pausing.notice", spec.pausing.notice_s, 0, DURATION)
         fault = fault or _outside("pausing.gpu_memory", spec.pausing.gpu_memory_mib, 0, CARD)
     for role in spec.roles:
-        if fault is None and (of_role := OF_ROLE.fault(role) or _devices(role)) is not None:
+        if fault is None and (of_role := OF_ROLE.fault(role) or _devices(role) or _place(role)) is not None:
             fault = f"roles.{role.name}.{of_role[0]}", of_role[1]
     return fault
 
@@ -111,6 +111,15 @@ def beyond(spec: JobSpec) -> tuple[str, str] | None:
 def _devices(role: Role) -> tuple[str, str] | None:
     faults = (_outside("devices", count, 0, DEVICES) for count in role.resources.devices.values())
     return next(filter(None, faults), None)
+
+
+def _place(role: Role) -> tuple[str, str] | None:
+    """Where it may be, which a role need not say."""
+    if role.node_selector is None and role.tolerations is None:
+        return None
+    return _outside("node_selector", len(role.node_selector or ()), 0, most("labels")) or _outside(
+        "tolerations", len(role.tolerations or ()), 0, most("tolerations")
+    )
 
 
 def _outside(field: str, value: int, least: int, limit: int) -> tuple[str, str] | None:

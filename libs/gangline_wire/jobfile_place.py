@@ -1,15 +1,16 @@
-"""How the fields of a job file are read that say where its tasks may stand: levels, slices, spread, exclusions, MIG."""
+"""How the fields of a job file are read that say where its tasks may stand: nodes, levels, slices, spread, MIG."""
 
 from difflib import get_close_matches
 
 from gangline_core.mig import is_profile, profiles
-from gangline_core.spec import Role, TopologyWish
-from gangline_wire.fields import each, listed, mapping, note, read_fields, text, visible_text, whole
+from gangline_core.spec import Role, Toleration, TopologyWish
+from gangline_wire.fields import each, entries, listed, mapping, note, read_fields, text, visible_text, whole
 from gangline_wire.limits import most
-from gangline_wire.names import token
+from gangline_wire.names import token, visible
 from gangline_wire.problem import FieldError, FieldErrorsError, WrongValueError
 
 _TOKEN_CHARS = most("token_chars")
+_LABEL_CHARS = most("label_chars")
 
 
 def read_level(value: object) -> str:
@@ -83,6 +84,47 @@ def read_mig(value: object) -> str:
         advice = f'did you mean "{near[0]}"?' if near else f"known are {', '.join(profiles())}"
         raise WrongValueError(f"is no MIG profile; {advice}")
     return name
+
+
+def read_labels(value: object) -> dict[str, str]:
+    """Names and texts.
+
+    Raises:
+        WrongValueError, FieldErrorsError: no such mapping.
+    """
+    return entries(value, "labels", _label_key, visible_text("label_chars"))
+
+
+def read_tolerations(value: object) -> tuple[Toleration, ...]:
+    """A list of "key", "key=value" or {key, value}.
+
+    Raises:
+        WrongValueError, FieldErrorsError: no such list.
+    """
+    return each(listed(value, "tolerations"), _toleration)
+
+
+def _toleration(value: object) -> Toleration:
+    if isinstance(value, str):
+        key, _, wanted = value.partition("=")
+        return Toleration(key=_label_key(key), value=visible(text(wanted), _LABEL_CHARS))
+    errors: list[FieldError] = []
+    kept = read_fields(mapping(value), TOLERATION_FIELDS, errors)
+    if "key" not in kept and not errors:
+        errors.append(FieldError(path="key", message="is missing"))
+    if errors:
+        raise FieldErrorsError(errors)
+    return Toleration(**kept)
+
+
+def _label_key(value: object) -> str:
+    key = visible(text(value), _LABEL_CHARS)
+    if not key or "=" in key or " " in key:
+        raise WrongValueError('must not be empty, nor contain "=" or spaces')
+    return key
+
+
+TOLERATION_FIELDS = {"key": ("key", _label_key), "value": ("value", visible_text("label_chars"))}
 
 
 def check_slices(wish: TopologyWish | None, roles: tuple[Role, ...], errors: list[FieldError]) -> None:

@@ -59,6 +59,8 @@ def with_servers(role: Role, remote: dict[str, Any]) -> tuple[Role, Role]:
         environment=role.environment,
         image=role.image,
         sizes=role.sizes,
+        node_selector=role.node_selector,
+        tolerations=role.tolerations,
     )
     server = Role(
         name=role.name + SUFFIX,

@@ -7,7 +7,7 @@ from gangline_core.mig import compute_milli
 from gangline_core.spec import GPU_MILLI, Resources, Role
 from gangline_wire.fields import each, entries, flag, listed, note, read_fields, text, visible_text, whole
 from gangline_wire.jobfile_elastic import SizeRule, read_sizes
-from gangline_wire.jobfile_place import read_mig
+from gangline_wire.jobfile_place import read_labels, read_mig, read_tolerations
 from gangline_wire.jobfile_remote import read_remote, with_servers
 from gangline_wire.limits import most
 from gangline_wire.names import env_key, token
@@ -187,7 +187,13 @@ ROLE_FIELDS = {
     "image": ("image", read_image),
 }
 """Fields of a role, which may also stand at the top of a file with a single role."""
-NAMED_ROLE_FIELDS = {"name": ("name", read_token), **ROLE_FIELDS}
+NAMED_ROLE_FIELDS = {
+    "name": ("name", read_token),
+    **ROLE_FIELDS,
+    "node_selector": ("node_selector", read_labels),
+    "tolerations": ("tolerations", read_tolerations),
+}
+"""Fields of an entry of `roles`; where it may be stands in the job's own fields otherwise."""
 
 
 def read_role(value: object) -> tuple[Role, ...]:
@@ -244,6 +250,8 @@ def build_role(name: str, kept: Mapping[str, Any], errors: list[FieldError]) -> 
         environment=kept.get("environment", {}),
         image=kept.get("image", ""),
         sizes=sizes,
+        node_selector=kept.get("node_selector"),
+        tolerations=kept.get("tolerations"),
     )
 
 

@@ -70,6 +70,17 @@ _ENV = _map(
     examples=[{"MODE": "train", "OMP_NUM_THREADS": "8"}],
 )
 
+
+def _tolerations(meaning: str) -> Schema:
+    one = {
+        "type": "object",
+        "properties": {"key": {"type": "string"}, "value": {"type": "string"}},
+        "required": ["key"],
+        "additionalProperties": False,
+    }
+    return _list("tolerations", {"anyOf": [{"type": "string"}, one]}, meaning)
+
+
 ROLE_PROPERTIES: dict[str, Schema] = {
     "tasks": _whole("tasks", "Equal tasks wanted at start; all of them start together.", least=1),
     "count": _whole("tasks", "The same as tasks.", least=1),
@@ -258,21 +269,7 @@ JOB_PROPERTIES: dict[str, Schema] = {
         "type": "boolean",
         "description": "True has the job run on as an opportunistic one when its group needs its cells elsewhere.",
     },
-    "tolerations": _list(
-        "tolerations",
-        {
-            "anyOf": [
-                {"type": "string"},
-                {
-                    "type": "object",
-                    "properties": {"key": {"type": "string"}, "value": {"type": "string"}},
-                    "required": ["key"],
-                    "additionalProperties": False,
-                },
-            ]
-        },
-        'Taints the job accepts: "key" or "key=value".',
-    ),
+    "tolerations": _tolerations('Taints the job accepts: "key" or "key=value".'),
     "time_limit": _duration("The job is stopped after this. Left out: no limit.", "2h", 5400, "1h30m", least=1),
     "repair": _duration(
         "A member that is lost (its node, GPU or process) is placed again alone within this time while the others "
@@ -319,9 +316,14 @@ JOB_PROPERTIES: dict[str, Schema] = {
     },
 }
 
+ROLE_PLACE: dict[str, Schema] = {
+    "node_selector": _map("labels", _LABELS, "Node labels that must match for this role, instead of the job's."),
+    "tolerations": _tolerations("Taints that this role accepts, instead of those of the job."),
+}
+"""Where the tasks of one entry of `roles` may be."""
 _NAMED_ROLE: Schema = {
     "type": "object",
-    "properties": {"name": _token("The role's name.", "worker"), **ROLE_PROPERTIES},
+    "properties": {"name": _token("The role's name.", "worker"), **ROLE_PROPERTIES, **ROLE_PLACE},
     "required": ["name"],
     "additionalProperties": False,
 }

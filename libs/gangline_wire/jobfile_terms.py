@@ -2,7 +2,7 @@
 
 from math import isfinite
 
-from gangline_core.spec import ServiceClass, Toleration
+from gangline_core.spec import ServiceClass
 from gangline_wire.durations import read_seconds, show_seconds
 from gangline_wire.fields import (
     Reader,
@@ -10,19 +10,17 @@ from gangline_wire.fields import (
     entries,
     flag,
     listed,
-    mapping,
-    read_fields,
     text,
     visible_text,
     whole,
 )
 from gangline_wire.jobfile_elastic import read_elastic, read_pausing
 from gangline_wire.jobfile_order import read_after, read_array, read_moment
-from gangline_wire.jobfile_place import read_exclude_nodes, read_topology
+from gangline_wire.jobfile_place import read_exclude_nodes, read_labels, read_tolerations, read_topology
 from gangline_wire.jobfile_role import read_env_key, read_env_value, read_token
 from gangline_wire.limits import most
 from gangline_wire.names import group_path, user_name, visible
-from gangline_wire.problem import FieldError, FieldErrorsError, WrongValueError
+from gangline_wire.problem import WrongValueError
 from gangline_wire.quantity import kind_name
 
 SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGCONT")
@@ -109,15 +107,6 @@ def read_user(value: object) -> str:
     return user_name(text(value), _TOKEN_CHARS)
 
 
-def read_labels(value: object) -> dict[str, str]:
-    """Names and texts.
-
-    Raises:
-        WrongValueError, FieldErrorsError: no such mapping.
-    """
-    return entries(value, "labels", _label_key, visible_text("label_chars"))
-
-
 def read_attributes(value: object) -> dict[str, str | int | float | bool]:
     """What a formula may use: text, numbers, true or false.
 
@@ -125,15 +114,6 @@ def read_attributes(value: object) -> dict[str, str | int | float | bool]:
         WrongValueError, FieldErrorsError: no such mapping.
     """
     return entries(value, "attributes", read_env_key, _attribute)
-
-
-def read_tolerations(value: object) -> tuple[Toleration, ...]:
-    """A list of "key", "key=value" or {key, value}.
-
-    Raises:
-        WrongValueError, FieldErrorsError: no such list.
-    """
-    return each(listed(value, "tolerations"), _toleration)
 
 
 def read_stop_signal(value: object) -> str:
@@ -159,13 +139,6 @@ def read_secrets(value: object) -> dict[str, str | None]:
     return dict(entries(value, "secrets", read_env_key, read_env_value))
 
 
-def _label_key(value: object) -> str:
-    key = visible(text(value), _LABEL_CHARS)
-    if not key or "=" in key or " " in key:
-        raise WrongValueError('must not be empty, nor contain "=" or spaces')
-    return key
-
-
 def _attribute(value: object) -> str | int | float | bool:
     if type(value) is bool:
         return value
@@ -181,21 +154,6 @@ def _attribute(value: object) -> str | int | float | bool:
         return visible(text(value), _ATTRIBUTE_CHARS)
     raise WrongValueError(f"must be text, a number, true or false, not {kind_name(value)}")
 
-
-def _toleration(value: object) -> Toleration:
-    if isinstance(value, str):
-        key, _, wanted = value.partition("=")
-        return Toleration(key=_label_key(key), value=visible(text(wanted), _LABEL_CHARS))
-    errors: list[FieldError] = []
-    kept = read_fields(mapping(value), TOLERATION_FIELDS, errors)
-    if "key" not in kept and not errors:
-        errors.append(FieldError(path="key", message="is missing"))
-    if errors:
-        raise FieldErrorsError(errors)
-    return Toleration(**kept)
-
-
-TOLERATION_FIELDS = {"key": ("key", _label_key), "value": ("value", visible_text("label_chars"))}
 
 TERM_FIELDS: dict[str, tuple[str, Reader]] = {
     "name": ("name", visible_text("name_chars")),

@@ -17,8 +17,9 @@ from gangline_gateway.show import job_view
 from gangline_gateway.submit import submit_again
 from gangline_wire.fields import flag, text, whole
 from gangline_wire.jobfile_order import read_moment
+from gangline_wire.jobfile_place import read_labels
 from gangline_wire.jobfile_role import read_token
-from gangline_wire.jobfile_terms import duration, read_labels, read_priority
+from gangline_wire.jobfile_terms import duration, read_priority
 from gangline_wire.requests import EditJob, SetSize, TopJob
 from gangline_wire.views import DoneView, JobView
 

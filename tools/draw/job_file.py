@@ -6,7 +6,7 @@ from typing import Any
 import yaml
 
 from draw.markdown import code, document, table
-from gangline_wire.jobfile_schema import EXAMPLE, JOB_PROPERTIES, ROLE_PROPERTIES, ROLES_EXAMPLE
+from gangline_wire.jobfile_schema import EXAMPLE, JOB_PROPERTIES, ROLE_PLACE, ROLE_PROPERTIES, ROLES_EXAMPLE
 
 Properties = Mapping[str, Mapping[str, Any]]
 
@@ -26,6 +26,8 @@ def page() -> str:
         "## A role",
         "In an entry of `roles`, together with its `name`; or at the top, when the job has only one.",
         fields(ROLE_PROPERTIES),
+        "Only in an entry of `roles`, where roles shall be on different nodes, such as a launcher without GPUs:",
+        fields(ROLE_PLACE),
     )
 
 
