@@ -4,6 +4,7 @@ from msgspec import Struct, field
 
 from gangline_core.ids import NodeId, TaskId
 from gangline_core.job import Task
+from gangline_core.spec import GPU_MILLI
 
 LEVELS_INSIDE_NODE = ("nvlink", "switch", "socket", "node")
 """Topology levels that end at the node, closest first; levels above come from the pool."""
@@ -91,6 +92,8 @@ class Taint(Struct, frozen=True, omit_defaults=True, gc=False):
 
     key: str
     value: str = ""
+    effect: str = ""
+    """How strongly, where that makes a difference to who tolerates it; empty is any way."""
 
 
 class Node(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -131,6 +134,21 @@ class Node(Struct, frozen=True, omit_defaults=True, gc=False):
     def takes_work(self) -> bool:
         """True when new tasks may be placed here."""
         return not (self.drained or self.lost or self.problem or self.quarantine)
+
+
+def free_gpu_milli(node: Node, use: "NodeUse") -> dict[int, int]:
+    """Thousandths of each healthy GPU that new tasks may have, by index; nothing of a node that takes no work.
+
+    Whoever shows free GPUs asks this; those of a node with taints are free for jobs that tolerate them only.
+    """
+    if not node.takes_work:
+        return {}
+    taken = use.gpu_milli
+    return {
+        gpu.index: max(0, GPU_MILLI - (taken[gpu.index] if gpu.index < len(taken) else 0))
+        for gpu in node.gpus
+        if gpu.healthy
+    }
 
 
 def tasks_most(node: Node, policy_most: int) -> int:

@@ -97,6 +97,10 @@ class ModelCount(View, frozen=True):
     total: int
     used_milli: int
     sick: int = 0
+    free_milli: int = 0
+    """What new tasks may have, on nodes that take work."""
+    tainted_milli: int = 0
+    """The same on nodes with taints: for jobs that tolerate them."""
 
 
 class ClusterView(View, frozen=True):

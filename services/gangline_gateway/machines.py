@@ -4,7 +4,7 @@ from collections import Counter
 
 from msgspec.structs import replace
 
-from gangline_core.cluster import Node
+from gangline_core.cluster import Node, free_gpu_milli
 from gangline_core.ids import NodeId
 from gangline_core.job import LIVE, JobState
 from gangline_core.state import State
@@ -113,12 +113,24 @@ def _models(state: State) -> tuple[ModelCount, ...]:
     total: Counter[str] = Counter()
     used: Counter[str] = Counter()
     sick: Counter[str] = Counter()
+    free: Counter[str] = Counter()
+    tainted: Counter[str] = Counter()
     for node in state.kept.nodes.values():
         milli = state.use[node.id].gpu_milli
+        room = free_gpu_milli(node, state.use[node.id])
         for gpu in node.gpus:
+            (tainted if node.taints else free)[gpu.model] += room.get(gpu.index, 0)
             total[gpu.model] += 1
             used[gpu.model] += milli[gpu.index] if gpu.index < len(milli) else 0
             sick[gpu.model] += not gpu.healthy or node.lost
     return tuple(
-        ModelCount(model=model, total=total[model], used_milli=used[model], sick=sick[model]) for model in sorted(total)
+        ModelCount(
+            model=model,
+            total=total[model],
+            used_milli=used[model],
+            sick=sick[model],
+            free_milli=free[model],
+            tainted_milli=tainted[model],
+        )
+        for model in sorted(total)
     )

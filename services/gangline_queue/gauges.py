@@ -3,6 +3,7 @@
 from collections import Counter
 
 from gangline_core.ageing import ready_ms
+from gangline_core.cluster import free_gpu_milli
 from gangline_core.fold import Message
 from gangline_core.job import ENDS, JobState
 from gangline_core.spec import GPU_MILLI
@@ -48,10 +49,13 @@ def refresh(site: Site) -> None:
         missing = sum(milli for index, milli in enumerate(use.gpu_milli) if index not in {g.index for g in node.gpus})
         if missing:
             gpus[node.pool, "unknown", "missing"] += missing
+        room = free_gpu_milli(node, use)
         for gpu in node.gpus:
             used = use.gpu_milli[gpu.index] if gpu.index < len(use.gpu_milli) else 0
             gpus[node.pool, gpu.model, "used"] += used
-            gpus[node.pool, gpu.model, "free" if gpu.healthy and node.takes_work else "unusable"] += GPU_MILLI - used
+            free = room.get(gpu.index)
+            kind = "unusable" if free is None else "tainted" if node.taints else "free"
+            gpus[node.pool, gpu.model, kind] += max(0, GPU_MILLI - used) if free is None else free
     for (pool, state), number in nodes.items():
         metrics.set("gangline_nodes", number, pool=pool, state=state)
     for (pool, model, state), milli in gpus.items():

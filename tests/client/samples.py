@@ -199,7 +199,7 @@ EMPTY_QUEUE = v.QueueView(pool="local", waiting=0, lines=())
 CLUSTER = v.ClusterView(
     nodes=2,
     nodes_ready=1,
-    gpus=(v.ModelCount("T4", 4, 1500), v.ModelCount("V100", 8, 0, 1)),
+    gpus=(v.ModelCount("T4", 4, 1500, free_milli=2500), v.ModelCount("V100", 8, 0, 1, tainted_milli=7000)),
     gpus_total=12,
     gpus_used_milli=1500,
     gpus_sick=1,

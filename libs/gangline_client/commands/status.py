@@ -14,6 +14,7 @@ from gangline_wire import views as v
 GPU_COLUMNS = (
     Column("GPU"),
     Column("USED", right=True),
+    Column("FREE", right=True),
     Column("TOTAL", right=True),
     Column("SICK", right=True),
     Column(""),
@@ -51,6 +52,7 @@ def _tell(session: Session, view: v.ClusterView) -> None:
             [
                 each.model,
                 q.gpus(each.used_milli),
+                q.gpus(each.free_milli),
                 str(each.total),
                 str(each.sick),
                 bar(each.used_milli, each.total * q.GPU_MILLI, cells=20),

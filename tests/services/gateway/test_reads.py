@@ -3,10 +3,12 @@
 from typing import Any
 
 import pytest
-from tests.make import spec
+from tests.make import node, spec
 from tests.services.gateway.conftest import Visitor
 
-from gangline_core.ids import JobId
+from gangline_core import facts as f
+from gangline_core.ids import JobId, NodeId
+from gangline_core.job import JobState
 from gangline_gateway.problems import KINDS
 from gangline_wire import requests as r
 
@@ -187,8 +189,23 @@ async def test_the_totals_add_up(visitor: Visitor) -> None:
     world.submit(spec(group="t2", user="tom", name="w"))
     view = await visitor.ask("nobody", "GET", "/v1/cluster")
     assert (view["gpus_total"], view["gpus_used_milli"], view["nodes"], view["nodes_ready"]) == (16, 3000, 2, 2)
-    assert view["gpus"] == [{"model": "A100", "total": 16, "used_milli": 3000}]
+    assert view["gpus"] == [{"model": "A100", "total": 16, "used_milli": 3000, "free_milli": 13_000}]
     assert (view["running"], view["waiting"]) == (1, 1)
+
+
+async def test_free_gpus_are_shown_of_nodes_that_take_work_and_those_of_tainted_ones_apart(visitor: Visitor) -> None:
+    world = visitor.setting.world
+    world.see(*(node(name) for name in ("n3", "n4", "n5")), node("n2", taints=["maintenance"]))
+    held = world.submit_running(spec(group="t1", user="una", gpus=4), "n1")
+    world.tell("admission", f.DrainSet(node=NodeId("n1"), drained=True, by="root"))
+    world.tell("telemetry", f.NodeLost(node=NodeId("n3"), silent_ms=30_000))
+    world.tell("telemetry", f.NodeQuarantined(node=NodeId("n5"), problem="starts fail"))
+    [models] = (await visitor.ask("nobody", "GET", "/v1/cluster"))["gpus"]
+    assert (models["free_milli"], models["tainted_milli"], models["used_milli"]) == (8000, 8000, 4000)
+    world.tell("admission", f.DrainSet(node=NodeId("n1"), drained=False, by="root"))
+    [models] = (await visitor.ask("nobody", "GET", "/v1/cluster"))["gpus"]
+    assert (models["free_milli"], models["tainted_milli"]) == (12_000, 8000)
+    assert world.job(held).state == JobState.RUNNING
 
 
 async def test_metrics_count_by_route_and_are_not_for_everybody(visitor: Visitor) -> None:
