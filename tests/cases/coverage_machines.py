@@ -53,15 +53,22 @@ MACHINES: dict[str, tuple[str, ...]] = {
     "K01 kubernetes/kubernetes#30972": (
         "cases/test_nodes::test_a_job_on_a_cut_off_node_is_over_there_before_it_begins_elsewhere",
         "services/agent/test_agent::test_a_node_declared_lost_while_its_agent_lives_stops_its_tasks_and_comes_back",
+        "cases/test_variants_cut::test_however_often_and_long_one_of_a_gangs_machines_is_cut_off_no_member_ever_works_twice",
     ),
     "K02 skypilot-org/skypilot#10155": (
         "cases/test_nodes::test_silence_that_ends_in_time_harms_nothing_however_often_it_comes",
         "cases/test_nodes::test_when_nobody_can_be_heard_it_is_the_listeners_trouble",
         "services/telemetry/test_health::test_a_watcher_that_was_frozen_forgives_all_silence",
+        "cases/test_variants_lost::test_one_long_silence_is_one_loss_and_none_of_the_short_ones_for_nineteen_hours_after_it_is_another",
+        "cases/test_variants_lost::test_a_node_is_lost_once_per_silence_that_is_longer_than_the_limit_and_never_for_many_short_ones",
+        "cases/test_variants_lost::test_who_takes_over_the_watch_counts_silence_from_its_own_beginning",
     ),
     "K04 kubernetes-sigs/kueue#3401": (
         "cases/test_nodes::test_only_what_takes_work_is_room",
         "core/test_capacity::test_closed_nodes_have_nothing_free",
+        "cases/test_variants_lost::test_nothing_is_planned_on_a_closed_machine_and_nobody_there_is_evicted_in_vain",
+        "cases/test_variants_lost::test_whatever_is_closed_when_no_plan_touches_it",
+        "services/gateway/test_reads::test_free_gpus_are_shown_of_nodes_that_take_work_and_those_of_tainted_ones_apart",
     ),
     "K05 volcano-sh/volcano#1818": (
         "cases/test_nodes::test_fewer_gpus_than_are_held_are_no_room_and_no_reason_to_kill",
@@ -73,6 +80,7 @@ MACHINES: dict[str, tuple[str, ...]] = {
         "cases/test_nodes::test_a_node_whose_devices_are_found_slowly_is_not_lost_meanwhile",
         "services/agent/test_agent::test_a_killed_agent_loses_and_doubles_nothing",
         "services/agent/test_processes::test_an_exit_that_no_agent_saw_is_found_by_the_next",
+        "cases/test_variants_cut::test_an_agent_that_restarts_at_any_stage_of_its_tasks_loses_none_and_starts_none_again",
     ),
     "K08 NVIDIA/k8s-device-plugin#1641": (
         "cases/test_variants_machines::test_a_driver_that_cannot_start_or_changes_under_the_agent_closes_the_node_and_kills_nobody",
