@@ -1,4 +1,4 @@
-"""Reports about agents that are cut off or restarted (K01, K07) in other shapes: gangs, stages, lengths, more than once."""
+"""Reports about agents that are cut off or restarted (K01, K07) in other shapes: gangs, stages, lengths, repeats."""
 
 from collections import Counter
 from pathlib import Path
