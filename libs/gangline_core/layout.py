@@ -12,7 +12,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from gangline_core.amounts import count
-from gangline_core.cluster import Gpu, Node, gpu_span
+from gangline_core.cluster import Gpu, Node, Taint, gpu_span
 from gangline_core.ids import NodeId
 from gangline_core.looks import Counts, Looks
 from gangline_core.spec import GPU_MILLI, Toleration
@@ -333,10 +333,12 @@ def matches(node: Node, selector: dict[str, str]) -> bool:
 
 def tolerates(node: Node, tolerations: tuple[Toleration, ...]) -> bool:
     """True when every taint of the node is accepted."""
-    return all(
-        any(known.key == taint.key and known.value in ("", taint.value) for known in tolerations)
-        for taint in node.taints
-    )
+    return all(any(_accepts(known, taint) for known in tolerations) for taint in node.taints)
+
+
+def _accepts(known: Toleration, taint: Taint) -> bool:
+    is_same = known.value == taint.value or (not known.value and not known.is_exact)
+    return is_same and known.key in ("", taint.key) and (not known.effect or taint.effect in ("", known.effect))
 
 
 def _forget_some(known: dict[Any, Any]) -> None:

@@ -112,10 +112,14 @@ class Resources(Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Toleration(Struct, frozen=True, omit_defaults=True, gc=False):
-    """A taint the job accepts: the same key, and the same value unless the value is empty."""
+    """A taint the job accepts: the same key, unless the key is empty, and the same value unless that is empty."""
 
     key: str
     value: str = ""
+    effect: str = ""
+    """Only taints with this effect; empty accepts all."""
+    is_exact: bool = False
+    """An empty value accepts only an empty one."""
 
 
 class Role(Struct, frozen=True, omit_defaults=True, gc=False):

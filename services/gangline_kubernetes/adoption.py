@@ -12,7 +12,7 @@ from gangline_core.cluster import Pool
 from gangline_core.spec import JobSpec, Resources, Role, Toleration, TopologyWish
 from gangline_kubernetes.affinities import selector_of
 from gangline_kubernetes.config import Config
-from gangline_kubernetes.names import MANAGER
+from gangline_kubernetes.names import MANAGER, OWN_TAINTS
 from gangline_kubernetes.needs import needs_of
 from gangline_kubernetes.objects import Pod
 from gangline_kubernetes.quantities import amount, whole
@@ -144,10 +144,11 @@ def _has(pod: Pod, name: str) -> bool:
 
 
 def ordered(pods: Sequence[Pod]) -> list[list[Pod]]:
-    """The gang's pods by role: equal needs make a role, and names give the order, numbers as numbers."""
+    """The gang's pods by role: equal needs on the same nodes make a role, names give the order, numbers as numbers."""
     shapes: dict[str, list[Pod]] = {}
     for pod in sorted(pods, key=_natural):
-        shapes.setdefault(repr(resources_of(pod)), []).append(pod)
+        shape = (resources_of(pod), sorted(selector_of(pod).items()), tolerations_of(pod))
+        shapes.setdefault(repr(shape), []).append(pod)
     return list(shapes.values())
 
 
@@ -174,6 +175,8 @@ def job_of(
     """
     first = roles[0][0]
     spec, labels = first.spec, first.metadata.labels
+    where = [(selector_of(pods[0]), tolerations_of(pods[0])) for pods in roles]
+    is_one = all(one == where[0] for one in where)
     deadline = spec.active_deadline_seconds or whole(said(first, TIME_LIMIT))
     bound = most("priority")
     return JobSpec(
@@ -188,20 +191,32 @@ def job_of(
                 min_count=bounds[number][0] if bounds else len(pods),
                 max_count=bounds[number][1] if bounds else len(pods),
                 resources=resources_of(pods[0], gpu_resource),
+                node_selector=None if is_one else where[number][0],
+                tolerations=None if is_one else where[number][1],
             )
             for number, pods in enumerate(roles)
         ),
         priority=max(-bound, min(bound, spec.priority or 0)),
         topology=_topology(first, pool),
-        node_selector=selector_of(first),
-        tolerations=tuple(
-            Toleration(key=one.key, value=one.value if one.operator == "Equal" else "")
-            for one in spec.tolerations
-            if one.key and not one.key.startswith("node.kubernetes.io/")
-        ),
+        node_selector=where[0][0] if is_one else {},
+        tolerations=where[0][1] if is_one else (),
         time_limit_s=max(0, deadline),
         grace_s=30 if spec.termination_grace_period_seconds is None else spec.termination_grace_period_seconds,
         preemptible=not any(_says(first, name, value) for name, value in NOT_PREEMPTIBLE.items()),
+    )
+
+
+def tolerations_of(pod: Pod) -> tuple[Toleration, ...]:
+    """Taints that the pod accepts; those of a node that is not ready or closed are no taints here."""
+    return tuple(
+        Toleration(
+            key=one.key,
+            value=one.value if one.operator != "Exists" else "",
+            effect=one.effect,
+            is_exact=one.operator != "Exists" and not one.value,
+        )
+        for one in pod.spec.tolerations
+        if one.key.removeprefix("node.kubernetes.io/") not in OWN_TAINTS
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from gangline_core.spec import Role
+from gangline_core.spec import Role, tolerations_of
 from gangline_core.terms import limit_s
 from gangline_kit.carrying.environment import Place, build, role_of
 from gangline_kit.carrying.known import Order
@@ -249,9 +249,8 @@ def allocation(driver: str, devices: Sequence[tuple[str, tuple[str, str]]], node
 
 
 def _tolerations(order: Order) -> list[Manifest]:
-    spec = order.job.spec
     found: list[Manifest] = []
-    for one in spec.tolerations:
+    for one in tolerations_of(order.job.spec, role_of(order)):
         is_any = not one.value
         found.append({"key": one.key, "operator": "Exists"} if is_any else {"key": one.key, "value": one.value})
     # Whether and when a lost node's work moves is decided by the log, not by the taint manager.

@@ -30,6 +30,8 @@ FINALIZER = f"{GROUP}/seen"
 JOB_FINALIZER = f"{GROUP}/job"
 """Keeps a Job object until its tasks are gone."""
 MANAGER = "gangline"
+OWN_TAINTS = frozenset({"unschedulable", "not-ready", "unreachable"})
+"""Taints under node.kubernetes.io that say what the node's problem says already."""
 UNKNOWN_MODEL = "GPU"
 """Model of a card of which nobody says what it is."""
 

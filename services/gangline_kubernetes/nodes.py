@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from gangline_core.cluster import Gpu, Node, Taint
 from gangline_core.ids import NodeId
-from gangline_kubernetes.names import LABEL_MODEL, LABEL_POOL, NOTE_UUIDS, UNKNOWN_MODEL
+from gangline_kubernetes.names import LABEL_MODEL, LABEL_POOL, NOTE_UUIDS, OWN_TAINTS, UNKNOWN_MODEL
 from gangline_kubernetes.needs import needs_of
 from gangline_kubernetes.objects import KubeNode, Pod
 from gangline_kubernetes.offers import as_offered
@@ -17,8 +17,6 @@ from gangline_wire.samples import NodeView
 PRODUCT = ("nvidia.com/gpu.product", "amd.com/gpu.product-name")
 MEMORY = ("nvidia.com/gpu.memory", "amd.com/gpu.vram")
 """Labels that say how much memory each GPU has: MiB, or a quantity with a unit."""
-OWN_TAINTS = frozenset({"unschedulable", "not-ready", "unreachable"})
-"""Taints under node.kubernetes.io that say what the node's problem says already."""
 KEEPS_AWAY = frozenset({"NoSchedule", "NoExecute"})
 BASIC = frozenset({"cpu", "memory", "pods", "ephemeral-storage"})
 
@@ -121,7 +119,7 @@ def fault(node: KubeNode) -> str:
 
 def _taints(node: KubeNode) -> tuple[Taint, ...]:
     return tuple(
-        Taint(key=taint.key, value=taint.value)
+        Taint(key=taint.key, value=taint.value, effect=taint.effect)
         for taint in node.spec.taints
         if taint.effect in KEEPS_AWAY and taint.key.removeprefix("node.kubernetes.io/") not in OWN_TAINTS
     )

@@ -110,7 +110,7 @@ def _ray(*above: str) -> Callable[[Spec], list[Part]]:
     return parts
 
 
-KUBEFLOW = "training.kubeflow.org/replica-type"
+KUBEFLOW, MPI = "training.kubeflow.org/replica-type", "training.kubeflow.org/job-role"
 RUN_POLICY = ("spec", "runPolicy", "suspend")
 PLAIN = ("spec", "suspend")
 KINDS = (
@@ -120,7 +120,7 @@ KINDS = (
     ),
     OwnerKind("kubeflow.org/v1", "pytorchjobs", "PyTorchJob", RUN_POLICY, _replicas("pytorchReplicaSpecs"), KUBEFLOW),
     OwnerKind("kubeflow.org/v1", "tfjobs", "TFJob", RUN_POLICY, _replicas("tfReplicaSpecs"), KUBEFLOW),
-    OwnerKind("kubeflow.org/v2beta1", "mpijobs", "MPIJob", RUN_POLICY, _replicas("mpiReplicaSpecs"), KUBEFLOW),
+    OwnerKind("kubeflow.org/v2beta1", "mpijobs", "MPIJob", RUN_POLICY, _replicas("mpiReplicaSpecs"), MPI),
     OwnerKind("ray.io/v1", "rayjobs", "RayJob", PLAIN, _ray("rayClusterSpec"), "ray.io/group"),
     OwnerKind("ray.io/v1", "rayclusters", "RayCluster", PLAIN, _ray(), "ray.io/group"),
 )

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from gangline_kubernetes.adoption import topology_words
-from gangline_kubernetes.affinities import AFFINITIES_MAX, REQUIRED, Affinities, selector_of, terms_of
+from gangline_kubernetes.affinities import AFFINITIES_MAX, REQUIRED, Affinities, terms_of
 from gangline_kubernetes.handing import Unfit
 from gangline_kubernetes.objects import Pod
 
@@ -15,22 +15,10 @@ HOSTNAME = "kubernetes.io/hostname"
 POOL = "gangline.dev/pool"
 
 WORDS: tuple[tuple[str, Callable[[Pod], Any]], ...] = (
-    ("nodeSelector or required node affinity", lambda pod: (selector_of(pod), terms_of(pod))),
-    (
-        "tolerations",
-        lambda pod: sorted(
-            (one.key, one.operator, one.value, one.effect) for one in pod.spec.tolerations if _is_own(one.key)
-        ),
-    ),
     ("topology annotations", lambda pod: topology_words(pod)),
     (f"label {POOL}", lambda pod: pod.metadata.labels.get(POOL, "")),
 )
 """What all pods of a gang have to say alike, as a job says it once."""
-
-
-def _is_own(key: str) -> bool:
-    """True for a toleration that somebody wrote; the API server adds those of the node's own states."""
-    return not key.startswith("node.kubernetes.io/")
 
 
 def misplaced(pods: Sequence[Pod]) -> Unfit | None:

@@ -1,7 +1,7 @@
 """Asking an autoscaler for machines for whole jobs whose pods do not exist yet: one ProvisioningRequest per job."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -10,6 +10,7 @@ from msgspec import Struct
 from gangline_core.fold import Message
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
+from gangline_core.spec import selector_of, tolerations_of
 from gangline_core.state import State
 from gangline_core.step import Step
 from gangline_kit.errors import TemporaryError
@@ -185,7 +186,7 @@ class Provisioner:
         data = await self.api.call("GET", path_of(REQUESTS, PLURAL, namespace=namespace, name=f"{PREFIX}{job.id}"))
         made = msgspec.json.decode(data, type=OwnerObject).metadata
         owner = {"apiVersion": REQUESTS, "kind": "ProvisioningRequest", "name": made.name, "uid": made.uid}
-        for template in templates_of(job, namespace, self.config, self.affinities.terms(job.spec.node_selector)):
+        for template in templates_of(job, namespace, self.config, self.affinities.terms):
             template["metadata"]["ownerReferences"] = [owner]
             await self._create(path_of("v1", "podtemplates", namespace=namespace), template)
 
@@ -226,8 +227,13 @@ def request_for(job: Job, namespace: str, kind: str) -> Manifest:
     }
 
 
-def templates_of(job: Job, namespace: str, config: Config, terms: Sequence[Term] = ()) -> list[Manifest]:
-    """One pod template per role, as far as it says which machine can hold such a pod; `terms` are its node affinity."""
+def templates_of(
+    job: Job, namespace: str, config: Config, terms_of: Callable[[Mapping[str, str]], Sequence[Term]]
+) -> list[Manifest]:
+    """One pod template per role, as far as it says which machine can hold such a pod.
+
+    `terms_of` gives the node affinity behind a selector.
+    """
     found: list[Manifest] = []
     for number, role in enumerate(job.spec.roles):
         if not role.min_count:
@@ -241,7 +247,8 @@ def templates_of(job: Job, namespace: str, config: Config, terms: Sequence[Term]
         if gpus := -(-asked.gpu_milli // 1000):
             amounts[config.gpu_resource] = str(gpus)
         limits = {name: value for name, value in amounts.items() if name != "cpu"}
-        selector = {key: value for key, value in job.spec.node_selector.items() if not key.startswith(LABEL)}
+        asked_labels = selector_of(job.spec, role)
+        selector = {key: value for key, value in asked_labels.items() if not key.startswith(LABEL)}
         if len(asked.gpu_models) == 1:
             selector[PRODUCT[0]] = asked.gpu_models[0]
         container = {
@@ -250,13 +257,15 @@ def templates_of(job: Job, namespace: str, config: Config, terms: Sequence[Term]
             "resources": {"requests": amounts, "limits": limits},
         }
         spec: Manifest = {"containers": [container], "restartPolicy": "Never", "nodeSelector": selector}
-        if terms:
+        if terms := terms_of(asked_labels):
             spec["affinity"] = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}
         spec["tolerations"] = [
-            {"key": one.key, "operator": "Equal", "value": one.value}
-            if one.value
-            else {"key": one.key, "operator": "Exists"}
-            for one in job.spec.tolerations
+            {
+                "key": one.key,
+                **({"operator": "Equal", "value": one.value} if one.value or one.is_exact else {"operator": "Exists"}),
+                **({"effect": one.effect} if one.effect else {}),
+            }
+            for one in tolerations_of(job.spec, role)
         ]
         meta = _meta(job, f"{PREFIX}{job.id}-{number}", namespace)
         found.append(

@@ -27,6 +27,16 @@ from kubedouble.store import Change
 Object = dict[str, Any]
 KIND = {kind.name: kind for kind in KINDS}
 QUEUED = {"kueue.x-k8s.io/queue-name": "lab"}
+PART_LABELS = {
+    "Job": "",
+    "JobSet": "jobset.sigs.k8s.io/replicatedjob-name",
+    "PyTorchJob": "training.kubeflow.org/replica-type",
+    "TFJob": "training.kubeflow.org/replica-type",
+    "MPIJob": "training.kubeflow.org/job-role",
+    "RayJob": "ray.io/group",
+    "RayCluster": "ray.io/group",
+}
+"""By which label the pods of each kind's own controller say which part they are of."""
 
 
 def template(*, scheduler: str = "gangline", gpus: int = 1) -> Object:
@@ -37,7 +47,7 @@ def template(*, scheduler: str = "gangline", gpus: int = 1) -> Object:
 
 def replicas(field: str, **more: Any) -> Object:
     """A training job of one master and two workers."""
-    words = {"Master": 1, "Worker": 2}
+    words = {"Launcher" if field == "mpiReplicaSpecs" else "Master": 1, "Worker": 2}
     return {
         "runPolicy": {"suspend": True},
         field: {name: {"replicas": count, "template": template(**more)} for name, count in words.items()},
@@ -127,7 +137,7 @@ class Operator:
 
     def _bring(self, pods: Any, found: Object, part: Part, mine: list[Object]) -> None:
         """As many pods of a part as there shall be, each index once; those beyond are deleted."""
-        label = self.kind.part_label
+        label = PART_LABELS[self.kind.name]
         named = [pod for pod in mine if not label or pod["metadata"]["labels"][label] == part.name]
         here = {
             int(pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"]): pod
@@ -142,7 +152,8 @@ class Operator:
 
     def _make(self, pods: Any, found: Object, part: str, index: int, shape: Object) -> None:
         self.made += 1
-        labels = {self.kind.part_label: part} if self.kind.part_label else {}
+        label = PART_LABELS[self.kind.name]
+        labels = {label: part} if label else {}
         above = {"apiVersion": self.kind.group_version, "kind": self.kind.name, "controller": True}
         meta = {
             "name": f"{found['metadata']['name']}-{self.made}",
@@ -152,8 +163,8 @@ class Operator:
         }
         spec = dict(shape["spec"])
         if self.binds:
-            selector = spec.get("nodeSelector")
-            if selector:
+            selector = spec.get("nodeSelector") or {}
+            if "kubernetes.io/hostname" in selector:
                 spec["nodeName"] = selector["kubernetes.io/hostname"]
                 self.house.double.verbs.create(pods, NAMESPACE, {"metadata": meta, "spec": spec})
                 return

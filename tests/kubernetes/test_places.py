@@ -110,32 +110,11 @@ async def none_story() -> None:
         await house.until(lambda: bound(house) == {"p": "n1"}, 90)
 
 
-def test_members_of_a_gang_that_ask_for_different_nodes_are_told_so() -> None:
-    live(different_story())
-
-
-async def different_story() -> None:
-    words = {"labels": {"gangline.dev/gang": "g", "gangline.dev/gang-size": "2"}}
-    async with opened(nodes=2) as house:
-        await label(house, "n0", kind="cpu")
-        await label(house, "n1", kind="gpu")
-        await make(house, "launcher", meta=words, nodeSelector={"kind": "cpu"})
-        await make(house, "worker", meta=words, resources=GPU, nodeSelector={"kind": "gpu"})
-        await house.until(lambda: told(house, "worker")[0] == "PlaceNotGiven")
-        reason, message = told(house, "launcher")
-        assert reason == "PlaceNotGiven"
-        assert "launcher and worker differ in nodeSelector" in message
-        await asyncio.sleep(60)
-        assert bound(house) == {}
-        assert not house.world.state.kept.jobs
-
-
 @pytest.mark.parametrize(
     ("one", "other", "word"),
     [
-        ({"tolerations": [{"key": "a", "operator": "Exists"}]}, {}, "tolerations"),
         ({}, {"annotations": {"gangline.dev/topology-required": "rack"}}, "topology"),
-        ({"affinity": required(says("a", "Exists"))}, {}, "node affinity"),
+        ({}, {"labels": {"gangline.dev/pool": "other"}}, "gangline.dev/pool"),
     ],
 )
 def test_members_say_alike_what_a_job_says_once(one: Object, other: Object, word: str) -> None:
@@ -146,7 +125,7 @@ async def alike_story(one: Object, other: Object, word: str) -> None:
     words = {"gangline.dev/gang": "g", "gangline.dev/gang-size": "2"}
     async with opened(nodes=1) as house:
         await make(house, "a", meta={"labels": words}, **one)
-        await make(house, "b", meta={"labels": words, "annotations": other.get("annotations", {})})
+        await make(house, "b", meta={**other, "labels": {**words, **other.get("labels", {})}})
         await house.until(lambda: told(house, "b")[0] == "PlaceNotGiven")
         assert word in told(house, "a")[1]
 
