@@ -56,3 +56,8 @@ def starving(since_ms: NDArray[np.int64], *, policy: Policy, now: int) -> NDArra
     if policy.starvation_s <= 0:
         return np.zeros(len(since_ms), dtype=np.bool_)
     return since_ms <= now - policy.starvation_s * 1000
+
+
+def is_starving(state: State, job: Job, policy: Policy, now: int) -> bool:
+    """The same of one job."""
+    return policy.starvation_s > 0 and since_ms(state, job) <= now - policy.starvation_s * 1000

@@ -10,6 +10,7 @@ from gangline_core.job import LIVE, Job, JobState
 from gangline_core.ordering import order
 from gangline_core.outlook import middle_waits
 from gangline_core.placement.why_not import ROOM_CODES
+from gangline_core.reasons import LIMIT_CODES as LIMIT_CODES
 from gangline_core.reasons import Reason, ReasonCode, utc
 from gangline_core.run_times import Basis, RunTimes
 from gangline_core.start_scores import LEVEL_PERCENT, stated_range
@@ -37,7 +38,6 @@ GATE_CODES = frozenset(
     }
 )
 """Reasons that the gates give; recorded ones are over when the gates no longer give them."""
-LIMIT_CODES = frozenset({ReasonCode.GROUP_LIMIT, ReasonCode.USER_LIMIT, ReasonCode.BORROW_LIMIT, ReasonCode.NOT_LENT})
 STOP_MARGIN_MS = 5_000
 """How long after its grace a stopped task may need to be seen gone."""
 

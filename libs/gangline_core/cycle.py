@@ -23,13 +23,14 @@ from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
 from gangline_core.late_starts import late_starts
 from gangline_core.levels import Heads
+from gangline_core.limit_dates import LimitDates
 from gangline_core.lowering import lower_in_place
 from gangline_core.outlook import foresee
 from gangline_core.overtaking import Overtakes
 from gangline_core.passing import may_pass
 from gangline_core.placement.why_not import ROOM_CODES
 from gangline_core.preemption import Preemptor
-from gangline_core.reasons import Reason
+from gangline_core.reasons import LIMIT_CODES, Reason, ReasonCode
 from gangline_core.refusals import Refuser
 from gangline_core.repairing import misses_members, repair
 from gangline_core.reserve import Reserver
@@ -64,10 +65,12 @@ def open_round(state: State, pool: str, now: int) -> RoundOpened | None:
     moves = known.proposals or late_starts(state, pool, now) or going_on or renews
     if not (len(may) or kept_out or given_up or moves):
         return None
-    waiting = Waiting(state, known, (sieve.columns, may), now=now)
-    terms, candidates = _in_view(state, waiting)
+    front = sieve.foremost() if known.policy.backfill_depth else frozenset()
+    waiting = Waiting(state, known, (sieve.columns, sieve.may(front)), now=now)
+    terms, candidates = _in_view(state, waiting, front)
     edges = _edges(waiting, candidates)
-    lent, parts = leases.lend(state, known, candidates, now) if renews else ((), ())
+    free = [candidate for candidate in candidates if candidate.job not in front] if front else candidates
+    lent, parts = leases.lend(state, known, free, now) if renews else ((), ())
     return RoundOpened(
         pool=pool,
         round=known.rounds + 1,
@@ -75,13 +78,14 @@ def open_round(state: State, pool: str, now: int) -> RoundOpened | None:
         terms=terms,
         kept_out=tuple(kept_out),
         given_up=tuple(given_up),
-        waiting=len(may),
+        waiting=len(waiting),
         policy_version=known.policy.version,
         edges=edges or (),
         is_cut=edges is None,
-        foreseen=foresee(state, known, candidates, now),
+        foreseen=foresee(state, known, free, now),
         leases=lent,
         parts=parts,
+        limited=tuple(candidate.job for candidate in candidates if candidate.job in front),
     )
 
 
@@ -104,7 +108,7 @@ def decide_round(state: State, pool: str, now: int) -> RoundDecided:
         preemptor = Preemptor(table, overtakes.heirs)
         rotate(table, preemptor, is_new=bool(opened.opened.leases))
         if not table.is_moving:
-            place_all(table, opened.opened.candidates, overtakes=overtakes, preemptor=preemptor)
+            place_all(table, opened.opened, overtakes=overtakes, preemptor=preemptor)
         if overtakes.is_settled(table):
             break
     clear_late(table)
@@ -112,13 +116,16 @@ def decide_round(state: State, pool: str, now: int) -> RoundDecided:
     return table.record(opened)
 
 
-def place_all(table: Table, candidates: tuple[Candidate, ...], *, overtakes: Overtakes, preemptor: Preemptor) -> None:
+def place_all(table: Table, opened: RoundOpened, *, overtakes: Overtakes, preemptor: Preemptor) -> None:
     """Steps 4 and 5: each candidate in order starts, gets a claim, or is refused; the first refused gets a date.
+
+    So does the first below each limit that keeps jobs out: for the pool's room, or for what the limit has.
 
     It stops where a candidate should take over the claim of a less important one: the round is then decided anew.
     """
+    candidates, limited = opened.candidates, frozenset(opened.limited)
     refuser = Refuser(table)
-    reserver = Reserver(table)
+    reserver, dates = Reserver(table), LimitDates(table)
     batch = Batch(table, candidates)
     heads = Heads(table)
     claimed = {held.claim.job: held.alive for held in table.held}
@@ -132,6 +139,9 @@ def place_all(table: Table, candidates: tuple[Candidate, ...], *, overtakes: Ove
             return
         if job.id in claimed:
             table.refuse(job, waiting_reason(claimed[job.id]))
+            continue
+        if job.id in limited:
+            dates.consider(job)
             continue
         if (reason := heads.in_the_way(job)) is not None:
             table.refuse(job, reason)
@@ -148,9 +158,16 @@ def place_all(table: Table, candidates: tuple[Candidate, ...], *, overtakes: Ove
             heads.refused(job)
             table.heads = heads.recorded()
         # Where several that compete have dates, equal jobs have one each; otherwise the first speaks for all of them.
-        is_first = refuser.remember(job, reason)
-        if reason.code in ROOM_CODES and (is_first or table.policy.backfill_depth > 1):
-            reserver.consider(job)
+        if refuser.remember(job, reason) or table.policy.backfill_depth > 1:
+            _give_date(job, reason, reserver, dates)
+
+
+def _give_date(job: Job, reason: Reason, reserver: Reserver, dates: LimitDates) -> None:
+    """For what the refused job lacks: room of the pool, or of a limit."""
+    if reason.code in ROOM_CODES:
+        dates.keep_for(job, reserver.consider(job))
+    elif reason.code in LIMIT_CODES:
+        dates.consider(job)
 
 
 def _start(table: Table, job: Job, refuser: Refuser, preemptor: Preemptor, batch: Batch) -> Reason | None:
@@ -168,21 +185,23 @@ def _start(table: Table, job: Job, refuser: Refuser, preemptor: Preemptor, batch
         guarded = room is table.guarded
         table.place(job, found.seats, found.amounts, guarded=guarded, backfilled=bool(table.reservations))
         return None
+    if isinstance(found, Reason) and found.code == ReasonCode.LIMIT_KEPT:
+        return found
     if preemptor.make_room(job):
         return None
     return found if isinstance(found, Reason) else refuser.reason(job, room)
 
 
-def _in_view(state: State, waiting: Waiting) -> tuple[tuple[str, ...], tuple[Candidate, ...]]:
+def _in_view(state: State, waiting: Waiting, front: frozenset[JobId]) -> tuple[tuple[str, ...], tuple[Candidate, ...]]:
     """Names of the terms, and the first candidates in order: not too many of one shape, which could not fare better."""
-    policy = waiting.policy
+    policy, always = waiting.policy, sorted({*state.kept.claims, *front})
     first = policy.candidates_max
     while True:
         ranking = ordering.rank(waiting, first)
         first = max(first, ranking.exact)
         chosen = _numbers(waiting.field(SHAPE)[ranking.rows]) < policy.candidates_per_shape
-        if state.kept.claims:
-            chosen |= np.isin(ranking.ids, sorted(state.kept.claims))
+        if always:
+            chosen |= np.isin(ranking.ids, always)
         places = np.flatnonzero(chosen[:first])[: policy.candidates_max]
         if len(places) == policy.candidates_max or first >= len(waiting):
             return ranking.terms, tuple(ranking.candidates(places))

@@ -44,6 +44,9 @@ from gangline_core.facts_queue import (
     KeptOut as KeptOut,
 )
 from gangline_core.facts_queue import (
+    LimitDate as LimitDate,
+)
+from gangline_core.facts_queue import (
     RoundOpened,
 )
 from gangline_core.facts_size import (
@@ -276,6 +279,8 @@ class RoundDecided(FactBase, frozen=True, tag=True):
     """Jobs that are paused for others."""
     resumes: tuple[JobId, ...] = ()
     """Paused jobs whose place is free again: they go on."""
+    limit_dates: tuple[LimitDate, ...] = ()
+    """All dates on limits that now hold; those not listed are gone."""
 
 
 class ShareDecided(FactBase, frozen=True, tag=True):

@@ -49,6 +49,13 @@ class Part(Struct, frozen=True, array_like=True, gc=False):
     micro: int
 
 
+class LimitDate(Struct, frozen=True, array_like=True, gc=False):
+    """A date for a job that limits keep out: from then on what it needs below them is kept for it."""
+
+    job: JobId
+    start_ms: int
+
+
 class RoundOpened(FactBase, frozen=True, tag=True):
     """Who may be placed now, in which order, and why the others may not. `now` of the round is the message's time."""
 
@@ -73,3 +80,5 @@ class RoundOpened(FactBase, frozen=True, tag=True):
     """Where room is lent for a time and that time is over: everybody who may have it next, in order."""
     parts: tuple[Part, ...] = ()
     """Parts of time, where they were worked out anew."""
+    limited: tuple[JobId, ...] = ()
+    """Candidates that a limit keeps out: they stand in front below it, and the round gives them a date there."""

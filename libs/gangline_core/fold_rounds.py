@@ -59,7 +59,7 @@ def round_decided(state: State, fact: f.RoundDecided, step: Step) -> None:
         return
     pool.open_round = None
     pool.decided_seq, pool.decided_at = step.seq, step.at
-    pool.reservations = fact.reservations
+    pool.reservations, pool.limit_dates = fact.reservations, fact.limit_dates
     pool.heads = remembered(pool.heads, fact.heads, step.at)
     pool.later = waiting_growth(state, pool, fact)
     use_up(state, fact, pool.proposals)

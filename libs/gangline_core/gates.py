@@ -8,7 +8,7 @@ full when elastic jobs below that limit can shrink, when jobs of lower priority 
 its own guarantee and others borrowed from it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import numpy as np
 from msgspec import Struct
@@ -16,16 +16,18 @@ from numpy.typing import NDArray
 
 from gangline_core import columns as c
 from gangline_core.accounting import Spent, budget_reason, spent
+from gangline_core.ageing import starving
 from gangline_core.columns import Columns, Ints
 from gangline_core.facts import KeptOut
 from gangline_core.ids import JobId
 from gangline_core.job import Job
 from gangline_core.quota import JOBS, Ledger, job_amounts, limit_reason, minimum_sizes
-from gangline_core.reasons import Reason
+from gangline_core.reasons import LIMIT_CODES, Reason
 from gangline_core.rungs import user_rung
-from gangline_core.spec import has_terms
+from gangline_core.spec import ServiceClass, has_terms
 from gangline_core.state import State
 from gangline_core.terms import NEVER, terms_reason
+from gangline_core.waiting import Waiting
 from gangline_core.winnable import Winnable
 
 _BY_COLUMN = {
@@ -34,6 +36,8 @@ _BY_COLUMN = {
     "memory_mib": (2, c.LEAST_MEMORY_MIB),
 }
 """Dimensions of which the columns know what a job asks for at least."""
+FRONT_MAX = 256
+"""Jobs kept out by limits that one round looks at to give them dates."""
 
 
 class Gated(Struct, frozen=True):
@@ -59,7 +63,8 @@ class Sieve:
 
     def __init__(self, state: State, pool: str, now: int) -> None:
         """Judge them on the frozen state."""
-        self._state = state
+        self._state, self._now = state, now
+        self._pool = state.kept.pools[pool]
         self.columns = state.columns.get(pool) or Columns()
         self._slots = self.columns.slots()
         self._ids = self.columns.field(self._slots, c.ID)
@@ -72,9 +77,40 @@ class Sieve:
             self._judge()
         self._never = np.array([reason.code in NEVER for reason in self._reasons] + [False], dtype=np.bool_)
 
-    def may(self) -> Ints:
-        """Rows of the jobs that may enter, by job id."""
-        return self._slots[self._verdict < 0]
+    def may(self, front: Collection[JobId] = ()) -> Ints:
+        """Rows of the jobs that may enter, by job id, and of those `front`."""
+        chosen = self._verdict < 0
+        return self._slots[chosen | np.isin(self._ids, sorted(front)) if front else chosen]
+
+    def foremost(self) -> frozenset[JobId]:
+        """Below each limit that keeps jobs out the one that stands in front: starving ones by age, then by priority.
+
+        Opportunistic jobs have a front of their own, since others need not wait for them.
+        """
+        limited = np.array([reason.code in LIMIT_CODES for reason in self._reasons] + [False], dtype=np.bool_)
+        kept_out = np.flatnonzero(limited[self._verdict])
+        if not len(kept_out):
+            return frozenset()
+        shapes = self.columns.field(self._slots[kept_out], c.SHAPE)
+        in_order = self._by_rank(kept_out)
+        _, first = np.unique(shapes[in_order], return_index=True)
+        front: dict[tuple[str, bool], JobId] = {}
+        for place in in_order[np.sort(first)].tolist():
+            job = JobId(int(self._ids[kept_out[place]]))
+            is_loose = self._state.kept.jobs[job].spec.service_class == ServiceClass.OPPORTUNISTIC
+            front.setdefault((self._gate.stopped[int(shapes[place])], is_loose), job)
+            if len(front) == FRONT_MAX:
+                break
+        return frozenset(front.values())
+
+    def _by_rank(self, places: Ints) -> Ints:
+        """These waiting jobs, who goes before whom below a limit."""
+        rows = self._slots[places]
+        waiting = Waiting(self._state, self._pool, (self.columns, rows), now=self._now)
+        priority = waiting.field(c.PRIORITY) + waiting.per_level(lambda level: self._pool.pool.levels.get(level, 0))
+        is_starving = starving(waiting.since, policy=self._pool.policy, now=self._now)
+        key = np.where(is_starving, waiting.since, -priority)
+        return np.lexsort((waiting.ids, waiting.since, key, ~is_starving))
 
     def changed(self) -> list[KeptOut]:
         """Who is kept out for another reason than the recorded one, equal reasons together, by their first job."""
@@ -159,6 +195,8 @@ class Gate:
         self._now = now
         self._ledger = Ledger(state, now)
         self._limits: dict[int, Reason | None] = {}
+        self.stopped: dict[int, str] = {}
+        """Per shape that a limit keeps out, the holder whose limit it is."""
         self._above: dict[str, dict[str, int]] = {}
         """What is left of each limited dimension from a group on upwards, and from a user on."""
         self._rooms: dict[tuple[str, str], dict[str, int]] = {}
@@ -232,6 +270,7 @@ class Gate:
             first = first or limit_reason(rung, dimension, used=used, needed=needed)
             freed = self._winnable.amount(job, rung.holder, dimension, amounts)
             if used + needed - freed > rung.limit[dimension]:
+                self.stopped[self._state.shapes.get(job.id, -job.id)] = rung.holder
                 return first
         return None
 

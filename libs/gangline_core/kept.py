@@ -18,7 +18,7 @@ from gangline_core.facts import (
     StragglersSeen,
     UsageCharged,
 )
-from gangline_core.facts_queue import Lease
+from gangline_core.facts_queue import Lease, LimitDate
 from gangline_core.groups import ROOT, Group, Token, User, UserClass
 from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.job import Job, Task
@@ -103,6 +103,8 @@ class PoolState(Struct):
     """Where parts of time are allocated: per job and GPU model the ms that it had until parts were last worked out."""
     shared_seq: int = 0
     """Log sequence of the last share of which anything was booked."""
+    limit_dates: tuple[LimitDate, ...] = ()
+    """Jobs for whom what comes back below their limits is kept, and from when on."""
 
     def forget_forecast(self, job: JobId) -> None:
         """The job no longer waits here."""

@@ -4,7 +4,7 @@ Amounts are dictionaries from dimension to integer (see `gangline_core.groups`).
 to case. A dimension that a job asks nothing of is never the reason to refuse it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from gangline_core.budgets import BUDGET, GPU_HOUR, short_reason, worst_cost
 from gangline_core.groups import ancestors
@@ -49,6 +49,8 @@ class Ledger:
         self._margins: dict[tuple[str, str | None], tuple[tuple[str, int], ...]] = {}
         """Per group, and the nearest above it that is also above the beneficiary, the least over the groups asked."""
         self._by_class: dict[tuple[str, ServiceClass], dict[str, int]] | None = None
+        self.doubt: Callable[[Job, Mapping[str, int]], Reason | None] | None = None
+        """For whom what is left below a limit is kept (see `limit_dates`)."""
         self._last: tuple[Mapping[str, int], int, list[tuple[str, int]]] | None = None
         """The amounts of the last change, with their sign, as they are counted."""
 
@@ -60,7 +62,7 @@ class Ledger:
             return None
         for rung, dimension, used, needed in self.broken(job, amounts):
             return limit_reason(rung, dimension, used=used, needed=needed)
-        return None
+        return self.doubt(job, amounts) if self.doubt is not None else None
 
     def faults(self, job: Job, amounts: Mapping[str, int]) -> Iterator[Reason]:
         """Every limit that taking these amounts would break, nearest first: the user, the group, its ancestors."""
@@ -69,8 +71,7 @@ class Ledger:
 
     def broken(self, job: Job, amounts: Mapping[str, int]) -> Iterator[tuple[Rung, str, int, int]]:
         """The same as (rung, dimension, used, needed)."""
-        rungs = self.rungs(job)
-        if not rungs:
+        if not (rungs := self.rungs(job)):
             return
         wanted = self.asked(job, amounts)
         for rung in rungs:

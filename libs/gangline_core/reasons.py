@@ -39,6 +39,7 @@ class ReasonCode(StrEnum):
     NO_ELIGIBLE_NODE = "NoEligibleNode"
     POSTPONED = "Postponed"
     RESERVED = "ReservedForOlderJob"
+    LIMIT_KEPT = "LimitKeptForOlderJob"
     BEHIND_HEAD = "BehindHeadOfLevel"
     WAITING_FOR_VICTIMS = "WaitingForVictims"
     PLACEMENT_VOIDED = "PlacementVoided"
@@ -88,6 +89,10 @@ class ReasonCode(StrEnum):
     PAUSED = "Paused"
     PAUSED_FOR = "PausedFor"
     PLACE_TAKEN = "PlaceTaken"
+
+
+LIMIT_CODES = frozenset({ReasonCode.GROUP_LIMIT, ReasonCode.USER_LIMIT, ReasonCode.BORROW_LIMIT, ReasonCode.NOT_LENT})
+"""Reasons that more room below a limit would cure."""
 
 
 class Reason(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -150,6 +155,10 @@ SENTENCES: dict[ReasonCode, str] = {
     ReasonCode.POSTPONED: "Waits for a place with a utility of {least} %; the best one now has {best} %.",
     ReasonCode.RESERVED: (
         "Would fit, but room is reserved for older job {job} from {from_ms}; a time limit under {fits_s} s would pass."
+    ),
+    ReasonCode.LIMIT_KEPT: (
+        "Would fit, but what comes back below the limit of {holder} is kept for job {job}, which may start from "
+        "{from_ms}; a time limit under {fits_s} s would pass."
     ),
     ReasonCode.WAITING_FOR_VICTIMS: "Room is being cleared for it: {victims} tasks are still stopping.",
     ReasonCode.PLACEMENT_VOIDED: "A placement did not hold ({cause}); it is considered again at once.",
@@ -237,6 +246,7 @@ HINTS: dict[ReasonCode, str] = {
     ReasonCode.BEHIND_HEAD: "Use a level that is not strict, or wait until the other starts or loses its place.",
     ReasonCode.POSTPONED: "It starts when such a place is free; `postpone_percent` of the pool is how good it must be.",
     ReasonCode.RESERVED: "Give a shorter time limit so that it can be backfilled.",
+    ReasonCode.LIMIT_KEPT: "Give a shorter time limit, or ask for no more than the other job leaves of the limit.",
     ReasonCode.WAITING_FOR_VICTIMS: "It starts by itself as soon as they are gone.",
     ReasonCode.PLACEMENT_VOIDED: "Nothing to do: the next round looks at it again.",
     ReasonCode.NEVER_FITS_NODE: "Split the role into more, smaller tasks.",

@@ -40,7 +40,7 @@ class Reserver:
         self._is_over = False
         """True when those are all nodes, so that every further job competes with one of them."""
 
-    def consider(self, job: Job) -> None:
+    def consider(self, job: Job) -> Reservation | None:
         """Reserve room for a refused job, unless it competes with a job that has a reservation already."""
         table = self._table
         depth = table.policy.backfill_depth
@@ -50,16 +50,16 @@ class Reserver:
             or len(table.reservations) >= max(RESERVATIONS_MAX, depth)
             or job.spec.service_class == ServiceClass.OPPORTUNISTIC
         ):
-            return
+            return None
         gang = table.seating.least(job).gang
         wanted = usable_nodes(table.room, gang)
         competes = self._taken is not None and bool((self._taken & wanted).any())
         if not wanted.any() or (competes and len(table.reservations) >= depth):
-            return
+            return None
         releases = self._up_to_date()
         planned = self._plan(job, gang, releases)
         if planned is None:
-            return
+            return None
         until_ms, start_ms, seats, later = planned
         reservation = Reservation(job=job.id, start_ms=start_ms, tasks=seats.tasks)
         table.reserve(reservation, later, wanted, until_ms=until_ms)
@@ -70,6 +70,7 @@ class Reserver:
             length_ms = table.run_ms(job)
             self._booked.append((seats.tasks, UNKNOWN_MS if length_ms is None else start_ms + length_ms))
             releases.book(*self._booked[-1])
+        return reservation
 
     def _up_to_date(self) -> Releases:
         """What comes back when, also from jobs that started since the last date was worked out."""

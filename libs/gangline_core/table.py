@@ -18,6 +18,7 @@ from gangline_core.facts import (
     Eviction,
     Growth,
     JobPaused,
+    LimitDate,
     Lowering,
     Placement,
     Refusal,
@@ -70,7 +71,7 @@ class Table:
         self.guarded: Room | None = None
         self.promised = Promised()
         self.ledger = Ledger(state, now)
-        self._taken: list[tuple[Job, dict[str, int]]] = []
+        self.taken: list[tuple[Job, dict[str, int]]] = []
         self._after: Ledger | None = None
         self.ports = state.ports.overlay()
         self.lowered: dict[JobId, JobId] = {}
@@ -87,8 +88,8 @@ class Table:
         )
         self.has_guarantees = any(group.guaranteed for group in state.kept.groups.values())
         self.held: list[Held] = []
+        # Tasks that some claim waits for; their room is spoken for.
         self.leaving: set[TaskId] = set()
-        """Tasks that some claim waits for; their room is spoken for."""
         self.placed: list[tuple[TaskPlacement, int]] = []
         """Tasks placed in this round, and when they are expected to end."""
         self.placements: list[Placement] = []
@@ -100,6 +101,7 @@ class Table:
         self.claims: list[Claim] = []
         self.claims_dropped: list[JobId] = []
         self.reservations: list[Reservation] = []
+        self.limit_dates: list[LimitDate] = []
         self.pauses: list[JobPaused] = []
         self.resumes: list[JobId] = []
         self.kept_for: set[JobId] = set()
@@ -169,7 +171,7 @@ class Table:
         """Usage as it will be: with everything this round gave, and without what is stopping or has to go."""
         if self._after is None:
             self._after = Ledger(self.state, self.now)
-            for job, amounts in self._taken:
+            for job, amounts in self.taken:
                 self._after.take(job, amounts)
             for name in sorted(self.state.stopping_tasks):
                 task = self.state.kept.tasks[name]
@@ -295,7 +297,7 @@ class Table:
 
     def _count(self, job: Job, amounts: dict[str, int]) -> None:
         self.ledger.take(job, amounts)
-        self._taken.append((job, amounts))
+        self.taken.append((job, amounts))
         if self._after is not None:
             self._after.take(job, amounts)
 
@@ -331,6 +333,7 @@ class Table:
             claims=tuple(self.claims),
             claims_dropped=tuple(self.claims_dropped),
             reservations=tuple(self.reservations),
+            limit_dates=tuple(self.limit_dates),
             unplaced=self._unplaced(opened),
             unseen=self.unseen,
             digest=self.state.kept.digest,

@@ -1,0 +1,129 @@
+"""When will there be room below a limit again? What holders use through time, as one round sees it.
+
+The same as `releases` is for the room of nodes: live jobs give back what they count when they are expected to end, and
+so do those that this round started. Of ends that nobody knows the oldest job's comes first.
+"""
+
+from bisect import bisect_right
+from collections.abc import Mapping
+
+import numpy as np
+from msgspec import Struct
+
+from gangline_core.columns import Ints
+from gangline_core.forecast import held_by
+from gangline_core.groups import holders
+from gangline_core.ids import JobId
+from gangline_core.job import Job
+from gangline_core.quota import NO_END, Ledger, amount_of
+from gangline_core.releases import UNKNOWN_MS, expected_end_ms
+from gangline_core.rungs import Reserve, Rung, lowered
+from gangline_core.state import State
+
+
+class Ending(Struct, frozen=True, gc=False):
+    """What one job gives back below a holder, and when."""
+
+    end_ms: int
+    since_ms: int
+    job: JobId
+    group: str
+    amounts: Mapping[str, int]
+
+
+class Bound(Struct, frozen=True):
+    """One limit that a job must keep: of a dimension, below a holder."""
+
+    rung: Rung
+    dimension: str
+    needed: int
+    reserve: Reserve | None = None
+    """What others keep to themselves, where that is the limit."""
+
+
+class Headroom(Struct, frozen=True):
+    """What is left below one limit after each of these ends, the first entry being now."""
+
+    ends_ms: list[int]
+    left: list[int]
+
+    def when(self, needed: int) -> int | None:
+        """The place of the first entry at which so much is left; None when it never is."""
+        return next((k for k, left in enumerate(self.left) if left >= needed), None)
+
+    def at(self, time_ms: int, place: int) -> int:
+        """What is left at a time; of ends that nobody knows only those up to `place` count."""
+        if time_ms < UNKNOWN_MS:
+            return self.left[bisect_right(self.ends_ms, time_ms) - 1]
+        return self.left[max(place, bisect_right(self.ends_ms, UNKNOWN_MS - 1) - 1)]
+
+
+class LimitEnds:
+    """Usage through time, holder by holder."""
+
+    def __init__(self, state: State, ledger: Ledger, now: int) -> None:
+        """What runs now and what `add` tells gives back; `ledger` says what is used at the moment."""
+        self._state, self._ledger, self._now = state, ledger, now
+        self._endings: dict[str, list[Ending]] = {}
+        self._known: dict[tuple[str, str, bool], tuple[int, Headroom]] = {}
+        self._changes = 0
+        for job in state.live_jobs():
+            tasks = state.tasks_of(job)
+            end_ms = max((expected_end_ms(task, job) for task in tasks), default=now)
+            self._enter(job, held_by(state, job).folded, end_ms=end_ms, since_ms=job.started_ms or now)
+
+    def add(self, job: Job, amounts: Mapping[str, int], *, end_ms: int) -> None:
+        """This round gave the job so much, until then; the ledger counts it already."""
+        self._changes += 1
+        self._enter(job, lowered(amounts), end_ms=end_ms, since_ms=self._now)
+
+    def headroom(self, bound: Bound) -> Headroom:
+        """What is left below a limit through time."""
+        key = (bound.rung.holder, bound.dimension, bound.reserve is None)
+        known = self._known.get(key)
+        if known is None or known[0] != self._changes:
+            found = self._of_limit(bound) if bound.reserve is None else self._beside_owners(bound, bound.reserve)
+            known = self._known[key] = (self._changes, found)
+        return known[1]
+
+    # --- inside -----------------------------------------------------------------------------------------
+
+    def _enter(self, job: Job, amounts: Mapping[str, int], *, end_ms: int, since_ms: int) -> None:
+        ending = Ending(max(end_ms, self._now), since_ms, job.id, job.spec.group, amounts)
+        for holder in holders(job.spec.group, job.spec.user):
+            self._endings.setdefault(holder, []).append(ending)
+
+    def _in_order(self, bound: Bound) -> tuple[list[Ending], Ints]:
+        """Who gives any of the dimension back, first to last, and how much."""
+        own = self._endings.get(bound.rung.holder, ())
+        found = [(ending, amount) for ending in own if (amount := amount_of(ending.amounts, bound.dimension))]
+        found.sort(key=lambda entry: (entry[0].end_ms, entry[0].since_ms, entry[0].job))
+        return [ending for ending, _ in found], np.array([amount for _, amount in found], dtype=np.int64)
+
+    def _of_limit(self, bound: Bound) -> Headroom:
+        used = self._ledger.used(bound.rung.holder, bound.dimension)
+        endings, amounts = self._in_order(bound)
+        left = bound.rung.limit[bound.dimension] - used
+        return Headroom(
+            ends_ms=[self._now, *(ending.end_ms for ending in endings)],
+            left=[left, *(left + np.cumsum(amounts)).tolist()],
+        )
+
+    def _beside_owners(self, bound: Bound, reserve: Reserve) -> Headroom:
+        """As owners' own work ends, they keep as much more to themselves."""
+        used = self._ledger.used(bound.rung.holder, bound.dimension)
+        owned = {owner: self._ledger.used(owner, bound.dimension) for owner, _ in reserve.unlent}
+        ends_ms, left = [self._now], [self._left(reserve, used, owned)]
+        for ending, amount in zip(*self._in_order(bound), strict=True):
+            used -= int(amount)
+            for owner in owned:
+                if ending.group == owner or ending.group.startswith(f"{owner}/"):
+                    owned[owner] -= int(amount)
+            ends_ms.append(ending.end_ms)
+            left.append(self._left(reserve, used, owned))
+        return Headroom(ends_ms=ends_ms, left=left)
+
+    @staticmethod
+    def _left(reserve: Reserve, used: int, owned: Mapping[str, int]) -> int:
+        kept = sum(max(0, amount - owned[owner]) for owner, amount in reserve.unlent)
+        return reserve.capacity - kept - used if kept else NO_END
