@@ -7,12 +7,13 @@ may have. Whatever had to be given up for an allowed size leaves as at any chang
 
 from msgspec.structs import replace
 
+from gangline_core.allowed import targets_with, too_many
 from gangline_core.fold_life import order_stop, requeue, sizes, staying, stop_task
 from gangline_core.fold_resize import go_on_without
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState, Outcome, Task, TaskState
 from gangline_core.reasons import Reason, ReasonCode
-from gangline_core.spec import ResizeKind, Role
+from gangline_core.spec import ResizeKind
 from gangline_core.state import State
 from gangline_core.step import Step
 
@@ -52,7 +53,7 @@ def _can_run_on(state: State, job: Job, lost: Task) -> bool:
 def _go_on(state: State, job: Job, lost: Task, reason: Reason, step: Step) -> None:
     """The others go on at the largest size that they may have, or all start anew when there is none."""
     members = [task for task in staying(state.tasks_of(job)) if task.id != lost.id]
-    targets = _targets(job, members)
+    targets = targets_with(job, members)
     if targets is None:
         requeue(state, job.id, reason, step)
         return
@@ -63,7 +64,7 @@ def _go_on(state: State, job: Job, lost: Task, reason: Reason, step: Step) -> No
     if sizes(members) != job.sizes:
         # Else the others know already: another one was lost in the same moment.
         why = f"a member was lost: {reason.code}"
-        go_on_without(state, state.kept.jobs[job.id], _too_many(job, members, targets), why=why, step=step)
+        go_on_without(state, state.kept.jobs[job.id], too_many(job, members, targets), why=why, step=step)
     step.freed = True
 
 
@@ -94,36 +95,9 @@ def give_up_repair(state: State, job_id: JobId, step: Step) -> None:
     if job is None or not job.missing or job.state not in (JobState.RUNNING, JobState.RESIZING):
         return
     members = staying(state.tasks_of(job))
-    targets = _targets(job, members)
+    targets = targets_with(job, members)
     numbers: dict[str, int | str] = {"missing": sum(job.missing.values()), "limit_s": job.spec.repair_s}
     if job.winding_down or targets is None:
         order_stop(state, job.id, Outcome.REQUEUED, Reason(ReasonCode.REPAIR_LIMIT, numbers), step)
         return
-    go_on_without(state, job, _too_many(job, members, targets), why="members are missing", step=step)
-
-
-def _targets(job: Job, members: list[Task]) -> dict[str, int] | None:
-    """The largest size that each role may have with these members; None when one can have none, or nobody is left."""
-    have = sizes(members)
-    targets: dict[str, int] = {}
-    for role in job.spec.roles:
-        size = _largest(role, have.get(role.name, 0))
-        if size is None:
-            return None
-        targets[role.name] = size
-    return targets if any(targets.values()) else None
-
-
-def _too_many(job: Job, members: list[Task], targets: dict[str, int]) -> list[Task]:
-    """Those of highest rank in each role that are more than it may have."""
-    leaving: list[Task] = []
-    for role in job.spec.roles:
-        own = sorted((task for task in members if task.role == role.name), key=lambda task: task.rank)
-        leaving += own[targets[role.name] :]
-    return leaving
-
-
-def _largest(role: Role, have: int) -> int | None:
-    """The largest size the role may have with so many members; None when there is none."""
-    able = (size for size in range(have, -1, -1) if role.allows(size) or (size == 0 and role.min_count == 0))
-    return next(able, None)
+    go_on_without(state, job, too_many(job, members, targets), why="members are missing", step=step)

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from gangline_core import facts as f
 from gangline_core import resizing
+from gangline_core.allowed import targets_with, too_many
 from gangline_core.company import limit_set, note_steps
 from gangline_core.fold_life import move_job, order_stop, requeue, settle, sizes, staying, stop_task
 from gangline_core.holds import limit_fault, room_fault
@@ -222,7 +223,10 @@ def resize_confirmed(state: State, fact: f.ResizeConfirmed, step: Step) -> None:
 
 
 def resize_failed(state: State, fact: f.ResizeFailed, step: Step) -> None:
-    """It took too long: members that did not come are given back; a gang that did not meet starts anew."""
+    """It took too long: members that did not come are given back; a gang that did not meet starts anew.
+
+    With those that came the job may have a size that it does not allow: then the last of them leave again.
+    """
     job = state.job(fact.job)
     if job is None or job.resize is None or job.resize.number != fact.number or not resizing.is_active(job):
         return
@@ -237,9 +241,16 @@ def resize_failed(state: State, fact: f.ResizeFailed, step: Step) -> None:
         if task.state == TaskState.PLACED:
             stop_task(state, task, step)
     job = resizing.advanced(state.kept.jobs[job.id], ResizeEvent.STUCK, step.at)
-    state.put_job(replace(job, sizes=sizes(staying(state.tasks_of(job)))))
+    job = replace(job, sizes=sizes(staying(state.tasks_of(job))))
+    state.put_job(job)
     step.sized.append(job.id)
-    settle(state, job.id, step)
+    members = staying(state.tasks_of(job))
+    targets = targets_with(job, members)
+    extra = [] if targets is None else too_many(job, members, targets)
+    if extra:
+        go_on_without(state, job, extra, why="the others did not start", step=step)
+    else:
+        settle(state, job.id, step)
 
 
 def resize_asked(state: State, fact: f.ResizeAsked, step: Step) -> None:

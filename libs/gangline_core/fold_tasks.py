@@ -147,6 +147,9 @@ def _one_failed(state: State, job: Job, task: Task, fact: TaskExited, step: Step
             order_stop(state, job.id, Outcome.TIMED_OUT, reason, step)
         case ExitCause.PROCESS_LOST | ExitCause.BUS_LOST:
             lose(state, task, Reason(ReasonCode.PROCESS_LOST, {"task": task.id}), step)
+        case ExitCause.START_FAILED | ExitCause.PLACE_REFUSED if _is_newcomer(job, task):
+            reason = Reason(ReasonCode.START_FAILED, {"task": task.id, "error": fact.error})
+            lose(state, task, reason, step)
         case ExitCause.PLACE_REFUSED:
             numbers: dict[str, int | str] = {"task": task.id, "node": task.node, "error": fact.error}
             requeue(state, job.id, Reason(ReasonCode.PLACE_REFUSED, numbers), step)
@@ -159,6 +162,14 @@ def _one_failed(state: State, job: Job, task: Task, fact: TaskExited, step: Step
         case ExitCause.EXITED | ExitCause.STOPPED:
             reason = Reason(ReasonCode.EXIT_CODE, {"task": task.id, "exit_code": code})
             fail_or_retry(state, job.id, code, reason, step)
+
+
+def _is_newcomer(job: Job, task: Task) -> bool:
+    """True for a member that a change of size brought to a job that works: that it cannot start is not the job's doing.
+
+    The others go on without it; a gang that has to start whole for a change goes back to the queue and starts anew.
+    """
+    return resizing.is_active(job) and not task.started_ms
 
 
 def _time_is_up(job: Job, task: Task) -> Reason:

@@ -6,6 +6,10 @@ MILLION = 1_000_000
 POINTS_MAX = 24
 """Step times remembered per job, one per shape; the oldest shape makes room."""
 
+BATCH_MOST = 1 << 30
+"""Samples per member and step beyond which a number is none; no sum of such numbers leaves 64 bits."""
+GATHERED_MOST = MEMBERS_MOST = 1 << 20
+
 
 class Point(Struct, frozen=True, array_like=True, gc=False):
     """The step time seen at one shape: so many nodes and members, so many samples each, so many steps gathered."""
@@ -15,6 +19,16 @@ class Point(Struct, frozen=True, array_like=True, gc=False):
     batch: int
     gathered: int
     step_us: int
+
+    @property
+    def can_be(self) -> bool:
+        """True for numbers that a training can have; nothing is concluded from others."""
+        return (
+            1 <= self.nodes <= self.members <= MEMBERS_MOST
+            and 1 <= self.batch <= BATCH_MOST
+            and 0 <= self.gathered <= GATHERED_MOST
+            and 1 <= self.step_us
+        )
 
 
 class Progress(Struct, frozen=True, omit_defaults=True, gc=False):

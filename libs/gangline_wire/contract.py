@@ -118,7 +118,8 @@ def progress(report: Report, *, nodes: int, members: int) -> Progress:
     if report.step_s is not None and report.step_s > 0 and nodes and members:
         step_us = max(1, round(min(report.step_s, 1e6) * MILLION))
         batch = max(1, report.batch or 1)
-        points = (Point(nodes=nodes, members=members, batch=batch, gathered=max(0, report.gathered), step_us=step_us),)
+        point = Point(nodes=nodes, members=members, batch=batch, gathered=max(0, report.gathered), step_us=step_us)
+        points = (point,) if point.can_be else ()
     return Progress(
         permille=_whole(report.percent, 10, most=1000),
         remaining_s=_whole(report.remaining_s, 1),

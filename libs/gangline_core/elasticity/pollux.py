@@ -19,7 +19,7 @@ from gangline_core.elasticity.goodput import Floats, Grad, Limits, Perf, optimis
 from gangline_core.elasticity.knapsack import choose
 from gangline_core.elasticity.view import Elastic, Target, View
 from gangline_core.elasticity.worth import cost_s
-from gangline_core.progress import MILLION, Point, Progress
+from gangline_core.progress import BATCH_MOST, MILLION, Point, Progress
 from gangline_core.spec import GPU_MILLI
 
 POWER = -1.0
@@ -116,8 +116,9 @@ def bidder_of(one: Elastic, now: int) -> Bidder:
 
 
 def _number(value: object, otherwise: int) -> int:
-    """What an attribute says, where it says a number."""
-    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else otherwise
+    """What an attribute says, where it says a number of samples that can be."""
+    is_one = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= BATCH_MOST
+    return int(value) if is_one and isinstance(value, int | float) else otherwise
 
 
 def pollux(bidders: Sequence[Bidder], *, capacity: int, per_node: int) -> list[int]:

@@ -23,6 +23,8 @@ from gangline_core.spec import GPU_MILLI, ResizeKind
 
 POWER = -0.5
 LAMBDA = 1.1
+SLOWEST = 1e-6
+"""A type that a job calls slower than this, or faster than its inverse, is one of which it said nothing."""
 TIME_S_MAX = 5.0
 """A program that is not solved in this time is not used: the sizes stay as they are."""
 
@@ -140,5 +142,5 @@ def _asker(view: View, one: Elastic, capacity: dict[str, int]) -> Asker:
     speeds = {}
     for model in models:
         said = attributes.get(f"speed_{model.replace('-', '_')}", 1.0)
-        speeds[model] = float(said) if isinstance(said, int | float) and said > 0 else 1.0
+        speeds[model] = float(said) if isinstance(said, int | float) and SLOWEST <= said <= 1 / SLOWEST else 1.0
     return Asker(bidder=bidder_of(one, view.now), model=here, speeds=speeds)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gangline_core import resizing
 from gangline_core.causes import is_new
@@ -88,8 +89,15 @@ def elastic(state: State, job: Job, role: Role) -> Elastic:
         role=role,
         size=job.sizes.get(role.name, 0),
         sizes=tuple(allowed_sizes(role)),
-        progress=state.kept.progress.get(job.id),
+        progress=_believed(state.kept.progress.get(job.id)),
     )
+
+
+def _believed(said: Progress | None) -> Progress | None:
+    """What a job said, without step times whose numbers no training can have."""
+    if said is None or all(point.can_be for point in said.points):
+        return said
+    return replace(said, points=tuple(point for point in said.points if point.can_be))
 
 
 def calm_until_ms(job: Job) -> int:
