@@ -152,6 +152,9 @@ METRICS: dict[str, Metric] = {
     "gangline_kubernetes_watch_failures_total": Metric(
         "counter", "Watches that ended at once, again and again.", ("kind",)
     ),
+    "gangline_kubernetes_unreadable_total": Metric(
+        "counter", "Objects that could not be read, or about which something could not be done.", ("kind",)
+    ),
     "gangline_kubernetes_missed_changes_total": Metric("counter", "Changes only a full list showed.", ("kind",)),
 }
 

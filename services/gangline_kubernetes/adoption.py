@@ -15,7 +15,7 @@ from gangline_kubernetes.config import Config
 from gangline_kubernetes.names import MANAGER, OWN_TAINTS
 from gangline_kubernetes.needs import needs_of
 from gangline_kubernetes.objects import Pod
-from gangline_kubernetes.quantities import amount, whole
+from gangline_kubernetes.quantities import milli, whole
 from gangline_wire.limits import most
 
 QUEUE = (
@@ -263,7 +263,7 @@ def resources_of(pod: Pod, gpu_resource: str = "nvidia.com/gpu") -> Resources:
         else:
             devices[name] = count
     gpus = gpus or max(0, whole(said(pod, GPU_COUNT) or 0))
-    share = int(amount(said(pod, FRACTION) or 0) * 1000)
+    share = milli(said(pod, FRACTION) or 0)
     is_share = 0 < share < 1000 or (not share and said(pod, SHARE_MEMORY))
     return Resources(
         gpu_milli=(share if share else 0) if is_share else (gpus * 1000 or share // 1000 * 1000),

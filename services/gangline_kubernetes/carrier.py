@@ -179,6 +179,9 @@ class Carrier:
             return Refusal(ExitCause.PLACE_REFUSED, str(error))
         except (RefusedError, SecretMissingError) as error:
             return Refusal(ExitCause.START_FAILED, str(error))
+        except Exception as error:
+            log.exception("start of %s", order.task.id)
+            return Refusal(ExitCause.START_FAILED, f"{type(error).__name__}: {error}"[:500])
 
     def _seen(self, pod: Pod) -> None:
         """The answer to a write shows the pod before the watch does; what the watch showed already is newer."""

@@ -12,7 +12,7 @@ from gangline_core.job import Job
 from gangline_kit.service import Site
 from gangline_kubernetes.config import Config
 from gangline_kubernetes.desk import by
-from gangline_kubernetes.names import FINALIZER, HASH_CHARS, LABEL_JOB, MANAGER, Mark, mark_of, pod_name
+from gangline_kubernetes.names import FINALIZER, HASH_CHARS, LABEL_JOB, MANAGER, Mark, is_number, mark_of, pod_name
 from gangline_kubernetes.objects import Pod
 from gangline_kubernetes.owners import Owners
 from gangline_kubernetes.ownership import LABEL_NAMESPACE, LABEL_OWNER, LABEL_PODS, LABEL_UID
@@ -37,7 +37,7 @@ class Marks:
         if self._known.get(uid) == mark:
             return mark
         number = mark.task.partition("-")[0]
-        job = self._site.follower.state.job(JobId(int(number))) if number.isdecimal() else None
+        job = self._site.follower.state.job(JobId(int(number))) if is_number(number) else None
         if not (_was_made(pod, mark) if job is None else self._is_of(pod, mark, job)):
             return None
         self._known[uid] = mark

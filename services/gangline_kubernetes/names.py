@@ -36,6 +36,7 @@ UNKNOWN_MODEL = "GPU"
 """Model of a card of which nobody says what it is."""
 
 NAME_CHARS_MAX = 63
+DIGITS_MAX = 15
 HASH_CHARS = 8
 
 _UNSAFE = re.compile(r"[^a-z0-9-]+")
@@ -53,9 +54,14 @@ def mark_of(pod: Pod, cluster: str) -> Mark | None:
     """The task a pod of this cluster's is, or None."""
     notes = pod.metadata.annotations
     task, placed = notes.get(NOTE_TASK, ""), notes.get(NOTE_PLACED, "")
-    if not task or notes.get(NOTE_CLUSTER) != cluster or not placed.isdecimal():
+    if not task or notes.get(NOTE_CLUSTER) != cluster or not is_number(placed):
         return None
     return Mark(task=TaskId(task), placed_ms=int(placed))
+
+
+def is_number(text: str) -> bool:
+    """True for digits that are a number somebody may have counted to, as anybody may write anything."""
+    return text.isascii() and text.isdecimal() and len(text) <= DIGITS_MAX
 
 
 def slug(text: str, most: int) -> str:

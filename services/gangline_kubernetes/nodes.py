@@ -143,7 +143,7 @@ def _from_labels(node: KubeNode, resource: str) -> tuple[Gpu, ...]:
 
 def _memory(text: str) -> int:
     """A bare number is MiB, as the feature discovery labels write it."""
-    return int(text) if text.isdecimal() else mebibytes(text)
+    return whole(text) if text.isdecimal() else mebibytes(text)
 
 
 def counted(listed: tuple[Gpu, ...], view: NodeView | None) -> tuple[Gpu, ...]:

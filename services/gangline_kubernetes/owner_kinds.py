@@ -147,7 +147,7 @@ def parts_of(kind: OwnerKind, found: OwnerObject) -> list[Part]:
     """The owner's parts that have pods; none when it cannot be read."""
     try:
         return [part for part in kind.parts(found.spec) if part.count > 0]
-    except (TypeError, ValueError, AttributeError):
+    except (TypeError, ValueError, AttributeError, OverflowError):
         return []
 
 
@@ -222,8 +222,10 @@ def index_of(kind: OwnerKind, part: Part, pod: Pod) -> int | None:
     notes = {**pod.metadata.annotations, **pod.metadata.labels}
     if kind.name == "JobSet":
         job, inner = notes.get("jobset.sigs.k8s.io/job-index"), notes.get(COMPLETION_INDEX)
-        replicas = int(notes.get("jobset.sigs.k8s.io/replicatedjob-replicas", "1") or 1)
-        return None if job is None or inner is None else int(job) * (part.count // max(1, replicas)) + int(inner)
+        replicas = whole(notes.get("jobset.sigs.k8s.io/replicatedjob-replicas", "1") or 1)
+        if job is None or inner is None:
+            return None
+        return whole(job) * (part.count // max(1, replicas)) + whole(inner)
     word = notes.get(COMPLETION_INDEX) or notes.get("training.kubeflow.org/replica-index")
     return whole(word) if word else None
 

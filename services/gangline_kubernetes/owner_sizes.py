@@ -5,6 +5,7 @@ from typing import Any
 
 from gangline_core.spec import Elastic, ResizeKind
 from gangline_kubernetes.adoption import said
+from gangline_kubernetes.names import is_number
 from gangline_kubernetes.objects import OwnerObject, Pod
 from gangline_kubernetes.owner_kinds import OwnerKind, Part, Path, changed
 from gangline_kubernetes.quantities import whole
@@ -72,7 +73,7 @@ def note(parts: Sequence[Part], sizes: dict[int, int]) -> dict[str, Any]:
 def wishes(found: OwnerObject, parts: Sequence[Part], bounds: Sequence[Bounds], admitted: Sequence[int]) -> list[int]:
     """For each part the number that somebody else gave it since we did, or 0."""
     said_so = found.metadata.annotations.get(NOTE_SIZES, "").split(",")
-    ours = [int(text) for text in said_so] if len(said_so) == len(parts) and all(map(str.isdecimal, said_so)) else None
+    ours = [int(text) for text in said_so] if len(said_so) == len(parts) and all(map(is_number, said_so)) else None
     known = ours or list(admitted)
     return [
         part.count if least < most and k < len(known) and part.count != known[k] else 0

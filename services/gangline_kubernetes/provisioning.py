@@ -20,7 +20,7 @@ from gangline_kubernetes.api import Api, RefusedError, path_of
 from gangline_kubernetes.config import Config
 from gangline_kubernetes.desk import Desk
 from gangline_kubernetes.manifests import MAIN
-from gangline_kubernetes.names import LABEL_JOB, MANAGER
+from gangline_kubernetes.names import LABEL_JOB, MANAGER, is_number
 from gangline_kubernetes.nodes import PRODUCT
 from gangline_kubernetes.objects import Listed, Meta, OwnerObject
 from gangline_kubernetes.ownership import LABEL_PODS
@@ -62,7 +62,7 @@ class Asked(Struct, frozen=True):
     def job(self) -> JobId | None:
         """The job it was made for."""
         number = self.metadata.labels.get(LABEL_JOB, "")
-        return JobId(int(number)) if number.isdecimal() else None
+        return JobId(int(number)) if is_number(number) else None
 
 
 class Provisioner:

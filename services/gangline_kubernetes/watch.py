@@ -36,6 +36,10 @@ IDLE_S = 90.0
 """A watch without any line for longer (bookmarks come each minute) is dead, whatever the connection says."""
 ABSENT_S = 60.0
 """A kind that is not there is looked for again after this: its definition may be made at any time."""
+AWAY_S = 5.0
+"""The same for one that was there before, which may be back at once."""
+GONE_S = 300.0
+"""One that is not served for so long is gone, and its objects with it; before that, what was known of them stands."""
 EMPTY_MAX = 3
 """After so many watches in a row that ended at once, everything is listed anew."""
 
@@ -73,7 +77,13 @@ class Watched(Generic[T]):
         self._relist_s = relist_s
         self._is_optional = is_optional
         self._listed_s = 0.0
+        self._away_s: float | None = None
+        """Since when its kind is not served, or not for us."""
+        self.is_gone = False
+        """True for a kind that is not served, and has not been for long."""
         self._page: msgspec.json.Decoder[Listed[T]] = msgspec.json.Decoder(Listed[kind])  # type: ignore[valid-type]  # the type is known at run time only
+        self._pieces = msgspec.json.Decoder(Listed[msgspec.Raw])
+        self._bare = msgspec.json.Decoder(Mark)
         self._item: msgspec.json.Decoder[T] = msgspec.json.Decoder(kind)
         self._event = msgspec.json.Decoder(Event)
         self.name = path.rpartition("/")[2]
@@ -89,7 +99,7 @@ class Watched(Generic[T]):
             except RefusedError as error:
                 self.version = ""
                 if self._is_optional and error.code in (403, 404):
-                    await self._do_without()
+                    await self._do_without(error)
                     continue
                 failures += 0 if error.code == 410 else 1
                 empty += error.code == 410
@@ -105,12 +115,22 @@ class Watched(Generic[T]):
             if failures or empty:
                 await self._clock.sleep(wait_s(failures + empty, self._ids))
 
-    async def _do_without(self) -> None:
-        """The cluster has no such kind, or does not let us see it: as if it were empty, and looked at again later."""
-        for key, before in list(self.items.items()):
-            self._put(key, before, None)
+    async def _do_without(self, error: RefusedError) -> None:
+        """The cluster has no such kind, or does not let us see it: looked at again later.
+
+        That may pass, as definitions and rights are made anew when their owner is upgraded, and a server that has just
+        begun knows few of them. So what was known stands until the kind was not served for long.
+        """
+        now_s = self._clock.monotonic_s()
+        if self._away_s is None:
+            self._away_s = now_s
+            log.info("%s: %s", self.name, error)
+        if error.code == 404 and now_s - self._away_s >= GONE_S:
+            self.is_gone = True
+            for key, before in list(self.items.items()):
+                self._put(key, before, None)
         self.is_synced = True
-        await self._clock.sleep(ABSENT_S)
+        await self._clock.sleep(AWAY_S if self.lists and not self.is_gone else ABSENT_S)
 
     async def list(self) -> None:
         """Read everything and tell every difference from what was known.
@@ -121,7 +141,7 @@ class Watched(Generic[T]):
         found: dict[Key, T] = {}
         query = {"limit": str(PAGE)}
         while True:
-            page = self._page.decode(await self._api.call("GET", self._path, query=query))
+            page = self._read_page(await self._api.call("GET", self._path, query=query))
             found.update({key_of(item): item for item in page.items or ()})
             if not page.metadata.next:
                 break
@@ -133,11 +153,30 @@ class Watched(Generic[T]):
         for key, item in found.items():
             told += self._put(key, self.items.get(key), item)
         self.version, self.is_synced = page.metadata.resource_version, True
+        self._away_s, self.is_gone = None, False
         self.lists += 1
         self._listed_s = self._clock.monotonic_s()
         if was_synced and told:
             self.missed += told
             self._metrics.count("gangline_kubernetes_missed_changes_total", told, kind=self.name)
+
+    def _read_page(self, data: bytes) -> Listed[T]:
+        """A page of the list, without the objects that cannot be read; what was known of those stands."""
+        try:
+            return self._page.decode(data)
+        except msgspec.MsgspecError:
+            page = self._pieces.decode(data)
+        found = (self._read(piece) for piece in page.items or ())
+        return Listed(metadata=page.metadata, items=[item for item in found if item is not None])
+
+    def _read(self, data: msgspec.Raw) -> T | None:
+        """One object; when it cannot be read, what is known of it, and None where that is nothing."""
+        try:
+            return self._item.decode(data)
+        except msgspec.MsgspecError as error:
+            self._metrics.count("gangline_kubernetes_unreadable_total", kind=self.name)
+            log.warning("one of %s cannot be read: %s", self.name, error)
+            return self.items.get(key_of(self._bare.decode(data)))
 
     def take(self, item: T) -> None:
         """Take in an object that a write answered with, before the watch tells it."""
@@ -152,14 +191,22 @@ class Watched(Generic[T]):
                 return False
             if before.metadata.uid != after.metadata.uid:
                 del self.items[key]
-                self._changed(before, None)
+                self._tell(key, before, None)
                 before = None
         if after is None:
             self.items.pop(key, None)
         else:
             self.items[key] = after
-        self._changed(before, after)
+        self._tell(key, before, after)
         return True
+
+    def _tell(self, key: Key, before: T | None, after: T | None) -> None:
+        """Tell one change: an object that somebody cannot cope with must not keep us from all others."""
+        try:
+            self._changed(before, after)
+        except Exception:
+            self._metrics.count("gangline_kubernetes_unreadable_total", kind=self.name)
+            log.exception("%s %s", self.name, "/".join(key))
 
     async def _watch(self) -> bool:
         """Follow until the server ends the watch; True when it told anything.
@@ -190,18 +237,26 @@ class Watched(Generic[T]):
         return heard or self._clock.monotonic_s() - began_s >= 1.0
 
     def _hear(self, event: Event) -> None:
-        item = self._item.decode(event.object)
-        key, version = key_of(item), item.metadata.resource_version
-        self.version = version
-        known = self.items.get(key)
-        if known is not None and int(known.metadata.resource_version) > int(version):
-            # Told of by the answer to a write of ours already.
-            return
+        bare = self._bare.decode(event.object)
+        version = self.version = bare.metadata.resource_version
         if event.type == "DELETED":
-            if known is not None and known.metadata.uid == item.metadata.uid:
-                self._put(key, known, None)
-        else:
+            known = self.items.get(key_of(bare))
+            if known is not None and known.metadata.uid == bare.metadata.uid and not _is_newer(known, version):
+                self._put(key_of(bare), known, None)
+            return
+        item = self._read(event.object)
+        if item is None or item.metadata.resource_version != version:
+            return
+        key = key_of(item)
+        known = self.items.get(key)
+        if known is None or not _is_newer(known, version):
+            # Else it was told of by the answer to a write of ours already.
             self._put(key, known, item)
+
+
+def _is_newer(known: Thing, version: str) -> bool:
+    """True for an object of which we know a later version than this."""
+    return int(known.metadata.resource_version) > int(version)
 
 
 def key_of(item: Thing) -> Key:
