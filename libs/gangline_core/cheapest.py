@@ -11,7 +11,7 @@ from itertools import combinations
 from gangline_core.capacity import Room
 from gangline_core.cluster import Pool
 from gangline_core.ids import JobId
-from gangline_core.losses import BY_GUARANTEE, EVICT, Loss, effective_priority
+from gangline_core.losses import BY_GUARANTEE, EVICT, Loss, effective_priority, work_lost
 from gangline_core.placement.gang import Gang
 from gangline_core.spec import GPU_MILLI, ServiceClass
 
@@ -87,5 +87,4 @@ def _cost(pool: Pool, evicted: Sequence[Loss]) -> Cost:
         (loss.job.service_class != ServiceClass.OPPORTUNISTIC, effective_priority(pool, loss.job.spec))
         for loss in evicted
     ]
-    work = sum(loss.lost_ms * max(1, loss.amounts.get("gpu_milli", 0)) for loss in evicted)
-    return max(bands, default=FREE_OF_CHARGE), work, len(evicted)
+    return max(bands, default=FREE_OF_CHARGE), sum(work_lost(loss) for loss in evicted), len(evicted)

@@ -30,6 +30,12 @@ class Loss(Struct, frozen=True):
     """Further tasks of an evicted job that other losses of the same list stand for."""
 
 
+def work_lost(loss: Loss) -> int:
+    """What an eviction throws away: GPU thousandths times ms, over all of the job's tasks; CPUs alone count as one."""
+    milli = loss.amounts.get("gpu_milli", 0) + sum(share.milli for task in loss.also for share in task.gpus)
+    return loss.lost_ms * max(1, milli)
+
+
 class LiveJob(Struct, frozen=True):
     """A job that could be evicted, and what it is worth."""
 

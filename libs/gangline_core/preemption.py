@@ -7,19 +7,22 @@ evicting; tasks that stop anyway are counted first. The room goes to the job as 
 """
 
 from collections.abc import Collection, Iterator, Sequence
+from itertools import takewhile
 
 from gangline_core.budgets import BUDGET
-from gangline_core.capacity import Room
+from gangline_core.by_cost import by_cost, that_matter, tries
+from gangline_core.capacity import Flags, Room
 from gangline_core.cheapest import by_place, plan_cost
 from gangline_core.facts import Claim, Eviction, JobPaused, Placement, Shrink
 from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.job import Job
-from gangline_core.losses import EVICT, PAUSE, SHRINK, WAIT, Loss, effective_priority
+from gangline_core.losses import BY_GUARANTEE, EVICT, PAUSE, SHRINK, WAIT, Loss, effective_priority
 from gangline_core.lowering import with_lowered
 from gangline_core.passing import may_pass
+from gangline_core.placement.gang import Gang
 from gangline_core.quota import amount_of, holders
 from gangline_core.rungs import MODEL_PREFIX
-from gangline_core.spec import ServiceClass
+from gangline_core.spec import GPU_MILLI, ServiceClass
 from gangline_core.table import Table
 from gangline_core.trial import Plan, Trial, counts_for, limited_above
 from gangline_core.victim_sets import cheapest_set, first_of
@@ -171,22 +174,55 @@ class Preemptor:
 
     def _within_guarantees(self, job: Job, waits: list[Loss], losses: list[Loss], *, is_owed: bool) -> Plan | None:
         """A plan with these losses; should it take too much from a group, one with only what may go together."""
-        plan = self._with(job, [*waits, *losses], is_owed=is_owed) if losses or job.id in self._heirs else None
+        everything = [*waits, *losses]
+        plan = self._with(job, everything, is_owed=is_owed) if losses or job.id in self._heirs else None
         if plan is None:
             return None
+        if not self._keeps(job, plan):
+            together = self._victims.keep_guarantees(losses, job)
+            plan = self._with(job, [*waits, *together], is_owed=is_owed)
+        return self._cheaper(job, everything, plan, is_owed=is_owed) or plan
+
+    def _keeps(self, job: Job, plan: Plan) -> bool:
+        """True when these losses together leave every group what it is owed."""
         chosen = [loss for loss in plan.losses if loss.kind != WAIT]
-        if len(self._victims.keep_guarantees(chosen, job)) == len(chosen):
-            return plan
-        together = self._victims.keep_guarantees(losses, job)
-        return self._with(job, [*waits, *together], is_owed=is_owed)
+        return len(self._victims.keep_guarantees(chosen, job)) == len(chosen)
+
+    def _cheaper(self, job: Job, losses: list[Loss], plan: Plan | None, *, is_owed: bool) -> Plan | None:
+        """The cheapest set of victims of all, where so many can be tried; None where it costs no less than the plan.
+
+        Who reclaims a guarantee takes from whoever borrowed most, so sets are only tried where that finds none.
+        """
+        if plan is not None and any(loss.rule == BY_GUARANTEE for loss in losses):
+            return None
+        pool, gang = self._table.pool.pool, self._table.seating.least(job).gang
+        room, kept, losses = self._ground(job, losses, is_owed=is_owed)
+        mask, limited = gang.mask(room.layout), limited_above(self._table, job)
+        evictions = that_matter(room, mask, losses, lambda loss: counts_for(limited, loss))
+        most = None if plan is None else plan_cost(pool, plan.losses)[0]
+        if not evictions or (most is not None and most[2] == 0):
+            return None
+        missing = _missing_milli(room, mask, gang, [loss for loss in losses if loss.kind != EVICT])
+        sets = takewhile(
+            lambda some: most is None or plan_cost(pool, some)[0] < most,
+            by_cost(pool, room, mask, evictions, missing=missing),
+        )
+        trial = Trial(self._table, job, room.copy(), losses, kept)
+        for some in trial.those_that_fit(sets, most=tries(room, len(evictions))):
+            found = Trial(self._table, job, room.copy(), first_of(some, losses), kept).run()
+            if (
+                found is not None
+                and self._keeps(job, found)
+                and (most is None or plan_cost(pool, found.losses)[0] < most)
+            ):
+                return found
+        return None
 
     def _with(self, job: Job, losses: list[Loss], *, is_owed: bool) -> Plan | None:
         if self._is_hopeless(job, losses):
             return None
-        room = self._room_for(is_owed=is_owed)
         pool, gang = self._table.pool.pool, self._table.seating.least(job).gang
-        kept = frozenset[TaskId]() if is_owed else self._kept(job, losses)
-        losses = self._helpful(job, losses, kept) if kept else losses
+        room, kept, losses = self._ground(job, losses, is_owed=is_owed)
         best = Trial(self._table, job, room.copy(), losses, kept).run()
         if best is None:
             return None
@@ -197,6 +233,11 @@ class Preemptor:
             if plan is not None and plan_cost(pool, plan.losses) < plan_cost(pool, best.losses):
                 best = plan
         return best
+
+    def _ground(self, job: Job, losses: list[Loss], *, is_owed: bool) -> tuple[Room, frozenset[TaskId], list[Loss]]:
+        """The room in which the job may be seated, tasks whose room goes to others, and the losses that then help."""
+        kept = frozenset[TaskId]() if is_owed else self._kept(job, losses)
+        return self._room_for(is_owed=is_owed), kept, self._helpful(job, losses, kept) if kept else losses
 
     def _kept(self, job: Job, losses: list[Loss]) -> frozenset[TaskId]:
         """Tasks whose room goes to a reserved job; none for who ends before it begins, or has a higher priority."""
@@ -276,6 +317,13 @@ def _shrunk_or_paused(shrinks: list[Loss], pauses: list[Loss]) -> Iterator[list[
     paused = {loss.job.id for loss in pauses}
     if not may_shrink.isdisjoint(paused):
         yield [*(loss for loss in shrinks if loss.job.id not in paused), *pauses]
+
+
+def _missing_milli(room: Room, mask: Flags, gang: Gang, free: Sequence[Loss]) -> int:
+    """GPU thousandths that evictions must free at least where the gang may go; the others go anyway."""
+    wanted = sum(need.count * (need.gpus * GPU_MILLI or need.milli) for need in gang.needs)
+    held = sum(share.milli for loss in free for task in loss.tasks for share in task.gpus)
+    return wanted - held - int(room.milli[mask].clip(0).sum())
 
 
 def _freed_below(holder: str, dimension: str, losses: list[Loss]) -> int:

@@ -1,6 +1,7 @@
 """Would a job fit without these others? They are all taken away in thought, and put back as far as it still fits."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 import numpy as np
 from msgspec import Struct
@@ -56,6 +57,21 @@ class Trial:
                 plan = Plan(found=self._found, losses=[self._losses[k] for k in chosen])
         self._restore([k for k in everything if self._out[k]])
         return plan
+
+    def those_that_fit(self, sets: Iterable[Sequence[Loss]], *, most: int) -> Iterator[Sequence[Loss]]:
+        """Of the first `most` sets of evictions those after which the job fits, everything else but evictions gone.
+
+        The room and the ledger are as they were whenever one is told, and at the end.
+        """
+        free = [k for k, loss in enumerate(self._losses) if loss.kind != EVICT]
+        number = {loss.job.id: k for k, loss in enumerate(self._losses) if loss.kind == EVICT}
+        for some in islice(sets, most):
+            going = sorted([*free, *(number[loss.job.id] for loss in some)])
+            self._take_out(going)
+            fits = self._fits()
+            self._restore(going)
+            if fits:
+                yield some
 
     def _put_back(self, valued: list[int]) -> None:
         """Put back as much as possible, most valuable first."""

@@ -15,7 +15,7 @@ from msgspec import Struct
 from gangline_core.capacity import Flags, Ints, Room
 from gangline_core.cluster import LEVELS_INSIDE_NODE, Pool
 from gangline_core.job import Task
-from gangline_core.losses import BY_GUARANTEE, EVICT, Loss, effective_priority
+from gangline_core.losses import BY_GUARANTEE, EVICT, Loss, effective_priority, work_lost
 from gangline_core.placement.gang import Gang, Need
 from gangline_core.placement.models import acceptable
 from gangline_core.spec import GPU_MILLI, ServiceClass
@@ -100,9 +100,8 @@ def _victim(pool: Pool, room: Room, loss: Loss, kinds: Sequence[int]) -> Victim:
         if row is not None:
             rows[row] = rows.get(row, np.zeros(3, dtype=np.int64)) + _of_task(room, task, kinds)
     job = loss.job
-    work = loss.lost_ms * max(1, loss.amounts.get("gpu_milli", 0))
     band = (job.service_class != ServiceClass.OPPORTUNISTIC, effective_priority(pool, job.spec))
-    return Victim(rows=rows, band=band, cost=work * COUNT + 1)
+    return Victim(rows=rows, band=band, cost=work_lost(loss) * COUNT + 1)
 
 
 def _of_task(room: Room, task: Task, kinds: Sequence[int]) -> Ints:
