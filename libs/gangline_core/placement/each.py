@@ -13,11 +13,12 @@ from msgspec import Struct
 from gangline_core.capacity import Flags, Room
 from gangline_core.facts import TaskPlacement
 from gangline_core.placement.devices import NodeView
+from gangline_core.placement.exact import size_of
 from gangline_core.placement.fit import KEY_MAX, holds_one
 from gangline_core.placement.gang import ANYWHERE, Gang, Need, Seats
 from gangline_core.placement.models import Choice, Kinds, acceptable, choices
 from gangline_core.placement.ranks import in_rank_order
-from gangline_core.placement.search import Manner, search
+from gangline_core.placement.search import Manner, exactly, search
 from gangline_core.placement.shelf import Keys
 
 
@@ -46,7 +47,7 @@ def each(room: Room, gang: Gang, choose: Choose, *, keys: Keys) -> Seats | None:
         tasks = _all(room, gang, choice, mask, choose)
         if tasks is not None:
             return in_rank_order(room.layout, gang, tasks)
-    return None
+    return exactly(room, gang)
 
 
 def is_free_of_wishes(gang: Gang) -> bool:
@@ -90,7 +91,7 @@ def all_kinds(room: Room, need: Need) -> Kinds:
 
 def _all(room: Room, gang: Gang, choice: Choice, mask: Flags, choose: Choose) -> list[TaskPlacement] | None:
     """Seats for all tasks, or None; the room is left as it was."""
-    order = sorted(range(len(gang.needs)), key=lambda k: _size(gang.needs[k]))
+    order = sorted(range(len(gang.needs)), key=lambda k: size_of(gang.needs[k]))
     done: list[TaskPlacement] = []
     try:
         for k in order:
@@ -120,11 +121,6 @@ def _one(
             if place is not None:
                 return place
     return None
-
-
-def _size(need: Need) -> tuple[int, int, int, int, str]:
-    """Sorts large tasks before small ones."""
-    return (-need.gpus, -int(need.is_share), -need.cpu_milli, -need.memory_mib, need.role)
 
 
 def by_keys(keys: Keys, pick: Callable[[Room, Need, Kinds, int], tuple[int, ...]] | None = None) -> Choose:

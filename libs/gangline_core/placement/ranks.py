@@ -17,6 +17,7 @@ def in_rank_order(layout: Layout, gang: Gang, tasks: list[TaskPlacement]) -> Sea
     """The tasks by role as asked for, and inside a role by place, largest domain first; indexes follow the ranks."""
     if len(tasks) == 1:
         return alone(layout, tasks[0])
+    levels = [level for level, _ in reversed(gang.levels)]
     codes = [layout.domains(label)[0] for _, label in reversed(gang.levels)]
     # Slices inside a node must stand side by side, whatever else hangs together.
     inside = [*([gang.slice_level] if gang.slice_level in CLOSE else []), "socket", "nvlink", "switch"]
@@ -28,7 +29,12 @@ def in_rank_order(layout: Layout, gang: Gang, tasks: list[TaskPlacement]) -> Sea
         row = layout.row[task.node]
         gpu = task.gpus[0].index if task.gpus else -1
         within = [part.item(row, gpu) for part in parts] if task.gpus else nowhere
-        return (*[domains.item(row) for domains in codes], row, *within, gpu, task.index)
+        found = (*[domains.item(row) for domains in codes], row, *within, gpu, task.index)
+        return (*found[:by_model], _model(layout, task), *found[by_model:]) if by_model else found
+
+    # A slice is of one model, so inside a domain of slices models come one after the other.
+    sorts = [*levels, LEVELS_INSIDE_NODE[-1], *inside]
+    by_model = sorts.index(gang.slice_level) + 1 if gang.slice_tasks and gang.slice_level in sorts else 0
 
     ordered: list[TaskPlacement] = []
     for need in gang.needs:
@@ -38,6 +44,14 @@ def in_rank_order(layout: Layout, gang: Gang, tasks: list[TaskPlacement]) -> Sea
             for k, task in enumerate(members)
         )
     return Seats(tasks=tuple(ordered), level=level_of(layout, gang.levels, tasks))
+
+
+def _model(layout: Layout, task: TaskPlacement) -> int:
+    """A number for the model of a task's GPUs, whatever they are beside that; -1 for a task without GPUs."""
+    if not task.gpus:
+        return -1
+    kind = layout.kind.item(layout.row[task.node], task.gpus[0].index)
+    return kind if kind < 0 else [known.model for known in layout.kinds].index(layout.kinds[kind].model)
 
 
 def alone(layout: Layout, task: TaskPlacement) -> Seats:

@@ -16,6 +16,7 @@ from gangline_core.capacity import Flags, Ints, Room
 from gangline_core.cluster import LEVELS_INSIDE_NODE
 from gangline_core.facts import TaskPlacement
 from gangline_core.placement.devices import NodeView, seat_alone
+from gangline_core.placement.exact import size_of
 from gangline_core.placement.fit import most_free, slots
 from gangline_core.placement.gang import ANYWHERE, Gang, Need, Seats
 from gangline_core.placement.models import Choice, Kinds, choices
@@ -23,6 +24,7 @@ from gangline_core.placement.portions import portions
 from gangline_core.placement.ranks import alone, in_rank_order
 from gangline_core.placement.shaped import Shape, keeps_shape
 from gangline_core.placement.shelf import ASKED_MAX, Keys, RowKeys, best_row
+from gangline_core.placement.thorough import Thorough, is_hard
 
 DOMAINS_TRIED_MAX = 256
 """Topology domains that look large enough but are tried in vain before the next larger level."""
@@ -66,14 +68,43 @@ def search(room: Room, gang: Gang, manner: Manner) -> Seats | None:
     mask = gang.mask(room.layout)
     if not mask.any():
         return None
+    thorough: Thorough | None = None
     for choice in choices(room.layout, gang):
         if not _is_enough(room, gang, choice, mask):
             continue
         for level in _levels(gang, manner):
             tasks = _at_level(room, gang, choice, mask, level, manner)
+            if tasks is None and is_hard(gang, choice):
+                thorough = thorough or Thorough(room, gang, mask)
+                tasks = thorough.seats(choice, level, _among(room, gang, choice, mask, level))
             if tasks is not None:
                 return in_rank_order(room.layout, gang, tasks)
     return None
+
+
+def exactly(room: Room, gang: Gang) -> Seats | None:
+    """Seats for a gang that wishes for nothing but room, after its placer found none; None where there are none."""
+    mask = gang.mask(room.layout)
+    if gang.tasks == 1 or not mask.any():
+        return None
+    thorough = Thorough(room, gang, mask)
+    for choice in choices(room.layout, gang):
+        if is_hard(gang, choice) and _is_enough(room, gang, choice, mask):
+            tasks = thorough.seats(choice, ANYWHERE)
+            if tasks is not None:
+                return in_rank_order(room.layout, gang, tasks)
+    return None
+
+
+def _among(room: Room, gang: Gang, choice: Choice, mask: Flags, level: str) -> list[int] | None:
+    """Domains of the level in which each role alone finds room; rows for a level inside nodes, None for the pool."""
+    if level == ANYWHERE:
+        return None
+    if level in LEVELS_INSIDE_NODE:
+        rows: list[int] = np.flatnonzero(_holding_all(room, gang, choice, mask, level)).tolist()
+        return rows
+    codes, names = room.layout.domains(dict(gang.levels)[level])
+    return _domains_by_fit(room, gang, choice, mask, codes, len(names))
 
 
 def _is_lone(gang: Gang, manner: Manner) -> bool:
@@ -146,7 +177,7 @@ def _at_level(
     if level in LEVELS_INSIDE_NODE:
         return _in_one_node(room, gang, choice, mask, level, manner)
     codes, names = room.layout.domains(dict(gang.levels)[level])
-    domains = _domains_by_fit(room, gang, choice, mask, codes, len(names))
+    domains = _domains_by_fit(room, gang, choice, mask, codes, len(names))[:DOMAINS_TRIED_MAX]
     for code in domains:
         tasks = _seat_all(room, gang, choice, mask & (codes == code), manner, again=len(domains) <= DOMAINS_AGAIN_MAX)
         if tasks is not None:
@@ -167,8 +198,7 @@ def _domains_by_fit(room: Room, gang: Gang, choice: Choice, mask: Flags, codes: 
         able &= found >= need.count
         spare += found - need.count
     numbers = np.flatnonzero(able)
-    first = np.argsort(spare[numbers], kind="stable")[:DOMAINS_TRIED_MAX]
-    return [int(number) for number in numbers[first]]
+    return [int(number) for number in numbers[np.argsort(spare[numbers], kind="stable")]]
 
 
 # --- several nodes ------------------------------------------------------------------------------------------
@@ -181,7 +211,7 @@ def _seat_all(
 
     What is scarce for one role may be plenty for another: who asks for most GPUs may take those beside the only CPUs.
     """
-    order = sorted(range(len(gang.needs)), key=lambda k: _size(gang.needs[k]))
+    order = sorted(range(len(gang.needs)), key=lambda k: size_of(gang.needs[k]))
     for one in islice(permutations(order), ORDERS_TRIED_MAX if again else 1):
         done = _seat_in_order(room, gang, choice, mask, manner, one)
         if done is not None:
@@ -210,11 +240,6 @@ def _seat_in_order(
     for place in done[:taken]:
         room.give(place)
     return done if complete else None
-
-
-def _size(need: Need) -> tuple[int, int, int, int, str]:
-    """Sorts large tasks before small ones."""
-    return (-need.gpus, -int(need.is_share), -need.cpu_milli, -need.memory_mib, need.role)
 
 
 def _seat_role(
@@ -282,21 +307,13 @@ def _in_one_node(
     room: Room, gang: Gang, choice: Choice, mask: Flags, level: str, manner: Manner
 ) -> list[TaskPlacement] | None:
     """Seats for the whole gang on one node, and for the smaller levels inside one island or socket of it."""
-    if gang.whole_gpus > room.layout.width or (gang.spread_level and gang.tasks > gang.spread_most):
-        return None
-    able = mask & (room.cpu >= sum(need.count * need.cpu_milli for need in gang.needs))
-    able &= room.memory >= sum(need.count * need.memory_mib for need in gang.needs)
-    able &= room.places >= gang.tasks
-    for need, models in zip(gang.needs, choice, strict=True):
-        able &= sum(slots(room, need, kinds, mask) for kinds in models) >= need.count
-    wanted = gang.whole_gpus
-    if wanted:
-        able &= most_free(room, level) >= wanted
+    able = _holding_all(room, gang, choice, mask, level)
     rows = np.flatnonzero(able)
     if not len(rows):
         return None
-    first = min(range(len(gang.needs)), key=lambda k: _size(gang.needs[k]))
+    first = min(range(len(gang.needs)), key=lambda k: size_of(gang.needs[k]))
     kinds = tuple(number for model in choice[first] for number in model)
+    wanted = gang.whole_gpus
     whole = replace(gang.needs[first], gpus=wanted) if wanted else gang.needs[first]
     keys = manner.keys(room, whole, kinds)[rows]
     for k in np.argsort(keys, kind="stable")[:NODES_TRIED_MAX].tolist():
@@ -304,6 +321,22 @@ def _in_one_node(
         if tasks is not None and (not gang.is_shaped or keeps_shape(room.layout, gang, tasks)):
             return tasks
     return None
+
+
+def _holding_all(room: Room, gang: Gang, choice: Choice, mask: Flags, level: str) -> Flags:
+    """Nodes that have what all tasks ask for together, as far as sums tell."""
+    if gang.whole_gpus > room.layout.width or (gang.spread_level and gang.tasks > gang.spread_most):
+        return np.zeros(len(mask), dtype=np.bool_)
+    able = mask & (room.cpu.clip(0) >= sum(need.count * need.cpu_milli for need in gang.needs))
+    able &= room.memory.clip(0) >= sum(need.count * need.memory_mib for need in gang.needs)
+    able &= room.places >= gang.tasks
+    for need, models in zip(gang.needs, choice, strict=True):
+        able &= sum(slots(room, need, kinds, mask) for kinds in models) >= need.count
+    wanted = gang.whole_gpus
+    if wanted:
+        able &= most_free(room, level) >= wanted
+    found: Flags = able
+    return found
 
 
 def _in_parts(
@@ -339,7 +372,7 @@ def _on_columns(
     view: NodeView, gang: Gang, choice: Choice, within: list[int] | None, manner: Manner
 ) -> list[TaskPlacement] | None:
     tasks: list[TaskPlacement] = []
-    for k in sorted(range(len(gang.needs)), key=lambda k: _size(gang.needs[k])):
+    for k in sorted(range(len(gang.needs)), key=lambda k: size_of(gang.needs[k])):
         need = gang.needs[k]
         for index in range(need.first_index, need.first_index + need.count):
             places = (view.seat(need, kinds, index, within=within, emptiest=manner.spreads) for kinds in choice[k])

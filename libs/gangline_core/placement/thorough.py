@@ -1,0 +1,77 @@
+"""What is asked when the quick ways of seating a gang have failed: the exact search, within bounds."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from gangline_core.capacity import Flags, Room
+from gangline_core.facts import TaskPlacement
+from gangline_core.placement.exact import Exact, Most
+from gangline_core.placement.gang import Gang
+from gangline_core.placement.models import Choice, choices
+from gangline_core.placement.together import GaveUpError, Work
+
+WORK_MAX = 1_000_000
+"""Work of all exact searches for one gang in one room: about a twentieth of a second."""
+
+
+class Thorough:
+    """Exact searches for one gang in one room."""
+
+    def __init__(self, room: Room, gang: Gang, mask: Flags) -> None:
+        """On the nodes of the mask."""
+        self._room, self._gang, self._mask = room, gang, mask
+        self._work = Work(WORK_MAX)
+        self._known: dict[Choice, Exact] = {}
+        self.gave_up = False
+        """True when the bound was reached, so that a gang without seats may have some after all."""
+
+    def seats(self, choice: Choice, level: str, among: Sequence[int] | None = None) -> list[TaskPlacement] | None:
+        """Seats on these models inside one domain of the level (see `Exact.seats`); None when none were found."""
+        if self.gave_up or not is_hard(self._gang, choice):
+            return None
+        try:
+            return self._exact(choice).seats(level, among)
+        except GaveUpError:
+            self.gave_up = True
+            return None
+
+    def most(self, choice: Choice, level: str) -> Most:
+        """The most tasks that fit together on these models into one domain of the level; none where it gave up."""
+        try:
+            return Most(0, "") if self.gave_up else self._exact(choice).most(level)
+        except GaveUpError:
+            self.gave_up = True
+            return Most(0, "")
+
+    def _exact(self, choice: Choice) -> Exact:
+        found = self._known.get(choice)
+        if found is None:
+            found = self._known[choice] = Exact(self._room, self._gang, choice, self._mask, self._work)
+        return found
+
+
+def is_hard(gang: Gang, choice: Choice) -> bool:
+    """True when one task after the other may be seated so that the last finds no room although there was some."""
+    return len(gang.needs) > 1 or gang.is_shaped or any(len(models) > 1 for models in choice)
+
+
+class Fit(NamedTuple):
+    """How much of a gang fits."""
+
+    most: Most
+    is_known: bool
+    """False where the search gave up: then it is no more than was found."""
+
+
+def fit(room: Room, gang: Gang, mask: Flags, level: str) -> Fit:
+    """The most tasks of the gang that fit together into one domain of the level, on whichever models it accepts."""
+    thorough = Thorough(room, gang, mask)
+    found = [thorough.most(choice, level) for choice in _widest(room, gang)]
+    best = max(found, key=lambda most: most.tasks, default=Most(0, ""))
+    return Fit(best, not thorough.gave_up)
+
+
+def _widest(room: Room, gang: Gang) -> Iterator[Choice]:
+    """Choices of models that leave nothing out: the last, unless all GPUs have to be of one model."""
+    found = choices(room.layout, gang)
+    yield from found if gang.same_model or gang.tasks == 1 else found[-1:]

@@ -1,0 +1,215 @@
+"""Every way to seat a gang of several roles on a tiny cluster, tried one after the other.
+
+Nothing here knows of rooms, keys, orders or counts: tasks take GPUs one by one, and what was seen before is skipped.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import combinations
+from typing import NamedTuple
+
+SLOTS = {"1g.6gb": (0b0001, 0b0010, 0b0100, 0b1000), "2g.12gb": (0b0011, 0b1100), "4g.24gb": (0b1111,)}
+"""Where slices of an A30 may begin (NVIDIA's Multi-Instance GPU User Guide)."""
+MILLI = {"1g.6gb": 250, "2g.12gb": 500, "4g.24gb": 1000}
+
+
+class Card(NamedTuple):
+    """One GPU: what it is, and what is free of it."""
+
+    model: str
+    memory: int
+    island: int
+    socket: int
+    milli: int
+    free: int
+    slots: int
+    is_cut: bool = False
+
+    @property
+    def is_whole(self) -> bool:
+        return self.milli == 1000 and self.free == self.memory and not self.is_cut
+
+
+class Machine(NamedTuple):
+    """One node."""
+
+    cpus: int
+    rack: str
+    block: str
+    places: int
+    cards: tuple[Card, ...]
+
+
+class Ask(NamedTuple):
+    """One role."""
+
+    tasks: int
+    cpus: int
+    gpus: int = 0
+    milli: int = 0
+    memory: int = 0
+    mig: str = ""
+    models: tuple[str, ...] = ()
+
+    @property
+    def wants_gpu(self) -> bool:
+        return bool(self.gpus or self.milli or self.memory or self.mig)
+
+
+class Shape(NamedTuple):
+    """How the gang has to stand."""
+
+    required: str = ""
+    unit: int = 0
+    slices: str = ""
+    most: int = 0
+    spread: str = ""
+    same_model: bool = False
+
+
+Spot = tuple[int, tuple[int, ...], int]
+"""Node, cards, and the slots of a slice."""
+
+
+def fits(machines: list[Machine], asks: list[Ask], shape: Shape) -> bool:
+    """True when some way to seat all tasks keeps the shape."""
+    return any(
+        _seat(part, own, shape)
+        for part in parts(machines, shape.required, asks)
+        for own in _by_model(machines, asks, shape)
+    )
+
+
+def _by_model(machines: list[Machine], asks: list[Ask], shape: Shape) -> list[list[Ask]]:
+    """The same roles on each model alone, where all GPUs have to be of one."""
+    if not shape.same_model:
+        return [asks]
+    models = sorted({card.model for one in machines for card in one.cards}) or ["none"]
+    return [
+        [ask._replace(models=(one,) if one in (ask.models or models) else ("none",)) for ask in asks] for one in models
+    ]
+
+
+def parts(machines: list[Machine], level: str, asks: list[Ask]) -> Iterator[list[Machine]]:
+    """The machines cut down to each domain of a level; others have nothing left."""
+    empty = Machine(0, "", "", 0, ())
+    if level in ("nvlink", "socket") and not any(ask.wants_gpu for ask in asks):
+        level = "node"
+    if level == "":
+        yield machines
+    elif level in ("nvlink", "socket", "node"):
+        for k, one in enumerate(machines):
+            numbers = sorted({_part(card, level) for card in one.cards}) if level != "node" else [0]
+            for number in numbers:
+                # Cards keep their places: those outside of the part are used up.
+                gone = {"milli": -1, "free": -1, "slots": 0}
+                cards = tuple(c if _part(c, level) == number else c._replace(**gone) for c in one.cards)
+                yield [empty] * k + [one._replace(cards=cards)] + [empty] * (len(machines) - k - 1)
+    else:
+        for name in sorted({getattr(one, level) for one in machines} - {""}):
+            yield [one if getattr(one, level) == name else empty for one in machines]
+
+
+def _part(card: Card, level: str) -> int:
+    return {"nvlink": card.island, "socket": card.socket, "node": 0}[level]
+
+
+def _seat(machines: list[Machine], asks: list[Ask], shape: Shape) -> bool:
+    """Task after task, wherever it fits; the same state is never looked at twice."""
+    order = [k for k, ask in enumerate(asks) for _ in range(ask.tasks)]
+    seen: set[object] = set()
+
+    def go(index: int, state: tuple[Machine, ...], slices: tuple, spread: tuple) -> bool:
+        if index == len(order):
+            return all(number % shape.unit == 0 for _, number in slices) if shape.unit else True
+        key = (index, state, slices, spread)
+        if key in seen:
+            return False
+        seen.add(key)
+        k = order[index]
+        for spot in spots(state, asks[k]):
+            apart = _added(spread, domain(machines, state, spot, shape.spread), shape.most) if shape.spread else ()
+            own = domain(machines, state, spot, shape.slices) if shape.unit else ()
+            if apart is None or own is None:
+                continue
+            model = state[spot[0]].cards[spot[1][0]].model if spot[1] else ""
+            cut = _added(slices, (k, own, model), 1 << 20) if shape.unit else ()
+            if go(index + 1, taken(state, asks[k], spot), cut, apart):
+                return True
+        return False
+
+    return go(0, tuple(machines), (), ())
+
+
+def _added(counts: tuple, key: object, most: int) -> tuple | None:
+    """The counts with one more, as a value; None where there is no such place or it has too many."""
+    if key is None:
+        return None
+    found = Counter(dict(counts))
+    found[key] += 1
+    return tuple(sorted(found.items(), key=repr)) if found[key] <= most else None
+
+
+def domain(machines: list[Machine], state: tuple[Machine, ...], spot: Spot, level: str) -> object:
+    """The domain of a level in which a task would stand; None when in none, or across two."""
+    node, cards, _ = spot
+    if level in ("nvlink", "socket"):
+        found = {_part(state[node].cards[k], level) for k in cards}
+        return (node, found.pop()) if len(found) == 1 else None
+    if level == "node":
+        return node
+    return getattr(machines[node], level, "") or None
+
+
+def spots(state: tuple[Machine, ...], ask: Ask) -> Iterator[Spot]:
+    """Everywhere one task may go."""
+    for node, one in enumerate(state):
+        if one.places < 1 or one.cpus < ask.cpus:
+            continue
+        if not ask.wants_gpu:
+            yield node, (), 0
+            continue
+        may = [k for k, card in enumerate(one.cards) if not ask.models or card.model in ask.models]
+        if ask.gpus:
+            whole = [k for k in may if one.cards[k].is_whole and one.cards[k].memory >= ask.memory]
+            for chosen in combinations(whole, ask.gpus):
+                if len({one.cards[k].model for k in chosen}) == 1:
+                    yield node, chosen, 0
+        else:
+            yield from ((node, (k,), mask) for k in may for mask in _on_card(ask, one.cards[k]))
+
+
+def _on_card(ask: Ask, card: Card) -> Iterator[int]:
+    """The slots of a slice, each way it may lie; 0 for a share that fits."""
+    if ask.mig:
+        yield from (mask for mask in SLOTS[ask.mig] if card.is_cut and card.slots & mask == mask)
+        return
+    milli, memory = part_of(ask, card)
+    if not card.is_cut and milli <= card.milli and memory <= card.free:
+        yield 0
+
+
+def part_of(ask: Ask, card: Card) -> tuple[int, int]:
+    """Thousandths and MiB that a share takes; what was not asked for follows the other."""
+    if ask.milli and ask.memory:
+        return ask.milli, ask.memory
+    if ask.milli:
+        return ask.milli, card.memory * ask.milli // 1000
+    return max(1, ask.memory * 1000 // card.memory), ask.memory
+
+
+def taken(state: tuple[Machine, ...], ask: Ask, spot: Spot) -> tuple[Machine, ...]:
+    """The machines after a task took its place."""
+    node, chosen, mask = spot
+    cards = list(state[node].cards)
+    for k in chosen:
+        card = cards[k]
+        if ask.gpus:
+            cards[k] = card._replace(milli=0, free=0)
+        elif ask.mig:
+            cards[k] = card._replace(slots=card.slots & ~mask)
+        else:
+            milli, memory = part_of(ask, card)
+            cards[k] = card._replace(milli=card.milli - milli, free=card.free - memory)
+    one = state[node]._replace(cpus=state[node].cpus - ask.cpus, places=state[node].places - 1, cards=tuple(cards))
+    return (*state[:node], one, *state[node + 1 :])

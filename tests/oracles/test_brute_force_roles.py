@@ -1,0 +1,60 @@
+"""Brute force on tiny clusters for gangs of several roles: whoever places, what can be seated is, what cannot waits."""
+
+import pytest
+from hypothesis import given, settings
+from tests.oracles.enumerated import fits
+from tests.oracles.scenes import Scene, scenes
+
+from gangline_core.cluster import Pool
+from gangline_core.placement import PLACERS
+from gangline_core.placement.gang import gang_of
+from gangline_core.placement.shaped import keeps_shape
+
+ONE_SOCKET_ONLY = ("numa_balanced", "numa_least", "numa_most")
+"""They refuse tasks that no single socket holds, whatever there is beside: that is their policy."""
+EXAMPLES = 25
+SCENES = {
+    "whole GPUs and CPUs": {"kinds": ("cpu",), "levels": ("",)},
+    "shares": {"kinds": ("cpu", "share", "memory"), "levels": ("",)},
+    "slices of cut cards": {"kinds": ("cpu", "share", "mig"), "levels": ("",)},
+    "models": {"kinds": ("models", "cpu", "share", "memory"), "levels": ("",)},
+    "required levels": {
+        "kinds": ("cpu", "share", "models", "labels"),
+        "levels": ("nvlink", "socket", "node", "rack", "block"),
+    },
+    "spread": {"kinds": ("cpu", "spread", "one", "labels"), "levels": ("", "", "rack", "node")},
+    "slices": {"kinds": ("cpu", "slices", "one", "labels"), "levels": ("", "", "socket", "rack")},
+    "slices, spread and models": {
+        "kinds": ("slices", "spread", "models", "share", "one", "labels"),
+        "levels": ("", "block"),
+    },
+}
+
+
+@pytest.mark.parametrize("kind", sorted(SCENES))
+def test_a_gang_of_roles_is_seated_exactly_when_some_way_to_seat_it_exists(kind):
+    @settings(max_examples=EXAMPLES, deadline=None)
+    @given(scenes(**SCENES[kind]))
+    def check(scene: Scene) -> None:
+        expected = fits(scene.machines, scene.asks, scene.shape)
+        asked = scene.spec()
+        gang = gang_of(asked, {role.name: role.count for role in asked.roles}, Pool(name="default"))
+        room = scene.room()
+        for name, placer in sorted(PLACERS.items()):
+            before = (room.milli.copy(), room.cpu.copy())
+            seats = placer(room, gang)
+            assert (seats is not None) == expected, name
+            assert (room.milli == before[0]).all()
+            assert (room.cpu == before[1]).all()
+            if seats is not None:
+                after = room.copy()
+                for task in seats.tasks:
+                    after.take(task)
+                assert (after.milli >= 0).all(), name
+                assert (after.gpu_memory >= 0).all(), name
+                assert (after.cpu >= 0).all(), name
+                assert (after.places >= 0).all(), name
+                assert after.slots is None or (after.slots >= 0).all(), name
+                assert keeps_shape(room.layout, gang, seats.tasks), name
+
+    check()
