@@ -127,6 +127,8 @@ class Book:
             return learnt
         if reserved_ms is not None:
             return self._reserved(reserved_ms, foreseen)
+        if code in LIMIT_CODES and (dated := self._below_limits(job, foreseen)) is not None:
+            return dated
         if foreseen is None:
             return Expectation(note=self._unknown_note())
         if code in ROOM_CODES and foreseen.latest_ms <= self.now:
@@ -192,6 +194,18 @@ class Book:
             confidence="high" if is_bounded else "medium",
         )
 
+    def _below_limits(self, job: Job, foreseen: Start | None) -> Expectation | None:
+        """From when on what comes back below its limits is kept for it; None when that is no longer known."""
+        dated_ms = next((date.start_ms for date in self.pool.limit_dates if date.job == job.id), 0)
+        if dated_ms <= self.now:
+            return None
+        return Expectation(
+            note=f"What comes back below its limits is kept for it until {utc(dated_ms)}; then it needs room, too.",
+            from_ms=max(self.now, min(foreseen.soonest_ms, dated_ms) if foreseen else self.now),
+            to_ms=dated_ms,
+            confidence="medium",
+        )
+
     def _after_victims(self, job: Job) -> Expectation:
         ends = [self.now]
         for name in self.state.kept.claims[job.id].victims:
@@ -238,6 +252,9 @@ def _plain_note(reason: Reason) -> str | None:
             return "Nobody can tell: it starts when the group's budget is raised."
         case ReasonCode.BUDGET_SHORT:
             return "Nobody can tell: it starts when running jobs end early enough, or the budget is raised."
+        case ReasonCode.LIMIT_KEPT:
+            first = reason.numbers.get("job", "?")
+            return f"Nobody can tell: after job {first}, for which what comes back below a limit is kept."
         case ReasonCode.SINGLETON:
             return f"Nobody can tell: after job {reason.numbers.get('job', '?')} of the same name."
         case ReasonCode.WINDOW:

@@ -8,6 +8,7 @@ guaranteed class, or of another group than one that borrows and from which it wo
 Source: Zhao et al., "HiveD", OSDI 2020, and its scheduler: a preemptor that meets a lower one cancels it completely.
 """
 
+from gangline_core.ageing import is_starving
 from gangline_core.claims import claimed_amounts, honour_claims
 from gangline_core.facts import Claim
 from gangline_core.ids import JobId
@@ -84,6 +85,8 @@ def _weaker(table: Table, job: Job) -> list[Claim]:
     for held in (held for held in table.held if held.claim.job not in fresh):
         other = jobs[held.claim.job]
         is_equal = effective_priority(pool, other.spec) >= mine
+        if is_starving(table.state, other, table.policy, table.now):
+            continue
         if other.state == JobState.WAITING and not is_equal and not _keeps(table, held, job, other):
             found.append(held.claim)
     return sorted(found, key=lambda claim: (-effective_priority(pool, jobs[claim.job].spec), claim.made_ms, claim.job))

@@ -26,6 +26,7 @@ from gangline_core.facts import ShareDecided, TaskPlacement
 from gangline_core.ids import JobId, NodeId
 from gangline_core.job import Job, JobState
 from gangline_core.kept import PoolState
+from gangline_core.limit_dates import LimitDates
 from gangline_core.reasons import Reason
 from gangline_core.repairing import repair
 from gangline_core.resuming import honour_paused
@@ -168,7 +169,8 @@ def decide_share(state: State, pool: str, number: int) -> ShareDecided | None:
     honour_claims(table)
     repair(table)
     honour_paused(table)
-    before, spoken_for = len(table.placements), _spoken_for(table)
+    before, spoken_for = len(table.placements), _spoken_for(table) | frozenset(opened.opened.limited)
+    LimitDates(table, remembered=True)
     rooms = _Rooms(table, number)
     candidates = (state.job(candidate.job) for candidate in opened.opened.candidates)
     mine = (job for job in candidates if job is not None and share_of(job, len(known.schedulers)) == number)

@@ -1,7 +1,9 @@
 """Who may take room that a reservation counts on."""
 
+from gangline_core.ageing import is_starving
 from gangline_core.groups import ancestors
 from gangline_core.job import Job
+from gangline_core.losses import effective_priority
 from gangline_core.spec import ServiceClass
 from gangline_core.table import Table
 
@@ -38,6 +40,14 @@ def may_push_away(table: Table, reserved: Job, job: Job) -> bool:
     return all(asked[dimension] <= amount for dimension, (_, amount) in promised.items()) and not {
         path for path, _ in promised.values()
     } & set(ancestors(job.spec.group))
+
+
+def holds_against(table: Table, reserved: Job, job: Job) -> bool:
+    """True when a reserved job need not let the other make room in what it counts on: one that starves, for nobody."""
+    if is_starving(table.state, reserved, table.policy, table.now):
+        return True
+    pool = table.pool.pool
+    return effective_priority(pool, reserved.spec) >= effective_priority(pool, job.spec)
 
 
 def promises(table: Table, job: Job) -> dict[str, tuple[str, int]]:

@@ -16,9 +16,9 @@ from gangline_core.cheapest import by_place, plan_cost
 from gangline_core.facts import Claim, Eviction, JobPaused, Placement, Shrink
 from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.job import Job
-from gangline_core.losses import BY_GUARANTEE, EVICT, PAUSE, SHRINK, WAIT, Loss, effective_priority
+from gangline_core.losses import BY_GUARANTEE, EVICT, PAUSE, SHRINK, WAIT, Loss
 from gangline_core.lowering import with_lowered
-from gangline_core.passing import may_pass
+from gangline_core.passing import holds_against, may_pass
 from gangline_core.placement.gang import Gang
 from gangline_core.quota import amount_of, holders
 from gangline_core.rungs import MODEL_PREFIX
@@ -241,9 +241,9 @@ class Preemptor:
 
     def _kept(self, job: Job, losses: list[Loss]) -> frozenset[TaskId]:
         """Tasks whose room goes to a reserved job; none for who ends before it begins, or has a higher priority."""
-        pool, jobs = self._table.pool.pool, self._table.state.kept.jobs
-        reserved = (jobs[reservation.job].spec for reservation in self._table.reservations)
-        if all(effective_priority(pool, other) < effective_priority(pool, job.spec) for other in reserved):
+        jobs = self._table.state.kept.jobs
+        reserved = (jobs[reservation.job] for reservation in self._table.reservations)
+        if not any(holds_against(self._table, other, job) for other in reserved):
             return frozenset()
         grace_ms = max((loss.job.spec.grace_s for loss in losses), default=0) * 1000
         if may_pass(self._table, job, delay_ms=grace_ms):

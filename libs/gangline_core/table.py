@@ -349,6 +349,7 @@ class Table:
     def _unplaced(self, opened: OpenRound) -> int:
         """Candidates that did not start in this round, by a scheduler's share or here."""
         jobs = {candidate.job for candidate in opened.opened.candidates} - {p.job for p in self.placements}
+        jobs.difference_update(opened.opened.limited)
         if self.pool.schedulers:
             return sum(1 for job in jobs if job in self.state.waiting.get(self.pool.pool.name, {}))
         return len(jobs)

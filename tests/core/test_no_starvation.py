@@ -25,10 +25,11 @@ END_S = 260
 
 
 def stream(clock: Clockwork, *, since_s: float = 0, until_s: float = END_S, every_s: float = 10, **fields: Any) -> None:
-    """Small jobs of two GPUs without end."""
+    """Small jobs of two GPUs without end, each of which runs for most of its time limit."""
     asked = {"gpus": 2, "time_limit_s": LIMIT_S, **fields}
+    runs_s = asked["time_limit_s"] * SMALL_S / LIMIT_S
     for k in range(int((until_s - since_s) / every_s)):
-        clock.arrive(since_s + every_s * k, spec(f"small-{k}", **asked), runs_s=SMALL_S)
+        clock.arrive(since_s + every_s * k, spec(f"small-{k}", **asked), runs_s=runs_s)
 
 
 def large_starts(clock: Clockwork, **fields: Any) -> float | None:
@@ -180,6 +181,7 @@ def test_a_dated_job_is_told_its_date_and_those_behind_it_for_whom_they_wait():
     assert told.reason is not None
     assert told.reason.code == ReasonCode.GROUP_LIMIT
     assert told.start_to_ms == world.at + 1_000_000
+    assert "kept for it" in told.start_note
     behind = explain(world.state, late, world.at)
     assert f"job {large}" in behind.sentence
 
@@ -247,3 +249,17 @@ def test_users_own_limits_are_dated_one_by_one():
     decided = world.round()
     assert decided is not None
     assert [dated.job for dated in decided.limit_dates] == large
+
+
+def test_who_has_waited_long_enough_loses_nothing_of_what_it_counts_on_to_higher_priority():
+    """Short jobs that may pass are evicted by long ones of higher priority, which are not to stay beyond the date."""
+    clock = Clockwork(node("n1"), ordering="priority", starvation_s=STARVES_S)
+    long_s = 300
+    stream(clock, priority=100, time_limit_s=long_s, every_s=25, until_s=900)
+    stream(clock, priority=0, time_limit_s=40, since_s=CAME_S + 1, every_s=10, until_s=900)
+    clock.arrive(CAME_S, spec("large", gpus=8, time_limit_s=100, protected_s=-1), runs_s=80)
+    clock.run(900)
+    large = next(job.id for job in clock.world.state.kept.jobs.values() if job.spec.name == "large")
+    started = clock.first_start(large)
+    assert started is not None
+    assert started - CAME_S <= STARVES_S + long_s + 1

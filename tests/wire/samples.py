@@ -153,6 +153,7 @@ FACTS: tuple[f.Fact, ...] = (
         foreseen=(f.Foreseen(job=JOB, wait_ms=60_000, low_ms=6_000, middle_ms=54_000, high_ms=180_000),),
         leases=(Lease(job=JOB, model="A100"),),
         parts=(Part(job=JOB, model="A100", micro=500_000),),
+        limited=(JOB,),
     ),
     f.RoundDecided(
         pool="gpu-a",
@@ -175,6 +176,7 @@ FACTS: tuple[f.Fact, ...] = (
         resumes=(JobId(47),),
         lowerings=(f.Lowering(job=JOB, beneficiary=JobId(48)),),
         late_repairs=(JobId(49),),
+        limit_dates=(f.LimitDate(job=JobId(50), start_ms=1_700_000_000_000),),
     ),
     f.ShareDecided(pool="gpu-a", round=9, scheduler=2, placements=(PLACEMENT,), digest="d" * 32),
     f.ResizeProposed(

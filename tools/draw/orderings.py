@@ -28,9 +28,20 @@ def page() -> str:
         "enter; each term of a score is kept in the log and shown by `gangline why`. Whatever the ordering, a job "
         "that has waited longer than `starvation_s` goes before everything younger, and ties are broken by age, then "
         "by id. All of them read only what the log says, so a replay gives the same order.",
-        "What is promised to the oldest is room of the pool. A job that a limit of its group, its user or its level "
-        "keeps out gets no date, and smaller jobs under the same limit may pass it for as long as they come: give "
-        "large jobs a group of their own, or keep the small ones below the limit with a limit per user.",
+        "Waiting ends. Under any endless stream of smaller jobs, a job that fits the empty pool and its limits starts "
+        "no later than `starvation_s`, until it goes before everything younger, plus its dates; each date lies no "
+        "further off than the longest time limit of what then runs. There is one date for the pool's room (the first "
+        "in order that finds none) and one below each limit (the first that it keeps out): of a user, a group or one "
+        "above it, of what may be borrowed or is not lent, of a GPU model, of running jobs. Whoever comes later and "
+        "counts below the same limit starts only if it ends before that date or leaves enough of the limit; room of "
+        "other groups stays open. With time limits on all jobs a date is kept; where nobody knows when something "
+        "ends, it stands for as soon as enough has ended, oldest first.",
+        "With `starvation_s: 0` whoever the ordering puts in front may come for ever: then only `fifo`, among jobs of "
+        "one priority, promises an end. A job that starves is first in its pool: strict levels, higher priorities "
+        "and claims of others do not pass it, and nobody makes room for himself in what it counts on. Still before "
+        "it are: older ones that starve, whoever an administrator put on top, and who is owed a guarantee, as far as "
+        "that goes. Nothing is kept of a budget, which does not come back. A started job may be evicted again by "
+        "higher priority, unless `protected` or `preemptible: false` says otherwise; its age stays with it.",
         table(("Ordering", "Who goes next", "Score", "Settings"), rows),
         "`level` in a score is the band of the job's queue level. A policy's `levels` may make a level strict (nobody "
         "starts before the one in front of it, which loses its place after `head_wait_s`), and may move jobs to "

@@ -63,10 +63,13 @@ SCHEDULER = (
     Point(
         id="S5",
         asked="No starvation",
-        standing=PARTLY,
-        lives=(f"{CORE}/ageing.py", f"{CORE}/reserve.py"),
-        shown_by=("tests/core/test_ordering.py", "tests/core/test_backfill_modes.py"),
-        missing="A job that a limit keeps out has no date; smaller ones under the same limit may pass it without end.",
+        standing=HERE,
+        lives=(f"{CORE}/ageing.py", f"{CORE}/reserve.py", f"{CORE}/limit_dates.py"),
+        shown_by=(
+            "tests/core/test_no_starvation.py",
+            "tests/core/test_backfill_modes.py",
+            "tests/core/test_ordering.py",
+        ),
     ),
     Point(
         id="S6",
