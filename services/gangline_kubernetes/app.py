@@ -33,6 +33,7 @@ from gangline_kubernetes.objects import (
 )
 from gangline_kubernetes.owner_asks import Asks
 from gangline_kubernetes.owner_kinds import COUNTED, GROUPS, KINDS
+from gangline_kubernetes.owner_words import OwnerWords
 from gangline_kubernetes.owners import Owners
 from gangline_kubernetes.provisioning import Provisioner
 from gangline_kubernetes.reporter import Reporter
@@ -89,6 +90,7 @@ class Cluster:
         telling = reporter.telling = Telling(self.site, self.api, carrier)
         provisioner = Provisioner(self.site, self.config, self.api, desk=desk, agent=agent, affinities=asks.affinities)
         leftovers = Leftovers(self.site, self.config, self.api, agent)
+        words = OwnerWords(self.site, self.config, self.api, owners)
 
         def hear_pod(before: Pod | None, after: Pod | None) -> None:
             carrier.hear(before, after)
@@ -104,14 +106,14 @@ class Cluster:
         try:
             follower = self.site.follower
             with ExitStack() as stack:
-                for hears in (inventory, reporter, desk, nursery, owners, leftovers, provisioner):
+                for hears in (inventory, reporter, desk, nursery, owners, leftovers, provisioner, words):
                     stack.enter_context(follower.listening(hears.note))
                 async with asyncio.TaskGroup() as group:
                     for watched in watches:
                         group.create_task(watched.run(), name="watch")
                     await self._synced(watches)
                     _hear_again(pods, carrier, inventory)
-                    for part in (inventory, reporter, desk, owners, nursery, leftovers):
+                    for part in (inventory, reporter, desk, owners, nursery, leftovers, words):
                         part.take_over()
                     for name, work in (
                         ("nodes", inventory.report_for_ever(lane)),
@@ -122,6 +124,7 @@ class Cluster:
                         ("settings", settings.work_for_ever()),
                         ("adopted", nursery.work_for_ever()),
                         ("owners", owners.work_for_ever()),
+                        ("words", words.work_for_ever()),
                         ("machines", provisioner.work_for_ever()),
                         ("leftovers", leftovers.clean_for_ever()),
                     ):
