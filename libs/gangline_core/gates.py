@@ -195,6 +195,7 @@ class Gate:
         self._now = now
         self._ledger = Ledger(state, now)
         self._limits: dict[int, Reason | None] = {}
+        self._verdicts: dict[tuple[str, str, int, str, int, str], tuple[Reason | None, str]] = {}
         self.stopped: dict[int, str] = {}
         """Per shape that a limit keeps out, the holder whose limit it is."""
         self._above: dict[str, dict[str, int]] = {}
@@ -258,21 +259,35 @@ class Gate:
         return self._budgets[group]
 
     def _limit_reason(self, job: Job) -> Reason | None:
+        """The limit that keeps the job out, worked out once for all that fare the same below their limits."""
         room = self._room(job.spec.group, job.spec.user)
         if not room:
             return None
         amounts = self._amounts(job)
         if all(amounts.get(dimension, 0) <= left for dimension, left in room.items()):
             return None
+        spec, ask = job.spec, self._state.asks.get(job.id, -job.id)
+        if self._state.door.safe_groups:
+            ask = -job.id  # A budget counts how long each may run.
+        user = spec.user if room is not self._above[spec.group] else ""
+        key = (spec.group, user, ask, spec.level, spec.priority, spec.service_class)
+        known = self._verdicts.get(key)
+        if known is None:
+            known = self._verdicts[key] = self._broken(job, amounts)
+        if known[0] is not None:
+            self.stopped[self._state.shapes.get(job.id, -job.id)] = known[1]
+        return known[0]
+
+    def _broken(self, job: Job, amounts: Mapping[str, int]) -> tuple[Reason | None, str]:
+        """The reason, and the holder below whose limit nobody can make room for it."""
         first: Reason | None = None
         for rung, dimension, used, needed in self._ledger.broken(job, amounts):
             # The nearest limit is named, whichever of them it is that nobody can make room below.
             first = first or limit_reason(rung, dimension, used=used, needed=needed)
             freed = self._winnable.amount(job, rung.holder, dimension, amounts)
             if used + needed - freed > rung.limit[dimension]:
-                self.stopped[self._state.shapes.get(job.id, -job.id)] = rung.holder
-                return first
-        return None
+                return first, rung.holder
+        return None, ""
 
     def _amounts(self, job: Job) -> Mapping[str, int]:
         """What the job asks for at its smallest, which is the same for equal asks unless budgets count its time."""
