@@ -9,7 +9,7 @@ important job takes it over (see `overtaking`).
 from collections.abc import Collection
 
 from gangline_core.facts import Claim
-from gangline_core.groups import ancestors, holders
+from gangline_core.groups import ancestors
 from gangline_core.holds import claim_fault, placed_amounts
 from gangline_core.ids import JobId, TaskId
 from gangline_core.job import Job, JobState, Task
@@ -17,7 +17,6 @@ from gangline_core.pausing import is_gone
 from gangline_core.placement.gang import Seats
 from gangline_core.quota import JOBS
 from gangline_core.reasons import Reason, ReasonCode
-from gangline_core.rungs import folded
 from gangline_core.spec import has_terms
 from gangline_core.state import State, task_amounts
 from gangline_core.table import Table
@@ -97,32 +96,11 @@ def waiting_reason(alive: tuple[TaskId, ...]) -> Reason:
 def _start(table: Table, claim: Claim) -> None:
     job = table.state.kept.jobs[claim.job]
     amounts = _amounts(table, claim)
-    for rung, dimension, used, needed in table.ledger.broken(job, amounts):
-        if used + needed - _counted_twice(table, rung.holder, dimension) > rung.limit[dimension]:
-            table.claims_dropped.append(claim.job)
-            return
+    if table.ledger.fault(job, amounts) is not None:
+        table.claims_dropped.append(claim.job)
+        return
     seats = Seats(tasks=claim.placement.tasks, level=claim.placement.level)
     table.place(job, seats, amounts, guarded=False, backfilled=False)
-
-
-def _counted_twice(table: Table, holder: str, dimension: str) -> int:
-    """What claims that still wait count below this holder although their own victims, that go first, count there, too.
-
-    Until those are gone the claim uses nothing, and afterwards they do not: only the larger of both will ever count.
-    """
-    twice = 0
-    for held in table.held:
-        job = table.state.kept.jobs[held.claim.job]
-        if holder not in holders(job.spec.group, job.spec.user):
-            continue
-        victims = 0
-        for task in (table.state.kept.tasks[name] for name in held.alive):
-            owner = table.state.kept.jobs.get(task.job)
-            if owner is not None and holder in holders(owner.spec.group, owner.spec.user):
-                victims += folded(task_amounts(task)).get(dimension, 0)
-        claimed = folded(claimed_amounts(table, held.claim, held.alive)).get(dimension, 0)
-        twice += min(claimed, victims)
-    return twice
 
 
 def claimed_amounts(table: Table, claim: Claim, alive: tuple[TaskId, ...]) -> dict[str, int]:

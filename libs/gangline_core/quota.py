@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from gangline_core.budgets import BUDGET, GPU_HOUR, short_reason, worst_cost
 from gangline_core.groups import ancestors
 from gangline_core.groups import holders as holders
-from gangline_core.job import Job, Task, TaskState
+from gangline_core.job import Job
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.rungs import DEVICE_PREFIX, MODEL_PREFIX, Reserve, Rung, folded, group_rungs, lowered, user_rung
 from gangline_core.spec import GPU_MILLI, JobSpec, Role, ServiceClass, smallest_size
 from gangline_core.spending import bound_cost
 from gangline_core.state import State, count, task_amounts
+from gangline_core.usage_by_class import counted_tasks, usage_by_class
 
 JOBS = "jobs"
 """The dimension that counts running jobs."""
@@ -116,6 +117,15 @@ class Ledger:
     def give(self, job: Job, amounts: Mapping[str, int]) -> None:
         """Count these amounts as given back by the job."""
         self._change(job, amounts, -1)
+
+    def count_once(self, holder: str, dimension: str, both: int, *, loose: int) -> None:
+        """So much was taken below a holder in exchange for what counts until then; `loose` of it was opportunistic."""
+        changes = self._changes.setdefault(holder, {})
+        changes[dimension] = changes.get(dimension, 0) - both
+        if loose:
+            count(self._class_changes.setdefault((holder, ServiceClass.OPPORTUNISTIC), {}), dimension, -loose)
+        self._spare.pop(holder, None)
+        self._margins.clear()
 
     def used(self, holder: str, dimension: str) -> int:
         """What a group or user uses of a dimension, this decision included."""
@@ -260,7 +270,7 @@ class Ledger:
 
     def _of_class(self, holder: str, service_class: ServiceClass, dimension: str) -> int:
         if self._by_class is None:
-            self._by_class = _usage_by_class(self._state)
+            self._by_class = usage_by_class(self._state)
         key = (holder, service_class)
         return self._by_class.get(key, {}).get(dimension, 0) + self._class_changes.get(key, {}).get(dimension, 0)
 
@@ -328,7 +338,7 @@ def largest_size(role: Role) -> int:
 def recompute(state: State) -> dict[str, dict[str, int]]:
     """Usage from scratch, from live tasks alone; always equal to `state.usage`, empty holders left out."""
     usage: dict[str, dict[str, int]] = {}
-    for task in _counted(state):
+    for task in counted_tasks(state):
         for holder in holders(task.group, task.user):
             amounts = usage.setdefault(holder, {})
             for dimension, amount in task_amounts(task).items():
@@ -370,27 +380,6 @@ def limit_reason(rung: Rung, dimension: str, *, used: int, needed: int) -> Reaso
     if rung.user:
         return Reason(ReasonCode.USER_LIMIT, {"user": rung.user, **numbers})
     return Reason(ReasonCode.BORROW_LIMIT if dimension in rung.borrows else ReasonCode.GROUP_LIMIT, numbers)
-
-
-def _counted(state: State) -> Iterator[Task]:
-    """Live tasks that count: those of a lost node keep its room but not their group's."""
-    return (task for task in state.kept.tasks.values() if task.state != TaskState.LOST)
-
-
-def _usage_by_class(state: State) -> dict[tuple[str, ServiceClass], dict[str, int]]:
-    """Use by holder and service class, for the classes that guarantees treat specially."""
-    usage: dict[tuple[str, ServiceClass], dict[str, int]] = {}
-    if all(sort.service_class == ServiceClass.BURSTABLE for sorts in state.live_sorts.values() for sort in sorts):
-        return usage
-    for task in _counted(state):
-        service_class = state.kept.jobs[task.job].spec.service_class
-        if service_class == ServiceClass.BURSTABLE:
-            continue
-        for holder in holders(task.group, task.user):
-            amounts = usage.setdefault((holder, service_class), {})
-            for dimension, amount in task_amounts(task).items():
-                count(amounts, dimension.lower(), amount)
-    return usage
 
 
 def amount_of(usage: Mapping[str, int], dimension: str) -> int:

@@ -28,10 +28,10 @@ from gangline_core.facts import (
     Shrink,
     TaskPlacement,
 )
+from gangline_core.handover import exchanges, going_parts
 from gangline_core.holds import placed_amounts
 from gangline_core.ids import JobId, TaskId
 from gangline_core.job import Job, Task, TaskState
-from gangline_core.pausing import leaving_part
 from gangline_core.placement import doubt_for, placer_for, view_for
 from gangline_core.placement.gang import Seats
 from gangline_core.promised import Promised
@@ -182,8 +182,8 @@ class Table:
     def releases(self) -> Releases:
         """What comes back when, beside everything that this round decided already."""
         settled = self.frozen.copy()
-        for task in sorted(self.leaving):
-            settled.give(leaving_part(self.state, self.state.kept.tasks[task]))
+        for part in going_parts(self, [self.state.kept.tasks[task] for task in sorted(self.leaving)]):
+            settled.give(part)
         for held in self.held:
             for place in held.claim.placement.tasks:
                 settled.take(place)
@@ -263,16 +263,19 @@ class Table:
         """Keep a claim's room: others get no more than is free both before and after its victims are gone.
 
         A task that two claims wait for, because the second evicts the rest of its gang, gives its room to the first.
+        What goes for a claim and what the claim takes never count at once below a limit, so the larger of both does.
         """
-        fresh = [task for task in alive if task not in self.leaving]
-        parts = [leaving_part(self.state, self.state.kept.tasks[task]) for task in fresh]
+        parts = going_parts(self, [self.state.kept.tasks[task] for task in alive if task not in self.leaving])
         for room in (self.room, self.guarded):
             if room is not None:
                 room.keep_both(parts, claim.placement.tasks)
         self.promised.take(claim.placement.tasks)
         self.held.append(Held(claim=claim, alive=alive))
         self.leaving.update(alive)
-        self._count(self.state.kept.jobs[claim.job], amounts)
+        job = self.state.kept.jobs[claim.job]
+        self._count(job, amounts)
+        for exchanged in exchanges(self, job, amounts, parts):
+            self.ledger.count_once(exchanged.holder, exchanged.dimension, exchanged.both, loose=exchanged.loose)
 
     def reserve(self, reservation: Reservation, later: Room, wanted: Flags, *, until_ms: int) -> None:
         """Jobs that would be in the way of this reservation get no more than it leaves of the room at its beginning.
