@@ -34,6 +34,8 @@ class Stand:
         self.bus = bus
         self.answered: dict[str, int] = {}
         """Job by idempotency key, as the client was told."""
+        self.cancelled: set[int] = set()
+        """Jobs whose cancel was answered."""
         self._count = 0
 
     async def submit(self, *, run_s: float = 0.2) -> int:
@@ -42,17 +44,19 @@ class Stand:
         key = f"key-{self._count}"
         body = {"gpus": 1, "command": ["true"], "labels": {"key": key}, "attributes": {"run_time_s": run_s}}
         deadline_s = time.monotonic() + ANSWER_S_MAX
+        told = ""
         while time.monotonic() < deadline_s:
             try:
                 async with self.session.post("/v1/jobs", json=body, headers={"Idempotency-Key": key}) as answer:
                     if answer.status == 202:
                         self.answered[key] = (await answer.json())["id"]
                         return self.answered[key]
-                    assert answer.status in (429, 503), await answer.text()
-            except (aiohttp.ClientError, TimeoutError):
-                pass
+                    told = await answer.text()
+                    assert answer.status in (429, 503), told
+            except (aiohttp.ClientError, TimeoutError) as error:
+                told = repr(error)
             await asyncio.sleep(0.05)
-        raise AssertionError("nobody answered")
+        raise AssertionError(f"nobody took the job: {told}")
 
     async def state_of(self, job: int) -> str:
         """Where a job stands; "" while nobody says."""
@@ -63,15 +67,30 @@ class Stand:
             return ""
 
     async def ended(self, job: int) -> None:
-        """Wait until a job has succeeded."""
+        """Wait until a job has succeeded, or has ended as it was told to."""
         deadline_s = time.monotonic() + ANSWER_S_MAX
         while time.monotonic() < deadline_s:
             state = await self.state_of(job)
-            if state == "succeeded":
+            if state == ("cancelled" if job in self.cancelled else "succeeded"):
                 return
-            assert state not in ("failed", "lost", "cancelled"), f"job {job} {state}"
+            assert state not in ("succeeded", "failed", "lost", "cancelled"), f"job {job} {state}"
             await asyncio.sleep(0.05)
         raise AssertionError(f"job {job} is {await self.state_of(job)}")
+
+    async def cancel(self, job: int) -> None:
+        """Have a job ended, asked for until somebody answers."""
+        self.cancelled.add(job)
+        deadline_s = time.monotonic() + ANSWER_S_MAX
+        while time.monotonic() < deadline_s:
+            try:
+                async with self.session.delete(f"/v1/jobs/{job}") as answer:
+                    if answer.status < 300:
+                        return
+                    assert answer.status in (409, 429, 503), await answer.text()
+            except (aiohttp.ClientError, TimeoutError):
+                pass
+            await asyncio.sleep(0.05)
+        raise AssertionError("nobody answered")
 
     async def recover(self) -> float:
         """Seconds until a new job has gone all the way."""
@@ -98,6 +117,14 @@ class Stand:
         assert set(admitted.values()) == {1}, "something was admitted twice"
         assert {task.split("-")[1] for task in started} == {"1"}, "something ran twice"
         assert set(started.values()) == {1}
+
+    def lives(self, name: str) -> bool:
+        """True unless the service process died and was not started again yet."""
+        try:
+            os.kill(self.platform.service_pid(name), 0)
+        except ProcessLookupError:
+            return False
+        return True
 
     def pause(self, name: str) -> int:
         """SIGSTOP one service process; gives its id for `resume`."""

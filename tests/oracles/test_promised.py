@@ -1,15 +1,17 @@
-"""Every sentence about placement, the door and the queue names tests, and these exist."""
+"""Every sentence about placement, the door, the queue and faults names tests, and these exist."""
 
 import pytest
 from tests.named import missing
 from tests.oracles.promised import PROMISED
 from tests.oracles.promised_door import DOOR_AND_QUEUE
+from tests.oracles.promised_faults import FAULTS
 
-ALL = {**PROMISED, **DOOR_AND_QUEUE}
+TABLES = (PROMISED, DOOR_AND_QUEUE, FAULTS)
+ALL = {sentence: tests for table in TABLES for sentence, tests in table.items()}
 
 
 def test_no_sentence_stands_in_two_tables() -> None:
-    assert len(ALL) == len(PROMISED) + len(DOOR_AND_QUEUE)
+    assert len(ALL) == sum(map(len, TABLES))
 
 
 @pytest.mark.parametrize("sentence", sorted(ALL))
