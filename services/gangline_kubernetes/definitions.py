@@ -75,7 +75,7 @@ JOB_STATUS: Schema = {
         "completionTime": TIME,
         "tasks": {
             "type": "object",
-            "description": "Its tasks: wanted at its present size, placed, running, ended.",
+            "description": "Its tasks, or the elements of an array: wanted, placed, running, ended.",
             "properties": {name: WHOLE for name in ("wanted", "placed", "running", "ended")},
         },
         "conditions": CONDITIONS,

@@ -5,15 +5,17 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from gangline_core.arrays import lookup
 from gangline_core.fold import Message
 from gangline_core.ids import JobId
-from gangline_core.job import ENDS, Job, JobState
+from gangline_core.job import ENDS, Job
 from gangline_core.reasons import sentence
 from gangline_core.state import State
 from gangline_core.step import Step
 from gangline_kit.errors import TemporaryError
 from gangline_kit.service import Site
 from gangline_kit.tasks import Tasks
+from gangline_kubernetes import elements
 from gangline_kubernetes.api import MERGE, Api, RefusedError, path_of
 from gangline_kubernetes.asking import ask
 from gangline_kubernetes.config import Config
@@ -32,6 +34,8 @@ log = logging.getLogger(__name__)
 
 SAME_WORD_S = 30.0
 """A status whose word stays the same is written again for its numbers at most this often."""
+ARRAY_S = 5.0
+"""The same for the numbers of an array, which change with every element."""
 TICK_S = 0.25
 UNFINISHED_TRIES_S = 5.0
 REFUSED_TRIES_S = 60.0
@@ -57,7 +61,7 @@ class Desk:
         """By uid."""
         self.namespaces: dict[str, Namespace] = {}
         self.jobs: dict[str, JobId] = {}
-        """Job of each object, by uid."""
+        """Job of each object, or its array as a whole, by uid."""
         self.dirty: dict[str, None] = {}
         self.written: dict[str, tuple[float, str]] = {}
         """When each status was last written, and its word."""
@@ -92,7 +96,7 @@ class Desk:
             self.written.pop(uid, None)
         else:
             self.objects[uid] = after
-            if before is None or before.metadata.generation != after.metadata.generation:
+            if before is None or is_asked_anew(before, after):
                 self.wait_until.pop(uid, None)
         self.dirty[uid] = None
 
@@ -114,24 +118,27 @@ class Desk:
         """The log knows something new about jobs."""
         for moved in step.moves:
             self._touch(moved.job)
+        for array in step.arrays:
+            self._touch(array)
         if step.rounds or step.decided:
             for pool in dict.fromkeys((*step.rounds, *step.decided)):
                 for job in self.state.waiting.get(pool, ()):
                     self._touch(job)
 
     def _touch(self, job_id: JobId) -> None:
-        job = self.state.job(job_id)
+        job = lookup(self.state, job_id)
         is_others = job is not None and (LABEL_PODS in job.spec.labels or LABEL_OWNER in job.spec.labels)
         if job is not None and job.submitted_by == by(self.config.cluster) and not is_others:
             uid = job.spec.labels.get(LABEL_UID, "")
-            self.jobs[uid] = job_id
+            # An element speaks for nobody but its array.
+            self.jobs[uid] = JobId(job.array or job_id)
             self.dirty[uid] = None
 
     def take_over(self) -> None:
         """Find the jobs of all objects in the log, and look at everything once."""
         self.jobs.clear()
-        for job in self.state.kept.jobs.values():
-            self._touch(job.id)
+        for name in (*self.state.kept.arrays, *self.state.kept.jobs):
+            self._touch(name)
         self.dirty |= dict.fromkeys(self.objects)
         self.is_synced = True
 
@@ -166,10 +173,10 @@ class Desk:
     async def _look(self, uid: str) -> None:
         """Bring one object and its job together."""
         found = self.objects.get(uid)
-        job = self.state.job(self.jobs[uid]) if uid in self.jobs else None
+        job = lookup(self.state, self.jobs[uid]) if uid in self.jobs else None
         if found is None:
             # Somebody took our finalizer off; whoever deletes an object wants its job to end.
-            if self.is_synced and job is not None and job.state not in ENDS:
+            if self.is_synced and job is not None and not elements.is_ending(self.state, job):
                 await self._cancel(job, "its Job object is gone")
         elif found.metadata.deletion_timestamp:
             await self._let_go(found, job)
@@ -230,13 +237,13 @@ class Desk:
     async def _follow(self, found: JobObject, job: Job) -> None:
         """The status follows the job; holding and releasing the object does so with the job."""
         wants_hold = bool(found.spec.get("hold", False))
-        is_held = job.state in (JobState.HELD, JobState.SUSPENDED)
+        is_held = elements.is_held(self.state, job)
         observed = found.status.get("observedGeneration", found.metadata.generation)
         # Somebody else may hold or release it meanwhile: only another word in the object is a wish.
         is_wish = observed != found.metadata.generation and wants_hold != found.status.get("hold", job.spec.hold)
         if is_wish and wants_hold != is_held and job.state not in ENDS:
             await ask(self.site, SetHold(job=int(job.id), held=wants_hold, by=by(self.config.cluster)))
-            job = self.state.job(job.id) or job
+            job = lookup(self.state, job.id) or job
         if observed != found.metadata.generation:
             await self._resize(found, job)
             if is_other(found, job):
@@ -246,17 +253,22 @@ class Desk:
         last_s, last_word = self.written.get(found.metadata.uid, (-SAME_WORD_S, ""))
         change = f"{job.resize.number}{job.resize.stage}" if job.resize is not None else ""
         key = f"{job.state}/{word}/{job.attempt}/{found.metadata.generation}/{len(job.tasks)}/{change}"
-        if last_word == key and now_s - last_s < SAME_WORD_S:
+        numbers = elements.numbers(self.state, job)
+        if last_word == f"{key}{numbers}" and now_s - last_s < SAME_WORD_S:
+            return
+        if numbers and last_word.startswith(f"{key}(") and now_s - last_s < ARRAY_S:
+            self.wait_until[found.metadata.uid] = last_s + ARRAY_S
             return
         generation, now_ms = found.metadata.generation, self.site.clock.now_ms()
 
         def status(now: JobObject) -> dict[str, Any]:
             """The job as it is, for the generation that was looked at."""
-            made = status_of(job, self.state.tasks_of(job), now.status, generation=generation, now_ms=now_ms)
-            return made | {"hold": wants_hold}
+            tasks = elements.tasks_of(self.state, job)
+            made = status_of(job, tasks, now.status, generation=generation, now_ms=now_ms)
+            return made | elements.counts(self.state, job) | {"hold": wants_hold}
 
         await write_status(self.api, self._path(found), found, status)
-        self.written[found.metadata.uid] = (now_s, key)
+        self.written[found.metadata.uid] = (now_s, f"{key}{numbers}")
         if word != found.status.get("reason") or is_news(found, job):
             await self.happenings.of_job(found, job)
 
@@ -264,7 +276,8 @@ class Desk:
         """An elastic job whose object names another number of tasks shall have that size, as by `gangline resize`."""
         wanted = found.spec.get("tasks")
         (role,) = job.spec.roles if len(job.spec.roles) == 1 else (None,)
-        if role is None or not role.is_elastic or not isinstance(wanted, int) or job.state in ENDS:
+        is_one = role is not None and role.is_elastic and job.spec.array is None
+        if role is None or not is_one or not isinstance(wanted, int) or job.state in ENDS:
             return
         if wanted == job.asked.get(role.name, role.count):
             return
@@ -277,9 +290,9 @@ class Desk:
     async def _let_go(self, found: JobObject, job: Job | None) -> None:
         """A deleted object ends its job, and goes when nothing of it runs any more."""
         if job is not None and job.state not in ENDS:
-            if job.state != JobState.STOPPING:
+            if not elements.is_ending(self.state, job):
                 await self._cancel(job, "its Job object was deleted")
-            if (self.state.job(job.id) or job).state not in ENDS:
+            if (lookup(self.state, job.id) or job).state not in ENDS:
                 return
         if JOB_FINALIZER in found.metadata.finalizers:
             rest = tuple(name for name in found.metadata.finalizers if name != JOB_FINALIZER)
@@ -300,6 +313,12 @@ class Desk:
     def _path(self, found: JobObject) -> str:
         meta = found.metadata
         return path_of(GROUP_VERSION, "jobs", namespace=meta.namespace, name=meta.name)
+
+
+def is_asked_anew(before: JobObject, after: JobObject) -> bool:
+    """True when somebody changed what the object asks for, or deleted it."""
+    old, new = before.metadata, after.metadata
+    return old.generation != new.generation or old.deletion_timestamp != new.deletion_timestamp
 
 
 def is_news(found: JobObject, job: Job) -> bool:

@@ -92,4 +92,6 @@ class Happenings:
 
 
 def _placed(job: Job) -> str:
+    if job.spec.array is not None and not job.array:
+        return f"array {job.id}"
     return f"job {job.id}, attempt {job.attempt}, {len(job.tasks)} tasks"
