@@ -32,7 +32,7 @@ from gangline_kubernetes.objects import (
     SettingObject,
 )
 from gangline_kubernetes.owner_asks import Asks
-from gangline_kubernetes.owner_kinds import COUNTED, GROUPS, KINDS
+from gangline_kubernetes.owner_kinds import COUNTED, GROUPS, KINDS, Group, OwnerKind
 from gangline_kubernetes.owner_words import OwnerWords
 from gangline_kubernetes.owners import Owners
 from gangline_kubernetes.provisioning import Provisioner
@@ -184,13 +184,19 @@ class Cluster:
         """Kinds of others, as far as this cluster has them."""
         if not self.config.adopt:
             return []
-        hears = [(one, partial(owners.hear, one)) for one in (*KINDS, *COUNTED)] + [
-            (one, nursery.hear_group) for one in GROUPS
-        ]
-        return [
-            self._watched(OwnerObject, path_of(one.group_version, one.plural), hear, is_optional=True)
-            for one, hear in hears
-        ]
+        kinds = {one.name: self._optional(one, partial(owners.hear, one)) for one in (*KINDS, *COUNTED)}
+        owners.offer = partial(nursery.hear, None)
+
+        def is_known(name: str) -> bool:
+            return all(one.is_known for kind, one in kinds.items() if name in ("", kind))
+
+        owners.is_known = is_known
+        return [*kinds.values(), *(self._optional(one, nursery.hear_group) for one in GROUPS)]
+
+    def _optional(
+        self, kind: OwnerKind | Group, hear: Callable[[OwnerObject | None, OwnerObject | None], None]
+    ) -> Watched[OwnerObject]:
+        return self._watched(OwnerObject, path_of(kind.group_version, kind.plural), hear, is_optional=True)
 
 
 def _hear_again(pods: Watched[Pod], carrier: Carrier, inventory: Inventory) -> None:

@@ -14,6 +14,7 @@ from gangline_kit.errors import TemporaryError
 from gangline_kit.service import Site
 from gangline_kit.tasks import Tasks
 from gangline_kubernetes.api import RefusedError
+from gangline_kubernetes.broods import NoPodError
 from gangline_kubernetes.config import Config
 from gangline_kubernetes.marks import Marks
 from gangline_kubernetes.names import MANAGER, mark_of
@@ -149,7 +150,7 @@ class Carrier:
         if isinstance(done, Refusal):
             log.warning("task %s on node %s: %s", task.id, task.node, done.error)
             self.site.metrics.count("gangline_kubernetes_refused_total", cause=done.cause.value)
-            if done.cause == ExitCause.PLACE_REFUSED:
+            if done.cause == ExitCause.PLACE_REFUSED and done.blames_node:
                 self._rest(task.node, done.error)
             local = Local(
                 task=task.id,
@@ -175,6 +176,8 @@ class Carrier:
             start = await self._makes.make(order)
             async with self._slots:
                 return await self.starter.start(start)
+        except NoPodError as error:
+            return Refusal(ExitCause.PLACE_REFUSED, str(error), blames_node=False)
         except TemporaryError as error:
             return Refusal(ExitCause.PLACE_REFUSED, str(error))
         except (RefusedError, SecretMissingError) as error:

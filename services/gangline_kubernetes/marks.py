@@ -53,7 +53,8 @@ class Marks:
         if is_from_here and LABEL_PODS in labels:
             return self._is_member(meta.uid, mark, job)
         if is_from_here and LABEL_OWNER in labels:
-            return self._owners.belongs(meta, labels[LABEL_OWNER])
+            is_here = meta.namespace == labels.get(LABEL_NAMESPACE, "")
+            return is_here and self._owners.belongs(meta, labels[LABEL_OWNER])
         home = labels.get(LABEL_NAMESPACE, "") if is_from_here else self._config.namespace
         above = next((one.uid for one in meta.owner_references if one.controller), "")
         # Without its finalizer a pod that is over was let go already; one that still runs is to be followed.

@@ -98,7 +98,7 @@ class Nursery:
         uid = pod.metadata.uid
         self.unclear.pop(uid, None)
         if after is not None and self.config.adopt and wants_us(after, self.config) and not self.owners.claims(after):
-            if uid not in self.pods and (self.owners.is_unclear(after.metadata) or self._misses_group(after)):
+            if uid not in self.pods and (self.owners.broods.is_unclear(after.metadata) or self._misses_group(after)):
                 self.unclear[uid] = (after, self.site.clock.monotonic_s())
             else:
                 self._take(after)
@@ -147,7 +147,7 @@ class Nursery:
     def _clear(self, now_s: float) -> None:
         """Take in pods whose owner is known by now, or will not be."""
         for uid, (pod, since_s) in list(self.unclear.items()):
-            if (now_s - since_s < GATHER_S and self.owners.is_unclear(pod.metadata)) or self._misses_group(pod):
+            if (now_s - since_s < GATHER_S and self.owners.broods.is_unclear(pod.metadata)) or self._misses_group(pod):
                 continue
             del self.unclear[uid]
             if not self.owners.claims(pod):

@@ -285,6 +285,7 @@ class OwnerObject(Struct, frozen=True):
 
     metadata: Meta
     spec: dict[str, Any] = {}
+    status: dict[str, Any] = {}
 
 
 class ListMeta(Struct, frozen=True, rename="camel"):

@@ -4,16 +4,21 @@ import msgspec
 from msgspec.structs import replace
 
 from gangline_core.cluster import Pool
-from gangline_core.spec import JobSpec
-from gangline_kubernetes.adoption import job_of
+from gangline_core.spec import JobSpec, Resources, Role
+from gangline_kubernetes.adoption import job_of, resources_of
 from gangline_kubernetes.affinities import Affinities
 from gangline_kubernetes.claims import Claims
 from gangline_kubernetes.config import Config
 from gangline_kubernetes.handing import Unfit, fitted_parts
 from gangline_kubernetes.objects import OwnerObject, Pod
-from gangline_kubernetes.owner_kinds import OwnerKind, Part, is_ours, keeps_by_selector, parts_of, pods_of
+from gangline_kubernetes.owner_kinds import OwnerKind, Part, is_mixed, is_ours, keeps_by_selector, parts_of, pods_of
 from gangline_kubernetes.owner_sizes import bounds_of, elastic_of
 from gangline_kubernetes.places import placed, unkept
+
+LABEL_INDEXES = "completion-indexes"
+"""Label of a job: the numbers of an Indexed Job's pods, where some of them are done already."""
+SEEN_MAX = 10_000
+"""Owners of which it is known that their pods need more than their templates say."""
 
 
 class Asks:
@@ -24,6 +29,8 @@ class Asks:
         self.affinities = affinities
         self._config = config
         self._claims = claims
+        self._seen: dict[str, dict[str, Resources]] = {}
+        """What pods of an owner were seen to need, by its uid and their role."""
 
     def hold(self, kind: OwnerKind, found: OwnerObject) -> None:
         """Keep the affinities of an owner whose job is known already."""
@@ -33,6 +40,19 @@ class Asks:
             return
         self.affinities.hold(found.metadata.uid, [part[0] for part in pods])
 
+    def learn(self, uid: str, role: Role, pod: Pod) -> str:
+        """What a pod needs beyond what is booked for its role, such as sidecars that were put in; empty for nothing.
+
+        The owner's next job books that, too.
+        """
+        needs, booked = resources_of(pod, self._config.gpu_resource), role.resources
+        more = [name for name, mine, its in _amounts(needs, booked) if mine > its]
+        if more:
+            self._seen.setdefault(uid, {})[role.name] = needs
+            while len(self._seen) > SEEN_MAX:
+                del self._seen[next(iter(self._seen))]
+        return ", ".join(more)
+
     def job(self, kind: OwnerKind, found: OwnerObject, pool: Pool | None) -> JobSpec | Unfit:
         """The job that all pods of this owner are.
 
@@ -40,6 +60,8 @@ class Asks:
             msgspec.ValidationError: as `pods_of`.
         """
         config, parts, claims = self._config, parts_of(kind, found), self._claims
+        if (why := _unlike(kind, found, parts, config)) is not None:
+            return why
         ours, pods = is_ours(parts, config), expected(kind, found, config)
         asked = fitted_parts(pods, config, is_ours=ours, claims=claims.found, templates=claims.templates)
         if isinstance(asked, Unfit):
@@ -48,9 +70,70 @@ class Asks:
             return unfit
         bounds = bounds_of(kind, found, parts) if ours else ()
         spec = job_of(asked, config, pool, config.gpu_resource, bounds=bounds)
-        if not ours and keeps_by_selector(kind) and (why := _unkeepable(kind, parts, spec, config)):
-            return Unfit(why)
-        return replace(spec, elastic=elastic_of(kind, found)) if any(least < most for least, most in bounds) else spec
+        if not ours and keeps_by_selector(kind) and (why_not := _unkeepable(kind, parts, spec, config)):
+            return Unfit(why_not)
+        if any(least < most for least, most in bounds):
+            spec = replace(spec, elastic=elastic_of(kind, found))
+        seen = self._seen.get(found.metadata.uid, {})
+        roles = tuple(_raised(role, seen[role.name]) if role.name in seen else role for role in spec.roles)
+        indexes = {LABEL_INDEXES: ",".join(map(str, parts[0].indexes))} if parts[0].indexes else {}
+        return replace(spec, roles=roles, labels={**spec.labels, **indexes})
+
+
+def shape_of(spec: JobSpec) -> tuple[object, ...]:
+    """Equal for jobs of one owner that are the same job; the present number of an elastic part does not matter."""
+    roles = tuple(replace(role, count=role.min_count) if role.is_elastic else role for role in spec.roles)
+    where = (spec.topology, spec.node_selector, spec.tolerations, spec.pool, spec.group)
+    how = (spec.priority, spec.time_limit_s, spec.preemptible, spec.labels.get(LABEL_INDEXES, ""))
+    return (roles, *where, *how)
+
+
+def index_for(spec: JobSpec, index: int) -> int:
+    """Number of the pod that is this member of its owner's job."""
+    said_so = [int(text) for text in filter(None, spec.labels.get(LABEL_INDEXES, "").split(","))]
+    return said_so[index] if index < len(said_so) else index
+
+
+def _amounts(mine: Resources, booked: Resources) -> list[tuple[str, int, int]]:
+    names = {**booked.devices, **mine.devices}
+    return [
+        ("GPUs", mine.gpu_milli, booked.gpu_milli),
+        ("CPUs", mine.cpu_milli, booked.cpu_milli),
+        ("memory", mine.memory_mib, booked.memory_mib),
+        *((name, mine.devices.get(name, 0), booked.devices.get(name, 0)) for name in names),
+    ]
+
+
+def _raised(role: Role, seen: Resources) -> Role:
+    """The role with what its pods were seen to need besides GPUs, which only their owner's template can say."""
+    own = role.resources
+    names = sorted({**own.devices, **seen.devices})
+    devices = {name: max(own.devices.get(name, 0), seen.devices.get(name, 0)) for name in names}
+    needs = replace(
+        own,
+        cpu_milli=max(own.cpu_milli, seen.cpu_milli),
+        memory_mib=max(own.memory_mib, seen.memory_mib),
+        gpu_milli=max(own.gpu_milli, seen.gpu_milli),
+        devices=devices,
+    )
+    return replace(role, resources=needs)
+
+
+def _unlike(kind: OwnerKind, found: OwnerObject, parts: list[Part], config: Config) -> Unfit | None:
+    """Why pods of this owner could not be one job that is counted whole."""
+    if is_mixed(parts, config):
+        return Unfit(
+            f"some of its pods name schedulerName {config.scheduler_name} and others do not: name it in all or in none"
+        )
+    completions = found.spec.get("completions")
+    if kind.name != "Job" or is_ours(parts, config) or completions is None:
+        return None
+    if parts and int(completions) - int(found.status.get("succeeded") or 0) > parts[0].count:
+        return Unfit(
+            "it makes more pods one after the other than at a time; those of another scheduler would not be counted:"
+            f" name schedulerName {config.scheduler_name} in its template, or as much parallelism as completions"
+        )
+    return None
 
 
 def expected(kind: OwnerKind, found: OwnerObject, config: Config) -> list[list[Pod]]:

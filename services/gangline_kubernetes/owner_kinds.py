@@ -5,12 +5,13 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gangline_kubernetes.adoption import QUEUE, said
 from gangline_kubernetes.config import Config
 from gangline_kubernetes.objects import Meta, OwnerObject, Pod, PodSpec
 from gangline_kubernetes.quantities import whole
-from gangline_wire.limits import most
+from gangline_wire.limits import most as most_of
 
 Spec = dict[str, Any]
 Path = tuple[str | int, ...]
@@ -30,6 +31,8 @@ class Part(Struct, frozen=True):
     """Where in the object their template is."""
     sizes: tuple[Path, ...] = ()
     """Where their number stands, when it may change while they run."""
+    indexes: tuple[int, ...] = ()
+    """Their numbers, where those are not the first ones; others are done already."""
 
 
 class OwnerKind(Struct, frozen=True):
@@ -144,11 +147,45 @@ GROUPS = (
 
 
 def parts_of(kind: OwnerKind, found: OwnerObject) -> list[Part]:
-    """The owner's parts that have pods; none when it cannot be read."""
+    """The owner's parts that have pods still to run; none when it cannot be read."""
     try:
-        return [part for part in kind.parts(found.spec) if part.count > 0]
+        parts = kind.parts(found.spec)
+        return [part for part in (_left(parts, found) if kind.name == "Job" else parts) if part.count > 0]
     except (TypeError, ValueError, AttributeError, OverflowError):
         return []
+
+
+def _left(parts: list[Part], found: OwnerObject) -> list[Part]:
+    """Of a Job that was stopped half-way, the pods that it will make now."""
+    spec, status = found.spec, found.status
+    done = int(status.get("succeeded") or 0)
+    if not done or spec.get("completions") is None or "gangline.dev/max-size" in found.metadata.annotations:
+        return parts
+    (part,), wanted = parts, int(spec["completions"])
+    most = min(int(spec.get("parallelism", 1)), wanted)
+    if spec.get("completionMode") != "Indexed":
+        return [replace(part, count=min(most, max(0, wanted - done)))]
+    ended = _ranges(str(status.get("completedIndexes") or ""))
+    left = [index for index in range(min(wanted, most_of("tasks"))) if index not in ended][:most]
+    return [replace(part, count=len(left), indexes=tuple(left))]
+
+
+def _ranges(text: str) -> set[int]:
+    """Numbers such as "0,2-4"."""
+    found: set[int] = set()
+    for one in filter(None, text.split(",")):
+        first, _, last = one.partition("-")
+        found.update(range(int(first), min(int(last or first), most_of("tasks")) + 1))
+    return found
+
+
+def is_finished(found: OwnerObject) -> bool:
+    """True for an owner that says of itself that it makes no pods any more."""
+    conditions = found.status.get("conditions")
+    ends = ("Complete", "Failed", "Completed", "Succeeded")
+    return isinstance(conditions, list) and any(
+        isinstance(one, dict) and one.get("type") in ends and one.get("status") == "True" for one in conditions
+    )
 
 
 def is_suspended(kind: OwnerKind, found: OwnerObject) -> bool:
@@ -161,12 +198,12 @@ def is_suspended(kind: OwnerKind, found: OwnerObject) -> bool:
 
 def wants(kind: OwnerKind, found: OwnerObject, config: Config) -> bool:
     """True for an owner that waits for us: suspended, with a queue's name on it or our scheduler's in its pods."""
-    if found.metadata.deletion_timestamp or not is_suspended(kind, found):
+    if found.metadata.deletion_timestamp or not is_suspended(kind, found) or is_finished(found):
         return False
     if LABEL_STOPPED in found.metadata.annotations:
         return False
     parts = parts_of(kind, found)
-    return bool(parts) and (bool(said(Pod(metadata=found.metadata), QUEUE)) or is_ours(parts, config))
+    return bool(parts) and (bool(said(Pod(metadata=found.metadata), QUEUE)) or any(_names_us(parts, config)))
 
 
 def is_together(kind: OwnerKind, found: OwnerObject) -> bool:
@@ -183,7 +220,16 @@ def is_together(kind: OwnerKind, found: OwnerObject) -> bool:
 
 def is_ours(parts: list[Part], config: Config) -> bool:
     """True when all its pods name our scheduler, and so are bound by us."""
-    return all((part.template.get("spec") or {}).get("schedulerName") == config.scheduler_name for part in parts)
+    return all(_names_us(parts, config))
+
+
+def is_mixed(parts: list[Part], config: Config) -> bool:
+    """True when some of its pods name our scheduler, and others do not: nobody could let them start together."""
+    return len(set(_names_us(parts, config))) > 1
+
+
+def _names_us(parts: list[Part], config: Config) -> list[bool]:
+    return [(part.template.get("spec") or {}).get("schedulerName") == config.scheduler_name for part in parts]
 
 
 def pods_of(parts: list[Part], found: OwnerObject) -> list[list[Pod]]:
@@ -193,8 +239,8 @@ def pods_of(parts: list[Part], found: OwnerObject) -> list[list[Pod]]:
         msgspec.ValidationError: a template is no pod, or it asks for more of them than a job may have tasks.
     """
     asked = sum(part.count for part in parts)
-    if asked > most("tasks"):
-        raise msgspec.ValidationError(f"asks for {asked} pods; a job may have {most('tasks')} tasks")
+    if asked > most_of("tasks"):
+        raise msgspec.ValidationError(f"asks for {asked} pods; a job may have {most_of('tasks')} tasks")
     made = []
     for part in parts:
         meta, above = part.template.get("metadata") or {}, found.metadata

@@ -17,6 +17,7 @@ LABEL_PODS = "gangline.dev/pods"
 
 LABEL_OWNER = "gangline.dev/owner"
 """Label of a job that is the pods of somebody else's object: that object's uid."""
+LABEL_KIND = "gangline.dev/owner-kind"
 LABEL_GANG = "gangline.dev/gang-of"
 """Name of the gang that an adopted job's pods are."""
 

@@ -34,6 +34,8 @@ class Refusal(Struct, frozen=True):
 
     cause: ExitCause
     error: str
+    blames_node: bool = True
+    """False for a place that would have been good."""
 
 
 class Start(Struct, frozen=True):

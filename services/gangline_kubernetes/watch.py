@@ -88,6 +88,11 @@ class Watched(Generic[T]):
         self._event = msgspec.json.Decoder(Event)
         self.name = path.rpartition("/")[2]
 
+    @property
+    def is_known(self) -> bool:
+        """True when the objects that are there were listed, or there is no such kind."""
+        return (self.lists > 0 and self._away_s is None) or self.is_gone
+
     async def run(self) -> None:
         """Keep the cache current until cancelled."""
         failures = empty = 0
