@@ -11,8 +11,8 @@ from gangline_core.job import Job
 from gangline_core.moves import MovePlan, plan_moves
 from gangline_core.never_fits import never_fits
 from gangline_core.placement.gang import ANYWHERE, Gang
+from gangline_core.placement.in_numbers import best_domain
 from gangline_core.placement.models import acceptable
-from gangline_core.placement.why_not import best_domain
 from gangline_core.reasons import sentence
 from gangline_core.rejections import rejected
 from gangline_core.state import State
@@ -71,6 +71,8 @@ def moves_sentence(plan: MovePlan) -> str:
     """A plan as a user reads it, without whose jobs they are."""
     count = len(plan.moves)
     jobs = "1 running job" if count == 1 else f"{count} running jobs"
+    if any(move.tasks < move.of_tasks for move in plan.moves):
+        jobs = f"tasks of {jobs}"
     hours = f"{plan.lost_gpu_ms / GPU_HOUR_MS:.1f}"
     return f"It would start at once if {jobs} moved; without checkpoints that would lose {hours} GPU-hours of work."
 

@@ -288,6 +288,10 @@ class MoveView(View, frozen=True):
     to_nodes: tuple[str, ...]
     lost_gpu_ms: int
     """GPU time that is lost unless it checkpoints."""
+    tasks: int = 0
+    """Tasks that move; the others of the job run on meanwhile."""
+    of_tasks: int = 0
+    """Tasks that the job has."""
 
 
 class ShortfallView(View, frozen=True):

@@ -89,6 +89,8 @@ def _shortfall(call: Call, lacks: Shortfall) -> ShortfallView:
                 from_nodes=move.from_nodes,
                 to_nodes=move.to_nodes,
                 lost_gpu_ms=move.lost_gpu_ms,
+                tasks=move.tasks,
+                of_tasks=move.of_tasks,
             )
         )
     return ShortfallView(

@@ -1,11 +1,14 @@
 """Which moves would let a waiting job start: as few as can be, and only if everybody who moves finds a place."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.make import HOUR, SECOND, World, node, spec
+from tests.core.test_shapes_of_gangs import cut, sliced
+from tests.make import HOUR, SECOND, World, gpu_amount, group, node, role, spec
 
 from gangline_core.explain import explain
 from gangline_core.moves import plan_moves
+from gangline_core.spec import Elastic, ResizeKind
 
 
 def scattered():
@@ -99,3 +102,81 @@ def test_after_the_moves_everything_has_a_place(sizes, wanted):
         held[move.to_nodes[0]] += gpus
     held[plan.nodes[0]] += wanted
     assert all(count <= 4 for count in held.values())
+
+
+# --- what else may move ------------------------------------------------------------------------------------------
+
+
+def plan_for(world, waiting):
+    return plan_moves(world.state, world.job(waiting), world.at)
+
+
+def test_a_slice_of_a_card_moves_so_that_a_whole_card_is_free():
+    world = World(cut("n1", gpus=1), cut("n2", gpus=1))
+    first, second, third = (world.submit(sliced(profile)) for profile in ("3g.20gb", "3g.20gb", "1g.5gb"))
+    world.round()
+    world.start(first, second, third).finish(second)
+    waiting = world.submit(sliced("7g.40gb"))
+    world.wait(60)
+    assert {task.node for job in (first, third) for task in world.tasks(job)} == {"n1", "n2"}
+    plan = plan_for(world, waiting)
+    assert [move.job for move in plan.moves] == [third]
+
+
+def test_one_worker_of_an_elastic_job_moves_alone_and_only_its_work_counts():
+    world = World(node("n1", gpus=2), node("n2", gpus=2), node("n3", gpus=2))
+    workers = role(tasks=3, minimum=1, maximum=4, gpus=1)
+    elastic = world.submit_running(spec(roles=[workers]), "n1", "n2", "n3")
+    world.submit_running(spec(gpus=1, preemptible=False), "n3")
+    waiting = world.submit(gpus=2)
+    world.wait(60)
+    plan = plan_for(world, waiting)
+    assert [(move.job, move.tasks, move.of_tasks) for move in plan.moves] == [(elastic, 1, 3)]
+    assert plan.lost_gpu_ms == 60 * SECOND
+    assert set(plan.moves[0].from_nodes) != set(plan.moves[0].to_nodes)
+
+
+@pytest.mark.parametrize(("kind", "moved"), [(ResizeKind.TORCHRUN, 1), (ResizeKind.TASKS, 1)])
+def test_a_gang_that_replaces_lost_members_moves_one_but_never_rank_0_of_a_rendezvous(kind, moved):
+    world = World(node("n1", gpus=2), node("n2", gpus=2), node("n3", gpus=2))
+    gang = spec(roles=[role(tasks=2, gpus=1)], repair_s=60, elastic=Elastic(kind=kind), attributes={})
+    job = world.submit_running(gang, "n1", "n2")
+    world.submit_running(spec(gpus=1, preemptible=False), "n3")
+    waiting = world.submit(gpus=2)
+    plan = plan_for(world, waiting)
+    assert [(move.job, move.tasks) for move in plan.moves] == [(job, moved)]
+    if kind == ResizeKind.TORCHRUN:
+        assert plan.moves[0].from_nodes == ("n2",), "rank 0 is on n1"
+
+
+def test_a_gang_without_such_a_contract_moves_whole():
+    world = World(node("n1", gpus=3), node("n2", gpus=3), node("n3", gpus=2))
+    job = world.submit_running(spec(tasks=2, gpus=1), "n1", "n2")
+    world.submit_running(spec(gpus=1, preemptible=False), "n1")
+    waiting = world.submit(gpus=3)
+    plan = plan_for(world, waiting)
+    assert [(move.job, move.tasks, move.of_tasks) for move in plan.moves] == [(job, 2, 2)]
+    assert plan.nodes == ("n2",)
+
+
+def test_no_plan_promises_a_start_that_a_limit_forbids():
+    def scene(limit):
+        world = World(node("n1", gpus=2), node("n2", gpus=2), groups=[group("a", limit=gpu_amount(limit))])
+        world.submit_running(spec(gpus=1, group="a"), "n1")
+        world.submit_running(spec(gpus=1), "n2")
+        return plan_for(world, world.submit(gpus=2, group="a"))
+
+    assert scene(2) is None
+    assert len(scene(3).moves) == 1
+
+
+def test_the_plan_of_a_full_pool_of_many_jobs_is_found_among_the_cheapest():
+    world = World(*(node(f"n{k:02}", gpus=8) for k in range(40)))
+    for k in range(40):
+        world.submit_running(spec(gpus=1), f"n{k:02}")
+        world.submit_running(spec(tasks=2, gpus=1), f"n{k:02}")
+        world.submit_running(spec(gpus=0.5), f"n{k:02}")
+    waiting = world.submit(gpus=8)
+    plan = plan_for(world, waiting)
+    assert plan is not None
+    assert len(plan.moves) == 3

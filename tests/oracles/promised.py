@@ -74,7 +74,11 @@ PROMISED: dict[str, tuple[str, ...]] = {
         "core/test_placement::test_a_gang_is_placed_whole_or_not_at_all",
         "core/test_cycle::test_two_gangs_that_each_need_everything_run_one_after_the_other",
     ),
-    "the cheapest set of victims for one task, for gangs of one role on plain GPUs, across nodes": (
+    "the cheapest set of victims, across nodes, for roles, shares, slices, levels, a spread and models": (
+        "oracles/test_brute_force_victims::test_victims_of_any_gang_are_the_cheapest_of_all_sets_that_help",
+        "oracles/test_brute_force_victims::test_victims_of_gangs_in_slices_and_spread_are_the_cheapest_of_all_sets_that_help",
+        "oracles/test_brute_force_victims::test_victims_for_slices_of_cards_are_the_cheapest_of_all_sets_that_help",
+        "oracles/test_brute_force_victims::test_the_cheapest_victims_leave_guarantees_and_protected_time_alone",
         "oracles/test_brute_force::test_the_victims_of_one_task_cost_no_more_than_the_cheapest_set_there_is",
         "oracles/test_brute_force_gangs::test_the_victims_of_a_gang_cost_no_more_than_the_cheapest_set_there_is",
     ),
@@ -93,6 +97,9 @@ PROMISED: dict[str, tuple[str, ...]] = {
     ),
     "a plan of moves as a proposal": (
         "core/test_moves::test_two_moves_make_room_for_four_where_no_single_one_does",
+        "oracles/test_brute_force_moves::test_a_plan_has_the_fewest_moves_and_of_these_the_cheapest",
+        "core/test_moves::test_a_slice_of_a_card_moves_so_that_a_whole_card_is_free",
+        "core/test_moves::test_one_worker_of_an_elastic_job_moves_alone_and_only_its_work_counts",
         "core/test_moves::test_the_plan_is_told_with_the_reason_and_moves_nobody",
     ),
     # --- several schedulers ---

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.test_shapes_of_gangs import cut, sliced
-from tests.make import World, node, role, spec
+from tests.make import World, gpu_amount, group, node, role, spec
 from tests.oracles.tiny import Ask, Machine, Shape, fits
 
 from gangline_core import facts as f
@@ -261,3 +261,72 @@ def test_victims_for_slices_of_cards_are_the_cheapest_of_all_sets_that_help(card
         assert world.job(beneficiary).state == JobState.WAITING
         return
     assert (sum(held[j][1].milli * running[j][2] for j in gone), len(gone)) == best
+
+
+# --- what may not go --------------------------------------------------------------------------------------------
+
+
+def is_legal(running, owed, gone):
+    """True when nobody protected goes, and no group comes below what it is owed."""
+    for name, own in zip("bc", owed, strict=True):
+        lost = sum(ask.gpus for k, (ask, *_, of) in enumerate(running) if of == name and k in gone)
+        used = sum(ask.gpus for ask, *_, of in running if of == name)
+        if lost and used - lost < own:
+            return False
+    return not any(running[k][4] for k in gone)
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    st.integers(1, 3),
+    st.lists(
+        st.tuples(
+            st.integers(0, 2),
+            st.integers(1, 3),
+            st.integers(1, 50),
+            st.sampled_from(["b", "c"]),
+            st.sampled_from([0, 0, 30]),
+        ),
+        min_size=1,
+        max_size=6,
+    ),
+    st.lists(st.tuples(st.integers(1, 2), st.integers(1, 3)), min_size=1, max_size=2),
+    st.tuples(st.integers(0, 4), st.integers(0, 4)),
+)
+def test_the_cheapest_victims_leave_guarantees_and_protected_time_alone(nodes, asked, roles, owed):
+    groups = [group("a"), *(group(name, guaranteed=gpu_amount(own)) for name, own in zip("bc", owed, strict=True))]
+    world = World(*(node(f"n{k}", gpus=4) for k in range(nodes)), groups=groups)
+    free = [Machine(milli=[1000] * 4, cpus=64) for _ in range(nodes)]
+    running, jobs = [], []
+    for where, gpus, age, own, protected in sorted(asked, key=lambda entry: -entry[2]):
+        cards = [c for c, left in enumerate(free[where % nodes].milli) if left][:gpus]
+        if len(cards) == gpus:
+            free[where % nodes].add(Ask(gpus=gpus), cards, -1)
+            running.append((Ask(gpus=gpus), [(where % nodes, cards)], age, 0, age < protected, own))
+            jobs.append(world.submit(spec(gpus=gpus, cpus=0, group=own, priority=-1, protected_s=protected)))
+    base = world.at
+    for (_, spots, age, *_), job in zip(running, jobs, strict=True):
+        world.at = base + (NOW_S - age) * 1000
+        world.run(job, *((f"n{k}", cards) for k, cards in spots))
+    world.at = base + NOW_S * 1000
+    wanted = [role(f"r{k}", tasks=tasks, gpus=gpus, cpus=0) for k, (tasks, gpus) in enumerate(roles)]
+    beneficiary = world.submit(spec(roles=wanted, group="a", priority=10))
+    decided = world.round()
+    asks = sorted((Ask(gpus=gpus) for tasks, gpus in roles for _ in range(tasks)), key=lambda ask: -ask.gpus)
+    best = None
+    for size in range(len(running) + 1):
+        for gone in combinations(range(len(running)), size):
+            if is_legal(running, owed, gone):
+                left = [Machine(milli=list(one.milli), cpus=64) for one in free]
+                for k in gone:
+                    left[running[k][1][0][0]].add(running[k][0], running[k][1][0][1])
+                cost = cost_of([one[:5] for one in running], gone)
+                if (best is None or cost < best) and fits(left, asks, ""):
+                    best = cost
+    gone = [k for k, job in enumerate(jobs) if job in {one.job for one in decided.evictions}]
+    if best is None:
+        assert not gone
+        assert world.job(beneficiary).state == JobState.WAITING
+        return
+    assert is_legal(running, owed, gone)
+    assert cost_of([one[:5] for one in running], gone) == best

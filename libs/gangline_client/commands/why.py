@@ -65,7 +65,8 @@ def _tell_shortfall(console: Console, lacks: v.ShortfallView | None) -> None:
     console.fact("Moves", lacks.moves_note)
     for move in lacks.moves:
         job = f"job {move.job}" if move.job else "another group's job"
-        console.fact("", f"{job}: {', '.join(move.from_nodes)} -> {', '.join(move.to_nodes)}")
+        part = f" ({move.tasks} of {move.of_tasks} tasks)" if move.tasks < move.of_tasks else ""
+        console.fact("", f"{job}{part}: {', '.join(move.from_nodes)} -> {', '.join(move.to_nodes)}")
 
 
 def _position(view: v.ExplanationView) -> str:
