@@ -17,6 +17,8 @@ class GpuFailed(FactBase, frozen=True, tag=True):
     node: NodeId
     gpu: int
     problem: str
+    event: int = 0
+    """Number of the last event of the card that was judged, so that whoever judges next judges none twice."""
 
 
 class GpuHealthy(FactBase, frozen=True, tag=True):
@@ -24,6 +26,8 @@ class GpuHealthy(FactBase, frozen=True, tag=True):
 
     node: NodeId
     gpu: int
+    event: int = 0
+    """As in GpuFailed."""
 
 
 class UtilisationSummary(FactBase, frozen=True, tag=True):
@@ -48,6 +52,8 @@ class GpuSuspected(FactBase, frozen=True, tag=True):
     node: NodeId
     gpu: int
     problem: str
+    event: int = 0
+    """As in GpuFailed."""
 
 
 class NodeQuarantined(FactBase, frozen=True, tag=True):

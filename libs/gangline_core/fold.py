@@ -33,6 +33,7 @@ from gangline_core.job import ENDS, IllegalMoveError, JobState
 from gangline_core.spec import is_elastic
 from gangline_core.state import SUBMITS_KEPT, PoolState, State, count
 from gangline_core.step import Step
+from gangline_core.troubles import forget_closures
 
 
 class Message(Struct, frozen=True, gc=False):
@@ -193,7 +194,9 @@ def _policy_set(state: State, fact: f.PolicySet, step: Step) -> None:
 def _drain_set(state: State, fact: f.DrainSet, step: Step) -> None:
     node = state.kept.nodes.get(fact.node)
     if node is not None:
-        node = node if fact.drained else replace(node, quarantine="", quarantined_ms=0)
+        if not fact.drained:
+            node = replace(node, quarantine="", quarantined_ms=0)
+            forget_closures(state.kept.troubles, fact.node)
         state.put_node(replace(node, drained=fact.drained, drain_why=fact.why if fact.drained else ""))
         step.nodes.append(fact.node)
 

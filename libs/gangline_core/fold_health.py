@@ -17,6 +17,7 @@ from gangline_core.past_use import added
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.state import State
 from gangline_core.step import Step
+from gangline_core.troubles import note_closed, note_event
 
 
 def node_lost(state: State, fact: f.NodeLost, step: Step) -> None:
@@ -31,12 +32,14 @@ def node_lost(state: State, fact: f.NodeLost, step: Step) -> None:
 
 def gpu_failed(state: State, fact: f.GpuFailed, step: Step) -> None:
     """A GPU must not be used; what runs on it starts again elsewhere."""
+    note_event(state.kept.troubles, fact.node, fact.gpu, event=fact.event, problem=fact.problem)
     _change_gpu(state, fact.node, fact.gpu, step, lambda gpu: replace(gpu, healthy=False, problem=fact.problem))
     jobs_of_failed_gpu(state, fact.node, fact.gpu, step)
 
 
 def gpu_healthy(state: State, fact: f.GpuHealthy, step: Step) -> None:
     """A GPU may be used again."""
+    note_event(state.kept.troubles, fact.node, fact.gpu, event=fact.event)
     _change_gpu(state, fact.node, fact.gpu, step, _healed)
 
 
@@ -46,6 +49,7 @@ def _healed(gpu: Gpu) -> Gpu:
 
 def gpu_suspected(state: State, fact: f.GpuSuspected, step: Step) -> None:
     """A GPU shows signs of trouble; it is shown, and used on."""
+    note_event(state.kept.troubles, fact.node, fact.gpu, event=fact.event)
     _change_gpu(state, fact.node, fact.gpu, step, lambda gpu: replace(gpu, suspect=fact.problem))
 
 
@@ -64,6 +68,8 @@ def node_quarantined(state: State, fact: f.NodeQuarantined, step: Step) -> None:
     if node is not None and node.quarantine != fact.problem:
         since_ms = step.at if fact.problem else 0
         state.put_node(replace(node, quarantine=fact.problem, quarantined_ms=since_ms))
+        if fact.problem:
+            note_closed(state.kept.troubles, fact.node)
         step.nodes.append(fact.node)
 
 

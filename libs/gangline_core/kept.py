@@ -25,6 +25,7 @@ from gangline_core.job import Job, Task
 from gangline_core.past_use import PastUse, UseRecord, note_use
 from gangline_core.progress import Point, Progress
 from gangline_core.seen import SchedulerState
+from gangline_core.troubles import Troubles
 from gangline_core.windows import Window
 
 ENDED_JOBS_KEPT = 20_000
@@ -184,6 +185,8 @@ class Kept(Struct):
     """What recently ended jobs used, by class (see `gangline_core.past_use`)."""
     stragglers: dict[JobId, StragglersSeen] = {}
     """Members of live gangs that are slower than the others, of the attempt that is named."""
+    troubles: Troubles = {}
+    """What went wrong on each node before."""
 
     def let_go(self, job: Job) -> None:
         """A job has ended: what was said of it alone is forgotten, what it used is remembered with its like."""

@@ -23,6 +23,14 @@ class SliceSample(Struct, frozen=True, omit_defaults=True):
     """Tasks that these processes belong to."""
 
 
+class CardEvent(Struct, frozen=True, array_like=True, gc=False):
+    """One Xid event."""
+
+    number: int
+    """When the agent heard it, in ms, or one more than the event before; of one card it only rises."""
+    xid: int
+
+
 class GpuSample(Struct, frozen=True, omit_defaults=True):
     """One GPU at one moment; None is "not available", never zero."""
 
@@ -79,7 +87,7 @@ class GpuSample(Struct, frozen=True, omit_defaults=True):
     slices: tuple[SliceSample, ...] = ()
     """Slices that this card is cut into."""
     xids: tuple[int, ...] = ()
-    """Xid events since the last sample."""
+    """Xid events since the last sample, of agents that do not number them."""
     processes: tuple[tuple[int, int], ...] = ()
     """Processes on it: process id and MiB (-1 where the driver does not tell)."""
     tasks: tuple[str, ...] = ()
@@ -92,6 +100,8 @@ class GpuSample(Struct, frozen=True, omit_defaults=True):
     """Why the GPU must not be used, such as "GPU is lost"; empty when healthy."""
     vgpu_licensed: bool | None = None
     """Whether a virtual GPU has its licence; None on cards that need none."""
+    events: tuple[CardEvent, ...] = ()
+    """Its Xid events of the last minutes, in every sample anew: whoever hears any of them knows them all."""
 
 
 class NicSample(Struct, frozen=True, omit_defaults=True):

@@ -28,6 +28,7 @@ from gangline_agent.processes import ProcessRunner
 from gangline_agent.reporter import Reporter
 from gangline_agent.runner import Phase, Runner
 from gangline_agent.simulated import SimulatedRunner
+from gangline_agent.xids import Xids
 from gangline_core.facts import ExitCause
 from gangline_core.ids import JobId
 from gangline_kit.errors import PermanentError, TemporaryError
@@ -82,7 +83,8 @@ async def _run_machine(site: Site, config: Config) -> None:
     folder = Path(config.data_dir) if config.data_dir else data_folder() / "agent" / token(config.name)
     with _only_agent(folder) as journal:
         address = config.address or await asyncio.to_thread(own_address, site.config.nats_url)
-        machine = machine_of(site, config, folder=str(journal.root), address=address)
+        xids = Xids(journal.root / "xids.json")
+        machine = machine_of(site, config, folder=str(journal.root), address=address, xids=xids)
         reporter = Reporter(site, config, machine)
         desk = Desk(folder / "desk.json", site.clock, reporter, new_key=lambda: site.ids.token(32))
         runner = _process_runner(site, config, machine, reporter, journal, desk)
@@ -100,7 +102,7 @@ async def _run_machine(site: Site, config: Config) -> None:
             await desk.stop()
 
 
-def machine_of(site: Site, config: Config, *, folder: str, address: str = "") -> Machine:
+def machine_of(site: Site, config: Config, *, folder: str, address: str = "", xids: Xids | None = None) -> Machine:
     """The machine this agent runs on; tasks, if there are any, write into `folder`."""
     return Machine(
         name=config.name,
@@ -111,6 +113,7 @@ def machine_of(site: Site, config: Config, *, folder: str, address: str = "") ->
         monotonic_s=site.clock.monotonic_s,
         offers=Offers(nic_mbps=config.nic_mbps, gpus_over_network=config.remote_gpus),
         tests=CardTests(config.gpu_test, every_s=config.gpu_test_every_s, monotonic_s=site.clock.monotonic_s),
+        xids=xids,
     )
 
 

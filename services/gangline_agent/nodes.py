@@ -17,6 +17,7 @@ from gangline_agent.nvml import Nvml
 from gangline_agent.pci import PCI_DEVICES, network_cards
 from gangline_agent.runner import Order
 from gangline_agent.senses import Reading, Source, unread
+from gangline_agent.xids import Xids
 from gangline_core.cluster import Node
 from gangline_core.ids import NodeId
 from gangline_core.remote import NIC, REMOTE_GPU
@@ -81,6 +82,7 @@ class Machine:
         pci_devices: Path = PCI_DEVICES,
         offers: "Offers | None" = None,
         tests: CardTests | None = None,
+        xids: Xids | None = None,
     ) -> None:
         """Nothing is looked at before `refresh`. `folder` is where tasks write, on a disk that must have room."""
         self.node = Node(
@@ -103,6 +105,7 @@ class Machine:
         self._nics = network_cards()
         self._offers = offers or Offers()
         self.tests = tests or CardTests("", every_s=0, monotonic_s=monotonic_s)
+        self._xids = xids or Xids()
         self.owner_of: Callable[[int], str] = lambda pid: ""
         """The task that a process belongs to, or an empty text."""
         self.pids_of_tasks: Callable[[], Mapping[str, Sequence[int]]] = dict
@@ -138,6 +141,7 @@ class Machine:
     async def refresh(self, known: Mapping[NodeId, Node]) -> None:
         """See Nodes."""
         reading = await asyncio.to_thread(self._look)
+        self._xids.hear(reading.xids)
         before = self.gpus.gpus
         if not self._is_seen and self.node.id in known:
             before = machine.still_there(known[self.node.id].gpus, reading)
@@ -160,6 +164,7 @@ class Machine:
     def samples(self, state: State, at: int) -> tuple[NodeSample, ...]:
         """See Nodes."""
         self.tests.look(state, state.kept.nodes.get(self.node.id), self.gpus.samples)
+        self._xids.number(at)
         return (
             replace(
                 self._host.last,
@@ -171,9 +176,10 @@ class Machine:
         )
 
     def _owned(self, sample: GpuSample) -> GpuSample:
-        """The sample with the tasks that its processes belong to, by the marks of their supervisors."""
+        """The sample with its last events and the tasks that its processes belong to, by their supervisors' marks."""
         slices = tuple(replace(one, tasks=self._owners(one.processes)) for one in sample.slices)
-        return replace(sample, tasks=self._owners(sample.processes), slices=slices)
+        events = self._xids.of(sample.uuid)
+        return replace(sample, tasks=self._owners(sample.processes), slices=slices, events=events)
 
     def _owners(self, processes: tuple[tuple[int, int], ...]) -> tuple[str, ...]:
         return tuple(sorted({owner for pid, _ in processes if (owner := self.owner_of(pid))}))

@@ -52,28 +52,30 @@ class Nvml:
                 self._is_started = True
             count = nvml.nvmlDeviceGetCount()
         except (nvml.NVMLError_LibraryNotFound, nvml.NVMLError_DriverNotLoaded):
-            self._stop()
-            return Reading(has_driver=False)
+            return Reading(has_driver=False, xids=self._stop())
         except nvml.NVMLError as error:
-            self._stop()
             self._warn(f"NVML: {error}")
-            return Reading(problem=f"NVML: {error}")
+            return Reading(problem=f"NVML: {error}", xids=self._stop())
         seen = [self._one(index) for index in range(count)]
-        told = self._events.drain()
         self._find_places([(gpu, handle) for gpu, _, handle in seen if gpu.uuid])
         return Reading(
             gpus=tuple(self._placed(gpu) for gpu, _, _ in seen),
-            samples=tuple(_with_xids(sample, told) for _, sample, _ in seen),
+            samples=tuple(sample for _, sample, _ in seen),
             paths={uuid: linked.paths for uuid, linked in self._linked.items()},
+            xids=self._events.drain(),
             versions=self._versions(),
         )
 
-    def _stop(self) -> None:
-        if self._is_started:
-            self._is_started = False
-            self._events.forget()
-            self._gpm.forget()
-            Ask(self._nvml).any("shutdown", self._nvml.nvmlShutdown)
+    def _stop(self) -> dict[str, tuple[int, ...]]:
+        """The events that the driver still had to tell."""
+        if not self._is_started:
+            return {}
+        self._is_started = False
+        told = self._events.drain()
+        self._events.forget()
+        self._gpm.forget()
+        Ask(self._nvml).any("shutdown", self._nvml.nvmlShutdown)
+        return told
 
     def _versions(self) -> dict[str, str]:
         """Of the driver and of CUDA as it can run it."""
@@ -199,10 +201,6 @@ def _absent(ask: Ask, found: dict[str, Any]) -> tuple[str, ...]:
 
 def _mib(value: int | None) -> int | None:
     return None if value is None else value >> 20
-
-
-def _with_xids(sample: GpuSample, told: dict[str, list[int]]) -> GpuSample:
-    return replace(sample, xids=tuple(told[sample.uuid])) if sample.uuid in told else sample
 
 
 def model_name(name: str) -> str:

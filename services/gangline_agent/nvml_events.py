@@ -43,7 +43,7 @@ class Events:
         if "xids" in ask.silent:
             self._deaf[uuid] = ask.silent["xids"]
 
-    def drain(self) -> dict[str, list[int]]:
+    def drain(self) -> dict[str, tuple[int, ...]]:
         """Xids by UUID since the last time."""
         found: dict[str, list[int]] = {}
         ask = Ask(self._nvml)
@@ -54,7 +54,7 @@ class Events:
             uuid, xid = self._uuid(event, ask), getattr(event, "eventData", None)
             if uuid and is_plausible(xid):
                 found.setdefault(uuid, []).append(xid)
-        return found
+        return {uuid: tuple(xids) for uuid, xids in found.items()}
 
     def _uuid(self, event: Any, ask: Ask) -> str:
         """Whose event it is: by the handle, since a card that fell off the bus does not say its name any more."""

@@ -24,6 +24,8 @@ class Reading(Struct, frozen=True):
     has_driver: bool = True
     paths: dict[str, dict[str, str]] = {}
     """UUID -> UUID of another -> how the one reaches the other, in the words of `nvidia-smi topo`."""
+    xids: dict[str, tuple[int, ...]] = {}
+    """UUID -> events since the last reading; of cards that are not shown any more, too."""
     versions: dict[str, str] = {}
     """Of drivers, by name; told as labels of the node."""
 

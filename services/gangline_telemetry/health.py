@@ -5,14 +5,13 @@ from msgspec import Struct
 from gangline_core.facts import Fact, GpuFailed, GpuHealthy, GpuSuspected, NodeLost
 from gangline_core.ids import NodeId, TaskId
 from gangline_core.state import State
+from gangline_core.troubles import BY_EVENT, NO_CARD, NONE
 from gangline_telemetry.busy import Busy
 from gangline_telemetry.config import Config
 from gangline_telemetry.rules import Verdict, by_flags, by_xids
-from gangline_wire.samples import GpuSample, NodeSample
+from gangline_wire.samples import CardEvent, GpuSample, NodeSample
 
 Key = tuple[NodeId, int]
-BY_EVENT = "Xid"
-"""Problems that begin so are events, not conditions: nothing shows when they are over but time."""
 DOUBLINGS_MAX = 6
 
 
@@ -23,9 +22,14 @@ class Card(Struct):
     good: int = 0
     """Samples in a row without a problem."""
     bad: str = ""
-    event_s: float = 0.0
-    """When the last event that took it out was heard."""
+    broke: str = ""
+    """What an event said that takes it out, until the log knows that it is out."""
+    event: int = 0
+    """Number of the last event that was heard; those up to it are told again, and are not new."""
+    event_s: float | None = None
+    """When the last event came that takes it out."""
     events: int = 0
+    """How often events took it out."""
     sign: str = ""
     sign_s: float = 0.0
     heard_s: float = 0.0
@@ -63,7 +67,7 @@ class Watch:
         if sample.memory_used_mib is not None or sample.cpu_percent is not None:
             self.hosts[node] = (sample, now_s)
         for gpu in sample.gpus:
-            self._hear_gpu((node, gpu.index), gpu, now_s)
+            self._hear_gpu((node, gpu.index), gpu, now_s, at=sample.at, state=state)
         if state is not None and sample.gpus:
             self._note_owners(state, node, sample)
 
@@ -86,23 +90,25 @@ class Watch:
             card = self.cards[node, gpu.index]
             card.owners, card.slice_owners = tuple(owners.get(gpu.index, ())), slices.get(gpu.index, {})
 
-    def _hear_gpu(self, key: Key, gpu: GpuSample, now_s: float) -> None:
+    def _hear_gpu(self, key: Key, gpu: GpuSample, now_s: float, *, at: int, state: State | None) -> None:
         card = self.cards.get(key)
         if card is None:
-            card = self.cards[key] = Card(last=gpu)
+            card = self.cards[key] = _known(state, key, gpu, now_s, at)
         card.heard_s = now_s
-        if gpu.xids:
-            card.xid = gpu.xids[-1]
-        event, flag = by_xids(gpu.xids), by_flags(gpu, card.last)
-        card.last = gpu
+        new = tuple(event for event in gpu.events if event.number > card.event)
+        if gpu.xids or gpu.events:
+            card.xid = gpu.xids[-1] if gpu.xids else gpu.events[-1].xid
+        event, flag = by_xids((*gpu.xids, *(event.xid for event in new))), by_flags(gpu, card.last)
+        event_s = _came_s(new[-1], now_s, at) if new else now_s
+        card.last, card.event = gpu, new[-1].number if new else card.event
         problem = gpu.problem or next((s.meaning for s in (flag,) if s and s.verdict == Verdict.FAILED), "")
         if event is not None and event.verdict == Verdict.FAILED:
-            problem = event.meaning
-            card.event_s, card.events = now_s, card.events + 1
+            problem = card.broke = event.meaning
+            card.event_s = event_s
         card.bad, card.good = problem, 0 if problem else card.good + 1
-        for sign in (event, flag):
+        for sign, sign_s in ((event, event_s), (flag, now_s)):
             if sign is not None and sign.verdict == Verdict.SUSPECT:
-                card.sign, card.sign_s = sign.meaning, now_s
+                card.sign, card.sign_s = sign.meaning, sign_s
 
     def judge(self, state: State, now_s: float) -> tuple[Fact, ...]:
         """Facts that follow from what was (not) heard and that the log does not know yet."""
@@ -131,18 +137,37 @@ class Watch:
             if gpu is None:
                 continue
             sign = card.sign if card.sign and now_s - card.sign_s < self.config.suspect_s else ""
-            if not gpu.is_failed and card.bad:
-                changes.append(GpuFailed(node=node_id, gpu=index, problem=card.bad))
+            if not gpu.is_failed and (card.broke or card.bad):
+                card.events += bool(card.broke)
+                problem = card.broke or card.bad
+                changes.append(GpuFailed(node=node_id, gpu=index, problem=problem, event=card.event))
             elif gpu.is_failed and not card.bad and self._is_well(card, gpu.problem, now_s):
-                changes.append(GpuHealthy(node=node_id, gpu=index))
+                changes.append(GpuHealthy(node=node_id, gpu=index, event=card.event))
             elif not gpu.is_failed and gpu.suspect != sign:
-                changes.append(GpuSuspected(node=node_id, gpu=index, problem=sign))
+                changes.append(GpuSuspected(node=node_id, gpu=index, problem=sign, event=card.event))
+            # What comes while it is out makes it wait anew, and is no further failure.
+            card.broke = ""
         return changes
 
     def _is_well(self, card: Card, problem: str, now_s: float) -> bool:
         """True when a failed card may be tried again: a while of good samples, a long one after an event."""
-        if not problem.startswith(BY_EVENT):
+        if card.event_s is None and not problem.startswith(BY_EVENT):
             return card.good >= self.config.healthy_samples
-        # A watcher that is new does not know when the event was: it waits from its own beginning.
+        # Of events without numbers a new watcher does not know when they were: it waits from its own beginning.
+        since_s = self.began_s if card.event_s is None else card.event_s
         wait_s = self.config.retest_s * (1 << min(max(card.events - 1, 0), DOUBLINGS_MAX))
-        return now_s - max(card.event_s, self.began_s) >= wait_s and card.good >= self.config.healthy_samples
+        return now_s - since_s >= wait_s and card.good >= self.config.healthy_samples
+
+
+def _known(state: State | None, key: Key, gpu: GpuSample, now_s: float, at: int) -> Card:
+    """A card as the log knows it, when it is first heard of: what was judged before us is not judged again."""
+    trouble = NO_CARD if state is None else state.kept.troubles.get(key[0], NONE).cards.get(key[1], NO_CARD)
+    card = Card(last=gpu, event=trouble.event, events=trouble.failures)
+    if trouble.failures:
+        card.event_s = _came_s(CardEvent(number=trouble.event, xid=0), now_s, at)
+    return card
+
+
+def _came_s(event: CardEvent, now_s: float, at: int) -> float:
+    """When an event came on our clock: it is as much older than its sample as its agent's clock says."""
+    return now_s - max(0, at - event.number) / 1000

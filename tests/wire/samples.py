@@ -201,7 +201,7 @@ FACTS: tuple[f.Fact, ...] = (
             checkpoint_step=8,
         ),
     ),
-    f.GpuSuspected(node=N1, gpu=3, problem="clocks are held down: hw_thermal"),
+    f.GpuSuspected(node=N1, gpu=3, problem="clocks are held down: hw_thermal", event=1_700_000_000_000),
     f.NodeQuarantined(node=N1, problem="the starts of 3 different jobs in a row failed at once here"),
     f.JobUsed(
         job=JOB,
@@ -224,8 +224,8 @@ FACTS: tuple[f.Fact, ...] = (
     f.TaskPaused(task=TASK),
     f.GpusEmpty(tasks=(TASK,)),
     f.NodeLost(node=N1, silent_ms=30_000),
-    f.GpuFailed(node=N1, gpu=0, problem="XID 79"),
-    f.GpuHealthy(node=N1, gpu=0),
+    f.GpuFailed(node=N1, gpu=0, problem="XID 79", event=1_700_000_000_000),
+    f.GpuHealthy(node=N1, gpu=0, event=1_700_000_000_000),
     f.UtilisationSummary(
         node=N1,
         gpu_percent=87,
