@@ -27,7 +27,7 @@ class Point(Struct, frozen=True, array_like=True, gc=False):
             1 <= self.nodes <= self.members <= MEMBERS_MOST
             and 1 <= self.batch <= BATCH_MOST
             and 0 <= self.gathered <= GATHERED_MOST
-            and 1 <= self.step_us
+            and self.step_us >= 1
         )
 
 

@@ -18,6 +18,7 @@ STILL_LOOKS_MAX = 8
 """Times that a task's processes are looked for until all of them stand still."""
 OBEYS_LOOKS_MAX = 200
 """Times that processes which were told to stand still are looked at before all of the task's are looked for again."""
+TASK_MARK = "GANGLINE_TASK_ID="
 STANDING = "Tt"
 """Letters of processes that were stopped where they are."""
 
@@ -66,6 +67,20 @@ class Group:
                 proc.signal(pid, signal.SIGCONT)
             proc.signal(pid, number)
 
+    def nudge(self, live: Live, number: int) -> bool:
+        """Signal the program, or what it started if it would not outlive that; False when nobody there listens yet.
+
+        A program that is still loading, or a shell around one, has no handler: the signal would end it.
+        """
+        if _listens(live.life.main, number):
+            proc.signal(live.life.main, number)
+            return True
+        below = proc.members(proc.everything(), live.life.pid) if live.supervisor_lives else []
+        listening = [pid for pid in below if _listens(pid, number)]
+        for pid in listening:
+            proc.signal(pid, number)
+        return bool(listening)
+
     def tell(self, live: Live, number: int) -> None:
         """Send a signal to all of them."""
         for pid in self.pids(live):
@@ -86,6 +101,11 @@ class Group:
                     break
                 os.sched_yield()
         log.warning("task %s does not stand still", live.intent.task)
+
+
+def _listens(pid: int, number: int) -> bool:
+    """True for a program of a task that waits for the signal; what is about to become one still looks like us."""
+    return proc.hears(pid, number) and bool(proc.mark_of(pid, TASK_MARK))
 
 
 def _moving(pids: Iterable[int]) -> list[int]:

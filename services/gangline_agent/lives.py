@@ -32,6 +32,8 @@ class Live(Struct):
     """When it was first seen that nothing is left."""
     sizing: Sizing | None = None
     """What it was last told of its job's size."""
+    owes_news: bool = False
+    """It is to be told of that by a signal as soon as it listens."""
 
     def write(self, intent: Intent) -> None:
         """Change the intent, on disk as well once the task's folder is there."""

@@ -101,6 +101,20 @@ def signal(pid: int, number: int) -> None:
         return
 
 
+def hears(pid: int, number: int) -> bool:
+    """True when a process waits for a signal: it has a handler for it, or blocks it and takes it when it likes."""
+    try:
+        lines = (PROC / str(pid) / "status").read_text(errors="replace").splitlines()
+    except OSError:
+        return False
+    masks = {name: value for name, _, value in (line.partition(":") for line in lines)}
+    try:
+        told = [int(masks[name], 16) for name in ("SigCgt", "SigBlk")]
+    except (KeyError, ValueError):
+        return False
+    return any(mask >> (number - 1) & 1 for mask in told)
+
+
 def mark_of(pid: int, name: str) -> str:
     """The value behind NAME= in a process's first environment; empty when there is none or it cannot be read."""
     try:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from gangline_agent import environment, judge, launch, proc, supervise
 from gangline_agent.cgroups import Cgroups
-from gangline_agent.group import Group
+from gangline_agent.group import TASK_MARK, Group
 from gangline_agent.journal import Folder, Intent, Journal, Life, write_whole
 from gangline_agent.judge import Due, Found
 from gangline_agent.lives import Live, Surroundings
@@ -171,8 +171,14 @@ class ProcessRunner:
         with contextlib.suppress(OSError):
             write_whole(live.folder.size, encode(sizing))
         is_news = before is not None and before.turns != sizing.turns
-        if is_news and sizing.signals and live.life.main:
-            proc.signal(live.life.main, signal.SIGUSR1)
+        if is_news and sizing.signals:
+            live.owes_news = True
+            self._nudge(live)
+
+    def _nudge(self, live: Live) -> None:
+        """Tell the program of news by SIGUSR1, as soon as it listens."""
+        if live.owes_news and live.life.main and live.supervisor_lives:
+            live.owes_news = not self.group.nudge(live, signal.SIGUSR1)
 
     def forget(self, task: TaskId) -> None:
         """See Runner."""
@@ -184,7 +190,7 @@ class ProcessRunner:
 
     def owner_of(self, pid: int) -> str:
         """The task whose program started this process, at whatever remove; empty when it is none of ours."""
-        mark = proc.mark_of(pid, "GANGLINE_TASK_ID=")
+        mark = proc.mark_of(pid, TASK_MARK)
         return mark if TaskId(mark) in self.lives else ""
 
     def renew_lease(self) -> None:
@@ -319,6 +325,7 @@ class ProcessRunner:
         same_boot = live.life.boot == self._boot
         live.supervisor_lives = same_boot and proc.is_alive(live.life.pid, live.life.start_ticks)
         self._act(live)
+        self._nudge(live)
 
     def _story(self, live: Live) -> Life:
         """What is written of the task, or what could not be written."""

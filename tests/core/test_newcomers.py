@@ -1,4 +1,4 @@
-"""Members that a change of size brings: when they cannot start, a job that works goes on, at a size that it may have."""
+"""Members that a change of size brings: when they cannot start, a job that works goes on, at an allowed size."""
 
 import pytest
 from tests.make import World, node, spec

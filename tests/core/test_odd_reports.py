@@ -1,4 +1,4 @@
-"""Whatever numbers a job reports or is submitted with, every policy decides, and the jobs beside it are none the worse."""
+"""Whatever numbers a job reports or has in its attributes, every policy decides, and others are none the worse."""
 
 from typing import Any
 

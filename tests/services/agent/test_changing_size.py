@@ -118,3 +118,31 @@ async def test_the_size_file_says_who_is_there_and_only_the_task_s_user_reads_it
         endpoint = made.state.tasks_of(made.job(job))[0].endpoint
         assert (told.size, told.sizes, told.gathered, told.endpoint) == (2, {"worker": 2}, (0, 1), endpoint)
         assert os.stat(file).st_mode & 0o077 == 0
+
+
+LATE = "import sys, time\ntime.sleep(1.5)\nexec(sys.argv[2])"
+"""A program that loads for a while before it has a handler."""
+
+
+@pytest.mark.parametrize("how", ["loads for a while", "stands behind a shell"])
+async def test_a_program_that_does_not_listen_yet_outlives_the_signal_and_is_told_once_it_does(
+    tmp_path: Path, how: str
+) -> None:
+    asked = elastic(ADAPTS, ResizeKind.SIGNAL, tmp_path, notice_s=600)
+    [role] = asked.roles
+    if how == "loads for a while":
+        command = (sys.executable, "-c", LATE, str(tmp_path), ADAPTS)
+    else:
+        code = tmp_path / "adapts.py"
+        code.write_text(ADAPTS)
+        command = ("/bin/sh", "-c", f"{sys.executable} {code} {tmp_path}; exit 7")
+    async with cluster(tmp_path) as made, made.agent("one", tmp_path):
+        job = await made.start(replace(asked, roles=(replace(role, command=command),)), "one")
+        await made.until(lambda: made.job(job).state == JobState.RUNNING)
+        await shrink(made, job)
+        await made.until(lambda: made.job(job).state == JobState.RUNNING and len(made.job(job).tasks) == 1)
+        assert made.job(job).sizes == {"worker": 1}
+        assert made.count(f.MemberSafe) == 1, "whoever leaves heard of it in time to save"
+        lines = await said(made, tmp_path, 0, "told")
+        assert any(line.endswith("False") for line in lines), "and so did the one that stays"
+        assert not any(fact.cause == f.ExitCause.EXITED for fact in made.facts if isinstance(fact, f.TaskExited))
