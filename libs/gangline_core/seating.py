@@ -13,6 +13,7 @@ from gangline_core.cluster import Pool, model_of
 from gangline_core.holds import placed_amounts
 from gangline_core.ids import JobId
 from gangline_core.job import Job
+from gangline_core.model_limits import broken_models, may_mix, with_less, without_used
 from gangline_core.placement import Placer
 from gangline_core.placement.gang import Gang, Need, Seats, gang_of
 from gangline_core.placement.models import Kinds, acceptable
@@ -129,6 +130,15 @@ class Wanted(NamedTuple):
     """No smaller size is allowed."""
 
 
+class Seated(NamedTuple):
+    """A gang on seats that break a limit."""
+
+    sizes: Mapping[str, int]
+    ask: Ask
+    gang: Gang
+    seats: Seats
+
+
 def wanted_sizes(spec: JobSpec) -> dict[str, int]:
     """The sizes the user wants at start."""
     return {role.name: role.count for role in spec.roles}
@@ -194,11 +204,31 @@ def _seat(seating: Seating, job: Job, room: Room, sizes: Mapping[str, int], ask:
         reason = seating.ledger.fault(job, amounts)
         if reason is None:
             return Found(sizes=dict(sizes), seats=seats, amounts=amounts)
-        narrower = _without_used(seating.state, room, gang, seats)
+        if (mixed := _below_limits(seating, job, room, Seated(sizes, ask, gang, seats))) is not None:
+            return mixed
+        narrower = without_used(seating.state, room, gang, seats)
         if narrower is None:
             return reason
         gang = narrower
     return reason
+
+
+def _below_limits(seating: Seating, job: Job, room: Room, seated: Seated) -> Found | None:
+    """Seats for a gang that broke limits of GPU models, with no more of these models than the limits allow."""
+    for largest_first in (True, False):
+        seats, own = seated.seats, room
+        for _ in range(MODELS_TRIED_MAX):
+            allowed = broken_models(seating.ledger, job, seating.amounts(seated.ask, seats))
+            if not may_mix(seated.gang, allowed):
+                break
+            own = with_less(seating.state, own, seats, allowed, largest_first=largest_first)
+            again = seating.placer(own, seated.gang)
+            if again is None:
+                break
+            seats, amounts = again, seating.amounts(seated.ask, again)
+            if seating.ledger.fault(job, amounts) is None:
+                return Found(sizes=dict(seated.sizes), seats=seats, amounts=amounts)
+    return None
 
 
 def unless_hopeless(placer: Placer) -> Placer:
@@ -235,15 +265,3 @@ def _wanted_gpus(room: Room, gang: Gang) -> list[tuple[int, Kinds]]:
 
 def _any_kind(room: Room, need: Need) -> Kinds:
     return tuple(kind for kinds in acceptable(room.layout, need).values() for kind in kinds)
-
-
-def _without_used(state: State, room: Room, gang: Gang, seats: Seats) -> Gang | None:
-    """The gang without the models it was just seated on; None when a role has no other."""
-    used = {model_of(state.kept.nodes[t.node], t.gpus[0].index).lower() for t in seats.tasks if t.gpus}
-    needs = []
-    for need in gang.needs:
-        models = tuple(model for model in need.models or tuple(room.layout.by_number) if model not in used)
-        if need.wants_gpu and not models:
-            return None
-        needs.append(replace(need, models=models) if need.wants_gpu else need)
-    return replace(gang, needs=tuple(needs))

@@ -1,0 +1,56 @@
+"""Limits and guarantees of one GPU model, for jobs that name it, name several, or name none."""
+
+import pytest
+from tests.make import World, gpu_amount, group, node, role, spec
+
+from gangline_core.reasons import ReasonCode
+
+
+def world(*nodes, groups=(), **policy) -> World:
+    made = World(*(nodes or (node("a"), node("v", model="V100"))), groups=groups)
+    return made.set_policy(ordering="fifo", starvation_s=0, **policy)
+
+
+def models(made: World, job: int) -> list[str]:
+    return sorted(task.gpu_model for task in made.tasks(job))
+
+
+@pytest.mark.parametrize("named", [(), ("A100", "V100"), ("V100", "A100")])
+def test_what_is_left_under_a_models_limit_is_used_and_the_rest_of_the_gang_goes_elsewhere(named):
+    made = world(groups=[group("lab", limit=gpu_amount(5, "A100"))])
+    made.submit_running(spec(gpus=4, group="lab"), ("v", (0, 1, 2, 3)))
+    gang = made.submit(gpus=1, tasks=8, gpu_models=named, group="lab")
+    made.round()
+    assert models(made, gang).count("A100") in (4, 5)
+    assert len(made.tasks(gang)) == 8
+
+
+def test_of_two_limited_models_a_gang_takes_what_each_still_allows():
+    limit = {**gpu_amount(3, "A100"), **gpu_amount(5, "V100")}
+    made = world(groups=[group("lab", limit=limit)])
+    gang = made.submit(gpus=1, tasks=8, group="lab")
+    made.round()
+    assert models(made, gang) == ["A100"] * 3 + ["V100"] * 5
+
+
+def test_large_tasks_leave_a_model_whose_limit_holds_only_the_small_ones():
+    made = world(node("a"), node("v", model="V100", gpus=5), groups=[group("lab", limit=gpu_amount(3, "A100"))])
+    roles = [role("small", tasks=4, gpus=1), role("large", tasks=1, gpus=4)]
+    gang = made.submit(spec(roles=roles, group="lab"))
+    made.round()
+    assert sorted(task.gpu_model for task in made.tasks(gang)) == ["A100"] * 3 + ["V100"] * 2
+
+
+def test_a_gang_that_must_be_of_one_model_takes_none_of_a_limit_it_would_break():
+    made = world(groups=[group("lab", limit=gpu_amount(5, "A100"))])
+    gang = made.submit(gpus=1, tasks=8, same_model=True, group="lab")
+    made.round()
+    assert models(made, gang) == ["V100"] * 8
+
+
+def test_where_no_model_has_enough_left_the_limit_is_named():
+    made = world(groups=[group("lab", limit={**gpu_amount(3, "A100"), **gpu_amount(4, "V100")})])
+    gang = made.submit(gpus=1, tasks=8, group="lab")
+    made.round()
+    assert not made.tasks(gang)
+    assert made.reason(gang) == ReasonCode.GROUP_LIMIT
