@@ -148,17 +148,30 @@ def _by_node(able: dict[int, list[Mover]]) -> dict[NodeId, list[Mover]]:
 
 def _sets_on(room: Room, gang: Gang, row: int, own: list[Mover]) -> Iterator[Chosen]:
     """Sets of those who could leave one node after which it holds one task of some role that it does not hold now."""
-    node = room.nodes[row].id
     del own[MOVABLE_MAX:]
-    held = [sum(task.gpu_milli for task in mover.tasks if task.node == node) for mover in own]
-    wanted = [need.gpus * GPU_MILLI - int(room.free[row]) * GPU_MILLI for need in gang.needs if need.gpus]
-    wanted += [need.milli or 1 for need in gang.needs if need.is_share]
-    wanted += [0 for need in gang.needs if not need.wants_gpu]
-    missing = min((amount for amount in wanted if amount >= 0), default=0)
+    before = room.milli[row].tolist()
+    freed = [_freed_cards(mover, room.nodes[row].id, len(before)) for mover in own]
     for size in range(1, MOVED_TOGETHER_MAX + 1):
         for some in combinations(range(len(own)), size):
-            if sum(held[k] for k in some) >= missing:
+            after = [sum(milli) for milli in zip(before, *(freed[k] for k in some), strict=True)]
+            if any(_opens(need, before, after) for need in gang.needs):
                 yield tuple(own[k] for k in some)
+
+
+def _freed_cards(mover: Mover, node: NodeId, cards: int) -> list[int]:
+    """GPU thousandths that leaving frees on each card of a node."""
+    freed = [0] * cards
+    for task in mover.tasks:
+        for share in task.gpus if task.node == node else ():
+            freed[share.index] += share.milli
+    return freed
+
+
+def _opens(need: Need, before: list[int], after: list[int]) -> bool:
+    """True when one more task could fit the cards, as far as their thousandths tell."""
+    if need.gpus:
+        return after.count(GPU_MILLI) // need.gpus > before.count(GPU_MILLI) // need.gpus
+    return not need.is_share or max(after, default=0) >= max(need.milli, 1)
 
 
 # --- whether a set will do ---------------------------------------------------------------------------------------
