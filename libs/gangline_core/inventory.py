@@ -3,7 +3,7 @@
 Drained, lost and sick machines are counted too: they may come back, and a job that fits only them is not impossible.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from msgspec import Struct
@@ -65,6 +65,10 @@ class Inventory:
         """Answers by what was asked, kept by `gangline_core.never_fits`."""
         self.empty: Room | None = None
         """All machines, well and empty; made when a placer has to be asked."""
+
+    def kinds(self) -> Iterator[tuple[Node, MachineKind]]:
+        """Every machine with its kind."""
+        return zip(self.nodes, self._kinds, strict=True)
 
     def stocks(self, labels: Sequence[str] = ()) -> list[Stock]:
         """Machines counted by kind and by their values of these labels (empty where a machine has none)."""

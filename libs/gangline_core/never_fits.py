@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from gangline_core.cluster import Pool
 from gangline_core.inventory import VERDICTS_MAX, GpuKind, Inventory, MachineKind, Stock, suitable_gpus, tasks_held
+from gangline_core.never_fits_gang import gang_verdict
 from gangline_core.never_fits_shape import domains, shape_verdict
 from gangline_core.quota import shown
 from gangline_core.reasons import Reason, ReasonCode
@@ -43,8 +44,11 @@ def _judge(inventory: Inventory, pool: Pool, spec: JobSpec) -> Verdict:
     stocks = inventory.matching(common_selector(spec))
     if not stocks:
         return None
+    # Where no machine has the labels that a role asks for, one may get them yet.
+    may_come = False
     for index, role in enumerate(spec.roles):
         own = inventory.matching(selector_of(spec, role))
+        may_come = may_come or not own
         verdict = _role_verdict(own, role, index) if own else None
         if verdict is not None:
             return verdict
@@ -52,6 +56,7 @@ def _judge(inventory: Inventory, pool: Pool, spec: JobSpec) -> Verdict:
         _sum_verdict(stocks, spec)
         or _topology_verdict(inventory, pool, spec)
         or shape_verdict(inventory, pool, spec, _holds_gang)
+        or (None if may_come else gang_verdict(inventory, pool, spec))
     )
 
 

@@ -147,7 +147,7 @@ SENTENCES: dict[ReasonCode, str] = {
         "Needs places for {needed} tasks; nodes that suit it have {free} left, and each takes at most {most} tasks."
     ),
     ReasonCode.SHAPE: "Needs {needed} places {shape}{free}.",
-    ReasonCode.TOPOLOGY: "Needs {needed} GPUs inside one {level}; at its turn at most {free} were free in one{where}.",
+    ReasonCode.TOPOLOGY: "Needs {needed} {things} inside one {level}{free}{where}.",
     ReasonCode.NO_ELIGIBLE_NODE: (
         "No node may take it now: {drained} drained, {lost} lost, {tainted} tainted, {unmatched} do not match."
     ),
@@ -310,10 +310,11 @@ def _readable(reason: Reason) -> dict[str, int | str]:
     is_cpu = reason.code == ReasonCode.INSUFFICIENT_CPU
     if reason.code in (ReasonCode.TOPOLOGY, ReasonCode.FRAGMENTED_GPUS):
         where = reason.numbers.get("where")
-        return {**reason.numbers, "where": f" ({where})" if where else ""}
+        free = _together(reason, "at its turn at most {free} were free in one")
+        shown = {"things": reason.numbers.get("things", "GPUs"), "where": f" ({where})" if where else ""}
+        return {**reason.numbers, **shown, **({"free": free} if reason.code == ReasonCode.TOPOLOGY else {})}
     if reason.code == ReasonCode.SHAPE:
-        free = reason.numbers.get("free")
-        return {**reason.numbers, "free": f"; there are {free} now" if free is not None else APART}
+        return {**reason.numbers, "free": _together(reason, "there are {free} now")}
     if reason.code == ReasonCode.HUNG:
         return {**reason.numbers, "sign": SIGNS.get(str(reason.numbers.get("sign", "")), "")}
     shown = {name: _shown(name, number, is_cpu=is_cpu) for name, number in reason.numbers.items()}
@@ -323,8 +324,18 @@ def _readable(reason: Reason) -> dict[str, int | str]:
     return shown
 
 
-APART = "; each role alone would find room"
-"""What is told of roles that are in each other's way, of which nobody counted how many would stand."""
+def _together(reason: Reason, there_are: str) -> str:
+    """How much of what is needed there is, of roles that would each find room alone how much of it together."""
+    free, steps = reason.numbers.get("free"), reason.numbers.get("steps")
+    if steps is not None:
+        return f"; whether there are so many was not found out in {steps} steps"
+    if free is None:
+        return ""
+    if reason.numbers.get("roles"):
+        there_are = "at most {free} fit together, though each role alone would find room"
+    return "; " + there_are.format(free=free)
+
+
 PER_TASK = frozenset({ReasonCode.INSUFFICIENT_CPU, ReasonCode.INSUFFICIENT_MEMORY, ReasonCode.INSUFFICIENT_DEVICES})
 """Reasons that are told of one task, and of several also how many of them find room."""
 SIGNS = {

@@ -14,6 +14,7 @@ from gangline_core.elasticity import propose
 from gangline_core.inventory import Inventory
 from gangline_core.mig import GEOMETRIES, best_start, how_many
 from gangline_core.never_fits import never_fits
+from gangline_core.placement import thorough, why_together
 from gangline_core.placement.shaped import keeps_shape
 from gangline_core.reasons import ReasonCode, sentence
 from gangline_core.spec import Resources, Role, TopologyWish
@@ -303,11 +304,67 @@ def test_roles_of_a_gang_are_tried_in_other_orders_when_the_first_leaves_no_room
         assert {(task.role, task.node) for task in world.tasks(job)} == {("a", "n1"), ("b", "n2")}
 
 
-def test_roles_in_each_others_way_are_told_so_without_a_number_that_nobody_counted():
+def test_of_roles_in_each_others_way_it_is_told_how_many_tasks_fit_together():
     world = World(node("n1", gpus=4), node("n2", gpus=4))
     job = world.submit(roles=(role("a", gpus=3), role("b", gpus=3), role("c", gpus=2)))
     world.settle()
     assert world.tasks(job) == []
-    assert world.job(job).reason.numbers == {"needed": 3, "shape": "for all of its roles side by side"}
-    told = "Needs 3 places for all of its roles side by side; each role alone would find room."
-    assert sentence(world.job(job).reason) == told
+    assert sentence(world.job(job).reason) == (
+        "Needs 3 places for all of its roles side by side; "
+        "at most 2 fit together, though each role alone would find room."
+    )
+    by_cpu = world.submit(roles=(role("a", gpus=1, cpus=60), role("b", gpus=1, cpus=40), role("c", gpus=2, cpus=40)))
+    world.settle()
+    assert sentence(world.job(by_cpu).reason) == (
+        "Needs 60 CPUs per task; at most 64 are free where it could run: room for 2 of 3 tasks."
+    )
+
+
+def test_a_level_is_told_with_what_lacks_inside_it_and_never_with_enough():
+    """GPUs of one role, GPUs of all, or how many tasks stand side by side there: what was counted."""
+    nodes = [
+        node("n1", gpus=8, cpus=8, labels={RACK: "r1"}, islands=[0] * 6 + [1] * 2),
+        node("n2", gpus=8, cpus=8, labels={RACK: "r2"}, islands=[0] * 4 + [1] * 4),
+    ]
+
+    def told(level, *roles):
+        return sentence(Place(*nodes).why(spec(roles=roles, topology=level)))
+
+    assert told("nvlink", role("a", gpus=8, cpus=1), role("b", gpus=0, cpus=1)) == (
+        "Needs 8 GPUs for role a inside one nvlink; at its turn at most 6 were free in one (n1)."
+    )
+    assert told("rack", role("a", gpus=5, cpus=1), role("b", gpus=4, cpus=1)) == (
+        "Needs 9 GPUs inside one rack; at its turn at most 8 were free in one (r1)."
+    )
+    assert told("rack", role("a", gpus=4, cpus=3, tasks=2), role("b", gpus=0, cpus=3)) == (
+        "Needs 3 places for all of its roles side by side inside one rack; "
+        "at most 2 fit together, though each role alone would find room (r1)."
+    )
+    assert told("rack", role("a", gpus=0, cpus=4, tasks=3), role("b", gpus=1, cpus=1)) == (
+        "Needs 3 places for role a inside one rack; at its turn at most 2 were free in one (r1)."
+    )
+
+
+def test_a_shape_is_told_by_the_role_that_lacks_places_or_by_all():
+    nodes = [node(f"n{k}", gpus=4, cpus=8, labels={RACK: f"r{k // 2}"}) for k in range(4)]
+    in_racks = TopologyWish(slice_tasks=2, slice_level="node")
+    asked = spec(roles=[role("a", tasks=2, gpus=1, cpus=1), role("b", tasks=4, gpus=3, cpus=1)], topology=in_racks)
+    told = "Needs 4 places for role b in slices of 2 inside one node; there are 0 now."
+    assert sentence(Place(*nodes).why(asked)) == told
+    apart = TopologyWish(spread_level="rack", spread_most=1)
+    asked = spec(roles=[role("a", gpus=1, cpus=1), role("b", tasks=2, gpus=1, cpus=1)], topology=apart)
+    told = (
+        "Needs 3 places for all of its roles side by side with at most 1 in one rack; "
+        "at most 2 fit together, though each role alone would find room."
+    )
+    assert sentence(Place(*nodes).why(asked)) == told
+
+
+def test_a_search_that_was_given_up_says_so(monkeypatch):
+    monkeypatch.setattr(thorough, "WORK_MAX", 1)
+    monkeypatch.setattr(why_together, "WORK_MAX", 1)
+    place = Place(node("n1", gpus=4), node("n2", gpus=4))
+    asked = spec(roles=(role("a", gpus=3), role("b", gpus=3), role("c", gpus=2)))
+    assert place.seat(asked) is None
+    told = "Needs 3 places for all of its roles side by side; whether there are so many was not found out in 1 steps."
+    assert sentence(place.why(asked)) == told

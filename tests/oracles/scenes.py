@@ -30,6 +30,19 @@ class Scene(NamedTuple):
         """The machines as agents describe them."""
         return [_node(k, one) for k, one in enumerate(self.machines)]
 
+    def emptied(self) -> "Scene":
+        """The same with nothing taken."""
+        empty = [
+            one._replace(
+                cards=tuple(
+                    card._replace(milli=1000, free=card.memory, slots=SLOTS["4g.24gb"][0] if card.is_cut else 0)
+                    for card in one.cards
+                )
+            )
+            for one in self.machines
+        ]
+        return self._replace(machines=empty)
+
     def room(self) -> Room:
         """What is free of them."""
         room = state_with(*self.nodes).room("default").copy()
@@ -43,7 +56,7 @@ class Scene(NamedTuple):
                 )
                 if share.milli or share.memory_mib:
                     room.take(TaskPlacement(role="x", index=0, node=f"n{k}", gpus=(share,), cpu_milli=0, memory_mib=0))
-            room.cpu[k] = one.cpus * 1000
+            # What was taken had no place of its own.
             room.set_places(k, one.places)
         room.count_all()
         return room
@@ -67,7 +80,7 @@ class Scene(NamedTuple):
 
 def _node(k: int, one: Machine) -> Node:
     labels = {label: name for label, name in ((RACK, one.rack), (BLOCK, one.block)) if name}
-    made = node(f"n{k}", gpus=0, cpus=16, labels=labels)
+    made = node(f"n{k}", gpus=0, cpus=one.cpus, labels=labels, tasks_max=one.places)
     gpus = tuple(
         Gpu(
             index=index,

@@ -6,13 +6,17 @@ from tests.oracles.enumerated import fits
 from tests.oracles.scenes import Scene, scenes
 
 from gangline_core.cluster import Pool
+from gangline_core.inventory import Inventory
+from gangline_core.never_fits import never_fits
 from gangline_core.placement import PLACERS
 from gangline_core.placement.gang import gang_of
 from gangline_core.placement.shaped import keeps_shape
+from gangline_core.placement.why_not import why_not
+from gangline_core.reasons import sentence
 
 ONE_SOCKET_ONLY = ("numa_balanced", "numa_least", "numa_most")
 """They refuse tasks that no single socket holds, whatever there is beside: that is their policy."""
-EXAMPLES = 25
+EXAMPLES = 20
 SCENES = {
     "whole GPUs and CPUs": {"kinds": ("cpu",), "levels": ("",)},
     "shares": {"kinds": ("cpu", "share", "memory"), "levels": ("",)},
@@ -56,5 +60,43 @@ def test_a_gang_of_roles_is_seated_exactly_when_some_way_to_seat_it_exists(kind)
                 assert (after.places >= 0).all(), name
                 assert after.slots is None or (after.slots >= 0).all(), name
                 assert keeps_shape(room.layout, gang, seats.tasks), name
+
+    check()
+
+
+@pytest.mark.parametrize("kind", sorted(SCENES))
+def test_a_gang_that_no_empty_cluster_could_hold_is_refused_at_the_door_and_no_other(kind):
+    @settings(max_examples=EXAMPLES, deadline=None)
+    @given(scenes(**SCENES[kind]))
+    def check(scene: Scene) -> None:
+        empty = scene.emptied()
+        verdict = never_fits(Inventory(empty.nodes), Pool(name="default"), empty.spec())
+        expected = fits(empty.machines, empty.asks, empty.shape)
+        assert (verdict is None) == expected, verdict
+        if verdict is not None:
+            assert "?" not in sentence(verdict[0])
+
+    check()
+
+
+@pytest.mark.parametrize("kind", sorted(SCENES))
+def test_a_reason_never_says_that_there_is_enough(kind):
+    @settings(max_examples=EXAMPLES, deadline=None)
+    @given(scenes(**SCENES[kind]))
+    def check(scene: Scene) -> None:
+        if fits(scene.machines, scene.asks, scene.shape):
+            return
+        asked = scene.spec()
+        gang = gang_of(asked, {role.name: role.count for role in asked.roles}, Pool(name="default"))
+        numbers = why_not(scene.room(), gang).numbers
+        told = sentence(why_not(scene.room(), gang))
+        assert "?" not in told
+        assert "steps" not in numbers
+        if "free_on_one_node" in numbers:
+            numbers = {**numbers, "free": numbers["free_on_one_node"]}
+        if isinstance(numbers.get("needed"), int) and isinstance(numbers.get("free"), int) and "held" not in numbers:
+            assert numbers["free"] < numbers["needed"], told
+        if "held" in numbers:
+            assert numbers["held"] < numbers["tasks"], told
 
     check()

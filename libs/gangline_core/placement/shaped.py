@@ -1,7 +1,7 @@
 """How a gang's tasks are cut into slices that stay together, or spread so that not too many stand together.
 
-A slice is so many tasks that stand inside one domain of a level: an island, a node, a rack. A spread allows at most so
-many tasks in one domain. Both are exact for one role: what is promised here has room. Several roles share a spread.
+A slice is so many tasks on GPUs of one model inside one domain of a level: an island, a node, a rack. A spread allows
+at most so many tasks in one domain. What is promised here has room; what is missed here `exact` finds.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from gangline_core.capacity import Ints, Room
-from gangline_core.cluster import LEVELS_INSIDE_NODE
+from gangline_core.cluster import LEVELS_INSIDE_NODE, model_of
 from gangline_core.facts import TaskPlacement
 from gangline_core.job import Task
 from gangline_core.layout import Layout
@@ -31,7 +31,7 @@ def domain_codes(layout: Layout, gang: Gang, level: str) -> Ints:
 
 
 def keeps_shape(layout: Layout, gang: Gang, tasks: Sequence[Member]) -> bool:
-    """True when the tasks, in rank order, keep the gang's slices and spread.
+    """True when the tasks, in rank order, keep the gang's slices, each of one model, and its spread.
 
     Nobody can tell any more once one of their nodes serves another pool.
     """
@@ -45,9 +45,10 @@ def keeps_shape(layout: Layout, gang: Gang, tasks: Sequence[Member]) -> bool:
     if not gang.slice_tasks:
         return True
     for need in gang.needs:
-        own = [_domain(layout, gang, task) for task in tasks if task.role == need.role]
-        slices = [own[k : k + gang.slice_tasks] for k in range(0, len(own), gang.slice_tasks)]
-        if any(None in part or len(set(part)) != 1 for part in slices):
+        members = [task for task in tasks if task.role == need.role]
+        own = [(_domain(layout, gang, task), _model(layout, task)) for task in members]
+        slices = [set(own[k : k + gang.slice_tasks]) for k in range(0, len(own), gang.slice_tasks)]
+        if any(len(part) != 1 or any(domain is None for domain, _ in part) for part in slices):
             return False
     return True
 
@@ -61,6 +62,11 @@ def _domain(layout: Layout, gang: Gang, task: Member) -> tuple[int, int] | None:
         return (row, found.pop()) if len(found) == 1 else None
     code = int(domain_codes(layout, gang, gang.slice_level)[row])
     return None if code < 0 else (code, 0)
+
+
+def _model(layout: Layout, task: Member) -> str:
+    """The model of a task's GPUs; a slice is of one."""
+    return model_of(layout.nodes[layout.row[task.node]], task.gpus[0].index).lower() if task.gpus else ""
 
 
 class Shape:

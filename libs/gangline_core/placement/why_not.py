@@ -1,15 +1,14 @@
 """Why a gang finds no seats: one primary reason with numbers that add up."""
 
-from collections.abc import Iterable
-
 import numpy as np
 
 from gangline_core.capacity import Flags, Ints, Layout, Room, matches, tolerates
-from gangline_core.cluster import LEVELS_INSIDE_NODE, tasks_most
-from gangline_core.placement.fit import most_free, slots, whole_free
+from gangline_core.cluster import tasks_most
+from gangline_core.placement.fit import slots, whole_free
 from gangline_core.placement.gang import Gang, Need, Where
+from gangline_core.placement.in_numbers import able_members, fragmented, in_gpus, most_on, suitable_gpus
 from gangline_core.placement.models import acceptable
-from gangline_core.placement.shaped import Shape
+from gangline_core.placement.why_together import why_not_together
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.spec import GPU_MILLI
 
@@ -45,13 +44,7 @@ def why_not(room: Room, gang: Gang) -> Reason:
             return reason
     if room.crowded and (free := _places_for_all(room, gang, mask)) < gang.tasks:
         return _too_crowded(room, gang.tasks, free, mask)
-    if gang.required and (scattered := _too_scattered(room, gang, mask)) is not None:
-        return scattered
-    if gang.is_shaped:
-        return _misshapen(room, gang, mask)
-    if gang.same_model and (mixed := _too_mixed(room, gang, mask)) is not None:
-        return mixed
-    return _together(room, gang, mask)
+    return why_not_together(room, gang, mask)
 
 
 def _no_node(layout: Layout, gang: Gang, where: Where | None) -> Reason:
@@ -90,22 +83,9 @@ def _role_fault(room: Room, gang: Gang, need: Need, mask: Flags) -> Reason | Non
     return _rest_fault(room, need, kinds, mask, able)
 
 
-def _kinds(room: Room, needs: Iterable[Need]) -> tuple[int, ...]:
-    """Kinds of GPUs that some of these may use."""
-    return tuple(sorted({k for need in needs for own in acceptable(room.layout, need).values() for k in own}))
-
-
-def _able(room: Room, gang: Gang, mask: Flags) -> Ints:
-    """Per node for how many members of any role it has room, if they had it alone."""
-    found = np.zeros(len(mask), dtype=np.int64)
-    for need in gang.needs:
-        found += slots(room, need, _kinds(room, [need]), mask)
-    return found
-
-
 def _places_for_all(room: Room, gang: Gang, mask: Flags) -> int:
     """How many members find a place on nodes that have room for some of them."""
-    return int(np.minimum(room.places.clip(0), _able(room, gang, mask)).sum())
+    return int(np.minimum(room.places.clip(0), able_members(room, gang, mask)).sum())
 
 
 def _too_crowded(room: Room, needed: int, free: int, mask: Flags) -> Reason:
@@ -117,7 +97,7 @@ def _too_crowded(room: Room, needed: int, free: int, mask: Flags) -> Reason:
 def _gpu_fault(room: Room, gang: Gang, need: Need, kinds: tuple[int, ...], mask: Flags) -> Reason | None:
     if need.is_share:
         return _share_fault(room, need, kinds, mask, np.isin(room.layout.kind, kinds) & mask[:, None])
-    total = _suitable_gpus(room.layout, gang, kinds, need)
+    total = suitable_gpus(room.layout, gang, kinds, need)
     if not any(room.total[number] for number in kinds):
         return Reason(ReasonCode.INSUFFICIENT_GPUS, {"needed": need.count * need.gpus, "free": 0, "total": total})
     free = np.where(mask, whole_free(room, kinds), 0)
@@ -127,16 +107,9 @@ def _gpu_fault(room: Room, gang: Gang, need: Need, kinds: tuple[int, ...], mask:
         return None
     if free_in_all >= need.gpus > free_on_one:
         where = room.nodes[int(free.argmax())].id if free_on_one else ""
-        return _fragmented(need.gpus * GPU_MILLI, free_in_all * GPU_MILLI, free_on_one * GPU_MILLI, where)
+        return fragmented(need.gpus * GPU_MILLI, free_in_all * GPU_MILLI, free_on_one * GPU_MILLI, where)
     shown = usable if free_in_all >= wanted else free_in_all
     return Reason(ReasonCode.INSUFFICIENT_GPUS, {"needed": wanted, "free": shown, "total": total})
-
-
-def _suitable_gpus(layout: Layout, gang: Gang, kinds: tuple[int, ...], need: Need | None = None) -> int:
-    """Usable GPUs of these kinds on nodes that may take the gang, or this role of it, taken or not."""
-    mask = gang.mask(layout) if need is None else need.within(layout, gang.mask(layout))
-    asked = ("suitable", gang.where, None if need is None else need.where, kinds)
-    return layout.remember(asked, lambda: int((np.isin(layout.kind, kinds) & mask[:, None]).sum()))
 
 
 def _share_fault(room: Room, need: Need, kinds: tuple[int, ...], mask: Flags, suitable: Flags) -> Reason | None:
@@ -152,10 +125,10 @@ def _share_fault(room: Room, need: Need, kinds: tuple[int, ...], mask: Flags, su
     free = np.where(suitable, np.maximum(room.milli, 0), 0)
     free_in_all, most = int(free.sum()), int(free.max(initial=0))
     if free_in_all >= need.milli > most:
-        return _fragmented(need.milli, free_in_all, most)
+        return fragmented(need.milli, free_in_all, most)
     numbers = {
-        "needed": _gpus(need.count * max(1, need.milli)),
-        "free": _gpus(free_in_all),
+        "needed": in_gpus(need.count * max(1, need.milli)),
+        "free": in_gpus(free_in_all),
         "total": int(suitable.sum()),
     }
     return Reason(ReasonCode.INSUFFICIENT_GPUS, numbers)
@@ -166,19 +139,19 @@ def _rest_fault(room: Room, need: Need, kinds: tuple[int, ...], mask: Flags, abl
     on = mask & able
     with_cpu = slots(room, bare(need, cpu=True), kinds, mask)
     if need.cpu_milli and int(with_cpu.sum()) < need.count:
-        numbers: dict[str, int | str] = {"needed": need.cpu_milli, "free": _most(room.cpu, on)}
+        numbers: dict[str, int | str] = {"needed": need.cpu_milli, "free": most_on(room.cpu, on)}
         return Reason(ReasonCode.INSUFFICIENT_CPU, numbers | _held(need, with_cpu))
     # What is missing next is told of nodes on which all before is there.
     on &= with_cpu > 0
     with_memory = slots(room, bare(need, cpu=True, memory=True), kinds, mask)
     if need.memory_mib and int(with_memory.sum()) < need.count:
-        numbers = {"needed": need.memory_mib, "free": _most(room.memory, on)}
+        numbers = {"needed": need.memory_mib, "free": most_on(room.memory, on)}
         return Reason(ReasonCode.INSUFFICIENT_MEMORY, numbers | _held(need, with_memory))
     on &= with_memory > 0
     with_devices = slots(room, need, kinds, mask)
     if int(with_devices.sum()) < need.count:
         name, amount = max(need.devices.items(), key=lambda item: (_missing(room, on, item), item[0]))
-        free = _most(room.devices[name], on) if name in room.devices else 0
+        free = most_on(room.devices[name], on) if name in room.devices else 0
         numbers = {"needed": amount, "device": name, "free": free}
         return Reason(ReasonCode.INSUFFICIENT_DEVICES, numbers | _held(need, with_devices))
     return None
@@ -191,99 +164,7 @@ def _held(need: Need, room_for: Ints) -> dict[str, int | str]:
 
 def _missing(room: Room, on: Flags, item: tuple[str, int]) -> int:
     name, amount = item
-    return amount - (_most(room.devices[name], on) if name in room.devices else 0)
-
-
-def _too_scattered(room: Room, gang: Gang, mask: Flags) -> Reason | None:
-    """How much of what the gang needs the best domain of the required level has; None when GPUs are not what lacks."""
-    needs = [need for need in gang.needs if need.gpus] or list(gang.needs)
-    kinds = tuple(sorted({k for need in needs for own in acceptable(room.layout, need).values() for k in own}))
-    most, where = best_domain(room, gang, gang.required, kinds, mask)
-    if gang.is_shaped and most >= gang.whole_gpus:
-        return None
-    numbers: dict[str, int | str] = {"needed": gang.whole_gpus, "level": gang.required, "free": most}
-    if where:
-        numbers["where"] = where
-    return Reason(ReasonCode.TOPOLOGY, numbers)
-
-
-def best_domain(room: Room, gang: Gang, level: str, kinds: tuple[int, ...], mask: Flags) -> tuple[int, str]:
-    """The most whole free GPUs of these kinds in one domain of a level, and which domain that is."""
-    free = np.where(mask, whole_free(room, kinds), 0) if kinds else np.where(mask, room.free, 0)
-    if level in LEVELS_INSIDE_NODE:
-        part = most_free(room, level)
-        inside = np.minimum(free, part)
-        best = int(inside.argmax()) if len(inside) else 0
-        most = int(inside[best]) if len(inside) else 0
-        return most, f"{room.nodes[best].id}" if most else ""
-    labels = dict(gang.levels)
-    if level not in labels:
-        return 0, ""
-    codes, names = room.layout.domains(labels[level])
-    inside = codes >= 0
-    sums = np.bincount(codes[inside], weights=free[inside], minlength=max(1, len(names))).astype(np.int64)
-    most = int(sums.max(initial=0))
-    return most, names[int(sums.argmax())] if most and names else ""
-
-
-def _misshapen(room: Room, gang: Gang, mask: Flags) -> Reason:
-    """How many tasks could stand as the gang wants to, of those it needs."""
-    worst = max(gang.needs, key=lambda need: need.count)
-    kinds = tuple(k for own in acceptable(room.layout, worst).values() for k in own)
-    free = slots(room, bare(worst, cpu=True, memory=True), kinds, mask)
-    shape = Shape(room, gang, worst, kinds, free=free, keys=np.zeros_like(free), done=())
-    words = f"with at most {gang.spread_most} in one {gang.spread_level}"
-    if gang.slice_tasks:
-        words = f"in slices of {gang.slice_tasks} inside one {gang.slice_level}"
-        found = sum(count for _, count, _ in shape.in_slices(worst.count))
-    else:
-        found = int(shape.spread_out().sum())
-    return Reason(ReasonCode.SHAPE, {"needed": gang.tasks, "shape": words, "free": min(found, gang.tasks - 1)})
-
-
-def _too_mixed(room: Room, gang: Gang, mask: Flags) -> Reason | None:
-    """How many GPUs the model that has most could give; None when one model has enough."""
-    by_model = [
-        int(np.where(mask, whole_free(room, kinds), 0).sum())
-        for kinds in acceptable(room.layout, max(gang.needs, key=lambda need: need.gpus)).values()
-    ]
-    most = max(by_model, default=0)
-    if most >= gang.whole_gpus:
-        return None
-    numbers: dict[str, int | str] = {"needed": gang.whole_gpus, "free": most, "total": sum(by_model)}
-    return Reason(ReasonCode.INSUFFICIENT_GPUS, numbers)
-
-
-def _together(room: Room, gang: Gang, mask: Flags) -> Reason:
-    """Each role would fit alone: the GPUs of all together are too few, or they are in each other's way."""
-    whole = [need for need in gang.needs if need.gpus]
-    kinds = _kinds(room, whole)
-    by_node = np.where(mask, whole_free(room, kinds), 0) if kinds else np.zeros(len(mask), dtype=np.int64)
-    free, on_one = int(by_node.sum()), int(by_node.max(initial=0))
-    if gang.whole_gpus > free:
-        total = _suitable_gpus(room.layout, gang, kinds)
-        return Reason(ReasonCode.INSUFFICIENT_GPUS, {"needed": gang.whole_gpus, "free": free, "total": total})
-    largest = max((need.gpus for need in whole), default=0)
-    if largest > on_one:
-        where = room.nodes[int(by_node.argmax())].id if on_one else ""
-        return _fragmented(largest * GPU_MILLI, free * GPU_MILLI, on_one * GPU_MILLI, where)
-    on = mask & (_able(room, gang, mask) > 0)
-    cpu, memory = (sum(n.count * n.cpu_milli for n in gang.needs), sum(n.count * n.memory_mib for n in gang.needs))
-    if cpu > (there := int(room.cpu[on].clip(0).sum())):
-        most = max(need.cpu_milli for need in gang.needs)
-        numbers: dict[str, int | str] = {"needed": most, "free": _most(room.cpu, on)}
-        return Reason(ReasonCode.INSUFFICIENT_CPU, numbers | _part(gang, there, cpu))
-    if memory > (there := int(room.memory[on].clip(0).sum())):
-        most = max(need.memory_mib for need in gang.needs)
-        numbers = {"needed": most, "free": _most(room.memory, on)}
-        return Reason(ReasonCode.INSUFFICIENT_MEMORY, numbers | _part(gang, there, memory))
-    words = "for all of its roles side by side"
-    return Reason(ReasonCode.SHAPE, {"needed": gang.tasks, "shape": words})
-
-
-def _part(gang: Gang, there: int, wanted: int) -> dict[str, int | str]:
-    """For how many members what is there would do."""
-    return {"held": min(gang.tasks - 1, gang.tasks * there // wanted), "tasks": gang.tasks}
+    return amount - (most_on(room.devices[name], on) if name in room.devices else 0)
 
 
 def bare(need: Need, *, cpu: bool = False, memory: bool = False) -> Need:
@@ -303,23 +184,3 @@ def bare(need: Need, *, cpu: bool = False, memory: bool = False) -> Need:
         mig=need.mig,
         where=need.where,
     )
-
-
-def _most(free: Ints, on: Flags) -> int:
-    return max(0, int(free[on].max(initial=0)))
-
-
-def _fragmented(needed: int, free: int, free_on_one: int, where: str = "") -> Reason:
-    numbers: dict[str, int | str] = {
-        "needed": _gpus(needed),
-        "free": _gpus(free),
-        "free_on_one_node": _gpus(free_on_one),
-    }
-    if where:
-        numbers["where"] = where
-    return Reason(ReasonCode.FRAGMENTED_GPUS, numbers)
-
-
-def _gpus(milli: int) -> int | str:
-    """Thousandths as a user says them: 2, or "0.5"."""
-    return milli // GPU_MILLI if milli % GPU_MILLI == 0 else f"{milli / GPU_MILLI:g}"
