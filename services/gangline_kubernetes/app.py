@@ -29,6 +29,7 @@ from gangline_kubernetes.objects import (
     Namespace,
     OwnerObject,
     Pod,
+    PriorityClass,
     SettingObject,
 )
 from gangline_kubernetes.owner_asks import Asks
@@ -102,7 +103,7 @@ class Cluster:
 
         pods = self._watched(Pod, path_of("v1", "pods"), hear_pod)
         ours: tuple[Watched[Any], ...] = (pods, *self._objects(desk, settings), *self._machines(inventory, claims))
-        watches = (*ours, *self._makers_of_pods(owners, nursery))
+        watches = (*ours, *self._ranks(asks), *self._makers_of_pods(owners, nursery))
         try:
             follower = self.site.follower
             with ExitStack() as stack:
@@ -179,6 +180,11 @@ class Cluster:
             return (nodes, slices, claims.watched)
         templates = self._watched(ClaimTemplate, path("resourceclaimtemplates"), claims.hear_template)
         return (nodes, slices, claims.watched, templates)
+
+    def _ranks(self, asks: Asks) -> tuple[Watched[Any], ...]:
+        """What the names of priorities mean: pods say the number themselves, templates of pods only the name."""
+        path = path_of("scheduling.k8s.io/v1", "priorityclasses")
+        return (self._watched(PriorityClass, path, asks.priorities.hear),) if self.config.adopt else ()
 
     def _makers_of_pods(self, owners: Owners, nursery: Nursery) -> list[Watched[OwnerObject]]:
         """Kinds of others, as far as this cluster has them."""

@@ -260,6 +260,15 @@ class Namespace(Struct, frozen=True):
     metadata: Meta
 
 
+class PriorityClass(Struct, frozen=True, rename="camel"):
+    """A name for a priority."""
+
+    metadata: Meta
+    value: int = 0
+    global_default: bool = False
+    """True for the one that pods have which name none."""
+
+
 class JobObject(Struct, frozen=True):
     """A Job of ours: its spec is a job file, whose fields the wire reads."""
 

@@ -14,6 +14,7 @@ from gangline_kubernetes.objects import OwnerObject, Pod
 from gangline_kubernetes.owner_kinds import OwnerKind, Part, is_mixed, is_ours, keeps_by_selector, parts_of, pods_of
 from gangline_kubernetes.owner_sizes import bounds_of, elastic_of
 from gangline_kubernetes.places import placed, unkept
+from gangline_kubernetes.priorities import Priorities
 
 LABEL_INDEXES = "completion-indexes"
 """Label of a job: the numbers of an Indexed Job's pods, where some of them are done already."""
@@ -27,6 +28,7 @@ class Asks:
     def __init__(self, config: Config, claims: Claims, affinities: Affinities) -> None:
         """Judge by these claims; nodes bear labels of these affinities."""
         self.affinities = affinities
+        self.priorities = Priorities()
         self._config = config
         self._claims = claims
         self._seen: dict[str, dict[str, Resources]] = {}
@@ -63,7 +65,9 @@ class Asks:
         if (why := _unlike(kind, found, parts, config)) is not None:
             return why
         ours, pods = is_ours(parts, config), expected(kind, found, config)
-        asked = fitted_parts(pods, config, is_ours=ours, claims=claims.found, templates=claims.templates)
+        if isinstance(ranked := self.priorities.ranked(pods), Unfit):
+            return ranked
+        asked = fitted_parts(ranked, config, is_ours=ours, claims=claims.found, templates=claims.templates)
         if isinstance(asked, Unfit):
             return asked
         if (unfit := placed(found.metadata.uid, [one for (one, *_) in asked], self.affinities)) is not None:

@@ -47,6 +47,7 @@ BUILT_IN = (
     Kind("", "v1", "podtemplates", "PodTemplate"),
     Kind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", short=("pvc",), has_status=True),
     Kind("", "v1", "serviceaccounts", "ServiceAccount", short=("sa",)),
+    Kind("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False, short=("pc",)),
     Kind("coordination.k8s.io", "v1", "leases", "Lease"),
     Kind("batch", "v1", "jobs", "Job", has_status=True, counts_generations=True),
     Kind("apps", "v1", "statefulsets", "StatefulSet", short=("sts",), has_status=True, counts_generations=True),

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from kubedouble import patches, policies, rules, schemas
+from kubedouble import patches, plugins, policies, rules, schemas
 from kubedouble.errors import STALE, ApiError, already_exists, bad_request, conflict, invalid, not_found
 from kubedouble.kinds import Kind, Kinds
 from kubedouble.store import Change, Object, Store
@@ -96,6 +96,7 @@ class Verbs:
             raise already_exists(kind.resource, meta["name"])
         if kind.storage == CRDS:
             item = self._define(item)
+        item = plugins.changed(self.store, kind, item)
         policies.admit(self.store, kind, item, None, user=self.user)
         if self.wants_accounts and kind.storage == PODS:
             self._check_account(item)
