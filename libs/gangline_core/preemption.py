@@ -18,6 +18,7 @@ from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.job import Job
 from gangline_core.losses import BY_GUARANTEE, EVICT, PAUSE, SHRINK, WAIT, Loss
 from gangline_core.lowering import with_lowered
+from gangline_core.owed_models import narrowed, owed_models
 from gangline_core.passing import holds_against, may_pass
 from gangline_core.placement.gang import Gang
 from gangline_core.quota import amount_of, holders
@@ -56,7 +57,7 @@ class Preemptor:
     def make_room(self, job: Job) -> bool:
         """Clear room for a job that found none, if that is allowed and then suffices; True when it has a claim now."""
         plan = with_lowered(self._table, job, lambda: self._plan(job), evicted=_evicted) or self._plan(job)
-        if plan is None:
+        if (plan := plan or self._plan_on_owed(job)) is None:
             return False
         self._commit(job, plan)
         return True
@@ -107,6 +108,18 @@ class Preemptor:
             if plan is not None or len(allowed) < CONSIDERED_MAX:
                 break
         return plan
+
+    def _plan_on_owed(self, job: Job) -> Plan | None:
+        """The same on a GPU model that the job does not ask for alone, but of which its group is owed some."""
+        table = self._table
+        if not table.has_guarantees or table.is_owed(job):
+            return None
+        for model in owed_models(table.state, table.ledger, job, table.seating.least(job).amounts):
+            with table.seating.only(job, model):
+                plan = self._plan(narrowed(job, model))
+            if plan is not None:
+                return plan
+        return None
 
     def _could_pass(self, job: Job, others: list[Loss], *, is_owed: bool, kept: bool = False) -> bool:
         """A cheap look whether all who could go would bring the job below its limits; a hopeless one is no plan.

@@ -1,6 +1,7 @@
 """How big a waiting job starts and where: the largest allowed size for which there is both quota and room."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
 
@@ -22,6 +23,8 @@ from gangline_core.reasons import Reason
 from gangline_core.spec import JobSpec, Role
 from gangline_core.state import State
 
+NARROWED = -(1 << 40)
+"""Asks of jobs that are looked at as if they asked for one model alone are numbered from here downwards."""
 MODELS_TRIED_MAX = 8
 """Models that are given up one after the other because their limits are used up."""
 
@@ -60,6 +63,9 @@ class Seating(Struct):
     """What single tasks count against quotas, worked out once for equal ones."""
     smallest: dict[JobId, tuple[JobSpec, "Ask"]] = {}
     """What jobs ask for at their smallest."""
+    narrowed: tuple[JobId, int] | None = None
+    """A job that is looked at as if it asked for one model alone, and the number of that ask."""
+    numbers: dict[tuple[JobId, str], int] = {}
     view: Callable[[Room, Gang], Room] = whole_room
     """What of a room a gang may use at all."""
     doubt: Callable[[Room, Gang], Reason | None] = no_doubt
@@ -103,8 +109,20 @@ class Seating(Struct):
 
     def number(self, job: Job) -> int:
         """Equal for jobs that fare the same in the same room; where groups are owed cells, whose job it is counts."""
+        if self.narrowed is not None and self.narrowed[0] == job.id:
+            return self.narrowed[1]
         numbers = self.state.shapes if self.pool.cells or self.pool.pinned else self.state.asks
         return numbers.get(job.id, -job.id)
+
+    @contextmanager
+    def only(self, job: Job, model: str) -> Iterator[None]:
+        """Meanwhile the job asks for this model alone, which is another ask than its own."""
+        number = self.numbers.setdefault((job.id, model), NARROWED - len(self.numbers))
+        self.narrowed = (job.id, number)
+        try:
+            yield
+        finally:
+            self.narrowed = None
 
     def least(self, job: Job) -> "Ask":
         """What the job asks for at its smallest."""

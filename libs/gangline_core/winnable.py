@@ -11,6 +11,7 @@ from gangline_core.forecast import held_by
 from gangline_core.groups import ROOT, ancestors
 from gangline_core.job import Job, JobState
 from gangline_core.losses import effective_priority, is_sealed
+from gangline_core.owed_models import owed_models
 from gangline_core.quota import Ledger, holders
 from gangline_core.spec import ServiceClass, is_elastic, smallest_size
 from gangline_core.state import State, count, request_amounts
@@ -48,9 +49,15 @@ class Winnable:
         if self._pool.policy.preemption:
             freed += self._of_lower_priority(job, holder, dimension)
             borrowed = self._borrowed_beside(job, holder, dimension)
-            if borrowed and self._ledger.within_guarantee(job, amounts):
+            if borrowed and self._is_owed(job, amounts):
                 freed += borrowed
         return freed
+
+    def _is_owed(self, job: Job, amounts: Mapping[str, int]) -> bool:
+        """True within a guarantee, if only one of a model that the job may be on."""
+        if self._ledger.within_guarantee(job, amounts):
+            return True
+        return bool(owed_models(self._state, self._ledger, job, amounts))
 
     def _of_lower_priority(self, job: Job, holder: str, dimension: str) -> int:
         """What preemptible jobs of lower priority below the holder use."""

@@ -54,3 +54,53 @@ def test_where_no_model_has_enough_left_the_limit_is_named():
     made.round()
     assert not made.tasks(gang)
     assert made.reason(gang) == ReasonCode.GROUP_LIMIT
+
+
+def borrowed(**owner) -> tuple[World, list[int]]:
+    """All of both models is lent to others; the owner is guaranteed four A100."""
+    groups = [group("owner", guaranteed=gpu_amount(4, "A100"), **owner), group("others")]
+    made = world(groups=groups)
+    lent = [
+        made.submit_running(spec(gpus=2, group="others"), (name, (2 * k, 2 * k + 1)))
+        for name in ("a", "v")
+        for k in range(4)
+    ]
+    return made, lent
+
+
+@pytest.mark.parametrize("named", [(), ("V100", "A100"), ("A100",)])
+def test_a_guarantee_of_one_model_is_given_back_to_jobs_that_could_use_others_too(named):
+    made, lent = borrowed()
+    jobs = [made.submit(gpus=2, gpu_models=named, group="owner") for _ in range(3)]
+    decided = made.round()
+    assert sorted(one.job in lent[:4] for one in decided.evictions) == [True, True]
+    made.settle()
+    assert [models(made, job) for job in jobs] == [["A100"], ["A100"], []]
+
+
+def test_what_a_job_of_any_model_was_given_counts_for_the_model_it_is_on():
+    """Two of the four guaranteed cards are in use by a job that named none: two are left to take back."""
+    made, _ = borrowed()
+    first = made.submit(gpus=2, group="owner")
+    made.round()
+    made.settle()
+    assert models(made, first) == ["A100"]
+    larger = made.submit(gpus=4, gpu_models=["A100"], group="owner")
+    made.round()
+    assert not made.state.kept.claims
+    assert made.reason(larger) == ReasonCode.INSUFFICIENT_GPUS
+
+
+def test_a_limit_above_does_not_keep_out_who_gets_a_model_back_below_it():
+    groups = [
+        group("org", limit=gpu_amount(8)),
+        group("org/owner", guaranteed=gpu_amount(4, "A100")),
+        group("org/others"),
+    ]
+    made = world(groups=groups)
+    for k in range(4):
+        made.submit_running(spec(gpus=2, group="org/others"), ("a", (2 * k, 2 * k + 1)))
+    job = made.submit(gpus=2, group="org/owner")
+    made.round()
+    made.settle()
+    assert models(made, job) == ["A100"]
