@@ -36,6 +36,8 @@ class Contract:
         self._size = Path(size) if size else None
         self._heartbeat = Path(beat) if beat else None
         self._seen = ""
+        self._told: Sizing | None = None
+        """What `size` or `wait` returned last: what the program acts on."""
         self._stamp: tuple[int, int] | None = None
 
     @property
@@ -45,13 +47,16 @@ class Contract:
 
     def size(self) -> Sizing:
         """How big the job is now, and whether this member leaves; size 1 outside of Gangline."""
+        found = self._read()
+        self._seen, self._told = found.version, found
+        return found
+
+    def _read(self) -> Sizing:
         alone = Sizing(job=0, attempt=0, task="", rank=0, role="", size=1)
         try:
-            found = alone if self._size is None else msgspec.json.decode(self._size.read_bytes(), type=Sizing)
+            return alone if self._size is None else msgspec.json.decode(self._size.read_bytes(), type=Sizing)
         except (OSError, msgspec.MsgspecError):
-            found = alone
-        self._seen = found.version
-        return found
+            return alone
 
     def changed(self) -> bool:
         """True when there is news since `size` was last read; looks at the file's time only, so ask at every step."""
@@ -64,15 +69,18 @@ class Contract:
         stamp = (stat.st_mtime_ns, stat.st_ino)
         if stamp == self._stamp:
             return False
-        before, self._stamp = self._seen, stamp
+        before, told, self._stamp = self._seen, self._told, stamp
         self.size()
+        # The program has not read it yet: what it met at is what it was told before.
+        self._told = told
         return self._seen != before
 
     def wait(self, seconds: float = 30.0) -> Sizing | None:
         """Wait for news at the agent's desk; None when there was none in time."""
         body = self._ask("GET", f"/notice?after={self._seen}&wait_s={seconds}", wait_s=seconds + ANSWER_S_MAX)
         found = msgspec.json.decode(body, type=Sizing) if body else None
-        self._seen = found.version if found is not None else self._seen
+        if found is not None:
+            self._seen, self._told = found.version, found
         return found
 
     def safe(self) -> bool:
@@ -80,8 +88,11 @@ class Contract:
         return self._ask("POST", "/safe", b"") is not None
 
     def confirm(self, sizing: Sizing | None = None) -> bool:
-        """The gang met and works at its new size; any one member may say so, as often as it likes."""
-        sizing = sizing or self.size()
+        """The gang met and works at its new size; any one member may say so, as often as it likes.
+
+        Without an argument it is the size that `size` or `wait` told last: later news are neither met at nor read yet.
+        """
+        sizing = sizing or self._told or self._read()
         return self._ask("POST", "/confirm", msgspec.json.encode(Confirmed(sizing.resize, sizing.size))) is not None
 
     def report(

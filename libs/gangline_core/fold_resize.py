@@ -212,7 +212,7 @@ def resize_confirmed(state: State, fact: f.ResizeConfirmed, step: Step) -> None:
     job = state.job(fact.job)
     if job is None or job.resize is None or job.resize.number != fact.number:
         return
-    if job.resize.stage != ResizeStage.CONFIRMING:
+    if job.resize.stage != ResizeStage.CONFIRMING or not resizing.is_size_of(job, fact.size):
         return
     job = resizing.advanced(job, ResizeEvent.CONFIRMED, step.at)
     if job.state == JobState.RESIZING:

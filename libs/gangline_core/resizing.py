@@ -98,6 +98,11 @@ def awaits_word(job: Job) -> bool:
     return job.spec.elastic.confirm_s > 0
 
 
+def is_size_of(job: Job, size: int) -> bool:
+    """True when this is how many members the job has, in one of its roles or in all of them together."""
+    return size in job.sizes.values() or size == sum(job.sizes.values())
+
+
 def _cost(job: Job, at: int) -> int:
     """The mean of what changes took, each new one weighing as much as all before."""
     assert job.resize is not None

@@ -48,8 +48,8 @@ class Hearer(Protocol):
     def safe(self, name: TaskId) -> bool:
         """A member that leaves is safe; False when it was not told to leave."""
 
-    def confirm(self, name: TaskId, word: Confirmed) -> None:
-        """The gang met."""
+    def confirm(self, name: TaskId, word: Confirmed) -> str:
+        """The gang met; why that cannot be, or an empty text."""
 
     def report(self, name: TaskId, said: Report) -> None:
         """How far the job is."""
@@ -159,7 +159,8 @@ class Desk:
 
     async def _confirm(self, request: web.Request) -> web.Response:
         task = self._task(request)
-        self._hearer.confirm(task, await _body(request, Confirmed))
+        if fault := self._hearer.confirm(task, await _body(request, Confirmed)):
+            raise web.HTTPConflict(text=f"{fault}\n")
         return web.Response(status=202)
 
     async def _progress(self, request: web.Request) -> web.Response:

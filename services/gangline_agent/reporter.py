@@ -206,10 +206,11 @@ class Reporter:
         task = self.state.kept.tasks.get(name)
         return None if task is None or task.node not in self.nodes.ids else self._sizing(task)
 
-    def confirm(self, name: TaskId, word: Confirmed) -> None:
-        """A member says that its gang met."""
-        self.words.confirm(self.state, name, word)
+    def confirm(self, name: TaskId, word: Confirmed) -> str:
+        """A member says that its gang met; why that cannot be, or an empty text."""
+        fault = self.words.confirm(self.state, name, word, at=self.site.now_ms())
         self.wake.set()
+        return fault
 
     def met(self, told: Sizing) -> None:
         """A simulated gang met at the size it was told of."""

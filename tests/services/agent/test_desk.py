@@ -43,8 +43,9 @@ class Listener:
         self.safe_ones.append(name)
         return True
 
-    def confirm(self, name: TaskId, word: Confirmed) -> None:
+    def confirm(self, name: TaskId, word: Confirmed) -> str:
         self.words.append((name, word))
+        return "" if word.size != 99 else "after change 1 the job has worker 1, not 99"
 
     def report(self, name: TaskId, said: Report) -> None:
         self.words.append((name, said))
@@ -212,6 +213,31 @@ async def test_the_helper_says_safe_confirms_and_reports_everything(tmp_path: Pa
         assert await asyncio.to_thread(lambda: job.report(**said))
         assert listener.words == [(TWO, Confirmed(resize=1, size=1)), (TWO, Report(**said))]
         assert beat.exists(), "a report shows life as well"
+
+
+async def test_a_word_that_a_gang_met_at_another_size_is_refused_with_the_right_one(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (desk, _, session):
+        url, token = access(desk, TWO)
+        async with session.post(f"{url}/confirm", data=b'{"resize":1,"size":99}', headers=token) as answer:
+            assert (answer.status, await answer.text()) == (409, "after change 1 the job has worker 1, not 99\n")
+
+
+async def test_confirming_reads_no_news_and_confirms_only_what_the_program_was_told(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (desk, listener, _):
+        job, size, _ = contract(desk, listener, TWO, tmp_path)
+        first = job.size()
+        job.changed()
+        listener.shrink(desk)
+        size.write_bytes(msgspec.json.encode(listener.told[TWO]))
+        assert await asyncio.to_thread(job.confirm)
+        met = (TWO, Confirmed(resize=first.resize, size=first.size))
+        assert listener.words == [met], "not the change it did not see"
+        assert job.changed(), "and the notice is news still"
+        assert await asyncio.to_thread(job.confirm)
+        assert listener.words[1] == listener.words[0], "knowing of news is not meeting at them"
+        assert job.size().leaves
+        assert await asyncio.to_thread(job.confirm)
+        assert listener.words[2] == (TWO, Confirmed(resize=1, size=1))
 
 
 def test_outside_of_gangline_the_helper_does_nothing() -> None:

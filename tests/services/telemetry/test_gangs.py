@@ -6,6 +6,7 @@ from gangline_core import facts as f
 from gangline_core.job import JobState
 from gangline_core.progress import Point, Progress
 from gangline_core.reasons import sentence
+from gangline_core.spec import Elastic, ResizeKind
 from gangline_telemetry.busy import Busy
 from gangline_telemetry.config import Config
 from gangline_telemetry.progress import Stories
@@ -167,3 +168,28 @@ def test_where_the_pool_sets_no_time_no_sign_restarts_anybody() -> None:
     stories.hear(Samples(agent="sim", nodes=(), stuck=(world.tasks(job)[0].id,)), world.state, 0.0)
     minute(world, busy, stories, 0, 90, 90, 90)
     assert not [hung for number in range(1, 60) for hung in minute(world, busy, stories, number, 99, 0, 99)]
+
+
+def test_a_gang_that_met_late_is_not_called_hung_for_that_time_and_whoever_stands_still_after_it_is() -> None:
+    world = World(node("n1")).set_policy(hang_s=300)
+    elastic = Elastic(kind=ResizeKind.TORCHRUN, confirm_s=1200)
+    job = world.submit_running(spec(gpus=1, tasks=2, minimum=1, maximum=4, elastic=elastic), "n1")
+    names, stories = [task.id for task in world.tasks(job)], Stories()
+
+    def hung(at_s: float, number: int, *tasks: str) -> list[f.GangHung]:
+        said = tuple(JobReport(job=job, attempt=1, task=name, progress=Progress(step=number)) for name in tasks)
+        stories.hear(Samples(agent="sim", nodes=(), reports=said), world.state, at_s)
+        return [fact for fact in stories.judge(world.state, at_s) if isinstance(fact, f.GangHung)]
+
+    for k in range(10):
+        assert hung(10.0 * k, k, *names) == []
+    world.tell("elastic.default", f.ResizeProposed(pool="default", job=job, role="worker", size=4))
+    world.round()
+    world.start(job)
+    assert hung(500.0, 9) == []
+    world.tell("agent.sim", f.ResizeConfirmed(job=job, number=1, size=4))
+    assert world.job(job).state == JobState.RUNNING
+    assert hung(501.0, 9) == []
+    assert hung(700.0, 10, names[0]) == []
+    [told] = hung(802.0, 11, names[0])
+    assert told.task == names[1], "whoever does not move for so long after it hangs"
