@@ -21,6 +21,7 @@ from gangline_core.facts_door import (
 )
 from gangline_core.facts_health import (
     GangHung,
+    GangMoved,
     GpuFailed,
     GpuHealthy,
     GpuSuspected,
@@ -392,6 +393,7 @@ Fact = (
     | JobReclaimed
     | GangHung
     | StragglersSeen
+    | GangMoved
     | GpuTrespassed
     | UsageCharged
     | BudgetExhausted

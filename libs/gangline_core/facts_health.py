@@ -121,3 +121,17 @@ class StragglersSeen(FactBase, frozen=True, tag=True):
     job: JobId
     attempt: int
     slow: dict[TaskId, int]
+
+
+class GangMoved(FactBase, frozen=True, tag=True):
+    """Members of an attempt that were first seen to work, where the pool asks for signs of life (`hang_s`).
+
+    Whoever judges next cannot know otherwise whom to miss: a gang that hangs says nothing any more.
+    """
+
+    job: JobId
+    attempt: int
+    moved: tuple[TaskId, ...] = ()
+    """They reported steps or beat."""
+    worked: tuple[TaskId, ...] = ()
+    """Their GPUs were busy."""

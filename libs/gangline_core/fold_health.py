@@ -136,6 +136,19 @@ def stragglers_seen(state: State, fact: f.StragglersSeen, step: Step) -> None:
             state.kept.stragglers.pop(fact.job, None)
 
 
+def gang_moved(state: State, fact: f.GangMoved, step: Step) -> None:
+    """Members that were seen to work: a telemetry leader that begins misses them from then on."""
+    job = state.job(fact.job)
+    if job is None or job.state not in LIVE or job.attempt != fact.attempt:
+        return
+    known = state.kept.movers.get(fact.job)
+    if known is not None and known.attempt == fact.attempt:
+        moved = tuple(dict.fromkeys((*known.moved, *fact.moved)))
+        worked = tuple(dict.fromkeys((*known.worked, *fact.worked)))
+        fact = replace(fact, moved=moved, worked=worked)
+    state.kept.movers[fact.job] = fact
+
+
 def as_seen(node: Node, known: Node | None) -> Node:
     """A node as its agent describes it, with what administrators and telemetry hold against it and its GPUs."""
     if known is None:
@@ -187,6 +200,7 @@ HANDLERS: dict[type[f.Fact], Callable[[State, Any, Step], None]] = {
     f.JobReclaimed: job_reclaimed,
     f.GangHung: gang_hung,
     f.StragglersSeen: stragglers_seen,
+    f.GangMoved: gang_moved,
     f.GpuTrespassed: gpu_trespassed,
 }
 """The facts that this file folds."""

@@ -11,6 +11,7 @@ from gangline_core.cluster import Load, Node, Policy, Pool
 from gangline_core.decay import Past
 from gangline_core.facts import (
     Claim,
+    GangMoved,
     JobUsed,
     Reservation,
     ResizeProposed,
@@ -185,13 +186,15 @@ class Kept(Struct):
     """What recently ended jobs used, by class (see `gangline_core.past_use`)."""
     stragglers: dict[JobId, StragglersSeen] = {}
     """Members of live gangs that are slower than the others, of the attempt that is named."""
+    movers: dict[JobId, GangMoved] = {}
+    """Members of live gangs that were seen to work, of the attempt that is named."""
     troubles: Troubles = {}
     """What went wrong on each node before."""
 
     def let_go(self, job: Job) -> None:
         """A job has ended: what was said of it alone is forgotten, what it used is remembered with its like."""
         note_use(self.use_history, self.use_records, job)
-        for said in (self.progress, self.alone, self.reported, self.job_use, self.proofs, self.stragglers):
+        for said in (self.progress, self.alone, self.reported, self.job_use, self.proofs, self.stragglers, self.movers):
             said.pop(job.id, None)
 
 

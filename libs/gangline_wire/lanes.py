@@ -49,6 +49,7 @@ PENS: dict[type[f.Fact], str] = {
     f.JobReclaimed: "telemetry",
     f.GangHung: "telemetry",
     f.StragglersSeen: "telemetry",
+    f.GangMoved: "telemetry",
     f.GpuTrespassed: "telemetry",
     f.UsageCharged: "accounting",
     f.BudgetExhausted: "accounting",

@@ -45,7 +45,8 @@ class Listener:
         """Judge samples for as long as this process leads; silence counts from now on, not from before."""
         clock = self.site.clock
         self.watch = Watch(self.config, clock.monotonic_s())
-        self.starts, self.stories, self.stragglers = Starts(self.config), Stories(), Stragglers(self.config)
+        self.stories = Stories(self.site.follower.state, clock.monotonic_s())
+        self.starts, self.stragglers = Starts(self.config), Stragglers(self.config)
         self.trespass = Trespass()
         with self.site.follower.listening(self.note):
             await self._listen(lane)

@@ -28,13 +28,20 @@ LOOKS = 2
 """So many looks in a row find a member slow before it is told."""
 
 
+Steps = dict[TaskId, deque[int]]
+
+
 class Pace(Struct):
     """What one attempt of a job showed of its steps."""
 
     attempt: int
-    steps_us: dict[TaskId, deque[int]]
     looked_s: float
-    slow: dict[TaskId, int]
+    reported_us: Steps = {}
+    """Step times as members reported them."""
+    beaten_us: Steps = {}
+    """Times between heartbeats. Who waits for the others in each step beats as they do, whatever its own part takes:
+    they are no measure beside reports, and never mixed with them."""
+    slow: dict[TaskId, int] = {}
     """Looks in a row that found a member slow."""
 
 
@@ -50,26 +57,27 @@ class Stragglers:
     def hear(self, samples: Samples, state: State, now_s: float) -> None:
         """Take in an agent's reports and heartbeats."""
         for report in samples.reports:
-            if report.progress.points:
-                self._step(
-                    JobId(report.job), report.attempt, TaskId(report.task), report.progress.points[-1].step_us, now_s
-                )
+            pace = self._pace(state, JobId(report.job), report.attempt, now_s) if report.progress.points else None
+            if pace is not None:
+                _note(pace.reported_us, TaskId(report.task), report.progress.points[-1].step_us)
         for name, beat_ms in samples.beats.items():
             task = state.kept.tasks.get(TaskId(name))
             before = self._beats.get(TaskId(name))
             self._beats[TaskId(name)] = beat_ms
             if task is not None and before is not None and beat_ms > before:
-                self._step(task.job, task.attempt, task.id, (beat_ms - before) * 1000, now_s)
+                pace = self._pace(state, task.job, task.attempt, now_s)
+                if pace is not None:
+                    _note(pace.beaten_us, task.id, (beat_ms - before) * 1000)
 
-    def _step(self, job: JobId, attempt: int, task: TaskId, step_us: int, now_s: float) -> None:
-        pace = self.paces.get(job)
+    def _pace(self, state: State, job_id: JobId, attempt: int, now_s: float) -> Pace | None:
+        """The pace of this attempt; None when a later one goes on already."""
+        pace, job = self.paces.get(job_id), state.job(job_id)
+        if attempt < max(pace.attempt if pace is not None else 0, job.attempt if job is not None else 0):
+            return None
         if pace is None or pace.attempt != attempt:
-            pace = self.paces[job] = Pace(attempt=attempt, steps_us={}, looked_s=now_s, slow={})
-        steps = pace.steps_us.get(task)
-        if steps is None:
-            steps = pace.steps_us[task] = deque(maxlen=STEPS_KEPT)
-        if step_us > 0:
-            steps.append(step_us)
+            told = _told(state, job_id, attempt)
+            pace = self.paces[job_id] = Pace(attempt=attempt, looked_s=now_s, slow=dict.fromkeys(told, LOOKS))
+        return pace
 
     def judge(self, state: State, now_s: float) -> tuple[Fact, ...]:
         """Gangs of which other members are slow than the log knows."""
@@ -85,16 +93,23 @@ class Stragglers:
         return tuple(facts)
 
     def _look(self, state: State, job: Job, pace: Pace) -> list[Fact]:
-        by_role: dict[str, dict[TaskId, float]] = {}
+        found: dict[TaskId, int] = {}
+        measured: set[TaskId] = set()
+        members: dict[str, list[TaskId]] = {}
         for task in state.tasks_of(job):
-            steps = pace.steps_us.get(task.id, ())
-            if len(steps) >= STEPS_LEAST and not task.stop:
-                by_role.setdefault(task.role, {})[task.id] = median(steps)
-        found = {name: percent for times in by_role.values() for name, percent in self._slow(times).items()}
+            if not task.stop:
+                members.setdefault(task.role, []).append(task.id)
+        for names in members.values():
+            beat = any(name not in pace.reported_us for name in names)
+            for steps in (pace.beaten_us, pace.reported_us) if beat else (pace.reported_us,):
+                times = _times(steps, names)
+                measured |= times.keys() if len(times) >= MEMBERS_LEAST else set()
+                found |= self._slow(times)
+        before = _told(state, job.id, job.attempt)
+        # Whom a leader before us found slow is so until it showed us enough.
+        found |= {name: percent for name, percent in before.items() if name in job.tasks and name not in measured}
         pace.slow = {name: pace.slow.get(name, 0) + 1 for name in found}
         told = {name: percent for name, percent in sorted(found.items()) if pace.slow[name] >= LOOKS}
-        known = state.kept.stragglers.get(job.id)
-        before = known.slow if known is not None and known.attempt == job.attempt else {}
         if told.keys() == before.keys():
             return []
         return [StragglersSeen(job=job.id, attempt=job.attempt, slow=told)]
@@ -107,3 +122,19 @@ class Stragglers:
         return {
             name: int(100 * t / usual) for name, t in times.items() if 100 * t >= self.config.straggler_percent * usual
         }
+
+
+def _told(state: State, job: JobId, attempt: int) -> dict[TaskId, int]:
+    """Members that the log knows to be slow."""
+    known = state.kept.stragglers.get(job)
+    return known.slow if known is not None and known.attempt == attempt else {}
+
+
+def _note(steps: Steps, task: TaskId, step_us: int) -> None:
+    if step_us > 0:
+        steps.setdefault(task, deque(maxlen=STEPS_KEPT)).append(step_us)
+
+
+def _times(steps: Steps, names: list[TaskId]) -> dict[TaskId, float]:
+    """What a step usually takes those of them that showed enough."""
+    return {name: median(shown) for name in names if len(shown := steps.get(name, ())) >= STEPS_LEAST}

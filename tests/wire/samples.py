@@ -218,6 +218,7 @@ FACTS: tuple[f.Fact, ...] = (
     f.GangHung(job=JOB, attempt=2, task=TASK, silent_s=600, sign="idle"),
     f.GpuTrespassed(job=JOB, attempt=2, task=TASK, node=N1, gpu=1),
     f.StragglersSeen(job=JOB, attempt=2, slow={TASK: 180}),
+    f.GangMoved(job=JOB, attempt=2, moved=(TASK,), worked=(TASK,)),
     f.NodeSeen(node=NODE, alive=(TASK,)),
     f.TaskStarted(task=TASK, pid=4242),
     f.TaskExited(task=TASK, cause=f.ExitCause.EXITED, exit_code=3, error="no such file", silent=True),
