@@ -119,6 +119,8 @@ class Book:
             return Expectation(note=plain)
         if code == ReasonCode.DEPENDENCY:
             return self._after_dependency(job)
+        if code == ReasonCode.NO_LABEL:
+            return Expectation(note="Nobody can tell: it starts when nodes have the label.")
         if code == ReasonCode.NO_ELIGIBLE_NODE:
             return Expectation(note="Nobody can tell: it starts when a node that may take it comes back or joins.")
         foreseen = self._foreseen().get(job.id)
@@ -242,7 +244,7 @@ class Book:
 
 def _is_shut_out(job: Job) -> bool:
     """True when no node takes it now, so that it stands in nobody's way."""
-    return job.reason is not None and job.reason.code == ReasonCode.NO_ELIGIBLE_NODE
+    return job.reason is not None and job.reason.code in (ReasonCode.NO_ELIGIBLE_NODE, ReasonCode.NO_LABEL)
 
 
 def _plain_note(reason: Reason) -> str | None:

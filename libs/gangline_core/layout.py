@@ -294,10 +294,10 @@ class Layout:
         return np.asarray(np.isin(self.kind, kinds).any(axis=1))
 
     def domains(self, label: str) -> tuple[Ints, list[str]]:
-        """Per row the number of its topology domain, -1 without the label; and the domains' names by number."""
+        """Per row the number of its domain, -1 where the label is missing or empty; and the names by number."""
         known = self._domains.get(label)
         if known is None:
-            names = sorted({node.labels[label] for node in self.nodes if label in node.labels})
+            names = sorted({node.labels.get(label, "") for node in self.nodes} - {""})
             number = {name: k for k, name in enumerate(names)}
             codes = (number.get(node.labels.get(label, ""), -1) for node in self.nodes)
             known = (np.fromiter(codes, dtype=np.int64, count=len(self.nodes)), names)

@@ -37,6 +37,7 @@ class ReasonCode(StrEnum):
     SHAPE = "ShapeUnsatisfied"
     TOPOLOGY = "TopologyUnsatisfied"
     NO_ELIGIBLE_NODE = "NoEligibleNode"
+    NO_LABEL = "NoTopologyLabel"
     POSTPONED = "Postponed"
     RESERVED = "ReservedForOlderJob"
     LIMIT_KEPT = "LimitKeptForOlderJob"
@@ -148,6 +149,7 @@ SENTENCES: dict[ReasonCode, str] = {
     ),
     ReasonCode.SHAPE: "Needs {needed} places {shape}{free}.",
     ReasonCode.TOPOLOGY: "Needs {needed} {things} inside one {level}{free}{where}.",
+    ReasonCode.NO_LABEL: "No node that could take it has the label {label}, which names its {level}.",
     ReasonCode.NO_ELIGIBLE_NODE: (
         "No node may take it now: {drained} drained, {lost} lost, {tainted} tainted, {unmatched} do not match."
     ),
@@ -242,6 +244,10 @@ HINTS: dict[ReasonCode, str] = {
     ),
     ReasonCode.SHAPE: "Ask for smaller slices, a wider spread or smaller roles, or wait.",
     ReasonCode.TOPOLOGY: "Make the level preferred instead of required, or wait.",
+    ReasonCode.NO_LABEL: (
+        "An administrator labels the nodes (`kubectl label node`, labels of the agent or of the file of nodes); "
+        "or make the level preferred."
+    ),
     ReasonCode.NO_ELIGIBLE_NODE: "Check the node selector and tolerations, or see `gangline nodes`.",
     ReasonCode.BEHIND_HEAD: "Use a level that is not strict, or wait until the other starts or loses its place.",
     ReasonCode.POSTPONED: "It starts when such a place is free; `postpone_percent` of the pool is how good it must be.",

@@ -23,10 +23,13 @@ def rejected(state: State, spec: JobSpec, role: Role) -> tuple[dict[str, tuple[i
     models = {model.lower() for model in need.gpu_models}
     known = state.kept.pools.get(spec.pool)
     most = known.policy.node_tasks_max if known is not None else PLACES_MAX
+    wish = spec.topology
+    bound = (wish.required, wish.spread_level, wish.slice_level if wish.slice_tasks else "")
+    labels = {level: label for level, label in known.pool.topology.items() if level in bound} if known else {}
     for node in state.kept.nodes.values():
         if node.pool == spec.pool:
             use = state.use[node.id]
-            cause = _node_cause(node, spec, role) or _room_cause(node, use, need, models)
+            cause = _node_cause(node, spec, role) or _domain_cause(node, labels) or _room_cause(node, use, need, models)
             if not cause and len(use.tasks) >= tasks_most(node, most):
                 cause = "as many tasks as a node takes"
             if cause:
@@ -54,6 +57,12 @@ def _node_cause(node: Node, spec: JobSpec, role: Role) -> str:
     if not tolerates(node, tolerations_of(spec, role)):
         return "taint not tolerated"
     return ""
+
+
+def _domain_cause(node: Node, labels: Mapping[str, str]) -> str:
+    """The label without which the node is in no domain of a level that binds the job."""
+    level = next((level for level, label in labels.items() if not node.labels.get(label)), "")
+    return f"in no {level}, for lack of the label {labels[level]}" if level else ""
 
 
 def _room_cause(node: Node, use: NodeUse, need: Resources, models: set[str]) -> str:

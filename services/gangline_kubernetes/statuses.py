@@ -21,6 +21,7 @@ ROOM = frozenset(
         ReasonCode.INSUFFICIENT_DEVICES,
         ReasonCode.TOPOLOGY,
         ReasonCode.NO_ELIGIBLE_NODE,
+        ReasonCode.NO_LABEL,
     }
 )
 """Waits that a new machine could end: only these are shown to an autoscaler."""

@@ -392,7 +392,7 @@ def test_nodes_without_the_label_are_in_no_domain():
     place = Place(node("n1"), node("n2", labels={RACK: "r"}))
     assert nodes_of(place.seat(gpus=8, topology="rack")) == ["n2"]
     assert place.seat(gpus=8, topology="rack") is None
-    assert place.why(gpus=8, topology="rack").code == ReasonCode.TOPOLOGY
+    assert place.why(gpus=8, topology="rack").code == ReasonCode.INSUFFICIENT_GPUS
 
 
 def test_a_required_node_holds_every_role():

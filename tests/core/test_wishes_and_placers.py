@@ -8,10 +8,12 @@ from tests.make import World, node, role, spec
 
 from gangline_core import facts as f
 from gangline_core.cluster import Nic, Pool
+from gangline_core.explain import explain
 from gangline_core.ids import NodeId
 from gangline_core.layout import Layout
 from gangline_core.placement import PLACERS
 from gangline_core.placement.shaped import keeps_shape
+from gangline_core.reasons import ReasonCode
 from gangline_core.settings import check_policy, check_pool
 from gangline_core.spec import TopologyWish
 
@@ -112,3 +114,57 @@ def test_cells_are_kept_when_members_are_placed_again_or_added():
     assert NodeId(task.node) not in owners
     layout = Layout(made.state.nodes_of("default"))
     assert all(name in layout.row for name in owners)
+
+
+# --- nodes without the label that names a level ------------------------------------------------------------------
+
+BOUND = (
+    spec(gpus=1, topology="rack"),
+    spec(gpus=4, topology="rack"),
+    spec(gpus=2, tasks=2, topology="rack"),
+    spec(gpus=0.5, topology="rack"),
+    spec(gpus=0, topology="rack"),
+    spec(gpus=1, topology=TopologyWish(spread_level="rack")),
+    spec(gpus=1, tasks=2, topology=TopologyWish(spread_level="rack", spread_most=2)),
+    spec(gpus=1, tasks=2, topology=TopologyWish(slice_tasks=2, slice_level="rack")),
+    spec(roles=[role("chief", gpus=1), role("worker", tasks=2, gpus=1)], topology="rack"),
+)
+"""Jobs that a level above the node binds."""
+
+
+def partly_labelled(labels):
+    """Four nodes, of which some have a label for their rack."""
+    return [node(f"n{k}", gpus=4, labels=label) for k, label in enumerate(labels)]
+
+
+@pytest.mark.parametrize("placer", ANY)
+def test_a_node_without_the_label_is_in_no_domain_whoever_places(placer):
+    some = partly_labelled([{}, {RACK: ""}, {RACK: "r1"}, {RACK: "r1"}])
+    for asked in BOUND:
+        seats = Place(*some, placer=placer).seat(asked)
+        assert seats is not None, asked
+        assert {task.node for task in seats.tasks} <= {"n2", "n3"}, asked
+        nowhere = Place(*partly_labelled([{}, {RACK: ""}, {}, {}]), placer=placer)
+        assert nowhere.seat(asked) is None, asked
+        assert nowhere.why(asked).code == ReasonCode.NO_LABEL
+        assert Place(*some, placer=placer).seat(gpus=4, tasks=4, topology=TopologyWish(preferred="rack")) is not None
+
+
+def test_the_reason_names_the_label_and_counts_the_nodes_that_lack_it():
+    world = World(*partly_labelled([{}, {}, {}, {}]))
+    job = world.submit(gpus=1, topology="rack")
+    world.round()
+    told = explain(world.state, job, world.at)
+    assert told.code == ReasonCode.NO_LABEL
+    assert RACK in told.sentence
+    assert "label" in told.hint
+    world.see(*partly_labelled([{}, {}, {}, {RACK: "r1"}]))
+    world.round()
+    assert [task.node for task in world.tasks(job)] == ["n3"]
+    large = world.submit(gpus=4, topology="rack")
+    world.round()
+    told = explain(world.state, large, world.at)
+    assert next((one.cause, one.nodes) for one in told.shortfall.excluded) == (
+        f"in no rack, for lack of the label {RACK}",
+        3,
+    )

@@ -9,6 +9,7 @@ PROMISED: dict[str, tuple[str, ...]] = {
     ),
     "levels above the node, named by administrators, from labels": (
         "core/test_placement::test_nodes_without_the_label_are_in_no_domain",
+        "core/test_wishes_and_placers::test_a_node_without_the_label_is_in_no_domain_whoever_places",
         "core/test_placement::test_a_whole_rack_gang_never_mixes_racks",
         "cases/test_variants_places::test_a_block_that_is_no_power_of_two_is_filled_exactly_and_no_further",
     ),

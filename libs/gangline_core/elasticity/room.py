@@ -126,7 +126,7 @@ def _domain(table: Table, job: Job, gang: Gang, rows: list[int]) -> Flags:
     if label is None:
         return _only(len(table.frozen.nodes), rows)
     codes, _ = table.frozen.layout.domains(label)
-    return np.asarray(codes == codes[rows[0]])
+    return np.asarray((codes == codes[rows[0]]) & (codes >= 0))
 
 
 def _holds(table: Table, job: Job, gang: Gang, members: list[Task], new: tuple[TaskPlacement, ...]) -> bool:

@@ -133,10 +133,26 @@ class Gang(Struct, frozen=True):
     def where(self) -> tuple[object, ...]:
         """Equal for gangs that may be on the same nodes, role by role."""
         own = tuple(need.where for need in self.needs if need.where is not None)
-        return (tuple(sorted(self.selector.items())), self.tolerations, self.excluded, *own)
+        return (tuple(sorted(self.selector.items())), self.tolerations, self.excluded, self.labels, *own)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Node labels that name the domains of the levels it is bound by; a node without one is in no domain."""
+        if not (self.required or self.spread_level or self.slice_tasks):
+            return ()
+        names = dict(self.levels)
+        asked = (self.required, self.spread_level, self.slice_level if self.slice_tasks else "")
+        return tuple(dict.fromkeys([names[level] for level in asked if level in names]))
 
     def mask(self, layout: Layout) -> Flags:
         """Nodes that may take tasks of the gang now, of some role at least, whatever is free on them."""
+        found = self.open_to(layout)
+        for label in self.labels:
+            found = found & (layout.domains(label)[0] >= 0)
+        return found
+
+    def open_to(self, layout: Layout) -> Flags:
+        """The same whether they are in domains of the levels it is bound by or not."""
         own = [need.where for need in self.needs if need.where is not None]
         if not own:
             return layout.eligible(self.selector, self.tolerations, self.excluded)

@@ -25,6 +25,7 @@ ROOM_CODES = frozenset(
         ReasonCode.SHAPE,
         ReasonCode.TOPOLOGY,
         ReasonCode.NO_ELIGIBLE_NODE,
+        ReasonCode.NO_LABEL,
         ReasonCode.RESERVED,
         ReasonCode.POSTPONED,
     }
@@ -36,6 +37,8 @@ def why_not(room: Room, gang: Gang) -> Reason:
     """The first cause that holds: no node, one role alone, all roles together, topology."""
     mask = gang.mask(room.layout)
     if not mask.any():
+        if gang.open_to(room.layout).any():
+            return _no_label(room.layout, gang)
         return _no_node(room.layout, gang, next((need.where for need in gang.needs), None))
     for need in gang.needs:
         own = need.within(room.layout, mask)
@@ -45,6 +48,15 @@ def why_not(room: Room, gang: Gang) -> Reason:
     if room.crowded and (free := _places_for_all(room, gang, mask)) < gang.tasks:
         return _too_crowded(room, gang.tasks, free, mask)
     return why_not_together(room, gang, mask)
+
+
+def _no_label(layout: Layout, gang: Gang) -> Reason:
+    """The label that no node has which could take the gang otherwise; where each has some, the first asked for."""
+    levels = {label: level for level, label in gang.levels}
+    open_to = gang.open_to(layout)
+    missing = [label for label in gang.labels if not (open_to & (layout.domains(label)[0] >= 0)).any()]
+    label = (missing or list(gang.labels))[0]
+    return Reason(ReasonCode.NO_LABEL, {"label": label, "level": levels[label], "nodes": int(open_to.sum())})
 
 
 def _no_node(layout: Layout, gang: Gang, where: Where | None) -> Reason:
