@@ -56,8 +56,15 @@ def _judge(inventory: Inventory, pool: Pool, spec: JobSpec) -> Verdict:
         _sum_verdict(stocks, spec)
         or _topology_verdict(inventory, pool, spec)
         or shape_verdict(inventory, pool, spec, _holds_gang)
-        or (None if may_come else gang_verdict(inventory, pool, spec))
+        or (gang_verdict(inventory, pool, spec) if _is_hard(spec) and not may_come else None)
     )
+
+
+def _is_hard(spec: JobSpec) -> bool:
+    """True when sums may be enough although no way to place all tasks exists."""
+    wish = spec.topology
+    several = sum(smallest_size(role) > 0 for role in spec.roles) > 1
+    return several or spec.same_model or bool(wish.slice_tasks or wish.spread_level)
 
 
 # --- one role -----------------------------------------------------------------------------------------------
@@ -227,7 +234,10 @@ def _topology_verdict(inventory: Inventory, pool: Pool, spec: JobSpec) -> Verdic
     if any(_holds_gang(stocks, spec) for stocks in found):
         return None
     largest = max((_gpus_for(stocks, spec) for stocks in found), default=0)
-    return _topology_reason(spec, level, largest), "topology.required"
+    # Where there are GPUs enough, something else is too little: then it is told how many tasks stand there.
+    if largest * GPU_MILLI < _gang_amounts(spec)["gpu_milli"]:
+        return _topology_reason(spec, level, largest), "topology.required"
+    return gang_verdict(inventory, pool, spec) or (_topology_reason(spec, level, largest), "topology.required")
 
 
 def _holds_gang(domain: Sequence[Stock], spec: JobSpec) -> bool:

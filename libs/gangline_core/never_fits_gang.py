@@ -23,8 +23,6 @@ Verdict = tuple[Reason, str] | None
 def gang_verdict(inventory: Inventory, pool: Pool, spec: JobSpec) -> Verdict:
     """How many tasks the empty machines hold together, where that is fewer than the job needs."""
     gang = gang_of(spec, {role.name: smallest_size(role) for role in spec.roles}, pool)
-    if len(gang.needs) < 2 and not (gang.is_shaped or gang.same_model):
-        return None
     room = _empty_room(inventory, pool, gang)
     for asked, words, field in _questions(gang):
         mask = asked.mask(room.layout)
@@ -49,11 +47,11 @@ def _questions(gang: Gang) -> Iterator[tuple[Gang, str, str]]:
     if gang.same_model:
         yield replace(free, same_model=True), f"{sides} on GPUs of one model", "same_model"
     at_level = replace(free, same_model=gang.same_model, required=gang.required)
-    if gang.required and several:
+    if gang.required:
         yield at_level, f"{sides} inside one {gang.required}", "topology.required"
     shape = f" inside one {gang.required}" if gang.required else ""
     if gang.slice_tasks:
-        shape = f" in slices of {gang.slice_tasks} inside one {gang.slice_level}, each of one model{shape}"
+        shape = f" in slices of {gang.slice_tasks} inside one {gang.slice_level}, each on one model{shape}"
         for need in gang.needs if several else ():
             alone = replace(at_level, needs=(need,), slice_tasks=gang.slice_tasks)
             yield alone, f"of role {need.role}{shape}", "topology.slices"

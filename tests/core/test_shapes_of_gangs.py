@@ -274,6 +274,60 @@ def test_any_but_the_same_model_is_not_mixed_and_never_fits_where_no_model_has_e
     assert verdict(spec(tasks=2, gpus=8, same_model=True), *nodes) is None
 
 
+def test_slices_over_several_models_start_when_each_is_of_one():
+    """Two racks, each with two GPUs of either model: no model has four, but each slice of two has its own."""
+    nodes = [
+        node(f"{rack}{model}{k}", gpus=1, model=model, labels={RACK: rack})
+        for rack in ("r1", "r2")
+        for k, model in enumerate(("A", "B", "A", "B"))
+    ]
+    wish = TopologyWish(slice_tasks=2, slice_level="rack")
+    asked = spec(tasks=8, gpus=1, topology=wish)
+    assert verdict(asked, *nodes) is None
+    world = World(*nodes)
+    job = world.submit(asked)
+    world.settle()
+    tasks = sorted(world.tasks(job), key=lambda task: task.rank)
+    slices = [{task.node[:3] for task in tasks[k : k + 2]} for k in range(0, 8, 2)]
+    assert sorted(map(sorted, slices)) == [["r1A"], ["r1B"], ["r2A"], ["r2B"]]
+
+
+def test_slices_that_no_model_fills_are_refused_at_the_door():
+    nodes = [
+        node(f"{rack}{model}", gpus=1, model=model, labels={RACK: rack}) for rack in ("r1", "r2") for model in "AB"
+    ]
+    wish = TopologyWish(slice_tasks=2, slice_level="rack")
+    told, field = verdict(spec(tasks=2, gpus=1, topology=wish), *nodes)
+    assert told == (
+        "The job needs 2 places for tasks of its role in slices of 2 inside one rack, each on one model; "
+        "the pool has 0."
+    )
+    assert field == "topology.slices"
+    assert verdict(spec(tasks=2, gpus=1), *nodes) is None
+
+
+def test_roles_that_never_stand_side_by_side_are_refused_with_the_number_that_is_too_large():
+    nodes = [node("n1", gpus=4, labels={RACK: "r1"}), node("n2", gpus=4, labels={RACK: "r2"})]
+    beside = [role("a", gpus=3), role("b", gpus=3), role("c", gpus=2)]
+    assert verdict(spec(roles=beside), *nodes) == (
+        "The job needs 3 places for tasks of all roles side by side; the pool has 2.",
+        "roles",
+    )
+    assert verdict(spec(roles=beside[:2]), *nodes) is None
+    level = [role("a", gpus=2, cpus=40), role("b", gpus=1, cpus=30)]
+    assert verdict(spec(roles=level, topology="rack"), *nodes) == (
+        "The job needs 2 places for tasks of all roles side by side inside one rack; the pool has 1.",
+        "topology.required",
+    )
+    assert verdict(spec(gpus=0, cpus=40, tasks=2, topology="rack"), *nodes) == (
+        "The job needs 2 places for tasks of its role inside one rack; the pool has 1.",
+        "topology.required",
+    )
+    assert verdict(spec(roles=level), *nodes) is None
+    apart = TopologyWish(spread_level="rack", spread_most=1, required="node")
+    assert verdict(spec(roles=beside[:2], topology=apart), *nodes)[1] in ("topology.required", "topology.spread")
+
+
 def test_excluded_nodes_and_models_are_left_alone():
     place = Place(node("a"), node("b"), node("c", model="H100"))
     assert nodes_of(place.seat(gpus=8, exclude_nodes=("a",))) == ["b"]

@@ -2,6 +2,8 @@
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.oracles.enumerated import fits
 from tests.oracles.scenes import Scene, scenes
 
@@ -100,3 +102,47 @@ def test_a_reason_never_says_that_there_is_enough(kind):
             assert numbers["held"] < numbers["tasks"], told
 
     check()
+
+
+LADDER = ("nvlink", "socket", "node", "rack", "block", "")
+CLOSE_TOGETHER = ("bisection", "buddy", "cells", "default", "topology")
+"""Placers that promise every gang of several tasks the smallest level that holds it."""
+NEAR = {"kinds": ("cpu", "share", "memory", "labels"), "levels": ("",)}
+
+
+def smallest(scene: Scene) -> str | None:
+    """The smallest level of which some domain holds the gang; None when not even the pool does."""
+    able = [level for level in LADDER if fits(scene.machines, scene.asks, scene.shape._replace(required=level))]
+    return able[0] if able else None
+
+
+@settings(max_examples=EXAMPLES * 2, deadline=None)
+@given(scenes(**NEAR))
+def test_a_gang_of_roles_takes_the_smallest_level_that_holds_it(scene):
+    best = smallest(scene)
+    asked = scene.spec()
+    gang = gang_of(asked, {role.name: role.count for role in asked.roles}, Pool(name="default"))
+    for name in CLOSE_TOGETHER:
+        seats = PLACERS[name](scene.room(), gang)
+        assert (seats is not None) == (best is not None), name
+        if seats is not None:
+            level = "socket" if seats.level == "switch" else seats.level
+            # Without GPUs there is nothing closer than one node.
+            least = "node" if not any(task.gpus for task in seats.tasks) else "nvlink"
+            assert LADDER.index(level) == max(LADDER.index(best), LADDER.index(least)), name
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(scenes(**NEAR), st.sampled_from(LADDER[:-1]))
+def test_a_preferred_level_is_left_only_when_it_cannot_hold_the_roles(scene, preferred):
+    can = fits(scene.machines, scene.asks, scene.shape._replace(required=preferred))
+    asked = scene.spec()
+    asked = replace(asked, topology=replace(asked.topology, preferred=preferred))
+    gang = gang_of(asked, {role.name: role.count for role in asked.roles}, Pool(name="default"))
+    for name, placer in sorted(PLACERS.items()):
+        seats = placer(scene.room(), gang) if can else None
+        if can:
+            assert seats is not None, name
+            level = "socket" if seats.level == "switch" else seats.level
+            least = "node" if not any(task.gpus for task in seats.tasks) else preferred
+            assert LADDER.index(level) <= max(LADDER.index(preferred), LADDER.index(least)), name
