@@ -132,7 +132,7 @@ class CouldGo:
                     self.victim(one)
                     if one.is_bare:
                         continue
-                key = (one.job.spec.group, one.job.spec.service_class == ServiceClass.OPPORTUNISTIC)
+                key = (one.job.spec.group, one.job.service_class == ServiceClass.OPPORTUNISTIC)
                 known = self._by_group.get(key)
                 if known is None:
                     least = {name: amount for name, amount in amounts.items() if name != JOBS}

@@ -49,7 +49,7 @@ def exchanges(table: "Table", job: Job, amounts: Mapping[str, int], parts: Seque
     firm: dict[tuple[str, str], int] = {}
     for other, back in _given(table, job, parts):
         theirs = holders(other.spec.group, other.spec.user)
-        is_loose = other.spec.service_class == ServiceClass.OPPORTUNISTIC
+        is_loose = other.service_class == ServiceClass.OPPORTUNISTIC
         for holder in own:
             for dimension, amount in back.items() if holder in theirs else ():
                 count(given, (holder, dimension.lower()), amount)

@@ -175,7 +175,7 @@ class Ledger:
         takes nothing away. Only dimensions that a guarantee names are compared, at least one of them must be asked
         for, and opportunistic work neither has a guarantee nor uses one up.
         """
-        if job.spec.service_class == ServiceClass.OPPORTUNISTIC:
+        if job.service_class == ServiceClass.OPPORTUNISTIC:
             return False
         decided: set[str] = set()
         wanted = lowered(amounts)
@@ -193,7 +193,7 @@ class Ledger:
         Groups that also hold the beneficiary's group are not asked: what one part of them gives, another gets.
         Opportunistic work counts for no guarantee, so none is broken where it goes.
         """
-        if job.spec.service_class == ServiceClass.OPPORTUNISTIC:
+        if job.service_class == ServiceClass.OPPORTUNISTIC:
             return True
         for dimension, spare in self._margin(job.spec.group, beneficiary):
             removed = amount_of(amounts_removed, dimension)
@@ -222,7 +222,7 @@ class Ledger:
 
     def is_sheltered(self, job: Job) -> bool:
         """True when the job is of class guaranteed and all such jobs of its group fit the group's guarantee."""
-        if job.spec.service_class != ServiceClass.GUARANTEED:
+        if job.service_class != ServiceClass.GUARANTEED:
             return False
         promised = self._guarantee(job.spec.group)
         return bool(promised) and all(
@@ -287,7 +287,7 @@ class Ledger:
     def _change(self, job: Job, amounts: Mapping[str, int], sign: int) -> None:
         asked = self._signed(job, amounts, sign)
         # Burstable work is what guarantees treat like all other use, so nobody asks how much of it there is.
-        is_special = job.spec.service_class != ServiceClass.BURSTABLE
+        is_special = job.service_class != ServiceClass.BURSTABLE
         for holder in holders(job.spec.group, job.spec.user):
             changes = self._changes.get(holder)
             if changes is None:
@@ -295,7 +295,7 @@ class Ledger:
             for dimension, amount in asked:
                 changes[dimension] = changes.get(dimension, 0) + amount
             if is_special:
-                of_class = self._class_changes.setdefault((holder, job.spec.service_class), {})
+                of_class = self._class_changes.setdefault((holder, job.service_class), {})
                 for dimension, amount in asked:
                     count(of_class, dimension, amount)
             if self._spare:

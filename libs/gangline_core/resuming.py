@@ -217,7 +217,7 @@ def _rule(table: Table, job: Job, other: Job, mine: int) -> str:
     """Which rule tells the other job to make way; empty when none does."""
     theirs = effective_priority(table.pool.pool, other.spec)
     gently = can_be_paused(table.state, other)
-    ranks_lower = theirs < mine or other.spec.service_class == ServiceClass.OPPORTUNISTIC
+    ranks_lower = theirs < mine or other.service_class == ServiceClass.OPPORTUNISTIC
     if job.pause is not None and job.pause.urgent and gently and ranks_lower:
         return BY_SWITCH
     had_its_slice = bool(table.policy.time_slice_s) and table.now >= slice_ends_ms(other, table.policy)

@@ -14,7 +14,7 @@ def usage_by_class(state: State) -> dict[tuple[str, ServiceClass], dict[str, int
     if all(sort.service_class == ServiceClass.BURSTABLE for sorts in state.live_sorts.values() for sort in sorts):
         return usage
     for task in counted_tasks(state):
-        service_class = state.kept.jobs[task.job].spec.service_class
+        service_class = state.kept.jobs[task.job].service_class
         if service_class == ServiceClass.BURSTABLE:
             continue
         for holder in holders(task.group, task.user):

@@ -6,10 +6,12 @@ import pytest
 from tests.make import World, gpu_amount, group, node, spec
 
 from gangline_core import elasticity
+from gangline_core import facts as f
 from gangline_core.groups import Group
 from gangline_core.ids import JobId
 from gangline_core.job import JobState
 from gangline_core.losses import BY_CLASS
+from gangline_core.quota import Ledger
 from gangline_core.spec import ServiceClass
 
 LOOSE = ServiceClass.OPPORTUNISTIC
@@ -131,3 +133,23 @@ def test_endless_loose_work_of_a_group_with_a_guarantee_delays_no_date() -> None
     made.finish(first).settle()
     assert made.job(whole).state == JobState.RUNNING
     assert made.job(loose).state == JobState.WAITING
+
+
+def test_who_gave_up_its_cells_counts_as_loose_wherever_guarantees_are_counted() -> None:
+    """It runs on without its cells: it uses no guarantee up, none protects it, and the group's firm work is owed."""
+    made = World(node("n1", gpus=8), groups=(owed("b", 4), owed("c", 4)))
+    lowered = runs(made, gpus=4, group="c", service_class=ServiceClass.GUARANTEED)
+    runs(made, gpus=4, group="b", preemptible=False)
+    asker = made.submit(gpus=4, group="c")
+    fact = f.RoundDecided(pool="default", round=-1, lowerings=(f.Lowering(job=lowered, beneficiary=asker),))
+    made.tell("placement.default", fact)
+    assert made.job(lowered).service_class == LOOSE
+    ledger = Ledger(made.state)
+    assert ledger.within_guarantee(made.job(asker), gpu_amount(4))
+    assert ledger.beyond("c") == (("gpu_milli", -4_000),)
+    assert not ledger.is_sheltered(made.job(lowered))
+    assert ledger.over_guarantee(made.job(lowered), gpu_amount(4), beneficiary="b")
+    made.wait(60)
+    decided = made.round()
+    assert decided is not None
+    assert [one.job for one in decided.evictions] == [lowered]
