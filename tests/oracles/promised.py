@@ -127,8 +127,25 @@ PROMISED: dict[str, tuple[str, ...]] = {
         "core/test_moves::test_the_best_island_is_named",
         "core/test_explain::test_nodes_that_cannot_take_it_are_counted_by_cause",
     ),
-    "never apart from not now": ("core/test_moves::test_what_no_empty_pool_could_hold_is_told_as_never",),
+    "numbers that were counted, of one role or of all, and never enough where something lacks": (
+        "oracles/test_brute_force_roles::test_a_reason_never_says_that_there_is_enough",
+        "core/test_shapes_of_gangs::test_a_level_is_told_with_what_lacks_inside_it_and_never_with_enough",
+        "core/test_shapes_of_gangs::test_of_roles_in_each_others_way_it_is_told_how_many_tasks_fit_together",
+        "core/test_shapes_of_gangs::test_a_shape_is_told_by_the_role_that_lacks_places_or_by_all",
+        "core/test_shapes_of_gangs::test_a_search_that_was_given_up_says_so",
+    ),
+    "never apart from not now": (
+        "core/test_moves::test_what_no_empty_pool_could_hold_is_told_as_never",
+        "oracles/test_brute_force_roles::test_a_gang_that_no_empty_cluster_could_hold_is_refused_at_the_door_and_no_other",
+        "core/test_shapes_of_gangs::test_roles_that_never_stand_side_by_side_are_refused_with_the_number_that_is_too_large",
+    ),
     # --- oracles ---
+    "gangs of several roles: seated exactly when some way to seat them exists, whoever places": (
+        "oracles/test_brute_force_roles::test_a_gang_of_roles_is_seated_exactly_when_some_way_to_seat_it_exists",
+        "oracles/test_brute_force_roles::test_a_gang_of_roles_takes_the_smallest_level_that_holds_it",
+        "oracles/test_brute_force_roles::test_a_preferred_level_is_left_only_when_it_cannot_hold_the_roles",
+        "core/test_shapes_of_gangs::test_slices_over_several_models_start_when_each_is_of_one",
+    ),
     "feasibility and level by brute force": (
         "oracles/test_brute_force::test_a_gang_is_seated_exactly_when_some_way_to_seat_it_exists",
         "oracles/test_brute_force::test_with_a_wish_for_closeness_the_smallest_level_that_can_hold_the_gang_is_taken",
@@ -137,8 +154,11 @@ PROMISED: dict[str, tuple[str, ...]] = {
     "never over capacity": ("core/test_placement::test_nothing_is_over_booked_and_required_levels_hold",),
     "place then release restores the exact state": (
         "oracles/test_brute_force::test_placing_and_releasing_in_any_order_restores_the_exact_state",
+        "oracles/test_symmetry::test_placing_and_releasing_restores_the_exact_state_whoever_places",
     ),
-    "permuting node names changes nothing but names, with the placers that look at names last": (
+    "permuting node names changes nothing but names and which of equally good machines goes first, whoever places": (
+        "oracles/test_symmetry::test_permuting_names_changes_only_which_of_equally_good_machines_goes_first",
+        "oracles/test_symmetry::test_the_order_in_which_machines_join_changes_nothing_at_all",
         "oracles/test_brute_force::test_permuting_node_names_changes_nothing_but_names",
         "oracles/test_brute_force::test_other_node_names_in_the_same_order_change_nothing_but_names",
     ),

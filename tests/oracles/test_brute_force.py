@@ -231,7 +231,6 @@ def test_other_node_names_in_the_same_order_change_nothing_but_names(sizes, aske
 TELL_APART = (
     "best_fit",
     "bisection",
-    "buddy",
     "fgd",
     "gpu_manager",
     "gpushare",
@@ -241,7 +240,8 @@ TELL_APART = (
     "topology",
 )
 """Placers that tell all machines apart that differ in GPUs. The others score by what is free, by CPU, memory, load, or
-(the default) by what stays useful; among machines equal to them the first goes, which is part of those policies."""
+(the default) by what stays useful, or (buddy) by the size of free cells; among machines equal to them the first goes,
+which is part of those policies (see `test_symmetry`, which holds for all)."""
 
 
 def looks(world, sizes, names):
