@@ -32,6 +32,7 @@ from gangline_kubernetes.objects import (
     PriorityClass,
     SettingObject,
 )
+from gangline_kubernetes.on_sight import OnSight
 from gangline_kubernetes.owner_asks import Asks
 from gangline_kubernetes.owner_kinds import COUNTED, GROUPS, KINDS, Group, OwnerKind
 from gangline_kubernetes.owner_words import OwnerWords
@@ -92,29 +93,35 @@ class Cluster:
         provisioner = Provisioner(self.site, self.config, self.api, desk=desk, agent=agent, affinities=asks.affinities)
         leftovers = Leftovers(self.site, self.config, self.api, agent)
         words = OwnerWords(self.site, self.config, self.api, owners)
+        on_sight = OnSight(self.site, self.config, self.api, desk=desk, owners=owners)
 
         def hear_pod(before: Pod | None, after: Pod | None) -> None:
             carrier.hear(before, after)
             inventory.hear_pod(before, after)
             owners.hear_pod(before, after)
             nursery.hear(before, after)
+            on_sight.hear_pod(before, after)
             if after is None and before is not None:
                 marks.forget(before)
 
         pods = self._watched(Pod, path_of("v1", "pods"), hear_pod)
-        ours: tuple[Watched[Any], ...] = (pods, *self._objects(desk, settings), *self._machines(inventory, claims))
-        watches = (*ours, *self._ranks(asks), *self._makers_of_pods(owners, nursery))
+        watches: tuple[Watched[Any], ...] = (
+            pods,
+            *self._objects(desk, settings),
+            *self._machines(inventory, claims),
+            *self._ranks(asks),
+            *self._makers_of_pods(owners, nursery),
+        )
         try:
-            follower = self.site.follower
             with ExitStack() as stack:
-                for hears in (inventory, reporter, desk, nursery, owners, leftovers, provisioner, words):
-                    stack.enter_context(follower.listening(hears.note))
+                for hears in (inventory, reporter, desk, nursery, owners, leftovers, provisioner, words, on_sight):
+                    stack.enter_context(self.site.follower.listening(hears.note))
                 async with asyncio.TaskGroup() as group:
                     for watched in watches:
                         group.create_task(watched.run(), name="watch")
                     await self._synced(watches)
                     _hear_again(pods, carrier, inventory)
-                    for part in (inventory, reporter, desk, owners, nursery, leftovers, words):
+                    for part in (inventory, reporter, desk, owners, nursery, leftovers, words, on_sight):
                         part.take_over()
                     for name, work in (
                         ("nodes", inventory.report_for_ever(lane)),
@@ -126,6 +133,7 @@ class Cluster:
                         ("adopted", nursery.work_for_ever()),
                         ("owners", owners.work_for_ever()),
                         ("words", words.work_for_ever()),
+                        ("sight", on_sight.work_for_ever()),
                         ("machines", provisioner.work_for_ever()),
                         ("leftovers", leftovers.clean_for_ever()),
                     ):

@@ -55,6 +55,8 @@ class Config(Struct, frozen=True, kw_only=True):
     """While facts come fast, they are gathered this long into one message."""
     adopt: bool = True
     """Schedule pods of others that name our scheduler, and objects of others that wait suspended in a queue."""
+    suspend: bool = True
+    """Suspend objects of others with a queue's name that nobody made suspended, as soon as they are seen."""
     provisioning_class: str = ""
     """Ask an autoscaler for whole jobs that wait for room, by ProvisioningRequests of this class; empty asks none."""
     scheduler_name: str = "gangline"

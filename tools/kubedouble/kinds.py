@@ -65,7 +65,12 @@ BUILT_IN = (
             namespaced=False,
             counts_generations=True,
         )
-        for name in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+        for name in (
+            "ValidatingAdmissionPolicy",
+            "ValidatingAdmissionPolicyBinding",
+            "MutatingAdmissionPolicy",
+            "MutatingAdmissionPolicyBinding",
+        )
     ),
     Kind(
         "apiextensions.k8s.io",

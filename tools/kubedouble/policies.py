@@ -24,9 +24,9 @@ def admit(store: Store, kind: Kind, item: Object, before: Object | None, *, user
         if policy is None or "Deny" not in bound["spec"].get("validationActions", ()):
             continue
         operation = "CREATE" if before is None else "UPDATE"
-        if not _is_meant(policy, bound, store, kind=kind, item=item, operation=operation, sub=sub):
+        if not is_meant(policy, bound, store, kind=kind, item=item, operation=operation, sub=sub):
             continue
-        for message, reason in _denials(policy["spec"], _data(item, before, user=user, operation=operation)):
+        for message, reason in _denials(policy["spec"], data_of(item, before, user=user, operation=operation)):
             name = item["metadata"].get("name", "")
             told = (
                 f"ValidatingAdmissionPolicy '{policy['metadata']['name']}' with binding '{bound['metadata']['name']}'"
@@ -48,9 +48,10 @@ def faults(policy: Object) -> Iterator[str]:
             yield f"spec.{where}.expression: Invalid value: compilation failed: {error}"
 
 
-def _is_meant(
-    policy: Object, bound: Object, store: Store, *, kind: Kind, item: Object, operation: str, sub: str
+def is_meant(
+    policy: Object, bound: Object, store: Store, *, kind: Kind, item: Object, operation: str, sub: str = ""
 ) -> bool:
+    """True when the policy is about such an object, where it is."""
     resource = f"{kind.plural}/{sub}" if sub else kind.plural
     rules = policy["spec"]["matchConstraints"].get("resourceRules", ())
     fits = any(
@@ -68,7 +69,8 @@ def _expression_holds(one: Object, labels: dict[str, str]) -> bool:
     return has if one["operator"] == "In" else not has
 
 
-def _data(item: Object, before: Object | None, *, user: str, operation: str) -> dict[str, Any]:
+def data_of(item: Object, before: Object | None, *, user: str, operation: str) -> dict[str, Any]:
+    """What expressions may speak of."""
     request = {"operation": operation, "userInfo": {"username": user}, "namespace": item["metadata"].get("namespace")}
     return {"object": item, "oldObject": before, "request": request}
 

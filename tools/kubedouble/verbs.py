@@ -96,7 +96,7 @@ class Verbs:
             raise already_exists(kind.resource, meta["name"])
         if kind.storage == CRDS:
             item = self._define(item)
-        item = plugins.changed(self.store, kind, item)
+        item = plugins.changed(self.store, kind, item, user=self.user)
         policies.admit(self.store, kind, item, None, user=self.user)
         if self.wants_accounts and kind.storage == PODS:
             self._check_account(item)
