@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from gangline_core.job import Job, Task
-from gangline_core.progress import MILLION, Point, Progress
+from gangline_core.progress import BATCH_MOST, GATHERED_MOST, MILLION, Point, Progress
 from gangline_core.spec import ResizeKind, is_beside
 
 NOTHING_SAID = -1
@@ -75,6 +75,39 @@ class Report(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True
     checkpoint_step: int | None = None
 
 
+COUNT_MOST = 1 << 53
+"""Largest whole number that is one in every reader of JSON."""
+BOUNDS: dict[str, tuple[float, float]] = {
+    "percent": (0, 100),
+    "remaining_s": (0, 1e9),
+    "step": (0, COUNT_MOST),
+    "step_s": (1e-6, 1e6),
+    "samples": (0, COUNT_MOST),
+    "batch": (1, BATCH_MOST),
+    "gathered": (0, GATHERED_MOST),
+    "grad_sqr": (0, COUNT_MOST // MILLION),
+    "grad_var": (0, COUNT_MOST // MILLION),
+    "checkpoint_step": (0, COUNT_MOST),
+}
+"""Least and largest value of each field of a report that makes sense; others are refused at the desk."""
+HAIR = 1e-6
+"""What sums of fractions may be beyond a bound."""
+
+
+def out_of_bounds(report: Report) -> dict[str, str]:
+    """Fields of a report that make no sense, each with a sentence that says what would."""
+    found: dict[str, str] = {}
+    for name, (least, most) in BOUNDS.items():
+        value = getattr(report, name)
+        if value is not None and not least - least * HAIR <= value <= most + HAIR:
+            found[name] = f"`{name}` is {value}: it must be from {_plain(least)} to {_plain(most)}"
+    return found
+
+
+def _plain(bound: float) -> str:
+    return str(int(bound)) if bound == int(bound) else f"{bound:g}"
+
+
 class Confirmed(Struct, frozen=True, forbid_unknown_fields=True):
     """The gang met and works at this size."""
 
@@ -121,7 +154,7 @@ def progress(report: Report, *, nodes: int, members: int) -> Progress:
         point = Point(nodes=nodes, members=members, batch=batch, gathered=max(0, report.gathered), step_us=step_us)
         points = (point,) if point.can_be else ()
     return Progress(
-        permille=_whole(report.percent, 10, most=1000),
+        permille=min(1000, _whole(report.percent, 10, most=101)),
         remaining_s=_whole(report.remaining_s, 1),
         step=_whole(report.step, 1),
         samples=_whole(report.samples, 1),
@@ -132,8 +165,8 @@ def progress(report: Report, *, nodes: int, members: int) -> Progress:
     )
 
 
-def _whole(value: float | None, times: int, most: int = 1 << 53) -> int:
+def _whole(value: float | None, times: int, most: int = COUNT_MOST) -> int:
     """A number that makes sense, in whole units; others were not said."""
     if value is None or not 0 <= value <= most:
         return NOTHING_SAID
-    return min(most, round(value * times))
+    return min(COUNT_MOST, round(value * times))

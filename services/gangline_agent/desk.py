@@ -20,7 +20,7 @@ from msgspec import Struct
 from gangline_agent.journal import write_whole
 from gangline_core.ids import TaskId
 from gangline_kit.clock import Clock
-from gangline_wire.contract import WAIT_S_MAX, WORD_BYTES_MAX, Confirmed, Report, Sizing
+from gangline_wire.contract import WAIT_S_MAX, WORD_BYTES_MAX, Confirmed, Report, Sizing, out_of_bounds
 
 log = logging.getLogger(__name__)
 
@@ -165,7 +165,10 @@ class Desk:
 
     async def _progress(self, request: web.Request) -> web.Response:
         task = self._task(request)
-        self._hearer.report(task, await _body(request, Report))
+        said = await _body(request, Report)
+        if senseless := out_of_bounds(said):
+            raise web.HTTPBadRequest(text="".join(f"{why}\n" for why in senseless.values()))
+        self._hearer.report(task, said)
         return web.Response(status=202)
 
 

@@ -155,6 +155,38 @@ async def test_what_is_no_progress_is_refused(tmp_path: Path, body: bytes) -> No
         assert not listener.words
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "bounds"),
+    [
+        ("percent", "500", "from 0 to 100"), ("percent", "-1", "from 0 to 100"), ("step", "-3", "from 0 to"),
+        ("step_s", "-1", "from 1e-06 to 1000000"), ("step_s", "0", "from 1e-06"), ("remaining_s", "1e300", "from 0 to"),
+        ("samples", "99999999999999999999999", "from 0 to 9007199254740992"), ("batch", "0", "from 1 to"),
+        ("batch", "1000000000000000000000000000000", "from 1 to"), ("gathered", "-1", "from 0 to"),
+        ("grad_sqr", "-0.5", "from 0 to"), ("grad_var", "1e200", "from 0 to"), ("checkpoint_step", "-1", "from 0 to"),
+    ],
+)  # fmt: skip
+async def test_a_value_that_makes_no_sense_is_refused_with_its_field_and_bounds(
+    tmp_path: Path, field: str, value: str, bounds: str
+) -> None:
+    async with opened(tmp_path) as (desk, listener, session):
+        url, token = access(desk, ONE)
+        body = f'{{"{field}": {value}, "step_s": 1}}' if field != "step_s" else f'{{"step_s": {value}}}'
+        answer = await session.post(f"{url}/progress", headers=token, data=body.encode())
+        said = await answer.text()
+        assert answer.status == 400
+        assert field in said
+        assert bounds in said or "int" in said
+        assert not listener.words
+
+
+async def test_what_is_beyond_a_bound_by_a_hair_of_rounding_is_taken(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (desk, listener, session):
+        url, token = access(desk, ONE)
+        body = b'{"percent": 100.00000000000001}'
+        assert (await session.post(f"{url}/progress", headers=token, data=body)).status == 202
+        assert len(listener.words) == 1
+
+
 async def test_a_restarted_agents_desk_is_where_it_was_and_knows_its_tokens(tmp_path: Path) -> None:
     async with opened(tmp_path) as (desk, _, _):
         before = access(desk, ONE)
