@@ -9,6 +9,8 @@ from msgspec.structs import replace
 
 from gangline_core.facts import ExitCause
 from gangline_core.ids import NodeId, TaskId
+from gangline_core.job import Outcome
+from gangline_core.reasons import sentence
 from gangline_kit.carrying.known import Local, Order, Phase
 from gangline_kit.errors import TemporaryError
 from gangline_kit.service import Site
@@ -28,6 +30,11 @@ log = logging.getLogger(__name__)
 HOPELESS_S = 30.0
 """A container whose settings are wrong gets this long to be put right."""
 STOP_TRIES_MAX = 1_000
+MANAGED_BY = "app.kubernetes.io/managed-by"
+CONDITION_CHARS_MAX = 1_000
+GOES_BACK = frozenset({None, Outcome.REQUEUED, Outcome.SUSPENDED})
+OWN_ENDS = frozenset({ExitCause.START_FAILED, ExitCause.TIME_LIMIT})
+"""Ends that a task is itself to blame for."""
 
 
 class Makes(Protocol):
@@ -209,11 +216,28 @@ class Carrier:
             try:
                 await self._makes.unmake(name)
                 async with self._slots:
-                    await self.starter.delete(pod.metadata, grace_s=self._grace(name), notice=self._notice(name))
+                    why = self._makes_way(name) if pod.metadata.labels.get(MANAGED_BY) != MANAGER else ""
+                    await self.starter.delete(
+                        pod.metadata, grace_s=self._grace(name), notice=self._notice(name), makes_way=why
+                    )
                 return
             except (RefusedError, TemporaryError) as error:
                 log.warning("stop of %s: %s", name, error)
             await self.site.clock.sleep(min(30.0, 0.5 * number))
+
+    def _makes_way(self, name: TaskId) -> str:
+        """For whom or what a task ends that is not to blame for it, as its job goes back to the queue."""
+        state = self.site.follower.state
+        task = state.kept.tasks.get(name)
+        job = state.job(task.job) if task is not None else None
+        if (
+            job is None
+            or job.outcome not in (None, Outcome.REQUEUED)
+            or job.reason is None
+            or self._stopping.get(name) in OWN_ENDS
+        ):
+            return ""
+        return sentence(job.reason)[:CONDITION_CHARS_MAX]
 
     def _grace(self, name: TaskId) -> int | None:
         task = self.site.follower.state.kept.tasks.get(name)

@@ -32,10 +32,11 @@ class Marks:
     def of(self, pod: Pod) -> Mark | None:
         """The task that a pod is; None for a pod that is none, though it may say so."""
         mark, uid = mark_of(pod, self._config.cluster), pod.metadata.uid
+        if (known := self._known.get(uid)) is not None:
+            # A pod that was a task stays that task, whatever is taken off it or put on it later.
+            return known
         if mark is None:
             return None
-        if self._known.get(uid) == mark:
-            return mark
         number = mark.task.partition("-")[0]
         job = self._site.follower.state.job(JobId(int(number))) if is_number(number) else None
         if not (_was_made(pod, mark) if job is None else self._is_of(pod, mark, job)):

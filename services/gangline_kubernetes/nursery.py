@@ -203,6 +203,11 @@ class Nursery:
                 self._enter(job.id, uids_of(job))
                 if LABEL_PODS in job.spec.labels:
                     self.living.setdefault(key_of(job), {})[job.id] = None
+                    if job.state in (JobState.WAITING, JobState.HELD) and any(
+                        uid not in self.pods and uid not in self.unclear for uid in uids_of(job)
+                    ):
+                        # One of its pods went while nobody looked, and will not come again.
+                        self._retire(job)
         for gang, members in self.gangs.items():
             if not all(uid in self.job_of_pod for uid in members):
                 self.fresh.setdefault(gang, self.site.clock.monotonic_s())

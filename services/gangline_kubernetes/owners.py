@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from gangline_core.fold import Message
 from gangline_core.ids import JobId, TaskId
 from gangline_core.job import ENDS, Job, JobState, Outcome
-from gangline_core.reasons import ReasonCode, sentence
+from gangline_core.reasons import sentence
 from gangline_core.spec import JobSpec
 from gangline_core.state import State
 from gangline_core.step import Step
@@ -59,6 +59,7 @@ POD_S_MAX = 120.0
 """So long an owner that was let go may take to make a pod."""
 AGAIN_S = 30.0
 AGAIN_S_MAX = 1800.0
+OTHER = "its owner asks for something else by now"
 LOOK_S = 1.0
 """Pods that nobody wants yet are looked at again after this."""
 
@@ -79,6 +80,8 @@ class Owners:
         """False for a kind of which nobody knows now which objects there are."""
         self.jobs: dict[str, JobId] = {}
         """The living job of each owner, by uid."""
+        self.stale: dict[JobId, str] = {}
+        """Jobs that are not what their owner's pods are, and why."""
         self.renewed: dict[JobId, None] = {}
         """Jobs that we ended ourselves, as their owner asks for something else by now."""
         self.failures: dict[str, int] = {}
@@ -213,7 +216,9 @@ class Owners:
             self._forget(uid, job)
             return
         kind, found = known
-        if job is None:
+        if job is not None and job.id in self.stale and job.state not in (*ENDS, JobState.STOPPING):
+            await self._renew(job, self.stale.pop(job.id))
+        elif job is None:
             if wants(kind, found, self.config) and not self.broods.root_of(found.metadata):
                 await self._submit(kind, found)
         elif job.state in (JobState.STOPPING, JobState.WAITING, JobState.SUSPENDED, JobState.HELD) or job.state in ENDS:
@@ -236,6 +241,7 @@ class Owners:
         if job is None:
             return
         self.released.pop(job.id, None)
+        self.stale.pop(job.id, None)
         if self.renewed.pop(job.id, 0) is None:
             pause_s = min(AGAIN_S_MAX, AGAIN_S * (1 << min(self.failures.get(uid, 0), 10))) / 2
             self.dirty[uid] = self.site.clock.monotonic_s() + (pause_s if uid in self.failures else 0.0)
@@ -294,13 +300,12 @@ class Owners:
     async def _renew_if_changed(self, kind: OwnerKind, found: OwnerObject, job: Job) -> None:
         """End the waiting job of an owner that asks for something else by now; it is submitted anew."""
         mine = self._asked(kind, found) if is_suspended(kind, self._present(found)) else None
-        is_other = isinstance(mine, JobSpec) and shape_of(mine) != shape_of(job.spec)
-        if not is_other and job.spec.labels[LABEL_OWNER] not in self.failures:
-            return
-        if not is_other and job.reason is not None and job.reason.code != ReasonCode.PLACE_REFUSED:
-            return
+        if isinstance(mine, JobSpec) and shape_of(mine) != shape_of(job.spec):
+            await self._renew(job, OTHER)
+
+    async def _renew(self, job: Job, why: str) -> None:
+        """End a job, so that its owner is submitted anew."""
         self.renewed[job.id] = None
-        why = "its owner asks for something else" if is_other else "its owner made no pod that fits"
         await ask(self.site, CancelJob(job=int(job.id), by=by(self.config.cluster), why=why))
 
     def _present(self, found: OwnerObject) -> OwnerObject:
@@ -357,6 +362,9 @@ class Owners:
             # Whoever led before us let it go.
             is_here = bool(self.released.setdefault(order.job.id, order.job.attempt))
         if not is_here:
+            mine = self._asked(kind, found)
+            if isinstance(mine, JobSpec) and shape_of(mine) != shape_of(order.job.spec):
+                raise self._unfit(order, OTHER)
             self.released[order.job.id] = order.job.attempt
             await self._let_go(kind, found, order, is_ours=ours)
         elif role_of(order).is_elastic:
@@ -374,9 +382,18 @@ class Owners:
                     self.taken[pod.metadata.uid] = order.task.id
                     return pod
             await self.site.clock.sleep(POD_S)
-        if self._is_wanted(order):
+        why = f"its owner made no pod for it within {POD_S_MAX:.0f} s"
+        if not self._is_wanted(order):
+            raise NoPodError(why)
+        if order.job.id not in self.stale:
             self.failures[uid] = self.failures.get(uid, 0) + 1
-        raise NoPodError(f"its owner made no pod for it within {POD_S_MAX:.0f} s")
+        raise self._unfit(order, why)
+
+    def _unfit(self, order: Order, why: str) -> NoPodError:
+        """What to raise for a task of a job that has to be made anew."""
+        self.stale.setdefault(order.job.id, why)
+        self.dirty[order.job.spec.labels[LABEL_OWNER]] = 0.0
+        return NoPodError(why)
 
     def _check(self, order: Order, pod: Pod) -> None:
         """See that a pod asks for no more than is booked for it.
@@ -386,7 +403,7 @@ class Owners:
         """
         uid = order.job.spec.labels[LABEL_OWNER]
         if more := self.asks.learn(uid, role_of(order), pod):
-            raise NoPodError(f"pod {pod.metadata.name} asks for more than its owner's template said: {more}")
+            raise self._unfit(order, f"pod {pod.metadata.name} asks for more than its owner's template said: {more}")
 
     def _task_of(self, pod: Pod) -> str | None:
         """The task that a pod was given to, or says that it is."""
@@ -489,9 +506,7 @@ class Owners:
             return
         for pod in others:
             if pod.spec.node_name:
-                message = (
-                    f"pod {pod.metadata.name} is beyond what job {job.id} was admitted for, and is not counted"
-                )
+                message = f"pod {pod.metadata.name} is beyond what job {job.id} was admitted for, and is not counted"
                 kinds = (kind.group_version, kind.name)
                 await self._happenings.tell(found.metadata, "Uncounted", message, is_warning=True, kind=kinds)
             self.extra[pod.metadata.uid] = None

@@ -229,8 +229,10 @@ class Starter:
             return
         raise TemporaryError(f"pod {pod.metadata.name} is changed by others all the time")
 
-    async def delete(self, pod: Meta, *, grace_s: int | None, notice: str = "") -> None:
+    async def delete(self, pod: Meta, *, grace_s: int | None, notice: str = "", makes_way: str = "") -> None:
         """Ask a pod to end, with our notice first; gone already is as good.
+
+        One that `makes_way` says so by the condition that its owner's rules about failures look for.
 
         Raises:
             RefusedError, TemporaryError: as `Api.call`.
@@ -241,6 +243,10 @@ class Starter:
                 notes = {**manifests.may_go(pod), NOTE_NOTICE: notice}
                 body = {"metadata": {"uid": pod.uid, "annotations": notes}}
                 await self._api.call("PATCH", path, body, form=MERGE)
+            if makes_way:
+                condition = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+                told = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition | {"message": makes_way}]}}
+                await self._api.call("PATCH", f"{path}/status", told, form=STRATEGIC)
             options: dict[str, Any] = {"preconditions": {"uid": pod.uid}}
             if grace_s is not None:
                 options["gracePeriodSeconds"] = max(manifests.GRACE_S_MIN, grace_s)

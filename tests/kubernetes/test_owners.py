@@ -129,7 +129,7 @@ class Operator:
         is_off = bool(spec.get("suspend") or (spec.get("runPolicy") or {}).get("suspend"))
         if is_off:
             for pod in mine:
-                if "deletionTimestamp" not in pod["metadata"]:
+                if "deletionTimestamp" not in pod["metadata"] and pod["status"].get("phase") != "Succeeded":
                     self.house.double.verbs.delete(pods, NAMESPACE, pod["metadata"]["name"])
         elif found is not None:
             for part in parts_of(self.kind, OwnerObject(metadata=Meta(name=name), spec=spec)):

@@ -26,7 +26,8 @@ def admit(store: Store, kind: Kind, item: Object, before: Object | None, *, user
         operation = "CREATE" if before is None else "UPDATE"
         if not is_meant(policy, bound, store, kind=kind, item=item, operation=operation, sub=sub):
             continue
-        for message, reason in _denials(policy["spec"], data_of(item, before, user=user, operation=operation)):
+        data = data_of(item, before, user=user, operation=operation, sub=sub)
+        for message, reason in _denials(policy["spec"], data):
             name = item["metadata"].get("name", "")
             told = (
                 f"ValidatingAdmissionPolicy '{policy['metadata']['name']}' with binding '{bound['metadata']['name']}'"
@@ -69,9 +70,10 @@ def _expression_holds(one: Object, labels: dict[str, str]) -> bool:
     return has if one["operator"] == "In" else not has
 
 
-def data_of(item: Object, before: Object | None, *, user: str, operation: str) -> dict[str, Any]:
+def data_of(item: Object, before: Object | None, *, user: str, operation: str, sub: str = "") -> dict[str, Any]:
     """What expressions may speak of."""
     request = {"operation": operation, "userInfo": {"username": user}, "namespace": item["metadata"].get("namespace")}
+    request |= {"subResource": sub} if sub else {}
     return {"object": item, "oldObject": before, "request": request}
 
 
