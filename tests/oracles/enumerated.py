@@ -38,6 +38,8 @@ class Machine(NamedTuple):
     block: str
     places: int
     cards: tuple[Card, ...]
+    zone: str = ""
+    is_excluded: bool = False
 
 
 class Ask(NamedTuple):
@@ -50,6 +52,7 @@ class Ask(NamedTuple):
     memory: int = 0
     mig: str = ""
     models: tuple[str, ...] = ()
+    zone: str = ""
 
     @property
     def wants_gpu(self) -> bool:
@@ -164,7 +167,7 @@ def domain(machines: list[Machine], state: tuple[Machine, ...], spot: Spot, leve
 def spots(state: tuple[Machine, ...], ask: Ask) -> Iterator[Spot]:
     """Everywhere one task may go."""
     for node, one in enumerate(state):
-        if one.places < 1 or one.cpus < ask.cpus:
+        if one.is_excluded or one.places < 1 or one.cpus < ask.cpus or (ask.zone not in ("", one.zone)):
             continue
         if not ask.wants_gpu:
             yield node, (), 0
@@ -213,3 +216,38 @@ def taken(state: tuple[Machine, ...], ask: Ask, spot: Spot) -> tuple[Machine, ..
             cards[k] = card._replace(milli=card.milli - milli, free=card.free - memory)
     one = state[node]._replace(cpus=state[node].cpus - ask.cpus, places=state[node].places - 1, cards=tuple(cards))
     return (*state[:node], one, *state[node + 1 :])
+
+
+def keeps(machines: list[Machine], asks: list[Ask], shape: Shape, seats: list[tuple[int, Spot]]) -> bool:
+    """True when seats, (role, spot) in rank order, stand where they may, inside the level, in slices and apart."""
+    state = tuple(machines)
+    if any(machines[node].is_excluded or asks[k].zone not in ("", machines[node].zone) for k, (node, _, _) in seats):
+        return False
+
+    def among(level: str, some: list[Spot]) -> list[object]:
+        return [domain(machines, state, spot, level) for spot in some]
+
+    spots = [spot for _, spot in seats]
+    if shape.required in ("nvlink", "socket"):
+        # Who has no GPU stands in no part of a node, only on it.
+        inside = among(shape.required, [spot for spot in spots if spot[1]])
+        if len({node for node, _, _ in spots}) > 1 or len(set(inside)) > 1 or None in inside:
+            return False
+    elif shape.required and (len(set(among(shape.required, spots))) > 1 or None in among(shape.required, spots)):
+        return False
+    apart = Counter(among(shape.spread, spots)) if shape.spread else Counter()
+    if None in apart or any(number > shape.most for number in apart.values()):
+        return False
+    return not shape.unit or all(
+        _is_slice(machines, own[at : at + shape.unit], shape)
+        for k in range(len(asks))
+        for own in [[spot for role, spot in seats if role == k]]
+        for at in range(0, len(own), shape.unit)
+    )
+
+
+def _is_slice(machines: list[Machine], spots: list[Spot], shape: Shape) -> bool:
+    """True when these tasks stand in one domain and on one model."""
+    found = {domain(machines, tuple(machines), spot, shape.slices) for spot in spots}
+    models = {machines[node].cards[cards[0]].model if cards else "" for node, cards, _ in spots}
+    return len(found) == 1 and None not in found and len(models) == 1

@@ -75,11 +75,13 @@ class Scene(NamedTuple):
             roles=[_role(f"r{k}", ask) for k, ask in enumerate(self.asks)],
             topology=wish,
             same_model=shape.same_model,
+            exclude_nodes=tuple(f"n{k}" for k, one in enumerate(self.machines) if one.is_excluded),
         )
 
 
 def _node(k: int, one: Machine) -> Node:
-    labels = {label: name for label, name in ((RACK, one.rack), (BLOCK, one.block)) if name}
+    names = ((RACK, one.rack), (BLOCK, one.block), ("zone", one.zone))
+    labels = {label: name for label, name in names if name}
     made = node(f"n{k}", gpus=0, cpus=one.cpus, labels=labels, tasks_max=one.places)
     gpus = tuple(
         Gpu(
@@ -106,7 +108,15 @@ def _role(name: str, ask: Ask) -> Role:
         memory_mib=1,
         mig=ask.mig,
     )
-    return Role(name=name, count=ask.tasks, min_count=ask.tasks, max_count=ask.tasks, resources=need, command=("true",))
+    return Role(
+        name=name,
+        count=ask.tasks,
+        min_count=ask.tasks,
+        max_count=ask.tasks,
+        resources=need,
+        command=("true",),
+        node_selector={"zone": ask.zone} if ask.zone else None,
+    )
 
 
 # --- drawn at random ----------------------------------------------------------------------------------------------
@@ -115,10 +125,9 @@ def _role(name: str, ask: Ask) -> Role:
 @st.composite
 def scenes(draw: st.DrawFn, *, kinds: tuple[str, ...], levels: tuple[str, ...], sockets: int = 1) -> Scene:
     """Up to four machines of up to three GPUs, and up to six tasks in up to three roles."""
-    has_mig = "mig" in kinds
     machines = draw(
         st.lists(
-            _machines(has_mig=has_mig, mixed="models" in kinds, sockets=sockets, labelled="labels" in kinds),
+            _machines(kinds=kinds, sockets=sockets),
             min_size=1,
             max_size=4,
         )
@@ -138,13 +147,13 @@ def scenes(draw: st.DrawFn, *, kinds: tuple[str, ...], levels: tuple[str, ...], 
 
 
 @st.composite
-def _machines(draw: st.DrawFn, *, has_mig: bool, mixed: bool, sockets: int, labelled: bool) -> Machine:
+def _machines(draw: st.DrawFn, *, kinds: tuple[str, ...], sockets: int) -> Machine:
     count = draw(st.integers(0, 3))
-    common = draw(st.sampled_from(["A", "B"])) if mixed else "A"
-    is_cut = has_mig and draw(st.booleans())
+    common = draw(st.sampled_from(["A", "B"])) if "models" in kinds else "A"
+    is_cut = "mig" in kinds and draw(st.booleans())
     cards = []
     for index in range(count):
-        model = draw(st.sampled_from(["A", "B"])) if mixed and draw(st.integers(0, 3)) == 0 else common
+        model = draw(st.sampled_from(["A", "B"])) if "models" in kinds and draw(st.integers(0, 3)) == 0 else common
         island, socket = index // 2, index % sockets
         if is_cut and index == 0:
             slots = draw(st.sampled_from([0b1111, 0b1110, 0b0111, 0b1100, 0b1001, 0b0110]))
@@ -153,16 +162,28 @@ def _machines(draw: st.DrawFn, *, has_mig: bool, mixed: bool, sockets: int, labe
             continue
         free = draw(st.sampled_from([1000, 1000, 1000, 700, 500, 0]))
         cards.append(Card(model, MEMORY[model], island, socket, free, MEMORY[model] * free // 1000, 0))
-    none = () if labelled else ("",)
-    block = draw(st.sampled_from(["b0", "b0", "b1", *none]))
-    rack = draw(st.sampled_from([f"{block}r0", f"{block}r1", *none]))
+    block = draw(st.sampled_from(["b0", "b0", "b1", ""]))
+    rack = draw(st.sampled_from([f"{block}r0", f"{block}r1", ""]))
+    where = "where" in kinds
     return Machine(
-        draw(st.sampled_from([1, 2, 3, 4, 8])), rack, block, draw(st.sampled_from([1, 2, 9, 9])), tuple(cards)
+        cpus=draw(st.sampled_from([1, 2, 3, 4, 8])),
+        rack=rack,
+        block=block,
+        places=draw(st.sampled_from([1, 2, 9, 9])),
+        cards=tuple(cards),
+        zone=draw(st.sampled_from(["a", "b", ""])) if where else "",
+        is_excluded=where and draw(st.integers(0, 3)) == 0,
     )
 
 
 @st.composite
 def _asks(draw: st.DrawFn, *, kinds: tuple[str, ...], unit: int) -> Ask:
+    ask = draw(_tasks(kinds=kinds, unit=unit))
+    return ask._replace(zone=draw(st.sampled_from(["", "a", "b"]))) if "where" in kinds else ask
+
+
+@st.composite
+def _tasks(draw: st.DrawFn, *, kinds: tuple[str, ...], unit: int) -> Ask:
     tasks = unit * draw(st.integers(1, 2))
     cpus = draw(st.integers(0, 3))
     sort = draw(

@@ -45,17 +45,17 @@ _DEFAULT = (
 )
 _ROLES = (
     "## Gangs of several roles",
-    "Roles with different shapes can be in each other's way: whoever asks for most GPUs may take those beside the only "
-    "free CPUs. A placer tries the quick ways first, role after role. Where they fail, whichever placer the pool names, "
-    "an exact search follows: it counts what each node, rack and block can hold of all roles together (whole GPUs, "
-    "shares, memory, slices of cut cards, CPU, devices, places for tasks), with models, the required level, slices, "
-    "spread and excluded nodes, so that a gang waits only when no way to seat it exists, and takes the smallest wanted "
-    "level that holds it. `numa_least`, `numa_most` and `numa_balanced` still refuse a task that no single socket holds: "
-    "that is their policy.",
-    "The same search tells how many tasks fit together when a gang waits, and at the door whether the empty machines "
-    "could ever hold it. Its work is bounded by what it looks at, never by time, so that equal questions have equal "
-    "answers; a gang for which the bound is reached waits and is told so ([decision 0022]"
-    "(decisions/0022-gangs-of-roles-are-counted-exactly.md)).",
+    "Roles with different shapes can be in each other's way: whoever asks for most GPUs may take those "
+    "beside the only free CPUs. A placer tries the quick ways first, role after role. Where they fail, "
+    "whichever placer the pool names, an exact search follows: it counts what each node, rack and block "
+    "can hold of all roles together (whole GPUs, shares, memory, slices of cut cards, CPU, devices, places "
+    "for tasks), with models, the required level, slices, spread and excluded nodes, so that a gang waits "
+    "only when no way to seat it exists, and takes the smallest wanted level that holds it. `numa_least`, "
+    "`numa_most` and `numa_balanced` still refuse a task that no single socket holds: that is their policy.",
+    "The same search tells how many tasks fit together when a gang waits, and at the door whether the "
+    "empty machines could ever hold it. Its work is bounded by what it looks at, never by time, so that "
+    "equal questions have equal answers; a gang for which the bound is reached waits and is told so "
+    "([decision 0022](decisions/0022-gangs-of-roles-are-counted-exactly.md)).",
     "A slice is of one GPU model; different slices may be on different models unless `same_model` is set.",
 )
 _SCORING = (
