@@ -24,6 +24,7 @@ from gangline_core.job import Job, JobState
 from gangline_core.late_starts import late_starts
 from gangline_core.levels import Heads
 from gangline_core.limit_dates import LimitDates
+from gangline_core.loose_dates import LooseDates
 from gangline_core.lowering import lower_in_place
 from gangline_core.outlook import foresee
 from gangline_core.overtaking import Overtakes
@@ -37,6 +38,7 @@ from gangline_core.reserve import Reserver
 from gangline_core.resuming import clear_late, honour_paused, wants_to_go_on
 from gangline_core.rotation import rotate
 from gangline_core.seating import Found, find_seats
+from gangline_core.spec import ServiceClass
 from gangline_core.state import State
 from gangline_core.table import Table
 from gangline_core.waiting import Waiting
@@ -125,7 +127,7 @@ def place_all(table: Table, opened: RoundOpened, *, overtakes: Overtakes, preemp
     """
     candidates, limited = opened.candidates, frozenset(opened.limited)
     refuser = Refuser(table)
-    reserver, dates = Reserver(table), LimitDates(table)
+    reserver, loose, dates = Reserver(table), LooseDates(table), LimitDates(table)
     batch = Batch(table, candidates)
     heads = Heads(table)
     claimed = {held.claim.job: held.alive for held in table.held}
@@ -148,7 +150,7 @@ def place_all(table: Table, opened: RoundOpened, *, overtakes: Overtakes, preemp
             continue
         reason = refuser.known(job)
         if reason is None:
-            reason = _start(table, job, refuser, preemptor, batch)
+            reason = _start(table, job, refuser, preemptor, (batch, loose))
         if reason is None:
             continue
         table.refuse(job, reason)
@@ -159,30 +161,33 @@ def place_all(table: Table, opened: RoundOpened, *, overtakes: Overtakes, preemp
             table.heads = heads.recorded()
         # Where several that compete have dates, equal jobs have one each; otherwise the first speaks for all of them.
         if refuser.remember(job, reason) or table.policy.backfill_depth > 1:
-            _give_date(job, reason, reserver, dates)
+            _give_date(job, reason, (reserver, loose), dates)
 
 
-def _give_date(job: Job, reason: Reason, reserver: Reserver, dates: LimitDates) -> None:
+def _give_date(job: Job, reason: Reason, reservers: tuple[Reserver, LooseDates], dates: LimitDates) -> None:
     """For what the refused job lacks: room of the pool, or of a limit."""
     if reason.code in ROOM_CODES:
-        dates.keep_for(job, reserver.consider(job))
+        firm, loose = reservers
+        is_loose = job.spec.service_class == ServiceClass.OPPORTUNISTIC
+        dates.keep_for(job, loose.consider(job) if is_loose else firm.consider(job))
     elif reason.code in LIMIT_CODES:
         dates.consider(job)
 
 
-def _start(table: Table, job: Job, refuser: Refuser, preemptor: Preemptor, batch: Batch) -> Reason | None:
+def _start(
+    table: Table, job: Job, refuser: Refuser, preemptor: Preemptor, beside: tuple[Batch, LooseDates]
+) -> Reason | None:
     """The job starts or gets a claim (None), or the reason why neither is possible."""
+    batch, loose = beside
     passes = may_pass(table, job)
-    room = table.room if passes or table.guarded is None else table.guarded
+    base = table.room if passes or table.guarded is None else table.guarded
+    room, guarded = loose.room_for(job, base), base is table.guarded
     found: Found | Reason | None = batch.found(job, room)
     if found is None and not refuser.has_no_room(job, room):
         found = find_seats(table.seating, job, room)
+    if found is None:
+        found = lower_in_place(table, job, room)
     if isinstance(found, Found):
-        guarded = room is table.guarded
-        table.place(job, found.seats, found.amounts, guarded=guarded, backfilled=bool(table.reservations))
-        return None
-    if found is None and (found := lower_in_place(table, job, room)) is not None:
-        guarded = room is table.guarded
         table.place(job, found.seats, found.amounts, guarded=guarded, backfilled=bool(table.reservations))
         return None
     if isinstance(found, Reason) and found.code == ReasonCode.LIMIT_KEPT:

@@ -32,6 +32,7 @@ from gangline_core.repairing import repair
 from gangline_core.resuming import honour_paused
 from gangline_core.seating import Found, find_seats
 from gangline_core.seen import SchedulerState
+from gangline_core.spec import ServiceClass
 from gangline_core.state import State
 from gangline_core.table import Table
 
@@ -199,13 +200,18 @@ def _spoken_for(table: Table) -> frozenset[JobId]:
     for job in table.claims_dropped:
         for place in table.state.kept.claims[job].placement.tasks:
             table.room.take(place)
-    reservations = table.pool.reservations
+    jobs, loose = table.state.kept.jobs, ServiceClass.OPPORTUNISTIC
+    # What is reserved for opportunistic jobs binds no others, and those are left to the leader then.
+    reservations = [kept for kept in table.pool.reservations if jobs[kept.job].spec.service_class != loose]
     rows = np.zeros(len(table.frozen.nodes), dtype=np.bool_)
     row = table.frozen.layout.row
     rows[[row[place.node] for kept in reservations for place in kept.tasks if place.node in row]] = True
     if rows.any():
         table.room.close(rows)
-    started = (placement.job for placement in table.placements)
+    started = [placement.job for placement in table.placements]
+    if len(reservations) < len(table.pool.reservations):
+        waiting = table.state.waiting.get(table.pool.pool.name, {})
+        started += [job for job in waiting if jobs[job].spec.service_class == loose]
     return frozenset((*table.state.kept.claims, *(kept.job for kept in reservations), *started))
 
 

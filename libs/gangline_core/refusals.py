@@ -21,7 +21,7 @@ class Refuser:
         self._table = table
         self._by_shape: dict[tuple[int, tuple[JobId, ...]], Reason] = {}
         """By what is asked, and by whom the job may not have evicted."""
-        self._no_room: dict[tuple[int, bool, tuple[NodeId, ...]], Reason] = {}
+        self._no_room: dict[tuple[int, int, tuple[NodeId, ...]], Reason] = {}
         """By what is asked of room alone (whoever asks), whether beside reservations, and without which nodes."""
         self._shared: dict[tuple[object, ...], Reason] = {}
 
@@ -49,10 +49,12 @@ class Refuser:
             reason = self._no_room[key] = self._share(self._window(job, gang, room) or self._why(gang, room))
         return reason
 
-    def _key(self, job: Job, room: Room) -> tuple[int, bool, tuple[NodeId, ...]]:
+    def _key(self, job: Job, room: Room) -> tuple[int, int, tuple[NodeId, ...]]:
         """What decides whether there is room: the ask, which room, and which nodes are closed to the job."""
         table = self._table
-        return table.seating.number(job), room is table.guarded, table.seating.closures.nodes(job.spec)
+        # What is left beside opportunistic jobs' reservations is made anew for each one that asks.
+        which = 0 if room is table.room else 1 if room is table.guarded else 2
+        return table.seating.number(job), which, table.seating.closures.nodes(job.spec)
 
     def _window(self, job: Job, gang: Gang, room: Room) -> Reason | None:
         """The dated capacity that is in the way, if the job would fit without it."""
@@ -65,11 +67,11 @@ class Refuser:
 
     def _why(self, gang: Gang, room: Room) -> Reason:
         table = self._table
-        if room is table.guarded and table.seating.placer(table.room, gang) is not None:
+        if room is not table.room and table.seating.placer(table.room, gang) is not None:
             return reserved_reason(table)
         if (doubt := table.seating.doubt(room, gang)) is not None:
             return doubt
-        return why_not(table.seating.view(table.room if room is table.guarded else room, gang), gang)
+        return why_not(table.seating.view(table.room, gang), gang)
 
     def _share(self, reason: Reason) -> Reason:
         return self._shared.setdefault((reason.code, *sorted(reason.numbers.items())), reason)

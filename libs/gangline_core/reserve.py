@@ -6,6 +6,8 @@ the reserved job's group is owed. Where nobody knows when room comes back, a day
 jobs pass and endless ones do not; the date moves forward as soon as more is known.
 """
 
+from collections.abc import Sequence
+
 from gangline_core.capacity import Flags, Layout, Room
 from gangline_core.facts import Reservation, TaskPlacement
 from gangline_core.job import Job
@@ -35,6 +37,8 @@ class Reserver:
         """What reserved jobs take from further dates, and until when."""
         self._seen = (0, 0)
         """How many tasks this round had placed, and claims it held, when the releases were last brought up to date."""
+        self._beside = 0
+        """How many reservations of others are booked, for a job that comes after them."""
         self._taken: Flags | None = None
         """Nodes that some reserved job could use."""
         self._is_over = False
@@ -71,6 +75,21 @@ class Reserver:
             self._booked.append((seats.tasks, UNKNOWN_MS if length_ms is None else start_ms + length_ms))
             releases.book(*self._booked[-1])
         return reservation
+
+    def planned(self, job: Job, *, beside: Sequence[Reservation]) -> tuple[Reservation, Room] | None:
+        """When and where a job would start that comes after these reservations, and the room then; nothing is kept."""
+        table = self._table
+        releases = self._up_to_date()
+        for other in beside[self._beside :]:
+            length_ms = table.run_ms(table.state.kept.jobs[other.job])
+            self._booked.append((other.tasks, UNKNOWN_MS if length_ms is None else other.start_ms + length_ms))
+            releases.book(*self._booked[-1])
+        self._beside = len(beside)
+        found = self._plan(job, table.seating.least(job).gang, releases)
+        if found is None:
+            return None
+        _, start_ms, seats, later = found
+        return Reservation(job=job.id, start_ms=start_ms, tasks=seats.tasks), later
 
     def _up_to_date(self) -> Releases:
         """What comes back when, also from jobs that started since the last date was worked out."""
@@ -151,7 +170,7 @@ def _usable_nodes(layout: Layout, gang: Gang) -> Flags:
 
 def reserved_reason(table: Table) -> Reason:
     """Why a job that would fit may not pass."""
-    first = min(table.reservations, key=lambda reservation: (reservation.start_ms, reservation.job))
+    first = min((*table.reservations, *table.loose), key=lambda reservation: (reservation.start_ms, reservation.job))
     numbers: dict[str, int | str] = {
         "job": first.job,
         "from_ms": first.start_ms,

@@ -101,11 +101,13 @@ class Table:
         self.claims: list[Claim] = []
         self.claims_dropped: list[JobId] = []
         self.reservations: list[Reservation] = []
+        # Those of opportunistic jobs, which bind opportunistic ones alone.
+        self.loose: list[Reservation] = []
         self.limit_dates: list[LimitDate] = []
         self.pauses: list[JobPaused] = []
         self.resumes: list[JobId] = []
+        # Paused jobs whose place is kept, whether it is free already or not.
         self.kept_for: set[JobId] = set()
-        """Paused jobs whose place is kept, whether it is free already or not."""
         self.late_starts: list[JobId] = []
         """Gangs that had room but did not start in time."""
         self.late_repairs: list[JobId] = []
@@ -335,7 +337,7 @@ class Table:
             shrinks=tuple(self.shrinks),
             claims=tuple(self.claims),
             claims_dropped=tuple(self.claims_dropped),
-            reservations=tuple(self.reservations),
+            reservations=(*self.reservations, *self.loose),
             limit_dates=tuple(self.limit_dates),
             unplaced=self._unplaced(opened),
             unseen=self.unseen,

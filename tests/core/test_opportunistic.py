@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from tests.clockwork import Clockwork
 from tests.make import World, gpu_amount, group, node, spec
 
 from gangline_core import elasticity
@@ -12,6 +13,7 @@ from gangline_core.ids import JobId
 from gangline_core.job import JobState
 from gangline_core.losses import BY_CLASS
 from gangline_core.quota import Ledger
+from gangline_core.reasons import ReasonCode
 from gangline_core.spec import ServiceClass
 
 LOOSE = ServiceClass.OPPORTUNISTIC
@@ -153,3 +155,36 @@ def test_who_gave_up_its_cells_counts_as_loose_wherever_guarantees_are_counted()
     decided = made.round()
     assert decided is not None
     assert [one.job for one in decided.evictions] == [lowered]
+
+
+def test_among_loose_jobs_a_large_one_starts_in_time_whatever_stream_of_small_ones_comes() -> None:
+    """Firm work need not wait for it, and does not."""
+    clock = Clockwork(node("n1"), preemption=True)
+    for k in range(26):
+        clock.arrive(10 * k, spec(f"s{k}", gpus=2, time_limit_s=50, service_class=LOOSE), runs_s=45)
+    clock.arrive(25, spec("large", gpus=8, time_limit_s=100, service_class=LOOSE), runs_s=80)
+    clock.run(260)
+    assert (clock.first_start(_named(clock, "large")) or 1e9) - 25 <= 50 + 1
+
+
+def test_firm_work_takes_what_is_reserved_for_loose_work() -> None:
+    made = World(node("n1"), node("n2")).set_policy(ordering="fifo", starvation_s=0)
+    runs(made, gpus=6, time_limit_s=100, service_class=LOOSE)
+    made.submit_running(spec(gpus=8, time_limit_s=2_000), "n2")
+    large = made.submit(gpus=8, service_class=LOOSE)
+    small = made.submit(gpus=1, service_class=LOOSE)
+    brief = made.submit(gpus=1, time_limit_s=90, service_class=LOOSE)
+    firm = made.submit(gpus=1)
+    decided = made.round()
+    assert decided is not None
+    assert [(one.job, one.start_ms - made.at) for one in decided.reservations] == [(large, 100_000)]
+    assert [made.job(job).state for job in (small, brief, firm)] == [
+        JobState.WAITING,
+        JobState.STARTING,
+        JobState.STARTING,
+    ]
+    assert made.reason(small) == ReasonCode.RESERVED
+
+
+def _named(clock: Clockwork, name: str) -> JobId:
+    return next(job.id for job in clock.world.state.kept.jobs.values() if job.spec.name == name)

@@ -24,6 +24,9 @@ KEPT_OUT_CODES = frozenset(
         ReasonCode.NOT_BEFORE,
         ReasonCode.GROUP_LIMIT,
         ReasonCode.USER_LIMIT,
+        ReasonCode.BORROW_LIMIT,
+        ReasonCode.NOT_LENT,
+        ReasonCode.LIMIT_KEPT,
         ReasonCode.BUDGET_EXHAUSTED,
         ReasonCode.WAITING_FOR_VICTIMS,
     }
