@@ -26,7 +26,7 @@ LIMITS: Final[dict[str, Limit]] = {
     "gpu_models": Limit(16, "acceptable GPU models, or excluded ones"),
     "exclude_nodes": Limit(256, "excluded nodes of a job"),
     "devices": Limit(16, "kinds of other devices of one task"),
-    "device_count": Limit(4_096, "devices of one kind of one task"),
+    "device_count": Limit(67_108_864, "devices of one kind of one task, or MiB of local storage"),
     "command_args": Limit(1_024, "arguments of a command"),
     "arg_bytes": Limit(64 << 10, "bytes of one argument"),
     "env_entries": Limit(256, "environment variables of a role"),

@@ -10,16 +10,20 @@ from typing import Any
 
 import msgspec
 
+from gangline_kubernetes.needs import PORT, ports_of
 from gangline_kubernetes.objects import Meta, Pod
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 LABEL = "affinity.gangline.dev/"
 """Begins the label of nodes that an affinity allows; then comes its digest."""
+OF_PORT = LABEL + "port."
 FITS = "fits"
 AFFINITIES_MAX = 64
-"""Different affinities at a time: each is a label of many nodes."""
+"""Different affinities, and ports of nodes, at a time: each is a label of many nodes."""
 
 Term = dict[str, Any]
+ANYWHERE: list[Term] = [{"matchExpressions": [{"key": LABEL + "nowhere", "operator": "DoesNotExist"}]}]
+"""Allows every node: each has one of every port, which the log knows once they all bear the port's label."""
 
 
 def terms_of(pod: Pod) -> list[Term] | None:
@@ -79,6 +83,11 @@ def label_of(terms: list[Term]) -> str:
     return LABEL + sha256(msgspec.json.encode(terms, order="sorted")).hexdigest()[:16]
 
 
+def label_of_port(port: str) -> str:
+    """The label that nodes bear of which the log knows that they have this port."""
+    return OF_PORT + port.removeprefix(PORT).replace("/", ".")
+
+
 def selector_of(pod: Pod) -> dict[str, str]:
     """The labels that a node must have for this pod, those by which we say its affinity among them."""
     terms, selector = terms_of(pod), pod.spec.node_selector
@@ -112,6 +121,7 @@ class Affinities:
         """Keep the labels that these pods need for as long as `drop` is not called; False when there are too many."""
         asked = {label_of(terms): terms for pod in pods if (terms := terms_of(pod)) is not None}
         needed = {label: terms for label, terms in asked.items() if any(label in selector_of(pod) for pod in pods)}
+        needed |= {label_of_port(port): ANYWHERE for pod in pods for port in ports_of(pod)}
         if uid in self._labels and self._labels[uid] == tuple(needed):
             return True
         self.drop(uid)
@@ -146,6 +156,12 @@ class Affinities:
     def terms(self, selector: Mapping[str, str]) -> list[Term]:
         """The affinity behind the label in this selector; none when it names none, or nobody holds it any more."""
         return next((self._terms[label] for label in selector if label in self._terms), [])
+
+    def ports(self) -> list[str]:
+        """Ports of nodes that somebody asks for, as devices of which every node has one."""
+        return [
+            PORT + label.removeprefix(OF_PORT).replace(".", "/") for label in self._terms if label.startswith(OF_PORT)
+        ]
 
     def labels(self, node: Meta) -> dict[str, str]:
         """Labels of the affinities that allow this node."""

@@ -242,6 +242,7 @@ class Inventory:
             failed=frozenset(gpu.index for gpu in known.gpus if not gpu.healthy) if known is not None else frozenset(),
             view=self.sights.of(name) or self.sights.remembered(known),
             problem=self._problem(name),
+            ports=self.affinities.ports(),
         )
         return replace(found, labels={**found.labels, **self.affinities.labels(self.nodes[name].metadata)})
 

@@ -35,6 +35,7 @@ from gangline_kubernetes.names import (
     label_value,
     pod_name,
 )
+from gangline_kubernetes.needs import in_mebibytes
 from gangline_kubernetes.objects import Meta
 from gangline_wire.seal import PLACEHOLDER
 
@@ -206,7 +207,7 @@ def resources(order: Order, config: Config) -> Manifest:
         found["cpu"] = f"{task.cpu_milli}m"
     if task.memory_mib:
         found["memory"] = f"{task.memory_mib}Mi"
-    found |= {name: str(count) for name, count in sorted(task.devices.items())}
+    found |= {name: f"{count}Mi" if in_mebibytes(name) else str(count) for name, count in sorted(task.devices.items())}
     whole = sum(share.milli for share in task.gpus) // 1000
     if whole and config.mode is DeviceMode.COUNT:
         found[config.gpu_resource] = str(whole)

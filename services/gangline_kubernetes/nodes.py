@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from gangline_core.cluster import Gpu, Node, Taint
 from gangline_core.ids import NodeId
 from gangline_kubernetes.names import LABEL_MODEL, LABEL_POOL, NOTE_UUIDS, OWN_TAINTS, UNKNOWN_MODEL
-from gangline_kubernetes.needs import needs_of
+from gangline_kubernetes.needs import in_mebibytes, needs_of
 from gangline_kubernetes.objects import KubeNode, Pod
 from gangline_kubernetes.offers import as_offered
 from gangline_kubernetes.quantities import mebibytes, milli, whole
@@ -18,7 +18,7 @@ PRODUCT = ("nvidia.com/gpu.product", "amd.com/gpu.product-name")
 MEMORY = ("nvidia.com/gpu.memory", "amd.com/gpu.vram")
 """Labels that say how much memory each GPU has: MiB, or a quantity with a unit."""
 KEEPS_AWAY = frozenset({"NoSchedule", "NoExecute"})
-BASIC = frozenset({"cpu", "memory", "pods", "ephemeral-storage"})
+BASIC = frozenset({"cpu", "memory", "pods"})
 
 
 class Taken(Struct):
@@ -66,12 +66,13 @@ def describe(
     failed: frozenset[int] = frozenset(),
     view: NodeView | None = None,
     problem: str = "",
+    ports: Sequence[str] = (),
 ) -> Node:
     """The node as the log shall know it; `busy` are GPUs that our own tasks hold, `failed` those that are known as bad.
 
     GPUs that pods of others took are left out: those with the highest numbers that none of ours holds, and those that
-    are `held` by claims of others. `published` are those that a driver offers by slices. `view` is what an agent on the
-    node sees of its cards.
+    are `held` by claims of others. Of each of `ports` a node has one. `published` are those that a driver offers by
+    slices. `view` is what an agent on the node sees of its cards.
     """
     taken = taken or Taken()
     labels, allocatable = node.metadata.labels, node.status.allocatable
@@ -86,9 +87,9 @@ def describe(
     free = [gpu.index for gpu in gpus if gpu.index not in busy and gpu.index not in failed]
     gone = frozenset(free[max(0, len(free) - left_out) :] if left_out else ()) | (held - busy)
     devices = {
-        name: max(0, whole(value) - taken.resources.get(name, 0))
-        for name, value in sorted(allocatable.items())
-        if name not in BASIC and "/" in name and name != terms.gpu_resource
+        name: max(0, (mebibytes(value) if in_mebibytes(name) else whole(value)) - taken.resources.get(name, 0))
+        for name, value in sorted((allocatable | dict.fromkeys(ports, 1)).items())
+        if name not in BASIC and name != terms.gpu_resource and ("/" in name or in_mebibytes(name))
     }
     return Node(
         id=NodeId(node.metadata.name),

@@ -79,12 +79,20 @@ class Variable(Struct, frozen=True, rename="camel"):
     value_from: Source | None = None
 
 
+class Port(Struct, frozen=True, rename="camel", gc=False):
+    """A port of a container; 0 takes none of its node."""
+
+    host_port: int = 0
+    protocol: str = "TCP"
+
+
 class Container(Struct, frozen=True, rename="camel"):
     """One container of a pod."""
 
     name: str = ""
     resources: Requirements = Requirements()
     env: tuple[Variable, ...] = ()
+    ports: tuple[Port, ...] = ()
     restart_policy: str = ""
     """"Always" on an init container makes it run beside the others."""
 

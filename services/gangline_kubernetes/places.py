@@ -77,5 +77,7 @@ def placed(uid: str, pods: Sequence[Pod], affinities: Affinities) -> Unfit | Non
     if (why := misplaced(pods)) is not None:
         return why
     if not affinities.hold(uid, pods):
-        return Unfit(f"jobs wait with {AFFINITIES_MAX} different node affinities already: say it by a nodeSelector")
+        return Unfit(
+            f"jobs wait with {AFFINITIES_MAX} different node affinities and host ports already: use a nodeSelector"
+        )
     return None if affinities.is_known(uid) else Unfit("", is_for_now=True)

@@ -5,7 +5,7 @@ from typing import Any
 from gangline_kubernetes.adoption import resources_of
 from gangline_kubernetes.needs import needs_of
 from gangline_kubernetes.nodes import taken_by
-from gangline_kubernetes.objects import Container, Meta, Pod, PodSpec, Requirements
+from gangline_kubernetes.objects import Container, Meta, Pod, PodSpec, Port, Requirements
 
 
 def container(restart: str = "", **asked: Any) -> Container:
@@ -44,3 +44,17 @@ def test_pods_of_others_take_what_they_need_and_adopted_ones_ask_for_it() -> Non
     one = pod(container(gpu=1, cpu=1), before=(container(gpu=2),))
     assert taken_by([one, one]).resources == {"nvidia.com/gpu": 4}
     assert resources_of(one).gpu_milli == 2000
+
+
+def test_storage_and_huge_pages_count_in_mebibytes_and_ports_once() -> None:
+    asked = {"ephemeral-storage": "500Gi", "hugepages-2Mi": "1Gi", "memory": "1Gi"}
+    ports = (Port(host_port=8080), Port(host_port=0), Port(host_port=53, protocol="UDP"))
+    one = Container(name="c", resources=Requirements(requests=asked), ports=ports)
+    other = Container(name="d", ports=(Port(host_port=8080),))
+    assert needs_of(pod(one, other)) == {
+        "ephemeral-storage": 512_000,
+        "hugepages-2Mi": 1024,
+        "memory": 1024,
+        "hostport/TCP/8080": 1,
+        "hostport/UDP/53": 1,
+    }
