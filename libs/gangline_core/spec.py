@@ -7,6 +7,7 @@ read at the door (`gangline_wire.jobfile`), never here.
 from enum import StrEnum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 GPU_MILLI = 1000
 """One whole GPU."""
@@ -278,6 +279,17 @@ def common_selector(spec: JobSpec) -> dict[str, str]:
     """Labels that the nodes of all tasks have, whatever their role."""
     first, *others = [selector_of(spec, role) for role in spec.roles] or [spec.node_selector]
     return {key: value for key, value in first.items() if all(one.get(key) == value for one in others)}
+
+
+def whole_slices(role: Role, unit: int) -> Role:
+    """The role with those of its sizes alone that are made of whole slices; as it is without slices, and where no size will do."""
+    if not unit or not role.is_elastic:
+        return role
+    sizes = [size for size in role.sizes or range(role.min_count, role.max_count + 1) if size and size % unit == 0]
+    if not sizes:
+        return role
+    least = 0 if role.min_count == 0 else sizes[0]
+    return replace(role, min_count=least, max_count=sizes[-1], sizes=tuple(sizes))
 
 
 def smallest_size(role: Role) -> int:

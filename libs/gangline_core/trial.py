@@ -108,13 +108,15 @@ class Trial:
         for (_, role_name), members in sorted(by_role.items()):
             job = self._losses[members[0]].job
             role = next(role for role in job.spec.roles if role.name == role_name)
-            leaving = sum(self._out[k] for k in members)
+            leaving = sum(len(self._losses[k].tasks) for k in members if self._out[k])
             if not leaving:
                 continue
             size = job.sizes.get(role_name, 0)
             target = next(iter(sizes_below(role, size - leaving)), role.min_count)
-            for k in [k for k in members if not self._out[k]][: size - target - leaving]:
-                self._take_out([k])
+            for k in [k for k in members if not self._out[k]]:
+                if size - leaving > target:
+                    self._take_out([k])
+                    leaving += len(self._losses[k].tasks)
         going = [k for k in range(len(self._losses)) if self._out[k]]
         return [k for k in going if self._losses[k].kind != SHRINK or self._losses[k].job.id not in evicted]
 

@@ -12,6 +12,8 @@ from operator import itemgetter
 
 from msgspec.structs import replace
 
+from gangline_core.allowed import in_whole_slices
+from gangline_core.amounts import add_all
 from gangline_core.claims import is_overdue
 from gangline_core.could_go import LAST_MS, Cost, CouldGo, Standing
 from gangline_core.elasticity.speed import part_lost_milli
@@ -263,10 +265,15 @@ class Victims:
             for role in job.spec.roles:
                 own = [task for task in members if task.role == role.name]
                 lost_milli = part_lost_milli(table.state, job, role)
-                for gone, task in enumerate(_spare(role, own)):
+                gone = 0
+                for tasks in _spare(job, role, own):
                     beyond = (len(own) - gone - role.count) * max(1, role.resources.gpu_milli)
-                    loss = Loss(kind=SHRINK, job=job, tasks=(task,), amounts=task_amounts(task))
-                    yield (task.state != TaskState.PLACED, lost_milli, -beyond, job.id, gone), loss
+                    amounts: dict[str, int] = {}
+                    for task in tasks:
+                        add_all(amounts, task_amounts(task).items())
+                    loss = Loss(kind=SHRINK, job=job, tasks=tasks, amounts=amounts)
+                    yield (tasks[0].state != TaskState.PLACED, lost_milli, -beyond, job.id, gone), loss
+                    gone += len(tasks)
 
     def _rule(self, job: Job, beneficiary: Job, promisers: set[str], *, ranks: tuple[int, int]) -> str:
         """Which rule lets this job be evicted for the beneficiary; empty when none does. `ranks` are both priorities.
@@ -327,11 +334,21 @@ class Victims:
         return ordered
 
 
-def _spare(role: Role, members: list[Task]) -> list[Task]:
-    """Members that may go: those still starting first, then the highest ranks; rank 0 and the smallest size stay."""
+def _spare(job: Job, role: Role, members: list[Task]) -> list[tuple[Task, ...]]:
+    """Members that may go: those still starting first, then the highest ranks; rank 0 and the smallest size stay.
+
+    Of a gang in slices whole ones go, those of the highest ranks first.
+    """
     least = max(smallest_size(role), 0)
+    unit = job.spec.topology.slice_tasks
+    if unit:
+        slices: dict[int, list[Task]] = {}
+        for task in in_whole_slices(job, sorted(members, key=lambda task: -task.rank)):
+            slices.setdefault(task.rank // unit, []).append(task)
+        return [tuple(own) for number, own in slices.items() if number][: max(0, len(members) - least) // unit]
     order = sorted(members, key=lambda task: (task.state != TaskState.PLACED, -task.rank))
-    return [task for task in order if task.rank != 0][: max(0, len(members) - least)]
+    spare: list[tuple[Task, ...]] = [(task,) for task in order if task.rank != 0]
+    return spare[: max(0, len(members) - least)]
 
 
 def sizes_below(role: Role, size: int) -> list[int]:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from gangline_core.spec import JobSpec, Role, ServiceClass
 from gangline_wire.fields import each, listed, note, read_fields
-from gangline_wire.jobfile_place import check_slices
+from gangline_wire.jobfile_place import in_slices
 from gangline_wire.jobfile_role import ROLE_FIELDS, build_roles, read_role
 from gangline_wire.jobfile_terms import TERM_FIELDS
 from gangline_wire.limits import most
@@ -50,7 +50,7 @@ def parse_job(document: object) -> JobSpec:
             kept["roles"] = _with_secrets(kept["roles"], secrets, errors)
         _check_whole(kept["roles"], errors)
         _check_beside(kept, errors)
-        check_slices(kept.get("topology"), kept["roles"], errors)
+        kept["roles"] = in_slices(kept.get("topology"), kept["roles"], errors)
     if errors:
         raise JobFileError(errors)
     return JobSpec(name=kept.pop("name", ""), group=kept.pop("group", ""), user=kept.pop("user", ""), **kept)

@@ -3,7 +3,7 @@
 from difflib import get_close_matches
 
 from gangline_core.mig import is_profile, profiles
-from gangline_core.spec import Role, Toleration, TopologyWish
+from gangline_core.spec import Role, Toleration, TopologyWish, whole_slices
 from gangline_wire.fields import each, entries, listed, mapping, note, read_fields, text, visible_text, whole
 from gangline_wire.limits import most
 from gangline_wire.names import token, visible
@@ -127,15 +127,15 @@ def _label_key(value: object) -> str:
 TOLERATION_FIELDS = {"key": ("key", _label_key), "value": ("value", visible_text("label_chars"))}
 
 
-def check_slices(wish: TopologyWish | None, roles: tuple[Role, ...], errors: list[FieldError]) -> None:
-    """Every size that a role may have must be made of whole slices."""
+def in_slices(wish: TopologyWish | None, roles: tuple[Role, ...], errors: list[FieldError]) -> tuple[Role, ...]:
+    """The roles with the sizes that are made of whole slices, and of these alone."""
     unit = wish.slice_tasks if wish is not None else 0
     for role in roles if unit else ():
-        sizes = role.sizes or range(role.min_count, role.max_count + 1)
-        odd = next((size for size in sizes if role.allows(size) and size % unit), None)
+        odd = next((size for size in (role.count, *role.sizes) if size % unit), None)
         if odd is not None:
             message = f"are {unit}, but role {role.name} may have {odd} tasks, which are no whole slices"
             note(errors, FieldError(path="topology.slices.tasks", message=message))
+    return tuple(whole_slices(role, unit) for role in roles) if unit and not errors else roles
 
 
 def _node(value: object) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from gangline_core.cluster import Pool
-from gangline_core.spec import JobSpec, Resources, Role, Toleration, TopologyWish
+from gangline_core.spec import JobSpec, Resources, Role, Toleration, TopologyWish, whole_slices
 from gangline_kubernetes.affinities import selector_of
 from gangline_kubernetes.config import Config
 from gangline_kubernetes.names import MANAGER, OWN_TAINTS
@@ -179,25 +179,29 @@ def job_of(
     is_one = all(one == where[0] for one in where)
     deadline = spec.active_deadline_seconds or whole(said(first, TIME_LIMIT))
     bound = most("priority")
+    topology = _topology(first, pool)
     return JobSpec(
         name=said(first, GANG) or first.metadata.name,
         group=said(first, QUEUE).replace(".", "/"),
         user="",
         pool=labels.get("gangline.dev/pool", config.pool),
         roles=tuple(
-            Role(
-                name=f"pods{number}" if number else "pods",
-                count=len(pods),
-                min_count=bounds[number][0] if bounds else len(pods),
-                max_count=bounds[number][1] if bounds else len(pods),
-                resources=resources_of(pods[0], gpu_resource),
-                node_selector=None if is_one else where[number][0],
-                tolerations=None if is_one else where[number][1],
+            whole_slices(
+                Role(
+                    name=f"pods{number}" if number else "pods",
+                    count=len(pods),
+                    min_count=bounds[number][0] if bounds else len(pods),
+                    max_count=bounds[number][1] if bounds else len(pods),
+                    resources=resources_of(pods[0], gpu_resource),
+                    node_selector=None if is_one else where[number][0],
+                    tolerations=None if is_one else where[number][1],
+                ),
+                topology.slice_tasks,
             )
             for number, pods in enumerate(roles)
         ),
         priority=max(-bound, min(bound, spec.priority or 0)),
-        topology=_topology(first, pool),
+        topology=topology,
         node_selector=where[0][0] if is_one else {},
         tolerations=where[0][1] if is_one else (),
         time_limit_s=max(0, deadline),

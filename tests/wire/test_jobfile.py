@@ -341,7 +341,7 @@ def test_a_mig_profile_counts_as_its_part_of_the_card() -> None:
         ({"near_nic": True}, "near_nic", "no GPU is asked for"),
         ({"tasks": 3, "topology": {"slices": {"tasks": 2, "level": "rack"}}}, "topology.slices.tasks", "whole slices"),
         (
-            {"tasks": 4, "max": 8, "topology": {"slices": {"tasks": 4, "level": "rack"}}},
+            {"tasks": 5, "max": 8, "topology": {"slices": {"tasks": 4, "level": "rack"}}},
             "topology.slices.tasks",
             "5 tasks",
         ),

@@ -1,5 +1,7 @@
 """The round's part: proposed sizes get their room after all candidates, and only room that no refused one could use."""
 
+from collections.abc import Callable
+
 from msgspec.structs import replace
 
 from gangline_core import resizing
@@ -123,10 +125,15 @@ def _take_back(table: Table, job: Job, role: Role, wanted_size: int) -> None:
     evicted = any(eviction.job == job.id for eviction in table.evictions)
     if not size or evicted or taken or len(members) <= size:
         return
-    names = [task.id for task in sorted(members, key=leaves_first)[: len(members) - size]]
+    names = [task.id for task in sorted(members, key=leaving_order(job))[: len(members) - size]]
     table.shrinks.append(Shrink(job=job.id, tasks=tuple(sorted(names)), beneficiary=NOBODY))
 
 
-def leaves_first(task: Task) -> tuple[bool, int]:
-    """Members that have not started go first, then the last to come; rank 0 stays to the end."""
-    return task.state != TaskState.PLACED, -task.rank
+def leaving_order(job: Job) -> Callable[[Task], tuple[bool, int]]:
+    """Members that have not started go first, then the last to come; rank 0 stays to the end.
+
+    Of a gang in slices the last to come go first: whole slices do, since its sizes are made of them.
+    """
+    if job.spec.topology.slice_tasks:
+        return lambda task: (True, -task.rank)
+    return lambda task: (task.state != TaskState.PLACED, -task.rank)

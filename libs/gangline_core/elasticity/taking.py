@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from gangline_core.amounts import task_amounts
 from gangline_core.capacity import Room
-from gangline_core.elasticity.giving import leaves_first
+from gangline_core.elasticity.giving import leaving_order
 from gangline_core.elasticity.idle_fill import idle_fill
 from gangline_core.elasticity.room import more
 from gangline_core.elasticity.view import Elastic, Target, View
@@ -104,7 +104,8 @@ class Taking:
     def _members(self, one: Elastic) -> list[Task]:
         """Members of the role, those first that leave first."""
         tasks = self.view.state.tasks_of(one.job)
-        return sorted((task for task in tasks if task.role == one.role.name and not task.stop), key=leaves_first)
+        own = (task for task in tasks if task.role == one.role.name and not task.stop)
+        return sorted(own, key=leaving_order(one.job))
 
     def _plan(
         self, one: Elastic, count: int, steps: Iterable[Given]
