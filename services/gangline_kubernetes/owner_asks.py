@@ -15,6 +15,7 @@ from gangline_kubernetes.owner_kinds import OwnerKind, Part, is_mixed, is_ours, 
 from gangline_kubernetes.owner_sizes import bounds_of, elastic_of
 from gangline_kubernetes.places import placed, unkept
 from gangline_kubernetes.priorities import Priorities
+from gangline_kubernetes.stages import unstaged
 
 LABEL_INDEXES = "completion-indexes"
 """Label of a job: the numbers of an Indexed Job's pods, where some of them are done already."""
@@ -64,6 +65,8 @@ class Asks:
         config, parts, claims = self._config, parts_of(kind, found), self._claims
         if (why := _unlike(kind, found, parts, config)) is not None:
             return why
+        if staged := unstaged(kind, found, config):
+            return Unfit(staged)
         ours, pods = is_ours(parts, config), expected(kind, found, config)
         if isinstance(ranked := self.priorities.ranked(pods), Unfit):
             return ranked

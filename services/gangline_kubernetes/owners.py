@@ -49,6 +49,7 @@ from gangline_kubernetes.owner_kinds import (
 from gangline_kubernetes.owner_sizes import bounds_of, note, resized, wishes
 from gangline_kubernetes.owner_writes import OwnerWriter
 from gangline_kubernetes.ownership import LABEL_KIND, LABEL_OWNER, Fault, owned
+from gangline_kubernetes.stages import is_staged, stage_of
 from gangline_wire.requests import Admitted, CancelJob, Denied, Refused, SetSize, SubmitJobs
 
 log = logging.getLogger(__name__)
@@ -149,7 +150,10 @@ class Owners:
         if not said_so.name.startswith(ALONE) or not root:
             return said_so
         kind, found = self.objects[root]
-        size = sum(part.count for part in parts_of(kind, found))
+        parts = parts_of(kind, found)
+        if parts and is_staged(kind, found):
+            return stage_of(kind, found, parts, pod)
+        size = sum(part.count for part in parts)
         if size < 2 or not is_together(kind, found):
             return said_so
         return Gang(pod.metadata.namespace, f"{kind.name}/{found.metadata.name}/{root}", size)
