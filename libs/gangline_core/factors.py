@@ -16,7 +16,7 @@ from gangline_core.predict import predicted_seconds
 from gangline_core.quota import Ledger, job_amounts, minimum_sizes
 from gangline_core.shares import WEIGHT_LEAST, free_by_model, total_gpu_milli, weight_shares
 from gangline_core.spec import GPU_MILLI, Resources
-from gangline_core.surroundings import interference_beside, load_of_models
+from gangline_core.surroundings import interference_beside, load_of_models, measured_of_models
 from gangline_core.waiting import Column, Waiting
 
 HOUR_MS = 3_600_000
@@ -265,8 +265,14 @@ FACTORS: dict[str, Factor] = {
     ),
     "free_fraction": Factor("the part (0 to 1) of what it asks for that is free now", _free_fraction, (0, 0.5, 1)),
     "load": Factor(
-        "how busy (0 to 1) the GPUs it could use were at last sight, on average; 0 when nobody measured",
+        "how busy (0 to 1) the GPUs it could use are, on average: as measured in the last 300 s, "
+        "or else as their tasks asked for, which the term then says",
         lambda t: load_of_models(t.waiting),
+        (0, 0.5, 1),
+    ),
+    "load_measured": Factor(
+        "the part (0 to 1) of the GPUs it could use whose load was measured in the last 300 s",
+        lambda t: measured_of_models(t.waiting),
         (0, 0.5, 1),
     ),
     "interference": Factor(

@@ -1,12 +1,12 @@
 """How busy is what a job could use, and how much would its neighbours disturb it?"""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from gangline_core import columns as c
 from gangline_core.cluster import LOAD_STALE_MS
 from gangline_core.ids import NodeId
 from gangline_core.job import Job
-from gangline_core.spec import JobSpec
+from gangline_core.spec import GPU_MILLI, JobSpec
 from gangline_core.state import State
 from gangline_core.waiting import Column, Waiting
 
@@ -15,17 +15,42 @@ INTERFERENCE = "interference"
 
 
 def load_of_models(waiting: Waiting) -> Column:
-    """Per job the mean measured load (0 to 1) of the GPUs of the models it accepts, as far as somebody measured it."""
-    state = waiting.state
+    """Per job the mean load (0 to 1) of the GPUs of the models it accepts: as measured lately, or else as asked for."""
     sums: dict[str, tuple[float, int]] = {}
+    for model, load, _ in _loads(waiting):
+        total, number = sums.get(model, (0.0, 0))
+        sums[model] = (total + load, number + 1)
+    return waiting.per(c.ASK, lambda job: _mean(sums, _models(job.spec)))
+
+
+def measured_of_models(waiting: Waiting) -> Column:
+    """Per job the part (0 to 1) of the GPUs of the models it accepts whose load somebody measured lately."""
+    sums: dict[str, tuple[float, int]] = {}
+    for model, _, is_measured in _loads(waiting):
+        total, number = sums.get(model, (0.0, 0))
+        sums[model] = (total + is_measured, number + 1)
+    return waiting.per(c.ASK, lambda job: _mean(sums, _models(job.spec)))
+
+
+def unmeasured(waiting: Waiting) -> tuple[int, int]:
+    """GPUs of the pool whose load is only known by what was asked for, and all of them."""
+    measured = [is_measured for _, _, is_measured in _loads(waiting)]
+    return measured.count(False), len(measured)
+
+
+def _loads(waiting: Waiting) -> Iterator[tuple[str, float, bool]]:
+    """Model, load and whether it was measured, of each healthy GPU of the pool; what nobody measured is never idle
+    because of that: it is as busy as what its tasks asked for."""
+    state = waiting.state
     for node in state.nodes_of(waiting.pool.pool.name):
         load = state.kept.loads.get(node.id)
-        if load is None or load.gpu_mean < 0 or waiting.now - load.at > LOAD_STALE_MS:
-            continue
+        is_measured = load is not None and load.gpu_mean >= 0 and waiting.now - load.at <= LOAD_STALE_MS
+        booked = state.use[node.id].gpu_milli
         for gpu in node.gpus:
-            total, number = sums.get(gpu.model.lower(), (0.0, 0))
-            sums[gpu.model.lower()] = (total + load.gpu_mean / 100, number + 1)
-    return waiting.per(c.ASK, lambda job: _mean(sums, _models(job.spec)))
+            if is_measured and load is not None:
+                yield gpu.model.lower(), load.gpu_mean / 100, True
+            elif gpu.healthy:
+                yield gpu.model.lower(), min(GPU_MILLI, booked[gpu.index]) / GPU_MILLI, False
 
 
 def interference_beside(waiting: Waiting) -> Column:

@@ -1,11 +1,16 @@
 """The administrator's formula: a weighted sum of named factors, every term of it kept."""
 
+import re
+
 import numpy as np
 
 from gangline_core.factors import Table, uses_shares
 from gangline_core.formula import compile_formula
 from gangline_core.ordering.scored import Scored
+from gangline_core.surroundings import unmeasured
 from gangline_core.waiting import Waiting
+
+LOAD = re.compile(r"\bload\b")
 
 
 def weighted(waiting: Waiting, first: int) -> Scored:
@@ -18,9 +23,17 @@ def weighted(waiting: Waiting, first: int) -> Scored:
     table = Table(waiting)
     rows = len(waiting)
     columns = formula.evaluate(table.column, rows)
-    names = tuple(term.text for term in formula.terms)
+    names = tuple(_said(term.text, waiting) for term in formula.terms)
     if uses_shares(formula.names) and rows:
         scores = Scored(names=names, columns=columns).totals(rows)
         table.count_ahead(np.lexsort((waiting.ids, waiting.since, -scores)))
         columns = formula.evaluate(table.column, rows)
     return Scored(names=names, columns=columns)
+
+
+def _said(text: str, waiting: Waiting) -> str:
+    """A term as the administrator wrote it, and what it rests on where that is no measurement."""
+    if not LOAD.search(text):
+        return text
+    without, gpus = unmeasured(waiting)
+    return f"{text} (load of {without} of {gpus} GPUs as asked for, not measured)" if without else text
