@@ -105,14 +105,14 @@ class Maker:
         raise RefusedError(409, "Conflict", "nobody makes its ResourceClaims")
 
     async def unmake(self, task: TaskId) -> None:
-        """See Owners.unmake."""
-        await self._owners.unmake(task)
+        """See Letting.unmake."""
+        await self._owners.letting.unmake(task)
 
     async def _adopted(self, order: Order) -> Pod | None:
         """The pod that somebody else has made for the task, or will have made."""
         if LABEL_PODS in order.job.spec.labels:
             return self._nursery.pod_of(order)
-        return await self._owners.pod_of(order) if LABEL_OWNER in order.job.spec.labels else None
+        return await self._owners.letting.pod_of(order) if LABEL_OWNER in order.job.spec.labels else None
 
     async def _make_secret(self, order: Order, home: Home) -> None:
         """The job's sealed values as a Secret that goes with its Job object; made once, found by every task."""

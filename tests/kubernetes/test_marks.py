@@ -8,6 +8,7 @@ from tests.kubernetes.house import NAMESPACE, PODS, House, Object, opened
 from tests.kubernetes.test_adopted import bound, make
 
 from dollhouse.loop import live
+from gangline_core.facts import TaskExited
 from gangline_core.job import JobState
 
 CONTAINER = {"name": "c", "image": "x:1", "resources": {"requests": {"cpu": "40"}, "limits": {"nvidia.com/gpu": "4"}}}
@@ -73,7 +74,7 @@ async def swapped_story() -> None:
         await make(house, "g-0", labels=words)
         await make(house, "g-1", labels=words)
         await house.until(lambda: house.job(1).state == JobState.RUNNING)
-        second = house.stored("/pods")[1]
+        first, second = house.stored("/pods")
         note = {"gangline.dev/task": second["metadata"]["annotations"]["gangline.dev/task"]}
         await house.ask(
             "PATCH", f"{PODS}/g-0", {"metadata": {"annotations": note}}, form="application/merge-patch+json"
@@ -83,7 +84,8 @@ async def swapped_story() -> None:
         assert house.job(1).state == JobState.RUNNING
         house.kubelets.finish(house.stored("/pods")[0], 7)
         await asyncio.sleep(5)
-        assert house.world.state.kept.tasks[note["gangline.dev/task"]].exit_code is None
+        ended = [fact.task for fact in house.facts if isinstance(fact, TaskExited) and fact.exit_code == 7]
+        assert ended == [first["metadata"]["annotations"]["gangline.dev/task"]], "it is the task that it always was"
 
 
 def test_a_pod_that_waits_with_copied_marks_is_scheduled_like_any_other() -> None:

@@ -75,6 +75,26 @@ async def refused_story() -> None:
         assert len(house.stored("/pods")) == 3
 
 
+def test_pods_from_before_the_policy_and_words_that_name_no_gpu_are_let_be() -> None:
+    live(older_story())
+
+
+async def older_story() -> None:
+    async with opened(nodes=1) as house:
+        assert (await answer(house, pod("older", "NVIDIA_VISIBLE_DEVICES")))[0] == 201
+        await install(house)
+        for change in ({"labels": {"a": "b"}}, {"finalizers": ["x.example/y"]}, {"finalizers": None}):
+            await house.ask("PATCH", f"{PODS}/older", {"metadata": change}, "application/merge-patch+json")
+        for number, value in enumerate(("", "none", "void")):
+            launcher = pod(f"launcher-{number}")
+            launcher["spec"]["containers"][0]["env"] = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": value}]
+            assert (await answer(house, launcher))[0] == 201, "operators of MPI jobs hide GPUs from launchers so"
+        mixed = pod("mixed")
+        source = {"fieldRef": {"fieldPath": "metadata.name"}}
+        mixed["spec"]["containers"][0]["env"] = [{"name": "NVIDIA_VISIBLE_DEVICES", "valueFrom": source}]
+        assert (await answer(house, mixed))[0] == 403
+
+
 def test_marks_by_which_the_scheduler_knows_its_tasks_and_gpus_are_its_own() -> None:
     live(marks_story())
 
