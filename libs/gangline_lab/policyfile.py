@@ -3,6 +3,8 @@
 policy: {ordering: fifo, backfill: false}       # of pool "default"; or `pools: {name: {...}}` for several
 simulation: {round_s: 60, restart_s: 30}        # fields of gangline_lab.sim.conditions.Conditions
 groups: [{path: vision, guaranteed: {gpu_milli: 64000}}]
+
+An administrator's page (`gangline policy show --file`) is understood as well: its policies and groups count.
 """
 
 from difflib import get_close_matches
@@ -20,6 +22,14 @@ from gangline_core.settings import check_policy
 from gangline_core.state import State
 from gangline_lab.learning.modelfile import read_model
 from gangline_lab.sim.conditions import Conditions
+from gangline_wire.fields import unknown_field
+from gangline_wire.policyfile import PolicyFileError as PageError
+from gangline_wire.policyfile import parse_policy
+
+PAGE_ALONE = frozenset({"defaults", "classes", "prices", "windows"})
+"""Parts that only an administrator's page has."""
+UNHEEDED = ("classes", "users", "prices", "windows")
+"""Parts of such a page that a simulation leaves as they are."""
 
 
 class PolicyFileError(Exception):
@@ -46,6 +56,8 @@ class Rules(Struct, frozen=True):
     conditions: Conditions
     groups: tuple[Group, ...] = ()
     about: str = ""
+    unheeded: tuple[str, ...] = ()
+    """Parts of an administrator's page that change nothing here."""
 
 
 def read_policy(path: Path) -> Rules:
@@ -56,6 +68,9 @@ def read_policy(path: Path) -> Rules:
     """
     try:
         raw: Any = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        if is_page(raw):
+            return _rules_of_page(path, raw)
+        _check_names(path, raw)
         file = msgspec.convert(raw, PolicyFile)
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise PolicyFileError(f"{path.name}: {error}") from error
@@ -72,8 +87,39 @@ def read_policy(path: Path) -> Rules:
     )
 
 
+def is_page(raw: object) -> bool:
+    """True for an administrator's page: parts that nobody else has, groups by name, or policies inside of pools."""
+    if not isinstance(raw, dict):
+        return False
+    pools = raw.get("pools")
+    inside = isinstance(pools, dict) and any(isinstance(pool, dict) and "policy" in pool for pool in pools.values())
+    return inside or isinstance(raw.get("groups"), dict) or not PAGE_ALONE.isdisjoint(raw)
+
+
+def _rules_of_page(path: Path, raw: dict[str, Any]) -> Rules:
+    """What an administrator's page says about policies and groups; pools it gives no policy keep the usual one."""
+    try:
+        page = parse_policy(raw)
+    except PageError as error:
+        raise PolicyFileError(f"{path.name}: {error}") from error
+    for pool, policy in page.policies.items():
+        _check(path, pool, policy)
+    unheeded = tuple(part for part in UNHEEDED if getattr(page, part))
+    return Rules(name=path.stem, policies=page.policies, conditions=Conditions(), groups=page.groups, unheeded=unheeded)
+
+
+def _check_names(path: Path, raw: object) -> None:
+    """Refuse what no part is called; a policy's field outside of `policy` is told where it belongs."""
+    for name in raw if isinstance(raw, dict) else ():
+        if name in PolicyFile.__struct_fields__:
+            continue
+        if name in Policy.__struct_fields__:
+            raise PolicyFileError(f"{path.name}: {name}: is a field of a policy; write `policy: {{{name}: ...}}`")
+        raise PolicyFileError(f"{path.name}: {name}: {unknown_field(name, PolicyFile.__struct_fields__)}")
+
+
 def read_groups(path: Path) -> tuple[Group, ...]:
-    """The groups in a quota file: `groups: [{path: vision, limit: {gpu_milli: 8000}}]`.
+    """The groups in a quota file: `groups: [{path: vision, limit: {gpu_milli: 8000}}]`, or an administrator's page.
 
     Raises:
         PolicyFileError: with the field that is wrong, or because there are none.
@@ -96,10 +142,14 @@ def _policy(path: Path, pool: str, fields: dict[str, Any]) -> Policy:
         policy = msgspec.convert({**fields, **_taught(path, fields)}, Policy)
     except msgspec.ValidationError as error:
         raise PolicyFileError(f"{file}: policy of pool {pool}: {error}") from error
+    _check(path, pool, policy)
+    return policy
+
+
+def _check(path: Path, pool: str, policy: Policy) -> None:
     problem = check_policy(State(), policy)
     if problem is not None:
-        raise PolicyFileError(f"{file}: policy of pool {pool}: {problem.field}: {problem.message}")
-    return policy
+        raise PolicyFileError(f"{path.name}: policy of pool {pool}: {problem.field}: {problem.message}")
 
 
 def _taught(path: Path, fields: dict[str, Any]) -> dict[str, str]:

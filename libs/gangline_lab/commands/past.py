@@ -118,6 +118,8 @@ def _what_if(options: argparse.Namespace) -> int:
         nodes=fleet.nodes,
         without=options.without,
     )
+    if rules and rules.unheeded:
+        sys.stderr.write(f"gangline lab: {', '.join(rules.unheeded)} of {options.policy} stay as they were recorded\n")
     if not change.words():
         raise PolicyFileError("say what should be different: --policy, --quota, --nodes or --without")
     bar = Bar(sys.stderr, "what-if")

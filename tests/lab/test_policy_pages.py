@@ -1,0 +1,53 @@
+"""Policies and quotas for the lab: its own pages, and the administrator's."""
+
+from pathlib import Path
+
+import pytest
+from tests.make import gpu_amount
+
+from gangline_lab.policyfile import PolicyFileError, read_groups, read_policy
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "settings" / "policy.yaml"
+
+
+def page(folder: Path, text: str) -> Path:
+    path = folder / "page.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_the_administrators_page_serves_as_it_is_and_says_what_of_it_changes_nothing() -> None:
+    rules = read_policy(EXAMPLE)
+    assert rules.policies["default"].formula == "level + 1000 * priority + 10 * age_hours"
+    assert rules.policies["default"].starvation_s == 7200
+    assert next(one for one in rules.groups if one.path == "research").limit["gpu_milli"] == 32_000
+    assert {"users", "classes", "prices"} <= set(rules.unheeded)
+    assert read_groups(EXAMPLE) == rules.groups
+
+
+def test_a_page_with_groups_by_name_alone_is_the_administrators(tmp_path: Path) -> None:
+    (group,) = read_groups(page(tmp_path, "groups: {vision: {limit: {gpus: 8}}}"))
+    assert (group.path, group.limit) == ("vision", gpu_amount(8))
+
+
+def test_the_labs_own_page_is_read_as_before(tmp_path: Path) -> None:
+    rules = read_policy(page(tmp_path, "policy: {ordering: fifo}\ngroups: [{path: v, limit: {gpu_milli: 8000}}]\n"))
+    assert rules.policies["default"].ordering == "fifo"
+    assert rules.groups[0].limit == gpu_amount(8)
+    assert rules.unheeded == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("ordering: fifo", "write `policy: {ordering: ...}`"),
+        ("polices: {}", 'did you mean "policy"?'),
+        ("pools: {default: {policy: {ordering: fastest}}}", "ordering"),
+        ("groups: {v: {limit: {gpus: many}}}", "groups.v.limit"),
+        ("pools: {default: {policy: {formula: nonsense + 1, ordering: weighted}}}", "nonsense"),
+    ],
+)
+def test_what_makes_no_sense_is_told_with_where_it_stands(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(PolicyFileError, match=r"^page\.yaml: ") as raised:
+        read_policy(page(tmp_path, text))
+    assert told in str(raised.value)
