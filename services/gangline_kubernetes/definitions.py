@@ -96,6 +96,10 @@ def definitions() -> list[Schema]:
 def job_definition() -> Schema:
     """A job: its spec is the job file."""
     spec = structural(JOB_FILE)
+    spec["properties"]["secrets"]["description"] += (
+        " Here also keys of Secrets of the namespace: {NAME: {secretKeyRef: {name: ..., key: ...}}};"
+        " other values lie open in this object."
+    )
     spec["description"] = "One job: either `roles`, or the fields of its single role."
     for name in FIXED:
         if "type" in spec["properties"].get(name, {}):

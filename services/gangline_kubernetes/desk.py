@@ -25,6 +25,7 @@ from gangline_kubernetes.names import GROUP_VERSION, JOB_FINALIZER
 from gangline_kubernetes.objects import JobObject, Namespace
 from gangline_kubernetes.own_writes import write_status
 from gangline_kubernetes.ownership import LABEL_NAMESPACE, LABEL_OWNER, LABEL_PODS, LABEL_UID, Fault, owned
+from gangline_kubernetes.secret_refs import LABEL_REFS, split, text_of
 from gangline_kubernetes.statuses import refused_status, status_of, word_of
 from gangline_wire.jobfile import JobFileError, parse_job
 from gangline_wire.requests import Admitted, CancelJob, Denied, Refused, SetHold, SetSize, SubmitJobs
@@ -40,6 +41,10 @@ TICK_S = 0.25
 UNFINISHED_TRIES_S = 5.0
 REFUSED_TRIES_S = 60.0
 """A refused object is tried again this often when it may be admitted later: its namespace or group may be made."""
+OPEN = (
+    "values that look secret are sealed in the job, but whoever may read this object reads them:"
+    " keep them in a Secret, and say secrets: {NAME: {secretKeyRef: {name: ..., key: ...}}}"
+)
 SUBMIT_MAX = 200
 """Jobs that are submitted at the same time."""
 
@@ -189,7 +194,8 @@ class Desk:
         """Ask for admission; the object's uid makes a repeat give the same job."""
         meta = found.metadata
         try:
-            spec = parse_job(found.spec)
+            document, refs = split(found.spec)
+            spec = parse_job(document)
         except JobFileError as error:
             message = "; ".join(f"{one.path}: {one.message}" for one in error.errors)
             await self._refuse(found, "Invalid", message, again_s=0)
@@ -201,6 +207,8 @@ class Desk:
         if JOB_FINALIZER not in meta.finalizers:
             await self._set_finalizers(found, (*meta.finalizers, JOB_FINALIZER))
         sealed, secrets = seal(mine)
+        if refs:
+            sealed = replace(sealed, labels={**sealed.labels, LABEL_REFS: text_of(refs)})
         request = SubmitJobs(
             jobs=(sealed,),
             submit_id=f"{by(self.config.cluster)}:{meta.uid}",
@@ -211,6 +219,8 @@ class Desk:
             case Admitted(jobs=jobs):
                 self.jobs[meta.uid] = JobId(jobs[0])
                 self.dirty[meta.uid] = None
+                if secrets:
+                    await self.happenings.tell(meta, "SecretsInPlain", OPEN, is_warning=True)
             case Refused(refusals=refusals):
                 reason = refusals[0].reason
                 await self._refuse(found, reason.code.value, sentence(reason), again_s=REFUSED_TRIES_S)
@@ -331,10 +341,13 @@ def is_news(found: JobObject, job: Job) -> bool:
 def is_other(found: JobObject, job: Job) -> bool:
     """True when the object now asks for something else than the job was admitted with."""
     try:
-        asked, _ = seal(parse_job(found.spec))
+        document, refs = split(found.spec)
+        asked, _ = seal(parse_job(document))
     except JobFileError:
         return True
     kept = job.spec
+    if text_of(refs) != kept.labels.get(LABEL_REFS, ""):
+        return True
     if len(asked.roles) == 1 and kept.roles and kept.roles[0].is_elastic:
         # Another number of tasks is a wish for a size, not another job.
         asked = replace(asked, roles=(replace(asked.roles[0], count=kept.roles[0].count),))

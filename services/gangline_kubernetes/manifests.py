@@ -37,6 +37,7 @@ from gangline_kubernetes.names import (
 )
 from gangline_kubernetes.needs import in_mebibytes
 from gangline_kubernetes.objects import Meta
+from gangline_kubernetes.secret_refs import LABEL_REFS, variables
 from gangline_wire.seal import PLACEHOLDER
 
 Manifest = dict[str, Any]
@@ -164,7 +165,12 @@ def environment(order: Order, role: Role, config: Config, home: Home, *, uuids: 
             if order.task.gpus:
                 values.pop(name, None)
     values["GANGLINE_TASK_UUIDS"] = ",".join(uuids)
-    found = [_variable(name, value, order.task.job) for name, value in sorted(values.items())]
+    # Nobody but the service for this cluster submits jobs by this name, so no job file can name Secrets.
+    is_object = order.job.submitted_by == f"kubernetes:{config.cluster}"
+    refs = variables(order.job.spec.labels.get(LABEL_REFS, "") if is_object else "")
+    for one in refs:
+        values.pop(one["name"], None)
+    found = [_variable(name, value, order.task.job) for name, value in sorted(values.items())] + refs
     sealed = {text for text in role.command if PLACEHOLDER in text}
     return found + [_secret_argument(text, order.task.job) for text in sorted(sealed)]
 
