@@ -14,6 +14,7 @@ from gangline_core.holds import limit_fault, room_fault
 from gangline_core.ids import JobId, TaskId
 from gangline_core.job import LIVE, Job, JobState, Move, Outcome, ResizeStage, Task, TaskState
 from gangline_core.kept import PoolState
+from gangline_core.news import Known, is_news
 from gangline_core.progress import merged
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.resizing import ResizeEvent
@@ -268,10 +269,12 @@ def resize_asked(state: State, fact: f.ResizeAsked, step: Step) -> None:
 def progress_reported(state: State, fact: f.ProgressReported, step: Step) -> None:
     """What a job said of itself, kept while it is not over."""
     if (job := state.job(fact.job)) is not None and job.ended_ms == 0:
-        state.kept.progress[fact.job] = merged(state.kept.progress.get(fact.job), fact.progress)
+        said = state.kept.progress[fact.job] = merged(state.kept.progress.get(fact.job), fact.progress)
         if fact.progress.points:
             note_steps(state, job, fact.progress, step.at)
-        state.kept.outside_seq = step.seq
+        if is_news(state.kept.known_news.get(fact.job), said, step.at):
+            state.kept.known_news[fact.job] = Known(said=said, at=step.at)
+            state.kept.outside_seq = step.seq
         step.touched = True
 
 

@@ -195,6 +195,8 @@ class Resize(Struct, frozen=True, omit_defaults=True, gc=False):
     stage_ms: int
     """Since when it is in this stage."""
     why: str = ""
+    failures: int = 0
+    """Changes of the job that failed one after the other, until this one settles."""
 
 
 class Pause(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -243,7 +245,7 @@ class Job(Struct, frozen=True, omit_defaults=True, gc=False):
     sizes: dict[str, int] = {}
     """Tasks per role that the job now has or is growing to; empty before the first placement."""
     next_index: dict[str, int] = {}
-    """Per role the next task index of the present attempt; the index of a member that left is not used again."""
+    """Per role the next task index of the present attempt; none is used again."""
     reason: Reason | None = None
     """Why the job is not running, or why it ended."""
     outcome: Outcome | None = None
@@ -290,11 +292,9 @@ class Job(Struct, frozen=True, omit_defaults=True, gc=False):
     """Members per role that were lost and are to be placed again, and since when the first of them is."""
     missing_ms: int = 0
     pause: Pause | None = None
-    """Set while the job is paused."""
     limit_percent: int = -1
-    """How much of its GPUs' time a job beside others may take; -1 before anybody said."""
+    """How much of its GPUs' time a job beside others may take, and when that was said; -1 before anybody said."""
     limited_ms: int = 0
-    """When that was said."""
     resumed_ms: int = 0
     """When it last went on after a pause of the present attempt; 0 when it never did."""
     retimed: bool = False

@@ -23,6 +23,7 @@ from gangline_core.facts_queue import Lease, LimitDate
 from gangline_core.groups import ROOT, Group, Token, User, UserClass
 from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.job import Job, Task
+from gangline_core.news import Known
 from gangline_core.past_use import PastUse, UseRecord, note_use
 from gangline_core.progress import Point, Progress
 from gangline_core.seen import SchedulerState
@@ -188,13 +189,16 @@ class Kept(Struct):
     """Members of live gangs that are slower than the others, of the attempt that is named."""
     movers: dict[JobId, GangMoved] = {}
     """Members of live gangs that were seen to work, of the attempt that is named."""
+    known_news: dict[JobId, Known] = {}
+    """What running jobs had said when a report of theirs last was a cause to weigh sizes anew."""
     troubles: Troubles = {}
     """What went wrong on each node before."""
 
     def let_go(self, job: Job) -> None:
         """A job has ended: what was said of it alone is forgotten, what it used is remembered with its like."""
         note_use(self.use_history, self.use_records, job)
-        for said in (self.progress, self.alone, self.reported, self.job_use, self.proofs, self.stragglers, self.movers):
+        said_of_it = (self.progress, self.alone, self.reported, self.job_use, self.proofs, self.stragglers, self.movers)
+        for said in (*said_of_it, self.known_news):
             said.pop(job.id, None)
 
 

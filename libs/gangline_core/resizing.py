@@ -70,6 +70,7 @@ def begun(job: Job, after: dict[str, int], *, noticed: bool, why: str, at: int) 
         began_ms=at,
         stage_ms=at,
         why=why,
+        failures=last.failures if last is not None else 0,
     )
     return replace(job, resize=resize)
 
@@ -89,7 +90,9 @@ def advanced(job: Job, event: ResizeEvent, at: int) -> Job:
         raise IllegalMoveError(f"a resize that is {resize.stage} cannot be {event}") from None
     if stage == resize.stage:
         return job
-    job = replace(job, resize=replace(resize, stage=stage, stage_ms=at))
+    failed = resize.failures + 1 if stage == ResizeStage.FAILED else resize.failures
+    failures = 0 if stage == ResizeStage.SETTLED else failed
+    job = replace(job, resize=replace(resize, stage=stage, stage_ms=at, failures=failures))
     return replace(job, resize_cost_ms=_cost(job, at)) if stage == ResizeStage.SETTLED else job
 
 

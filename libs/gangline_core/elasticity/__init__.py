@@ -24,7 +24,7 @@ from gangline_core.elasticity.pollux import goodput
 from gangline_core.elasticity.room import open_to_growth
 from gangline_core.elasticity.sia import sia
 from gangline_core.elasticity.stuck import next_deadline_ms, stuck
-from gangline_core.elasticity.view import Target, View, calm_until_ms, resizable
+from gangline_core.elasticity.view import Target, View, calm_until_ms, has_rest, resizable
 from gangline_core.facts import LimitSet, NodesWanted, ResizeFailed, ResizeProposed
 from gangline_core.job import JobState
 from gangline_core.state import PoolState, State
@@ -70,6 +70,15 @@ def propose(state: State, pool: str, now: int) -> tuple[Proposal, ...]:
     return proposals if said is None else (*proposals, said)
 
 
+def _decided(name: str, view: View) -> list[Target]:
+    """What the policy says; where its arithmetic fails on what some job said, idle GPUs are filled all the same."""
+    try:
+        return POLICIES[name](view)
+    except (ArithmeticError, ValueError):
+        # The table may be booked in part already; nothing in it outlives this decision.
+        return [] if name == "idle_fill" else idle_fill(view)
+
+
 def _proposal(pool: str, target: Target, cause: int) -> ResizeProposed:
     return ResizeProposed(
         pool=pool,
@@ -102,7 +111,7 @@ def is_stirred(state: State, known: PoolState, now: int) -> bool:
     if state.kept.outside_seq > known.proposed_seq:
         return True
     live = (state.kept.jobs[job] for job in state.live.get(known.pool.name, {}))
-    return any(job.spec.elastic.cooldown_s and known.proposed_at < calm_until_ms(job) <= now for job in live)
+    return any(has_rest(job) and known.proposed_at < calm_until_ms(job) <= now for job in live)
 
 
 def _by_policy(state: State, known: PoolState, now: int) -> tuple[list[Target], NodesWanted | None]:
@@ -117,5 +126,5 @@ def _by_policy(state: State, known: PoolState, now: int) -> tuple[list[Target], 
     may_weigh = is_time and state.kept.outside_seq > known.proposed_seq
     view = View(state=state, pool=pool, now=now, jobs=jobs, table=table, may_weigh=may_weigh)
     said = nodes_wanted(view) if jobs and policy.elastic == "band" else None
-    targets = POLICIES[policy.elastic](view) if jobs else []
+    targets = _decided(policy.elastic, view) if jobs else []
     return targets or (locality(view) if policy.migration else []), said

@@ -24,6 +24,7 @@ from gangline_core.spec import GPU_MILLI
 
 POWER = -1.0
 FLOOR = 1e-3
+DAMPING = 0.9
 SOON_S = 600
 HASTE = 0.5
 """How much more soon-over jobs count: 0 not at all. Between processor sharing and shortest remaining time first."""
@@ -166,7 +167,12 @@ def most(bidder: Bidder) -> int:
 
 
 def penalty(bidder: Bidder) -> float:
-    """What a change is worth less: the share of its age that the job has not spent starting."""
+    """What a change is worth less: the share of its age that the job has not spent starting.
+
+    A change that costs nothing must win a tenth, as AdaptDL asks of one: else noise alone would be worth following.
+    """
+    if not bidder.cost_s:
+        return DAMPING
     return max(bidder.age_s - bidder.restarts * bidder.cost_s, 0) / max(1, bidder.age_s + bidder.cost_s)
 
 

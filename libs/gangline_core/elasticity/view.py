@@ -14,6 +14,10 @@ from gangline_core.spec import Role
 from gangline_core.state import State
 from gangline_core.table import Table
 
+FAILED_CALM_S = 60
+"""A job whose change of size failed is left alone for so long, and twice as long after each further one."""
+DOUBLINGS_MAX = 8
+
 
 class Elastic(Struct, frozen=True):
     """One role of a running job, and the sizes it may have."""
@@ -101,5 +105,14 @@ def _believed(said: Progress | None) -> Progress | None:
 
 
 def calm_until_ms(job: Job) -> int:
-    """Until when the job asks to be left alone after its last change."""
-    return 0 if job.resize is None else job.resize.stage_ms + job.spec.elastic.cooldown_s * 1000
+    """Until when the job is left alone after its last change: as it asks, and ever longer when its changes fail."""
+    if job.resize is None:
+        return 0
+    fails = job.resize.failures
+    failed_s = FAILED_CALM_S << min(fails - 1, DOUBLINGS_MAX) if fails else 0
+    return job.resize.stage_ms + max(job.spec.elastic.cooldown_s, failed_s) * 1000
+
+
+def has_rest(job: Job) -> bool:
+    """True when time alone ends something that kept its size as it is."""
+    return bool(job.spec.elastic.cooldown_s or (job.resize is not None and job.resize.failures))
