@@ -88,7 +88,7 @@ class Cluster:
         starter = Starter(self.api, self.config, claims)
         carrier = Carrier(self.site, self.config, starter=starter, makes=maker, marks=marks, changed=reporter.changed)
         inventory.carrier = reporter.carrier = carrier
-        reporter.rests = inventory.rests
+        reporter.rests, inventory.happenings = inventory.rests, desk.happenings
         telling = reporter.telling = Telling(self.site, self.api, carrier)
         provisioner = Provisioner(self.site, self.config, self.api, desk=desk, agent=agent, affinities=asks.affinities)
         leftovers = Leftovers(self.site, self.config, self.api, agent)

@@ -19,8 +19,9 @@ from gangline_kubernetes.carrier import Carrier
 from gangline_kubernetes.claims import Claims, Hold, Place
 from gangline_kubernetes.config import Config, DeviceMode
 from gangline_kubernetes.devices import ResourceSlice
+from gangline_kubernetes.happenings import Happenings
 from gangline_kubernetes.marks import Marks
-from gangline_kubernetes.nodes import Taken, Terms, describe, is_same, taken_by
+from gangline_kubernetes.nodes import Taken, Terms, describe, is_of_another, is_same, taken_by
 from gangline_kubernetes.objects import KubeNode, Meta, Pod
 from gangline_kubernetes.offering import Offering
 from gangline_kubernetes.sights import Sights
@@ -67,6 +68,9 @@ class Inventory:
         self.unready_since: dict[NodeId, float] = {}
         self.gone: dict[NodeId, None] = {}
         """Nodes whose object is no more, until the log knows."""
+        self.strangers: dict[NodeId, None] = {}
+        """Nodes whose name a node of another cluster has: they are not told of, as a name is one machine in the log."""
+        self.happenings: Happenings | None = None
         self.sights = Sights(site, self.hear_view)
 
     # --- what the watches tell ----------------------------------------------------------------------------
@@ -143,6 +147,7 @@ class Inventory:
             self.dirty[name] = None
             if now_s >= until_s:
                 del self.carrier.resting[name]
+        await self._look_for_strangers()
         self._look_for_undead()
         self._look_for_claims()
         lost = self._lost(now_s)
@@ -167,6 +172,27 @@ class Inventory:
 
     def _is_told(self, name: NodeId) -> bool:
         return name in self.told and bool(self.told[name].problem)
+
+    async def _look_for_strangers(self) -> None:
+        """Tell of nodes that cannot be used, as another cluster has one of that name; when that goes, they can."""
+        fresh = [name for name in self.nodes if name not in self.strangers and self._is_strange(name)]
+        over = [name for name in self.strangers if name not in self.nodes or not self._is_strange(name)]
+        for name in over:
+            del self.strangers[name]
+            self.dirty[name] = None
+        for name in fresh:
+            self.strangers[name] = None
+            self.told.pop(name, None)
+            other = self.site.follower.state.kept.nodes[name].agent
+            why = f"{other} has a node of this name: names of nodes must differ among the clusters of one platform"
+            log.error("node %s takes no work: %s", name, why)
+            if self.happenings is not None:
+                meta = replace(self.nodes[name].metadata, namespace="default")
+                await self.happenings.tell(meta, "NameTaken", why, is_warning=True, kind=("v1", "Node"))
+
+    def _is_strange(self, name: NodeId) -> bool:
+        known = self.site.follower.state.kept.nodes.get(name)
+        return is_of_another(known, self.nodes[name], self.terms.agent)
 
     def _look_for_undead(self) -> None:
         """Nodes with a task that should have been gone for long take no more."""
@@ -204,19 +230,24 @@ class Inventory:
         known = self.site.follower.state.kept.nodes
         lost: dict[NodeId, Fact] = {}
         for name in self.gone:
-            if name in known and not known[name].lost and name not in self.nodes:
+            if name in known and not known[name].lost and name not in self.nodes and self._is_ours(known[name]):
                 lost[name] = NodeLost(node=name, silent_ms=0)
         for name, since_s in self.unready_since.items():
             silent_s = now_s - since_s
-            if silent_s >= self.config.loss_s and name in known and not known[name].lost:
+            if silent_s >= self.config.loss_s and name in known and not known[name].lost and self._is_ours(known[name]):
                 lost[name] = NodeLost(node=name, silent_ms=int(silent_s * 1000))
         self.gone = {name: None for name in self.gone if name in lost}
         return lost
+
+    def _is_ours(self, known: Node) -> bool:
+        return known.agent == self.terms.agent
 
     def _described(self, name: NodeId) -> list[tuple[Node, tuple[TaskId, ...]]]:
         """The node and its living tasks, when the log should hear of it."""
         state = self.site.follower.state
         known = state.kept.nodes.get(name)
+        if is_of_another(known, self.nodes[name], self.terms.agent):
+            return []
         node = self.describe(name)
         comes_back = known is not None and known.lost and self.nodes[name].is_ready
         if (known is not None and known.lost and not comes_back) or (self.told.get(name) == node and not comes_back):

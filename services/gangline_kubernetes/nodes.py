@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from gangline_core.cluster import Gpu, Node, Taint
 from gangline_core.ids import NodeId
-from gangline_kubernetes.names import LABEL_MODEL, LABEL_POOL, NOTE_UUIDS, OWN_TAINTS, UNKNOWN_MODEL
+from gangline_kubernetes.names import LABEL_MODEL, LABEL_NODE_UID, LABEL_POOL, NOTE_UUIDS, OWN_TAINTS, UNKNOWN_MODEL
 from gangline_kubernetes.needs import in_mebibytes, needs_of
 from gangline_kubernetes.objects import KubeNode, Pod
 from gangline_kubernetes.offers import as_offered
@@ -98,7 +98,7 @@ def describe(
         memory_mib=max(0, mebibytes(allocatable.get("memory", 0)) - taken.memory_mib),
         gpus=tuple(gpu for gpu in gpus if gpu.index not in gone),
         pool=labels.get(LABEL_POOL, terms.pool),
-        labels={**view.labels, **labels} if view is not None else labels,
+        labels={**(view.labels if view is not None else {}), **labels, LABEL_NODE_UID: node.metadata.uid},
         taints=_taints(node),
         devices={name: count for name, count in devices.items() if count},
         address=_address(node),
@@ -107,6 +107,15 @@ def describe(
         is_watched=True,
         tasks_max=max(0, whole(allocatable["pods"]) - taken.pods) if "pods" in allocatable else None,
     )
+
+
+def is_of_another(known: Node | None, node: KubeNode, agent: str) -> bool:
+    """True for a node of which the log has a living machine of another cluster by the same name."""
+    if known is None or known.lost or known.agent == agent:
+        return False
+    its = known.labels.get(LABEL_NODE_UID, "")
+    # A cluster that was given another name has the same objects.
+    return bool(its) and its != node.metadata.uid
 
 
 def fault(node: KubeNode) -> str:
