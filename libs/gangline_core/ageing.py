@@ -12,13 +12,13 @@ from gangline_core.terms import followed
 
 
 def ready_ms(state: State, job: Job) -> int:
-    """When the job could first have started in its present turn: not before its time and what it depends on.
+    """When the job could first have started in its present turn: not before its time and what it depends on."""
+    return _after_terms(state, job, job.queued_ms)
 
-    A job that lost its machines is repaired before younger ones start: it is as old as if it had never run.
-    """
-    spec = job.spec
-    ready = max(job.submitted_ms if job.losses else job.queued_ms, spec.not_before_ms)
-    for other in followed(state, spec):
+
+def _after_terms(state: State, job: Job, ready: int) -> int:
+    ready = max(ready, job.spec.not_before_ms)
+    for other in followed(state, job.spec):
         ready = max(ready, other.ended_ms)
     return ready
 
@@ -44,9 +44,16 @@ def waiting_since_ms(state: State, jobs: Sequence[Job]) -> NDArray[np.int64]:
 
 
 def since_ms(state: State, job: Job) -> int:
-    """The same of one job."""
-    if job.losses:
-        return ready_ms(state, job)
+    """The same of one job.
+
+    A job that lost its machines is repaired before younger ones start: it is as old as if it had never run. Its waits
+    do not become longer by that.
+    """
+    return _after_terms(state, job, job.submitted_ms) if job.losses else wait_since_ms(state, job)
+
+
+def wait_since_ms(state: State, job: Job) -> int:
+    """Since when the job would have waited, had it waited without a break: all its waits, no time in which it ran."""
     ready = ready_ms(state, job) if job.spec.after or job.spec.not_before_ms else job.queued_ms
     return ready - job.waited_ms
 

@@ -49,9 +49,10 @@ Ints = NDArray[np.int64]
     CAUSE,
     KIND,
     LEARNT_MS,
-) = range(27)
+    WAITS_SINCE,
+) = range(28)
 """Fields of a row. Amounts are those at start, LEAST_* those of the smallest sizes; SINCE is what makes the age."""
-WIDTH = 27
+WIDTH = 28
 CLASS_RANK = {ServiceClass.OPPORTUNISTIC: 0, ServiceClass.BURSTABLE: 1, ServiceClass.GUARANTEED: 2}
 MOVING_NUMBERS = frozenset({"used", "left"})
 """Numbers of a reason that change with every job that starts or ends; a change of them alone is not a new reason."""
@@ -128,6 +129,7 @@ class Columns:
             cause_of(job.reason),
             self.kinds.number(classes(spec)[0]),
             job.learnt_ms[MIDDLE] if job.learnt_ms else -1,
+            own_wait_since_ms(job),
         )
 
     def leave(self, job: JobId) -> None:
@@ -196,8 +198,12 @@ def own_since_ms(job: Job) -> int:
     if job.losses:
         # A job that lost its machines is repaired before younger ones start: it is as old as if it had never run.
         return max(job.submitted_ms, job.spec.not_before_ms)
-    ready = max(job.queued_ms, job.spec.not_before_ms)
-    return ready - job.waited_ms
+    return own_wait_since_ms(job)
+
+
+def own_wait_since_ms(job: Job) -> int:
+    """Since when it would have waited, had it waited without a break, as far as the job itself tells."""
+    return max(job.queued_ms, job.spec.not_before_ms) - job.waited_ms
 
 
 def cause_of(reason: Reason | None) -> int:

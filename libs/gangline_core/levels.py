@@ -6,7 +6,7 @@ it still has its turn and its reservation. Jobs that a limit, a hold or a depend
 waits for machines that another could not use anyway is not in its way: strict order holds among those that compete.
 """
 
-from gangline_core.ageing import since_ms
+from gangline_core.ageing import wait_since_ms
 from gangline_core.attained import GPU_SECOND
 from gangline_core.capacity import Flags
 from gangline_core.cluster import LevelRule, Policy
@@ -33,7 +33,7 @@ def level_after(level: str, policy: Policy, *, attained: int, waited_ms: int) ->
 
 def level_now(state: State, job: Job, policy: Policy, now: int) -> str:
     """The level in which a waiting job stands at this moment."""
-    waited_ms = max(0, now - since_ms(state, job)) if policy.levels else 0
+    waited_ms = max(0, now - wait_since_ms(state, job)) if policy.levels else 0
     return level_after(job.spec.level, policy, attained=job.attained - job.forgiven, waited_ms=waited_ms)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gangline_core import columns as c
-from gangline_core.ageing import since_ms
+from gangline_core.ageing import since_ms, wait_since_ms
 from gangline_core.columns import Columns, Ints
 from gangline_core.ids import JobId
 from gangline_core.job import Job
@@ -73,6 +73,14 @@ class Waiting:
         return since
 
     @cached_property
+    def _waits_since(self) -> Ints:
+        """Per job since when it would have waited, had it waited without a break."""
+        since = self.field(c.WAITS_SINCE).copy()
+        for row in np.flatnonzero(self.field(c.HAS_TERMS)).tolist():
+            since[row] = wait_since_ms(self.state, self.jobs[row])
+        return since
+
+    @cached_property
     def by_age(self) -> Ints:
         """The rows, oldest first, equally old ones by id."""
         return np.lexsort((self.ids, self.since))
@@ -84,7 +92,7 @@ class Waiting:
         column = self._spread(c.LEVEL, [value(name) for name in self.columns.levels.names])
         if not any(rule.to for rule in self.policy.levels.values()):
             return column
-        names, waited = self.columns.levels.names, np.maximum(self.now - self.since, 0)
+        names, waited = self.columns.levels.names, np.maximum(self.now - self._waits_since, 0)
         moving = [names.index(level) for level, rule in self.policy.levels.items() if rule.to and level in names]
         levels, attained = self.field(c.LEVEL), self.field(c.ATTAINED)
         for row in np.flatnonzero(np.isin(levels, moving)).tolist():

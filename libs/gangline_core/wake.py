@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gangline_core import columns as c
-from gangline_core.ageing import since_ms
+from gangline_core.ageing import since_ms, wait_since_ms
 from gangline_core.attained import crossings
 from gangline_core.calendar import next_change_ms
 from gangline_core.claims import gives_up_ms, overdue_ms
@@ -103,8 +103,8 @@ def _level_moves(state: State, pool_name: str, policy: Policy) -> list[int]:
             continue
         inside = slots[columns.field(slots, c.LEVEL) == number]
         alone = columns.field(inside, c.HAS_TERMS) > 0
-        since = columns.field(inside, c.SINCE)[~alone].tolist()
+        since = columns.field(inside, c.WAITS_SINCE)[~alone].tolist()
         jobs = (state.kept.jobs[JobId(job)] for job in columns.field(inside[alone], c.ID).tolist())
-        since += [since_ms(state, job) for job in jobs]
+        since += [wait_since_ms(state, job) for job in jobs]
         times += [began + wait for began in since for wait in waits]
     return times
