@@ -3,11 +3,12 @@
 import itertools
 
 import pytest
+from msgspec.structs import replace
 from tests.make import World, gpu_amount, group, node, spec
 
 from gangline_core import elasticity, quota, resizing
 from gangline_core import facts as f
-from gangline_core.ids import JobId
+from gangline_core.ids import JobId, TaskId
 from gangline_core.job import ENDS, JobState
 from gangline_core.resizing import OVER
 from gangline_core.spec import Elastic, ResizeKind
@@ -27,6 +28,7 @@ STEPS = {
 HAPPENINGS = (
     "it fails", "it fails and tries again", "its node is lost", "the other node is lost", "a GPU fails",
     "it is preempted", "it is cancelled", "it is held", "another size is asked for", "its limit is cut",
+    "a new member cannot be started", "a process vanishes",
 )  # fmt: skip
 
 
@@ -85,10 +87,24 @@ def happen(world: World, job: JobId, what: str) -> None:
             world.cancel(job)
         case "it is held":
             world.tell("admission", f.HoldSet(job=job, held=True, by="ada"))
+        case "a new member cannot be started" | "a process vanishes":
+            leave_by_itself(world, job, what)
         case "another size is asked for":
             world.tell("admission", f.ResizeAsked(job=job, role="worker", size=3, by="ada"))
         case "its limit is cut":
             world.tell("admission", f.GroupSet(group=group("q", limit=gpu_amount(5)), by="admin"))
+
+
+def leave_by_itself(world: World, job: JobId, what: str) -> None:
+    """One member is gone through no fault of the job."""
+    if what == "a new member cannot be started":
+        able = [task.id for task in world.tasks(job) if task.state == "placed" and not task.stop]
+        told = f.TaskExited(task=TaskId(""), cause=f.ExitCause.START_FAILED, error="no room on its disk")
+    else:
+        able = [task.id for task in world.tasks(job)]
+        told = f.TaskExited(task=TaskId(""), cause=f.ExitCause.PROCESS_LOST)
+    for name in able[-1:]:
+        world.tell("agent.sim", replace(told, task=name), f.GpusEmpty(tasks=(name,)))
 
 
 def come_to_rest(world: World, job: JobId) -> None:
@@ -96,7 +112,9 @@ def come_to_rest(world: World, job: JobId) -> None:
     for _ in range(4):
         world.settle()
         if (held := world.job(job)).resize and held.resize.stage == "confirming":
-            world.tell("agent.sim", f.ResizeConfirmed(job=job, number=held.resize.number, size=1))
+            world.tell(
+                "agent.sim", f.ResizeConfirmed(job=job, number=held.resize.number, size=sum(held.sizes.values()))
+            )
         world.wait(200)
         if facts := elasticity.propose(world.state, "default", world.at):
             assert not world.tell("elastic.default", *facts).alarms
