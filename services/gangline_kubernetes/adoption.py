@@ -120,6 +120,11 @@ def wants_us(pod: Pod, config: Config) -> bool:
     return all(gate.name == GATE for gate in spec.scheduling_gates)
 
 
+def is_gated(pod: Pod) -> bool:
+    """True when our gate must be taken away before the pod can be bound."""
+    return any(gate.name == GATE for gate in pod.spec.scheduling_gates)
+
+
 def gang_of(pod: Pod) -> Gang:
     """The pod's gang; one of its own when nothing says otherwise."""
     name, size = said(pod, GANG), said(pod, SIZE)

@@ -42,6 +42,7 @@ from gangline_kubernetes.reporter import Reporter
 from gangline_kubernetes.settings import PLURALS, Settings
 from gangline_kubernetes.starts import Starter
 from gangline_kubernetes.telling import Telling
+from gangline_kubernetes.volumes import Volumes
 from gangline_kubernetes.watch import T, Watched
 from gangline_wire.subjects import token
 
@@ -79,7 +80,7 @@ class Cluster:
         reporter = Reporter(self.site, self.config, agent)
         settings = Settings(self.site, self.config, self.api)
         claims = Claims(self.config.device_class, self.site.clock, lambda: self.site.follower.state.kept.tasks)
-        asks = Asks(self.config, claims, Affinities())
+        asks = Asks(self.config, claims, Affinities(), Volumes(self.api, self.site.clock))
         owners = Owners(self.site, self.config, self.api, desk=desk, asks=asks)
         marks = Marks(self.site, self.config, owners)
         inventory = Inventory(self.site, self.config, agent, marks=marks, claims=claims, affinities=asks.affinities)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from gangline_core.ids import JobId, TaskId
 from gangline_kit.carrying.known import Order
 from gangline_kit.service import Site
+from gangline_kubernetes.adoption import is_gated
 from gangline_kubernetes.api import Api, RefusedError, path_of
 from gangline_kubernetes.config import Config, DeviceMode
 from gangline_kubernetes.desk import Desk
@@ -15,7 +16,7 @@ from gangline_kubernetes.inventory import Inventory
 from gangline_kubernetes.manifests import Home, secret_key, secret_name
 from gangline_kubernetes.meeting import meets, owner_reference, service, service_name
 from gangline_kubernetes.names import LABEL_JOB, MANAGER
-from gangline_kubernetes.nursery import Nursery, is_gated
+from gangline_kubernetes.nursery import Nursery
 from gangline_kubernetes.objects import Pod
 from gangline_kubernetes.owners import Owners
 from gangline_kubernetes.ownership import LABEL_OWNER, LABEL_PODS

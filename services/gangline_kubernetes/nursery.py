@@ -16,7 +16,7 @@ from gangline_kit.carrying.known import Order
 from gangline_kit.errors import TemporaryError
 from gangline_kit.service import Site
 from gangline_kit.tasks import Tasks
-from gangline_kubernetes.adoption import ALONE, GATE, Gang, job_of, ordered, wants_us
+from gangline_kubernetes.adoption import ALONE, Gang, job_of, ordered, wants_us
 from gangline_kubernetes.api import STRATEGIC, Api, RefusedError, path_of
 from gangline_kubernetes.asking import ask
 from gangline_kubernetes.claims import Claims
@@ -28,7 +28,6 @@ from gangline_kubernetes.objects import OwnerObject, Pod
 from gangline_kubernetes.owners import Owners
 from gangline_kubernetes.ownership import LABEL_GANG, LABEL_NAMESPACE, LABEL_PODS, Fault, owned
 from gangline_kubernetes.places import REASON as PLACE
-from gangline_kubernetes.places import misplaced, placed
 from gangline_kubernetes.statuses import scheduled_condition
 from gangline_kubernetes.volumes import Volumes
 from gangline_wire.requests import Admitted, CancelJob, Denied, Refused, SubmitJobs
@@ -62,7 +61,7 @@ class Nursery:
         self.owners = owners
         self.claims = claims
         self.affinities = owners.asks.affinities
-        self.volumes = Volumes(api)
+        self.volumes = Volumes(api, site.clock)
         self.pods: dict[str, Pod] = {}
         """Pods that want us and have no job yet, or a job that has not started; by uid."""
         self.gangs: dict[Gang, dict[str, None]] = {}
@@ -137,7 +136,7 @@ class Nursery:
         if gang is None:
             gang = self.gang_of_pod[uid] = self._gang_of(pod)
         policy = self.policies.get((pod.metadata.namespace, member.policy)) if member is not None else None
-        pod = placed_by(pod, policy) if policy is not None else pod
+        pod = self.volumes.known(placed_by(pod, policy) if policy is not None else pod)
         self.pods[uid] = pod
         self.affinities.hold(uid, [pod])
         self.gangs.setdefault(gang, {})[uid] = None
@@ -156,6 +155,7 @@ class Nursery:
     def _drop(self, uid: str, *, is_bound: bool) -> None:
         del self.pods[uid]
         self.affinities.drop(uid)
+        self.volumes.forget(uid)
         gang = self.gang_of_pod.pop(uid)
         self.told.pop(uid, None)
         members = self.gangs.get(gang, {})
@@ -235,6 +235,8 @@ class Nursery:
 
     async def work_for_ever(self) -> None:
         """Submit gangs that are whole; tell waiting pods why they wait."""
+        known = [self.pods[uid] for uid in self.job_of_pod if uid in self.pods]
+        self._work.spawn(self.volumes.again(known, self.affinities), name="volumes")
         try:
             while True:
                 await self.site.clock.sleep(TICK_S)
@@ -297,8 +299,10 @@ class Nursery:
             await self._refused(gang, pods, REASON, unfit[0].message, again_s=1.0 if unfit[0].is_for_now else AGAIN_S)
             return
         pods = [one for one in fits if isinstance(one, Pod)]
-        if not await self._have_places(gang, pods):
+        settled = await self._settled(gang, pods)
+        if settled is None:
             return
+        pods = settled
         roles = ordered(pods)
         pool = self.state.kept.pools.get(pods[0].metadata.labels.get("gangline.dev/pool", self.config.pool))
         spec = job_of(roles, self.config, pool.pool if pool is not None else None, self.config.gpu_resource)
@@ -326,17 +330,16 @@ class Nursery:
             case other:
                 raise TemporaryError(f"admission answered {type(other).__name__}")
 
-    async def _have_places(self, gang: Gang, pods: list[Pod]) -> bool:
-        """True when all can be placed as they ask; else they are told why not, or looked at again at once."""
-        if (why := misplaced(pods)) is None:
-            whys = (placed(pod.metadata.uid, [pod], self.affinities) for pod in pods)
-            why = next((one for one in whys if one is not None), None)
-        why = why or await self.volumes.unbound(pods)
-        if why is not None and why.message:
-            await self._refused(gang, pods, PLACE, why.message, again_s=VOLUME_S if why.is_for_now else AGAIN_S)
-        elif why is not None:
+    async def _settled(self, gang: Gang, pods: list[Pod]) -> list[Pod] | None:
+        """The pods as they can be placed; None when they were told why not, or are looked at again at once."""
+        found = await self.volumes.settled(pods, self.affinities)
+        if not isinstance(found, Unfit):
+            return found
+        if found.message:
+            await self._refused(gang, pods, PLACE, found.message, again_s=VOLUME_S if found.is_for_now else AGAIN_S)
+        else:
             self.fresh[gang] = self.site.clock.monotonic_s() + TICK_S
-        return why is None
+        return None
 
     async def _refused(self, gang: Gang, pods: list[Pod], code: str, message: str, again_s: float = AGAIN_S) -> None:
         """Tell the pods, and look at them again later: a group may be made, a limit raised."""
@@ -383,11 +386,6 @@ def _says(pod: Pod, condition: dict[str, Any]) -> bool:
     """True for a pod that has this condition already."""
     word = (condition["type"], condition["status"], condition["reason"], condition["message"])
     return any((one.type, one.status, one.reason, one.message) == word for one in pod.status.conditions)
-
-
-def is_gated(pod: Pod) -> bool:
-    """True when our gate must be taken away before the pod can be bound."""
-    return any(gate.name == GATE for gate in pod.spec.scheduling_gates)
 
 
 def key_of(job: Job) -> tuple[str, str]:

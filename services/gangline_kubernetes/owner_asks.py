@@ -16,6 +16,7 @@ from gangline_kubernetes.owner_sizes import bounds_of, elastic_of
 from gangline_kubernetes.places import placed, unkept
 from gangline_kubernetes.priorities import Priorities
 from gangline_kubernetes.stages import unstaged
+from gangline_kubernetes.volumes import Volumes, within
 
 LABEL_INDEXES = "completion-indexes"
 """Label of a job: the numbers of an Indexed Job's pods, where some of them are done already."""
@@ -26,9 +27,10 @@ SEEN_MAX = 10_000
 class Asks:
     """What owners ask for, as far as anything can be promised."""
 
-    def __init__(self, config: Config, claims: Claims, affinities: Affinities) -> None:
+    def __init__(self, config: Config, claims: Claims, affinities: Affinities, volumes: Volumes) -> None:
         """Judge by these claims; nodes bear labels of these affinities."""
         self.affinities = affinities
+        self.volumes = volumes
         self.priorities = Priorities()
         self._config = config
         self._claims = claims
@@ -56,11 +58,12 @@ class Asks:
                 del self._seen[next(iter(self._seen))]
         return ", ".join(more)
 
-    def job(self, kind: OwnerKind, found: OwnerObject, pool: Pool | None) -> JobSpec | Unfit:
+    async def job(self, kind: OwnerKind, found: OwnerObject, pool: Pool | None) -> JobSpec | Unfit:
         """The job that all pods of this owner are.
 
         Raises:
             msgspec.ValidationError: as `pods_of`.
+            RefusedError, TemporaryError: the server does not say where its volumes are.
         """
         config, parts, claims = self._config, parts_of(kind, found), self._claims
         if (why := _unlike(kind, found, parts, config)) is not None:
@@ -68,6 +71,10 @@ class Asks:
         if staged := unstaged(kind, found, config):
             return Unfit(staged)
         ours, pods = is_ours(parts, config), expected(kind, found, config)
+        reaches = await self.volumes.of_parts(pods, is_ours=ours)
+        if isinstance(reaches, Unfit):
+            return reaches
+        pods = [[within(part[0], reach)] * len(part) for part, reach in zip(pods, reaches, strict=True)]
         if isinstance(ranked := self.priorities.ranked(pods), Unfit):
             return ranked
         asked = fitted_parts(ranked, config, is_ours=ours, claims=claims.found, templates=claims.templates)

@@ -1,7 +1,7 @@
 """Letting owners make their pods, finding the pod of each task, and changing how many there are."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from gangline_core.ids import JobId, TaskId
@@ -50,7 +50,7 @@ class Letting:
         *,
         asks: Asks,
         broods: Broods,
-        ask: Callable[[OwnerKind, OwnerObject], JobSpec | Unfit | Fault],
+        ask: Callable[[OwnerKind, OwnerObject], Awaitable[JobSpec | Unfit | Fault]],
         dirty: dict[str, float],
     ) -> None:
         """`ask` gives the job that an owner asks for now; owners that must be looked at are put into `dirty`."""
@@ -127,7 +127,7 @@ class Letting:
             # Whoever led before us let it go.
             is_here = bool(self.released.setdefault(order.job.id, order.job.attempt))
         if not is_here:
-            mine = self._ask(kind, found)
+            mine = await self._ask(kind, found)
             if isinstance(mine, JobSpec) and shape_of(mine) != shape_of(order.job.spec):
                 raise self._unfit(order, OTHER)
             self.released[order.job.id] = order.job.attempt

@@ -231,7 +231,7 @@ class Owners:
     async def _submit(self, kind: OwnerKind, found: OwnerObject) -> None:
         """Ask for admission; the owner's uid and generation make a repeat give the same job."""
         meta = found.metadata
-        mine = self._asked(kind, found)
+        mine = await self._asked(kind, found)
         if isinstance(mine, Unfit | Fault):
             self.dirty[meta.uid] = self.site.clock.monotonic_s() + TICK_S
             if mine.message:
@@ -266,18 +266,18 @@ class Owners:
         self.dirty[meta.uid] = self.site.clock.monotonic_s() + AGAIN_S
         await self._happenings.tell(meta, "Refused", message, is_warning=True, kind=(kind.group_version, kind.name))
 
-    def _asked(self, kind: OwnerKind, found: OwnerObject) -> JobSpec | Unfit | Fault:
+    async def _asked(self, kind: OwnerKind, found: OwnerObject) -> JobSpec | Unfit | Fault:
         """The job that it asks for now."""
         meta = found.metadata
         pool = self.state.kept.pools.get(meta.labels.get("gangline.dev/pool", self.config.pool))
-        spec = self.asks.job(kind, found, pool.pool if pool is not None else None)
+        spec = await self.asks.job(kind, found, pool.pool if pool is not None else None)
         if isinstance(spec, Unfit):
             return spec
         return owned(spec, meta, self.desk.namespaces.get(meta.namespace), self.config)
 
     async def _renew_if_changed(self, kind: OwnerKind, found: OwnerObject, job: Job) -> None:
         """End the waiting job of an owner that asks for something else by now; it is submitted anew."""
-        mine = self._asked(kind, found) if is_suspended(kind, self.letting.present(found)) else None
+        mine = await self._asked(kind, found) if is_suspended(kind, self.letting.present(found)) else None
         if isinstance(mine, JobSpec) and shape_of(mine) != shape_of(job.spec):
             await self._renew(job, OTHER)
 

@@ -282,6 +282,97 @@ async def volume_story() -> None:
         await house.until(lambda: bound(house) == {"p": "n0"})
 
 
+ZONE = "topology.kubernetes.io/zone"
+
+
+async def volume(house: House, name: str, zone: str, *, is_labelled: bool = False) -> None:
+    """A volume of one zone, and the claim that has it."""
+    affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": [says(ZONE, "In", zone)]}]}}
+    meta: Object = {"name": f"pv-{name}", "labels": {ZONE: zone} if is_labelled else {}}
+    spec = {} if is_labelled else {"nodeAffinity": affinity}
+    await house.ask("POST", "/api/v1/persistentvolumes", {"metadata": meta, "spec": spec})
+    await house.ask("POST", VOLUMES, {"metadata": {"name": name}, "spec": {"volumeName": f"pv-{name}"}})
+    await house.ask("PATCH", f"{VOLUMES}/{name}/status", {"status": {"phase": "Bound"}}, MERGE_PATCH)
+
+
+def mounts(*names: str) -> list[Object]:
+    """Volumes of a pod."""
+    return [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
+
+
+@pytest.mark.parametrize("is_labelled", [False, True])
+def test_a_pod_goes_where_its_volume_can_be_reached(is_labelled: bool) -> None:
+    live(reach_story(is_labelled))
+
+
+async def reach_story(is_labelled: bool) -> None:
+    async with opened(nodes=3, gpus=1) as house:
+        for node_name, zone in (("n0", "a"), ("n1", "b"), ("n2", "a")):
+            await label(house, node_name, **{ZONE: zone})
+        await volume(house, "data", "b", is_labelled=is_labelled)
+        for name in ("p", "q"):
+            await make(house, name, resources=GPU, volumes=mounts("data"))
+        await house.until(lambda: bound(house) in ({"p": "n1"}, {"q": "n1"}))
+        await house.world.crash("kubernetes")
+        house.world.restart("kubernetes")
+        await asyncio.sleep(20)
+        (first,) = bound(house)
+        house.kubelets.finish_named(NAMESPACE, first)
+        await house.until(lambda: bound(house) == {"p": "n1", "q": "n1"}, 60, "the other waits for that zone")
+
+
+def test_volumes_in_different_zones_are_reached_from_nowhere() -> None:
+    live(nowhere_story())
+
+
+async def nowhere_story() -> None:
+    async with opened(nodes=2, gpus=1) as house:
+        await label(house, "n0", **{ZONE: "a"})
+        await label(house, "n1", **{ZONE: "b"})
+        await volume(house, "one", "a")
+        await volume(house, "two", "b")
+        await make(house, "p", resources=GPU, volumes=mounts("one", "two"))
+        await house.until(lambda: told(house, "p")[0] == "Unschedulable")
+        assert bound(house) == {}
+
+
+@pytest.mark.parametrize("scheduler", ["gangline", "default-scheduler"])
+def test_an_owner_goes_where_the_volumes_of_its_pods_can_be_reached(scheduler: str) -> None:
+    live(owner_reach_story(scheduler))
+
+
+async def owner_reach_story(scheduler: str) -> None:
+    kind = KIND["PyTorchJob"]
+    async with opened(nodes=2, gpus=4) as house:
+        await label(house, "n0", **{ZONE: "a"})
+        await label(house, "n1", **{ZONE: "b"})
+        await volume(house, "data", "b")
+        await define(house, kind)
+        Operator(house, kind, binds=scheduler != "gangline")
+        spec = spec_of("PyTorchJob", scheduler=scheduler)
+        for part in spec["pytorchReplicaSpecs"].values():
+            part["template"]["spec"]["volumes"] = mounts("data")
+        body = {"metadata": {"name": "t", "labels": {"kueue.x-k8s.io/queue-name": "lab"}}, "spec": spec}
+        await house.ask("POST", path(kind), body)
+        await house.until(lambda: len(bound(house)) == 3, 120)
+        assert set(bound(house).values()) == {"n1"}
+
+
+def test_a_suspended_owner_is_told_of_a_volume_that_nobody_chooses() -> None:
+    live(owner_unbound_story())
+
+
+async def owner_unbound_story() -> None:
+    async with opened(nodes=1) as house:
+        spec = spec_of("Job")
+        spec["template"]["spec"]["volumes"] = mounts("data")
+        body = {"metadata": {"name": "t", "labels": {"kueue.x-k8s.io/queue-name": "lab"}}, "spec": spec}
+        await house.ask("POST", path(KIND["Job"]), body)
+        word = "volume claim data is not there"
+        await house.until(lambda: any(word in one["message"] for one in house.stored("/events", NAMESPACE)), 90)
+        assert suspended(house, KIND["Job"], "t")
+
+
 def test_a_cluster_that_lets_us_read_no_volume_claims_has_its_pods_bound_all_the_same() -> None:
     live(unread_story())
 

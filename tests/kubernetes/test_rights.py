@@ -12,7 +12,7 @@ from tests.kubernetes.test_elastic import scale_story
 from tests.kubernetes.test_handing import made_for_story
 from tests.kubernetes.test_native_groups import native_story, workload_story
 from tests.kubernetes.test_owners import KIND, admitted_story, group_story, way_story
-from tests.kubernetes.test_places import volume_story
+from tests.kubernetes.test_places import reach_story, volume_story
 from tests.kubernetes.test_settings import settings_story
 from tests.kubernetes.test_trouble import secret_story
 from tests.kubernetes.test_whole_path import applied_story, names_story, preemption_story
@@ -88,6 +88,7 @@ async def life_of_a_cluster() -> None:
     await preemption_story()
     await quota_story()
     await volume_story()
+    await reach_story(False)
     await secret_story()
     await settings_story()
     await way_story()
@@ -145,7 +146,10 @@ def test_asking_an_autoscaler_needs_rights_of_its_own(calls: set[Right]) -> None
 
 def test_whoever_adopts_nothing_may_do_nothing_to_objects_of_others() -> None:
     less = asked("count") - asked("count", "cluster.adopt=false")
-    assert {one for one in less if not one[0]} == {("", "persistentvolumeclaims", "get")}
+    assert {one for one in less if not one[0]} == {
+        ("", "persistentvolumeclaims", "get"),
+        ("", "persistentvolumes", "get"),
+    }
     assert {group for group, _, _ in less if group} == {
         "apps",
         "batch",

@@ -46,6 +46,7 @@ BUILT_IN = (
     Kind("", "v1", "services", "Service", short=("svc",), has_status=True),
     Kind("", "v1", "podtemplates", "PodTemplate"),
     Kind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", short=("pvc",), has_status=True),
+    Kind("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False, short=("pv",), has_status=True),
     Kind("", "v1", "serviceaccounts", "ServiceAccount", short=("sa",)),
     Kind("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False, short=("pc",)),
     Kind("coordination.k8s.io", "v1", "leases", "Lease"),
