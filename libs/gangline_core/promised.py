@@ -52,14 +52,14 @@ class Promised:
         left = self._later.copy() if counted else self._later
         kept: set[TaskId] = set()
         for row, task in counted:
-            if _holds(left, row, task):
+            if has_all(left, row, task):
                 left.take(task)
             else:
                 kept.add(task.id)
         return frozenset(kept)
 
 
-def _holds(room: Room, row: int, task: Task) -> bool:
+def has_all(room: Room, row: int, task: Task) -> bool:
     """Exactly what the task has is free in this room."""
     if room.cpu[row] < task.cpu_milli or room.memory[row] < task.memory_mib or room.places[row] < 1:
         return False

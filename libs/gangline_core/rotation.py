@@ -8,10 +8,13 @@ else starts, or room that one of them leaves would be gone before the other come
 import numpy as np
 
 from gangline_core.capacity import Room
+from gangline_core.facts import TaskPlacement
+from gangline_core.forecast import held_by
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
 from gangline_core.leases import renewable, taken
 from gangline_core.preemption import Preemptor
+from gangline_core.promised import has_all
 from gangline_core.seating import Found, find_seats
 from gangline_core.table import Table
 
@@ -39,8 +42,8 @@ def rotate(table: Table, preemptor: Preemptor, *, is_new: bool) -> None:
         if job.state == JobState.WAITING:
             leaving = [one for one in (*losers, *movers) if not model or holding[one.id] == model]
             _seat(table, preemptor, job, losers=leaving, model=model)
-    table.is_moving |= bool(movers)
-    _move(table, preemptor, {job.id: chosen[job.id] for job in movers}, losers=losers)
+    still = [loser for loser in losers if not table.leaving.issuperset(loser.tasks)]
+    table.is_moving |= _move(table, preemptor, {job.id: chosen[job.id] for job in movers}, losers=still)
 
 
 def _is_moving(table: Table) -> bool:
@@ -86,14 +89,54 @@ def _seat(table: Table, preemptor: Preemptor, job: Job, *, losers: list[Job], mo
         preemptor.make_room_of(job, losers, rule=BY_LEASE, room=room)
 
 
-def _move(table: Table, preemptor: Preemptor, movers: dict[JobId, str], *, losers: list[Job]) -> None:
-    """They stop, to start on their model in the next round, and so does who was not taken and is on one of these."""
-    for job_id, model in movers.items():
+def _move(table: Table, preemptor: Preemptor, movers: dict[JobId, str], *, losers: list[Job]) -> bool:
+    """Who has a place on its model stops, to start there in the next round, and so does who is in its way there.
+
+    Nobody leaves its room unless all movers together find theirs once everybody is gone; true when anybody does.
+    """
+    seats, room = _seated(table, movers, losers)
+    for loser in reversed(losers):
+        # The last in the order goes first: those before it stay where nobody comes.
+        tasks = [task for task in table.state.tasks_of(loser) if task.id not in table.leaving]
+        if all(has_all(room, room.layout.row[task.node], task) for task in tasks):
+            for task in tasks:
+                room.take(task)
+            continue
+        nodes = {task.node for task in tasks}
+        comers = [job for job, places in seats.items() if any(place.node in nodes for place in places)]
+        preemptor.let_go(loser, table.state.kept.jobs[comers[0]], rule=BY_LEASE)
+    for job_id in seats:
         job = table.state.kept.jobs[job_id]
-        for loser in losers:
-            if model_held(table, loser) == model:
-                preemptor.let_go(loser, job, rule=BY_LEASE)
         preemptor.let_go(job, job, rule=BY_LEASE)
+    return bool(seats)
+
+
+def _seated(
+    table: Table, movers: dict[JobId, str], losers: list[Job]
+) -> tuple[dict[JobId, tuple[TaskPlacement, ...]], Room]:
+    """Where each mover would be once all movers and losers are gone, and the room left then; who finds none stays."""
+    staying: set[JobId] = set()
+    while True:
+        moving = {job: model for job, model in movers.items() if job not in staying}
+        room = table.settled()
+        for job in (*losers, *(table.state.kept.jobs[job] for job in moving)):
+            for task in table.state.tasks_of(job):
+                if task.id not in table.leaving and task.node in room.layout.row:
+                    room.give(task)
+        seats: dict[JobId, tuple[TaskPlacement, ...]] = {}
+        for job_id, model in moving.items():
+            job = table.state.kept.jobs[job_id]
+            own = held_by(table.state, job).folded
+            table.ledger.give(job, own)
+            found = find_seats(table.seating, job, _only(room, model))
+            table.ledger.take(job, own)
+            if isinstance(found, Found):
+                seats[job_id] = found.seats.tasks
+                for place in found.seats.tasks:
+                    room.take(place)
+        if len(seats) == len(moving):
+            return seats, room
+        staying.update(job for job in moving if job not in seats)
 
 
 def _only(room: Room, model: str) -> Room:

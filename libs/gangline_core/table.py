@@ -181,8 +181,8 @@ class Table:
                     self._after.give(self.state.kept.jobs[task.job], task_amounts(task))
         return self._after
 
-    def releases(self) -> Releases:
-        """What comes back when, beside everything that this round decided already."""
+    def settled(self) -> Room:
+        """The room when all claims are settled, beside everything that this round decided already."""
         settled = self.frozen.copy()
         for part in going_parts(self, [self.state.kept.tasks[task] for task in sorted(self.leaving)]):
             settled.give(part)
@@ -191,7 +191,11 @@ class Table:
                 settled.take(place)
         for place, _ in self.placed:
             settled.take(place)
-        releases = Releases(self.state, settled, leaving=self.leaving)
+        return settled
+
+    def releases(self) -> Releases:
+        """What comes back when, beside everything that this round decided already."""
+        releases = Releases(self.state, self.settled(), leaving=self.leaving)
         if self.placed:
             releases.add(self.placed)
         return releases

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.make import World, node, spec
+from tests.watched import Watched
 
 from bench.parsync import simulate
 from gangline_core import cycle, parsync
@@ -23,8 +24,10 @@ from gangline_core.state import State, decode_snapshot, encode_snapshot
 POOL = "default"
 
 
-def world(*nodes, schedulers=2, groups=(), **policy) -> World:
-    made = World(*(nodes or (node(f"n{k}", gpus=8) for k in range(8))), groups=groups)
+def world(*nodes, schedulers=2, groups=(), **policy) -> Watched:
+    made = Watched(*(nodes or (node(f"n{k}", gpus=8) for k in range(8))), groups=groups)
+    # Shares are decided on the state of the open round, and told when others have been told: a test chooses when.
+    made.invented.add("scheduler")
     return made.set_policy(schedulers=schedulers, ordering="fifo", **policy)
 
 
@@ -246,7 +249,7 @@ def test_a_share_that_the_leader_did_not_see_undoes_what_it_planned_for_others()
     assert is_booked_once(made.state)
 
 
-def _told(made: World, seen: int, decided: f.RoundDecided) -> None:
+def _told(made: Watched, seen: int, decided: f.RoundDecided) -> None:
     """Fold a decision that was made on an older state."""
     message = Message(
         seq=made.state.kept.seq + 1,
@@ -258,7 +261,8 @@ def _told(made: World, seen: int, decided: f.RoundDecided) -> None:
         seen=seen,
     )
     made.log.append(message)
-    apply(made.state, message)
+    made.invented.add("placement")
+    made.oracles.look(made.state, message, apply(made.state, message))
 
 
 def test_without_its_schedulers_a_pool_is_served_by_its_leader_alone():

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from msgspec.structs import replace
-from tests.lab.simulated import jcts_s, run, trace
+from tests.lab.simulated import jcts_s, prove_archive, run, trace
 
 from gangline_core import rotation
 from gangline_core.cluster import Policy
@@ -63,12 +63,15 @@ def test_what_was_lent_replays_to_the_byte(tmp_path: Path) -> None:
         ),
         archive=tmp_path / "a",
     )
+    prove_archive(tmp_path / "a")
     report = replay(tmp_path / "a")
     assert report.equal
     assert report.decisions > 50
 
 
-def test_of_a_hundred_taken_for_a_model_all_but_one_stand_on_it_before_time_goes_on(monkeypatch) -> None:
+def test_of_a_hundred_taken_for_a_model_all_but_one_stand_on_it_before_time_goes_on(
+    monkeypatch, tmp_path: Path
+) -> None:
     jobs = trace(*((0, 1, 3_000 + 40 * k) for k in range(12)), *((0, 2, 3_000) for _ in range(4)))
     fast = [(k % 4 + 1.0, k % 3 + 1.0) for k in range(16)]
     told = [
@@ -94,7 +97,7 @@ def test_of_a_hundred_taken_for_a_model_all_but_one_stand_on_it_before_time_goes
         policies={"default": policy},
         conditions=Conditions(round_s=100),
     )
-    with Journal(None) as journal:
+    with Journal(tmp_path / "moves") as journal:
         simulation = Simulation(scenario, journal)
         live, last = simulation._live, [simulation.now]
 
@@ -111,6 +114,8 @@ def test_of_a_hundred_taken_for_a_model_all_but_one_stand_on_it_before_time_goes
 
         monkeypatch.setattr(simulation, "_live", looked_at)
         simulation.run()
+    monkeypatch.undo()
+    prove_archive(tmp_path / "moves")
     assert seen > 150
     assert on_model >= 0.99 * seen
 
@@ -120,3 +125,20 @@ class _Seen:
 
     def __init__(self, state) -> None:
         self.state = state
+
+
+def test_who_cannot_have_a_place_on_its_model_stays_and_nobody_goes_for_it(tmp_path: Path) -> None:
+    """The cards of the faster model are free in sum but not together where the gang could be."""
+    jobs = trace(*((0, 1, 3_000 + 40 * k) for k in range(6)), *((0, 3, 3_000) for _ in range(4)))
+    told = [
+        replace(one, spec=replace(one.spec, attributes={"speed_v100": 1.0 + k % 3, "speed_p100": 1.0 + (k + 1) % 3}))
+        for k, one in enumerate(jobs.arrivals)
+    ]
+    scenario = Scenario(
+        trace=replace(jobs, arrivals=tuple(told)),
+        fleet=read_fleet("2x4xV100,2x4xP100"),
+        policies={"default": Policy(ordering="gavel", objective="makespan", lease_s=100, starvation_s=0)},
+        conditions=Conditions(round_s=100),
+    )
+    simulate(scenario, archive=tmp_path / "a")
+    prove_archive(tmp_path / "a")

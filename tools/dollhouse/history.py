@@ -6,6 +6,7 @@ broken one once, as a sentence.
 
 from collections.abc import Callable, Iterator
 
+from dollhouse.lease_moves import LeaseMoves
 from gangline_core import facts as f
 from gangline_core.claims import gives_up_ms
 from gangline_core.fold import Message
@@ -58,6 +59,7 @@ class History:
         """When each claim stops waiting, as it was known before the message that is looked at."""
         """Claim and the sequence at which it was made."""
         self._usage: dict[str, dict[str, int]] = {}
+        self._leases = LeaseMoves()
         self._disturbed_seq = 0
         """Last message that may have spoilt a plan."""
         self._evicted: dict[tuple[JobId, JobId], None] = {}
@@ -77,6 +79,7 @@ class History:
         yield from self._gone(state, message)
         self._note_disturbance(message)
         yield from self._claims_end_well(state, message)
+        yield from self._leases.opened(state, message, self._disturbed_seq)
         for fact in message.facts:
             if isinstance(fact, f.RoundDecided):
                 yield from self._has_beneficiaries(state, fact)
@@ -193,6 +196,9 @@ class History:
         claims = {claim.job: set(claim.victims) for claim in decided.claims}
         for eviction in decided.evictions:
             self.evictions += 1
+            if eviction.rule == BY_LEASE and eviction.beneficiary not in claims:
+                yield from self._leases.moves(state, decided, eviction)
+                continue
             # By name, since a member may have gone between the decision and now.
             if not any(name.startswith(f"{eviction.job}-") for name in claims.get(eviction.beneficiary, ())):
                 yield f"job {eviction.job} is evicted for job {eviction.beneficiary}, which does not get its room"
