@@ -14,7 +14,7 @@ from gangline_wire.jobfile_schema import JOB_FILE
 Schema = dict[str, Any]
 
 FIXED = ("name", "group", "user", "pool", "image", "min", "max", "service_class")
-"""Plain fields of a Job that a transition rule keeps as they are; the others are compared by the service."""
+"""Plain fields of an admitted Job that a rule keeps as they are; the others are compared by the service."""
 KEPT = (
     "type",
     "description",
@@ -88,6 +88,24 @@ SETTING_STATUS: Schema = {
 }
 
 
+_REFUSED = "has(oldSelf.status) && has(oldSelf.status.phase) && oldSelf.status.phase == 'Refused'"
+"""There is no job that cannot be another: such an object may be mended where it is."""
+_TASKS_FIXED: Schema = {
+    "rule": (
+        f"({_REFUSED}) || has(self.spec.max) || (has(self.spec.tasks) ? self.spec.tasks : 1)"
+        " == (has(oldSelf.spec.tasks) ? oldSelf.spec.tasks : 1)"
+    ),
+    "message": "tasks of a job without a max cannot be changed; make a new Job",
+}
+
+
+def _fixed(name: str) -> Schema:
+    """The rule that keeps one field of an admitted job as it is, also from coming and going."""
+    mine, its = f"self.spec.{name}", f"oldSelf.spec.{name}"
+    same = f"has({mine}) == has({its}) && (!has({mine}) || {mine} == {its})"
+    return {"rule": f"({_REFUSED}) || ({same})", "message": f"spec.{name} cannot be changed; make a new Job"}
+
+
 def definitions() -> list[Schema]:
     """All definitions, Job first."""
     return [job_definition(), group_definition(), pool_definition(), policy_definition()]
@@ -101,17 +119,8 @@ def job_definition() -> Schema:
         " other values lie open in this object."
     )
     spec["description"] = "One job: either `roles`, or the fields of its single role."
-    for name in FIXED:
-        if "type" in spec["properties"].get(name, {}):
-            spec["properties"][name]["x-kubernetes-validations"] = [
-                {"rule": "self == oldSelf", "message": "cannot be changed; make a new Job"}
-            ]
     spec["x-kubernetes-validations"] = [
         {"rule": "!(has(self.roles) && has(self.tasks))", "message": "tasks belongs into the entries of roles"},
-        {
-            "rule": "has(self.max) || (has(self.tasks) ? self.tasks : 1) == (has(oldSelf.tasks) ? oldSelf.tasks : 1)",
-            "message": "tasks of a job without a max cannot be changed; make a new Job",
-        },
     ]
     columns = [
         _column("Job", "integer", ".status.job"),
@@ -122,8 +131,11 @@ def job_definition() -> Schema:
         _column("Message", "string", ".status.message", priority=1),
         _column("Age", "date", ".metadata.creationTimestamp"),
     ]
+    names = [name for name in FIXED if "type" in spec["properties"].get(name, {})]
     found = _definition("Job", "jobs", spec, JOB_STATUS, columns, namespaced=True, short=["gj"])
-    found["spec"]["versions"][0]["subresources"]["scale"] = {
+    (version,) = found["spec"]["versions"]
+    version["schema"]["openAPIV3Schema"]["x-kubernetes-validations"] = [*map(_fixed, names), _TASKS_FIXED]
+    version["subresources"]["scale"] = {
         "specReplicasPath": ".spec.tasks",
         "statusReplicasPath": ".status.tasks.placed",
     }

@@ -177,3 +177,24 @@ def test_no_schema_says_that_nothing_is_required() -> None:
                 look(inner)
 
     look(definitions())
+
+
+def test_a_refused_object_is_mended_where_it_is_and_an_admitted_one_stays() -> None:
+    live(mended_story())
+
+
+async def mended_story() -> None:
+    async with opened(nodes=1) as house:
+        await house.apply("train", command=["x"], group="other")
+        await house.phase("train", "Refused")
+
+        async def change(**spec: Any) -> int:
+            data = msgspec.json.encode({"spec": spec})
+            form = {"Content-Type": "application/merge-patch+json"}
+            answer = await house.double.handle("PATCH", f"{JOBS}/train", "", data, form)
+            return answer.status
+
+        assert await change(group="lab", tasks=2) == 200
+        await house.phase("train", "Running")
+        for other in ({"group": "lab/x"}, {"group": None}, {"image": "y:1"}, {"tasks": 3}):
+            assert await change(**other) == 422, other
