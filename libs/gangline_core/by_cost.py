@@ -19,7 +19,7 @@ MANY_SETS_MAX = 48
 """Of more victims so many sets are tried, cheapest first."""
 ROWS_TRIED_MAX = 20_000
 """On large pools fewer: sets times nodes."""
-SETS_LISTED_MAX = 4_096
+SETS_LISTED_MAX = 1_024
 """Sets that are looked at, also those that cannot help at all."""
 
 Held = tuple[int, int]

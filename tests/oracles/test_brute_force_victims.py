@@ -183,7 +183,7 @@ def pool_with_racks(world):
     return [f.PoolSet(pool=pool, by="admin")]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(_SIZES, _RUNNING, _ROLES, st.sampled_from(["", "", "node", "nvlink", "rack"]))
 def test_victims_of_any_gang_are_the_cheapest_of_all_sets_that_help(sizes, asked, roles, level):
     check(sizes, asked, roles, level)
@@ -195,7 +195,7 @@ _SHAPES = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(_SIZES, _RUNNING, st.sampled_from([(1, 0), (2, 0), (0, 500)]), st.integers(1, 2), _SHAPES)
 def test_victims_of_gangs_in_slices_and_spread_are_the_cheapest_of_all_sets_that_help(sizes, asked, kind, pairs, shape):
     check(sizes, asked, [(2 * pairs, kind, 1, ())], "", shape)
@@ -276,7 +276,7 @@ def is_legal(running, owed, gone):
     return not any(running[k][4] for k in gone)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     st.integers(1, 3),
     st.lists(
