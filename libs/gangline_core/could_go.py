@@ -4,15 +4,15 @@ Many waiting jobs ask after the same live ones, so what is equal for whole kinds
 and how important (`kind`), and what it holds (`size`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
 from gangline_core.forecast import held_by
-from gangline_core.groups import ancestors, holders
+from gangline_core.groups import ancestors, holders, user_of
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
-from gangline_core.losses import LiveJob, is_sealed, live_job
+from gangline_core.losses import LiveJob, effective_priority, is_sealed, live_job
 from gangline_core.quota import JOBS, Ledger, amount_of
 from gangline_core.spec import ServiceClass
 from gangline_core.table import Table
@@ -37,10 +37,14 @@ class Standing(Struct):
     size: int = -1
     """Equal for jobs that hold the same amounts."""
     cost: Cost = (0, 0, 0, 0, 0)
-    place: int = -1
-    """Where it is in the order in which they are asked."""
+    place: tuple[bool, int, int] = (True, 0, 0)
+    """What sorts them into the order in which they are asked."""
     is_bare: bool = False
     """It stands on no GPU and in no cell."""
+
+
+Members = dict[bool, tuple[list[Standing], dict[str, int]]]
+"""Those of one group that hold something, by whether they are opportunistic, and the least that each of them holds."""
 
 
 class CouldGo:
@@ -49,14 +53,15 @@ class CouldGo:
     def __init__(self, table: Table) -> None:
         """Live jobs of the table's pool."""
         self._table = table
+        self._pool = table.pool.pool.name
         self._kinds: dict[tuple[object, ...], int] = {}
         self._sizes: dict[tuple[tuple[str, int], ...], int] = {}
         self._by_job: dict[JobId, Standing] = {}
         self._order: list[Standing] | None = None
-        self._by_kind: dict[int, list[Standing]] = {}
-        self._by_group: dict[tuple[str, bool], tuple[list[Standing], dict[str, int]]] | None = None
-        self._sums: dict[str, dict[int, int]] = {}
-        self._freed: dict[tuple[str, int], dict[str, dict[str, int]]] = {}
+        self._standing: dict[str, list[Standing]] = {}
+        """By group, as far as somebody asked."""
+        self._members: dict[str, Members] = {}
+        self._freed: dict[tuple[str, str, int], dict[str, int]] = {}
         self.gone: set[JobId] = set()
         """Jobs that go in this round."""
 
@@ -64,8 +69,13 @@ class CouldGo:
     def order(self) -> list[Standing]:
         """All of them."""
         if self._order is None:
-            self._order = list(self._listed())
+            live = self._table.state.live_index.groups.get(self._pool, {})
+            self._order = sorted((one for group in live for one in self._of(group)), key=_place)
         return self._order
+
+    def below(self, under: Iterable[str]) -> list[Standing]:
+        """Those below any of these holders, in the same order."""
+        return sorted((one for group in self._groups(under) for one in self._of(group)), key=_place)
 
     def live_job(self, job: Job) -> LiveJob:
         """What any live job holds, and what it is worth."""
@@ -90,97 +100,99 @@ class CouldGo:
         if job in self.gone:
             return
         self.gone.add(job)
-        if one is not None and one.kind >= 0:
-            for dimension, sums in self._sums.items():
-                if amount := amount_of(self._amounts(one), dimension):
-                    sums[one.kind] -= amount
-            for (dimension, below), freed in self._freed.items():
-                if not one.is_firm or one.priority < below:
-                    _free(freed, one.job, -amount_of(self._amounts(one), dimension))
+        if one is None or one.kind < 0:
+            return
+        above = holders(one.job.spec.group, one.job.spec.user)
+        for (holder, dimension, below), freed in self._freed.items():
+            if holder in above and (not one.is_firm or one.priority < below):
+                freed[one.job.spec.group] -= amount_of(self._amounts(one), dimension)
 
     def most_freed(self, holder: str, dimension: str, *, below: int) -> dict[str, int]:
         """By group, what all less important than `below` could give back of a dimension that a holder counts."""
-        freed = self._freed.get((dimension, below))
+        freed = self._freed.get((holder, dimension, below))
         if freed is None:
-            freed = self._freed[dimension, below] = {}
-            for kind, amount in self._of_kinds(dimension).items():
-                one = self._by_kind[kind][0]
-                if not one.is_firm or one.priority < below:
-                    _free(freed, one.job, amount)
-        return freed.get(holder, {})
+            freed = self._freed[holder, dimension, below] = {}
+            for group in self._groups((holder,)):
+                freed[group] = sum(self._could_free(group, holder, dimension, below))
+        return freed
 
-    def may_give(self, ledger: Ledger, beneficiary: str) -> list[Standing]:
-        """Those who hold something, but not firm ones of groups that may lose less for this one than each holds."""
+    def _could_free(self, group: str, holder: str, dimension: str, below: int) -> Iterator[int]:
+        user = user_of(holder)[1]
+        for one in self._of(group):
+            may = (not one.is_firm or one.priority < below) and one.job.id not in self.gone
+            if may and (not user or one.job.spec.user == user):
+                yield amount_of(self._amounts(one), dimension)
+
+    def may_give(self, ledger: Ledger, beneficiary: str, under: Iterable[str] | None = None) -> list[Standing]:
+        """Those who hold something, but not firm ones of groups that may lose less for this one than each holds.
+
+        With `under` only those of groups below these holders.
+        """
         shared = ancestors(beneficiary)
         found: list[Standing] = []
-        for (group, is_loose), (members, least) in self._members().items():
-            own = () if is_loose or group in shared else ledger.beyond(group)
-            if any(0 < least.get(name, 0) > spare for name, spare in own):
-                continue
-            if ledger.over_guarantee(members[0].job, least, beneficiary=beneficiary):
-                found.extend(members)
+        for group in self._groups(under):
+            for is_loose, (members, least) in self._members_of(group).items():
+                own = () if is_loose or group in shared else ledger.beyond(group)
+                if any(0 < least.get(name, 0) > spare for name, spare in own):
+                    continue
+                if ledger.over_guarantee(members[0].job, least, beneficiary=beneficiary):
+                    found.extend(members)
         found.sort(key=_place)
         return found
 
-    def _members(self) -> dict[tuple[str, bool], tuple[list[Standing], dict[str, int]]]:
-        """By group, and whether opportunistic: who holds something, and the least that each holds of what all hold."""
-        if self._by_group is None:
-            self._by_group = {}
-            for one in self.order:
-                amounts = self._amounts(one)
-                if amounts.keys() == JUST_LIVE:
-                    self.victim(one)
-                    if one.is_bare:
-                        continue
-                key = (one.job.spec.group, one.job.service_class == ServiceClass.OPPORTUNISTIC)
-                known = self._by_group.get(key)
-                if known is None:
-                    least = {name: amount for name, amount in amounts.items() if name != JOBS}
-                    self._by_group[key] = ([one], least)
+    def _groups(self, under: Iterable[str] | None) -> Iterable[str]:
+        """The groups in which jobs live, below these holders where that is said."""
+        live = self._table.state.live_index
+        if under is None:
+            return live.groups.get(self._pool, {})
+        return dict.fromkeys(group for holder in under for group in live.groups_below(self._pool, holder))
+
+    def _members_of(self, group: str) -> Members:
+        """Who of a group holds something, apart whether opportunistic, and the least that each holds of what all do."""
+        found = self._members.get(group)
+        if found is not None:
+            return found
+        found = self._members[group] = {}
+        for one in self._of(group):
+            amounts = self._amounts(one)
+            if amounts.keys() == JUST_LIVE:
+                self.victim(one)
+                if one.is_bare:
                     continue
-                known[0].append(one)
-                for name, lowest in list(known[1].items()):
-                    amount = amounts.get(name, 0)
-                    if not amount:
-                        del known[1][name]
-                    elif amount < lowest:
-                        known[1][name] = amount
-        return self._by_group
+            is_loose = one.job.service_class == ServiceClass.OPPORTUNISTIC
+            known = found.get(is_loose)
+            if known is None:
+                found[is_loose] = ([one], {name: amount for name, amount in amounts.items() if name != JOBS})
+                continue
+            known[0].append(one)
+            for name, lowest in list(known[1].items()):
+                amount = amounts.get(name, 0)
+                if not amount:
+                    del known[1][name]
+                elif amount < lowest:
+                    known[1][name] = amount
+        return found
 
     def _amounts(self, one: Standing) -> dict[str, int]:
         return held_by(self._table.state, one.job).used
 
-    def _of_kinds(self, dimension: str) -> dict[int, int]:
-        """What each kind could give back of a dimension."""
-        known = self._sums.get(dimension)
-        if known is None:
-            known = self._sums[dimension] = {}
-            for one in self.order:
-                if one.job.id not in self.gone:
-                    amount = amount_of(self._amounts(one), dimension)
-                    if amount:
-                        known[one.kind] = known.get(one.kind, 0) + amount
-        return known
+    def _of(self, group: str) -> list[Standing]:
+        """Those of a group."""
+        found = self._standing.get(group)
+        if found is None:
+            found = self._standing[group] = list(self._listed(group))
+        return found
 
-    def _listed(self) -> Iterator[Standing]:
-        table, kept = self._table, self._table.state.kept
-        bands = table.pool.pool.levels
-        sorts = table.state.live_sorts.get(table.pool.pool.name, {})
-        cheapest: dict[tuple[bool, int], list[JobId]] = {}
-        place = 0
-        for sort, jobs in sorts.items():
-            if sort.preemptible:
-                rank = (sort.service_class != ServiceClass.OPPORTUNISTIC, bands.get(sort.level, 0) + sort.priority)
-                cheapest.setdefault(rank, []).extend(jobs)
-        for is_firm, priority in sorted(cheapest):
-            for job_id in sorted(cheapest[is_firm, priority], reverse=True):
-                job = kept.jobs[job_id]
-                if job.state != JobState.STOPPING and not is_sealed(job, table.now):
-                    kind = self._kind(job, priority)
-                    one = self._by_job[job_id] = Standing(job, is_firm, priority, kind, place=place)
-                    place += 1
-                    self._by_kind.setdefault(kind, []).append(one)
-                    yield one
+    def _listed(self, group: str) -> Iterator[Standing]:
+        table, pool = self._table, self._table.pool.pool
+        for job_id in table.state.live_index.groups.get(pool.name, {}).get(group, {}):
+            job = table.state.kept.jobs[job_id]
+            if not job.spec.preemptible or job.state == JobState.STOPPING or is_sealed(job, table.now):
+                continue
+            is_firm, priority = job.service_class != ServiceClass.OPPORTUNISTIC, effective_priority(pool, job.spec)
+            place = (is_firm, priority, -job.id)
+            one = self._by_job[job_id] = Standing(job, is_firm, priority, self._kind(job, priority), place=place)
+            yield one
 
     def _kind(self, job: Job, priority: int) -> int:
         spec = job.spec
@@ -188,14 +200,5 @@ class CouldGo:
         return self._kinds.setdefault(key, len(self._kinds))
 
 
-def _place(one: Standing) -> int:
+def _place(one: Standing) -> tuple[bool, int, int]:
     return one.place
-
-
-def _free(freed: dict[str, dict[str, int]], job: Job, amount: int) -> None:
-    """The job's holders could get back so much more, or less."""
-    for above in holders(job.spec.group, job.spec.user):
-        by_group = freed.get(above)
-        if by_group is None:
-            by_group = freed[above] = {}
-        by_group[job.spec.group] = by_group.get(job.spec.group, 0) + amount

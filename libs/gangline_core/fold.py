@@ -90,6 +90,7 @@ def apply(state: State, message: Message, *, strict: bool = False) -> Step:
     forget_ended(state)
     if state.door.closing_groups or state.door.closing_users:
         finish_removals(state, step)
+    state.live_index.rules += 1 if step.settings else 0
     if _stirs(state, step):
         kept.changed_seq = message.seq
     if is_from_outside(state, step):

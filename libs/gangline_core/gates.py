@@ -19,6 +19,7 @@ from gangline_core.accounting import Spent, budget_reason, spent
 from gangline_core.ageing import starving
 from gangline_core.columns import Columns, Ints
 from gangline_core.facts import KeptOut
+from gangline_core.gate_memo import GateMemo, Left
 from gangline_core.ids import JobId
 from gangline_core.job import Job
 from gangline_core.quota import JOBS, Ledger, job_amounts, limit_reason, minimum_sizes
@@ -195,12 +196,11 @@ class Gate:
         self._now = now
         self._ledger = Ledger(state, now)
         self._limits: dict[int, Reason | None] = {}
-        self._verdicts: dict[tuple[str, str, int, str, int, str], tuple[Reason | None, str]] = {}
+        self._memo = _memo_of(state, pool)
         self.stopped: dict[int, str] = {}
         """Per shape that a limit keeps out, the holder whose limit it is."""
         self._above: dict[str, dict[str, int]] = {}
-        """What is left of each limited dimension from a group on upwards, and from a user on."""
-        self._rooms: dict[tuple[str, str], dict[str, int]] = {}
+        """What is left of each limited dimension from a group on upwards, as far as it is not remembered."""
         self._asked: dict[int, dict[str, int]] = {}
         self._budgets: dict[str, Reason | None] = {}
         self._spent: Spent | None = None
@@ -238,7 +238,7 @@ class Gate:
         left = np.full((len(_BY_COLUMN), len(columns.members)), np.iinfo(np.int64).max)
         others = np.zeros(len(columns.members), dtype=np.bool_)
         for number in np.unique(members).tolist():
-            for dimension, amount in self._room(*columns.members[number]).items():
+            for dimension, amount in self._left(columns.members[number]).room.items():
                 at = _BY_COLUMN.get(dimension)
                 if at is not None:
                     left[at[0], number] = amount
@@ -260,20 +260,23 @@ class Gate:
 
     def _limit_reason(self, job: Job) -> Reason | None:
         """The limit that keeps the job out, worked out once for all that fare the same below their limits."""
-        room = self._room(job.spec.group, job.spec.user)
+        member = (job.spec.group, job.spec.user)
+        room, has_own = self._left(member)
         if not room:
             return None
         amounts = self._amounts(job)
         if all(amounts.get(dimension, 0) <= left for dimension, left in room.items()):
             return None
-        spec, ask = job.spec, self._state.asks.get(job.id, -job.id)
+        spec, ask, groups = job.spec, self._state.asks.get(job.id, -job.id), self._state.kept.groups
         if self._state.door.safe_groups:
             ask = -job.id  # A budget counts how long each may run.
-        user = spec.user if room is not self._above[spec.group] else ""
+        user = spec.user if has_own else ""
         key = (spec.group, user, ask, spec.level, spec.priority, spec.service_class)
-        known = self._verdicts.get(key)
+        known = self._memo.verdict(key, member, groups)
         if known is None:
-            known = self._verdicts[key] = self._broken(job, amounts)
+            known = self._broken(job, amounts)
+            if self._winnable.is_lasting:
+                self._memo.keep(key, member, groups, known)
         if known[0] is not None:
             self.stopped[self._state.shapes.get(job.id, -job.id)] = known[1]
         return known[0]
@@ -297,14 +300,26 @@ class Gate:
             asked = self._asked[ask] = job_amounts(job.spec, minimum_sizes(job.spec))
         return self._ledger.asked(job, asked)
 
-    def _room(self, group: str, user: str) -> dict[str, int]:
+    def _left(self, member: tuple[str, str]) -> Left:
         """What is left of each limited dimension on a user's way up."""
+        return self._memo.left(member, self._state.kept.groups, lambda: self._work_out(*member))
+
+    def _work_out(self, group: str, user: str) -> Left:
+        own = user_rung(self._state, group=group, user=user, now=self._now)
+        if own is not None:
+            return Left(self._ledger.room((own, *self._ledger.group_rungs(group))), has_own=True)
         above = self._above.get(group)
         if above is None:
             above = self._above[group] = self._ledger.room(self._ledger.group_rungs(group))
-        found = self._rooms.get((group, user))
-        if found is None:
-            own = user_rung(self._state, group=group, user=user, now=self._now)
-            found = self._ledger.room((own, *self._ledger.group_rungs(group))) if own else above
-            self._rooms[group, user] = found
-        return found
+        return Left(above, has_own=False)
+
+
+def _memo_of(state: State, pool: str) -> GateMemo:
+    """What the pool's gates remember; nothing where verdicts follow from the time of day or from what others keep."""
+    known, own = state.gate_memos.get(pool), state.kept.pools[pool]
+    if known is not None and known.holds(own.policy, own.pool):
+        return known
+    fresh = GateMemo(state.live_index, own.policy, own.pool)
+    if not (state.door.lenders or state.door.safe_groups or any(g.seasons for g in state.kept.groups.values())):
+        state.gate_memos[pool] = fresh
+    return fresh

@@ -162,6 +162,19 @@ def holders(group: str, user: str) -> tuple[str, ...]:
     return (user_key(group, user), *ancestors(group))
 
 
+@lru_cache(maxsize=65_536)
+def meeting(group: str, other: str) -> str:
+    """The nearest group that is both at or above one and at or above the other."""
+    shared = ancestors(other)
+    return next(path for path in ancestors(group) if path in shared)
+
+
 def user_key(group: str, user: str) -> str:
     """The name under which a user's own usage is kept; no group path can contain it."""
     return f"{group}:{user}"
+
+
+def user_of(holder: str) -> tuple[str, str]:
+    """The group and the user of a `user_key`; for a group path that and nobody."""
+    group, _, user = holder.partition(":")
+    return group, user

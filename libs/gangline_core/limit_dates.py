@@ -22,7 +22,7 @@ from gangline_core.facts_queue import LimitDate
 from gangline_core.groups import holders
 from gangline_core.holds import placed_amounts
 from gangline_core.job import Job, JobState
-from gangline_core.limit_ends import Bound, LimitEnds
+from gangline_core.limit_ends import Bound, LimitEnds, left_now
 from gangline_core.losses import effective_priority
 from gangline_core.passing import may_push_away
 from gangline_core.quota import JOBS
@@ -85,9 +85,12 @@ class LimitDates:
         table = self._table
         if table.policy.backfill_depth == 0 or len(table.limit_dates) >= DATES_MAX or not table.ledger.rungs(job):
             return
-        plans = [plan for amounts in self._wishes(job) if (plan := self._plan(job, amounts)) is not None]
-        plan = min(plans, key=lambda plan: plan.start_ms, default=None)
         is_loose = job.spec.service_class == ServiceClass.OPPORTUNISTIC
+        wishes = list(self._wishes(job))
+        if all((holder, is_loose) in self._fronts for wish in wishes for holder in self._broken(job, wish)):
+            return
+        plans = [plan for amounts in wishes if (plan := self._plan(job, amounts)) is not None]
+        plan = min(plans, key=lambda plan: plan.start_ms, default=None)
         if plan is None or all((holder, is_loose) in self._fronts for holder in plan.broken):
             return
         self._fronts.update((holder, is_loose) for holder in plan.broken)
@@ -206,6 +209,12 @@ class LimitDates:
             places.append(place)
             ends.append(headroom.ends_ms[place])
         return Plan(start_ms=max(ends), bounds=bounds, places=places, broken=tuple(dict.fromkeys(broken)))
+
+    def _broken(self, job: Job, amounts: Mapping[str, int]) -> Iterator[str]:
+        """The holders whose limits have no room for these amounts now; the same as a plan tells, at a look."""
+        for bound in self._bounds(job, amounts):
+            if left_now(self._table.ledger, bound) < bound.needed:
+                yield bound.rung.holder
 
     def _bounds(self, job: Job, amounts: Mapping[str, int]) -> Iterator[Bound]:
         """Every limit that counts any of these amounts. Budgets do not come back, so nothing is kept of them."""

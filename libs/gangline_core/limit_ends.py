@@ -58,6 +58,15 @@ class Headroom(Struct, frozen=True):
         return self.left[max(place, bisect_right(self.ends_ms, UNKNOWN_MS - 1) - 1)]
 
 
+def left_now(ledger: Ledger, bound: Bound) -> int:
+    """What is left below a limit at the moment."""
+    used = ledger.used_apart(bound.rung.holder, bound.dimension)
+    if bound.reserve is None:
+        return bound.rung.limit[bound.dimension] - used
+    owned = {owner: ledger.used_apart(owner, bound.dimension) for owner, _ in bound.reserve.unlent}
+    return _left(bound.reserve, used, owned)
+
+
 class LimitEnds:
     """Usage through time, holder by holder."""
 
@@ -101,7 +110,7 @@ class LimitEnds:
         return [ending for ending, _ in found], np.array([amount for _, amount in found], dtype=np.int64)
 
     def _of_limit(self, bound: Bound) -> Headroom:
-        used = self._ledger.used(bound.rung.holder, bound.dimension)
+        used = self._ledger.used_apart(bound.rung.holder, bound.dimension)
         endings, amounts = self._in_order(bound)
         left = bound.rung.limit[bound.dimension] - used
         return Headroom(
@@ -111,19 +120,19 @@ class LimitEnds:
 
     def _beside_owners(self, bound: Bound, reserve: Reserve) -> Headroom:
         """As owners' own work ends, they keep as much more to themselves."""
-        used = self._ledger.used(bound.rung.holder, bound.dimension)
-        owned = {owner: self._ledger.used(owner, bound.dimension) for owner, _ in reserve.unlent}
-        ends_ms, left = [self._now], [self._left(reserve, used, owned)]
+        used = self._ledger.used_apart(bound.rung.holder, bound.dimension)
+        owned = {owner: self._ledger.used_apart(owner, bound.dimension) for owner, _ in reserve.unlent}
+        ends_ms, left = [self._now], [_left(reserve, used, owned)]
         for ending, amount in zip(*self._in_order(bound), strict=True):
             used -= int(amount)
             for owner in owned:
                 if ending.group == owner or ending.group.startswith(f"{owner}/"):
                     owned[owner] -= int(amount)
             ends_ms.append(ending.end_ms)
-            left.append(self._left(reserve, used, owned))
+            left.append(_left(reserve, used, owned))
         return Headroom(ends_ms=ends_ms, left=left)
 
-    @staticmethod
-    def _left(reserve: Reserve, used: int, owned: Mapping[str, int]) -> int:
-        kept = sum(max(0, amount - owned[owner]) for owner, amount in reserve.unlent)
-        return reserve.capacity - kept - used if kept else NO_END
+
+def _left(reserve: Reserve, used: int, owned: Mapping[str, int]) -> int:
+    kept = sum(max(0, amount - owned[owner]) for owner, amount in reserve.unlent)
+    return reserve.capacity - kept - used if kept else NO_END

@@ -34,8 +34,10 @@ from gangline_core.victims import (
     may_shrink_somebody,
 )
 
-PLANS_MAX = 16
+PLANS_MAX = 64
 """Jobs of one round for which room-making is thought through."""
+IN_VAIN_MAX = 16
+"""Of these so many for whom there is no plan."""
 
 
 def _evicted(plan: Plan) -> set[JobId]:
@@ -51,7 +53,7 @@ class Preemptor:
         self._table = table
         self._heirs = heirs
         self._victims = Victims(table)
-        self._plans = 0
+        self._plans = self._in_vain = 0
         self._no_room: set[tuple[int, tuple[NodeId, ...], bool]] = set()
 
     def make_room(self, job: Job) -> bool:
@@ -80,7 +82,8 @@ class Preemptor:
 
     def _plan(self, job: Job) -> Plan | None:
         table, policy = self._table, self._table.policy
-        if job.spec.service_class == ServiceClass.OPPORTUNISTIC or self._plans >= PLANS_MAX:
+        is_through = self._plans >= PLANS_MAX or self._in_vain >= IN_VAIN_MAX
+        if is_through or job.spec.service_class == ServiceClass.OPPORTUNISTIC:
             return None
         is_owed = table.is_owed(job)
         may_evict = policy.preemption and may_evict_somebody(table, job, is_owed=is_owed)
@@ -93,10 +96,10 @@ class Preemptor:
             return None
         self._plans += 1
         if table.has_guarantees and not self._could_pass(job, others, is_owed=is_owed, kept=True):
+            self._in_vain += 1
             return None
         plan = self._within_guarantees(job, waits, shrinks, is_owed=is_owed)
-        under = self._in_the_way(job, is_owed=is_owed) if plan is None and may_evict else None
-        for everybody in (False, True) if plan is None and may_evict else ():
+        for under, everybody in self._circles(job, is_owed=is_owed) if plan is None and may_evict else ():
             allowed = self._victims.allowed(job, is_owed=is_owed, under=under, everybody=everybody)
             # First a plan in which nobody loses work: those that may be paused are, and go on later where they are.
             pauses = self._victims.pauses(allowed)
@@ -105,9 +108,33 @@ class Preemptor:
             if plan is None and allowed:
                 evictions = self._victims.evictions(allowed, beside=others)
                 plan = self._within_guarantees(job, waits, [*shrinks, *evictions], is_owed=is_owed)
-            if plan is not None or len(allowed) < CONSIDERED_MAX:
+            if plan is not None or (not everybody and len(allowed) < CONSIDERED_MAX):
                 break
+        self._in_vain += plan is None
         return plan
+
+    def _circles(self, job: Job, *, is_owed: bool) -> Iterator[tuple[frozenset[str] | None, bool]]:
+        """Below which holders victims are looked for, one circle after the other, and whether all there are.
+
+        Of very many live jobs those come first that count for a limit which is used up: without as much of theirs as
+        the job asks for it cannot start, and mostly their room does, too.
+        """
+        under = self._in_the_way(job, is_owed=is_owed)
+        is_many = len(self._table.state.live.get(self._table.pool.pool.name, {})) > CONSIDERED_MAX
+        if under is None and is_many and (full := self._used_up(job)):
+            yield full, True
+        yield under, False
+        yield under, True
+
+    def _used_up(self, job: Job) -> frozenset[str]:
+        """The holders above the job that may use none of what it asks for beyond what they use."""
+        amounts = self._table.seating.least(job).amounts
+        main = "gpu_milli" if amounts.get("gpu_milli") else "cpu_milli"
+        return frozenset(
+            rung.holder
+            for rung, dimension, used, _ in self._table.ledger.broken(job, amounts)
+            if dimension == main and not rung.owners and used >= rung.limit[dimension]
+        )
 
     def _plan_on_owed(self, job: Job) -> Plan | None:
         """The same on a GPU model that the job does not ask for alone, but of which its group is owed some."""

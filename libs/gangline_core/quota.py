@@ -7,7 +7,7 @@ to case. A dimension that a job asks nothing of is never the reason to refuse it
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from gangline_core.budgets import BUDGET, GPU_HOUR, short_reason, worst_cost
-from gangline_core.groups import ancestors
+from gangline_core.groups import ancestors, meeting
 from gangline_core.groups import holders as holders
 from gangline_core.job import Job
 from gangline_core.reasons import Reason, ReasonCode
@@ -41,6 +41,7 @@ class Ledger:
         self._bound: dict[str, int] | None = None
         self._changes: dict[str, dict[str, int]] = {}
         self._class_changes: dict[tuple[str, ServiceClass], dict[str, int]] = {}
+        self._exchanged: dict[tuple[str, str], int] = {}
         self._rungs: dict[tuple[str, str], tuple[Rung, ...]] = {}
         """Per group and user the holders with limits on the way up."""
         self._group_rungs: dict[str, tuple[Rung, ...]] = {}
@@ -49,6 +50,7 @@ class Ledger:
         """Per group what it uses beyond its guarantee, as far as it was asked and is still so."""
         self._margins: dict[tuple[str, str | None], tuple[tuple[str, int], ...]] = {}
         """Per group, and the nearest above it that is also above the beneficiary, the least over the groups asked."""
+        self._margins_of: dict[str, list[tuple[str, str | None]]] = {}
         self._by_class: dict[tuple[str, ServiceClass], dict[str, int]] | None = None
         self.doubt: Callable[[Job, Mapping[str, int]], Reason | None] | None = None
         """For whom what is left below a limit is kept (see `limit_dates`)."""
@@ -122,16 +124,20 @@ class Ledger:
         """So much was taken below a holder in exchange for what counts until then; `loose` of it was opportunistic."""
         changes = self._changes.setdefault(holder, {})
         changes[dimension] = changes.get(dimension, 0) - both
+        self._exchanged[holder, dimension] = self._exchanged.get((holder, dimension), 0) + both
         if loose:
             count(self._class_changes.setdefault((holder, ServiceClass.OPPORTUNISTIC), {}), dimension, -loose)
-        self._spare.pop(holder, None)
-        self._margins.clear()
+        self._forget_margins(holder)
 
     def used(self, holder: str, dimension: str) -> int:
         """What a group or user uses of a dimension, this decision included."""
         changes = self._changes.get(holder)
         booked = self._booked(holder, dimension)
         return booked + changes.get(dimension, 0) if changes else booked
+
+    def used_apart(self, holder: str, dimension: str) -> int:
+        """The same where who goes and who comes in his place both count, since each ends in its own time."""
+        return self.used(holder, dimension) + self._exchanged.get((holder, dimension), 0)
 
     def rungs(self, job: Job) -> tuple[Rung, ...]:
         """The holders with limits on the job's way up, nearest first."""
@@ -234,18 +240,24 @@ class Ledger:
 
     def _margin(self, group: str, beneficiary: str | None) -> tuple[tuple[str, int], ...]:
         """Per dimension what the group and those above it, but not above the beneficiary, can all give up."""
-        above = ancestors(group)
-        shared = () if beneficiary is None else ancestors(beneficiary)
         # The root is above both, so there is one that both have in common, unless nobody is to benefit.
-        key = (group, next((path for path in above if path in shared), None))
+        key = (group, None if beneficiary is None else meeting(group, beneficiary))
         found = self._margins.get(key)
         if found is None:
             least: dict[str, int] = {}
-            for path in above:
-                for dimension, spare in () if path in shared else self.beyond(path):
+            for path in ancestors(group):
+                if path == key[1]:
+                    break
+                self._margins_of.setdefault(path, []).append(key)
+                for dimension, spare in self.beyond(path):
                     least[dimension] = min(spare, least.get(dimension, spare))
             found = self._margins[key] = tuple(least.items())
         return found
+
+    def _forget_margins(self, holder: str) -> None:
+        self._spare.pop(holder, None)
+        for key in self._margins_of.pop(holder, ()):
+            self._margins.pop(key, None)
 
     def _guarantee(self, path: str) -> dict[str, int]:
         found = self._guarantees.get(path)
@@ -299,8 +311,7 @@ class Ledger:
                 for dimension, amount in asked:
                     count(of_class, dimension, amount)
             if self._spare:
-                self._spare.pop(holder, None)
-        self._margins.clear()
+                self._forget_margins(holder)
 
 
 def job_amounts(spec: JobSpec, sizes: Mapping[str, int]) -> dict[str, int]:

@@ -16,16 +16,18 @@ from gangline_core.cluster import Node, NodeUse, gpu_span
 from gangline_core.columns import Columns, cause_of
 from gangline_core.door_index import DoorIndex
 from gangline_core.facts import Claim
+from gangline_core.gate_memo import GateMemo
 from gangline_core.groups import Group, User, holders, user_key, with_class
 from gangline_core.history import SERVICES_KEPT, Held, InOrder, note_end
 from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.inventory import Inventory
 from gangline_core.job import ENDS, LIVE, Job, JobState, Task, TaskState
 from gangline_core.kept import ENDED_JOBS_KEPT, SUBMITS_KEPT, Kept, Made, OpenRound, PoolState, Snapshot, fresh, shape
+from gangline_core.live_index import LiveIndex
 from gangline_core.ports import Ports
 from gangline_core.reasons import Reason
 from gangline_core.rooms import Rooms
-from gangline_core.shapes import Numbers, Sort, ask_key, shape_key, sort_of
+from gangline_core.shapes import Numbers, ask_key, shape_key
 from gangline_core.usage_book import UsageBook
 
 __all__ = [
@@ -55,7 +57,11 @@ class State:
         self.use: dict[NodeId, NodeUse] = {}
         """What live tasks take on each node."""
         self.node_tasks: dict[NodeId, dict[TaskId, None]] = {}
-        self._book = UsageBook(self.kept)
+        self.live_index = LiveIndex()
+        self.live_sorts = self.live_index.sorts
+        self.gate_memos: dict[str, GateMemo] = {}
+        """What each pool's gates remember."""
+        self._book = UsageBook(self.kept, self.live_index)
         self.usage = self._book.usage
         self.unfinished: dict[str, int] = {}
         """Unfinished jobs per group path (ancestors included) and user_key."""
@@ -67,8 +73,6 @@ class State:
         """Jobs that are paused, per pool."""
         self.live: dict[str, dict[JobId, None]] = {}
         """Jobs that may hold resources, per pool."""
-        self.live_sorts: dict[str, dict[Sort, dict[JobId, None]]] = {}
-        """Live jobs by sort, per pool; no empty entries."""
         self.running: dict[str, int] = {}
         """Live jobs per group path (ancestors included) and user_key."""
         self.ports = Ports()
@@ -165,7 +169,7 @@ class State:
             elif job.state == JobState.PAUSED:
                 self.paused.setdefault(job.spec.pool, {})[job.id] = None
             self.live.setdefault(job.spec.pool, {})[job.id] = None
-            self.live_sorts.setdefault(job.spec.pool, {}).setdefault(sort_of(job), {})[job.id] = None
+            self.live_index.enter(job)
         if job.array:
             self.arrays.open.setdefault(JobId(job.array), {})[job.id] = None
         else:
@@ -183,11 +187,7 @@ class State:
             elif job.state == JobState.PAUSED:
                 del self.paused[job.spec.pool][job.id]
             del self.live[job.spec.pool][job.id]
-            sorts = self.live_sorts[job.spec.pool]
-            alike = sorts[sort_of(job)]
-            del alike[job.id]
-            if not alike:
-                del sorts[sort_of(job)]
+            self.live_index.leave(job)
         if job.array:
             self.arrays.open[JobId(job.array)].pop(job.id, None)
         else:
@@ -304,13 +304,14 @@ class State:
         self.kept.jobs[job.id] = job
         self.starting.setdefault(pool, {})[job.id] = None
         self.live.setdefault(pool, {})[job.id] = None
-        self.live_sorts.setdefault(pool, {}).setdefault(sort_of(job), {})[job.id] = None
+        self.live_index.enter(job)
         for path in holders(job.spec.group, job.spec.user):
             self.running[path] = self.running.get(path, 0) + 1
 
     def _go_on(self, known: Job, job: Job) -> None:
         """A live job stays live, so that most indexes stay as they are."""
         self.kept.jobs[job.id] = job
+        self.live_index.stir(job)
         if known.state == job.state:
             return
         for state, index in ((JobState.STARTING, self.starting), (JobState.PAUSED, self.paused)):

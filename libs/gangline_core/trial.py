@@ -6,13 +6,14 @@ from itertools import islice
 import numpy as np
 from msgspec import Struct
 
+from gangline_core.budgets import BUDGET
 from gangline_core.capacity import Ints, Room
 from gangline_core.groups import holders
 from gangline_core.holdings import as_lines, give_lines, take_lines, task_lines
 from gangline_core.ids import JobId, TaskId
 from gangline_core.job import Job
 from gangline_core.losses import EVICT, SHRINK, Loss
-from gangline_core.quota import minimum_sizes
+from gangline_core.quota import amount_of, minimum_sizes
 from gangline_core.seating import Found, seat
 from gangline_core.table import Table
 from gangline_core.victims import sizes_below
@@ -43,6 +44,7 @@ class Trial:
         self._out = [False] * len(losses)
         """Which losses are taken away at the moment."""
         self._sizes = minimum_sizes(job.spec)
+        self._asked = table.seating.least(job).amounts
         self._found: Found | None = None
 
     def run(self) -> Plan | None:
@@ -67,11 +69,32 @@ class Trial:
         number = {loss.job.id: k for k, loss in enumerate(self._losses) if loss.kind == EVICT}
         for some in islice(sets, most):
             going = sorted([*free, *(number[loss.job.id] for loss in some)])
+            if not self._below_limits(going):
+                continue
             self._take_out(going)
             fits = self._fits()
             self._restore(going)
             if fits:
                 yield some
+
+    def _below_limits(self, going: Sequence[int]) -> bool:
+        """A cheap look at the sums: these losses bring the job below its limits; a set that does not never fits."""
+        freed: dict[tuple[str, str], int] = {}
+        for rung, dimension, used, needed in self._table.ledger.broken(self._job, self._asked):
+            key = (rung.holder, dimension)
+            if rung.owners or dimension == BUDGET:
+                continue
+            if key not in freed:
+                freed[key] = sum(self._freed(k, *key) for k in going)
+            if used + needed - freed[key] > rung.limit[dimension]:
+                return False
+        return True
+
+    def _freed(self, k: int, holder: str, dimension: str) -> int:
+        """What a loss gives back of a dimension that counts for the holder."""
+        loss = self._losses[k]
+        counts = self._counts[k] and holder in holders(loss.job.spec.group, loss.job.spec.user)
+        return amount_of(loss.amounts, dimension) if counts else 0
 
     def _put_back(self, valued: list[int]) -> None:
         """Put back as much as possible, most valuable first."""

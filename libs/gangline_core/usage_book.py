@@ -4,14 +4,15 @@ from gangline_core.amounts import add_all, count, task_amounts
 from gangline_core.groups import holders
 from gangline_core.job import Task
 from gangline_core.kept import Kept
+from gangline_core.live_index import LiveIndex
 
 
 class UsageBook:
     """Counts whole tasks in and out; what was used lately is noted in each pool's `past`."""
 
-    def __init__(self, kept: Kept) -> None:
-        """Nobody holds anything."""
-        self._kept = kept
+    def __init__(self, kept: Kept, live: LiveIndex) -> None:
+        """Nobody holds anything; `live` hears what changes below whom."""
+        self._kept, self._live = kept, live
         self.usage: dict[str, dict[str, int]] = {}
         """Live use per group path (ancestors included) and user_key, by dimension; no zero entries."""
         self.rates: dict[str, dict[str, int]] = {}
@@ -25,6 +26,7 @@ class UsageBook:
         """The task holds its room from now on (1), or no longer does (-1)."""
         amounts = [(dimension, sign * amount) for dimension, amount in task_amounts(task).items()]
         own = holders(task.group, task.user)
+        self._live.stir_below(own)
         for path in own:
             add_all(self.usage.setdefault(path, {}), amounts)
         job = None if self.holds_on else self._kept.jobs.get(task.job)

@@ -152,7 +152,7 @@ class Victims:
         """By kind, the rule that allows it; empty when none does."""
         keeps: dict[tuple[int, int], bool] = {}
         """Whether a group keeps its guarantee without so much."""
-        for one in self._could_go.order if asked is None else self._may_give(beneficiary):
+        for one in self._in_turn(under) if asked is None else self._may_give(beneficiary, under):
             job, kind = one.job, one.kind
             if not (promisers or each) and one.is_firm and one.priority >= mine:
                 break
@@ -179,11 +179,15 @@ class Victims:
         found.sort(key=itemgetter(0))
         return [entry for _, entry in found]
 
-    def _may_give(self, beneficiary: Job) -> list[Standing]:
+    def _in_turn(self, under: frozenset[str] | None) -> list[Standing]:
+        """Everybody, or those below these holders."""
+        return self._could_go.order if under is None else self._could_go.below(under)
+
+    def _may_give(self, beneficiary: Job, under: frozenset[str] | None) -> list[Standing]:
         """Who holds something and is not of a group that would come below its guarantee without any of its jobs."""
         if not self._table.has_guarantees:
-            return self._could_go.order
-        return self._could_go.may_give(self._table.after, beneficiary.spec.group)
+            return self._in_turn(under)
+        return self._could_go.may_give(self._table.after, beneficiary.spec.group, under)
 
     def most_freed(self, beneficiary: Job, holder: str, dimension: str, *, is_owed: bool) -> dict[str, int]:
         """The most of a dimension that all who could go below a holder would give back, by group; an upper bound."""

@@ -8,12 +8,12 @@ from bisect import bisect_left
 from collections.abc import Mapping
 
 from gangline_core.forecast import held_by
-from gangline_core.groups import ROOT, ancestors
+from gangline_core.groups import ROOT, ancestors, user_of
 from gangline_core.job import Job, JobState
 from gangline_core.losses import effective_priority, is_sealed
 from gangline_core.owed_models import owed_models
 from gangline_core.quota import Ledger, holders
-from gangline_core.spec import ServiceClass, is_elastic, smallest_size
+from gangline_core.spec import ServiceClass, smallest_size
 from gangline_core.state import State, count, request_amounts
 
 _LOWEST = -(10**18)
@@ -30,8 +30,10 @@ class Winnable:
         self._ledger = ledger
         self._now = now
         self._surplus: dict[str, dict[str, int]] | None = None
-        self._members: dict[str, list[tuple[int, dict[str, int]]]] | None = None
-        """Per holder what possible victims below it use, by priority."""
+        self._members: dict[str, list[tuple[str, int, dict[str, int]]]] = {}
+        """Per group what possible victims in it use, by user and priority."""
+        self.is_lasting = True
+        """What was found follows from who lives where alone; False once protected jobs were seen, whose time ends."""
         self._below: dict[tuple[str, str], tuple[list[int], list[int]]] = {}
         self._borrowed: dict[tuple[str, str], dict[str, int]] = {}
         """Per holder and dimension what each group right below it uses beyond its guarantee, where that is anything."""
@@ -69,31 +71,33 @@ class Winnable:
 
     def _by_priority(self, holder: str, dimension: str) -> tuple[list[int], list[int]]:
         """Priorities of possible victims below a holder in order, and what all before each place use."""
-        if self._members is None:
-            self._members = {}
-            for (group, user, priority), used in self._by_member().items():
-                for above in holders(group, user):
-                    self._members.setdefault(above, []).append((priority, used))
-        found: dict[int, int] = {}
-        for priority, used in self._members.get(holder, ()):
-            if amount := used.get(dimension, 0):
-                found[priority] = found.get(priority, 0) + amount
+        user, found = user_of(holder)[1], dict[int, int]()
+        for group in self._state.live_index.groups_below(self._pool.pool.name, holder):
+            for own, priority, used in self._of_group(group):
+                amount = used.get(dimension, 0) if not user or own == user else 0
+                if amount:
+                    found[priority] = found.get(priority, 0) + amount
         return _accumulated(sorted(found.items()))
 
-    def _by_member(self) -> dict[tuple[str, str, int], dict[str, int]]:
-        """What possible victims use, by group, user and priority."""
-        found: dict[tuple[str, str, int], dict[str, int]] = {}
-        for job_id in self._state.live.get(self._pool.pool.name, {}):
+    def _of_group(self, group: str) -> list[tuple[str, int, dict[str, int]]]:
+        """What possible victims of a group use, by user and priority."""
+        known = self._members.get(group)
+        if known is not None:
+            return known
+        found: dict[tuple[str, int], dict[str, int]] = {}
+        for job_id in self._state.live_index.groups.get(self._pool.pool.name, {}).get(group, {}):
             job = self._state.kept.jobs[job_id]
             spec = job.spec
+            self.is_lasting &= not spec.protected_s
             if job.state == JobState.STOPPING or not spec.preemptible or is_sealed(job, self._now):
                 continue
             is_loose = job.service_class == ServiceClass.OPPORTUNISTIC
             priority = _LOWEST if is_loose else effective_priority(self._pool.pool, spec)
-            known = found.setdefault((spec.group, spec.user, priority), {})
+            used = found.setdefault((spec.user, priority), {})
             for dimension, amount in held_by(self._state, job).folded.items():
-                known[dimension] = known.get(dimension, 0) + amount
-        return found
+                used[dimension] = used.get(dimension, 0) + amount
+        known = self._members[group] = [(user, priority, used) for (user, priority), used in found.items()]
+        return known
 
     def _borrowed_beside(self, job: Job, holder: str, dimension: str) -> int:
         """What groups below the holder, other than those above the job, use beyond their guarantees."""
@@ -116,9 +120,10 @@ class Winnable:
 def elastic_surplus(state: State, pool: str) -> dict[str, dict[str, int]]:
     """What running elastic jobs of the pool hold above their smallest sizes, per holder and dimension."""
     surplus: dict[str, dict[str, int]] = {}
-    for job_id in sorted(state.live.get(pool, {})):
+    sorts = state.live_sorts.get(pool, {})
+    for job_id in (job_id for sort, alike in sorts.items() if sort.elastic for job_id in alike):
         job = state.kept.jobs[job_id]
-        if not is_elastic(job.spec) or job.state not in (JobState.RUNNING, JobState.RESIZING):
+        if job.state not in (JobState.RUNNING, JobState.RESIZING):
             continue
         for role in job.spec.roles:
             spare = max(0, job.sizes.get(role.name, 0) - smallest_size(role))

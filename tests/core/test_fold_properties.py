@@ -14,6 +14,7 @@ from gangline_core import cycle, elasticity
 from gangline_core import facts as f
 from gangline_core.capacity import Room
 from gangline_core.fold import apply
+from gangline_core.gates import judge
 from gangline_core.ids import NodeId
 from gangline_core.job import ENDS, LIVE, JobState, TaskState
 from gangline_core.quota import recompute, smallest_size
@@ -206,8 +207,20 @@ def check(state: State) -> None:
     live = {job.id for job in state.kept.jobs.values() if job.state in LIVE}
     assert {job for jobs in state.live.values() for job in jobs} == live
     assert {job for alike in state.live_sorts.get("default", {}).values() for job in alike} == live
+    by_group = state.live_index.groups.get("default", {})
+    assert {job for alike in by_group.values() for job in alike} == live
     for claim in state.kept.claims.values():
         assert state.kept.jobs[claim.job].state == JobState.WAITING
+    if state.waiting.get("default"):
+        check_gates(state)
+
+
+def check_gates(state: State) -> None:
+    """What gates remember of earlier looks is what they find when they remember nothing."""
+    remembered = judge(state, "default", state.kept.at)
+    kept, state.gate_memos = state.gate_memos, {}
+    assert judge(state, "default", state.kept.at) == remembered
+    state.gate_memos = kept
 
 
 def check_room(state: State) -> None:

@@ -3,7 +3,7 @@
 import argparse
 import importlib
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -16,8 +16,11 @@ MODULES = {"load": "under_load"}
 """Those whose module is not called like them."""
 
 
-async def run(name: str, *, full: bool = False, seeds: int = 0) -> list[Row]:
-    """Measure, telling each row as it comes; in full where the benchmark has a longer run, or what many seeds tell."""
+async def run(name: str, *, full: bool = False, seeds: int = 0, only: Sequence[str] = ()) -> list[Row]:
+    """Measure, telling each row as it comes; in full where the benchmark has a longer run, or what many seeds tell.
+
+    With `only` these parts of a benchmark that has some.
+    """
     module = importlib.import_module(f"bench.{MODULES.get(name, name)}")
     measure = cast(
         "Callable[[], AsyncIterator[Measured]]",
@@ -28,13 +31,18 @@ async def run(name: str, *, full: bool = False, seeds: int = 0) -> list[Row]:
         return [judge(measured, bars(name).get(measured.name)) async for measured in measure_seeds(seeds)]
     expected = bars(name) | (bars(f"{name}.full") if full else {})
     rows = []
-    async for measured in measure():
+    async for measured in module.measure_only(only) if only else measure():
         row = judge(measured, expected.get(measured.name))
         print(f"  {row.name}: {row.value:,.2f} {row.unit}", file=sys.stderr, flush=True)
         rows.append(row)
-    for missing in never_measured(rows, expected):
+    for missing in () if only else never_measured(rows, expected):
         print(f"warning: the range file expects a row that was not measured: {missing}", file=sys.stderr)
     return rows
+
+
+def parts_of(name: str) -> tuple[str, ...]:
+    """What of a benchmark can be measured alone."""
+    return tuple(getattr(importlib.import_module(f"bench.{MODULES.get(name, name)}"), "PARTS", ()))
 
 
 def main() -> int:
@@ -44,10 +52,14 @@ def main() -> int:
     parser.add_argument("--out", type=Path, help="write the rows here as JSON")
     parser.add_argument("--full", action="store_true", help="measure more and longer, where the benchmark can")
     parser.add_argument("--seeds", type=int, default=0, help="with placement: the openb lists with so many seeds alone")
+    parser.add_argument("--only", action="append", default=[], help="with queue: this part alone; may be given again")
     arguments = parser.parse_args()
+    parts = parts_of(arguments.name) if arguments.only else ()
+    if unknown := sorted(set(arguments.only) - set(parts)):
+        parser.error(f"--only {unknown[0]}: {arguments.name} has {', '.join(parts) or 'no parts'}")
     if arguments.seeds and arguments.name != "placement":
         parser.error("--seeds is for placement")
-    rows = loop.run(run(arguments.name, full=arguments.full, seeds=arguments.seeds))
+    rows = loop.run(run(arguments.name, full=arguments.full, seeds=arguments.seeds, only=arguments.only))
     print(as_table(rows))
     if arguments.out:
         arguments.out.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,8 @@
 """The queue: time to open a round, linear programs, and Kueue's own shapes, through the pure core and the services."""
 
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -28,13 +29,36 @@ RUNNING, GROUPS = 1_000, 100
 WAITING, WAITING_MANY = 10_000, 100_000
 ROUNDS = 9
 LP_JOBS, LP_MODELS = 1_000, 3
+TENTH = replace(DEFAULT, name="default_tenth", part=DEFAULT.part / 10)
 PHILLY = Path(__file__).parent / "data" / "philly" / "philly.csv.gz"
 KUEUE_WALL_S = {"default": 351.0, "large_scale": 1_179.0, "topology": 401.0}
 """Mean wall time of Kueue's own runs of these shapes."""
 
 
+QUICK = ("rounds", "programs", "kueue.default", "services.default_tenth")
+"""Parts of the run that everybody waits for; the others are for `--full` and `--only`."""
+
+
 async def measure() -> AsyncIterator[Measured]:
     """What fits into a few minutes."""
+    async for row in measure_only(QUICK):
+        yield row
+
+
+async def measure_full() -> AsyncIterator[Measured]:
+    """All of it: the other shapes, each through the services too, and the expected starts."""
+    async for row in measure_only(tuple(PARTS)):
+        yield row
+
+
+async def measure_only(names: Sequence[str]) -> AsyncIterator[Measured]:
+    """These parts alone, such as `kueue.topology` or `services.large_scale`."""
+    for name in names:
+        async for row in PARTS[name]():
+            yield row
+
+
+async def _rounds() -> AsyncIterator[Measured]:
     medians: dict[str, float] = {}
     for row in round_times(WAITING):
         medians[row.name] = row.value
@@ -48,26 +72,19 @@ async def measure() -> AsyncIterator[Measured]:
             better="lower",
             baseline=Baseline(name=f"the same with {WAITING:,}", value=few),
         )
-    for row in programs():
-        yield row
-    for row in shape_rows(DEFAULT):
-        yield row
-    tenth = replace(DEFAULT, name="default_tenth", part=DEFAULT.part / 10)
-    async for row in service_rows(tenth, KUEUE_WALL_S["default"]):
+
+
+async def _core(shape: Shape) -> AsyncIterator[Measured]:
+    for row in shape_rows(shape):
         yield row
 
 
-async def measure_full() -> AsyncIterator[Measured]:
-    """All of it: the other shapes, each through the services too, and the expected starts."""
-    async for row in measure():
-        yield row
-    for shape in (LARGE, TOPOLOGY):
-        for row in shape_rows(shape):
-            yield row
-    for shape in (DEFAULT, TOPOLOGY, LARGE):
-        async for row in service_rows(shape, KUEUE_WALL_S[shape.name] / shape.part):
-            yield row
-    for row in eta_rows():
+def _services(shape: Shape, kueue: str) -> AsyncIterator[Measured]:
+    return service_rows(shape, KUEUE_WALL_S[kueue])
+
+
+async def _at_once(rows: Callable[[], list[Measured]]) -> AsyncIterator[Measured]:
+    for row in rows():
         yield row
 
 
@@ -159,6 +176,17 @@ def shape_rows(shape: Shape) -> list[Measured]:
         for of, wait_s in outcome.waits_s.items()
     ]
     return rows
+
+
+PARTS: dict[str, Callable[[], AsyncIterator[Measured]]] = {
+    "rounds": _rounds,
+    "programs": partial(_at_once, programs),
+    **{f"kueue.{shape.name}": partial(_core, shape) for shape in (DEFAULT, TOPOLOGY, LARGE)},
+    "services.default_tenth": partial(_services, TENTH, DEFAULT.name),
+    **{f"services.{shape.name}": partial(_services, shape, shape.name) for shape in (DEFAULT, TOPOLOGY, LARGE)},
+    "eta": partial(_at_once, eta_rows),
+}
+"""What can be measured alone, by name; a row's name begins with its part's, but for `rounds` and `programs`."""
 
 
 def _program(speeds: gavel_lp.Floats, gpus: gavel_lp.Floats, counts: gavel_lp.Floats | None = None) -> gavel_lp.Problem:

@@ -6,8 +6,9 @@ from typing import NamedTuple
 from gangline_core.capacity import Flags, Room
 from gangline_core.facts import TaskPlacement
 from gangline_core.placement.exact import Exact, Most
-from gangline_core.placement.gang import Gang
+from gangline_core.placement.gang import ANYWHERE, Gang
 from gangline_core.placement.models import Choice, choices
+from gangline_core.placement.shaped import CLOSE
 from gangline_core.placement.together import GaveUpError, Work
 
 WORK_MAX = 1_000_000
@@ -52,7 +53,11 @@ class Thorough:
 
 def is_hard(gang: Gang, choice: Choice) -> bool:
     """True when one task after the other may be seated so that the last finds no room although there was some."""
-    return len(gang.needs) > 1 or gang.is_shaped or any(len(models) > 1 for models in choice)
+    if len(gang.needs) > 1 or any(len(models) > 1 for models in choice):
+        return True
+    # Equal tasks that are only spread over domains find room exactly if the domains have it for so many, each its most.
+    only_spread = not gang.slice_tasks and gang.spread_level not in CLOSE and gang.required == ANYWHERE
+    return gang.is_shaped and not only_spread
 
 
 class Fit(NamedTuple):

@@ -1,0 +1,76 @@
+"""Live jobs of each pool by what decides whom they could make room for, and when anything last changed below a holder.
+
+Decisions about limits look at the jobs below one holder, and what was found out there stays true until something
+changes below it: a holder's `stirred` number is another one then.
+"""
+
+from collections.abc import Hashable, Iterable
+from typing import TypeVar
+
+from gangline_core.groups import ancestors, holders, user_of
+from gangline_core.ids import JobId
+from gangline_core.job import Job
+from gangline_core.shapes import Sort, sort_of
+
+Key = TypeVar("Key", bound=Hashable)
+Entry = TypeVar("Entry", bound=Hashable)
+
+
+class LiveIndex:
+    """Changed by the fold only."""
+
+    def __init__(self) -> None:
+        """Nobody lives."""
+        self.sorts: dict[str, dict[Sort, dict[JobId, None]]] = {}
+        """Live jobs by sort, per pool; no empty entries."""
+        self.groups: dict[str, dict[str, dict[JobId, None]]] = {}
+        """Live jobs by group, per pool; no empty entries."""
+        self.below: dict[str, dict[str, dict[str, None]]] = {}
+        """Per pool and group path the groups at and below it in which jobs live; no empty entries."""
+        self.stirred: dict[str, int] = {}
+        """Per group path (ancestors included) and user_key a number that changes with whatever lives below it."""
+        self.rules = 0
+        """A number that changes with every setting."""
+
+    def enter(self, job: Job) -> None:
+        """The job may hold resources from now on."""
+        self.sorts.setdefault(job.spec.pool, {}).setdefault(sort_of(job), {})[job.id] = None
+        groups = self.groups.setdefault(job.spec.pool, {})
+        if job.spec.group not in groups:
+            below = self.below.setdefault(job.spec.pool, {})
+            for path in ancestors(job.spec.group):
+                below.setdefault(path, {})[job.spec.group] = None
+        groups.setdefault(job.spec.group, {})[job.id] = None
+        self.stir(job)
+
+    def leave(self, job: Job) -> None:
+        """It no longer does."""
+        _drop(self.sorts[job.spec.pool], sort_of(job), job.id)
+        groups = self.groups[job.spec.pool]
+        _drop(groups, job.spec.group, job.id)
+        if job.spec.group not in groups:
+            for path in ancestors(job.spec.group):
+                _drop(self.below[job.spec.pool], path, job.spec.group)
+        self.stir(job)
+
+    def groups_below(self, pool: str, holder: str) -> Iterable[str]:
+        """The groups of a holder, which may be a group or a user, in which jobs of the pool live."""
+        group, user = user_of(holder)
+        return [group] if user else self.below.get(pool, {}).get(group, ())
+
+    def stir(self, job: Job) -> None:
+        """Something about a live job is another than before."""
+        self.stir_below(holders(job.spec.group, job.spec.user))
+
+    def stir_below(self, own: tuple[str, ...]) -> None:
+        """What these holders use, or who uses it, is another than before."""
+        stirred = self.stirred
+        for holder in own:
+            stirred[holder] = stirred.get(holder, 0) + 1
+
+
+def _drop(index: dict[Key, dict[Entry, None]], key: Key, entry: Entry) -> None:
+    alike = index[key]
+    del alike[entry]
+    if not alike:
+        del index[key]
