@@ -53,10 +53,10 @@ def page() -> str:
         "with `unlimited_run_percent` of what nine of ten jobs like it stayed under; 0 lets no such job pass.",
         "With `lease_s` room is lent for so long, under any ordering: at the end of each lease jobs that run and "
         "jobs that wait stand in one order, and are taken from its front while GPUs last. Who is taken and runs "
-        "goes on where it is; who is not makes way for those that were and need its room. It is Gavel's mechanism (section 5); "
-        "under `gavel` the order is by part of time over time had on each model, and a job may move to another "
-        "model. Protected time, shelter of guarantees and `preemptible: false` hold as ever. A job pays its stop "
-        "and start, so leases should be long beside those; and one that keeps no checkpoint begins anew each time, so "
+        "goes on where it is; who is not makes way for those that were and need its room. It is Gavel's mechanism "
+        "(section 5); under `gavel` the order is by part of time over time had on each model, and a job may move to "
+        "another model. Protected time, shelter of guarantees and `preemptible: false` hold as ever. Stops cost "
+        "time, so leases should be long beside those; and one that keeps no checkpoint begins anew each time, so "
         "a lease shorter than such jobs run lets them never end.",
         "`predictor` says where run times come from: "
         + "; ".join(f"`{name}`: {about[0].lower()}{about[1:].rstrip('.')}" for name, about in PREDICTORS.items())
