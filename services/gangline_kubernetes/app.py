@@ -16,7 +16,7 @@ from gangline_kubernetes.carrier import Carrier
 from gangline_kubernetes.claims import Claims
 from gangline_kubernetes.config import Config, DeviceMode
 from gangline_kubernetes.desk import Desk
-from gangline_kubernetes.devices import Claim, ClaimTemplate, ResourceSlice
+from gangline_kubernetes.devices import Claim, ClaimTemplate, ResourceSlice, TaintRule
 from gangline_kubernetes.inventory import Inventory
 from gangline_kubernetes.leftovers import Leftovers
 from gangline_kubernetes.makes import Maker
@@ -49,6 +49,8 @@ from gangline_wire.subjects import token
 log = logging.getLogger(__name__)
 
 SYNC_POLL_S = 0.05
+RULE_VERSIONS = ("resource.k8s.io/v1beta2", "resource.k8s.io/v1beta1", "resource.k8s.io/v1alpha3")
+"""Versions in which clusters serve rules that taint devices, if they do; of several, a rule counts once."""
 PART = "cluster"
 """What /readyz calls the part of the service that waits for the API server."""
 
@@ -185,10 +187,14 @@ class Cluster:
 
         claims.watched = self._watched(Claim, path("resourceclaims"), claims.hear)
         slices = self._watched(ResourceSlice, path("resourceslices"), inventory.hear_slice)
+        rules = tuple(
+            self._watched(TaintRule, path_of(version, "devicetaintrules"), inventory.hear_rule, is_optional=True)
+            for version in RULE_VERSIONS
+        )
         if not self.config.adopt:
-            return (nodes, slices, claims.watched)
+            return (nodes, slices, claims.watched, *rules)
         templates = self._watched(ClaimTemplate, path("resourceclaimtemplates"), claims.hear_template)
-        return (nodes, slices, claims.watched, templates)
+        return (nodes, slices, claims.watched, templates, *rules)
 
     def _ranks(self, asks: Asks) -> tuple[Watched[Any], ...]:
         """What the names of priorities mean: pods say the number themselves, templates of pods only the name."""

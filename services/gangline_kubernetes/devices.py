@@ -30,6 +30,28 @@ class DeviceTaint(Struct, frozen=True):
     effect: str = ""
 
 
+class DeviceChoice(Struct, frozen=True, rename="camel"):
+    """Which devices a rule is about: those that fit all that is said."""
+
+    driver: str | None = None
+    pool: str | None = None
+    device: str | None = None
+
+
+class RuleSpec(Struct, frozen=True, rename="camel"):
+    """A taint from outside, for the devices chosen; without a choice for none."""
+
+    device_selector: DeviceChoice | None = None
+    taint: DeviceTaint = DeviceTaint()
+
+
+class TaintRule(Struct, frozen=True):
+    """A DeviceTaintRule: what an administrator, or a controller, says against devices."""
+
+    metadata: Meta
+    spec: RuleSpec = RuleSpec()
+
+
 class Device(Struct, frozen=True, rename="camel"):
     """One device of a slice."""
 

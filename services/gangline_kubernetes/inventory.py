@@ -18,7 +18,7 @@ from gangline_kubernetes.affinities import Affinities
 from gangline_kubernetes.carrier import Carrier
 from gangline_kubernetes.claims import Claims, Hold, Place
 from gangline_kubernetes.config import Config, DeviceMode
-from gangline_kubernetes.devices import ResourceSlice
+from gangline_kubernetes.devices import ResourceSlice, TaintRule
 from gangline_kubernetes.happenings import Happenings
 from gangline_kubernetes.marks import Marks
 from gangline_kubernetes.nodes import Taken, Terms, describe, is_of_another, is_same, taken_by
@@ -56,7 +56,7 @@ class Inventory:
             device_driver=config.device_class if config.mode is DeviceMode.DRA else "",
         )
         self.nodes: dict[NodeId, KubeNode] = {}
-        self.offering = Offering()
+        self.offering = Offering(self.terms.device_driver)
         self.withheld: dict[NodeId, None] = {}
         """Nodes of which others hold devices."""
         self.contested: dict[NodeId, None] = {}
@@ -97,6 +97,10 @@ class Inventory:
         is_ours = after is not None and after.spec.driver == self.terms.device_driver
         for name in self.offering.hear(before, after if is_ours else None):
             self.dirty[name] = None
+
+    def hear_rule(self, before: TaintRule | None, after: TaintRule | None) -> None:
+        """A rule that taints devices came, changed or went."""
+        self.dirty.update(dict.fromkeys(self.offering.hear_rule(before, after)))
 
     def hear_pod(self, before: Pod | None, after: Pod | None) -> None:
         """A pod came, changed or went: what it takes of its node matters when it is not ours."""

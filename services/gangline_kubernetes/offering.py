@@ -5,15 +5,18 @@ from collections.abc import Mapping
 from gangline_core.cluster import Gpu, Node
 from gangline_core.ids import NodeId
 from gangline_kubernetes.claims import Place
-from gangline_kubernetes.devices import ResourceSlice
-from gangline_kubernetes.offers import Offer, complete, gpus_of, numbers_of, offer_of, place_of
+from gangline_kubernetes.devices import ResourceSlice, TaintRule
+from gangline_kubernetes.offers import Offer, complete, gpus_of, numbers_of, offer_of, place_of, ruled
 
 
 class Offering:
     """The slices of every node, the pools they make up, and the number of each device."""
 
-    def __init__(self) -> None:
-        """Nothing was published yet."""
+    def __init__(self, driver: str = "") -> None:
+        """Nothing was published yet by this driver."""
+        self._driver = driver
+        self._rules: dict[str, TaintRule] = {}
+        """Rules that taint devices from outside, by uid."""
         self.node_of: dict[str, NodeId] = {}
         """Node of each pool of devices."""
         self._slices: dict[NodeId, dict[str, ResourceSlice]] = {}
@@ -40,6 +43,14 @@ class Offering:
             }
         return list(nodes)
 
+    def hear_rule(self, before: TaintRule | None, after: TaintRule | None) -> list[NodeId]:
+        """A rule came, changed or went; gives the nodes about which something may be new."""
+        for one in filter(None, (before,)):
+            self._rules.pop(one.metadata.uid, None)
+        if after is not None:
+            self._rules[after.metadata.uid] = after
+        return list(self._pools)
+
     def gpus(self, name: NodeId, known: Node | None, labels: Mapping[str, str]) -> tuple[Gpu, ...]:
         """The node's GPUs, those that left it included for as long as the log has them."""
         offers, have = self._offers(name, known), known.gpus if known is not None else ()
@@ -53,7 +64,7 @@ class Offering:
 
     def _offers(self, name: NodeId, known: Node | None) -> tuple[Offer, ...]:
         pools = self._pools.get(name, {})
-        found = [one for offers in pools.values() for one in offers or ()]
+        found = ruled((one for offers in pools.values() for one in offers or ()), self._rules.values(), self._driver)
         unseen = {pool for pool, offers in pools.items() if offers is None}
         # Before we have seen all of a pool, what the log has of it stands.
         old = known.gpus if known is not None and unseen else ()

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from gangline_core.cluster import Gpu
 from gangline_kubernetes.claims import Place
-from gangline_kubernetes.devices import Device, ResourceSlice
+from gangline_kubernetes.devices import Device, DeviceTaint, ResourceSlice, TaintRule
 from gangline_kubernetes.names import LABEL_MODEL, UNKNOWN_MODEL
 from gangline_kubernetes.quantities import mebibytes
 
@@ -46,6 +46,34 @@ def complete(slices: Iterable[ResourceSlice]) -> dict[str, tuple[Offer, ...] | N
     }
 
 
+def ruled(offers: Iterable[Offer], rules: Iterable[TaintRule], driver: str) -> tuple[Offer, ...]:
+    """The offers with what rules from outside say against them; the first by name is told.
+
+    A rule that says by an expression, or by a class, which devices it means is taken to mean all others fit it, too: a
+    device too few is given out rather than one too many.
+    """
+    known = sorted((one for one in rules if one.spec.taint.effect in KEEPS_AWAY), key=lambda one: one.metadata.name)
+    return tuple(_ruled(one, known, driver) for one in offers)
+
+
+def _ruled(offer: Offer, rules: Sequence[TaintRule], driver: str) -> Offer:
+    if offer.problem:
+        return offer
+    for rule in rules:
+        chosen = rule.spec.device_selector
+        if chosen is None:
+            continue
+        pool, device = offer.place
+        if chosen.driver in (None, driver) and chosen.pool in (None, pool) and chosen.device in (None, device):
+            said = f"{_said(rule.spec.taint)} ({rule.spec.taint.effect})"
+            return replace(offer, problem=f"tainted by rule {rule.metadata.name}: {said}")
+    return offer
+
+
+def _said(taint: DeviceTaint) -> str:
+    return f"{taint.key}={taint.value}" if taint.value else taint.key
+
+
 def _is_whole(device: Device) -> bool:
     """A card as such, and not a part of one or one that parts may be taken of."""
     kind = next((value.string for name, value in device.attributes.items() if name.rpartition("/")[2] == "type"), WHOLE)
@@ -56,14 +84,13 @@ def _offer(pool: str, device: Device) -> Offer:
     attributes = {name.rpartition("/")[2]: value for name, value in device.attributes.items()}
     capacity = {name.rpartition("/")[2]: value for name, value in device.capacity.items()}
     taint = next((one for one in device.taints if one.effect in KEEPS_AWAY), None)
-    said = "" if taint is None else f"{taint.key}={taint.value}" if taint.value else taint.key
     return Offer(
         place=(pool, device.name),
         model=attributes["productName"].string if "productName" in attributes else "",
         memory_mib=mebibytes(capacity["memory"].value) if "memory" in capacity else 0,
         uuid=attributes["uuid"].string if "uuid" in attributes else "",
         socket=attributes["numaNode"].number if "numaNode" in attributes else 0,
-        problem=f"tainted by its driver: {said} ({taint.effect})" if taint is not None else "",
+        problem=f"tainted by its driver: {_said(taint)} ({taint.effect})" if taint is not None else "",
     )
 
 

@@ -19,14 +19,18 @@ from gangline_kubernetes.devices import (
     ClaimStatus,
     Consumer,
     Device,
+    DeviceChoice,
+    DeviceTaint,
     ResourceSlice,
     Result,
     Results,
+    RuleSpec,
     SlicePool,
     SliceSpec,
+    TaintRule,
 )
 from gangline_kubernetes.objects import Meta
-from gangline_kubernetes.offers import NOT_OFFERED, Offer, complete, gpus_of, numbers_of
+from gangline_kubernetes.offers import NOT_OFFERED, Offer, complete, gpus_of, numbers_of, ruled
 
 MERGE = "application/merge-patch+json"
 
@@ -209,3 +213,44 @@ def test_a_device_in_a_living_tasks_claim_is_free_only_for_who_shares_it_in_the_
     assert hold(0, 500) is Hold.TAKEN
     tasks.clear()
     assert hold(0, 500) is Hold.OURS_ENDING
+
+
+RULES = "/apis/resource.k8s.io/v1alpha3/devicetaintrules"
+
+
+def test_a_device_that_a_rule_taints_gets_nothing_new_until_the_rule_is_gone() -> None:
+    live(rule_story())
+
+
+async def rule_story() -> None:
+    async with opened(nodes=2, gpus=0, mode="dra") as house:
+        await offer(house, "n0", 2)
+        await offer(house, "n1", 1)
+        await house.until(lambda: len(gpus(house)) == 2)
+        taint = {"key": "example.com/broken", "effect": "NoSchedule"}
+        chosen = {"driver": "gpu.nvidia.com", "pool": "n0"}
+        rule = {"metadata": {"name": "check-n0"}, "spec": {"deviceSelector": chosen, "taint": taint}}
+        await house.ask("POST", RULES, rule)
+        await house.until(lambda: not any(gpu.healthy for gpu in gpus(house)))
+        assert "check-n0: example.com/broken (NoSchedule)" in gpus(house)[0].problem
+        for name in ("one", "two"):
+            await house.apply(name, gpus=1, command=["sleep"])
+        await house.phase("one", "Running")
+        await asyncio.sleep(20)
+        assert [pod["spec"]["nodeName"] for pod in await house.pods()] == ["n1"]
+        await house.ask("DELETE", f"{RULES}/check-n0")
+        await house.phase("two", "Running")
+
+
+def test_rules_about_other_devices_and_without_effect_taint_nothing() -> None:
+    place = ("n0", "gpu-1")
+    one = Offer(place=place, model="m", memory_mib=1, uuid="u", socket=0, problem="")
+
+    def rule(effect: str = "NoExecute", **chosen: str) -> TaintRule:
+        choice = DeviceChoice(**chosen) if chosen else None
+        return TaintRule(Meta(name="r"), RuleSpec(choice, DeviceTaint(key="k", effect=effect)))
+
+    for other in (rule(driver="x"), rule(pool="n1"), rule(pool="n0", device="gpu-2"), rule(), rule("None", pool="n0")):
+        assert ruled([one], [other], "d") == (one,)
+    for mine in (rule(pool="n0"), rule(driver="d"), rule(pool="n0", device="gpu-1"), rule("NoSchedule", driver="d")):
+        assert ruled([one], [mine], "d")[0].problem

@@ -56,6 +56,7 @@ BUILT_IN = (
     Kind("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim", has_status=True),
     Kind("resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate"),
     Kind("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", namespaced=False, counts_generations=True),
+    Kind("resource.k8s.io", "v1alpha3", "devicetaintrules", "DeviceTaintRule", namespaced=False, has_status=True),
     Kind("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False, counts_generations=True),
     *(
         Kind(
