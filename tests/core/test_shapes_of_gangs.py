@@ -14,7 +14,7 @@ from gangline_core.elasticity import propose
 from gangline_core.inventory import Inventory
 from gangline_core.mig import GEOMETRIES, best_start, how_many
 from gangline_core.never_fits import never_fits
-from gangline_core.placement import thorough, why_together
+from gangline_core.placement import PLACERS, thorough, why_together
 from gangline_core.placement.shaped import keeps_shape
 from gangline_core.reasons import ReasonCode, sentence
 from gangline_core.spec import Resources, Role, TopologyWish
@@ -356,6 +356,18 @@ def test_roles_of_a_gang_are_tried_in_other_orders_when_the_first_leaves_no_room
         job = world.submit(roles=(role("a", gpus=2, cpus=1), role("b", tasks=2, gpus=1, cpus=16)))
         world.settle()
         assert {(task.role, task.node) for task in world.tasks(job)} == {("a", "n1"), ("b", "n2")}
+
+
+@pytest.mark.parametrize("placer", sorted(PLACERS))
+def test_roles_that_fill_every_core_and_gpu_are_seated_whoever_places(placer):
+    """Four machines of 11, 17, 12 and 20 cores are filled exactly; task after task, in whatever order, ends beside it."""
+    sizes = [(2, 11), (2, 17), (4, 12), (4, 20)]
+    nodes = [node(f"n{k}", gpus=gpus, cpus=cpus) for k, (gpus, cpus) in enumerate(sizes)]
+    roles = [role("a", tasks=6, gpus=2, cpus=3), role("b", tasks=6, gpus=0, cpus=3), role("c", tasks=6, gpus=0, cpus=4)]
+    place = Place(*nodes, placer=placer)
+    assert place.seat(spec(roles=roles)) is not None
+    assert place.room.cpu.tolist() == [0, 0, 0, 0]
+    assert Place(*nodes[:3], node("n3", gpus=4, cpus=19), placer=placer).seat(spec(roles=roles)) is None
 
 
 def test_of_roles_in_each_others_way_it_is_told_how_many_tasks_fit_together():

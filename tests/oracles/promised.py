@@ -144,6 +144,7 @@ PROMISED: dict[str, tuple[str, ...]] = {
         "oracles/test_brute_force_roles::test_a_gang_of_roles_is_seated_exactly_when_some_way_to_seat_it_exists",
         "oracles/test_brute_force_roles::test_a_gang_of_roles_takes_the_smallest_level_that_holds_it",
         "oracles/test_brute_force_roles::test_a_preferred_level_is_left_only_when_it_cannot_hold_the_roles",
+        "core/test_shapes_of_gangs::test_roles_that_fill_every_core_and_gpu_are_seated_whoever_places",
         "core/test_shapes_of_gangs::test_slices_over_several_models_start_when_each_is_of_one",
     ),
     "feasibility and level by brute force": (

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.test_placement import BLOCK, RACK
 from tests.make import node, spec, state_with
-from tests.oracles.enumerated import MILLI, SLOTS, Ask, Card, Machine, Shape
+from tests.oracles.enumerated import MILLI, SLOTS, Ask, Card, Machine, Shape, part_of
 
 from gangline_core.capacity import Room
 from gangline_core.cluster import Gpu, Node
@@ -16,6 +16,8 @@ from gangline_core.spec import JobSpec, Resources, Role, TopologyWish
 
 MEMORY = {"A": 40_000, "B": 80_000, "A30": 24_000}
 CUT = "a30-24gb"
+TASKS_MAX = 4
+"""With more tasks no machine gets any more."""
 
 
 class Scene(NamedTuple):
@@ -123,6 +125,79 @@ def _role(name: str, ask: Ask) -> Role:
 
 
 @st.composite
+def tight_scenes(draw: st.DrawFn, *, kinds: tuple[str, ...], levels: tuple[str, ...], sockets: int = 1) -> Scene:
+    """Machines that have exactly what some tasks on them take, or one CPU less: orders of roles matter there."""
+    unit = draw(st.sampled_from([1, 2])) if "slices" in kinds else 0
+    asks = draw(st.lists(_asks(kinds=kinds, unit=1), min_size=2, max_size=3))
+    machines, held = [], [0] * len(asks)
+    for _ in range(draw(st.integers(2, 4))):
+        own = [draw(st.integers(0, 2)) if sum(held) < TASKS_MAX else 0 for _ in asks]
+        machines.append(draw(_filled(asks, own, kinds=kinds, sockets=sockets)))
+        held = [before + here for before, here in zip(held, own, strict=True)]
+    if draw(st.booleans()):
+        k = draw(st.integers(0, len(machines) - 1))
+        machines[k] = machines[k]._replace(cpus=max(0, machines[k].cpus - 1))
+    step = unit or 1
+    wanted = [ask._replace(tasks=number - number % step) for ask, number in zip(asks, held, strict=True)]
+    wanted = [ask for ask in wanted if ask.tasks] or [asks[0]._replace(tasks=step)]
+    return Scene(machines, wanted, draw(_shapes(kinds=kinds, levels=levels, unit=unit)))
+
+
+@st.composite
+def _filled(draw: st.DrawFn, asks: list[Ask], own: list[int], *, kinds: tuple[str, ...], sockets: int) -> Machine:
+    """A machine with room for so many tasks of each role and little more."""
+    cards: list[Card] = []
+    for ask, number in zip(asks, own, strict=True):
+        for _ in range(number if ask.wants_gpu else 0):
+            model = draw(st.sampled_from(ask.models or (("A", "B") if "models" in kinds else ("A",))))
+            for _ in range(ask.gpus):
+                large = "B" if ask.memory > MEMORY["A"] else model
+                cards.append(Card(large, MEMORY[large], 0, 0, 1000, MEMORY[large], 0))
+            if ask.mig:
+                cards = _with_slice(cards, ask.mig)
+            elif not ask.gpus:
+                cards = _with_share(cards, ask, model)
+    placed = tuple(card._replace(island=k // 2, socket=k % sockets) for k, card in enumerate(cards))
+    block = draw(st.sampled_from(["b0", "b1", ""]))
+    where = "where" in kinds
+    return Machine(
+        cpus=sum(ask.cpus * number for ask, number in zip(asks, own, strict=True)),
+        rack=draw(st.sampled_from([f"{block}r0", f"{block}r1", ""])),
+        block=block,
+        places=max(1, sum(own)) + draw(st.integers(0, 1)),
+        cards=placed,
+        zone=draw(st.sampled_from([*(ask.zone for ask in asks), ""])) if where else "",
+        is_excluded=where and draw(st.integers(0, 5)) == 0,
+    )
+
+
+def _with_share(cards: list[Card], ask: Ask, model: str) -> list[Card]:
+    """The cards with just so much more free that one more share fits, on the last one if it takes it."""
+    blank = Card(model, MEMORY[model], 0, 0, 0, 0, 0)
+    last = cards[-1] if cards and not cards[-1].is_cut and cards[-1].milli < 1000 else None
+    for card in (last, blank):
+        if card is not None and (not ask.models or card.model in ask.models):
+            milli, memory = part_of(ask, card)
+            if card.milli + milli <= 1000 and card.free + memory <= card.memory:
+                grown = card._replace(milli=card.milli + milli, free=card.free + memory)
+                return [*(cards[:-1] if card is last else cards), grown]
+    return cards
+
+
+def _with_slice(cards: list[Card], profile: str) -> list[Card]:
+    """The same for a slice of a cut card."""
+    for k, card in enumerate(cards):
+        for mask in SLOTS[profile] if card.is_cut else ():
+            if card.slots & mask == 0:
+                slots = card.slots | mask
+                milli = 250 * slots.bit_count()
+                return [*cards[:k], card._replace(slots=slots, milli=milli, free=24 * milli), *cards[k + 1 :]]
+    mask = SLOTS[profile][-1]
+    milli = 250 * mask.bit_count()
+    return [*cards, Card("A30", 24_000, 0, 0, milli, 24 * milli, mask, is_cut=True)]
+
+
+@st.composite
 def scenes(draw: st.DrawFn, *, kinds: tuple[str, ...], levels: tuple[str, ...], sockets: int = 1) -> Scene:
     """Up to four machines of up to three GPUs, and up to six tasks in up to three roles."""
     machines = draw(
@@ -134,8 +209,13 @@ def scenes(draw: st.DrawFn, *, kinds: tuple[str, ...], levels: tuple[str, ...], 
     )
     unit = draw(st.sampled_from([1, 2])) if "slices" in kinds else 0
     asks = draw(st.lists(_asks(kinds=kinds, unit=unit or 1), min_size=1 if "one" in kinds else 2, max_size=3))
+    return Scene(machines, asks, draw(_shapes(kinds=kinds, levels=levels, unit=unit)))
+
+
+@st.composite
+def _shapes(draw: st.DrawFn, *, kinds: tuple[str, ...], levels: tuple[str, ...], unit: int) -> Shape:
     spread = "spread" in kinds and draw(st.booleans())
-    shape = Shape(
+    return Shape(
         required=draw(st.sampled_from(levels)),
         unit=unit,
         slices=draw(st.sampled_from(["nvlink", "socket", "node", "rack", "block"])) if unit else "",
@@ -143,7 +223,6 @@ def scenes(draw: st.DrawFn, *, kinds: tuple[str, ...], levels: tuple[str, ...], 
         spread=draw(st.sampled_from(["node", "rack", "block"])) if spread else "",
         same_model="models" in kinds and draw(st.booleans()),
     )
-    return Scene(machines, asks, shape)
 
 
 @st.composite
