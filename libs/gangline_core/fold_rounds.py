@@ -1,7 +1,9 @@
 """What rounds do to pools and jobs: opened, decided, and each part of a decision applied if it still holds."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
+
+from msgspec.structs import replace
 
 from gangline_core import facts as f
 from gangline_core import fold_pause, leases
@@ -18,6 +20,7 @@ from gangline_core.fold_jobs import (
 from gangline_core.fold_life import give_up_start
 from gangline_core.fold_repair import give_up_repair
 from gangline_core.fold_resize import shrink, shrink_fault, start_again, waiting_growth
+from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
 from gangline_core.levels import remembered
 from gangline_core.parsync import note_asked, schedulers_of, synchronise
@@ -63,7 +66,7 @@ def round_decided(state: State, fact: f.RoundDecided, step: Step) -> None:
     pool.heads = remembered(pool.heads, fact.heads, step.at)
     pool.later = waiting_growth(state, pool, fact)
     use_up(state, fact, pool.proposals)
-    pool.proposals = {}
+    proposals, pool.proposals = pool.proposals, {}
     for dropped in fact.claims_dropped:
         state.drop_claim(dropped)
         lost = state.job(dropped)
@@ -88,9 +91,19 @@ def round_decided(state: State, fact: f.RoundDecided, step: Step) -> None:
         state.kept.changed_seq = step.seq
     else:
         _clear_room(state, fact, step)
+    _say_why(state, fact, proposals, step)
     step.decided.append(fact.pool)
     if opened is not None and _brings_into_view(opened, fact):
         state.kept.changed_seq = step.seq
+
+
+def _say_why(state: State, fact: f.RoundDecided, proposals: Mapping[JobId, f.ResizeProposed], step: Step) -> None:
+    """A change that somebody proposed has the proposal's reason: the policy asks later what it tried."""
+    changed = {growth.job for growth in fact.growths} | {less.job for less in fact.shrinks if not less.beneficiary}
+    for name in sorted(changed & proposals.keys()):
+        job = state.job(name)
+        if job is not None and job.resize is not None and job.resize.began_ms == step.at:
+            state.put_job(replace(job, resize=replace(job.resize, why=proposals[name].why or job.resize.why)))
 
 
 def _waits_for_victims(job: Job) -> bool:

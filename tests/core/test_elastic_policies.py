@@ -227,6 +227,7 @@ def test_what_one_job_gives_up_for_another_reaches_it_without_a_further_cause() 
 def test_a_trial_that_made_the_job_no_faster_is_undone_and_not_repeated() -> None:
     world = World(node()).set_policy(elastic="grow_shrink")
     job = running(world, size=2)
+    report(world, job, (2, 100))
     assert propose(world.wait(60)) == {job: 3}
     assert propose(world.wait(60)) == {}
     report(world, job, (2, 100), (3, 160))
@@ -239,9 +240,45 @@ def test_a_trial_that_made_the_job_no_faster_is_undone_and_not_repeated() -> Non
 def test_a_trial_that_helped_is_kept_and_the_next_one_follows() -> None:
     world = World(node()).set_policy(elastic="grow_shrink")
     job = running(world, size=2)
+    report(world, job, (2, 100))
     propose(world.wait(60))
     report(world, job, (2, 100), (3, 100))
     assert propose(world.wait(60)) == {job: 4}
+
+
+def test_a_trial_of_which_the_job_tells_nothing_is_undone_with_the_next_cause_and_not_repeated() -> None:
+    world = World(node()).set_policy(elastic="grow_shrink", elastic_interval_s=60)
+    job = running(world, size=2)
+    report(world, job, (2, 100))
+    assert propose(world.wait(60)) == {job: 3}
+    world.see(node("n2"))
+    assert propose(world.wait(120)) == {}, "it has three intervals for a report"
+    world.see(node("n3"))
+    assert propose(world.wait(120)) == {job: 2}
+    for number in range(4, 30):
+        world.see(node(f"n{number}"))
+        report(world, job, (2, 100))
+        assert propose(world.wait(600)) == {}
+
+
+def test_a_job_with_long_steps_has_time_for_a_report_of_a_trial() -> None:
+    world = World(node()).set_policy(elastic="grow_shrink", elastic_interval_s=60)
+    job = running(world, size=2)
+    report(world, job, (2, 600_000))
+    assert propose(world.wait(60)) == {job: 3}
+    world.see(node("n2"))
+    assert propose(world.wait(1700)) == {}
+    report(world, job, (2, 600_000), (3, 500_000))
+    assert propose(world.wait(60)) == {job: 4}
+
+
+def test_who_never_reports_is_not_said_to_be_measured_and_fills_what_is_idle() -> None:
+    world = World(node()).set_policy(elastic="grow_shrink", elastic_interval_s=60)
+    job = running(world, size=2)
+    assert propose(world.wait(100)) == {}, "it may report yet"
+    assert propose(world.wait(100)) == {job: 8}
+    assert world.job(job).resize is not None
+    assert world.job(job).resize.why == "idle GPUs"
 
 
 def test_sia_moves_a_gang_that_can_start_again_to_the_type_that_suits_it() -> None:
