@@ -17,7 +17,7 @@ from gangline_kit.errors import TemporaryError
 from gangline_kit.service import Site
 from gangline_kit.tasks import Tasks
 from gangline_kubernetes.adoption import ALONE, Gang, job_of, ordered, wants_us
-from gangline_kubernetes.api import STRATEGIC, Api, RefusedError, path_of
+from gangline_kubernetes.api import Api, RefusedError
 from gangline_kubernetes.asking import ask
 from gangline_kubernetes.claims import Claims
 from gangline_kubernetes.config import Config
@@ -28,6 +28,7 @@ from gangline_kubernetes.objects import OwnerObject, Pod
 from gangline_kubernetes.owners import Owners
 from gangline_kubernetes.ownership import LABEL_GANG, LABEL_NAMESPACE, LABEL_PODS, Fault, owned
 from gangline_kubernetes.places import REASON as PLACE
+from gangline_kubernetes.pod_words import tell
 from gangline_kubernetes.statuses import scheduled_condition
 from gangline_kubernetes.volumes import Volumes
 from gangline_wire.requests import Admitted, CancelJob, Denied, Refused, SubmitJobs
@@ -373,13 +374,7 @@ class Nursery:
                     self._work.spawn(self._tell(self.pods[uid], condition), name=f"tell {uid}")
 
     async def _tell(self, pod: Pod, condition: dict[str, Any]) -> None:
-        meta = pod.metadata
-        path = path_of("v1", "pods", namespace=meta.namespace, name=meta.name, sub="status")
-        body = {"metadata": {"uid": meta.uid}, "status": {"conditions": [condition]}}
-        try:
-            await self.api.call("PATCH", path, body, form=STRATEGIC, tries=1)
-        except (RefusedError, TemporaryError) as error:
-            log.info("pod %s/%s was not told why it waits: %s", meta.namespace, meta.name, error)
+        await tell(self.api, pod, condition, lambda: self.pods.get(pod.metadata.uid))
 
 
 def _says(pod: Pod, condition: dict[str, Any]) -> bool:
