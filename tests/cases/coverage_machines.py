@@ -81,6 +81,7 @@ MACHINES: dict[str, tuple[str, ...]] = {
         "services/agent/test_agent::test_a_killed_agent_loses_and_doubles_nothing",
         "services/agent/test_processes::test_an_exit_that_no_agent_saw_is_found_by_the_next",
         "cases/test_variants_cut::test_an_agent_that_restarts_at_any_stage_of_its_tasks_loses_none_and_starts_none_again",
+        "services/agent/test_processes::test_after_a_reboot_a_task_is_lost_and_nobody_who_has_its_old_number_is_signalled",
     ),
     "K08 NVIDIA/k8s-device-plugin#1641": (
         "cases/test_variants_machines::test_a_driver_that_cannot_start_or_changes_under_the_agent_closes_the_node_and_kills_nobody",

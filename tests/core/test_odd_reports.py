@@ -10,6 +10,7 @@ from tests.make import World, node, spec
 from gangline_core import elasticity
 from gangline_core import facts as f
 from gangline_core.elasticity import POLICIES
+from gangline_core.elasticity.view import Target, View
 from gangline_core.progress import Point, Progress
 from gangline_wire.contract import Report, progress
 
@@ -56,3 +57,18 @@ def test_a_step_time_with_a_batch_that_cannot_be_is_none(batch: int) -> None:
     told = progress(Report(step=7, step_s=0.5, batch=batch), nodes=1, members=2)
     assert (told.points, told.step) == ((), 7), "the rest of the report counts"
     assert progress(Report(step=7, step_s=0.5, batch=1 << 20), nodes=1, members=2).points
+
+
+@pytest.mark.parametrize("error", [OverflowError("too large"), ZeroDivisionError(), KeyError("size"), TypeError()])
+def test_a_policy_that_fails_costs_its_own_decision_and_idle_gpus_are_filled_all_the_same(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(view: View) -> list[Target]:
+        raise error
+
+    monkeypatch.setitem(POLICIES, "fails", fails)
+    world = World(node("n1")).set_policy(elastic="fails")
+    job = world.submit_running(spec(gpus=1, tasks=1, minimum=1, maximum=8), "n1")
+    [told] = elasticity.propose(world.state, "default", world.at)
+    assert isinstance(told, f.ResizeProposed)
+    assert (told.job, told.size) == (job, 8)

@@ -30,6 +30,7 @@ CHANGES: dict[str, tuple[str, ...]] = {
     "no number that a job reports or has in its attributes stops a policy": (
         "core/test_odd_reports::test_no_number_stops_a_policy_or_takes_anything_from_others",
         "core/test_odd_reports::test_a_step_time_with_a_batch_that_cannot_be_is_none",
+        "core/test_odd_reports::test_a_policy_that_fails_costs_its_own_decision_and_idle_gpus_are_filled_all_the_same",
     ),
     "a gang's word counts for the change and the size that it names": (
         "services/agent/test_words::test_a_word_for_another_change_or_size_is_told_what_is_wrong_and_settles_nothing",

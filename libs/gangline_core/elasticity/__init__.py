@@ -8,6 +8,8 @@ Shrinking for a job that needs the room is decided in the round itself (see `pre
 
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from gangline_core import resizing
 from gangline_core.claims import honour_claims
 from gangline_core.elasticity.adaptive import adaptive
@@ -34,6 +36,9 @@ __all__ = ["POLICIES", "grow", "next_deadline_ms", "propose"]
 
 Decide = Callable[[View], list[Target]]
 Proposal = ResizeFailed | ResizeProposed | LimitSet | NodesWanted
+
+FAILS = (ArithmeticError, LookupError, TypeError, ValueError)
+"""How a policy fails on something that a job said: that costs its own decision, and idle GPUs are filled instead."""
 
 POLICIES: dict[str, Decide] = {
     "adaptive": adaptive,
@@ -68,15 +73,6 @@ def propose(state: State, pool: str, now: int) -> tuple[Proposal, ...]:
         targets, said = _by_policy(state, known, now)
     proposals = tuple(_proposal(pool, target, cause) for target in targets)
     return proposals if said is None else (*proposals, said)
-
-
-def _decided(name: str, view: View) -> list[Target]:
-    """What the policy says; where its arithmetic fails on what some job said, idle GPUs are filled all the same."""
-    try:
-        return POLICIES[name](view)
-    except (ArithmeticError, ValueError):
-        # The table may be booked in part already; nothing in it outlives this decision.
-        return [] if name == "idle_fill" else idle_fill(view)
 
 
 def _proposal(pool: str, target: Target, cause: int) -> ResizeProposed:
@@ -125,6 +121,13 @@ def _by_policy(state: State, known: PoolState, now: int) -> tuple[list[Target], 
     is_time = now >= known.proposed_at + policy.elastic_interval_s * 1000
     may_weigh = is_time and state.kept.outside_seq > known.proposed_seq
     view = View(state=state, pool=pool, now=now, jobs=jobs, table=table, may_weigh=may_weigh)
-    said = nodes_wanted(view) if jobs and policy.elastic == "band" else None
-    targets = _decided(policy.elastic, view) if jobs else []
-    return targets or (locality(view) if policy.migration else []), said
+    said: NodesWanted | None = None
+    targets: list[Target] = []
+    try:
+        said = nodes_wanted(view) if jobs and policy.elastic == "band" else None
+        targets = POLICIES[policy.elastic](view) if jobs else []
+        targets = targets or (locality(view) if policy.migration else [])
+    except FAILS:
+        # What it booked of the table in vain is out of reach for this decision, and for no later one.
+        targets = idle_fill(replace(view, jobs=tuple(replace(one, progress=None) for one in jobs)))
+    return targets, said

@@ -236,6 +236,26 @@ async def test_an_exit_that_no_agent_saw_is_found_by_the_next(tmp_path: Path) ->
         assert second.output(order) == "late\n"
 
 
+async def test_after_a_reboot_a_task_is_lost_and_nobody_who_has_its_old_number_is_signalled(tmp_path: Path) -> None:
+    order = an_order(*sh("sleep 1000"))
+    async with rig(tmp_path) as first:
+        first.runner.start(order)
+        await first.phase(order, Phase.RUNNING)
+        live = first.runner.lives[order.task.id]
+    for pid in (live.life.pid, live.life.main):
+        os.kill(pid, signal.SIGKILL)
+    await asyncio.to_thread(wait_until_gone, live.life.pid)
+    # The machine starts again, and the number of the task's supervisor belongs to somebody else: to this test.
+    found = proc.read(os.getpid())
+    assert found is not None
+    story = live.folder.path / "life"
+    _, _, rest = story.read_text().partition("claimed ")[2].partition("\n")
+    story.write_text(f"claimed {found.pid} {found.start_ticks} another-boot\n{rest}")
+    async with rig(tmp_path) as second:
+        local = await second.phase(order, Phase.EMPTY)
+        assert local.cause == ExitCause.PROCESS_LOST
+
+
 async def test_a_start_that_was_only_meant_is_called_off_and_can_be_made_again(tmp_path: Path) -> None:
     order = an_order(*sh("echo ran"))
     async with rig(tmp_path) as first:
