@@ -282,7 +282,7 @@ def common_selector(spec: JobSpec) -> dict[str, str]:
 
 
 def whole_slices(role: Role, unit: int) -> Role:
-    """The role with those of its sizes alone that are made of whole slices; as it is without slices, and where no size will do."""
+    """The role with those of its sizes alone that are whole slices; as it is without slices, or where none will do."""
     if not unit or not role.is_elastic:
         return role
     sizes = [size for size in role.sizes or range(role.min_count, role.max_count + 1) if size and size % unit == 0]

@@ -221,7 +221,7 @@ def cards_hold(free, profiles):
     )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     st.integers(1, 2),
     st.lists(st.tuples(st.sampled_from(sorted(PROFILES)), st.integers(1, 50)), min_size=1, max_size=6),
