@@ -21,10 +21,11 @@ from gangline_core.rungs import Reserve, Rung, lowered
 from gangline_core.state import State
 
 
-class Ending(Struct, frozen=True, gc=False):
+class Ending(Struct, gc=False):
     """What one job gives back below a holder, and when."""
 
     end_ms: int
+    """-1 until somebody asks: many live jobs, paused ones above all, hold nothing that limits count."""
     since_ms: int
     job: JobId
     group: str
@@ -77,14 +78,12 @@ class LimitEnds:
         self._known: dict[tuple[str, str, bool], tuple[int, Headroom]] = {}
         self._changes = 0
         for job in state.live_jobs():
-            tasks = state.tasks_of(job)
-            end_ms = max((expected_end_ms(task, job) for task in tasks), default=now)
-            self._enter(job, held_by(state, job).folded, end_ms=end_ms, since_ms=job.started_ms or now)
+            self._enter(job, held_by(state, job).folded, end_ms=-1, since_ms=job.started_ms or now)
 
     def add(self, job: Job, amounts: Mapping[str, int], *, end_ms: int) -> None:
         """This round gave the job so much, until then; the ledger counts it already."""
         self._changes += 1
-        self._enter(job, lowered(amounts), end_ms=end_ms, since_ms=self._now)
+        self._enter(job, lowered(amounts), end_ms=max(end_ms, self._now), since_ms=self._now)
 
     def headroom(self, bound: Bound) -> Headroom:
         """What is left below a limit through time."""
@@ -98,7 +97,7 @@ class LimitEnds:
     # --- inside -----------------------------------------------------------------------------------------
 
     def _enter(self, job: Job, amounts: Mapping[str, int], *, end_ms: int, since_ms: int) -> None:
-        ending = Ending(max(end_ms, self._now), since_ms, job.id, job.spec.group, amounts)
+        ending = Ending(end_ms, since_ms, job.id, job.spec.group, amounts)
         for holder in holders(job.spec.group, job.spec.user):
             self._endings.setdefault(holder, []).append(ending)
 
@@ -106,8 +105,17 @@ class LimitEnds:
         """Who gives any of the dimension back, first to last, and how much."""
         own = self._endings.get(bound.rung.holder, ())
         found = [(ending, amount) for ending in own if (amount := amount_of(ending.amounts, bound.dimension))]
+        for ending, _ in found:
+            if ending.end_ms < 0:
+                ending.end_ms = self._end_ms(ending.job)
         found.sort(key=lambda entry: (entry[0].end_ms, entry[0].since_ms, entry[0].job))
         return [ending for ending, _ in found], np.array([amount for _, amount in found], dtype=np.int64)
+
+    def _end_ms(self, job_id: JobId) -> int:
+        """When a live job gives back what it holds."""
+        job = self._state.kept.jobs[job_id]
+        ends = [expected_end_ms(task, job) for task in self._state.tasks_of(job)]
+        return max([self._now, *ends])
 
     def _of_limit(self, bound: Bound) -> Headroom:
         used = self._ledger.used_apart(bound.rung.holder, bound.dimension)
