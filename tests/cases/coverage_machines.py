@@ -42,6 +42,7 @@ MACHINES: dict[str, tuple[str, ...]] = {
     ),
     "J10 dstackai/dstack#3449": (
         "services/gateway/test_reads::test_an_administrator_lets_a_node_serve_another_pool_and_gives_it_back",
+        "cases/test_variants_lost::test_however_nodes_move_between_pools_none_is_without_one_and_what_works_there_goes_on",
     ),
     "J11 pytorch/elastic#97": (
         "core/test_resizing::test_members_of_a_gang_that_meets_anew_are_told_first_and_their_room_comes_back_only_when_they_are_gone",

@@ -7,11 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.cases.drive import Drive
-from tests.make import World, node
+from tests.make import World, node, spec
 
 from gangline_core import facts as f
 from gangline_core.cluster import Node
 from gangline_core.ids import NodeId
+from gangline_core.job import JobState
 from gangline_core.spec import Elastic, ResizeKind, Toleration
 from gangline_telemetry.config import Config
 from gangline_telemetry.health import Watch
@@ -179,3 +180,39 @@ def test_who_takes_over_the_watch_counts_silence_from_its_own_beginning(change: 
     again = Watch(Config(), float(change))
     world.see(node("n1"))
     assert heard_in(world, again, 30, lambda _: True, begin=change) == []
+
+
+# --- J10: a node that joins a pool nobody knows or that is emptied (dstackai/dstack#3449) ------------------------------
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["assign", "see", "lose"]), st.integers(0, 2), st.sampled_from(["default", "a", "b"])
+        ),
+        max_size=12,
+    ),
+)
+def test_however_nodes_move_between_pools_none_is_without_one_and_what_works_there_goes_on(
+    story: list[tuple[str, int, str]],
+) -> None:
+    world = World(*(node(f"n{k}", gpus=1) for k in range(3)))
+    jobs = {f"n{k}": world.submit_running(spec(gpus=1), f"n{k}") for k in range(3)}
+    for what, number, pool in story:
+        name = f"n{number}"
+        known = world.state.kept.nodes[NodeId(name)]
+        match what:
+            case "assign" if pool in world.state.kept.pools:
+                world.tell("admission", f.NodeAssigned(node=NodeId(name), pool=pool, by="root"))
+            case "see":
+                world.tell("agent.sim", f.NodeSeen(node=replace(known, pool=known.home or pool, home="")))
+            case "lose":
+                world.tell("telemetry", f.NodeLost(node=NodeId(name), silent_ms=30_000))
+                jobs.pop(name, None)
+    kept = world.state.kept
+    assert all(known.pool in kept.pools for known in kept.nodes.values())
+    assert all(world.job(job).state in (JobState.RUNNING, JobState.WAITING) for job in jobs.values())
+    assert sum(len(world.tasks(job)) for job in jobs.values()) == len(jobs), (
+        "whoever's node was not lost is still there"
+    )
