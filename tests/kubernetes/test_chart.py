@@ -35,6 +35,7 @@ MATRIX = {
     "everything": EVERYTHING,
     "annotation": ["cluster.mode=annotation"],
     "dra": ["cluster.mode=dra"],
+    "three bus servers": ["nats.replicas=3", "nats.digest=sha256:" + "b" * 64],
     "own bus and secret": ["nats.enabled=false", "nats.url=tls://bus:4222", "existingSecret=mine"],
     "small": [
         "networkPolicy.enabled=false",
@@ -181,7 +182,46 @@ def test_the_bus_server_accepts_its_settings(tmp_path: Path) -> None:
 
 
 @needs_helm
+def test_several_bus_servers_are_one_cluster_that_only_they_may_join(tmp_path: Path) -> None:
+    import os
+    import sysconfig
+
+    found = rendered(["nats.replicas=3"])
+    (servers,) = (one for one in found if one["kind"] == "StatefulSet" and one["metadata"]["name"].endswith("-nats"))
+    (budget,) = (
+        one for one in found if one["kind"] == "PodDisruptionBudget" and one["metadata"]["name"].endswith("-nats")
+    )
+    (container,) = servers["spec"]["template"]["spec"]["containers"]
+    assert (servers["spec"]["replicas"], budget["spec"]["maxUnavailable"]) == (3, 1)
+    names = {one["metadata"]["name"]: one for one in found if one["kind"] == "Service"}
+    heads = names[servers["spec"]["serviceName"]]["spec"]
+    assert (heads["clusterIP"], heads["publishNotReadyAddresses"]) == ("None", True)
+    routes = container["args"][container["args"].index("--routes") + 1].split(",")
+    assert [f"-nats-{k}.{servers['spec']['serviceName']}:6222" in one for k, one in enumerate(routes)] == [True] * 3
+    (settings,) = (one for one in found if one["kind"] == "ConfigMap" and one["metadata"]["name"].endswith("nats"))
+    text = settings["data"]["nats.conf"].replace("/data", str(tmp_path / "data"))
+    (tmp_path / "nats.conf").write_text(text, encoding="utf-8")
+    passwords = {f"PASSWORD_{name.upper()}": f"k{name}" for name in (*OWN, READER, "routes")}
+    given = [one.replace("$(PASSWORD_ROUTES)", "kroutes") for one in container["args"][2:]]
+    server = Path(sysconfig.get_path("scripts"), "nats-server")
+    done = subprocess.run(
+        [server, "-t", "-c", tmp_path / "nats.conf", *given],
+        env={**os.environ, "POD_NAME": "nats-0", **passwords},
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    for _, spec in pods(found):
+        for one in spec["containers"]:
+            values = {each["name"]: each.get("value") for each in one.get("env", ())}
+            assert values.get("GANGLINE_REPLICAS", "3") == "3"
+
+
+@needs_helm
 def test_what_is_set_wrongly_is_refused_with_its_place() -> None:
+    assert "/nats/replicas" in helm("template", "r", str(CHART), "--set", "nats.replicas=2", fails=True)
     assert "/services/queue/replicas" in helm(
         "template", "r", str(CHART), "--set", "services.queue.replicas=0", fails=True
     )

@@ -26,6 +26,8 @@ SAMPLES: dict[str, Any] = {
     "cluster.exemptNamespaces": ["monitoring"],
     "cluster.provisioningClass": "best-effort-atomic-scale-up.autoscaling.x-k8s.io",
     "nats.url": "tls://bus:4222",
+    "nats.digest": "sha256:" + "b" * 64,
+    "nats.replicas": 3,
     "agent.nodeSelector": {"special": "true"},
     "agent.tolerations": [{"key": "gpu", "operator": "Exists"}],
     "agent.watch.nodeSelector": {"special": "true"},

@@ -17,7 +17,8 @@ def read(verbs: Verbs, kind: Kind, item: Object, *, is_written: bool = False) ->
     spec_path, status_path = verbs.scales[f"{kind.storage}/{kind.version}"]
     wanted = _at(item, spec_path)
     if wanted is None and not is_written:
-        raise ApiError(500, "InternalError", f"the spec replicas field {spec_path!r} does not exist")
+        why = f'Internal error occurred: the spec replicas field "{spec_path}" does not exist'
+        raise ApiError(500, "InternalError", why)
     meta = item["metadata"]
     kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     return {

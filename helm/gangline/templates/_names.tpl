@@ -39,6 +39,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 {{- end -}}
 
+{{- define "gangline.natsImage" -}}
+{{- if .Values.nats.digest }}{{ (splitList ":" .Values.nats.image) | first }}@{{ .Values.nats.digest }}{{ else }}{{ .Values.nats.image }}{{ end -}}
+{{- end -}}
+
 {{- define "gangline.secret" -}}
 {{- default (printf "%s-keys" (include "gangline.fullname" .)) .Values.existingSecret -}}
 {{- end -}}
@@ -87,6 +91,7 @@ affinity: {{ toYaml . | nindent 2 }}
 - { name: GANGLINE_NATS_URL, value: {{ include "gangline.natsUrl" .root | quote }} }
 - { name: GANGLINE_NATS_USER, value: {{ .user }} }
 - { name: GANGLINE_NATS_PASSWORD_FILE, value: /etc/gangline-keys/{{ .user }}.password }
+- { name: GANGLINE_REPLICAS, value: {{ .root.Values.nats.replicas | quote }} }
 - { name: GANGLINE_LOG_LEVEL, value: {{ .root.Values.logLevel | quote }} }
 {{- with .root.Values.tracing.endpoint }}
 - { name: GANGLINE_OTLP_ENDPOINT, value: {{ . | quote }} }
