@@ -13,7 +13,8 @@ from gangline_core.capacity import Room
 from gangline_core.cluster import Node, NodeUse, Pool, gpu_span
 from gangline_core.inventory import Inventory, well
 from gangline_core.placement.gang import ANYWHERE, Gang, gang_of
-from gangline_core.placement.thorough import fit
+from gangline_core.placement.thorough import WORK_MAX, fit
+from gangline_core.placement.together import Work
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.spec import JobSpec, smallest_size
 
@@ -24,9 +25,9 @@ def gang_verdict(inventory: Inventory, pool: Pool, spec: JobSpec) -> Verdict:
     """How many tasks the empty machines hold together, where that is fewer than the job needs."""
     gang = gang_of(spec, {role.name: smallest_size(role) for role in spec.roles}, pool)
     room = _empty_room(inventory, pool, gang)
+    work = Work(WORK_MAX)
     for asked, words, field in _questions(gang):
-        mask = asked.mask(room.layout)
-        found = fit(room, asked, mask, asked.required)
+        found = fit(room, asked, asked.mask(room.layout), asked.required, work)
         if found.is_known and found.most.tasks < asked.tasks:
             numbers: dict[str, int | str] = {
                 "needed": asked.tasks,

@@ -107,7 +107,8 @@ def _words(needed: int, most: int, level: str, where: str) -> tuple[str, str]:
     on = f", on {where}" if where and level in LEVELS_INSIDE_NODE else f", {where}" if where else ""
     best = f"Needs {needed} in one {shown}; the best free {shown} has {most}{on}."
     if most >= needed:
-        return best, ""
+        # GPUs are not what lacks: the reason says what does.
+        return "", ""
     more = needed - most
     gpus = "1 more GPU" if more == 1 else f"{more} more GPUs"
     return best, f"{gpus} would have to come free there." if where else ""

@@ -360,7 +360,7 @@ def test_roles_of_a_gang_are_tried_in_other_orders_when_the_first_leaves_no_room
 
 @pytest.mark.parametrize("placer", sorted(PLACERS))
 def test_roles_that_fill_every_core_and_gpu_are_seated_whoever_places(placer):
-    """Four machines of 11, 17, 12 and 20 cores are filled exactly; task after task, in whatever order, ends beside it."""
+    """Machines of 11, 17, 12 and 20 cores are filled exactly; task after task, in whatever order, ends beside it."""
     sizes = [(2, 11), (2, 17), (4, 12), (4, 20)]
     nodes = [node(f"n{k}", gpus=gpus, cpus=cpus) for k, (gpus, cpus) in enumerate(sizes)]
     roles = [role("a", tasks=6, gpus=2, cpus=3), role("b", tasks=6, gpus=0, cpus=3), role("c", tasks=6, gpus=0, cpus=4)]

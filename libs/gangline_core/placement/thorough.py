@@ -18,10 +18,10 @@ WORK_MAX = 1_000_000
 class Thorough:
     """Exact searches for one gang in one room."""
 
-    def __init__(self, room: Room, gang: Gang, mask: Flags) -> None:
-        """On the nodes of the mask."""
+    def __init__(self, room: Room, gang: Gang, mask: Flags, work: Work | None = None) -> None:
+        """On the nodes of the mask, with what is left of some work, or all that one gang may cost."""
         self._room, self._gang, self._mask = room, gang, mask
-        self._work = Work(WORK_MAX)
+        self._work = Work(WORK_MAX) if work is None else work
         self._known: dict[Choice, Exact] = {}
         self.gave_up = False
         """True when the bound was reached, so that a gang without seats may have some after all."""
@@ -68,9 +68,9 @@ class Fit(NamedTuple):
     """False where the search gave up: then it is no more than was found."""
 
 
-def fit(room: Room, gang: Gang, mask: Flags, level: str) -> Fit:
+def fit(room: Room, gang: Gang, mask: Flags, level: str, work: Work) -> Fit:
     """The most tasks of the gang that fit together into one domain of the level, on whichever models it accepts."""
-    thorough = Thorough(room, gang, mask)
+    thorough = Thorough(room, gang, mask, work)
     found = [thorough.most(choice, level) for choice in _widest(room, gang)]
     best = max(found, key=lambda most: most.tasks, default=Most(0, ""))
     return Fit(best, not thorough.gave_up)

@@ -13,6 +13,7 @@ from gangline_core.placement.gang import ANYWHERE, Gang
 from gangline_core.placement.in_numbers import able_members, best_domain, fragmented, kinds_for, most_on, suitable_gpus
 from gangline_core.placement.models import acceptable
 from gangline_core.placement.thorough import WORK_MAX, Fit, fit
+from gangline_core.placement.together import Work
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.spec import GPU_MILLI
 
@@ -23,12 +24,13 @@ OF_ITS_PLACEMENT = "that the pool's placement would give it"
 
 def why_not_together(room: Room, gang: Gang, mask: Flags) -> Reason:
     """The reason of a gang each of whose roles finds room in the pool."""
+    work = Work(WORK_MAX)
     return (
         _too_scattered(room, gang, mask)
         or (_too_mixed(room, gang, mask) if gang.same_model else None)
-        or (_too_much(room, gang, mask) if not gang.required else None)
-        or _role_apart(room, gang, mask)
-        or _apart(room, gang, mask)
+        or (_too_much(room, gang, mask, work) if not gang.required else None)
+        or _role_apart(room, gang, mask, work)
+        or _apart(room, gang, mask, work)
     )
 
 
@@ -71,7 +73,7 @@ def _too_mixed(room: Room, gang: Gang, mask: Flags) -> Reason | None:
     return Reason(ReasonCode.INSUFFICIENT_GPUS, numbers)
 
 
-def _too_much(room: Room, gang: Gang, mask: Flags) -> Reason | None:
+def _too_much(room: Room, gang: Gang, mask: Flags, work: Work) -> Reason | None:
     """All roles together ask for more GPUs, CPU or memory than there is where some of them could run."""
     whole = [need for need in gang.needs if need.gpus]
     kinds = kinds_for(room, whole)
@@ -88,35 +90,35 @@ def _too_much(room: Room, gang: Gang, mask: Flags) -> Reason | None:
     if sum(need.count * need.cpu_milli for need in gang.needs) > int(room.cpu[on].clip(0).sum()):
         most = max(need.cpu_milli for need in gang.needs)
         numbers: Numbers = {"needed": most, "free": most_on(room.cpu, on)}
-        return Reason(ReasonCode.INSUFFICIENT_CPU, numbers | _held(room, gang, mask))
+        return Reason(ReasonCode.INSUFFICIENT_CPU, numbers | _held(room, gang, mask, work))
     if sum(need.count * need.memory_mib for need in gang.needs) > int(room.memory[on].clip(0).sum()):
         most = max(need.memory_mib for need in gang.needs)
         numbers = {"needed": most, "free": most_on(room.memory, on)}
-        return Reason(ReasonCode.INSUFFICIENT_MEMORY, numbers | _held(room, gang, mask))
+        return Reason(ReasonCode.INSUFFICIENT_MEMORY, numbers | _held(room, gang, mask, work))
     return None
 
 
-def _held(room: Room, gang: Gang, mask: Flags) -> Numbers:
+def _held(room: Room, gang: Gang, mask: Flags, work: Work) -> Numbers:
     """For how many members there is room, if that could be found out."""
-    found = fit(room, gang, mask, gang.required)
+    found = fit(room, gang, mask, gang.required, work)
     return {"held": found.most.tasks, "tasks": gang.tasks} if found.is_known else {}
 
 
-def _role_apart(room: Room, gang: Gang, mask: Flags) -> Reason | None:
+def _role_apart(room: Room, gang: Gang, mask: Flags, work: Work) -> Reason | None:
     """The first role that could not stand as the gang wants it to, were it alone; None when each could."""
     if len(gang.needs) < 2:
         return None
     for need in gang.needs:
         alone = replace(gang, needs=(need,))
-        found = fit(room, alone, mask, gang.required)
+        found = fit(room, alone, mask, gang.required, work)
         if found.is_known and found.most.tasks < need.count:
             return _told(alone, found, f"for role {need.role}{_shape(gang)}")
     return None
 
 
-def _apart(room: Room, gang: Gang, mask: Flags) -> Reason:
+def _apart(room: Room, gang: Gang, mask: Flags, work: Work) -> Reason:
     """How many tasks of all roles stand together at most."""
-    found = fit(room, gang, mask, gang.required)
+    found = fit(room, gang, mask, gang.required, work)
     if found.is_known and found.most.tasks >= gang.tasks:
         # There is room, and whoever places does not want it, such as tasks across two sockets.
         return Reason(ReasonCode.SHAPE, {"needed": gang.tasks, "shape": OF_ITS_PLACEMENT})
