@@ -21,7 +21,10 @@ class Metric(Struct, frozen=True):
     buckets: tuple[float, ...] = SECONDS
 
 
-GPU_LABELS = ("Hostname", "gpu", "UUID", "modelName", "GPU_I_ID", "GPU_I_PROFILE", "job", "group", "user", "task")
+GPU_LABELS = (
+    "Hostname", "gpu", "UUID", "pci_bus_id", "device", "modelName", "GPU_I_ID", "GPU_I_PROFILE",
+    "job", "group", "user", "task",
+)  # fmt: skip
 
 METRICS: dict[str, Metric] = {
     # Every service.
@@ -79,18 +82,18 @@ METRICS: dict[str, Metric] = {
     "DCGM_FI_DEV_FB_FREE": Metric("gauge", "Memory free, MiB.", GPU_LABELS),
     "DCGM_FI_DEV_POWER_USAGE": Metric("gauge", "Power, watts.", GPU_LABELS),
     "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION": Metric(
-        "gauge", "Energy since the driver was loaded, millijoules.", GPU_LABELS
+        "counter", "Energy since the driver was loaded, millijoules.", GPU_LABELS
     ),
     "DCGM_FI_DEV_GPU_TEMP": Metric("gauge", "Temperature, degrees Celsius.", GPU_LABELS),
     "DCGM_FI_DEV_SM_CLOCK": Metric("gauge", "Clock of the multiprocessors, MHz.", GPU_LABELS),
     "DCGM_FI_DEV_MEM_CLOCK": Metric("gauge", "Clock of the memory, MHz.", GPU_LABELS),
     "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL": Metric(
-        "gauge", "Uncorrectable memory errors since the driver was loaded.", GPU_LABELS
+        "counter", "Uncorrectable memory errors since the driver was loaded.", GPU_LABELS
     ),
     "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL": Metric(
-        "gauge", "Corrected memory errors since the driver was loaded.", GPU_LABELS
+        "counter", "Corrected memory errors since the driver was loaded.", GPU_LABELS
     ),
-    "DCGM_FI_DEV_PCIE_REPLAY_COUNTER": Metric("gauge", "PCIe packets sent again.", GPU_LABELS),
+    "DCGM_FI_DEV_PCIE_REPLAY_COUNTER": Metric("counter", "PCIe packets sent again.", GPU_LABELS),
     "DCGM_FI_DEV_XID_ERRORS": Metric("gauge", "The last Xid that was heard of.", GPU_LABELS),
     "DCGM_FI_DEV_MEMORY_TEMP": Metric("gauge", "Temperature of the memory, degrees Celsius.", GPU_LABELS),
     "DCGM_FI_DEV_PCIE_TX_THROUGHPUT": Metric("gauge", "Sent over PCIe, KiB per second.", GPU_LABELS),
@@ -98,13 +101,13 @@ METRICS: dict[str, Metric] = {
     "DCGM_FI_DEV_ENC_UTIL": Metric("gauge", "Percent of time in which the encoder worked.", GPU_LABELS),
     "DCGM_FI_DEV_DEC_UTIL": Metric("gauge", "Percent of time in which the decoder worked.", GPU_LABELS),
     "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL": Metric(
-        "gauge", "Data over all NVLinks, both directions, since the driver was loaded, KiB.", GPU_LABELS
+        "counter", "Data over all NVLinks, both directions, since the driver was loaded, KiB.", GPU_LABELS
     ),
     "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS": Metric(
-        "gauge", "Memory rows replaced after uncorrectable errors.", GPU_LABELS
+        "counter", "Memory rows replaced after uncorrectable errors.", GPU_LABELS
     ),
     "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS": Metric(
-        "gauge", "Memory rows replaced after corrected errors.", GPU_LABELS
+        "counter", "Memory rows replaced after corrected errors.", GPU_LABELS
     ),
     "DCGM_FI_DEV_VGPU_LICENSE_STATUS": Metric("gauge", "1 when a virtual GPU has its licence.", GPU_LABELS),
     "DCGM_FI_DEV_ROW_REMAP_FAILURE": Metric("gauge", "1 when a memory row could not be replaced.", GPU_LABELS),

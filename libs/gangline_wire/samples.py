@@ -102,6 +102,12 @@ class GpuSample(Struct, frozen=True, omit_defaults=True):
     """Whether a virtual GPU has its licence; None on cards that need none."""
     events: tuple[CardEvent, ...] = ()
     """Its Xid events of the last minutes, in every sample anew: whoever hears any of them knows them all."""
+    pci_bus_id: str | None = None
+    """Where it hangs, as NVIDIA's tools write it: "00000000:1E:00.0"."""
+    minor: int | None = None
+    """Number of its device file: 0 is /dev/nvidia0."""
+    product: str | None = None
+    """Its model as the driver calls it."""
 
 
 class NicSample(Struct, frozen=True, omit_defaults=True):

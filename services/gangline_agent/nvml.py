@@ -96,7 +96,8 @@ class Nvml:
             return Gpu(index=index, model="", memory_mib=0), GpuSample(index=index, problem=str(error)), None
         ask = Ask(nvml)
         memory = ask.any("memory", lambda: nvml.nvmlDeviceGetMemoryInfo(handle))
-        model = model_name(ask.any("model", lambda: text(nvml.nvmlDeviceGetName(handle))) or "unknown")
+        product = ask.any("product", lambda: text(nvml.nvmlDeviceGetName(handle)))
+        model = model_name(product or "unknown")
         total_mib = _mib(ask.part("memory_total_mib", memory, lambda: memory.total, of="memory"))
         found = {
             "memory_used_mib": _mib(ask.part("memory_used_mib", memory, lambda: memory.used, of="memory")),
@@ -105,6 +106,9 @@ class Nvml:
                 "temperature_celsius", lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)
             ),
             "power_milliwatts": ask.number("power_milliwatts", lambda: nvml.nvmlDeviceGetPowerUsage(handle)),
+            "product": product,
+            "pci_bus_id": ask.any("pci_bus_id", lambda: _bus_id(nvml.nvmlDeviceGetPciInfo(handle))),
+            "minor": ask.number("minor", lambda: nvml.nvmlDeviceGetMinorNumber(handle)),
             **details(ask, handle),
         }
         using, cut = processes(ask, handle), None
@@ -192,6 +196,10 @@ def _lost(ask: Ask, handle: Any) -> str:
     except (nvml.NVMLError, *FAULTS):
         return ""
     return ""
+
+
+def _bus_id(pci: Any) -> str:
+    return f"{pci.domain:08X}:{pci.bus:02X}:{pci.device:02X}.0"
 
 
 def _absent(ask: Ask, found: dict[str, Any]) -> tuple[str, ...]:

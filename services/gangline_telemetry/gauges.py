@@ -114,7 +114,7 @@ DEVICE_GAUGES = {"gangline_node_network_bytes_per_second": _nics, "gangline_node
 
 
 def _head(name: str) -> tuple[str, str]:
-    return f"# HELP {name} {METRICS[name].help}", f"# TYPE {name} gauge"
+    return f"# HELP {name} {METRICS[name].help}", f"# TYPE {name} {METRICS[name].kind}"
 
 
 def _of_card(state: State, node: NodeId, index: int, card: Card) -> str:
@@ -136,7 +136,9 @@ def _labels(
         "Hostname": node,
         "gpu": str(index),
         "UUID": gpu.uuid,
-        "modelName": gpu.model,
+        "pci_bus_id": gpu.pci_bus_id or "",
+        "device": "" if gpu.minor is None else f"nvidia{gpu.minor}",
+        "modelName": gpu.product or gpu.model,
         "GPU_I_ID": "" if of is None or of.instance is None else str(of.instance),
         "GPU_I_PROFILE": "" if of is None else of.profile,
         "job": "" if task is None else str(task.job),

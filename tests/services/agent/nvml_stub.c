@@ -93,6 +93,7 @@ struct features { int supported; unsigned count; struct feature of[3]; };
 ret nvmlDeviceGetGridLicensableFeatures_v4(dev d, struct features *out) {
     char s[512]; ret r = ask("nvmlDeviceGetGridLicensableFeatures_v4", d, s);
     if (!r) { out->supported = part(s, 0); out->count = 1; out->of[0].state = part(s, 1); } return r; }
+ONE(nvmlDeviceGetMinorNumber, unsigned)
 ONE(nvmlDeviceGetCurrPcieLinkGeneration, unsigned)
 ONE(nvmlDeviceGetCurrPcieLinkWidth, unsigned)
 ONE(nvmlDeviceGetMaxPcieLinkGeneration, unsigned)

@@ -70,6 +70,7 @@ def h100s(count: int = 8) -> list[str]:
     for card in range(1, count + 1):
         lines.append(f"nvmlDeviceGetUUID {card} 0 GPU-h100-{card - 1}")
         lines.append(f"nvmlDeviceGetPciInfo {card} 0 0 {0x18 + 8 * card} 0")
+        lines.append(f"nvmlDeviceGetMinorNumber {card} 0 {card - 1}")
     return lines
 
 

@@ -57,6 +57,11 @@ async def test_every_field_of_a_sample_is_read_off_a_card_that_gives_it(tmp_path
     assert (sample.pcie_gen, sample.pcie_width, sample.pcie_width_max, sample.pcie_replays) == (5, 16, 16, 7)
     assert (sample.pcie_rx_kib_s, sample.pcie_tx_kib_s) == (3400, 1200)
     assert sample.processes == ((4242, 40_054),)
+    assert (sample.product, sample.model) == ("NVIDIA H100 80GB HBM3", "H100-80GB-HBM3")
+    assert [(one.pci_bus_id, one.minor) for one in found.samples[:2]] == [
+        ("00000000:20:00.0", 0),
+        ("00000000:28:00.0", 1),
+    ]
     assert found.versions == {"nvidia-driver": "550.54.15", "cuda": "12.4"}
 
 

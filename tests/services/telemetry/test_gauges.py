@@ -30,7 +30,7 @@ FULL = GpuSample(
     nvlink_tx_kib=9, pcie_gen=5, pcie_width=16, pcie_width_max=16, pcie_replays=7, pcie_rx_kib_s=3, pcie_tx_kib_s=4,
     sm_active_percent=91, sm_occupancy_percent=45, tensor_active_percent=63, dram_active_percent=37,
     engine_active_percent=98, encoder_percent=0, decoder_percent=3, temperature_memory_celsius=70, xids=(63, 94),
-    vgpu_licensed=True,
+    vgpu_licensed=True, pci_bus_id="00000000:1E:00.0", minor=3, product="NVIDIA H100 80GB HBM3",
 )  # fmt: skip
 
 
@@ -70,6 +70,26 @@ def test_the_counters_that_dcgm_shows_by_default_are_shown_under_its_names_and_i
         "DCGM_FI_PROF_SM_ACTIVE": 0.91, "DCGM_FI_PROF_SM_OCCUPANCY": 0.45, "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE": 0.63,
         "DCGM_FI_PROF_DRAM_ACTIVE": 0.37,
     }  # fmt: skip
+
+
+COUNTERS = {
+    "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "DCGM_FI_DEV_PCIE_REPLAY_COUNTER", "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL",
+    "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS", "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL",
+    "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL",
+}  # fmt: skip
+"""Counters of dcgm-exporter (etc/default-counters.csv) that only rise here, too."""
+
+
+def test_cards_are_told_apart_by_the_labels_of_dcgms_boards_and_counters_are_counters() -> None:
+    world = World(node("n1"))
+    shown = text(heard(world, FULL), world.state, 1.0, most=100).decode()
+    [(labels, _)] = lines(heard(world, FULL), world)["DCGM_FI_DEV_GPU_UTIL"]
+    assert {name: labels[name] for name in ("gpu", "UUID", "pci_bus_id", "device", "modelName", "Hostname")} == {
+        "gpu": "0", "UUID": "GPU-0", "pci_bus_id": "00000000:1E:00.0", "device": "nvidia3",
+        "modelName": "NVIDIA H100 80GB HBM3", "Hostname": "n1",
+    }  # fmt: skip
+    kinds = dict(line.split()[2:4] for line in shown.splitlines() if line.startswith("# TYPE DCGM"))
+    assert {name for name, kind in kinds.items() if kind == "counter"} == COUNTERS
 
 
 def test_every_line_is_of_a_metric_in_the_table_with_its_labels() -> None:
