@@ -182,7 +182,7 @@ def test_who_takes_over_the_watch_counts_silence_from_its_own_beginning(change: 
     assert heard_in(world, again, 30, lambda _: True, begin=change) == []
 
 
-# --- J10: a node that joins a pool nobody knows or that is emptied (dstackai/dstack#3449) ------------------------------
+# --- J10: a node that joins a pool nobody knows or that is emptied (dstackai/dstack#3449) -----------------------------
 
 
 @settings(max_examples=40, deadline=None)
@@ -213,6 +213,4 @@ def test_however_nodes_move_between_pools_none_is_without_one_and_what_works_the
     kept = world.state.kept
     assert all(known.pool in kept.pools for known in kept.nodes.values())
     assert all(world.job(job).state in (JobState.RUNNING, JobState.WAITING) for job in jobs.values())
-    assert sum(len(world.tasks(job)) for job in jobs.values()) == len(jobs), (
-        "whoever's node was not lost is still there"
-    )
+    assert sum(len(world.tasks(job)) for job in jobs.values()) == len(jobs), "whose node was not lost is still there"
