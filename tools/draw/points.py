@@ -41,10 +41,13 @@ SCHEDULER = (
     Point(
         id="S2",
         asked="Queues with different priorities, re-ordered live, together with Kubernetes",
-        standing=PARTLY,
+        standing=HERE,
         lives=(f"{CORE}/cluster.py", f"{CORE}/ordering", f"{CORE}/job_rights.py", f"{SERVICES}gateway/steer.py"),
-        shown_by=("tests/core/test_ordering.py", "tests/core/test_terms.py", "tests/services/gateway/test_steer.py"),
-        missing="Names of Kubernetes queue objects of other schedulers; their labels on pods are understood.",
+        shown_by=(
+            "tests/core/test_ordering.py",
+            "tests/services/gateway/test_steer.py",
+            "tests/kubernetes/test_adopted.py",
+        ),
     ),
     Point(
         id="S3",
