@@ -106,11 +106,14 @@ CASES: dict[str, tuple[str, ...]] = {
         "test_borrowing::test_a_group_without_a_guarantee_never_takes_by_force_and_is_not_touched_without_need",
         "test_borrowing::test_a_group_with_only_a_limit_gives_way_to_a_guarantee",
         "test_borrowing::test_a_side_dimension_without_any_promise_makes_nobody_a_victim",
+        "test_variants_limits::test_a_group_with_only_a_limit_has_no_claim_in_any_dimension",
     ),
     "D01 snakemake/snakemake#301": (
         "test_backfill::test_who_ends_in_time_may_jump_and_nobody_else",
         "test_backfill::test_an_early_end_brings_the_reserved_job_forward",
         "test_backfill::test_the_rule_holds_under_every_ordering",
+        "test_variants_limits::test_who_may_jump_below_a_limit_is_who_ends_in_time",
+        "test_variants_limits::test_an_early_end_below_a_limit_brings_the_dated_job_forward",
     ),
     "D02 chaos/slurm#43": (
         "test_backfill::test_a_backfilled_jobs_time_limit_stays_its_own",

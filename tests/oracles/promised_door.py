@@ -171,8 +171,26 @@ DOOR_AND_QUEUE: dict[str, tuple[str, ...]] = {
         "core/test_backfill_modes::test_conservative_backfill_dates_those_behind_it_too_one_after_the_other",
         "cases/test_backfill::test_who_ends_in_time_may_jump_and_nobody_else",
     ),
-    "under any endless stream a job that fits the empty pool, and that no limit keeps out, starts in time": (
+    "under any endless stream of smaller jobs a job that fits the empty pool and its limits starts in time": (
         "core/test_backfill_modes::test_under_an_endless_stream_a_job_that_fits_the_empty_pool_starts_in_time",
+        "core/test_no_starvation::test_whatever_keeps_it_waiting_a_large_job_starts_in_time",
+        "core/test_no_starvation::test_the_limit_has_room_but_the_pool_has_not_and_still_it_starts_in_time",
+        "core/test_no_starvation::test_a_limit_over_two_pools_is_kept_in_both",
+        "core/test_no_starvation::test_a_strict_level_lets_nobody_wait_for_ever",
+        "core/test_no_starvation::test_a_stream_of_higher_priority_is_passed_by_who_has_waited_long_enough",
+        "core/test_no_starvation::test_who_has_waited_long_enough_loses_nothing_of_what_it_counts_on_to_higher_priority",
+        "core/test_opportunistic::test_among_loose_jobs_a_large_one_starts_in_time_whatever_stream_of_small_ones_comes",
+    ),
+    "what is left below a model's limit is used, and a model's guarantee given back, for jobs of several models": (
+        "core/test_model_limits::test_what_is_left_under_a_models_limit_is_used_and_the_rest_of_the_gang_goes_elsewhere",
+        "core/test_model_limits::test_a_guarantee_of_one_model_is_given_back_to_jobs_that_could_use_others_too",
+    ),
+    "nobody goes at the end of a lease but for who then has a place": (
+        "lab/test_leases::test_what_was_lent_replays_to_the_byte",
+        "lab/test_leases::test_who_cannot_have_a_place_on_its_model_stays_and_nobody_goes_for_it",
+    ),
+    "every clause, by command and over HTTP": (
+        "end_to_end/test_clauses::test_every_clause_of_the_door_and_the_queue_holds_when_said_to_a_real_platform",
     ),
     "afterok, afterany, afternotok and singleton": (
         "core/test_admission::test_a_job_cannot_follow_one_that_failed_or_itself",
