@@ -15,6 +15,9 @@ from gangline_core.spec import is_beside
 from gangline_core.state import State
 from gangline_core.step import Step
 
+QUIET_MS, QUIET_STEPS = 5_000, 2
+"""Time, and steps of the owner, until who was told to take nothing has let go of the GPU for a whole step."""
+
 
 def owners(state: State, job: Job) -> list[Job]:
     """Jobs that own time of the GPUs on which this one works beside them, by id."""
@@ -22,9 +25,17 @@ def owners(state: State, job: Job) -> list[Job]:
     return [state.kept.jobs[one] for one in sorted(found)]
 
 
-def has_company(state: State, job: Job) -> bool:
-    """True when another job works beside this one on any of its GPUs."""
-    return any(task.gpus and not any(share.milli for share in task.gpus) for task in _neighbours(state, job))
+def guests(state: State, job: Job) -> list[Job]:
+    """Jobs that work beside this one on any of its GPUs, by id."""
+    beside = (task for task in _neighbours(state, job) if task.gpus and not any(share.milli for share in task.gpus))
+    return [state.kept.jobs[one] for one in sorted({task.job for task in beside})]
+
+
+def is_as_alone(state: State, job: Job, said: Progress, at: int) -> bool:
+    """True when the step that the job tells of was made while nobody beside it was allowed anything."""
+    step_ms = max((point.step_us for point in said.points), default=0) // 1000
+    quiet_ms = QUIET_MS + QUIET_STEPS * step_ms
+    return all(one.limit_percent == 0 and at - one.limited_ms >= quiet_ms for one in guests(state, job))
 
 
 def _neighbours(state: State, job: Job) -> Iterator[Task]:
@@ -40,8 +51,14 @@ def _neighbours(state: State, job: Job) -> Iterator[Task]:
 def note_steps(state: State, job: Job, said: Progress, at: int) -> None:
     """Remember when the job reported step times, and those it needed alone."""
     state.kept.reported[job.id] = at
-    if not has_company(state, job):
+    if is_as_alone(state, job, said, at):
         state.kept.alone[job.id] = merged(Progress(points=state.kept.alone.get(job.id, ())), said).points
+
+
+def is_unknown_alone(state: State, job: Job) -> bool:
+    """True when the job told of its steps, and nobody knows what they take it alone."""
+    progress = state.kept.progress.get(job.id)
+    return progress is not None and bool(progress.points) and slower_percent(state, job) is None
 
 
 def slower_percent(state: State, job: Job) -> int | None:

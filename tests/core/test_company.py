@@ -99,6 +99,44 @@ def test_an_owner_that_does_not_report_leaves_the_limit_where_it_is() -> None:
     assert (world.job(guest).limit_percent, follow(world)) == (START_PERCENT, 0)
 
 
+def test_an_owner_that_was_never_alone_is_measured_while_the_other_takes_nothing_and_the_limit_follows_then() -> None:
+    world = World(node(gpus=1))
+    owner = world.submit(owner_spec())
+    world.settle()
+    guest = world.submit(beside_spec())
+    world.settle()
+    follow(world)
+    report(world, owner, 150_000)
+    assert (follow(world), world.job(guest).limit_percent) == (1, 0)
+    assert owner not in world.state.kept.alone
+    report(world, owner, 100_000)
+    assert world.state.kept.alone[owner][-1].step_us == 100_000
+    limits = []
+    for step_us in (100_000, 101_000, 120_000):
+        follow(world)
+        limits.append(world.job(guest).limit_percent)
+        report(world, owner, step_us)
+    follow(world)
+    assert [*limits, world.job(guest).limit_percent] == [10, 20, 30, 15]
+
+
+def test_a_report_that_came_before_the_other_can_have_let_go_is_no_measure_of_the_owner_alone() -> None:
+    world = World(node(gpus=1))
+    owner = world.submit(owner_spec())
+    world.settle()
+    guest = world.submit(beside_spec())
+    world.settle()
+    follow(world)
+    report(world, owner, 20_000_000)
+    follow(world)
+    report(world, owner, 20_000_000)
+    assert owner not in world.state.kept.alone, "of its steps of 20 s no whole one lay in the last 10 s"
+    assert (follow(world), world.job(guest).limit_percent) == (0, 0)
+    world.wait(30)
+    report(world, owner, 15_000_000)
+    assert world.state.kept.alone[owner][-1].step_us == 15_000_000
+
+
 def test_alone_it_may_take_everything_and_begins_low_again_when_an_owner_comes() -> None:
     world, owner, guest = side_by_side()
     follow(world)

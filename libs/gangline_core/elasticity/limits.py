@@ -2,11 +2,13 @@
 
 A job begins at START_PERCENT beside somebody. When a report shows that a step takes the owner of the GPU more than SLOW
 percent of what it takes alone, the limit is halved; when every owner has reported since and goes WELL, it rises by
-STEP_PERCENT. An owner that does not report is not measured, so the limit beside it stays where it is. Alone on its GPUs
-a job may take all of their time. One report leads to one change at most, so nothing swings by itself.
+STEP_PERCENT. An owner that reports and was never seen alone, with this batch and on so many members, is measured first:
+until it has told of a step made while nobody beside it was allowed anything, the limit is 0. An owner that does not
+report is not measured, so the limit beside it stays where it is. Alone on its GPUs a job may take all of their time.
+One report leads to one change at most, so nothing swings by itself.
 """
 
-from gangline_core.company import owners, slower_percent, works_beside
+from gangline_core.company import is_unknown_alone, owners, slower_percent, works_beside
 from gangline_core.facts import LimitSet
 from gangline_core.job import Job
 from gangline_core.spec import ServiceClass
@@ -40,6 +42,9 @@ def _limit(state: State, job: Job) -> tuple[int, str]:
     if now < 0 or any(max(owner.started_ms, owner.resumed_ms) > job.limited_ms for owner in with_it):
         return START_PERCENT, "beside others"
     heard = [owner for owner in with_it if state.kept.reported.get(owner.id, 0) > job.limited_ms]
+    unknown = next((owner for owner in heard if is_unknown_alone(state, owner)), None)
+    if unknown is not None:
+        return 0, f"nobody knows what job {unknown.id} needs for a step alone"
     slow = {owner.id: percent for owner in heard if (percent := slower_percent(state, owner)) is not None}
     for owner, percent in slow.items():
         if percent > SLOW:
