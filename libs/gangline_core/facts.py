@@ -35,18 +35,10 @@ from gangline_core.facts_health import (
 )
 from gangline_core.facts_nodes import DrainSet, NodeAssigned
 from gangline_core.facts_pause import HoldSet, JobPaused, TaskPaused
-from gangline_core.facts_queue import (
-    Candidate as Candidate,
-)
-from gangline_core.facts_queue import (
-    Foreseen as Foreseen,
-)
-from gangline_core.facts_queue import (
-    KeptOut as KeptOut,
-)
-from gangline_core.facts_queue import (
-    LimitDate as LimitDate,
-)
+from gangline_core.facts_queue import Candidate as Candidate
+from gangline_core.facts_queue import Foreseen as Foreseen
+from gangline_core.facts_queue import KeptOut as KeptOut
+from gangline_core.facts_queue import LimitDate as LimitDate
 from gangline_core.facts_queue import (
     RoundOpened,
 )
