@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -98,23 +98,10 @@ class Cluster:
         words = OwnerWords(self.site, self.config, self.api, owners)
         on_sight = OnSight(self.site, self.config, self.api, desk=desk, owners=owners)
 
-        def hear_pod(before: Pod | None, after: Pod | None) -> None:
-            carrier.hear(before, after)
-            inventory.hear_pod(before, after)
-            owners.hear_pod(before, after)
-            nursery.hear(before, after)
-            on_sight.hear_pod(before, after)
-            if after is None and before is not None:
-                marks.forget(before)
-
-        pods = self._watched(Pod, path_of("v1", "pods"), hear_pod)
-        watches: tuple[Watched[Any], ...] = (
-            pods,
-            *self._objects(desk, settings),
-            *self._machines(inventory, claims),
-            *self._ranks(asks),
-            *self._makers_of_pods(owners, nursery),
-        )
+        ears = (carrier.hear, inventory.hear_pod, owners.hear_pod, nursery.hear, on_sight.hear_pod, marks.hear)
+        pods = self._watched(Pod, path_of("v1", "pods"), partial(_hear_pod, ears))
+        watches: tuple[Watched[Any], ...] = (pods, *self._objects(desk, settings), *self._machines(inventory, claims))
+        watches = (*watches, *self._ranks(asks), *self._makers_of_pods(owners, nursery))
         try:
             with ExitStack() as stack:
                 for hears in (inventory, reporter, desk, nursery, owners, leftovers, provisioner, words, on_sight):
@@ -218,6 +205,12 @@ class Cluster:
         self, kind: OwnerKind | Group, hear: Callable[[OwnerObject | None, OwnerObject | None], None]
     ) -> Watched[OwnerObject]:
         return self._watched(OwnerObject, path_of(kind.group_version, kind.plural), hear, is_optional=True)
+
+
+def _hear_pod(ears: Iterable[Callable[[Pod | None, Pod | None], None]], before: Pod | None, after: Pod | None) -> None:
+    """Tell all who follow pods, in this order."""
+    for hear in ears:
+        hear(before, after)
 
 
 def _hear_again(pods: Watched[Pod], carrier: Carrier, inventory: Inventory) -> None:

@@ -44,9 +44,10 @@ class Marks:
         self._known[uid] = mark
         return mark
 
-    def forget(self, pod: Pod) -> None:
-        """The pod is gone."""
-        self._known.pop(pod.metadata.uid, None)
+    def hear(self, before: Pod | None, after: Pod | None) -> None:
+        """A pod that is gone is no task any more."""
+        if after is None and before is not None:
+            self._known.pop(before.metadata.uid, None)
 
     def _is_of(self, pod: Pod, mark: Mark, job: Job) -> bool:
         labels, meta = job.spec.labels, pod.metadata
