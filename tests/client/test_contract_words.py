@@ -130,7 +130,7 @@ OK = b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n"
 def test_numbers_of_array_libraries_are_numbers() -> None:
     with answering(OK) as desk:
         job = Contract(desk.variables)
-        assert job.report(step=Scalar(3), step_s=Scalar(0.25), grad_sqr=Fraction(1, 2), batch=Scalar(32))  # type: ignore[arg-type]
+        assert job.report(step=Scalar(3), step_s=Scalar(0.25), grad_sqr=Fraction(1, 2), batch=Scalar(32))  # type: ignore[arg-type]  # numbers of other libraries
         assert reported(desk) == Report(step=3, step_s=0.25, grad_sqr=0.5, batch=32)
 
 
@@ -144,7 +144,7 @@ def test_what_is_no_number_or_makes_no_sense_is_left_out_and_warned_of_once(capl
                 grad_sqr=float("nan"),
                 grad_var=float("inf"),
                 step_s=OffDevice(),
-                samples="many",  # type: ignore[arg-type]
+                samples="many",  # type: ignore[arg-type]  # on purpose
             )
         assert reported(desk) == Report(step=7)
     said = [record.getMessage() for record in caplog.records]
