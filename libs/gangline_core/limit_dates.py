@@ -4,7 +4,8 @@ It is EASY backfill over quota. The gates let in, for each holder whose limit ke
 `Sieve.foremost`), and a round may find further ones. Such a job has a date: when enough of what is used below all its
 limits is expected to end. Whoever comes after it in the round's order and counts below one of these limits starts only
 if it ends before that date, or if it leaves the job enough of the limit. Others' room is not touched. At its date the
-job has its turn for the pool's room, and if it must wait for that, its reservation there keeps its limits as well.
+job has its turn for the pool's room, and if it must wait for that, its reservation there keeps its limits as well. A job
+that waits for room alone keeps nothing below its limits.
 
 Not bound are: who is owed its guarantee, while the dated job is not; whom the dated job may push away when its time
 comes; and, where the dated job is opportunistic, everybody who is not. A limit holds over all pools, so the dates of
@@ -72,6 +73,7 @@ class LimitDates:
         self._ends: LimitEnds | None = None
         self._seen = 0
         """How much of what the round gave was counted here."""
+        self._dated_before = {date.job for date in table.pool.limit_dates}
         for name, pool in sorted(table.state.kept.pools.items()):
             is_own = name == table.pool.pool.name
             for date in pool.limit_dates if remembered or not is_own else ():
@@ -97,8 +99,12 @@ class LimitDates:
         self._keep(job, plan, self._dated(job, plan.start_ms))
 
     def keep_for(self, job: Job, reservation: Reservation | None) -> None:
-        """A job with reserved room of the pool, if it has any, keeps its limits for the same date."""
-        if reservation is None or not self._table.ledger.rungs(job):
+        """A job that had a date below its limits and now waits for room of the pool keeps the limits until then.
+
+        Who waits for room alone keeps nothing below its limits: what of them is free would idle for room that others
+        have. If they are full when its time comes it has a date there, and then keeps them.
+        """
+        if reservation is None or job.id not in self._dated_before or not self._table.ledger.rungs(job):
             return
         amounts = lowered({**placed_amounts(self._table.state, reservation.tasks), JOBS: 1})
         self._keep(job, self._plan(job, amounts), reservation.start_ms)
