@@ -96,6 +96,16 @@ class Taint(Struct, frozen=True, omit_defaults=True, gc=False):
     """How strongly, where that makes a difference to who tolerates it; empty is any way."""
 
 
+class Elsewhere(Struct, frozen=True, omit_defaults=True, gc=False):
+    """What work that is not Gangline's has of a machine now, beside what its description counts."""
+
+    cpu_milli: int = 0
+    memory_mib: int = 0
+    devices: dict[str, int] = {}
+    gpus: tuple[Gpu, ...] = ()
+    tasks: int = 0
+
+
 class Node(Struct, frozen=True, omit_defaults=True, gc=False):
     """One machine as its agent described it, with what administrators and telemetry added."""
 
@@ -129,6 +139,8 @@ class Node(Struct, frozen=True, omit_defaults=True, gc=False):
     """The pool that its agent names, while an administrator has assigned it to another; empty otherwise."""
     quarantined_ms: int = 0
     """Since when new work is kept away; 0 when it is not."""
+    elsewhere: Elsewhere | None = None
+    """What others have of it, which the numbers above leave out; it may come back any time."""
 
     @property
     def takes_work(self) -> bool:

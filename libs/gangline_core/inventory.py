@@ -1,14 +1,17 @@
 """What a pool's machines could hold if they were empty and well: equal machines are counted, not listed.
 
 Drained, lost and sick machines are counted too: they may come back, and a job that fits only them is not impossible.
+So does what others than Gangline have of a machine now.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from operator import attrgetter
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gangline_core.amounts import add_all
 from gangline_core.capacity import PLACES_MAX, Room
 from gangline_core.cluster import Node, tasks_most
 from gangline_core.layout import kind_of
@@ -57,7 +60,7 @@ class Inventory:
 
     def __init__(self, nodes: Iterable[Node], tasks_max: int = PLACES_MAX) -> None:
         """The inventory of these nodes, none of which takes more than `tasks_max` tasks."""
-        self.nodes = list(nodes)
+        self.nodes = [undivided(node) for node in nodes]
         self.tasks_max = tasks_max
         self._kinds = [_kind(node, tasks_max) for node in self.nodes]
         self._stocks: dict[tuple[str, ...], list[Stock]] = {}
@@ -88,6 +91,24 @@ class Inventory:
         wanted = tuple(selector[name] for name in names)
         asked = ([label] if label else []) + names
         return [stock for stock in self.stocks(asked) if stock.labels[len(asked) - len(names) :] == wanted]
+
+
+def undivided(node: Node) -> Node:
+    """The node with what others have of it."""
+    others = node.elsewhere
+    if others is None:
+        return node
+    devices = dict(node.devices)
+    add_all(devices, others.devices.items())
+    return replace(
+        node,
+        cpu_milli=node.cpu_milli + others.cpu_milli,
+        memory_mib=node.memory_mib + others.memory_mib,
+        devices=devices,
+        gpus=tuple(sorted((*node.gpus, *others.gpus), key=attrgetter("index"))),
+        tasks_max=None if node.tasks_max is None else node.tasks_max + others.tasks,
+        elsewhere=None,
+    )
 
 
 def well(node: Node) -> Node:

@@ -1,11 +1,12 @@
 """From Kubernetes nodes, slices and pods of others to our nodes: pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gangline_core.cluster import Gpu, Node, Taint
+from gangline_core.cluster import Elsewhere, Gpu, Node, Taint
 from gangline_core.ids import NodeId
 from gangline_kubernetes.names import LABEL_MODEL, LABEL_NODE_UID, LABEL_POOL, NOTE_UUIDS, OWN_TAINTS, UNKNOWN_MODEL
 from gangline_kubernetes.needs import in_mebibytes, needs_of
@@ -86,16 +87,13 @@ def describe(
     left_out = taken.resources.get(terms.gpu_resource, 0) + fewer
     free = [gpu.index for gpu in gpus if gpu.index not in busy and gpu.index not in failed]
     gone = frozenset(free[max(0, len(free) - left_out) :] if left_out else ()) | (held - busy)
-    devices = {
-        name: max(0, (mebibytes(value) if in_mebibytes(name) else whole(value)) - taken.resources.get(name, 0))
-        for name, value in sorted((allocatable | dict.fromkeys(ports, 1)).items())
-        if name not in BASIC and name != terms.gpu_resource and ("/" in name or in_mebibytes(name))
-    }
+    others, devices = _shared(allocatable, taken, [*ports], terms.gpu_resource)
+    others = replace(others, gpus=tuple(gpu for gpu in gpus if gpu.index in gone))
     return Node(
         id=NodeId(node.metadata.name),
         agent=terms.agent,
-        cpu_milli=max(0, milli(allocatable.get("cpu", 0)) - taken.cpu_milli),
-        memory_mib=max(0, mebibytes(allocatable.get("memory", 0)) - taken.memory_mib),
+        cpu_milli=milli(allocatable.get("cpu", 0)) - others.cpu_milli,
+        memory_mib=mebibytes(allocatable.get("memory", 0)) - others.memory_mib,
         gpus=tuple(gpu for gpu in gpus if gpu.index not in gone),
         pool=labels.get(LABEL_POOL, terms.pool),
         labels={**(view.labels if view is not None else {}), **labels, LABEL_NODE_UID: node.metadata.uid},
@@ -105,8 +103,28 @@ def describe(
         problem=problem or fault(node) or (view.problem if view is not None else ""),
         nics=view.nics if view is not None else (),
         is_watched=True,
-        tasks_max=max(0, whole(allocatable["pods"]) - taken.pods) if "pods" in allocatable else None,
+        tasks_max=whole(allocatable["pods"]) - others.tasks if "pods" in allocatable else None,
+        elsewhere=others if others != Elsewhere() else None,
     )
+
+
+def _shared(
+    allocatable: Mapping[str, Any], taken: Taken, ports: Sequence[str], gpu_resource: str
+) -> tuple[Elsewhere, dict[str, int]]:
+    """What others have of a node, GPUs left out, and the devices that are left."""
+    offered = {
+        name: mebibytes(value) if in_mebibytes(name) else whole(value)
+        for name, value in sorted({**allocatable, **dict.fromkeys(ports, "1")}.items())
+        if name not in BASIC and name != gpu_resource and ("/" in name or in_mebibytes(name))
+    }
+    devices = {name: max(0, count - taken.resources.get(name, 0)) for name, count in offered.items()}
+    others = Elsewhere(
+        cpu_milli=min(milli(allocatable.get("cpu", 0)), taken.cpu_milli),
+        memory_mib=min(mebibytes(allocatable.get("memory", 0)), taken.memory_mib),
+        devices={name: offered[name] - left for name, left in devices.items() if offered[name] > left},
+        tasks=min(whole(allocatable.get("pods", 0)), taken.pods),
+    )
+    return others, devices
 
 
 def is_of_another(known: Node | None, node: KubeNode, agent: str) -> bool:
