@@ -4,8 +4,8 @@ It is EASY backfill over quota. The gates let in, for each holder whose limit ke
 `Sieve.foremost`), and a round may find further ones. Such a job has a date: when enough of what is used below all its
 limits is expected to end. Whoever comes after it in the round's order and counts below one of these limits starts only
 if it ends before that date, or if it leaves the job enough of the limit. Others' room is not touched. At its date the
-job has its turn for the pool's room, and if it must wait for that, its reservation there keeps its limits as well. A job
-that waits for room alone keeps nothing below its limits.
+job has its turn for the pool's room, and if it must wait for that, its reservation there keeps its limits as well.
+A job that waits for room alone keeps nothing below its limits.
 
 Not bound are: who is owed its guarantee, while the dated job is not; whom the dated job may push away when its time
 comes; and, where the dated job is opportunistic, everybody who is not. A limit holds over all pools, so the dates of

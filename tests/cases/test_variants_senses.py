@@ -133,7 +133,8 @@ UNITS = (
     "percent", "mib", "kib", "kib_s", "celsius", "milliwatts", "millijoules", "mhz", "mbps", "milli", "at", "ms",
 )  # fmt: skip
 COUNTS = (
-    "index", "minor", "instance", "gen", "width", "width_max", "replays", "errors", "up", "down", "corrected", "uncorrected",
+    "index", "minor", "instance", "gen", "width", "width_max", "replays", "errors", "up", "down", "corrected",
+    "uncorrected",
 )  # fmt: skip
 
 
