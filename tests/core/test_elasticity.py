@@ -7,6 +7,7 @@ from tests.make import World, gpu_amount, group, node, role, spec
 
 from gangline_core import cycle, elasticity
 from gangline_core import facts as f
+from gangline_core.cluster import Pool
 from gangline_core.ids import JobId, NodeId
 from gangline_core.job import JobState
 from gangline_core.spec import ServiceClass
@@ -102,6 +103,19 @@ def test_a_waiting_job_that_could_not_use_the_room_does_not_stop_growth():
     world.submit(gpus=1, group="q")
     world.settle()
     assert grow(world) == [(job, 8)]
+
+
+def test_a_reserved_node_that_serves_another_pool_by_now_does_not_stop_growth():
+    world = World(node("n1", gpus=4), node("n2", gpus=4))
+    world.tell("admission", f.PoolSet(pool=Pool(name="large"), by="admin"))
+    world.submit_running(elastic(1, time_limit_s=500), "n1")
+    world.submit_running(spec(gpus=4, time_limit_s=1_000), "n2")
+    waiting = world.submit(gpus=4, time_limit_s=100, exclude_nodes=("n1",))
+    world.settle()
+    assert [one.job for one in world.state.kept.pools["default"].reservations] == [waiting]
+    world.tell("admission", f.NodeAssigned(node=NodeId("n2"), pool="large", by="admin"))
+    world.tell("admission", f.CancelRequested(job=JobId(waiting), by="ada"))
+    assert grow(world)
 
 
 def test_a_job_that_was_not_looked_at_yet_comes_before_growth():

@@ -39,8 +39,10 @@ def open_to_growth(table: Table) -> None:
     state, pool = table.state, table.pool
     waiting = (state.kept.jobs[job] for job in sorted(state.waiting.get(pool.pool.name, {})))
     closed = wanted(table, (job for job in waiting if job.reason is None or job.reason.code not in KEPT_OUT_CODES))
+    # A node may have left the pool since a round reserved room on it.
+    row = table.frozen.layout.row
     for reservation in pool.reservations:
-        closed[[table.frozen.layout.row[place.node] for place in reservation.tasks]] = True
+        closed[[row[place.node] for place in reservation.tasks if place.node in row]] = True
     table.room.close(closed)
 
 
