@@ -12,7 +12,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from gangline_core.amounts import count
-from gangline_core.cluster import Gpu, Node, Taint, gpu_span
+from gangline_core.cluster import LEVELS_INSIDE_NODE, Gpu, Node, Taint, gpu_span
 from gangline_core.ids import NodeId
 from gangline_core.looks import Counts, Looks
 from gangline_core.spec import GPU_MILLI, Toleration
@@ -276,6 +276,12 @@ class Layout:
             case _:
                 return self.whole_node
 
+    def part_inside(self, level: str, required: str) -> Parts:
+        """The same, where a part ends at the parts of a required level as well: one island may span sockets."""
+        if required == level or required not in LEVELS_INSIDE_NODE[:-1] or level not in LEVELS_INSIDE_NODE[:-1]:
+            return self.part(level)
+        return self.remember(("inside", level, required), lambda: _crossed(self.part(level), self.part(required)))
+
     @property
     def whole_node(self) -> Parts:
         """Each node as one part."""
@@ -345,3 +351,10 @@ def _forget_some(known: dict[Any, Any]) -> None:
     """Bound what users can make us remember by asking for ever new things."""
     if len(known) >= REMEMBERED_MAX:
         known.clear()
+
+
+def _crossed(parts: Parts, others: Parts) -> Parts:
+    """One number for each pair of numbers; -1 where either is."""
+    both = parts.astype(np.int32) * (int(others.max(initial=0)) + 1) + others
+    known = np.unique(both)
+    return np.where((parts >= 0) & (others >= 0), np.searchsorted(known, both), -1).astype(np.int16)

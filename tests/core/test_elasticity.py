@@ -172,6 +172,14 @@ def test_an_island_that_is_required_is_not_left():
     assert sorted(share.index for task in world.tasks(job) for share in task.gpus) in ([0, 1, 2, 3], [0, 1])
 
 
+def test_a_socket_that_is_required_is_not_left_though_its_island_goes_on():
+    world = World(node("n1", gpus=4, islands=[0] * 4, sockets=[0, 0, 1, 1]))
+    job = world.submit_running(elastic(2, topology="socket"), ("n1", [0]), ("n1", [1]))
+    grow(world)
+    held = {share.index // 2 for task in world.tasks(job) for share in task.gpus}
+    assert len(held) == 1
+
+
 def test_growth_can_be_switched_off():
     world = World(node("n1"))
     world.submit_running(elastic(), "n1")

@@ -70,6 +70,20 @@ def test_required_levels_hold_whoever_places(placer):
 
 
 @pytest.mark.parametrize("placer", ANY)
+def test_one_island_over_both_sockets_is_no_socket(placer):
+    """As with NVSwitch: all cards reach each other alike, but not the same CPU."""
+    place = Place(node("n1", islands=[0] * 8, sockets=[0] * 4 + [1] * 4), placer=placer)
+    world = World(*place.room.nodes)
+    world.submit_running(spec(gpus=4), ("n1", [0, 1, 2, 4]))
+    place.room = world.state.room("default").copy()
+    seats = place.seat(gpus=1, tasks=2, topology="socket")
+    assert seats is not None
+    assert {share.index // 4 for task in seats.tasks for share in task.gpus} == {1}
+    assert place.seat(gpus=1, tasks=2, topology="socket") is None
+    assert place.seat(gpus=1, tasks=2, topology="nvlink") is not None
+
+
+@pytest.mark.parametrize("placer", ANY)
 def test_closed_nodes_one_model_and_near_cards_hold_whoever_places(placer):
     place = Place(*machines(), placer=placer)
     seats = place.seat(gpus=4, tasks=4, exclude_nodes=("n0", "n1", "n4", "n5"))

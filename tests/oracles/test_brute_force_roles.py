@@ -17,7 +17,7 @@ from gangline_core.reasons import sentence
 
 ONE_SOCKET_ONLY = ("numa_balanced", "numa_least", "numa_most")
 """They refuse tasks that no single socket holds, whatever there is beside: that is their policy."""
-EXAMPLES = 12
+EXAMPLES = 8
 SCENES = {
     "whole GPUs and CPUs": {"kinds": ("cpu",), "levels": ("",)},
     "shares": {"kinds": ("cpu", "share", "memory"), "levels": ("",)},

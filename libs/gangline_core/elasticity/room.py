@@ -12,7 +12,7 @@ from gangline_core.holds import placed_amounts
 from gangline_core.job import Job, Task
 from gangline_core.placement.gang import ANYWHERE, Gang, gang_of, need_of
 from gangline_core.placement.models import acceptable
-from gangline_core.placement.ranks import level_of
+from gangline_core.placement.ranks import stands_within
 from gangline_core.placement.shaped import keeps_shape
 from gangline_core.reasons import ReasonCode
 from gangline_core.spec import Role, ServiceClass, selector_of, tolerations_of
@@ -141,8 +141,5 @@ def _holds(table: Table, job: Job, gang: Gang, members: list[Task], new: tuple[T
     whole = gang_of(job.spec, job.sizes, table.pool.pool)
     if whole.is_shaped and not keeps_shape(table.frozen.layout, whole, [*members, *new]):
         return False
-    if not job.spec.topology.required:
-        return True
-    ladder = gang.ladder()
-    level = level_of(table.frozen.layout, gang.levels, [*members, *new])
-    return job.spec.topology.required in ladder and ladder.index(level) <= ladder.index(job.spec.topology.required)
+    required = job.spec.topology.required
+    return not required or stands_within(table.frozen.layout, gang, required, [*members, *new])

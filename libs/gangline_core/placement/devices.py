@@ -30,9 +30,9 @@ class NodeView:
         self.gpu_memory: list[int] = room.gpu_memory[row].tolist()
         self.slots: list[int] = [] if room.slots is None else room.slots[row].tolist()
 
-    def part(self, level: str) -> list[int]:
-        """Per GPU the number of its part at a level inside nodes."""
-        found: list[int] = self.layout.part(level)[self.row].tolist()
+    def part(self, level: str, required: str = "") -> list[int]:
+        """Per GPU the number of its part at a level inside nodes, and inside the required level."""
+        found: list[int] = self.layout.part_inside(level, required)[self.row].tolist()
         return found
 
     @property

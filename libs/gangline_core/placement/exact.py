@@ -118,7 +118,7 @@ class Exact:
         """Each node, or each part of one, of those that look alike one."""
         seen: set[object] = set()
         by_part = level != NODE and any(need.wants_gpu for need in self._gang.needs)
-        parts = self._room.layout.part(level)
+        parts = self._room.layout.part_inside(level, self._gang.required)
         for row in rows:
             part = parts[row].tolist() if by_part else []
             looks = (self._free.looks(row), int(self._may[row]), self._tree.classes(row))

@@ -80,6 +80,18 @@ def level_of(layout: Layout, levels: tuple[tuple[str, str], ...], tasks: Sequenc
     return ANYWHERE
 
 
+def stands_within(layout: Layout, gang: Gang, required: str, tasks: Sequence[Holding]) -> bool:
+    """True when one domain of the required level holds all of these tasks; levels inside nodes need not nest."""
+    ladder = gang.ladder()
+    if required not in ladder or ladder.index(level_of(layout, gang.levels, tasks)) > ladder.index(required):
+        return False
+    if required not in CLOSE:
+        return True
+    parts = layout.part(required)
+    found = {parts.item(layout.row[task.node], share.index) for task in tasks for share in task.gpus}
+    return len(found) <= 1 and -1 not in found
+
+
 def _level_inside(layout: Layout, row: int, tasks: Sequence[Holding]) -> str:
     gpus = [share.index for task in tasks for share in task.gpus]
     if len(gpus) == 1:

@@ -348,7 +348,7 @@ def _in_parts(
     if level == "node" or not any(need.wants_gpu for need in gang.needs):
         return _on_columns(NodeView(room, row), gang, choice, None, manner)
     view = NodeView(room, row)
-    part = view.part(level)
+    part = view.part(level, gang.required)
     numbers = sorted({number for number in part if number >= 0}, key=lambda n: (view.whole_in(part, n), n))
     for number in numbers:
         tasks = _on_columns(NodeView(room, row), gang, choice, view.columns(part, number), manner)
