@@ -1,6 +1,6 @@
 """How busy is what a job could use, and how much would its neighbours disturb it?"""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from gangline_core import columns as c
 from gangline_core.cluster import LOAD_STALE_MS
@@ -16,19 +16,20 @@ INTERFERENCE = "interference"
 
 def load_of_models(waiting: Waiting) -> Column:
     """Per job the mean load (0 to 1) of the GPUs of the models it accepts: as measured lately, or else as asked for."""
-    sums: dict[str, tuple[float, int]] = {}
-    for model, load, _ in _loads(waiting):
-        total, number = sums.get(model, (0.0, 0))
-        sums[model] = (total + load, number + 1)
-    return waiting.per(c.ASK, lambda job: _mean(sums, _models(job.spec)))
+    return _per_models(waiting, ((model, load) for model, load, _ in _loads(waiting)))
 
 
 def measured_of_models(waiting: Waiting) -> Column:
     """Per job the part (0 to 1) of the GPUs of the models it accepts whose load somebody measured lately."""
+    return _per_models(waiting, ((model, float(is_measured)) for model, _, is_measured in _loads(waiting)))
+
+
+def _per_models(waiting: Waiting, gpus: Iterable[tuple[str, float]]) -> Column:
+    """Per job the mean of the values of the GPUs whose models it accepts."""
     sums: dict[str, tuple[float, int]] = {}
-    for model, _, is_measured in _loads(waiting):
+    for model, value in gpus:
         total, number = sums.get(model, (0.0, 0))
-        sums[model] = (total + is_measured, number + 1)
+        sums[model] = (total + value, number + 1)
     return waiting.per(c.ASK, lambda job: _mean(sums, _models(job.spec)))
 
 

@@ -6,7 +6,7 @@ it is the one that leads. Kills and pauses take turns over the table, so that ne
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -145,12 +145,6 @@ async def reached(here: Stand, phase: str, *, first: int) -> None:
     async with asyncio.timeout(30):
         async for stored in here.bus.read(LOG.name, first):
             for fact in codec.message(stored.seq, stored.data).facts:
-                job = job or next(admitted(fact), 0)
+                job = job or (fact.job if isinstance(fact, JobAdmitted) else 0)
                 if job and PHASES[phase](fact, job):
                     return
-
-
-def admitted(fact: Fact) -> Iterator[int]:
-    """The number of a job that came in."""
-    if isinstance(fact, JobAdmitted):
-        yield fact.job
