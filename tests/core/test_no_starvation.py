@@ -109,6 +109,17 @@ def test_the_limit_has_room_but_the_pool_has_not_and_still_it_starts_in_time():
     assert started - CAME_S <= 2 * LIMIT_S + 1
 
 
+def test_who_waits_for_room_alone_holds_up_none_of_its_group_and_starts_in_time_though_they_fill_its_limit():
+    """It waits for room first; small jobs of its group run elsewhere and fill the limit, where it then has a date."""
+    groups = (group("lab", limit=gpu_amount(8)), group("others"))
+    clock = Clockwork(node("n1"), node("small", gpus=4), groups=groups, preemption=False)
+    stream(clock, group="others", gpus=1, every_s=5)
+    stream(clock, group="lab", gpus=1, every_s=7, since_s=CAME_S + 1)
+    started = large_starts(clock, group="lab")
+    assert started is not None
+    assert started - CAME_S <= 3 * LIMIT_S + 1
+
+
 def test_a_strict_level_lets_nobody_wait_for_ever():
     levels = {"strict": LevelRule(strict=True, head_wait_s=60)}
     for level in ("strict", "normal"):
