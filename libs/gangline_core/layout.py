@@ -287,6 +287,11 @@ class Layout:
         """Each node as one part."""
         return self.remember(("whole_node",), lambda: np.where(self.socket >= 0, 0, -1).astype(np.int16))
 
+    @property
+    def gpu_counts(self) -> Ints:
+        """GPUs of each node."""
+        return self.remember(("gpu_counts",), lambda: (self.kind != NO_KIND).sum(axis=1).astype(np.int64))
+
     def remember(self, asked: Hashable, work_out: Callable[[], Answer]) -> Answer:
         """The answer to a question about these nodes, worked out once."""
         found: Answer | None = self.remembered.get(asked)

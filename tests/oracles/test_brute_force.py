@@ -6,7 +6,7 @@ The oracles here know nothing of rooms, keys or trials: they enumerate.
 from itertools import combinations, product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.core.test_placement import BLOCK, RACK, Place
 from tests.make import World, node, spec
@@ -257,6 +257,7 @@ def looks(world, sizes, names):
 @pytest.mark.parametrize("placer", TELL_APART)
 @settings(max_examples=20, deadline=None)
 @given(_SIZES, st.lists(st.tuples(st.integers(1, 3), st.integers(1, 4)), max_size=5), st.permutations(range(4)))
+@example([2, 4, 2], [(1, 1), (1, 3), (3, 1)], [1, 0, 2, 3])
 def test_permuting_node_names_changes_nothing_but_names(placer, sizes, asked, order):
     ends = []
     for numbers in (range(len(sizes)), [k for k in order if k < len(sizes)]):

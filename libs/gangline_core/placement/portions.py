@@ -6,19 +6,22 @@ from gangline_core.capacity import Ints
 from gangline_core.placement.fit import KEY_MAX, SLOTS_MAX
 
 
-def portions(keys: Ints, free: Ints, count: int, *, spreads: bool) -> list[tuple[int, int]]:
+def portions(keys: Ints, free: Ints, count: int, *, sizes: Ints, spreads: bool) -> list[tuple[int, int]]:
     """Nodes and how many tasks each gets, as many of `count` as have room.
 
-    `keys` say how well each node suits a task, smaller is better, and `free` how many each can hold.
+    `keys` say how well each node suits a task, smaller is better, and `free` how many each can hold. Of nodes that
+    suit equally the one with fewer GPUs (`sizes`) goes first, and only of equal ones the first by name.
     """
     if count == 1 or not spreads:
         fitting = np.where(free >= count, keys, KEY_MAX)
-        best = int(fitting.argmin())
-        if fitting[best] < KEY_MAX:
-            return [(best, count)]
+        least = fitting.min()
+        if least < KEY_MAX:
+            equal = np.flatnonzero(fitting == least)
+            return [(int(equal[sizes[equal].argmin()]), count)]
     rows = np.flatnonzero((free > 0) & (keys < KEY_MAX))
     if not len(rows):
         return []
+    rows = rows[np.argsort(sizes[rows], kind="stable")]
     holds = np.minimum(free[rows], count)
     return _spread(rows, keys[rows], holds, count) if spreads else _pack(rows, keys[rows], holds, count)
 

@@ -292,12 +292,14 @@ def _nodes_for(
     """Nodes with how many tasks each gets, and on which of its GPUs where that matters."""
     free = slots(room, need, kinds, mask)
     keys = manner.keys(room, need, kinds)
+    sizes = room.layout.gpu_counts
     if not gang.is_shaped:
-        return [(row, own, None) for row, own in portions(keys, free, count, spreads=manner.spreads)]
+        return [(row, own, None) for row, own in portions(keys, free, count, sizes=sizes, spreads=manner.spreads)]
     shape = Shape(room, gang, need, kinds, free=free, keys=keys, done=done)
     if gang.slice_tasks:
         return shape.in_slices(count)
-    return [(row, own, None) for row, own in portions(keys, shape.spread_out(), count, spreads=manner.spreads)]
+    free = shape.spread_out()
+    return [(row, own, None) for row, own in portions(keys, free, count, sizes=sizes, spreads=manner.spreads)]
 
 
 # --- one node -----------------------------------------------------------------------------------------------
