@@ -221,7 +221,22 @@ class _Planner:
         order = sorted(range(len(gangs)), key=lambda k: _is_free(gangs[k]))
         free = sum(_is_free(gang) for gang in gangs)
         again = self._one_by_one(room, [gangs[k] for k in order], limit + DETOURS_MAX, together=free)
-        return None if again is None else [tasks for _, tasks in sorted(zip(order, again, strict=True))]
+        if again is None:
+            return self._domain_by_domain(room, gangs)
+        return [tasks for _, tasks in sorted(zip(order, again, strict=True))]
+
+    def _domain_by_domain(self, room: Room, gangs: Sequence[Gang]) -> list[tuple[TaskPlacement, ...]] | None:
+        """Seats for all of them at once, each gang that must stay in one domain of a level put into each in turn."""
+        bound = [gang for gang in gangs if not _is_free(gang)]
+        if not bound or any(gang.required not in dict(gang.levels) or not _is_free(_unbound(gang)) for gang in bound):
+            return None
+        labels = [dict(gang.levels)[gang.required] for gang in bound]
+        for names in islice(product(*(room.layout.domains(label)[1] for label in labels)), DETOURS_MAX):
+            inside = iter(zip(labels, names, strict=True))
+            found = self._together(room, [gang if _is_free(gang) else _inside(gang, next(inside)) for gang in gangs])
+            if found is not None:
+                return found
+        return None
 
     def _one_by_one(
         self, room: Room, gangs: Sequence[Gang], limit: int, *, together: int = 0
@@ -293,6 +308,21 @@ def _is_free(gang: Gang) -> bool:
     if not gang.required or (gang.tasks == 1 and gang.required == LEVELS_INSIDE_NODE[-1]):
         return True
     return gang.tasks == 1 and gang.needs[0].gpus <= 1 and gang.required in LEVELS_INSIDE_NODE
+
+
+def _unbound(gang: Gang) -> Gang:
+    return replace(gang, required="", preferred="")
+
+
+def _inside(gang: Gang, domain: tuple[str, str]) -> Gang:
+    """The gang on the nodes with this label alone, and nothing else that binds it."""
+    needs = tuple(
+        need
+        if need.where is None
+        else replace(need, where=replace(need.where, selector=(*need.where.selector, domain)))
+        for need in gang.needs
+    )
+    return replace(_unbound(gang), needs=needs, selector={**gang.selector, domain[0]: domain[1]})
 
 
 def _moved(mover: Mover, tasks: tuple[TaskPlacement, ...]) -> Moved:
