@@ -42,6 +42,8 @@ SEATINGS_MAX = 2_000
 """How often gangs are seated for one plan."""
 DETOURS_MAX = 40
 """How often they are for one set of jobs, nodes being closed where a later gang finds no place."""
+DOMAINS_MAX = 64
+"""How often they are, all at once, those that must stay in a domain inside one and another."""
 
 Chosen = tuple[Mover, ...]
 
@@ -227,13 +229,11 @@ class _Planner:
 
     def _domain_by_domain(self, room: Room, gangs: Sequence[Gang]) -> list[tuple[TaskPlacement, ...]] | None:
         """Seats for all of them at once, each gang that must stay in one domain of a level put into each in turn."""
-        bound = [gang for gang in gangs if not _is_free(gang)]
-        if not bound or any(gang.required not in dict(gang.levels) or not _is_free(_unbound(gang)) for gang in bound):
+        if all(map(_is_free, gangs)):
             return None
-        labels = [dict(gang.levels)[gang.required] for gang in bound]
-        for names in islice(product(*(room.layout.domains(label)[1] for label in labels)), DETOURS_MAX):
-            inside = iter(zip(labels, names, strict=True))
-            found = self._together(room, [gang if _is_free(gang) else _inside(gang, next(inside)) for gang in gangs])
+        ways = [[gang] if _is_free(gang) else list(_inside_each(room, gang)) for gang in gangs]
+        for inside in islice(product(*ways), DOMAINS_MAX):
+            found = self._together(room, inside)
             if found is not None:
                 return found
         return None
@@ -310,19 +310,31 @@ def _is_free(gang: Gang) -> bool:
     return gang.tasks == 1 and gang.needs[0].gpus <= 1 and gang.required in LEVELS_INSIDE_NODE
 
 
-def _unbound(gang: Gang) -> Gang:
-    return replace(gang, required="", preferred="")
+def _inside_each(room: Room, gang: Gang) -> Iterator[Gang]:
+    """The gang inside each domain of its level, where nothing else binds it."""
+    loose = replace(gang, required="", preferred="")
+    label = dict(gang.levels).get(gang.required)
+    if not _is_free(loose):
+        return
+    if gang.required == LEVELS_INSIDE_NODE[-1]:
+        for node in room.nodes:
+            yield _narrowed(loose, only=node.id)
+    elif label is not None:
+        asked = {dict(need.where.selector if need.where else gang.selector.items()).get(label) for need in gang.needs}
+        for name in room.layout.domains(label)[1]:
+            if asked <= {None, name}:
+                yield _narrowed(loose, label=(label, name))
 
 
-def _inside(gang: Gang, domain: tuple[str, str]) -> Gang:
-    """The gang on the nodes with this label alone, and nothing else that binds it."""
-    needs = tuple(
-        need
-        if need.where is None
-        else replace(need, where=replace(need.where, selector=(*need.where.selector, domain)))
-        for need in gang.needs
-    )
-    return replace(_unbound(gang), needs=needs, selector={**gang.selector, domain[0]: domain[1]})
+def _narrowed(gang: Gang, *, only: str = "", label: tuple[str, str] | None = None) -> Gang:
+    """The gang with all of its roles on one node only, or on nodes that have this label as well."""
+    own = Where(selector=tuple(sorted(gang.selector.items())), tolerations=gang.tolerations)
+    needs = []
+    for need in gang.needs:
+        where = need.where or own
+        pairs = where.selector if label is None else tuple(sorted({*where.selector, label}))
+        needs.append(replace(need, where=replace(where, selector=pairs, only=only)))
+    return replace(gang, needs=tuple(needs))
 
 
 def _moved(mover: Mover, tasks: tuple[TaskPlacement, ...]) -> Moved:

@@ -6,7 +6,7 @@ alone. The oracle tries every set of movers and every way to seat all of them.
 
 from itertools import combinations, product
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.make import World, node, role, spec
 from tests.oracles.test_brute_force_victims import RACK, pool_with_racks
@@ -154,5 +154,28 @@ def check(sizes, asked, roles, level):
 
 @settings(max_examples=80, deadline=None)
 @given(st.lists(st.sampled_from([2, 4]), min_size=2, max_size=4), _RUNNING, _ROLES, st.sampled_from(LEVELS))
+@example(
+    [4, 4],
+    [
+        ([0], 1, 250, 0, "", 1, False),
+        ([0], 1, 500, 3, "", 5, False),
+        ([0, 0], 1, 0, 1, "rack", 1, False),
+        ([0, 1], 1, 250, 2, "", 1, False),
+        ([1, 1], 1, 0, 2, "node", 1, False),
+    ],
+    [(1, (2, 0), 3)],
+    "",
+)
+@example(
+    [4, 2],
+    [
+        ([0], 1, 500, 3, "", 37, True),
+        ([0, 0], 1, 0, 1, "rack", 4, False),
+        ([0, 0], 1, 250, 0, "", 43, True),
+        ([0, 1], 3, 250, 2, "", 1, False),
+    ],
+    [(1, (2, 0), 2)],
+    "node",
+)
 def test_a_plan_has_the_fewest_moves_and_of_these_the_cheapest(sizes, asked, roles, level):
     check(sizes, asked, roles, level)

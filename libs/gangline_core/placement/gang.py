@@ -20,6 +20,8 @@ class Where(Struct, frozen=True):
 
     selector: tuple[tuple[str, str], ...]
     tolerations: tuple[Toleration, ...]
+    only: str = ""
+    """The one node that will do; empty for all with the labels."""
 
 
 class Need(Struct, frozen=True):
@@ -83,7 +85,12 @@ class Need(Struct, frozen=True):
     def within(self, layout: Layout, mask: Flags) -> Flags:
         """Those nodes of the mask that the role may be on."""
         where = self.where
-        return mask if where is None else mask & layout.suits(dict(where.selector), where.tolerations)
+        if where is None:
+            return mask
+        mask = mask & layout.suits(dict(where.selector), where.tolerations)
+        if where.only:
+            mask &= np.arange(len(mask)) == layout.row.get(where.only, -1)
+        return mask
 
 
 class Gang(Struct, frozen=True):
