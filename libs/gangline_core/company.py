@@ -9,25 +9,35 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from gangline_core.facts_size import LimitSet
+from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState, Task
 from gangline_core.progress import Point, Progress, merged
 from gangline_core.spec import is_beside
 from gangline_core.state import State
 from gangline_core.step import Step
 
+START_PERCENT = 10
+"""What a job may take at first of the time of a GPU beside somebody."""
 QUIET_MS, QUIET_STEPS = 5_000, 2
 """Time, and steps of the owner, until who was told to take nothing has let go of the GPU for a whole step."""
 
 
-def owners(state: State, job: Job) -> list[Job]:
-    """Jobs that own time of the GPUs on which this one works beside them, by id."""
-    found = {task.job for task in _neighbours(state, job) if any(share.milli for share in task.gpus)}
-    return [state.kept.jobs[one] for one in sorted(found)]
+def owners(state: State, job: Job) -> dict[JobId, int]:
+    """Jobs that own time of the GPUs on which this one works beside them, by id, with when they last met there, in ms.
+
+    They meet when either is placed on the GPU, grows onto it, or goes on there after a pause.
+    """
+    found: dict[JobId, int] = {}
+    for own, other in _neighbours(state, job):
+        if any(share.milli for share in other.gpus):
+            met_ms = max(own.placed_ms, own.span_ms, other.placed_ms, other.span_ms)
+            found[other.job] = max(met_ms, found.get(other.job, 0))
+    return dict(sorted(found.items()))
 
 
 def guests(state: State, job: Job) -> list[Job]:
     """Jobs that work beside this one on any of its GPUs, by id."""
-    beside = (task for task in _neighbours(state, job) if task.gpus and not any(share.milli for share in task.gpus))
+    beside = (other for _, other in _neighbours(state, job) if not any(share.milli for share in other.gpus))
     return [state.kept.jobs[one] for one in sorted({task.job for task in beside})]
 
 
@@ -38,14 +48,14 @@ def is_as_alone(state: State, job: Job, said: Progress, at: int) -> bool:
     return all(one.limit_percent == 0 and at - one.limited_ms >= quiet_ms for one in guests(state, job))
 
 
-def _neighbours(state: State, job: Job) -> Iterator[Task]:
-    """Tasks of other jobs on the same GPUs that are not paused."""
+def _neighbours(state: State, job: Job) -> Iterator[tuple[Task, Task]]:
+    """Tasks of other jobs on the same GPUs that are not paused, each with the job's own task there."""
     for task in state.tasks_of(job):
         mine = {share.index for share in task.gpus}
         for name in state.node_tasks.get(task.node, {}) if mine else ():
             other = state.kept.tasks[name]
             if other.job != job.id and not other.pause and any(share.index in mine for share in other.gpus):
-                yield other
+                yield task, other
 
 
 def note_steps(state: State, job: Job, said: Progress, at: int) -> None:

@@ -34,6 +34,7 @@ from gangline_core.ids import JobId, TaskId
 from gangline_core.job import Job, Task, TaskState
 from gangline_core.placement import doubt_for, placer_for, view_for
 from gangline_core.placement.gang import Seats
+from gangline_core.placement.tenants import beside_tenants, seen_beside_tenants
 from gangline_core.promised import Promised
 from gangline_core.quota import Ledger
 from gangline_core.reasons import Reason
@@ -80,8 +81,8 @@ class Table:
         self.seating = Seating(
             state=state,
             pool=self.pool.pool,
-            placer=unless_hopeless(placer_for(self.policy.placement, beside)),
-            view=view_for(self.policy.placement, beside),
+            placer=beside_tenants(unless_hopeless(placer_for(self.policy.placement, beside))),
+            view=seen_beside_tenants(view_for(self.policy.placement, beside)),
             doubt=doubt_for(self.policy.placement, beside),
             ledger=self.ledger,
             closures=Closures(state, now),

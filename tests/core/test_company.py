@@ -4,7 +4,8 @@ from tests.make import World, node, spec
 
 from gangline_core import elasticity
 from gangline_core import facts as f
-from gangline_core.elasticity.limits import START_PERCENT, STEP_PERCENT
+from gangline_core.company import START_PERCENT
+from gangline_core.elasticity.limits import STEP_PERCENT
 from gangline_core.job import JobState
 from gangline_core.progress import Point, Progress
 from gangline_core.spec import Resources, Role, ServiceClass
@@ -167,3 +168,54 @@ def test_the_measure_survives_a_restart_and_ends_with_the_job() -> None:
     world.finish(owner)
     assert not world.state.kept.alone
     assert not world.state.kept.reported
+
+
+def test_it_begins_low_again_beside_an_older_job_that_grows_onto_its_gpu() -> None:
+    needs = Resources(gpu_milli=1000, gpu_memory_most_mib=20_000, cpu_milli=1000)
+    elastic = Role(name="worker", count=1, min_count=1, max_count=2, command=("x",), resources=needs)
+    world = World(node(gpus=2)).set_policy(elastic_growth=False)
+    first = world.submit(owner_spec(20_000))
+    world.settle()
+    grows = world.submit(spec(roles=[elastic]))
+    world.settle()
+    guest = world.wait(5).submit(beside_spec())
+    world.settle()
+    follow(world)
+    assert world.tasks(guest)[0].gpus[0].index == world.tasks(first)[0].gpus[0].index
+    world.wait(50).finish(first)
+    follow(world)
+    assert world.job(guest).limit_percent == 100
+    world.wait(50).set_policy(elastic_growth=True)
+    world.tell("elastic.default", *elasticity.propose(world.state, "default", world.at))
+    world.settle()
+    assert (len(world.tasks(grows)), world.job(guest).state) == (2, JobState.RUNNING)
+    follow(world)
+    assert world.job(guest).limit_percent == START_PERCENT
+
+
+def test_a_second_owner_that_comes_while_the_limit_is_at_its_lowest_does_not_keep_it_there() -> None:
+    world = World(node(gpus=1))
+    owners = [world.submit(spec(gpus=0.5, gpu_memory_mib=10_000))]
+    world.settle()
+    report(world, owners[0], 100_000)
+    guest = world.submit(beside_spec())
+    world.settle()
+    follow(world)
+    owners.append(world.wait(5).submit(spec(gpus=0.5, gpu_memory_mib=10_000)))
+    world.settle()
+    for _ in range(6):
+        follow(world)
+        for owner in owners:
+            report(world, owner, 100_000)
+    follow(world)
+    assert world.job(guest).limit_percent > START_PERCENT
+
+
+def test_an_owner_takes_a_gpu_on_which_a_job_beside_others_was_alone_without_sending_it_away() -> None:
+    world = World(node(gpus=1))
+    guest = world.submit(beside_spec())
+    world.settle()
+    owner = world.wait(50).submit(owner_spec(30_000))
+    world.settle()
+    assert (world.job(owner).state, world.job(guest).state) == (JobState.RUNNING, JobState.RUNNING)
+    assert world.job(guest).preemptions == 0

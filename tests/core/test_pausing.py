@@ -1,6 +1,7 @@
 """A paused job stands still where it is, others use what it gives up, and it goes on in its place."""
 
 import pytest
+from msgspec.structs import replace
 from tests.make import World, gpu_amount, group, node, resources, spec
 
 from gangline_core import cycle
@@ -284,3 +285,34 @@ def test_a_paused_job_that_is_evicted_gives_up_its_whole_place_to_whom_it_went_f
     assert world.reason(high) == ReasonCode.WAITING_FOR_VICTIMS, "its claim is kept: what stayed goes, too"
     world.settle()
     assert world.job(high).state == JobState.RUNNING
+
+
+def test_training_that_says_how_much_memory_it_uses_starts_on_gpus_where_standby_workers_keep_theirs() -> None:
+    world = World(node("n1", gpus=2), node("n2", gpus=2))
+    standby = [world.submit(gpu_spec(0.9, stays_mib=8_000, gpu_memory_mib=8_000, priority=10)) for _ in range(4)]
+    world.settle()
+    for one in standby:
+        suspend(world, one)
+    training = [world.submit(whole_spec(most_mib=30_000, stays_mib=30_000)) for _ in range(4)]
+    world.settle()
+    assert {world.job(one).state for one in training} == {JobState.RUNNING}
+    assert {world.job(one).state for one in standby} == {JobState.PAUSED}
+
+    resume(world, standby[0], urgent=True)
+    [paused] = world.round().pauses
+    assert world.tasks(paused.job)[0].gpus[0].index == world.tasks(standby[0])[0].gpus[0].index
+
+
+def test_a_gpu_whose_tenants_leave_too_little_memory_is_not_taken_and_the_reason_counts_the_others() -> None:
+    world = World(node("n1", gpus=2))
+    standby = world.submit(gpu_spec(0.9, stays_mib=20_000, gpu_memory_mib=20_000))
+    world.settle()
+    suspend(world, standby)
+    role = replace(whole_spec(most_mib=30_000, stays_mib=30_000).roles[0], count=2, min_count=2, max_count=2)
+    training = world.submit(spec(roles=[role]))
+    world.settle()
+    assert world.reason(training) == ReasonCode.INSUFFICIENT_GPUS
+    assert world.job(training).reason.numbers["free"] == 1
+    everything = world.submit(spec(gpus=2))
+    world.settle()
+    assert world.reason(everything) == ReasonCode.INSUFFICIENT_GPUS

@@ -8,16 +8,17 @@ report is not measured, so the limit beside it stays where it is. Alone on its G
 One report leads to one change at most, so nothing swings by itself.
 """
 
-from gangline_core.company import is_unknown_alone, owners, slower_percent, works_beside
+from gangline_core.company import START_PERCENT, is_unknown_alone, owners, slower_percent, works_beside
 from gangline_core.facts import LimitSet
 from gangline_core.job import Job
 from gangline_core.spec import ServiceClass
 from gangline_core.state import State
 
-START_PERCENT = 10
 STEP_PERCENT = 10
 SLOW, WELL = 105, 102
 ALL_PERCENT = 100
+MET = "beside others"
+"""Said when somebody whose step times are not known beside this job begins to share a GPU with it."""
 
 
 def limits(state: State, pool: str) -> tuple[LimitSet, ...]:
@@ -29,7 +30,7 @@ def limits(state: State, pool: str) -> tuple[LimitSet, ...]:
         job = state.kept.jobs[job_id]
         if works_beside(job):
             percent, why = _limit(state, job)
-            if percent != job.limit_percent:
+            if percent != job.limit_percent or why == MET:
                 found.append(LimitSet(job=job.id, percent=percent, why=why))
     return tuple(found)
 
@@ -39,9 +40,9 @@ def _limit(state: State, job: Job) -> tuple[int, str]:
     if not with_it:
         return ALL_PERCENT, "alone"
     now = job.limit_percent
-    if now < 0 or any(max(owner.started_ms, owner.resumed_ms) > job.limited_ms for owner in with_it):
-        return START_PERCENT, "beside others"
-    heard = [owner for owner in with_it if state.kept.reported.get(owner.id, 0) > job.limited_ms]
+    if now < 0 or max(with_it.values()) > job.limited_ms:
+        return START_PERCENT, MET
+    heard = [state.kept.jobs[owner] for owner in with_it if state.kept.reported.get(owner, 0) > job.limited_ms]
     unknown = next((owner for owner in heard if is_unknown_alone(state, owner)), None)
     if unknown is not None:
         return 0, f"nobody knows what job {unknown.id} needs for a step alone"

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from gangline_core.array_record import array_size
+from gangline_core.company import START_PERCENT
 from gangline_core.ids import NodeId, TaskId
 from gangline_core.job import Task
 from gangline_core.remote import PORT_FIRST, server_of
@@ -119,23 +120,31 @@ def _devices(place: Place) -> dict[str, str]:
 
 
 def _mps(order: Order, place: Place) -> dict[str, str]:
-    """What MPS enforces for a share of a GPU: so many of its threads, so much memory; fixed at the program's start."""
-    shares = [share for share in order.task.gpus if share.milli < GPU_MILLI and not share.slots]
-    if not place.has_mps or not shares:
+    """What MPS enforces for a part of a GPU: so many of its threads, so much memory; fixed at the program's start."""
+    shares = [share for share in order.task.gpus if not share.slots]
+    is_part = any(share.milli < GPU_MILLI for share in shares)
+    if not place.has_mps or not (is_part or (shares and role_of(order).resources.gpu_memory_most_mib)):
         return {}
-    is_beside = not any(share.milli for share in shares)
-    percent = max(1, order.job.limit_percent) if is_beside else max(1, shares[0].milli // 10)
     memory = ",".join(f"{k}={share.memory_mib}M" for k, share in enumerate(shares))
-    return {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": str(percent), "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": memory}
+    values = {"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": memory}
+    if is_part:
+        is_beside = not any(share.milli for share in shares)
+        known = order.job.limit_percent
+        percent = (known if known > 0 else START_PERCENT) if is_beside else max(1, shares[0].milli // 10)
+        values["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] = str(percent)
+    return values
 
 
-def enforced_by(task: Task, place: Place) -> str:
-    """What holds the task to its part of its GPUs, said to it as it is: the card, MPS, or only the books."""
+def enforced_by(task: Task, place: Place, *, has_bound: bool = False) -> str:
+    """What holds the task to its part of its GPUs, said to it as it is: the card, MPS, or only the books.
+
+    A whole GPU is a part, too, where the job `has_bound` how much of its memory it uses.
+    """
     if not task.gpus:
         return "nothing"
     if all(share.slots for share in task.gpus):
         return "mig"
-    if all(share.milli == GPU_MILLI for share in task.gpus):
+    if all(share.milli == GPU_MILLI for share in task.gpus) and not has_bound:
         return "whole"
     return "mps" if place.has_mps else "accounting"
 
@@ -256,7 +265,7 @@ def _own(order: Order, role: Role, place: Place) -> dict[str, str]:
         "GANGLINE_TASK_ENDPOINT": task.endpoint,
         "GANGLINE_TASK_GPUS": ",".join(str(share.index) for share in task.gpus),
         "GANGLINE_TASK_GPU_MODEL": task.gpu_model,
-        "GANGLINE_TASK_GPU_LIMITS": enforced_by(task, place),
+        "GANGLINE_TASK_GPU_LIMITS": enforced_by(task, place, has_bound=role.resources.gpu_memory_most_mib > 0),
         "GANGLINE_TASK_GPU_MILLI": str(task.gpu_milli),
         "GANGLINE_TASK_GPU_MEMORY_MIB": str(sum(share.memory_mib for share in task.gpus)),
         "GANGLINE_TASK_CPU_MILLI": str(task.cpu_milli),

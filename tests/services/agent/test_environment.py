@@ -14,8 +14,10 @@ import gangline_agent
 from gangline_agent import desk, launch
 from gangline_agent.environment import Environment, Place, build, role_of
 from gangline_agent.runner import Order
+from gangline_core import facts as f
 from gangline_core.ids import TaskId
 from gangline_core.job import GpuShare
+from gangline_core.spec import Resources, Role, ServiceClass
 from gangline_kit.carrying.environment import enforced_by
 from gangline_kit.carrying.orders import orders
 
@@ -144,6 +146,33 @@ def test_a_share_is_held_to_its_part_where_mps_serves_the_gpu_and_only_there() -
     assert values["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] == "0=10000M"
     assert not [name for name in shared(mps=False) if name.startswith("CUDA_MPS_")]
     assert not [name for name in built(gang()[1], replace(PLACE, has_mps=True)).values if name.startswith("CUDA_MPS_")]
+
+
+def beside(limit_percent: int, **needs) -> dict[str, str]:
+    needs = Resources(cpu_milli=1000, **needs)
+    world = World(node("n1", gpus=1, gpu_memory_mib=40_960))
+    worker = Role(name="worker", count=1, min_count=1, max_count=1, command=("x",), resources=needs)
+    job = world.submit(spec(roles=[worker], service_class=ServiceClass.OPPORTUNISTIC))
+    world.settle(starts=False)
+    world.tell("elastic.default", f.LimitSet(job=job, percent=limit_percent))
+    [order] = orders(world.state, [TaskId(name) for name in world.job(job).tasks])
+    return built(order, replace(PLACE, has_mps=True)).values
+
+
+@pytest.mark.parametrize(("limit_percent", "threads"), [(-1, "10"), (0, "10"), (40, "40")])
+def test_a_job_beside_others_starts_with_the_limit_that_was_set_and_with_the_first_one_before(
+    limit_percent: int, threads: str
+) -> None:
+    values = beside(limit_percent, beside=True, gpu_memory_mib=8_000)
+    assert values["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] == threads
+    assert values["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] == "0=8000M"
+
+
+def test_who_has_all_time_of_a_gpu_and_not_all_of_its_memory_is_held_to_that() -> None:
+    values = beside(-1, gpu_milli=1000, gpu_memory_most_mib=30_000)
+    assert values["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] == "0=30000M"
+    assert "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE" not in values
+    assert values["GANGLINE_TASK_GPU_LIMITS"] == "mps"
 
 
 def test_a_task_is_told_what_holds_it_to_its_part() -> None:
