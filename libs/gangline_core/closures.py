@@ -1,6 +1,7 @@
 """Which nodes dated capacity closes to a job now, and how that is told."""
 
 from gangline_core.ids import JobId, NodeId
+from gangline_core.pausing import stood_ms
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.spec import JobSpec
 from gangline_core.state import State
@@ -73,7 +74,7 @@ def overlapping(state: State, window: Window, now: int) -> list[JobId]:
     for job in state.live_jobs():
         if job.spec.pool != window.pool or window.admits(job.spec):
             continue
-        started = job.started_ms or now
+        started = (job.started_ms or now) + stood_ms(state, job, now)
         length = limit_s(job.spec, started)
         end_ms = int(started + (length + job.spec.grace_s) * 1000) if length else None
         nodes = {task.node for task in state.tasks_of(job)}

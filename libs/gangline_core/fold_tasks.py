@@ -143,7 +143,7 @@ def _one_failed(state: State, job: Job, task: Task, fact: TaskExited, step: Step
     code = fact.exit_code if fact.exit_code is not None else -1
     match fact.cause:
         case ExitCause.TIME_LIMIT:
-            reason = _time_is_up(job, task)
+            reason = _time_is_up(job, task, step.at)
             order_stop(state, job.id, Outcome.TIMED_OUT, reason, step)
         case ExitCause.PROCESS_LOST | ExitCause.BUS_LOST:
             lose(state, task, Reason(ReasonCode.PROCESS_LOST, {"task": task.id}), step)
@@ -172,10 +172,11 @@ def _is_newcomer(job: Job, task: Task) -> bool:
     return resizing.is_active(job) and not task.started_ms
 
 
-def _time_is_up(job: Job, task: Task) -> Reason:
-    """Whichever came first: the time limit, or the deadline."""
+def _time_is_up(job: Job, task: Task, at: int) -> Reason:
+    """Whichever came first: the time limit, to which pauses do not count, or the deadline."""
     limit_s, deadline_ms = job.spec.time_limit_s, job.spec.deadline_ms
-    if deadline_ms and (not limit_s or task.started_ms + limit_s * 1000 > deadline_ms):
+    stood_ms = task.paused_ms + (at - task.span_ms if task.working is not None else 0)
+    if deadline_ms and (not limit_s or task.started_ms + limit_s * 1000 + stood_ms > deadline_ms):
         return Reason(ReasonCode.DEADLINE, {"deadline_ms": deadline_ms})
     return Reason(ReasonCode.TIME_LIMIT, {"limit_s": limit_s})
 

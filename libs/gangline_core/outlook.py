@@ -17,6 +17,7 @@ from gangline_core.forecast import Ask, Pile, best_pile, free_and_asks, held_by
 from gangline_core.history import classes
 from gangline_core.ids import JobId
 from gangline_core.job import Job
+from gangline_core.pausing import stood_ms
 from gangline_core.placement.why_not import ROOM_CODES
 from gangline_core.run_times import RunTimes, Span
 from gangline_core.start_scores import stated_range
@@ -117,7 +118,7 @@ class _Draws:
     def _add(self, lines: "_Lines", job: Job, names: tuple[str, ...], times: RunTimes) -> bool:
         """How much longer a live job of these classes runs, in ms; False when nobody knows."""
         is_under_way = bool(job.started_ms) and job.outcome is None
-        ran = max(0, self._now - job.started_ms)
+        ran = max(0, self._now - job.started_ms - stood_ms(self._state, job, self._now))
         limit_ms = job.spec.time_limit_s * 1000
         most = limit_ms - ran if limit_ms else FOR_EVER_MS
         if is_under_way and (samples := self._samples(job, names)):

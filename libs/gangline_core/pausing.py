@@ -69,6 +69,14 @@ def can_be_paused(state: State, job: Job) -> bool:
     return works and all(node is not None and not node.is_watched for node in nodes)
 
 
+def stood_ms(state: State, job: Job, now: int) -> int:
+    """How long the present attempt has stood still so far: that is no part of its run time, nor of its time limit."""
+    if job.pause is None and not job.resumed_ms:
+        return 0
+    stood = (task.paused_ms + (now - task.span_ms if task.working is not None else 0) for task in state.tasks_of(job))
+    return max(stood, default=0)
+
+
 def slice_ends_ms(job: Job, policy: Policy) -> int:
     """From when on the job has had its time slice, and others may have theirs."""
     return (job.resumed_ms or job.started_ms) + policy.time_slice_s * 1000

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from gangline_core.budgets import GPU_HOUR, safe_budgets, short_reason
 from gangline_core.edits import JobEdit, edited, given
 from gangline_core.job import Job, JobState
+from gangline_core.pausing import stood_ms
 from gangline_core.reasons import Reason, utc
 from gangline_core.spec import JobSpec
 from gangline_core.spending import bound_cost, left_cost
@@ -40,6 +41,8 @@ def retime_problem(state: State, job: Job, edit: JobEdit, *, is_owner: bool, is_
         return "its pods were told their time when they were made, and Kubernetes lets nobody change it"
     after = edited(job.spec, edit)
     began_ms = job.started_ms or min((task.placed_ms for task in tasks), default=at)
+    # Time in which it stood still does not count as run time.
+    began_ms += stood_ms(state, job, at)
     ends_ms, was_ms = end_ms(after, began_ms), end_ms(job.spec, began_ms)
     if ends_ms is not None and ends_ms <= at:
         return f"would have ended it at {utc(ends_ms)}, which is over; cancel it instead"

@@ -12,6 +12,7 @@ from msgspec import Struct
 from gangline_core.cluster import Policy
 from gangline_core.history import classes
 from gangline_core.job import Job, JobState
+from gangline_core.pausing import stood_ms
 from gangline_core.state import State
 
 SAMPLES_LEAST = 5
@@ -40,6 +41,7 @@ class RunTimes:
     def __init__(self, state: State, pool: str, *, by_limits: bool = False) -> None:
         """What recently ended jobs of the pool tell; `by_limits`, every job is taken to run to its time limit."""
         self._by_limits = by_limits
+        self._state = state
         self._history = state.run_times
         self._known: dict[tuple[str, int, int, tuple[int, ...]], Span | None] = {}
 
@@ -55,7 +57,8 @@ class RunTimes:
         """How much longer a live job, whose classes are these, will hold its room; None when nothing is known."""
         if job.state == JobState.STOPPING:
             return Span(soonest_ms=0, latest_ms=job.spec.grace_s * 1000, basis=Basis.LIMIT)
-        elapsed_ms = max(0, now - job.started_ms) if job.started_ms else 0
+        worked_ms = now - job.started_ms - stood_ms(self._state, job, now)
+        elapsed_ms = max(0, worked_ms) if job.started_ms else 0
         return self._span(job, names, elapsed_ms=elapsed_ms) if elapsed_ms else self.whole(job)
 
     def _span(self, job: Job, names: tuple[str, ...] = (), *, elapsed_ms: int) -> Span | None:

@@ -53,6 +53,9 @@ def next_wake_ms(state: State, pool_name: str, now: int) -> int | None:
             times += _crossings(state, pool_name, pool.policy, now)
         if pool.policy.preemption:
             times += [job.started_ms + job.spec.protected_s * 1000 for job in _protected(state, pool_name)]
+    if any(job.pause is not None and job.pause.wants for job in _paused(state, pool_name)):
+        # Whoever may be paused for them may not be before his protected time is over.
+        times += [job.started_ms + job.spec.protected_s * 1000 for job in _protected(state, pool_name)]
     later = [time for time in times if time > now]
     return min(later) if later else None
 
@@ -82,6 +85,10 @@ def _crossings(state: State, pool_name: str, policy: Policy, now: int) -> Iterat
         job = state.kept.jobs[job_id]
         if (crossed := crossings(job, state.tasks_of(job), policy, now)) is not None:
             yield crossed
+
+
+def _paused(state: State, pool_name: str) -> Iterator[Job]:
+    return (state.kept.jobs[job] for job in state.paused.get(pool_name, {}))
 
 
 def _protected(state: State, pool_name: str) -> Iterator[Job]:

@@ -57,6 +57,8 @@ class Intent(Struct, frozen=True):
     """How long they stood still before."""
     kill_at_s: float = 0
     """When it is killed if it has not stopped, in seconds since boot."""
+    ends_at_s: float = 0
+    """Its job's deadline in seconds since boot, which comes whether it works or stands still; 0 when it has none."""
 
 
 class Life(Struct, frozen=True):

@@ -104,5 +104,8 @@ def grace_s(intent: Intent) -> float:
 
 
 def _limit_is_over(intent: Intent, now_s: float, running_since_s: float) -> bool:
+    """True at its job's deadline, and when it has worked for as long as it may, pauses left out."""
+    if intent.ends_at_s and now_s >= intent.ends_at_s:
+        return True
     stood_s = intent.paused_s + (now_s - intent.still_s if intent.still_s else 0)
     return intent.limit_s > 0 and now_s - running_since_s - stood_s >= intent.limit_s

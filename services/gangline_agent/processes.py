@@ -98,7 +98,8 @@ class ProcessRunner:
 
     def start(self, order: Order) -> None:
         """See Runner."""
-        intent, folder = launch.intent(order), self.journal.folder(order.task.id)
+        intent = replace(launch.intent(order), ends_at_s=self._ends_at_s(order.job))
+        folder = self.journal.folder(order.task.id)
         if folder.path.exists():
             # A namesake of another life of the cluster, whose last output nobody took.
             self.journal.archive(folder, intent.placed_ms)
@@ -148,16 +149,22 @@ class ProcessRunner:
         live = self.lives.get(task)
         if live is None or not live.intent.pause:
             return
-        live.work_on(self.around.clock.monotonic_s())
+        # Woken before that is written down: an agent that ends in between has them stand still, and wakes them again.
         self.group.tell(live, signal.SIGCONT)
+        live.work_on(self.around.clock.monotonic_s())
         self._act(live)
 
     def retime(self, task: Task, job: Job) -> None:
         """By writing down another limit; see Runner."""
         live, limit_s = self.lives.get(task.id), task_limit_s(job, task.placed_ms)
         if live is not None and live.intent.limit_s != limit_s:
-            live.write(replace(live.intent, limit_s=limit_s))
+            live.write(replace(live.intent, limit_s=limit_s, ends_at_s=self._ends_at_s(job)))
             self._act(live)
+
+    def _ends_at_s(self, job: Job) -> float:
+        """The job's deadline on the clock since boot; 0 when it has none."""
+        clock, deadline_ms = self.around.clock, job.spec.deadline_ms
+        return clock.monotonic_s() + (deadline_ms - clock.now_ms()) / 1000 if deadline_ms else 0.0
 
     def inform(self, sizing: Sizing) -> None:
         """By the size file, and by a signal when the job wants one; see Runner."""

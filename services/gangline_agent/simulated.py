@@ -30,7 +30,7 @@ RUN_TIME_S = 60.0
 SERVES_S = 1e9
 SAFE_TIME, JOIN_TIME = "safe_time_s", "join_time_s"
 STOPPED_CODE = 143
-ENDS, LEAVES, MEETS, PAUSES = "ends", "leaves", "meets", "pauses"
+ENDS, LEAVES, MEETS, PAUSES, DEADLINE = "ends", "leaves", "meets", "pauses", "deadline"
 NAP_S_MIN = 0.001
 
 
@@ -125,6 +125,7 @@ class SimulatedRunner:
         """When each task that works ends if nobody stops it."""
         self._left_s: dict[TaskId, float] = {}
         """How much longer each task that stands still has to work."""
+        self._deadlines: dict[TaskId, float] = {}
         self._heap: list[Running] = []
         self._number = 0
         self._woken = asyncio.Event()
@@ -151,6 +152,7 @@ class SimulatedRunner:
         self._number += 1
         self._end_at(task.id, self.clock.monotonic_s() + course.lasts_s - gone_s)
         self._scripts[task.id] = course
+        self._mind_deadline(task.id, order.job)
         self._known[task.id] = Local(
             task=task.id,
             placed_ms=task.placed_ms,
@@ -162,6 +164,14 @@ class SimulatedRunner:
         if task.working is not None:
             self.pause(task.id, 0)
         self.changed(task.id)
+
+    def _mind_deadline(self, task: TaskId, job: Job) -> None:
+        """The deadline comes whether the task works or stands still, and at the same moment at any speed."""
+        self._deadlines.pop(task, None)
+        if job.spec.deadline_ms:
+            at_s = self.clock.monotonic_s() + max(0.0, (job.spec.deadline_ms - self.clock.now_ms()) / 1000)
+            self._deadlines[task] = at_s
+            self._push(task, at_s, DEADLINE)
 
     def _end_at(self, task: TaskId, ends_s: float) -> None:
         self._ends_s[task] = ends_s
@@ -236,7 +246,9 @@ class SimulatedRunner:
     def retime(self, task: Task, job: Job) -> None:
         """Its end comes as much earlier or later as the new script is shorter or longer; see Runner."""
         before = self._scripts.get(task.id)
-        after = script(job, speed=self.speed, placed_ms=task.placed_ms)
+        serves = any(role.serves for role in job.spec.roles if role.name == task.role)
+        after = script(job, speed=self.speed, placed_ms=task.placed_ms, serves=serves)
+        self._mind_deadline(task.id, job)
         if before is None or task.id in self._stopping or before.lasts_s == after.lasts_s:
             return
         self._scripts[task.id] = after
@@ -305,6 +317,10 @@ class SimulatedRunner:
             if due.kind == PAUSES:
                 self._stand_still(due.task)
                 continue
+            if due.kind == DEADLINE:
+                if self._deadlines.get(due.task) == due.ends_s:
+                    self.stop(due.task, ExitCause.TIME_LIMIT)
+                continue
             if due.kind == MEETS:
                 self._confirm(self._meeting[due.task])
                 continue
@@ -319,5 +335,6 @@ class SimulatedRunner:
         self._leaving.pop(task, None)
         self._ends_s.pop(task, None)
         self._left_s.pop(task, None)
+        self._deadlines.pop(task, None)
         self._known[task] = replace(self._known[task], phase=Phase.EMPTY, cause=cause, exit_code=exit_code)
         self.changed(task)

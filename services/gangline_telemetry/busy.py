@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from gangline_core.facts import Fact, JobReclaimed, JobUsed, TaskStarted, UtilisationSummary
+from gangline_core.facts import Fact, JobReclaimed, JobUsed, RoundDecided, TaskStarted, UtilisationSummary
 from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.job import GpuShare, Job, JobState, Task
 from gangline_core.spec import GPU_MILLI
@@ -50,11 +50,11 @@ class Busy:
         hear(sums, sample)
 
     def note(self, state: State, facts: tuple[Fact, ...], now_s: float) -> None:
-        """A task that begins is not asked for what its GPUs did before, while they were idle or somebody else's."""
-        for fact in facts:
-            task = state.kept.tasks.get(fact.task) if isinstance(fact, TaskStarted) else None
-            if task is None:
-                continue
+        """A task that begins, or goes on after a pause, is not asked for what its GPUs did before.
+
+        They were idle then, or somebody else's.
+        """
+        for task in _that_begin(state, facts):
             self._began_s[task.id] = now_s
             sums = self.nodes.get(task.node) or fresh()
             for share in task.gpus:
@@ -159,6 +159,18 @@ class Busy:
             return JobReclaimed(job=job.id, percent=percent, window_s=over_s, least=least)
         shown, length = (percent, over_s) if is_low else windows[-1]
         return _used(job.id, use, length, percent=shown, is_low=is_low, summary_s=windows[-1][1] if is_low else 0)
+
+
+def _that_begin(state: State, facts: tuple[Fact, ...]) -> Iterator[Task]:
+    """Tasks that started, and those of jobs that go on after a pause; the facts are folded already."""
+    for fact in facts:
+        if isinstance(fact, TaskStarted) and fact.task in state.kept.tasks:
+            yield state.kept.tasks[fact.task]
+        elif isinstance(fact, RoundDecided):
+            resumed = (state.kept.jobs[job] for job in fact.resumes if job in state.kept.jobs)
+            for job in resumed:
+                if job.state == JobState.RUNNING:
+                    yield from state.tasks_of(job)
 
 
 def _slice(state: State, task: Task, share: GpuShare, node: NodeSums) -> Part | None:

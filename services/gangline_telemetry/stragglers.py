@@ -12,6 +12,7 @@ from msgspec import Struct
 from gangline_core.facts import Fact, StragglersSeen
 from gangline_core.ids import JobId, TaskId
 from gangline_core.job import Job, JobState
+from gangline_core.resizing import is_active
 from gangline_core.state import State
 from gangline_telemetry.config import Config
 from gangline_wire.samples import Samples
@@ -43,6 +44,8 @@ class Pace(Struct):
     they are no measure beside reports, and never mixed with them."""
     slow: dict[TaskId, int] = {}
     """Looks in a row that found a member slow."""
+    change: tuple[int, bool] = (0, False)
+    """The change of size in which the steps were made: its number, and whether it was under way."""
 
 
 class Stragglers:
@@ -77,6 +80,9 @@ class Stragglers:
         if pace is None or pace.attempt != attempt:
             told = _told(state, job_id, attempt)
             pace = self.paces[job_id] = Pace(attempt=attempt, looked_s=now_s, slow=dict.fromkeys(told, LOOKS))
+        if (change := _change(job)) != pace.change:
+            # What a step takes depends on the size: old steps are no measure of members that make none but new ones.
+            pace.change, pace.reported_us, pace.beaten_us = change, {}, {}
         return pace
 
     def judge(self, state: State, now_s: float) -> tuple[Fact, ...]:
@@ -122,6 +128,13 @@ class Stragglers:
         return {
             name: int(100 * t / usual) for name, t in times.items() if 100 * t >= self.config.straggler_percent * usual
         }
+
+
+def _change(job: Job | None) -> tuple[int, bool]:
+    """The number of the job's last change of size, and whether it is under way."""
+    if job is None or job.resize is None:
+        return 0, False
+    return job.resize.number, is_active(job)
 
 
 def _told(state: State, job: JobId, attempt: int) -> dict[TaskId, int]:

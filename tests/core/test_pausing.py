@@ -10,6 +10,7 @@ from gangline_core.accounting import charge
 from gangline_core.job import JobState
 from gangline_core.quota import recompute
 from gangline_core.reasons import ReasonCode
+from gangline_core.run_times import RunTimes
 from gangline_core.spec import Pausing, Role
 from gangline_core.state import decode_snapshot, encode_snapshot
 from gangline_core.wake import next_wake_ms
@@ -316,3 +317,41 @@ def test_a_gpu_whose_tenants_leave_too_little_memory_is_not_taken_and_the_reason
     everything = world.submit(spec(gpus=2))
     world.settle()
     assert world.reason(everything) == ReasonCode.INSUFFICIENT_GPUS
+
+
+def test_an_urgent_one_is_looked_at_again_when_the_protected_time_of_who_is_in_its_way_is_over() -> None:
+    world = World(node(gpus=1))
+    standby = world.submit(gpu_spec(0.9, stays_mib=8_000, gpu_memory_mib=8_000, priority=10))
+    world.settle()
+    suspend(world, standby)
+    training = world.submit(whole_spec(most_mib=30_000, stays_mib=30_000, protected_s=600))
+    world.settle()
+    resume(world, standby, urgent=True)
+    assert not world.round().pauses
+    wake_ms = next_wake_ms(world.state, "default", world.at)
+    assert wake_ms == world.job(training).started_ms + 600_000
+    world.at = wake_ms
+    assert [paused.job for paused in world.round().pauses] == [training]
+
+
+def test_who_was_paused_may_work_on_for_as_long_as_it_stood_still_and_its_end_is_foretold_so() -> None:
+    world = World(node(gpus=1))
+    job = world.submit_running(gpu_spec(time_limit_s=1000), "n1")
+    world.wait(100)
+    suspend(world, job)
+    world.wait(2000)
+    assert RunTimes(world.state, "default").remaining(world.job(job), world.at).latest_ms == 900_000
+    resume(world, job)
+    world.round()
+    world.wait(50)
+    assert RunTimes(world.state, "default").remaining(world.job(job), world.at).latest_ms == 850_000
+
+
+def test_a_job_that_ends_at_its_deadline_after_a_pause_is_told_so() -> None:
+    world = World(node(gpus=1))
+    job = world.submit_running(gpu_spec(time_limit_s=1000, deadline_ms=world.at + 2_000_000), "n1")
+    suspend(world, job)
+    world.wait(2000)
+    [task] = world.tasks(job)
+    world.exit(task.id, code=143, cause=f.ExitCause.TIME_LIMIT).empty(task.id)
+    assert (world.job(job).state, world.reason(job)) == (JobState.TIMED_OUT, ReasonCode.DEADLINE)

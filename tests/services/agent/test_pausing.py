@@ -2,12 +2,15 @@
 
 from pathlib import Path
 
+import pytest
 from msgspec.structs import replace
 from tests.services.agent.rig import an_order, rig
 
 from gangline_agent import proc
+from gangline_agent.group import Group
 from gangline_agent.journal import Intent, Life
 from gangline_agent.judge import due
+from gangline_agent.lives import Live
 from gangline_agent.runner import Local, Order, Phase
 from gangline_agent.simulated import SimulatedRunner, worked_ms
 from gangline_core.facts import ExitCause
@@ -102,6 +105,17 @@ async def test_what_the_agent_meant_to_stop_before_it_was_killed_is_stopped_by_t
 SINCE_BOOT_S = 1.0
 
 
+class KilledError(Exception):
+    """The agent ends here."""
+
+
+class Killed(Group):
+    """The agent is killed as it begins to signal."""
+
+    def tell(self, live: Live, number: int) -> None:
+        raise KilledError
+
+
 def test_time_in_which_it_stood_still_does_not_count_against_its_limit() -> None:
     intent = Intent(task="t", job=1, placed_ms=0, stop_signal=15, grace_s=5, limit_s=10, paused_s=100)
     local = Local(task="t", placed_ms=0, phase=Phase.RUNNING, started=True)
@@ -138,3 +152,60 @@ async def test_simulated_work_stands_still_for_as_long_as_it_is_paused() -> None
 def test_a_restarted_simulation_counts_only_the_time_in_which_it_worked() -> None:
     task = replace(an_order("x").task, state=TaskState.STARTED, started_ms=1000, paused_ms=300)
     assert worked_ms(task, 2000) == 700
+
+
+def test_a_deadline_comes_while_a_task_stands_still_and_is_not_moved_by_its_pauses() -> None:
+    intent = Intent(task="t", job=1, placed_ms=0, stop_signal=15, grace_s=5, limit_s=500, ends_at_s=1500)
+    local = Local(task="t", placed_ms=0, phase=Phase.RUNNING, started=True)
+    for pauses in ({"paused_s": 400}, {"pause": True, "still_s": 1100, "pause_at_s": 1100}):
+        given = replace(intent, **pauses)
+        assert due(given, Life(), local, now_s=1499, running_since_s=1000)[1].stop_cause is None
+        assert due(given, Life(), local, now_s=1500, running_since_s=1000)[1].stop_cause == ExitCause.TIME_LIMIT
+
+
+async def test_a_process_that_stands_still_ends_at_its_jobs_deadline(tmp_path: Path) -> None:
+    order = an_order(*COUNTS)
+    async with rig(tmp_path) as made:
+        deadline_ms = made.runner.around.clock.now_ms() + 1_500
+        spec = replace(order.job.spec, deadline_ms=deadline_ms)
+        made.runner.start(replace(order, job=replace(order.job, spec=spec)))
+        await made.heard(order, "x")
+        made.runner.pause(order.task.id, 0)
+        await made.until(lambda: made.runner.known[order.task.id].still)
+        assert (await made.phase(order, Phase.EMPTY)).cause == ExitCause.TIME_LIMIT
+
+
+async def test_an_agent_that_ends_while_it_wakes_a_task_leaves_it_to_the_next_one(tmp_path: Path) -> None:
+    order = an_order(*COUNTS)
+    async with rig(tmp_path) as first:
+        first.runner.start(order)
+        await first.heard(order, "x")
+        first.runner.pause(order.task.id, 0)
+        await first.until(lambda: first.runner.known[order.task.id].still)
+        first.runner.group = Killed(first.runner.cgroups, first.runner._boot)
+        with pytest.raises(KilledError):
+            first.runner.go_on(order.task.id)
+    async with rig(tmp_path) as second:
+        second.told = first.told
+        # The log says that it works, and the agent knows that it does not: it is told to go on.
+        assert second.runner.known[order.task.id].pausing
+        second.runner.go_on(order.task.id)
+        lines = second.output(order).count("x")
+        await second.until(lambda: second.output(order).count("x") > lines + 3)
+        second.runner.stop(order.task.id, ExitCause.STOPPED)
+        await second.phase(order, Phase.EMPTY)
+
+
+async def test_simulated_work_that_stands_still_ends_at_its_jobs_deadline() -> None:
+    clock = ManualClock()
+    order = an_order("x", attributes={"run_time_s": 1000}, deadline_ms=clock.now_ms() + 100_000)
+    runner = SimulatedRunner(clock, lambda task: None)
+    runner.start(order)
+    await clock.advance(40)
+    runner.pause(order.task.id, 0)
+    await clock.advance(59)
+    runner.end_due(clock.monotonic_s())
+    assert runner.known[order.task.id].still
+    await clock.advance(2)
+    runner.end_due(clock.monotonic_s())
+    assert (runner.known[order.task.id].phase, runner.known[order.task.id].cause) == (Phase.EMPTY, ExitCause.TIME_LIMIT)

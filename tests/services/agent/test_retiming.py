@@ -58,3 +58,17 @@ async def test_a_simulated_task_ends_as_much_earlier_or_later() -> None:
         Phase.EMPTY,
         ExitCause.TIME_LIMIT,
     )
+
+
+async def test_the_server_of_gpus_of_other_machines_serves_on_when_its_job_gets_another_limit() -> None:
+    order = an_order("true", attributes={"run_time_s": 50})
+    client = order.job.spec.roles[0]
+    server = replace(client, name="server", serves=client.name)
+    serving = replace(order.job, spec=replace(order.job.spec, roles=(client, server)))
+    order = replace(order, job=serving, task=replace(order.task, role="server"))
+    clock = ManualClock()
+    runner = SimulatedRunner(clock, lambda task: None)
+    runner.start(order)
+    runner.retime(order.task, with_limit(order, 7200))
+    runner.end_due(clock.monotonic_s() + 7000)
+    assert runner.known[order.task.id].phase == Phase.RUNNING

@@ -78,6 +78,24 @@ def test_one_slow_step_of_two_members_and_members_of_other_roles_make_no_straggl
     assert paced(world, job, watch, dict.fromkeys(members, 100_000), first_s=71) == []
 
 
+def test_members_of_before_a_growth_are_not_slow_for_the_longer_steps_that_they_made_then() -> None:
+    world = World(node("n1"))
+    job = world.submit_running(spec(gpus=1, tasks=1, minimum=1, maximum=4), "n1")
+    watch = Stragglers(Config())
+    [old] = (task.id for task in world.tasks(job))
+    assert paced(world, job, watch, {old: 8_000_000}, first_s=0) == []
+    world.tell("elastic.default", f.ResizeProposed(pool="default", job=job, role="worker", size=4))
+    world.settle()
+    members = [task.id for task in world.tasks(job)]
+    assert len(members) == 4
+    even = dict.fromkeys(members, 2_000_000)
+    assert paced(world, job, watch, even, first_s=100) == []
+    assert paced(world, job, watch, even, first_s=165) == []
+    slow = even | {members[1]: 4_000_000}
+    [told] = paced(world, job, watch, slow, first_s=300) + paced(world, job, watch, slow, first_s=400)
+    assert told.slow == {members[1]: 200}
+
+
 def test_a_new_attempt_begins_without_what_was_held_against_the_last() -> None:
     world, job, members = a_gang()
     watch = Stragglers(Config())

@@ -11,7 +11,7 @@ from gangline_core.job import JobState
 from gangline_core.mig import compute_milli
 from gangline_core.progress import Progress
 from gangline_core.reasons import ReasonCode, sentence
-from gangline_core.spec import JobSpec, Resources
+from gangline_core.spec import JobSpec, Pausing, Resources
 from gangline_telemetry.busy import Busy
 from gangline_telemetry.config import Config
 from gangline_telemetry.health import Watch
@@ -211,6 +211,25 @@ def test_a_job_is_not_asked_for_what_its_gpus_did_before_it_began() -> None:
     busy.note(world.state, (f.TaskStarted(task=task.id),), 50.0)
     for _ in range(10):
         busy.hear(at_work)
+    [used] = [fact for fact in busy.summaries(world.state, 60.0) if isinstance(fact, f.JobUsed)]
+    assert (used.gpu_percent, used.window_s) == (90, 10)
+
+
+def test_a_job_that_goes_on_after_a_pause_is_not_asked_for_what_others_did_meanwhile() -> None:
+    world = World(node("n1", gpus=1))
+    job = world.submit_running(spec(gpus=1, pausing=Pausing()), "n1")
+    busy = Busy(Config(), 0.0)
+    [task] = world.tasks(job)
+    world.tell("admission", f.HoldSet(job=job, held=True, by="ada", pause=True))
+    world.tell("agent.sim", f.TaskPaused(task=task.id))
+    for _ in range(50):
+        busy.hear(sample(GpuSample(index=0, utilisation_percent=2)))
+    world.tell("admission", f.HoldSet(job=job, held=False, by="ada"))
+    decided = world.round()
+    assert decided.resumes == (job,)
+    busy.note(world.state, (decided,), 50.0)
+    for _ in range(10):
+        busy.hear(sample(GpuSample(index=0, utilisation_percent=90)))
     [used] = [fact for fact in busy.summaries(world.state, 60.0) if isinstance(fact, f.JobUsed)]
     assert (used.gpu_percent, used.window_s) == (90, 10)
 
