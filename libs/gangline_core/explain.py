@@ -15,6 +15,7 @@ from gangline_core.book import CONFIDENCE as CONFIDENCE
 from gangline_core.book import GATE_CODES as GATE_CODES
 from gangline_core.book import Book, Expectation
 from gangline_core.dues import dues_note
+from gangline_core.held_up import held_up_note
 from gangline_core.ids import JobId
 from gangline_core.job import KUBERNETES_CONDITIONS, SLURM_CODES, Job, JobState, TaskState
 from gangline_core.placement.why_not import ROOM_CODES
@@ -187,6 +188,8 @@ def _notes(state: State, job: Job, now: int) -> Iterable[str]:
         dues = dues_note(state, job) if job.reason is not None and job.reason.code in ROOM_CODES else None
         if dues:
             yield dues
+    if (held_up := held_up_note(state, job, now)) is not None:
+        yield held_up
     if job.preemptions:
         yield f"Preempted {job.preemptions} {_plural('time', job.preemptions)}; earlier waits count towards its age."
     if job.losses:

@@ -7,6 +7,7 @@ from tests.make import World, gpu_amount, group, node, resources, spec
 from gangline_core import cycle
 from gangline_core import facts as f
 from gangline_core.accounting import charge
+from gangline_core.explain import explain
 from gangline_core.job import JobState
 from gangline_core.quota import recompute
 from gangline_core.reasons import ReasonCode
@@ -332,6 +333,38 @@ def test_an_urgent_one_is_looked_at_again_when_the_protected_time_of_who_is_in_i
     assert wake_ms == world.job(training).started_ms + 600_000
     world.at = wake_ms
     assert [paused.job for paused in world.round().pauses] == [training]
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"protected_s": 600}, "is in its protected time"),
+        ({"priority": 20}, "does not rank below it"),
+        ({"pausing": None}, "may not be paused"),
+    ],
+)
+def test_the_owner_of_an_urgent_one_reads_who_is_in_its_way_and_why_it_stays(fields, why: str) -> None:
+    world = World(node(gpus=1))
+    standby = world.submit(gpu_spec(0.9, stays_mib=8_000, gpu_memory_mib=8_000, priority=10))
+    world.settle()
+    suspend(world, standby)
+    training = world.submit(replace(whole_spec(most_mib=30_000, stays_mib=30_000), **fields))
+    world.settle()
+    assert explain(world.state, standby, world.at).notes == ()
+    resume(world, standby, urgent=True)
+    world.settle()
+    assert explain(world.state, standby, world.at).notes == (f"GPU 0 of n1 is taken: job {training} ({why}).",)
+
+
+def test_the_owner_of_a_paused_job_reads_of_the_limit_that_keeps_it_so() -> None:
+    world = World(node(gpus=2), groups=[group(), group("a", limit=gpu_amount(1))])
+    paused = world.submit_running(gpu_spec(group="a"), ("n1", [0]))
+    suspend(world, paused)
+    world.submit_running(spec(gpus=1, group="a"), ("n1", [1]))
+    resume(world, paused)
+    world.settle()
+    [note] = explain(world.state, paused, world.at).notes
+    assert note == "Group a uses 1 of 1 GPUs; the job needs 1 more."
 
 
 def test_who_was_paused_may_work_on_for_as_long_as_it_stood_still_and_its_end_is_foretold_so() -> None:
