@@ -326,14 +326,14 @@ def _inside_each(room: Room, gang: Gang) -> Iterator[Gang]:
                 yield _narrowed(loose, label=(label, name))
 
 
-def _narrowed(gang: Gang, *, only: str = "", label: tuple[str, str] | None = None) -> Gang:
+def _narrowed(gang: Gang, *, only: NodeId | None = None, label: tuple[str, str] | None = None) -> Gang:
     """The gang with all of its roles on one node only, or on nodes that have this label as well."""
     own = Where(selector=tuple(sorted(gang.selector.items())), tolerations=gang.tolerations)
     needs = []
     for need in gang.needs:
         where = need.where or own
         pairs = where.selector if label is None else tuple(sorted({*where.selector, label}))
-        needs.append(replace(need, where=replace(where, selector=pairs, only=only)))
+        needs.append(replace(need, where=replace(where, selector=pairs, only=only or where.only)))
     return replace(gang, needs=tuple(needs))
 
 

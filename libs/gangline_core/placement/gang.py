@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from gangline_core.cluster import LEVELS_INSIDE_NODE, Pool
 from gangline_core.facts import TaskPlacement
+from gangline_core.ids import NodeId
 from gangline_core.layout import Flags, Layout
 from gangline_core.spec import JobSpec, Role, ServiceClass, Toleration, selector_of, tolerations_of
 
@@ -20,7 +21,7 @@ class Where(Struct, frozen=True):
 
     selector: tuple[tuple[str, str], ...]
     tolerations: tuple[Toleration, ...]
-    only: str = ""
+    only: NodeId = NodeId("")
     """The one node that will do; empty for all with the labels."""
 
 
