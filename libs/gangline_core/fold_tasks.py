@@ -54,7 +54,7 @@ def task_exited(state: State, fact: TaskExited, step: Step) -> None:
         job = state.kept.jobs[job.id] = replace(job, silent=job.silent + 1)
     if task.stop and job.state != JobState.STOPPING:
         return
-    if fact.cause == ExitCause.EXITED and fact.exit_code == 0:
+    if fact.cause == ExitCause.EXITED and fact.exit_code == 0 and not _leaves_clients(state, job, task):
         _one_succeeded(state, job, step)
     elif not (task.stop and fact.cause in (ExitCause.STOPPED, ExitCause.EXITED)):
         _one_failed(state, job, ended, fact, step)
@@ -137,6 +137,13 @@ def _one_succeeded(state: State, job: Job, step: Step) -> None:
         job = state.kept.jobs[job.id] = replace(job, winding_down=True)
     if job.state != JobState.STOPPING and all(t.state == TaskState.EXITED for t in left):
         order_stop(state, job.id, Outcome.SUCCEEDED, Reason(ReasonCode.COMPLETED), step)
+
+
+def _leaves_clients(state: State, job: Job, task: Task) -> bool:
+    """True when a server of GPUs over the network ended by itself, however well, and its clients have not."""
+    serving = {role.name for role in job.spec.roles if role.serves}
+    clients = (other for other in state.tasks_of(job) if other.role not in serving)
+    return task.role in serving and not task.stop and any(other.state != TaskState.EXITED for other in clients)
 
 
 def _one_failed(state: State, job: Job, task: Task, fact: TaskExited, step: Step) -> None:

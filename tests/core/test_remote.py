@@ -6,6 +6,7 @@ from tests.make import SECOND, World, node
 from gangline_agent.simulated import script
 from gangline_core import facts as f
 from gangline_core.job import JobState, TaskState
+from gangline_core.reasons import sentence
 from gangline_core.remote import NIC, REMOTE_GPU, slowdown_milli
 from gangline_kit.carrying.environment import Place, build, role_of
 from gangline_kit.carrying.orders import orders
@@ -112,6 +113,27 @@ def test_the_servers_stop_when_their_clients_have_ended() -> None:
     assert world.job(job).state == JobState.STOPPING
     world.empty(client).stop_all()
     assert world.job(job).state == JobState.SUCCEEDED
+
+
+def test_a_server_that_ends_by_itself_fails_its_gang_however_well_it_ended() -> None:
+    world = World(client_node(), host("a"))
+    job = world.submit(asked())
+    world.settle()
+    server = next(task.id for task in world.tasks(job) if task.role != "worker")
+    world.exit(server).empty(server).stop_all()
+    assert (world.job(job).state, sentence(world.job(job).reason)) == (
+        JobState.FAILED,
+        f"Task {server} exited with code 0.",
+    )
+
+
+@pytest.mark.parametrize("mbps", [12_000, 15_000, 20_000])
+def test_where_clients_and_servers_share_machines_a_way_is_found_beside_the_widest_first(mbps: int) -> None:
+    world = World(host("a", mbps=mbps), host("b", mbps=mbps))
+    job = world.submit(asked())
+    world.settle()
+    assert world.job(job).state == JobState.RUNNING
+    assert all(use.devices.get(NIC, 0) <= mbps for use in world.state.use.values())
 
 
 def test_a_lost_host_takes_the_gang_back_to_the_queue_whole() -> None:
