@@ -41,6 +41,17 @@ def guests(state: State, job: Job) -> list[Job]:
     return [state.kept.jobs[one] for one in sorted({task.job for task in beside})]
 
 
+def shared_cards(state: State, task: Task) -> set[int]:
+    """GPUs of the task on which tasks of other jobs work, too."""
+    mine = {share.index for share in task.gpus}
+    found: set[int] = set()
+    for name in state.node_tasks.get(task.node, {}) if mine else ():
+        other = state.kept.tasks[name]
+        if other.job != task.job and not other.pause:
+            found |= {share.index for share in other.gpus if not share.slots and share.index in mine}
+    return found
+
+
 def is_as_alone(state: State, job: Job, said: Progress, at: int) -> bool:
     """True when the step that the job tells of was made while nobody beside it was allowed anything."""
     step_ms = max((point.step_us for point in said.points), default=0) // 1000

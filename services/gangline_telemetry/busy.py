@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from gangline_core.company import shared_cards
 from gangline_core.facts import Fact, JobReclaimed, JobUsed, RoundDecided, TaskStarted, UtilisationSummary
 from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.job import GpuShare, Job, JobState, Task
@@ -94,11 +95,17 @@ class Busy:
         return facts
 
     def parts_of(self, state: State, task: Task) -> Iterator[Part]:
-        """What was measured of a task's GPUs in this window; a share of a card has nothing of its own."""
+        """What was measured of a task's GPUs in this window.
+
+        A share of a card has nothing of its own, nor has a card on which another job works beside its owner.
+        """
         node = self.nodes.get(task.node)
         if node is None:
             return
+        shared = shared_cards(state, task)
         for share in task.gpus:
+            if share.index in shared:
+                continue
             part = _slice(state, task, share, node) if share.slots else node.cards.get(share.index)
             if part is not None and (share.slots or share.milli == GPU_MILLI):
                 yield part

@@ -2,7 +2,8 @@
 
 import pytest
 from msgspec import structs
-from tests.make import World, node, spec
+from msgspec.structs import replace
+from tests.make import World, node, role, spec
 
 from gangline_core import facts as f
 from gangline_core.cluster import Gpu, MigSlice
@@ -11,7 +12,7 @@ from gangline_core.job import JobState
 from gangline_core.mig import compute_milli
 from gangline_core.progress import Progress
 from gangline_core.reasons import ReasonCode, sentence
-from gangline_core.spec import JobSpec, Pausing, Resources
+from gangline_core.spec import JobSpec, Pausing, Resources, ServiceClass
 from gangline_telemetry.busy import Busy
 from gangline_telemetry.config import Config
 from gangline_telemetry.health import Watch
@@ -232,6 +233,22 @@ def test_a_job_that_goes_on_after_a_pause_is_not_asked_for_what_others_did_meanw
         busy.hear(sample(GpuSample(index=0, utilisation_percent=90)))
     [used] = [fact for fact in busy.summaries(world.state, 60.0) if isinstance(fact, f.JobUsed)]
     assert (used.gpu_percent, used.window_s) == (90, 10)
+
+
+def test_what_another_job_does_beside_the_owner_of_a_card_is_not_the_owners_use() -> None:
+    needs = Resources(gpu_milli=1000, gpu_memory_most_mib=20_000, cpu_milli=1000)
+    beside = Resources(beside=True, gpu_memory_mib=8_000, cpu_milli=1000)
+    world = World(node("n1", gpus=1)).set_policy(min_utilisation_percent=10, min_utilisation_s=600)
+    owner = world.submit(spec(roles=[replace(role(), resources=needs)]))
+    world.settle()
+    busy = Busy(Config(), 0.0)
+    assert {fact.job for fact in minutes(world, busy, 0, 5, 80)} == {owner}
+    guest = world.submit(spec(roles=[replace(role(), resources=beside)], service_class=ServiceClass.OPPORTUNISTIC))
+    world.settle()
+    assert world.job(guest).state == JobState.RUNNING
+    assert minutes(world, busy, 5, 30, 80) == [], (
+        "nobody knows whose it is: neither is judged by it"
+    )
 
 
 def test_absent_is_not_idle() -> None:
