@@ -97,7 +97,7 @@ FOREIGN = (
 )
 """Extended resources by which HAMi, Koordinator and gpushare give parts of GPUs: only their own scheduler can."""
 GATE = "gangline.dev/queued"
-"""Scheduling gate that we take away ourselves when the pod has its place."""
+"""Scheduling gate that we take away ourselves when the pod has its place, whoever binds it there."""
 ALONE = "pod/"
 """Begins the name of a gang of one."""
 
@@ -111,9 +111,11 @@ class Gang(Struct, frozen=True):
 
 
 def wants_us(pod: Pod, config: Config) -> bool:
-    """True for a pod that is for us to schedule and was made by somebody else."""
+    """True for a pod that is for us to place and was made by somebody else: it names us, or has our gate."""
     meta, spec = pod.metadata, pod.spec
-    if spec.scheduler_name != config.scheduler_name or spec.node_name or pod.is_over or meta.deletion_timestamp:
+    if spec.node_name or pod.is_over or meta.deletion_timestamp:
+        return False
+    if spec.scheduler_name != config.scheduler_name and not is_gated(pod):
         return False
     if meta.labels.get("app.kubernetes.io/managed-by") == MANAGER:
         return False

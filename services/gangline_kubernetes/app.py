@@ -82,7 +82,7 @@ class Cluster:
         reporter = Reporter(self.site, self.config, agent)
         settings = Settings(self.site, self.config, self.api)
         claims = Claims(self.config.device_class, self.site.clock, lambda: self.site.follower.state.kept.tasks)
-        asks = Asks(self.config, claims, Affinities(), Volumes(self.api, self.site.clock))
+        asks = Asks(self.config, claims, Affinities(), Volumes(self.api, self.site.clock, self.config.scheduler_name))
         owners = Owners(self.site, self.config, self.api, desk=desk, asks=asks)
         marks = Marks(self.site, self.config, owners)
         inventory = Inventory(self.site, self.config, agent, marks=marks, claims=claims, affinities=asks.affinities)

@@ -21,7 +21,7 @@ from gangline_kubernetes.config import Config
 from gangline_kubernetes.marks import Marks
 from gangline_kubernetes.names import MANAGER, mark_of
 from gangline_kubernetes.objects import Pod
-from gangline_kubernetes.reading import HOPELESS, local_of, stuck, vanished
+from gangline_kubernetes.reading import HOPELESS, local_of, stuck, unbound, vanished
 from gangline_kubernetes.starts import Refusal, Start, Starter
 from gangline_wire.seal import SecretMissingError
 
@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 
 HOPELESS_S = 30.0
 """A container whose settings are wrong gets this long to be put right."""
+UNBOUND_S = 60.0
+"""So long another scheduler may take to bind a pod to the node that it was let go for."""
 STOP_TRIES_MAX = 1_000
 MANAGED_BY = "app.kubernetes.io/managed-by"
 CONDITION_CHARS_MAX = 1_000
@@ -131,8 +133,9 @@ class Carrier:
         self._known[local.task] = local
         if local.phase == Phase.EMPTY:
             self._stuck_since.pop(local.task, None)
-            if local.cause == ExitCause.PLACE_REFUSED and local.task in self.pods:
-                self._rest(NodeId(self.pods[local.task].spec.node_name), local.error)
+            node = self.pods[local.task].spec.node_name if local.task in self.pods else ""
+            if local.cause == ExitCause.PLACE_REFUSED and node:
+                self._rest(NodeId(node), local.error)
         self._changed(local.task)
 
     def _rest(self, node: NodeId, why: str) -> None:
@@ -299,12 +302,19 @@ class Carrier:
         now_s = self.site.clock.monotonic_s()
         for name, pod in self.pods.items():
             local = self._known.get(name)
-            why = stuck(pod) if local is not None and local.phase == Phase.STARTING else None
-            if why is None or local is None:
+            if local is None or local.phase != Phase.STARTING:
+                self._stuck_since.pop(name, None)
+                continue
+            is_unbound = not pod.spec.node_name and pod.spec.scheduler_name != self.config.scheduler_name
+            why = unbound(pod) if is_unbound else stuck(pod)
+            if why is None:
                 self._stuck_since.pop(name, None)
                 continue
             since_s = self._stuck_since.setdefault(name, now_s)
-            patience_s = HOPELESS_S if why.reason in HOPELESS else self.config.stuck_s
+            patience_s = UNBOUND_S if is_unbound else HOPELESS_S if why.reason in HOPELESS else self.config.stuck_s
             if now_s - since_s >= patience_s:
                 self._faults[name] = f"{why.reason}: {why.message}"
-                self.stop(name, ExitCause.START_FAILED)
+                self.stop(name, ExitCause.PLACE_REFUSED if is_unbound else ExitCause.START_FAILED)
+                task = self.site.follower.state.kept.tasks.get(name)
+                if is_unbound and task is not None:
+                    self._rest(task.node, self._faults[name])

@@ -41,6 +41,12 @@ def fitted(
     asked, needs = resources_of(pod, config.gpu_resource), needs_of(pod)
     if (shared := _shared(pod, config)) is not None:
         return shared
+    is_ours = pod.spec.scheduler_name == config.scheduler_name
+    if not is_ours and config.mode is not DeviceMode.COUNT and (pod.spec.resource_claims or asked.gpu_milli):
+        # Whoever binds it gives out what the device plugin counts, and nothing else.
+        return Unfit(
+            f"mode {config.mode.value} gives GPUs only to pods that name schedulerName {config.scheduler_name}"
+        )
     by_plugin = [config.gpu_resource] if needs.get(config.gpu_resource) else []
     wants_gpus = bool(asked.gpu_milli or asked.gpu_memory_mib)
     if config.mode is DeviceMode.DRA:
@@ -73,20 +79,10 @@ def fitted_parts(
     parts: Sequence[Sequence[Pod]],
     config: Config,
     *,
-    is_ours: bool,
     claims: Mapping[Key, Claim],
     templates: Mapping[Key, ClaimTemplate],
 ) -> list[list[Pod]] | Unfit:
-    """The same for the pods that an owner will make, part by part; `is_ours` when we bind them ourselves."""
-    shared = next((why for (one, *_) in parts if (why := _shared(one, config)) is not None), None)
-    if shared is not None:
-        return shared
-    if not is_ours and config.mode is not DeviceMode.COUNT:
-        asks = [
-            one for (one, *_) in parts if one.spec.resource_claims or resources_of(one, config.gpu_resource).gpu_milli
-        ]
-        word = f"mode {config.mode.value} gives GPUs only to pods that name schedulerName {config.scheduler_name}"
-        return Unfit(word) if asks else [list(part) for part in parts]
+    """The same for the pods that an owner will make, part by part."""
     found = [fitted(one, config, claims, templates) for (one, *_) in parts]
     unfit = next((one for one in found if isinstance(one, Unfit)), None)
     fits = [one for one in found if isinstance(one, Pod)]

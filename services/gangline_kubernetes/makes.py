@@ -83,7 +83,7 @@ class Maker:
             uuids=self._inventory.uuids_of(task.node, indexes) if self._config.mode is DeviceMode.ANNOTATION else (),
             adopted=adopted.metadata if adopted is not None else None,
             is_gated=adopted is not None and is_gated(adopted),
-            is_bound=adopted is not None and LABEL_OWNER in order.job.spec.labels and bool(adopted.spec.node_name),
+            is_others=adopted is not None and adopted.spec.scheduler_name != self._config.scheduler_name,
             devices=self._inventory.devices_of(task.node) if is_dra else {},
             claims=claims,
         )

@@ -23,6 +23,7 @@ from gangline_kubernetes.claims import Claims
 from gangline_kubernetes.config import Config
 from gangline_kubernetes.desk import Desk, by
 from gangline_kubernetes.handing import REASON, Unfit, fitted
+from gangline_kubernetes.names import mark_of
 from gangline_kubernetes.native_groups import Policy, gang_by, membership_of, placed_by, policies_of
 from gangline_kubernetes.objects import OwnerObject, Pod
 from gangline_kubernetes.owners import Owners
@@ -62,7 +63,7 @@ class Nursery:
         self.owners = owners
         self.claims = claims
         self.affinities = owners.asks.affinities
-        self.volumes = Volumes(api, site.clock)
+        self.volumes = Volumes(api, site.clock, config.scheduler_name)
         self.pods: dict[str, Pod] = {}
         """Pods that want us and have no job yet, or a job that has not started; by uid."""
         self.gangs: dict[Gang, dict[str, None]] = {}
@@ -103,7 +104,8 @@ class Nursery:
             else:
                 self._take(after)
         elif uid in self.pods:
-            self._drop(uid, is_bound=after is not None and bool(after.spec.node_name))
+            has_place = after is not None and bool(after.spec.node_name or mark_of(after, self.config.cluster))
+            self._drop(uid, has_place=has_place)
 
     def hear_group(self, before: OwnerObject | None, after: OwnerObject | None) -> None:
         """A PodGroup came, changed or went."""
@@ -153,7 +155,7 @@ class Nursery:
             if not self.owners.claims(pod):
                 self._take(pod)
 
-    def _drop(self, uid: str, *, is_bound: bool) -> None:
+    def _drop(self, uid: str, *, has_place: bool) -> None:
         del self.pods[uid]
         self.affinities.drop(uid)
         self.volumes.forget(uid)
@@ -166,8 +168,8 @@ class Nursery:
             self.fresh.pop(gang, None)
             self.counted.pop(gang, None)
         job = self.job_of_pod.pop(uid, None)
-        if job is not None and not is_bound:
-            # A pod that went before it was bound will not come again: whoever made it makes another.
+        if job is not None and not has_place:
+            # A pod that went before it had its place will not come again: whoever made it makes another.
             self._work.spawn(self._cancel(job), name=f"cancel {job}")
 
     def note(self, message: Message, step: Step) -> None:

@@ -11,9 +11,9 @@ from gangline_kubernetes.claims import Claims
 from gangline_kubernetes.config import Config
 from gangline_kubernetes.handing import Unfit, fitted_parts
 from gangline_kubernetes.objects import OwnerObject, Pod
-from gangline_kubernetes.owner_kinds import OwnerKind, Part, is_mixed, is_ours, keeps_by_selector, parts_of, pods_of
+from gangline_kubernetes.owner_kinds import OwnerKind, names_us, parts_of, pods_of
 from gangline_kubernetes.owner_sizes import bounds_of, elastic_of
-from gangline_kubernetes.places import placed, unkept
+from gangline_kubernetes.places import placed
 from gangline_kubernetes.priorities import Priorities
 from gangline_kubernetes.stages import unstaged
 from gangline_kubernetes.volumes import Volumes, within
@@ -40,7 +40,7 @@ class Asks:
     def hold(self, kind: OwnerKind, found: OwnerObject) -> None:
         """Keep the affinities of an owner whose job is known already."""
         try:
-            pods = expected(kind, found, self._config)
+            pods = pods_of(parts_of(kind, found), found)
         except msgspec.ValidationError:
             return
         self.affinities.hold(found.metadata.uid, [part[0] for part in pods])
@@ -66,26 +66,22 @@ class Asks:
             RefusedError, TemporaryError: the server does not say where its volumes are.
         """
         config, parts, claims = self._config, parts_of(kind, found), self._claims
-        if (why := _unlike(kind, found, parts, config)) is not None:
-            return why
         if staged := unstaged(kind, found, config):
             return Unfit(staged)
-        ours, pods = is_ours(parts, config), expected(kind, found, config)
-        reaches = await self.volumes.of_parts(pods, is_ours=ours)
+        pods, ours = pods_of(parts, found), [names_us(part, config) for part in parts]
+        reaches = await self.volumes.of_parts(pods)
         if isinstance(reaches, Unfit):
             return reaches
         pods = [[within(part[0], reach)] * len(part) for part, reach in zip(pods, reaches, strict=True)]
         if isinstance(ranked := self.priorities.ranked(pods), Unfit):
             return ranked
-        asked = fitted_parts(ranked, config, is_ours=ours, claims=claims.found, templates=claims.templates)
+        asked = fitted_parts(ranked, config, claims=claims.found, templates=claims.templates)
         if isinstance(asked, Unfit):
             return asked
         if (unfit := placed(found.metadata.uid, [one for (one, *_) in asked], self.affinities)) is not None:
             return unfit
-        bounds = bounds_of(kind, found, parts) if ours else ()
+        bounds = bounds_of(kind, found, parts) if all(ours) else ()
         spec = job_of(asked, config, pool, config.gpu_resource, bounds=bounds)
-        if not ours and keeps_by_selector(kind) and (why_not := _unkeepable(kind, parts, spec, config)):
-            return Unfit(why_not)
         if any(least < most for least, most in bounds):
             spec = replace(spec, elastic=elastic_of(kind, found))
         seen = self._seen.get(found.metadata.uid, {})
@@ -131,43 +127,3 @@ def _raised(role: Role, seen: Resources) -> Role:
         devices=devices,
     )
     return replace(role, resources=needs)
-
-
-def _unlike(kind: OwnerKind, found: OwnerObject, parts: list[Part], config: Config) -> Unfit | None:
-    """Why pods of this owner could not be one job that is counted whole."""
-    if is_mixed(parts, config):
-        return Unfit(
-            f"some of its pods name schedulerName {config.scheduler_name} and others do not: name it in all or in none"
-        )
-    completions = found.spec.get("completions")
-    if kind.name != "Job" or is_ours(parts, config) or completions is None:
-        return None
-    if parts and int(completions) - int(found.status.get("succeeded") or 0) > parts[0].count:
-        return Unfit(
-            "it makes more pods one after the other than at a time; those of another scheduler would not be counted:"
-            f" name schedulerName {config.scheduler_name} in its template, or as much parallelism as completions"
-        )
-    return None
-
-
-def expected(kind: OwnerKind, found: OwnerObject, config: Config) -> list[list[Pod]]:
-    """Its pods as far as they say where they may be: hostnames are ours to say when somebody else binds them.
-
-    Raises:
-        msgspec.ValidationError: as `pods_of`.
-    """
-    parts = parts_of(kind, found)
-    pods = pods_of(parts, found)
-    return pods if is_ours(parts, config) else [[unkept(part[0])] * len(part) for part in pods]
-
-
-def _unkeepable(kind: OwnerKind, parts: list[Part], spec: JobSpec, config: Config) -> str:
-    """Why pods that others bind cannot be kept to their nodes by a node selector, which names one node for a part."""
-    large = next((part for part in parts if part.count > 1), None)
-    if large is None or spec.topology.required == "node":
-        return ""
-    return (
-        f"part {large.name} has {large.count} pods, and the pod templates of a {kind.name} take no node affinity:"
-        f" name schedulerName {config.scheduler_name} in all of its pods, or keep them on one node"
-        " (gangline.dev/topology-required: kubernetes.io/hostname)"
-    )

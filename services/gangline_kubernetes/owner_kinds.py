@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gangline_kubernetes.adoption import QUEUE, said
+from gangline_kubernetes.adoption import GATE, QUEUE, said
 from gangline_kubernetes.config import Config
 from gangline_kubernetes.objects import Meta, OwnerObject, Pod, PodSpec
 from gangline_kubernetes.quantities import whole
@@ -15,7 +15,6 @@ from gangline_wire.limits import most as most_of
 
 Spec = dict[str, Any]
 Path = tuple[str | int, ...]
-HOSTNAME = "kubernetes.io/hostname"
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 LABEL_STOPPED = "gangline.dev/stopped-job"
 """Annotation of an owner whose job was ended by us: it is not taken up again before this is removed."""
@@ -223,13 +222,24 @@ def is_ours(parts: list[Part], config: Config) -> bool:
     return all(_names_us(parts, config))
 
 
-def is_mixed(parts: list[Part], config: Config) -> bool:
-    """True when some of its pods name our scheduler, and others do not: nobody could let them start together."""
-    return len(set(_names_us(parts, config))) > 1
+def is_held(parts: list[Part], config: Config) -> bool:
+    """True when none of its pods runs without us: those that others bind are made with our gate."""
+    return all(names_us(part, config) or has_gate(part) for part in parts)
 
 
 def _names_us(parts: list[Part], config: Config) -> list[bool]:
-    return [(part.template.get("spec") or {}).get("schedulerName") == config.scheduler_name for part in parts]
+    return [names_us(part, config) for part in parts]
+
+
+def names_us(part: Part, config: Config) -> bool:
+    """True for pods that we bind ourselves."""
+    return (part.template.get("spec") or {}).get("schedulerName") == config.scheduler_name
+
+
+def has_gate(part: Part) -> bool:
+    """True for pods that nobody looks at before we take our gate off them."""
+    gates = (part.template.get("spec") or {}).get("schedulingGates")
+    return isinstance(gates, list) and {"name": GATE} in gates
 
 
 def pods_of(parts: list[Part], found: OwnerObject) -> list[list[Pod]]:
@@ -276,26 +286,22 @@ def index_of(kind: OwnerKind, part: Part, pod: Pod) -> int | None:
     return whole(word) if word else None
 
 
-def keeps_by_selector(kind: OwnerKind) -> bool:
-    """True when its server lets nobody change the node affinity of its pods, only their node selector."""
-    return kind.name == "JobSet"
-
-
-def unsuspended(
-    kind: OwnerKind, found: OwnerObject, nodes: list[list[str]] | None, sizes: dict[int, int] | None = None
-) -> Spec:
-    """A merge patch that lets its pods exist, so many of each part; with `nodes`, part by part, only there."""
+def unsuspended(kind: OwnerKind, found: OwnerObject, sizes: dict[int, int] | None = None) -> Spec:
+    """A merge patch that lets its pods exist, so many of each part."""
     parts = parts_of(kind, found)
     edits: list[tuple[Path, Any]] = [(kind.suspend_path, False)]
-    for number, part in enumerate(parts):
-        if nodes is not None and keeps_by_selector(kind):
-            selector = (part.template.get("spec") or {}).get("nodeSelector") or {}
-            edits.append(((*part.path, "spec", "nodeSelector"), {**selector, HOSTNAME: nodes[number][0]}))
-        elif nodes is not None:
-            affinity = ((part.template.get("spec") or {}).get("affinity")) or {}
-            edits.append(((*part.path, "spec", "affinity"), _kept_to(affinity, nodes[number])))
     edits.extend((path, size) for number, size in (sizes or {}).items() for path in parts[number].sizes)
     return changed(found, edits)
+
+
+def gated(kind: OwnerKind, found: OwnerObject, config: Config) -> Spec:
+    """A merge patch by which pods of other schedulers are made with our gate; empty when they are already."""
+    edits: list[tuple[Path, Any]] = []
+    for part in parts_of(kind, found):
+        if not names_us(part, config) and not has_gate(part):
+            gates = (part.template.get("spec") or {}).get("schedulingGates") or []
+            edits.append(((*part.path, "spec", "schedulingGates"), [*gates, {"name": GATE}]))
+    return changed(found, edits) if edits else {}
 
 
 def changed(found: OwnerObject, edits: list[tuple[Path, Any]]) -> Spec:
@@ -307,25 +313,6 @@ def changed(found: OwnerObject, edits: list[tuple[Path, Any]]) -> Spec:
             holder = holder.setdefault(step, {}) if isinstance(holder, dict) else holder[int(step)]
         holder[path[-1]] = value
     return {"spec": {field: whole_spec["spec"][field] for field in {path[1]: None for path, _ in edits}}}
-
-
-def _kept_to(affinity: Spec, names: list[str]) -> Spec:
-    """The affinity with these nodes as the only ones, beside what it asks for already."""
-    here = {"key": HOSTNAME, "operator": "In", "values": sorted(set(names))}
-    node = affinity.get("nodeAffinity") or {}
-    required = node.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
-    terms = [
-        {
-            **term,
-            "matchExpressions": [
-                *(one for one in term.get("matchExpressions") or () if one.get("key") != HOSTNAME),
-                here,
-            ],
-        }
-        for term in required.get("nodeSelectorTerms") or [{}]
-    ]
-    wanted = {**required, "nodeSelectorTerms": terms}
-    return {**affinity, "nodeAffinity": {**node, "requiredDuringSchedulingIgnoredDuringExecution": wanted}}
 
 
 def suspension(kind: OwnerKind, *, suspend: bool) -> Spec:

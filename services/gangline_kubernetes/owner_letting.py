@@ -11,7 +11,8 @@ from gangline_core.state import State
 from gangline_kit.carrying.environment import role_of
 from gangline_kit.carrying.known import Order
 from gangline_kit.service import Site
-from gangline_kubernetes.api import Api
+from gangline_kubernetes.adoption import is_gated
+from gangline_kubernetes.api import Api, RefusedError
 from gangline_kubernetes.broods import Broods, NoPodError
 from gangline_kubernetes.config import Config
 from gangline_kubernetes.handing import Unfit
@@ -21,8 +22,8 @@ from gangline_kubernetes.owner_asks import Asks, index_for, shape_of
 from gangline_kubernetes.owner_kinds import (
     OwnerKind,
     Part,
+    gated,
     index_of,
-    is_ours,
     is_suspended,
     part_of,
     parts_of,
@@ -121,7 +122,6 @@ class Letting:
             raise NoPodError("its owner is gone, and so are its pods")
         kind, found = known
         parts = parts_of(kind, found)
-        ours = is_ours(parts, self._config)
         is_here = self.released.get(order.job.id) == order.job.attempt
         if not is_here and order.task.placed_ms < self.since_ms and not is_suspended(kind, found):
             # Whoever led before us let it go.
@@ -131,7 +131,7 @@ class Letting:
             if isinstance(mine, JobSpec) and shape_of(mine) != shape_of(order.job.spec):
                 raise self._unfit(order, OTHER)
             self.released[order.job.id] = order.job.attempt
-            await self._let_go(kind, found, order, is_ours=ours)
+            await self._let_go(kind, found, order)
         elif role_of(order).is_elastic:
             await self._resize(kind, found, order.job.id)
         number = next(k for k, role in enumerate(order.job.spec.roles) if role.name == order.task.role)
@@ -141,7 +141,8 @@ class Letting:
                 index = index_of(kind, parts[number], pod)
                 own = index_for(order.job.spec, order.task.index)
                 seat = self._seat(order, kind, parts, number) if role_of(order).is_elastic else own
-                fits = index in (None, seat) if ours else pod.spec.node_name == order.task.node
+                is_held = pod.spec.scheduler_name == self._config.scheduler_name or is_gated(pod)
+                fits = index in (None, seat) and (is_held or pod.spec.node_name == order.task.node)
                 if fits and self.task_of(pod) in (None, order.task.id):
                     self._check(order, pod)
                     self.taken[pod.metadata.uid] = order.task.id
@@ -201,23 +202,50 @@ class Letting:
         }
         return seat if seat not in taken else next(k for k in range(len(taken) + 1) if k not in taken)
 
-    async def _let_go(self, kind: OwnerKind, found: OwnerObject, order: Order, *, is_ours: bool) -> None:
-        """Let the owner make its pods: so many of each part, and where somebody else binds them, only there."""
+    async def _let_go(self, kind: OwnerKind, found: OwnerObject, order: Order) -> None:
+        """Let the owner make its pods: so many of each part, and those that others bind with our gate.
+
+        Raises:
+            NoPodError: such pods cannot be held.
+        """
         asked = ((k, role) for k, role in enumerate(order.job.spec.roles) if role.is_elastic)
         sizes = {k: order.job.sizes.get(role.name, role.count) for k, role in asked}
-        roles = [role.name for role in order.job.spec.roles]
-        places = [[str(task.node) for task in order.gang if task.role == role] for role in roles]
-        nodes = None if is_ours else places
 
         def let_go(now: OwnerObject) -> dict[str, Any]:
-            patch = unsuspended(kind, now, nodes, sizes)
+            patch = unsuspended(kind, now, sizes)
             return {**patch, "metadata": note(parts_of(kind, now), sizes)} if sizes else patch
 
         async with self.hand(found.metadata.uid):
             if not is_suspended(kind, self.present(found)):
                 # From before: its templates may only be changed while it is suspended.
                 await self.suspend(kind, found, {})
-            await self._writer.change(kind, found, let_go)
+            held = await self.gate(kind, self.present(found))
+            if isinstance(held, str):
+                self.failures[found.metadata.uid] = self.failures.get(found.metadata.uid, 0) + 1
+                raise self._unfit(order, held)
+            await self._writer.change(kind, held, let_go)
+
+    async def gate(self, kind: OwnerKind, found: OwnerObject) -> OwnerObject | str:
+        """Have the pods that others bind made with our gate, so that none is bound before it has its place.
+
+        Gives the owner as it is then, or why such pods cannot be held.
+
+        Raises:
+            RefusedError, TemporaryError: as `Api.call`.
+        """
+        if not gated(kind, found, self._config):
+            return found
+        why, after = f"the definition of {kind.name} drops them", None
+        try:
+            after = await self._writer.change(kind, found, lambda now: gated(kind, now, self._config))
+        except RefusedError as error:
+            if error.code not in (400, 403, 422):
+                raise
+            why = str(error)
+        if after is not None and not gated(kind, after, self._config):
+            return after
+        ours = self._config.scheduler_name
+        return f"its pod templates take no scheduling gates ({why}), so its pods could be anywhere: name {ours} in them"
 
     # --- changes of size ----------------------------------------------------------------------------------
 

@@ -25,8 +25,8 @@ class OwnerWriter:
         self._api = api
         self._object = msgspec.json.Decoder(OwnerObject)
 
-    async def change(self, kind: OwnerKind, found: OwnerObject, change: Change) -> None:
-        """Change an object; one that is gone, or another by now, stays as it is.
+    async def change(self, kind: OwnerKind, found: OwnerObject, change: Change) -> OwnerObject | None:
+        """Change an object, and give what became of it; one that is gone, or another by now, stays as it is.
 
         Raises:
             RefusedError: as `Api.call`.
@@ -38,10 +38,8 @@ class OwnerWriter:
                 patch = change(found)
                 seen = {"uid": uid, "resourceVersion": found.metadata.resource_version}
                 try:
-                    await self._api.call(
-                        "PATCH", path, {**patch, "metadata": patch.get("metadata", {}) | seen}, form=MERGE
-                    )
-                    return
+                    body = {**patch, "metadata": patch.get("metadata", {}) | seen}
+                    return self._object.decode(await self._api.call("PATCH", path, body, form=MERGE))
                 except RefusedError as error:
                     if error.code != 409:
                         raise
@@ -49,11 +47,11 @@ class OwnerWriter:
                     await self._api.pause(1)
                 found = self._object.decode(await self._api.call("GET", path))
                 if found.metadata.uid != uid:
-                    return
+                    return None
         except RefusedError as error:
             if not error.is_gone and not error.is_another:
                 raise
-            return
+            return None
         raise TemporaryError(f"{kind.name} {found.metadata.name} is changed by others all the time")
 
     async def write_status(self, kind: OwnerKind, found: OwnerObject, status: dict[str, Any]) -> None:

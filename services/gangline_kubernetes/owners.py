@@ -30,7 +30,7 @@ from gangline_kubernetes.owner_kinds import (
     LABEL_STOPPED,
     OwnerKind,
     is_finished,
-    is_ours,
+    is_held,
     is_suspended,
     is_together,
     parts_of,
@@ -237,6 +237,11 @@ class Owners:
             if mine.message:
                 await self._refuse(kind, found, mine.message)
             return
+        held = await self.letting.gate(kind, found)
+        if isinstance(held, str):
+            await self._refuse(kind, found, held)
+            return
+        meta = held.metadata
         labels = {**mine.labels, LABEL_OWNER: meta.uid, LABEL_KIND: kind.name}
         named = replace(mine, name=f"{meta.namespace}/{meta.name}"[:120], labels=labels)
         again = self._tries.get(meta.uid, 0)
@@ -296,10 +301,10 @@ class Owners:
             found = self.letting.present(found)
             was_let_go = self.letting.released.pop(job.id, 0) or not is_suspended(kind, found)
             # After a failure the owner's own rules say whether it tries again. Pods that it makes then are adopted as
-            # they come; those that others would bind have to queue again.
+            # they come; those that others could bind without us have to queue again.
             end = job.outcome.value if job.outcome is not None else job.state.value
             is_failed = end == Outcome.FAILED.value
-            if end == Outcome.SUCCEEDED.value or (is_failed and (is_ours(parts_of(kind, found), self.config))):
+            if end == Outcome.SUCCEEDED.value or (is_failed and is_held(parts_of(kind, found), self.config)):
                 return
             is_ended = job.state in ENDS and not is_failed and job.id not in self.renewed
             if is_failed and is_finished(found):

@@ -3,15 +3,12 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from msgspec.structs import replace
-
 from gangline_kubernetes.adoption import topology_words
-from gangline_kubernetes.affinities import AFFINITIES_MAX, REQUIRED, Affinities, terms_of
+from gangline_kubernetes.affinities import AFFINITIES_MAX, REQUIRED, Affinities
 from gangline_kubernetes.handing import Unfit
 from gangline_kubernetes.objects import Pod
 
 REASON = "PlaceNotGiven"
-HOSTNAME = "kubernetes.io/hostname"
 POOL = "gangline.dev/pool"
 
 WORDS: tuple[tuple[str, Callable[[Pod], Any]], ...] = (
@@ -53,23 +50,21 @@ def unheeded(pod: Pod) -> str:
     return ""
 
 
-def unkept(pod: Pod) -> Pod:
-    """The pod without what it says of hostnames, which we write ourselves for pods that others bind."""
-    selector = {key: value for key, value in pod.spec.node_selector.items() if key != HOSTNAME}
-    terms = terms_of(pod)
-    affinity = pod.spec.affinity
-    if terms is not None and affinity is not None:
-        left = [_without_hostname(term) for term in terms]
-        node = {**affinity["nodeAffinity"], REQUIRED: {"nodeSelectorTerms": left}}
-        if any(not term for term in left):
-            node.pop(REQUIRED)
-        affinity = {**affinity, "nodeAffinity": node}
-    return replace(pod, spec=replace(pod.spec, node_selector=selector, affinity=affinity))
+def pointed(affinity: dict[str, Any] | None, node: str) -> dict[str, Any]:
+    """The affinity with this node as the only one, beside what it asks for already.
 
-
-def _without_hostname(term: dict[str, Any]) -> dict[str, Any]:
-    rest = [one for one in term.get("matchExpressions") or () if one.get("key") != HOSTNAME]
-    return {key: value for key, value in {**term, "matchExpressions": rest}.items() if value}
+    Of a pod that is still gated the server lets requirements be added to terms, at their ends, and nothing else.
+    """
+    here = {"key": "metadata.name", "operator": "In", "values": [node]}
+    kept = affinity or {}
+    wanted = kept.get("nodeAffinity") or {}
+    required = wanted.get(REQUIRED) or {}
+    # A term that asks for nothing is no node's.
+    terms = [
+        {**term, "matchFields": [*(term.get("matchFields") or ()), here]} if any(term.values()) else term
+        for term in required.get("nodeSelectorTerms") or ()
+    ]
+    return {**kept, "nodeAffinity": {**wanted, REQUIRED: {"nodeSelectorTerms": terms or [{"matchFields": [here]}]}}}
 
 
 def placed(uid: str, pods: Sequence[Pod], affinities: Affinities) -> Unfit | None:

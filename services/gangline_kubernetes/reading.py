@@ -104,3 +104,12 @@ def stuck(pod: Pod) -> Stuck | None:
         if waiting is not None and waiting.reason in WAITS:
             return Stuck(reason=waiting.reason, message=waiting.message)
     return None
+
+
+def unbound(pod: Pod) -> Stuck:
+    """Why a pod that another scheduler shall bind has no node yet, in that scheduler's words where it said any."""
+    said = next((one for one in pod.status.conditions if one.type == "PodScheduled" and one.status == "False"), None)
+    message = f"{pod.spec.scheduler_name} did not bind pod {pod.metadata.name}"
+    return Stuck(
+        reason="Unbound", message=f"{message}: {said.message}" if said is not None and said.message else message
+    )

@@ -20,6 +20,7 @@ from gangline_kubernetes.manifests import Home, NoImageError
 from gangline_kubernetes.meeting import NOTE_NOTICE
 from gangline_kubernetes.names import FINALIZER, MANAGER, NOTE_VISIBLE, Mark, mark_of, pod_name
 from gangline_kubernetes.objects import Meta, Pod
+from gangline_kubernetes.places import pointed
 
 log = logging.getLogger(__name__)
 
@@ -52,8 +53,8 @@ class Start(Struct, frozen=True):
     """The pod of somebody else that is to be bound, instead of making one."""
     is_gated: bool = False
     """True when our scheduling gate must be taken off that pod first."""
-    is_bound: bool = False
-    """True when somebody else has bound it to the task's node already, as it was let go only for that."""
+    is_others: bool = False
+    """True when another scheduler binds it: we say where, and take our gate off."""
 
 
 class Starter:
@@ -141,8 +142,8 @@ class Starter:
             RefusedError: it is somebody else's, gated, or being deleted.
         """
         task = start.order.task
-        if start.is_bound:
-            return await self._mark(start, meta)
+        if start.is_others:
+            return await self._point(start, meta)
         if start.is_gated:
             await self._ungate(meta)
         binding = {
@@ -173,11 +174,42 @@ class Starter:
         found = await self._api.get(path) if start.adopted is None else None
         return self._pod.decode(found) if found is not None else self._assumed(start, meta)
 
-    async def _mark(self, start: Start, meta: Meta) -> Pod | Refusal:
-        """Say on a bound pod which task it is."""
-        body = {"metadata": {"uid": meta.uid, "annotations": self._notes(start, meta)}}
-        path = path_of("v1", "pods", namespace=meta.namespace, name=meta.name)
-        return self._checked(start, self._pod.decode(await self._api.call("PATCH", path, body, form=MERGE)))
+    async def _point(self, start: Start, meta: Meta) -> Pod | Refusal:
+        """Let another scheduler bind the pod, to the task's node only; in one write with our marks.
+
+        Raises:
+            RefusedError: it is gone, or the server does not take the change.
+            TemporaryError: somebody else changes it all the time.
+        """
+        task, path = start.order.task, path_of("v1", "pods", namespace=meta.namespace, name=meta.name)
+        for _ in range(RELEASE_TRIES):
+            pod = self._pod.decode(await self._api.call("GET", path))
+            if pod.metadata.uid != meta.uid or pod.metadata.deletion_timestamp:
+                return Refusal(ExitCause.PLACE_REFUSED, f"pod {meta.name} is gone", blames_node=False)
+            if mark_of(pod, self._config.cluster) == Mark(task=task.id, placed_ms=task.placed_ms):
+                return self._checked(start, pod)
+            body = self._pointing(start, pod)
+            if isinstance(body, Refusal):
+                return body
+            try:
+                return self._checked(start, self._pod.decode(await self._api.call("PATCH", path, body, form=MERGE)))
+            except RefusedError as error:
+                if error.code != 409:
+                    raise
+        raise TemporaryError(f"pod {meta.name} is changed by others all the time")
+
+    def _pointing(self, start: Start, pod: Pod) -> dict[str, Any] | Refusal:
+        """What changes about such a pod: where it may be, its gates, and our marks."""
+        meta, spec = pod.metadata, pod.spec
+        seen = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+        body: dict[str, Any] = {"metadata": {**seen, "annotations": self._notes(start, meta)}}
+        if spec.node_name:
+            return body
+        if not any(gate.name == GATE for gate in spec.scheduling_gates):
+            why = f"pod {meta.name} lost its gate, so {spec.scheduler_name} binds it wherever it likes"
+            return Refusal(ExitCause.PLACE_REFUSED, why, blames_node=False)
+        gates = [{"name": gate.name} for gate in spec.scheduling_gates if gate.name != GATE]
+        return {**body, "spec": {"affinity": pointed(spec.affinity, start.order.task.node), "schedulingGates": gates}}
 
     async def _ungate(self, meta: Meta) -> None:
         """Take our gate off, which may be off already."""

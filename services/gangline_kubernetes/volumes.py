@@ -91,8 +91,9 @@ def _both(mine: Term, its: Term) -> Term:
 class Volumes:
     """Asks the server which claims have their volume, and where those are."""
 
-    def __init__(self, api: Api, clock: Clock) -> None:
-        """Ask through this API."""
+    def __init__(self, api: Api, clock: Clock, ours: str) -> None:
+        """Ask through this API; `ours` is the name of our scheduler."""
+        self._ours = ours
         self._api = api
         self._clock = clock
         self._claim = msgspec.json.Decoder(VolumeClaim)
@@ -144,9 +145,11 @@ class Volumes:
         found: Reach = []
         for name in claims_of(pod):
             one = await self._of_claim(pod.metadata.namespace, name)
-            if isinstance(one, Unfit):
+            if not isinstance(one, Unfit):
+                found.extend(one)
+            elif pod.spec.scheduler_name == self._ours:
                 return one
-            found.extend(one)
+        # Who binds a pod chooses its volumes: those that are not bound yet are the other scheduler's business.
         return found
 
     async def _of_claim(self, namespace: str, name: str) -> Reach | Unfit:
@@ -178,8 +181,8 @@ class Volumes:
             del self._known[next(iter(self._known))]
         return found
 
-    async def of_parts(self, parts: Iterable[Sequence[Pod]], *, is_ours: bool) -> list[Reach] | Unfit:
-        """The same for the parts of an owner, whose pods are all alike; others choose volumes for those they bind.
+    async def of_parts(self, parts: Iterable[Sequence[Pod]]) -> list[Reach] | Unfit:
+        """The same for the parts of an owner, whose pods are all alike.
 
         Raises:
             RefusedError, TemporaryError: as `Api.call`.
@@ -187,10 +190,7 @@ class Volumes:
         found = []
         for one, *_ in parts:
             reach = await self.reach(one)
-            if not isinstance(reach, Unfit):
-                found.append(reach)
-            elif is_ours:
+            if isinstance(reach, Unfit):
                 return reach
-            else:
-                found.append([])
+            found.append(reach)
         return found

@@ -23,6 +23,7 @@ from tests.kubernetes.test_places import MERGE_PATCH
 from dollhouse.loop import live
 from gangline_core.job import JobState
 from kubedouble.faults import Fault
+from kubedouble.scheduler import DefaultScheduler
 
 JOB = KIND["Job"]
 DEFAULT = "default-scheduler"
@@ -69,7 +70,8 @@ async def edited_story(scheduler: str) -> None:
         await house.until(lambda: len(house.world.state.kept.jobs) == 2)
         more = {"spec": {"parallelism": 3, "completions": 3}}
         await house.ask("PATCH", f"{path(JOB)}/t", more, MERGE_PATCH)
-        Operator(house, JOB, binds=scheduler == DEFAULT)
+        Operator(house, JOB)
+        DefaultScheduler(house.double)
         house.kubelets.finish_named(NAMESPACE, "first")
         await house.until(
             lambda: len([pod for pod in house.stored("/pods") if pod["status"]["phase"] == "Running"]) == 3, 120
@@ -119,37 +121,7 @@ async def completions_story() -> None:
         await house.until(lambda: used(house) == 0)
 
 
-def test_an_owner_whose_later_pods_nobody_could_count_is_told_what_to_say_instead() -> None:
-    live(uncounted_story())
-
-
-async def uncounted_story() -> None:
-    async with opened(nodes=1, gpus=2) as house:
-        spec = {"suspend": True, "completions": 4, "parallelism": 2, "template": template(scheduler=DEFAULT)}
-        await owner(house, "t", spec)
-        word = "as much parallelism as completions"
-        await house.until(lambda: any(word in one["message"] for one in house.stored("/events", NAMESPACE)))
-        assert suspended(house, JOB, "t")
-
-
-def test_parts_of_different_schedulers_are_told_apart_and_nothing_starts() -> None:
-    live(mixed_story())
-
-
-async def mixed_story() -> None:
-    kind = KIND["PyTorchJob"]
-    async with opened(nodes=1, gpus=4) as house:
-        await define(house, kind)
-        spec = spec_of("PyTorchJob")
-        spec["pytorchReplicaSpecs"]["Master"]["template"] = template(scheduler=DEFAULT)
-        await house.ask("POST", path(kind), {"metadata": {"name": "t"}, "spec": spec})
-        word = "name it in all or in none"
-        await house.until(lambda: any(word in one["message"] for one in house.stored("/events", NAMESPACE)), 90)
-        assert suspended(house, kind, "t")
-        assert not house.world.state.kept.jobs
-
-
-def test_a_failed_job_whose_pods_others_bind_queues_again_before_they_run_again() -> None:
+def test_pods_that_others_bind_after_a_failure_are_counted_as_they_come() -> None:
     live(failed_story())
 
 
@@ -158,13 +130,17 @@ async def failed_story() -> None:
         indexed = {"completionMode": "Indexed", "completions": 2, "parallelism": 2}
         shape = template(scheduler=DEFAULT, gpus=2)
         await owner(house, "t", {"suspend": True, **indexed, "template": shape})
-        Operator(house, JOB, binds=True)
+        operator = Operator(house, JOB)
+        DefaultScheduler(house.double)
         await house.until(lambda: house.job(1).state == JobState.RUNNING)
         (name, *_) = sorted(pod["metadata"]["name"] for pod in house.stored("/pods"))
         house.kubelets.finish_named(NAMESPACE, name, 1)
         await house.until(lambda: house.job(1).state == JobState.FAILED)
-        await house.until(lambda: used(house) == 4000, 120)
-        await house.until(lambda: house.job(2).state == JobState.RUNNING, 60, "its next pods are counted, too")
+        await house.until(lambda: set(bound(house)) == {name}, 60, "the gang is undone whole")
+        await house.ask("DELETE", f"{PODS}/{name}")
+        operator.reconcile("t")
+        await house.until(lambda: len(bound(house)) == 2, 60, "its controller makes others")
+        await house.until(lambda: used(house) == 4000)
 
 
 def test_of_a_job_that_was_stopped_half_way_only_the_rest_starts_again() -> None:

@@ -10,6 +10,7 @@ from tests.kubernetes.test_owners import KIND, Operator, define, path, spec_of
 
 from dollhouse.loop import live
 from gangline_core.job import JobState
+from kubedouble.scheduler import DefaultScheduler
 
 STALE = "application/merge-patch+json"
 
@@ -48,13 +49,12 @@ async def meddled_story(times: int) -> None:
     kind = KIND["JobSet"]
     async with opened(nodes=1) as house:
         await define(house, kind)
-        Operator(house, kind, binds=True)
+        Operator(house, kind)
+        DefaultScheduler(house.double)
         meddler = Meddler(house, f"{path(kind)}/theirs", times)
-        # Pods of another scheduler are kept to their nodes, which is written into a list.
-        labels = {"kueue.x-k8s.io/queue-name": "lab"}
-        notes = {"gangline.dev/topology-required": "kubernetes.io/hostname"}
-        meta = {"name": "theirs", "labels": labels, "annotations": notes}
-        body: Object = {"metadata": meta, "spec": spec_of("JobSet", scheduler="x")}
+        # Pods of another scheduler are made with our gate, which is written into a list.
+        meta = {"name": "theirs", "labels": {"kueue.x-k8s.io/queue-name": "lab"}}
+        body: Object = {"metadata": meta, "spec": spec_of("JobSet", scheduler="default-scheduler")}
         await house.ask("POST", path(kind), body)
         await house.until(lambda: len(bound(house)) == 3, within_s=180)
         await house.until(lambda: house.job(1).state == JobState.RUNNING)
@@ -62,6 +62,6 @@ async def meddled_story(times: int) -> None:
         assert kept["suspend"] is False
         (inner,) = kept["replicatedJobs"]
         assert inner["note"] == "theirs-0", "their last change stands"
-        assert "nodeSelector" in inner["template"]["spec"]["template"]["spec"], "and so does ours"
+        assert "schedulingGates" in inner["template"]["spec"]["template"]["spec"], "and so does ours"
         assert meddler.refused == times
         await asyncio.sleep(1)

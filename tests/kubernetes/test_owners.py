@@ -5,11 +5,13 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 from tests.kubernetes.house import CRDS, NAMESPACE, House, opened
 from tests.kubernetes.test_adopted import bound, make
 
 from dollhouse.loop import live
 from gangline_core.job import JobState
+from gangline_kubernetes.config import Config
 from gangline_kubernetes.objects import Meta, Owner, OwnerObject, Pod
 from gangline_kubernetes.owner_kinds import (
     GROUPS,
@@ -17,11 +19,15 @@ from gangline_kubernetes.owner_kinds import (
     Group,
     OwnerKind,
     Part,
+    gated,
     index_of,
+    is_held,
     parts_of,
     pods_of,
     unsuspended,
 )
+from kubedouble.patches import merge as merged
+from kubedouble.scheduler import DefaultScheduler
 from kubedouble.store import Change
 
 Object = dict[str, Any]
@@ -106,9 +112,9 @@ async def define(house: House, kind: OwnerKind) -> None:
 class Operator:
     """What every kind's controller does: pods while the owner is not suspended, none while it is."""
 
-    def __init__(self, house: House, kind: OwnerKind, *, binds: bool = False) -> None:
-        """`binds` plays a default scheduler that keeps to the affinity."""
-        self.house, self.kind, self.binds, self.made = house, kind, binds, 0
+    def __init__(self, house: House, kind: OwnerKind) -> None:
+        """It acts from now on."""
+        self.house, self.kind, self.made = house, kind, 0
         house.double.store.listeners.append(self.hear)
 
     def hear(self, change: Change) -> None:
@@ -162,16 +168,6 @@ class Operator:
             "ownerReferences": [{**above, "name": found["metadata"]["name"], "uid": found["metadata"]["uid"]}],
         }
         spec = dict(shape["spec"])
-        if self.binds:
-            selector = spec.get("nodeSelector") or {}
-            if "kubernetes.io/hostname" in selector:
-                spec["nodeName"] = selector["kubernetes.io/hostname"]
-                self.house.double.verbs.create(pods, NAMESPACE, {"metadata": meta, "spec": spec})
-                return
-            terms = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-            (asked,) = terms["nodeSelectorTerms"][0]["matchExpressions"]
-            assert asked["key"] == "kubernetes.io/hostname"
-            spec["nodeName"] = asked["values"][index % len(asked["values"])]
         self.house.double.verbs.create(pods, NAMESPACE, {"metadata": meta, "spec": spec})
 
 
@@ -289,7 +285,8 @@ def test_pods_of_a_queue_without_our_scheduler_are_kept_to_their_nodes() -> None
 async def others_story() -> None:
     kind = KIND["Job"]
     async with opened(nodes=2, gpus=2) as house:
-        Operator(house, kind, binds=True)
+        Operator(house, kind)
+        DefaultScheduler(house.double)
         await apply_owner(house, kind, "train", scheduler="default-scheduler", gpus=2)
         await asyncio.sleep(10)
         assert suspended(house, kind, "train"), "three pods of two GPUs do not fit"
@@ -371,10 +368,14 @@ def test_the_shape_of_every_kind_is_three_pods() -> None:
         pods = pods_of(parts_of(kind, found), found)
         assert sum(len(part) for part in pods) == 3, kind.name
         assert all(pod.metadata.labels == QUEUED for part in pods for pod in part)
-        patch = unsuspended(kind, found, [["a", "b"]] * len(pods))
-        text = str(patch)
-        word = "'nodeSelector': {'kubernetes.io/hostname': 'a'}" if kind.name == "JobSet" else "'values': ['a', 'b']"
-        assert text.count(word) == len(pods), kind.name
+        assert gated(kind, found, Config()) == {}, "these are bound by us"
+        others = replace(found, spec=spec_of(kind.name, scheduler="x"))
+        text = str(gated(kind, others, Config()))
+        assert text.count("'schedulingGates': [{'name': 'gangline.dev/queued'}]") == len(pods), kind.name
+        held = replace(others, spec=merged(others.spec, gated(kind, others, Config())["spec"]))
+        assert is_held(parts_of(kind, held), Config()), kind.name
+        assert not is_held(parts_of(kind, others), Config()), kind.name
+        text = str(unsuspended(kind, found))
         assert "'suspend': False" in text
 
 

@@ -7,14 +7,14 @@ import pytest
 from tests.kubernetes.house import NAMESPACE, House, Object, opened
 from tests.kubernetes.test_adopted import bound
 from tests.kubernetes.test_handing import make, told
-from tests.kubernetes.test_owners import KIND, Operator, apply_owner, define, path, spec_of, suspended
+from tests.kubernetes.test_owners import KIND, Operator, define, path, spec_of, suspended
 
 from dollhouse.loop import live
-from gangline_core.job import JobState
 from gangline_kubernetes.affinities import AFFINITIES_MAX, Affinities, allows, label_of, selector_of
 from gangline_kubernetes.objects import Meta, Pod, PodSpec
 from kubedouble.affinity import may_be_on
 from kubedouble.faults import Fault
+from kubedouble.scheduler import DefaultScheduler
 
 MERGE_PATCH = "application/merge-patch+json"
 GPU = {"limits": {"nvidia.com/gpu": "1"}}
@@ -154,25 +154,6 @@ async def unheeded_story(spec: Object, word: str) -> None:
         assert bound(house) == {}
         await make(house, "wish", topologySpreadConstraints=[{**SPREAD, "whenUnsatisfiable": "ScheduleAnyway"}])
         await house.until(lambda: set(bound(house)) == {"wish"})
-
-
-def test_a_job_set_whose_pods_others_bind_is_kept_by_a_node_selector() -> None:
-    live(job_set_story())
-
-
-async def job_set_story() -> None:
-    kind = KIND["JobSet"]
-    async with opened(nodes=1) as house:
-        await define(house, kind)
-        Operator(house, kind, binds=True)
-        await apply_owner(house, kind, "wide", scheduler="default-scheduler")
-        word = "take no node affinity"
-        await house.until(lambda: any(word in one["message"] for one in house.stored("/events", NAMESPACE)), 120)
-        assert suspended(house, kind, "wide")
-        notes = {"metadata": {"annotations": {"gangline.dev/topology-required": "kubernetes.io/hostname"}}}
-        await house.ask("PATCH", f"{path(kind)}/wide", notes, MERGE_PATCH)
-        await house.until(lambda: bool(house.world.state.kept.jobs) and house.job(1).state == JobState.RUNNING, 120)
-        assert set(bound(house).values()) == {"n0"}
 
 
 def node(name: str = "n", **labels: str) -> Meta:
@@ -348,7 +329,8 @@ async def owner_reach_story(scheduler: str) -> None:
         await label(house, "n1", **{ZONE: "b"})
         await volume(house, "data", "b")
         await define(house, kind)
-        Operator(house, kind, binds=scheduler != "gangline")
+        Operator(house, kind)
+        DefaultScheduler(house.double)
         spec = spec_of("PyTorchJob", scheduler=scheduler)
         for part in spec["pytorchReplicaSpecs"].values():
             part["template"]["spec"]["volumes"] = mounts("data")

@@ -15,6 +15,7 @@ from tests.kubernetes.test_owners import KIND, QUEUED, Operator, define, path, s
 import programs
 from dollhouse.loop import live
 from gangline_core.job import JobState
+from kubedouble.scheduler import DefaultScheduler
 
 Object = dict[str, Any]
 REGISTRATION = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolic"
@@ -122,7 +123,8 @@ async def sight_story() -> None:
         await house.until(lambda: bound(house) == {"first": "n0"})
         await create(house, "Job", "train", scheduler="default-scheduler")
         await house.until(lambda: suspended(house, KIND["Job"], "train"), 10)
-        Operator(house, KIND["Job"], binds=True)
+        Operator(house, KIND["Job"])
+        DefaultScheduler(house.double)
         await house.until(lambda: house.job(2).state == JobState.WAITING)
         assert ("Queued", "suspended until its turn in queue lab comes") in events(house)
         house.kubelets.finish_named(NAMESPACE, "first")

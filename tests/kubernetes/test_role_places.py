@@ -12,6 +12,7 @@ from tests.kubernetes.test_places import label, required, says
 
 from dollhouse.loop import live
 from gangline_core.job import JobState
+from kubedouble.scheduler import DefaultScheduler
 
 CPU, GPU = {"kind": "cpu"}, {"kind": "gpu"}
 WANTS = {"limits": {"nvidia.com/gpu": "1"}}
@@ -89,11 +90,12 @@ def test_parts_of_an_owner_go_each_to_their_own_nodes(name: str, scheduler: str)
 
 
 async def owner_story(name: str, scheduler: str) -> None:
-    kind, is_ours = KIND[name], scheduler == "gangline"
+    kind = KIND[name]
     async with opened(nodes=3, gpus=2) as house:
         await furnished(house)
         await define(house, kind)
-        Operator(house, kind, binds=not is_ours)
+        Operator(house, kind)
+        DefaultScheduler(house.double)
         spec = spec_of(name, scheduler=scheduler)
         if name == "JobSet":
             one = spec["replicatedJobs"][0]
@@ -101,8 +103,6 @@ async def owner_story(name: str, scheduler: str) -> None:
             lead = {**one, "name": "lead", "template": {"spec": {**inner, "template": _copy(inner["template"])}}}
             one["template"]["spec"] |= {"parallelism": 2, "completions": 2}
             spec["replicatedJobs"] = [lead, one]
-        if name == "JobSet" and not is_ours:
-            spec["replicatedJobs"][1]["template"]["spec"] |= {"parallelism": 1, "completions": 1}
         first, second = PARTS[name](spec)
         first["spec"] |= {"nodeSelector": CPU}
         first["spec"]["containers"][0]["resources"] = {}

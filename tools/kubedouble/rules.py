@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from kubedouble import strict
+from kubedouble import gates, strict
 from kubedouble.errors import bad_request, invalid
 from kubedouble.kinds import Kind
 
@@ -103,11 +103,16 @@ def check_status_change(kind: Kind, before: Object, after: Object) -> None:
 
 def _pod_change(before: Object, after: Object) -> list[str]:
     old, new = _frozen(before["spec"]), _frozen(after["spec"])
-    faults = [
+    faults: list[str] = []
+    if before["spec"].get("schedulingGates"):
+        faults.extend(gates.narrowed(before["spec"], after["spec"]))
+        # Of a pod that nobody looks at yet, where it may be can still be said.
+        old, new = gates.without_place(old), gates.without_place(new)
+    faults += [
         "spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`,"
         f"`spec.tolerations` (only additions to existing tolerations) ({field})"
         for field in sorted({*old, *new})
-        if old.get(field) != new.get(field) and not (field == "nodeSelector" and before["spec"].get("schedulingGates"))
+        if old.get(field) != new.get(field)
     ]
     had = {gate["name"] for gate in before["spec"].get("schedulingGates") or ()}
     if {gate["name"] for gate in after["spec"].get("schedulingGates") or ()} - had:
