@@ -8,6 +8,7 @@ import itertools
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.core.test_elastic_policies import LIMITS, PERF, bidder, report, running
 from tests.make import World, node, spec
 
@@ -119,6 +120,35 @@ def test_a_pool_says_how_many_nodes_it_wants_once_and_frees_the_others() -> None
     assert world.state.kept.pools["default"].nodes_wanted == said.nodes
     world.wait(3600)
     assert elasticity.propose(world.state, "default", world.at) == ()
+
+
+def test_jobs_that_wait_for_room_want_more_nodes_and_a_node_that_is_too_small_for_them_gives_none() -> None:
+    # unusable node: node 0 has half a CPU, the two others eight; three jobs of one CPU and one GPU: two run, and more
+    # than three nodes are wanted
+    machines = [replace(node("n0", gpus=1), cpu_milli=500), node("n1", gpus=1, cpus=8), node("n2", gpus=1, cpus=8)]
+    world = World(*machines).set_policy(elastic="band")
+    jobs = [world.submit(gpus=1, cpus=1) for _ in range(3)]
+    world.settle()
+    assert sorted(world.job(job).state for job in jobs) == ["running", "running", "waiting"]
+    world.wait(3600)
+    [said] = elasticity.propose(world.state, "default", world.at)
+    assert isinstance(said, f.NodesWanted)
+    assert said.nodes > 3
+    world.tell("elastic.default", said)
+    world.wait(3600).see(node("n3", gpus=1, cpus=8))
+    world.settle()
+    assert {world.job(job).state for job in jobs} == {"running"}
+    [enough] = elasticity.propose(world.state, "default", world.at)
+    assert enough.nodes == 4, "what runs has its nodes, and nobody wants more"
+
+
+def test_growth_is_not_planned_on_gpus_of_a_node_on_which_no_member_fits() -> None:
+    small = replace(node("n0", gpus=4), cpu_milli=500)
+    world = World(node("n1", gpus=3), small).set_policy(elastic="goodput")
+    world.submit_running(spec(gpus=1, cpus=1, tasks=2, minimum=1, maximum=8), "n1")
+    world.wait(3600)
+    [sized] = elasticity.propose(world.state, "default", world.at)
+    assert sized.size == 3
 
 
 def test_jobs_without_whole_gpus_want_nothing() -> None:

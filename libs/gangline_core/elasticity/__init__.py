@@ -113,7 +113,8 @@ def is_stirred(state: State, known: PoolState, now: int) -> bool:
 def _by_policy(state: State, known: PoolState, now: int) -> tuple[list[Target], NodesWanted | None]:
     pool, policy = known.pool.name, known.policy
     jobs = tuple(resizable(state, pool, now))
-    if not jobs and not policy.migration:
+    says_nodes = policy.elastic == "band"
+    if not jobs and not policy.migration and not says_nodes:
         return [], None
     table = Table(state, pool, now)
     honour_claims(table)
@@ -124,7 +125,7 @@ def _by_policy(state: State, known: PoolState, now: int) -> tuple[list[Target], 
     said: NodesWanted | None = None
     targets: list[Target] = []
     try:
-        said = nodes_wanted(view) if jobs and policy.elastic == "band" else None
+        said = nodes_wanted(view) if says_nodes else None
         targets = POLICIES[policy.elastic](view) if jobs else []
         targets = targets or (locality(view) if policy.migration else [])
     except FAILS:

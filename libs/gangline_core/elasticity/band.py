@@ -4,20 +4,24 @@ After AdaptDL's scheduler (petuum/adaptdl, sched/adaptdl_sched/policy/pollux.py)
 with the largest sum of speed-up times dominant share are looked for, in which whatever changes counts a tenth less. The
 utility of such a state is the speed-up per GPU of the nodes it uses. While that lies between LEAST and MOST for the
 nodes there are, they are right; else the number is wanted whose utility is closest to the middle and not below LEAST,
-of equals the larger one, up to as many nodes again as there are. Sizes are those that are best on no more than the
-nodes that are wanted, so what is beyond them comes free. There the search is random; here it is exact, and equal inputs
-give equal sizes. What is wanted is said by `NodesWanted`, for whoever adds and removes machines.
+of equals the larger one, up to as many nodes again as there are. Jobs that wait for room ask for nodes as those that
+run do; nodes on which nobody's member fits count as nodes, and give none. Sizes are those that are best on no more than
+the nodes that are wanted, so what is beyond them comes free. There the search is random; here it is exact, and equal
+inputs give equal sizes. What is wanted is said by `NodesWanted`, for whoever adds and removes machines.
 """
 
 from collections.abc import Sequence
+from itertools import islice
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gangline_core.elasticity.knapsack import Knapsack
 from gangline_core.elasticity.pollux import Bidder, bidder_of, common_width, free_gpus, most, speed_ups
-from gangline_core.elasticity.view import Elastic, Target, View
+from gangline_core.elasticity.view import Elastic, Target, View, elastic
 from gangline_core.facts_size import NodesWanted
+from gangline_core.placement.why_not import ROOM_CODES
 
 LEAST, MOST = 0.35, 0.65
 AIM = (LEAST + MOST) / 2
@@ -26,6 +30,8 @@ DAMPING = 0.9
 MUST_RUN = -1e12
 CHANGE_PERMILLE = 50
 """A utility that moved by less is not said again."""
+WAITING_MOST = 64
+"""So many waiting jobs are asked how many nodes they want."""
 CLOSE = 1e-6
 """Utilities and sums that differ by less are equal."""
 
@@ -47,13 +53,13 @@ class Band(Struct, frozen=True):
     sizes: tuple[int, ...]
 
 
-def choose_nodes(bidders: Sequence[Bidder], *, nodes: int, per_node: int) -> Band:
-    """What so many jobs want of a cluster of `nodes` equal nodes, to which as many may be added."""
-    front = states(bidders, nodes=2 * nodes, per_node=per_node)
+def choose_nodes(bidders: Sequence[Bidder], *, nodes: int, per_node: int, more: int | None = None) -> Band:
+    """What so many jobs want of a cluster of `nodes` equal nodes, to which `more` may be added, or as many."""
+    front = states(bidders, nodes=nodes + (nodes if more is None else more), per_node=per_node)
     present = max((state for state in front if state.nodes <= nodes), key=lambda state: state.worth, default=None)
-    if present is None:
+    if present is None and nodes:
         return Band(nodes=nodes, utility=0.0, sizes=tuple(bidder.present for bidder in bidders))
-    if LEAST <= present.utility <= MOST:
+    if present is not None and LEAST <= present.utility <= MOST:
         return Band(nodes=nodes, utility=present.utility, sizes=present.sizes)
     wanted = nodes
     best = np.inf
@@ -62,9 +68,11 @@ def choose_nodes(bidders: Sequence[Bidder], *, nodes: int, per_node: int) -> Ban
             continue
         if abs(state.utility - AIM) < abs(best - AIM) + CLOSE:
             best, wanted = state.utility, state.nodes
-    within = max((state for state in front if state.nodes <= min(nodes, wanted)), key=lambda state: state.worth)
-    utility = float(best) if np.isfinite(best) else present.utility
-    return Band(nodes=wanted, utility=utility, sizes=within.sizes)
+    inside = (state for state in front if state.nodes <= min(nodes, wanted))
+    within = max(inside, key=lambda state: state.worth, default=None)
+    utility = float(best) if np.isfinite(best) else present.utility if present is not None else 0.0
+    sizes = within.sizes if within is not None else tuple(0 for _ in bidders)
+    return Band(nodes=wanted, utility=utility, sizes=sizes)
 
 
 def states(bidders: Sequence[Bidder], *, nodes: int, per_node: int) -> list[State]:
@@ -105,7 +113,7 @@ def band(view: View) -> list[Target]:
     jobs = _jobs(view)
     if not jobs or not view.may_weigh:
         return []
-    chosen, _ = _choice(view, jobs)
+    chosen, _ = _choice(view, jobs, ())
     return [
         Target(job=one.job, role=one.role.name, size=size, why="utility band")
         for one, size in zip(jobs, chosen.sizes, strict=True)
@@ -115,11 +123,11 @@ def band(view: View) -> list[Target]:
 
 def nodes_wanted(view: View) -> NodesWanted | None:
     """The pool's number of nodes when it should be another one than was last said."""
-    jobs = _jobs(view)
-    if not jobs or not view.may_weigh:
-        return None
-    chosen, others = _choice(view, jobs)
+    jobs, waiting = _jobs(view), _waiting(view)
     known = view.state.kept.pools[view.pool]
+    if not view.may_weigh or not (jobs or waiting or known.nodes_wanted):
+        return None
+    chosen, others = _choice(view, jobs, waiting)
     said = NodesWanted(pool=view.pool, nodes=chosen.nodes + others, utility_permille=round(1000 * chosen.utility))
     moved = abs(said.utility_permille - known.utility_permille)
     return said if said.nodes != known.nodes_wanted or moved >= CHANGE_PERMILLE else None
@@ -129,10 +137,28 @@ def _jobs(view: View) -> list[Elastic]:
     return [one for one in view.jobs if one.role.resources.whole_gpus]
 
 
-def _choice(view: View, jobs: Sequence[Elastic]) -> tuple[Band, int]:
+def _waiting(view: View) -> list[Elastic]:
+    """Jobs that wait for room and use whole GPUs in one of their roles, the first by id."""
+    state = view.state
+    waiting = (state.kept.jobs[job] for job in sorted(state.waiting.get(view.pool, {})))
+    able = (job for job in waiting if job.reason is not None and job.reason.code in ROOM_CODES)
+    found = (
+        elastic(state, job, roles[0])
+        for job in able
+        if len(roles := [role for role in job.spec.roles if role.resources.wants_gpu]) == 1
+        and roles[0].resources.whole_gpus
+    )
+    return list(islice(found, WAITING_MOST))
+
+
+def _choice(view: View, jobs: Sequence[Elastic], waiting: Sequence[Elastic]) -> tuple[Band, int]:
     """The choice for the GPUs that these jobs have or may have, and the nodes of the pool that others fill."""
     per_node = common_width(view)
     held = sum(one.size * one.role.resources.whole_gpus for one in jobs)
-    nodes = max(1, -(-(held + free_gpus(view)) // per_node))
-    usable = sum(1 for node in view.table.frozen.nodes if node.gpus)
-    return choose_nodes([bidder_of(one, view.now) for one in jobs], nodes=nodes, per_node=per_node), usable - nodes
+    nodes = -(-(held + free_gpus(view, [*jobs, *waiting])) // per_node)
+    nodes = max(1, nodes) if jobs else nodes
+    there = sum(1 for node in view.table.frozen.nodes if node.gpus)
+    bidders = [bidder_of(one, view.now) for one in jobs]
+    bidders += [replace(bidder_of(one, view.now), must_run=False) for one in waiting]
+    more = max(nodes, there) if waiting else nodes
+    return choose_nodes(bidders, nodes=nodes, per_node=per_node, more=more), there - nodes

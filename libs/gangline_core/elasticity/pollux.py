@@ -17,10 +17,11 @@ from gangline_core.elasticity.clearing import clearing
 from gangline_core.elasticity.fit import fitted
 from gangline_core.elasticity.goodput import Floats, Grad, Limits, Perf, optimise
 from gangline_core.elasticity.knapsack import choose
+from gangline_core.elasticity.room import able_nodes
 from gangline_core.elasticity.view import Elastic, Target, View
 from gangline_core.elasticity.worth import cost_s
+from gangline_core.placement.gang import gang_of
 from gangline_core.progress import BATCH_MOST, MILLION, Point, Progress
-from gangline_core.spec import GPU_MILLI
 
 POWER = -1.0
 FLOOR = 1e-3
@@ -65,7 +66,7 @@ def goodput(view: View) -> list[Target]:
         return []
     per_node = common_width(view)
     held = sum(one.size * one.role.resources.whole_gpus for one in jobs)
-    capacity = held + free_gpus(view)
+    capacity = held + free_gpus(view, jobs)
     bidders = [bidder_of(one, view.now) for one in jobs]
     chosen = pollux(bidders, capacity=capacity, per_node=per_node)
     targets = [
@@ -82,9 +83,13 @@ def common_width(view: View) -> int:
     return min((width for width, count in widths.items() if count == max(widths.values())), default=1)
 
 
-def free_gpus(view: View) -> int:
-    """Whole GPUs that growth may take."""
-    return int((view.table.room.milli == GPU_MILLI).sum())
+def free_gpus(view: View, jobs: Sequence[Elastic]) -> int:
+    """Whole GPUs that growth may take, on nodes that are large enough for a member of any of these jobs."""
+    room = view.table.room
+    able = np.zeros(len(room.free), dtype=np.bool_)
+    for one in jobs:
+        able |= able_nodes(room.layout, gang_of(one.job.spec, {one.role.name: 1}, view.table.pool.pool))
+    return int(room.free[able].sum())
 
 
 def bidder_of(one: Elastic, now: int) -> Bidder:
