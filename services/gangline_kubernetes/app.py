@@ -12,6 +12,7 @@ from gangline_kit.leader import lead
 from gangline_kit.service import Site
 from gangline_kubernetes.affinities import Affinities
 from gangline_kubernetes.api import Api, Transport, path_of
+from gangline_kubernetes.budgets import Budget, Budgets
 from gangline_kubernetes.carrier import Carrier
 from gangline_kubernetes.claims import Claims
 from gangline_kubernetes.config import Config, DeviceMode
@@ -92,27 +93,30 @@ class Cluster:
         carrier = Carrier(self.site, self.config, starter=starter, makes=maker, marks=marks, changed=reporter.changed)
         inventory.carrier = reporter.carrier = carrier
         reporter.rests, inventory.happenings = inventory.rests, desk.happenings
+        carrier.happenings = desk.happenings
         telling = reporter.telling = Telling(self.site, self.api, carrier)
         provisioner = Provisioner(self.site, self.config, self.api, desk=desk, agent=agent, affinities=asks.affinities)
         leftovers = Leftovers(self.site, self.config, self.api, agent)
         words = OwnerWords(self.site, self.config, self.api, owners)
+        budgets = Budgets(self.site, self.config, carrier, owners)
         on_sight = OnSight(self.site, self.config, self.api, desk=desk, owners=owners)
 
-        ears = (carrier.hear, inventory.hear_pod, owners.hear_pod, nursery.hear, on_sight.hear_pod, marks.hear)
-        pods = self._watched(Pod, path_of("v1", "pods"), partial(_hear_pod, ears))
+        ears = (carrier.hear, inventory.hear_pod, owners.hear_pod, nursery.hear, on_sight.hear_pod, budgets.hear_pod)
+        pods = self._watched(Pod, path_of("v1", "pods"), partial(_hear_pod, (*ears, marks.hear)))
         watches: tuple[Watched[Any], ...] = (pods, *self._objects(desk, settings), *self._machines(inventory, claims))
-        watches = (*watches, *self._ranks(asks), *self._makers_of_pods(owners, nursery))
+        watches = (*watches, *self._words(asks, budgets), *self._makers_of_pods(owners, nursery))
+        parts = (inventory, reporter, desk, owners, nursery, leftovers, words, on_sight, budgets)
         try:
             with ExitStack() as stack:
-                for hears in (inventory, reporter, desk, nursery, owners, leftovers, provisioner, words, on_sight):
-                    stack.enter_context(self.site.follower.listening(hears.note))
+                for part in (*parts, provisioner):
+                    stack.enter_context(self.site.follower.listening(part.note))
                 async with asyncio.TaskGroup() as group:
                     for watched in watches:
                         group.create_task(watched.run(), name="watch")
                     await self._synced(watches)
                     _hear_again(pods, carrier, inventory)
-                    for part in (inventory, reporter, desk, owners, nursery, leftovers, words, on_sight):
-                        part.take_over()
+                    for mine in parts:
+                        mine.take_over()
                     for name, work in (
                         ("nodes", inventory.report_for_ever(lane)),
                         ("views", inventory.sights.listen_for_ever()),
@@ -124,6 +128,7 @@ class Cluster:
                         ("owners", owners.work_for_ever()),
                         ("words", words.work_for_ever()),
                         ("sight", on_sight.work_for_ever()),
+                        ("budgets", budgets.work_for_ever()),
                         ("machines", provisioner.work_for_ever()),
                         ("leftovers", leftovers.clean_for_ever()),
                     ):
@@ -183,10 +188,13 @@ class Cluster:
         templates = self._watched(ClaimTemplate, path("resourceclaimtemplates"), claims.hear_template)
         return (nodes, slices, claims.watched, templates, *rules)
 
-    def _ranks(self, asks: Asks) -> tuple[Watched[Any], ...]:
-        """What the names of priorities mean: pods say the number themselves, templates of pods only the name."""
+    def _words(self, asks: Asks, budgets: Budgets) -> tuple[Watched[Any], ...]:
+        """What others say about pods: which may not go now, and what names of priorities mean in their templates."""
+        path = path_of("policy/v1", "poddisruptionbudgets")
+        watched = self._watched(Budget, path, budgets.hear, is_optional=True)
         path = path_of("scheduling.k8s.io/v1", "priorityclasses")
-        return (self._watched(PriorityClass, path, asks.priorities.hear),) if self.config.adopt else ()
+        ranks = (self._watched(PriorityClass, path, asks.priorities.hear),) if self.config.adopt else ()
+        return (watched, *ranks)
 
     def _makers_of_pods(self, owners: Owners, nursery: Nursery) -> list[Watched[OwnerObject]]:
         """Kinds of others, as far as this cluster has them."""

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from gangline_core.facts import ExitCause
 from gangline_core.ids import NodeId, TaskId
 from gangline_core.job import Outcome
-from gangline_core.reasons import sentence
+from gangline_core.reasons import ReasonCode, sentence
 from gangline_kit.carrying.known import Local, Order, Phase
 from gangline_kit.errors import TemporaryError
 from gangline_kit.service import Site
@@ -18,6 +18,8 @@ from gangline_kit.tasks import Tasks
 from gangline_kubernetes.api import RefusedError
 from gangline_kubernetes.broods import NoPodError
 from gangline_kubernetes.config import Config
+from gangline_kubernetes.evicting import KeptError
+from gangline_kubernetes.happenings import Happenings
 from gangline_kubernetes.marks import Marks
 from gangline_kubernetes.names import MANAGER, mark_of
 from gangline_kubernetes.objects import Pod
@@ -79,6 +81,9 @@ class Carrier:
         """What kept a task from starting, while its pod is being taken away."""
         self.resting: dict[NodeId, tuple[float, str]] = {}
         """Nodes that refused a pod: until when they are given no more, and why."""
+        self.kept: dict[TaskId, str] = {}
+        """Tasks that shall end and whose pods a disruption budget keeps, and what it says."""
+        self.happenings: Happenings | None = None
         self._slots = asyncio.Semaphore(config.in_flight)
         self._work = Tasks()
 
@@ -218,15 +223,46 @@ class Carrier:
                 return
             try:
                 await self._makes.unmake(name)
-                async with self._slots:
-                    why = self._makes_way(name) if pod.metadata.labels.get(MANAGED_BY) != MANAGER else ""
-                    await self.starter.delete(
-                        pod.metadata, grace_s=self._grace(name), notice=self._notice(name), makes_way=why
-                    )
+                await self._end(name, pod)
                 return
+            except KeptError as error:
+                self.kept[name] = str(error)
+                await self._tell(pod, "EvictionWaits", f"{self._makes_way(name)} It stays for now: {error}")
             except (RefusedError, TemporaryError) as error:
                 log.warning("stop of %s: %s", name, error)
             await self.site.clock.sleep(min(30.0, 0.5 * number))
+
+    async def _end(self, name: TaskId, pod: Pod) -> None:
+        """Delete the pod, or evict it where that is for somebody else, who may have to wait for a budget's leave."""
+        why = self._makes_way(name)
+        is_eviction = self._is_preempted(name) and not self.is_past_budget(name)
+        async with self._slots:
+            await self.starter.delete(
+                pod.metadata,
+                grace_s=self._grace(name),
+                notice=self._notice(name),
+                makes_way=why if pod.metadata.labels.get(MANAGED_BY) != MANAGER else "",
+                is_eviction=is_eviction,
+            )
+        if self.kept.pop(name, None) is not None and not is_eviction:
+            patience_s = f"{self.config.budget_s:.0f} s"
+            await self._tell(pod, "BudgetOverridden", f"{why} Its disruption budget was waited for {patience_s}.")
+
+    async def _tell(self, pod: Pod, word: str, message: str) -> None:
+        if self.happenings is not None:
+            await self.happenings.tell(pod.metadata, word, message, is_warning=True, kind=("v1", "Pod"))
+
+    def is_past_budget(self, name: TaskId) -> bool:
+        """True for a task whose budget was waited for as long as the settings say."""
+        task = self.site.follower.state.kept.tasks.get(name)
+        patience_ms = int(self.config.budget_s * 1000)
+        return bool(patience_ms) and task is not None and self.site.now_ms() >= task.stop_ms + patience_ms
+
+    def _is_preempted(self, name: TaskId) -> bool:
+        state = self.site.follower.state
+        task = state.kept.tasks.get(name)
+        job = state.job(task.job) if task is not None else None
+        return job is not None and job.reason is not None and job.reason.code == ReasonCode.PREEMPTED
 
     def _makes_way(self, name: TaskId) -> str:
         """For whom or what a task ends that is not to blame for it, as its job goes back to the queue."""
@@ -263,6 +299,7 @@ class Carrier:
         self._stopping.pop(task, None)
         self._stuck_since.pop(task, None)
         self._faults.pop(task, None)
+        self.kept.pop(task, None)
         pod = self.pods.pop(task, None)
         if pod is not None:
             self._work.spawn(self._release(pod), name=f"release {task}")

@@ -49,6 +49,8 @@ class Config(Struct, frozen=True, kw_only=True):
     """A pod that could not be started for so long (no image, bad settings) counts as failed to start."""
     rest_s: float = 30.0
     """A node that refused a pod is given no more for so long."""
+    budget_s: float = 0.0
+    """A preempted pod that a PodDisruptionBudget keeps is deleted all the same after so long; 0 never does."""
     in_flight: int = 64
     """Most writes to the API server at the same time."""
     gather_ms: int = 5

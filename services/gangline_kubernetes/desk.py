@@ -24,7 +24,7 @@ from gangline_kubernetes.manifests import Home
 from gangline_kubernetes.names import GROUP_VERSION, JOB_FINALIZER
 from gangline_kubernetes.objects import JobObject, Namespace
 from gangline_kubernetes.own_writes import write_status
-from gangline_kubernetes.ownership import LABEL_NAMESPACE, LABEL_OWNER, LABEL_PODS, LABEL_UID, Fault, owned
+from gangline_kubernetes.ownership import LABEL_KEPT, LABEL_NAMESPACE, LABEL_OWNER, LABEL_PODS, LABEL_UID, Fault, owned
 from gangline_kubernetes.secret_refs import LABEL_REFS, split, text_of
 from gangline_kubernetes.statuses import refused_status, status_of, word_of
 from gangline_wire.jobfile import JobFileError, parse_job
@@ -358,6 +358,7 @@ def is_other(found: JobObject, job: Job) -> bool:
         group=kept.group,
         user=kept.user,
         labels=kept.labels,
+        preemptible=asked.preemptible and (kept.preemptible or LABEL_KEPT not in kept.labels),
         hold=kept.hold,
         time_limit_s=asked.time_limit_s or kept.time_limit_s,
         after=kept.after if any(one.index >= 0 for one in asked.after) else asked.after,

@@ -203,7 +203,7 @@ class Inventory:
         state, now = self.site.follower.state, self.site.now_ms()
         for name in state.stopping_tasks:
             task = state.kept.tasks[name]
-            if task.node in self.nodes and is_overdue(state, task, now):
+            if task.node in self.nodes and name not in self.carrier.kept and is_overdue(state, task, now):
                 self.dirty[task.node] = None
 
     def _look_for_claims(self) -> None:
@@ -314,6 +314,7 @@ class Inventory:
         if name in self.carrier.resting:
             return self.carrier.resting[name][1]
         state, now = self.site.follower.state, self.site.now_ms()
-        late = [t for t in state.node_tasks.get(name, ()) if t in state.stopping_tasks]
+        kept = self.carrier.kept
+        late = [t for t in state.node_tasks.get(name, ()) if t in state.stopping_tasks and t not in kept]
         undead = next((t for t in late if is_overdue(state, state.kept.tasks[t], now)), None)
         return f"task {undead} does not end" if undead is not None else ""

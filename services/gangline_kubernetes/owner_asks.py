@@ -13,6 +13,7 @@ from gangline_kubernetes.handing import Unfit, fitted_parts
 from gangline_kubernetes.objects import OwnerObject, Pod
 from gangline_kubernetes.owner_kinds import OwnerKind, names_us, parts_of, pods_of
 from gangline_kubernetes.owner_sizes import bounds_of, elastic_of
+from gangline_kubernetes.ownership import LABEL_KEPT
 from gangline_kubernetes.places import placed
 from gangline_kubernetes.priorities import Priorities
 from gangline_kubernetes.stages import unstaged
@@ -94,7 +95,8 @@ def shape_of(spec: JobSpec) -> tuple[object, ...]:
     """Equal for jobs of one owner that are the same job; the present number of an elastic part does not matter."""
     roles = tuple(replace(role, count=role.min_count) if role.is_elastic else role for role in spec.roles)
     where = (spec.topology, spec.node_selector, spec.tolerations, spec.pool, spec.group)
-    how = (spec.priority, spec.time_limit_s, spec.preemptible, spec.labels.get(LABEL_INDEXES, ""))
+    may_go = spec.preemptible or LABEL_KEPT in spec.labels
+    how = (spec.priority, spec.time_limit_s, may_go, spec.labels.get(LABEL_INDEXES, ""))
     return (roles, *where, *how)
 
 

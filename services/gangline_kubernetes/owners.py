@@ -65,6 +65,8 @@ class Owners:
         """Takes pods that belong to no task of their owner's job."""
         self.is_known: Callable[[str], bool] = lambda kind: True
         """False for a kind of which nobody knows now which objects there are."""
+        self.may_go: Callable[[Job], bool] = lambda job: True
+        """False while a disruption budget keeps pods of a job that makes way: suspension would ask no budget."""
         self.jobs: dict[str, JobId] = {}
         """The living job of each owner, by uid."""
         self.renewed: dict[JobId, None] = {}
@@ -294,6 +296,9 @@ class Owners:
     async def _take_back(self, kind: OwnerKind, found: OwnerObject, job: Job) -> None:
         """Suspend the owner of a job that was stopped, so that it does not make anew what we delete."""
         uid = found.metadata.uid
+        if job.state == JobState.STOPPING and not self.may_go(job):
+            self.dirty[uid] = self.site.clock.monotonic_s() + LOOK_S
+            return
         async with self.letting.hand(uid):
             present = self.state.job(job.id)
             if present is not None and present.state in (JobState.STARTING, JobState.RUNNING):

@@ -18,6 +18,8 @@ LABEL_PODS = "gangline.dev/pods"
 LABEL_OWNER = "gangline.dev/owner"
 """Label of a job that is the pods of somebody else's object: that object's uid."""
 LABEL_KIND = "gangline.dev/owner-kind"
+LABEL_KEPT = "gangline.dev/kept-by-budget"
+"""Label of a job that a disruption budget keeps from being preempted now; without it, it could be."""
 LABEL_GANG = "gangline.dev/gang-of"
 """Name of the gang that an adopted job's pods are."""
 

@@ -16,6 +16,7 @@ from gangline_kubernetes.api import MERGE, STRATEGIC, Api, RefusedError, path_of
 from gangline_kubernetes.claims import Claims
 from gangline_kubernetes.config import Config, DeviceMode
 from gangline_kubernetes.devices import Claim
+from gangline_kubernetes.evicting import evict
 from gangline_kubernetes.manifests import Home, NoImageError
 from gangline_kubernetes.meeting import NOTE_NOTICE
 from gangline_kubernetes.names import FINALIZER, MANAGER, NOTE_VISIBLE, Mark, mark_of, pod_name
@@ -261,16 +262,24 @@ class Starter:
             return
         raise TemporaryError(f"pod {pod.metadata.name} is changed by others all the time")
 
-    async def delete(self, pod: Meta, *, grace_s: int | None, notice: str = "", makes_way: str = "") -> None:
+    async def delete(
+        self, pod: Meta, *, grace_s: int | None, notice: str = "", makes_way: str = "", is_eviction: bool = False
+    ) -> None:
         """Ask a pod to end, with our notice first; gone already is as good.
 
         One that `makes_way` says so by the condition that its owner's rules about failures look for.
 
         Raises:
+            KeptError: it is an eviction, and a disruption budget does not allow it now; the pod was told nothing.
             RefusedError, TemporaryError: as `Api.call`.
         """
         path = path_of("v1", "pods", namespace=pod.namespace, name=pod.name)
+        options: dict[str, Any] = {"preconditions": {"uid": pod.uid}}
+        if grace_s is not None:
+            options["gracePeriodSeconds"] = max(manifests.GRACE_S_MIN, grace_s)
         try:
+            if is_eviction:
+                await evict(self._api, pod, options, is_asked_only=True)
             if notice:
                 notes = {**manifests.may_go(pod), NOTE_NOTICE: notice}
                 body = {"metadata": {"uid": pod.uid, "annotations": notes}}
@@ -279,10 +288,10 @@ class Starter:
                 condition = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
                 told = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition | {"message": makes_way}]}}
                 await self._api.call("PATCH", f"{path}/status", told, form=STRATEGIC)
-            options: dict[str, Any] = {"preconditions": {"uid": pod.uid}}
-            if grace_s is not None:
-                options["gracePeriodSeconds"] = max(manifests.GRACE_S_MIN, grace_s)
-            await self._api.call("DELETE", path, options)
+            if is_eviction:
+                await evict(self._api, pod, options)
+            else:
+                await self._api.call("DELETE", path, options)
         except RefusedError as error:
             if error.code not in (404, 409) and not error.is_another:
                 raise

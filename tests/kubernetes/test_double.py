@@ -173,7 +173,15 @@ async def deletions() -> None:
     }
     await probe.ask("POST", "/apis/policy/v1/namespaces/default/poddisruptionbudgets", budget)
     await probe.make("safe", labels={"app": "x"})
+    running = {"status": {"phase": "Running"}}
+    await probe.ask("PATCH", f"{PODS}/safe/status", running, MERGE)
     assert (await probe.ask("POST", f"{PODS}/safe/eviction", {"metadata": {"name": "safe"}}))[0] == 429
+    await probe.make("idle", labels={"app": "x"})
+    assert (await probe.ask("POST", f"{PODS}/idle/eviction", {"metadata": {"name": "idle"}}))[0] == 201
+    await probe.ask(
+        "POST", "/apis/policy/v1/namespaces/default/poddisruptionbudgets", {**budget, "metadata": {"name": "c"}}
+    )
+    assert (await probe.ask("POST", f"{PODS}/safe/eviction", {"metadata": {"name": "safe"}}))[0] == 500
 
 
 async def patches() -> None:

@@ -51,23 +51,42 @@ def bind(verbs: Verbs, kind: Kind, namespace: str, name: str, body: Object) -> O
 
 
 def evict(verbs: Verbs, kind: Kind, namespace: str, name: str, body: Object) -> Object:
-    """Delete a pod with its grace, unless a disruption budget forbids it.
+    """Delete a pod with its grace, unless a disruption budget forbids it; what runs nothing may always go.
 
     Raises:
-        ApiError: 429 when a budget forbids it.
+        ApiError: 429 when a budget forbids it; 500 when several are about the pod.
     """
-    pod = verbs.find(kind, namespace, name)
-    for budget in verbs.store.all(BUDGETS, namespace):
-        wanted = (budget["spec"].get("selector") or {}).get("matchLabels") or {}
-        claim = selectors.labels(",".join(f"{key}={value}" for key, value in wanted.items()))
-        if claim(pod) and budget.get("status", {}).get("disruptionsAllowed", 0) <= 0:
+    pod, options = verbs.find(kind, namespace, name), body.get("deleteOptions") or {}
+    done = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+    is_free = pod["status"].get("phase") != "Running" or "deletionTimestamp" in pod["metadata"]
+    budgets = [] if is_free else [one for one in verbs.store.all(BUDGETS, namespace) if _is_about(one, pod)]
+    if len(budgets) > 1:
+        why = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+        raise ApiError(500, "InternalError", why)
+    for budget in budgets:
+        allowed = budget.get("status", {}).get("disruptionsAllowed", 0)
+        if allowed <= 0:
             message = "Cannot evict pod as it would violate the pod's disruption budget."
             raise ApiError(429, "TooManyRequests", message, causes=[{"reason": "DisruptionBudget"}])
+        if not options.get("dryRun"):
+            status = {**budget.get("status", {}), "disruptionsAllowed": allowed - 1}
+            verbs.store.put(BUDGETS, {**budget, "status": status}, budget)
+    if options.get("dryRun"):
+        return done
     disruption = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
     conditions = with_condition(pod["status"].get("conditions", []), disruption)
     verbs.store.put(PODS, {**pod, "status": {**pod["status"], "conditions": conditions}}, pod)
-    verbs.delete(kind, namespace, name, body.get("deleteOptions"))
-    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+    verbs.delete(kind, namespace, name, options)
+    return done
+
+
+def _is_about(budget: Object, pod: Object) -> bool:
+    """An empty selector is about all pods of the namespace, and none about no pod."""
+    selector = budget["spec"].get("selector")
+    if selector is None:
+        return False
+    wanted = selector.get("matchLabels") or {}
+    return bool(selectors.labels(",".join(f"{key}={value}" for key, value in wanted.items()))(pod))
 
 
 def debug(verbs: Verbs, kind: Kind, pod: Object, body: Object) -> Object:

@@ -1,0 +1,158 @@
+"""Pods that a disruption budget keeps: another job makes way, or it is waited for; nothing goes past a budget."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from tests.kubernetes.house import NAMESPACE, PODS, House, opened
+from tests.kubernetes.test_adopted import bound, make
+from tests.kubernetes.test_owners import KIND, Object, Operator, apply_owner, suspended
+
+from dollhouse.loop import live
+from gangline_core.job import JobState
+from kubedouble.faults import Fault
+
+BUDGETS = f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets"
+
+
+async def budget(house: House, allowed: int, labels: Object, name: str = "b") -> None:
+    """Somebody lets so many of these pods go at a time."""
+    spec = {"minAvailable": 1, "selector": {"matchLabels": labels}}
+    status = {"disruptionsAllowed": allowed}
+    await house.ask("POST", BUDGETS, {"metadata": {"name": name}, "spec": spec, "status": status})
+
+
+async def allow(house: House, allowed: int) -> None:
+    """The budget lets another number go."""
+    (found,) = house.stored("policy/poddisruptionbudgets")
+    await house.ask("PUT", f"{BUDGETS}/b/status", {**found, "status": {"disruptionsAllowed": allowed}})
+
+
+def words(house: House, reason: str) -> list[str]:
+    """Messages of events with this reason."""
+    return [one["message"] for one in house.stored("/events", NAMESPACE) if one["reason"] == reason]
+
+
+def preempting(**more: Any) -> Object:
+    """A job that is more important than all others."""
+    return {"tasks": 1, "gpus": 1, "priority": 100, "command": ["x"], **more}
+
+
+def test_another_job_makes_way_for_one_that_a_budget_keeps() -> None:
+    live(other_story())
+
+
+async def other_story() -> None:
+    async with opened(nodes=2, gpus=1) as house:
+        # Without the budget the younger one would go, as it has less to lose.
+        await make(house, "old", gpus=1)
+        await house.until(lambda: len(bound(house)) == 1)
+        await asyncio.sleep(100)
+        await make(house, "kept", labels={"app": "db"})
+        await house.until(lambda: len(bound(house)) == 2)
+        await budget(house, 0, {"app": "db"})
+        await house.until(lambda: not house.job(2).spec.preemptible, 10)
+        await house.apply("urgent", **preempting())
+        await house.phase("urgent", "Running", 120)
+        assert set(bound(house)) & {"old", "kept"} == {"kept"}
+        assert not [path for method, path in house.double.requests if method == "DELETE" and path.endswith("/kept")]
+
+
+def test_a_job_is_kept_only_for_as_long_as_the_budget_says_so() -> None:
+    live(freed_story())
+
+
+async def freed_story() -> None:
+    async with opened(nodes=1, gpus=1) as house:
+        await make(house, "kept", labels={"app": "db"})
+        await house.until(lambda: len(bound(house)) == 1)
+        await budget(house, 0, {"app": "db"})
+        await house.until(lambda: not house.job(1).spec.preemptible, 10)
+        await house.apply("urgent", **preempting())
+        await asyncio.sleep(60)
+        assert set(bound(house)) == {"kept"}
+        await house.world.crash("kubernetes")
+        house.world.restart("kubernetes")
+        await asyncio.sleep(60)
+        assert set(bound(house)) == {"kept"}, "a new leader knows that the budget is why"
+        await allow(house, 1)
+        await house.phase("urgent", "Running", 120)
+        assert f"{PODS}/kept/eviction" in [path for method, path in house.double.requests if method == "POST"]
+
+
+def test_who_may_never_be_preempted_stays_so_whatever_budgets_say() -> None:
+    live(never_story())
+
+
+async def never_story() -> None:
+    async with opened(nodes=1, gpus=1) as house:
+        never = {"kai.scheduler/preemptibility": "non-preemptible"}
+        await make(house, "kept", labels={"app": "db", **never})
+        await house.until(lambda: len(bound(house)) == 1)
+        await budget(house, 0, {"app": "db"})
+        await asyncio.sleep(10)
+        await allow(house, 1)
+        await asyncio.sleep(90)
+        assert not house.job(1).spec.preemptible
+
+
+@pytest.mark.parametrize("patience_s", [0.0, 120.0])
+def test_a_victim_that_a_budget_keeps_after_all_is_told_and_waited_for(patience_s: float) -> None:
+    live(late_story(patience_s))
+
+
+async def late_story(patience_s: float) -> None:
+    async with opened(nodes=2, gpus=1, budget_s=patience_s) as house:
+        await make(house, "other", gpus=1)
+        await house.until(lambda: len(bound(house)) == 1)
+        await asyncio.sleep(100)
+        await make(house, "kept", labels={"app": "db"})
+        await house.until(lambda: len(bound(house)) == 2)
+
+        def appear(change: Any) -> None:
+            """A pod that stays is not told that it will be killed."""
+            is_it = change.storage == "/pods" and "gangline.dev/notice" in str(change.after["metadata"])
+            assert not is_it or change.after["metadata"]["name"] != "kept" or patience_s, "a kept pod is told nothing"
+
+        house.double.store.listeners.append(appear)
+        # Nobody could tell the log in time: the service does not see the budget.
+        house.double.faults.add(Fault(method="GET", path="poddisruptionbudgets", status=403, times=10_000))
+        house.double.store.hang_up()
+        await asyncio.sleep(5)
+        await budget(house, 0, {"app": "db"})
+        await house.apply("urgent", **preempting())
+        await house.until(lambda: bool(words(house, "EvictionWaits")), 60)
+        assert "Preempted by job 3" in words(house, "EvictionWaits")[0]
+        assert "disruption budget" in words(house, "EvictionWaits")[0]
+        await house.phase("urgent", "Running", 300)
+        if patience_s:
+            return
+        assert "kept" in bound(house), "the room came from somebody else"
+        assert all(not node.problem for node in house.world.state.kept.nodes.values()), "the node is well"
+        house.double.store.listeners.remove(appear)
+        await allow(house, 1)
+        await house.until(lambda: "kept" not in bound(house), 60)
+
+
+def test_an_owner_is_not_suspended_past_a_budget() -> None:
+    live(owner_story())
+
+
+async def owner_story() -> None:
+    kind = KIND["Job"]
+    async with opened(nodes=1, gpus=3) as house:
+        Operator(house, kind)
+        await apply_owner(house, kind, "train")
+        await house.until(lambda: house.job(1).state == JobState.RUNNING)
+        await budget(house, 2, {})
+        await house.until(lambda: not house.job(1).spec.preemptible, 10, "three would go, and two may")
+        await house.apply("urgent", **preempting())
+        await asyncio.sleep(60)
+        assert not suspended(house, kind, "train")
+        await allow(house, 3)
+        await house.phase("urgent", "Running", 120)
+        assert suspended(house, kind, "train")
+        assert house.job(1).state == JobState.WAITING
+        await asyncio.sleep(30)
+        assert house.job(1).id in house.world.state.kept.jobs, "it keeps its place"
+        assert house.job(1).state == JobState.WAITING
