@@ -5,14 +5,17 @@ A gang hangs when a member that reported steps or beat stops doing so; when its 
 where the pool's policy sets `hang_s`.
 """
 
-from msgspec import Struct
+from msgspec import Struct, field
+from msgspec.structs import replace
 
+from gangline_core.company import guests
 from gangline_core.facts import Fact, GangHung, GangMoved, ProgressReported
 from gangline_core.ids import JobId, TaskId
 from gangline_core.job import Job, JobState, Task
 from gangline_core.progress import Progress, merged
 from gangline_core.state import State
 from gangline_telemetry.busy import Busy
+from gangline_telemetry.steps import Steps, shape_of
 from gangline_wire.samples import Samples
 
 STEPS_LEAST = 2
@@ -32,6 +35,8 @@ class Story(Struct):
     attempt: int
     waiting: Progress | None = None
     """Not in the log yet."""
+    said: Steps = field(default_factory=Steps)
+    """Step times as its members said them."""
     told_s: float = -EVERY_S
     shapes: frozenset[tuple[int, int, int, int]] = frozenset()
     steps: int = 0
@@ -70,6 +75,7 @@ class Stories:
             if story is None:
                 continue
             story.waiting = merged(story.waiting, report.progress)
+            story.said.hear(report.progress.points)
             if report.progress.step > story.last_step.get(task_id, -1):
                 story.steps, story.last_step[task_id] = story.steps + 1, report.progress.step
                 story.moved_s[task_id] = now_s
@@ -124,7 +130,7 @@ class Stories:
             if job is None or job.ended_ms or job.attempt > story.attempt:
                 del self.jobs[job_id]
                 continue
-            facts += self._progress(job_id, story, now_s)
+            facts += self._progress(state, job, story, now_s)
             if state.kept.pools[job.spec.pool].policy.hang_s and job.attempt == story.attempt:
                 facts += self._movers(job, story, now_s)
             if job.state != JobState.RUNNING:
@@ -151,13 +157,14 @@ class Stories:
         return [GangMoved(job=job.id, attempt=job.attempt, moved=tuple(sorted(moved)), worked=tuple(sorted(worked)))]
 
     @staticmethod
-    def _progress(job: JobId, story: Story, now_s: float) -> list[Fact]:
+    def _progress(state: State, job: Job, story: Story, now_s: float) -> list[Fact]:
         if story.waiting is None:
             return []
-        shapes = story.shapes | {(p.nodes, p.members, p.batch, p.gathered) for p in story.waiting.points}
+        shapes = story.shapes | {shape_of(point) for point in story.waiting.points}
         if now_s - story.told_s < EVERY_S and shapes == story.shapes:
             return []
-        told = ProgressReported(job=job, progress=story.waiting)
+        points = story.said.tell(story.waiting.points, only_new=bool(guests(state, job)))
+        told = ProgressReported(job=job.id, progress=replace(story.waiting, points=points))
         story.waiting, story.told_s, story.shapes = None, now_s, shapes
         return [told]
 

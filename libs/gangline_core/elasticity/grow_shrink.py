@@ -18,6 +18,8 @@ NOT_MEASURED = "nothing was reported of it"
 WORSE = "no faster than before"
 PATIENCE = 3
 """So many intervals, and so many of its own steps, a job has for a report."""
+ENOUGH = 32
+"""After so many steps the mean of what was reported no longer follows the noise of single ones."""
 
 
 def grow_shrink(view: View) -> list[Target]:
@@ -59,7 +61,7 @@ def undone(one: Elastic, view: View) -> Target | None:
     why = ""
     if now is None and resize.why == TRIAL and view.now - resize.stage_ms >= _patience_ms(view, one):
         why = NOT_MEASURED
-    elif now is not None and then is not None and now <= then:
+    elif now is not None and then is not None and now <= then and view.now - resize.stage_ms >= _judged_ms(view, one):
         why = WORSE
     return Target(job=one.job, role=one.role.name, size=before, why=why) if why else None
 
@@ -90,6 +92,13 @@ def _rate(point: Point) -> float:
 
 def _interval_ms(view: View) -> int:
     return view.state.kept.pools[view.pool].policy.elastic_interval_s * 1000
+
+
+def _judged_ms(view: View, one: Elastic) -> int:
+    """How long a trial goes on before its step times are believed: ENOUGH steps, at least an interval."""
+    steps = [point.step_us for point in one.progress.points if point.members == one.size] if one.progress else []
+    enough_ms = ENOUGH * max(steps, default=0) * 1000 // MILLION
+    return max(_interval_ms(view), min(enough_ms, _patience_ms(view, one)))
 
 
 def _patience_ms(view: View, one: Elastic) -> int:
