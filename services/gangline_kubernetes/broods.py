@@ -5,9 +5,11 @@ An object of one namespace owns nothing in another one, whatever a pod there say
 
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from gangline_kit.errors import TemporaryError
 from gangline_kubernetes.objects import Meta, OwnerObject, Pod
-from gangline_kubernetes.owner_kinds import COUNTED, KINDS, OwnerKind
+from gangline_kubernetes.owner_kinds import COUNTED, KINDS, KUBEFLOW, MPI, REPLICA_INDEX, OwnerKind
 
 KIND_NAMES = frozenset(kind.name for kind in (*KINDS, *COUNTED))
 
@@ -27,6 +29,8 @@ class Broods:
         """Uids of the objects right below each."""
         self._pods: dict[str, dict[str, Pod]] = {}
         """Pods that are not over, by the uid of what is right above them and their own."""
+        self._ended: dict[str, dict[str, str]] = {}
+        """Part and number of pods that have done their work, likewise: their controller makes no others for them."""
 
     def hear(self, kind: OwnerKind, before: OwnerObject | None, after: OwnerObject | None) -> None:
         """An object came, changed or went."""
@@ -35,7 +39,7 @@ class Broods:
                 self._below.get(above.uid, {}).pop(one.metadata.uid, None)
             self.objects.pop(one.metadata.uid, None)
         if after is not None:
-            self.objects[after.metadata.uid] = (kind, after)
+            self.objects[after.metadata.uid] = (kind, self._known(kind, after))
             for above in after.metadata.owner_references:
                 if above.controller:
                     self._below.setdefault(above.uid, {})[after.metadata.uid] = None
@@ -48,8 +52,33 @@ class Broods:
                 here.pop(one.metadata.uid, None)
                 if not here:
                     self._pods.pop(above, None)
+        self._hear_end(before, after)
         if after is not None and not after.is_over and (above := _above(after.metadata)) is not None:
             self._pods.setdefault(above, {})[after.metadata.uid] = after
+
+    def _hear_end(self, before: Pod | None, after: Pod | None) -> None:
+        """Pods of Kubeflow's kinds say by labels which part and number they are."""
+        one = after or before
+        above = _above(one.metadata) if one is not None else None
+        if one is None or above is None:
+            return
+        is_done = after is not None and after.status.phase == "Succeeded" and not after.metadata.deletion_timestamp
+        ended, uid = self._ended.setdefault(above, {}), one.metadata.uid
+        was_done = ended.pop(uid, None) is not None
+        if is_done and (number := one.metadata.labels.get(REPLICA_INDEX)):
+            ended[uid] = number
+            for label in (KUBEFLOW, MPI):
+                if label in one.metadata.labels:
+                    ended[uid] = f"{one.metadata.labels[label].lower()}/{number}"
+        if not ended:
+            del self._ended[above]
+        if above in self.objects and (was_done or uid in ended):
+            kind, found = self.objects[above]
+            self.objects[above] = (kind, self._known(kind, found))
+
+    def _known(self, kind: OwnerKind, found: OwnerObject) -> OwnerObject:
+        ended = tuple(sorted(self._ended.get(found.metadata.uid, {}).values()))
+        return found if found.ended_pods == ended else replace(found, ended_pods=ended)
 
     def pods_of(self, root: str) -> Iterator[Pod]:
         """The living pods under an object, at any depth."""

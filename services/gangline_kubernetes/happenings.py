@@ -16,7 +16,7 @@ QUIET_S = 60.0
 KEPT_MAX = 10_000
 NAME_CHARS = 200
 """So much of an object's name is in its events' names."""
-MESSAGE_CHARS_MAX = 1_000
+MESSAGE_BYTES_MAX = 1_024
 
 WARNINGS = frozenset({"Refused", "Failed", "TimedOut", "Lost", "Preempted", "NodeLost", "GpuFailed", "StartFailed"})
 
@@ -60,20 +60,22 @@ class Happenings:
         while len(self._told) > KEPT_MAX:
             del self._told[next(iter(self._told))]
         now_ms = self._site.clock.now_ms()
+        namespace = meta.namespace or "default"
         digest = sha256(f"{meta.uid}{reason}{now_ms}".encode()).hexdigest()[:16]
         body: dict[str, Any] = {
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": f"{meta.name[:NAME_CHARS].rstrip('-.')}.{digest}", "namespace": meta.namespace},
+            "metadata": {"name": f"{meta.name[:NAME_CHARS].rstrip('-.')}.{digest}", "namespace": namespace},
             "involvedObject": {
                 "apiVersion": kind[0],
                 "kind": kind[1],
                 "name": meta.name,
-                "namespace": meta.namespace,
                 "uid": meta.uid,
+                # What is in no namespace has its events in the first one, and says none.
+                **({"namespace": meta.namespace} if meta.namespace else {}),
             },
             "reason": reason,
-            "message": message[:MESSAGE_CHARS_MAX],
+            "message": message.encode()[:MESSAGE_BYTES_MAX].decode(errors="ignore"),
             "type": "Warning" if is_warning else "Normal",
             "source": {"component": "gangline"},
             "reportingComponent": "gangline.dev/scheduler",
@@ -86,7 +88,7 @@ class Happenings:
         if related is not None:
             body["related"] = {"kind": "GanglineJob", "name": related}
         try:
-            await self._api.call("POST", path_of("v1", "events", namespace=meta.namespace), body, tries=1)
+            await self._api.call("POST", path_of("v1", "events", namespace=namespace), body, tries=1)
         except (RefusedError, TemporaryError):
             self._site.metrics.count("gangline_kubernetes_events_lost_total")
 

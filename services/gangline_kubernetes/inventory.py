@@ -191,7 +191,7 @@ class Inventory:
             why = f"{other} has a node of this name: names of nodes must differ among the clusters of one platform"
             log.error("node %s takes no work: %s", name, why)
             if self.happenings is not None:
-                meta = replace(self.nodes[name].metadata, namespace="default")
+                meta = self.nodes[name].metadata
                 await self.happenings.tell(meta, "NameTaken", why, is_warning=True, kind=("v1", "Node"))
 
     def _is_strange(self, name: NodeId) -> bool:

@@ -27,6 +27,8 @@ from gangline_wire.streams import SECRETS
 
 CLAIM_TRIES_MAX = 8
 """So often a pod is read again until its claims are there; with growing pauses that is half a minute."""
+THERE_S = 10.0
+"""A Service that was there is made again, unless it is still there, by a start that comes later than this."""
 THERE_MAX = 10_000
 """Jobs whose Service is known to be there."""
 
@@ -53,8 +55,9 @@ class Maker:
         self._inventory = inventory
         self._nursery = nursery
         self._owners = owners
-        self._there: dict[str, None] = {}
-        """Services that are known to be there, by namespace and name."""
+        self._clock = site.clock
+        self._there: dict[str, float] = {}
+        """When Services were last known to be there, by namespace and name."""
         self._making = asyncio.Lock()
 
     def home(self, order: Order) -> Home:
@@ -139,14 +142,19 @@ class Maker:
     async def _make_service(self, order: Order, home: Home) -> None:
         """The Service behind which the job's pods have names; one call for a whole gang."""
         key = f"{home.namespace}/{service_name(order.task.job)}"
-        if key in self._there:
+        if self._is_there(key):
             return
         async with self._making:
-            if key not in self._there:
+            if not self._is_there(key):
                 await self._make("services", home.namespace, service(order, home.namespace, home.owner))
-                self._there[key] = None
+                self._there.pop(key, None)
+                self._there[key] = self._clock.monotonic_s()
         while len(self._there) > THERE_MAX:
             del self._there[next(iter(self._there))]
+
+    def _is_there(self, key: str) -> bool:
+        """True for one that was there a moment ago; somebody may have deleted it since."""
+        return self._clock.monotonic_s() - self._there.get(key, -THERE_S) < THERE_S
 
     async def _make(self, plural: str, namespace: str, body: Mapping[str, object]) -> None:
         """Create it, unless it is there."""

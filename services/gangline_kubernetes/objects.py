@@ -303,6 +303,8 @@ class OwnerObject(Struct, frozen=True):
     metadata: Meta
     spec: dict[str, Any] = {}
     status: dict[str, Any] = {}
+    ended_pods: tuple[str, ...] = ()
+    """Part and number of pods that are there and have done their work; not said by the server, but by its pods."""
 
 
 class ListMeta(Struct, frozen=True, rename="camel"):

@@ -11,7 +11,7 @@ from gangline_kubernetes.claims import Claims
 from gangline_kubernetes.config import Config
 from gangline_kubernetes.handing import Unfit, fitted_parts
 from gangline_kubernetes.objects import OwnerObject, Pod
-from gangline_kubernetes.owner_kinds import OwnerKind, names_us, parts_of, pods_of
+from gangline_kubernetes.owner_kinds import OwnerKind, names_us, parts_of, pods_of, whole_parts
 from gangline_kubernetes.owner_sizes import bounds_of, elastic_of
 from gangline_kubernetes.ownership import LABEL_KEPT
 from gangline_kubernetes.places import placed
@@ -20,7 +20,9 @@ from gangline_kubernetes.stages import unstaged
 from gangline_kubernetes.volumes import Volumes, within
 
 LABEL_INDEXES = "completion-indexes"
-"""Label of a job: the numbers of an Indexed Job's pods, where some of them are done already."""
+"""Label of a job: the numbers of its owner's pods, part by part, where some of them are done already."""
+LABEL_PARTS = "owner-parts"
+"""Label of a job: which of its owner's parts its roles are, where some are done already."""
 SEEN_MAX = 10_000
 """Owners of which it is known that their pods need more than their templates say."""
 
@@ -87,7 +89,11 @@ class Asks:
             spec = replace(spec, elastic=elastic_of(kind, found))
         seen = self._seen.get(found.metadata.uid, {})
         roles = tuple(_raised(role, seen[role.name]) if role.name in seen else role for role in spec.roles)
-        indexes = {LABEL_INDEXES: ",".join(map(str, parts[0].indexes))} if parts[0].indexes else {}
+        left = [f"{number}:{','.join(map(str, part.indexes))}" for number, part in enumerate(parts) if part.indexes]
+        indexes = {LABEL_INDEXES: ";".join(left)} if left else {}
+        whole = [part.path for part in whole_parts(kind, found)]
+        if len(parts) < len(whole):
+            indexes[LABEL_PARTS] = ",".join(str(whole.index(part.path)) for part in parts)
         return replace(spec, roles=roles, labels={**spec.labels, **indexes})
 
 
@@ -96,14 +102,31 @@ def shape_of(spec: JobSpec) -> tuple[object, ...]:
     roles = tuple(replace(role, count=role.min_count) if role.is_elastic else role for role in spec.roles)
     where = (spec.topology, spec.node_selector, spec.tolerations, spec.pool, spec.group)
     may_go = spec.preemptible or LABEL_KEPT in spec.labels
-    how = (spec.priority, spec.time_limit_s, may_go, spec.labels.get(LABEL_INDEXES, ""))
+    how = (
+        spec.priority,
+        spec.time_limit_s,
+        may_go,
+        spec.labels.get(LABEL_INDEXES, ""),
+        spec.labels.get(LABEL_PARTS, ""),
+    )
     return (roles, *where, *how)
 
 
-def index_for(spec: JobSpec, index: int) -> int:
-    """Number of the pod that is this member of its owner's job."""
-    said_so = [int(text) for text in filter(None, spec.labels.get(LABEL_INDEXES, "").split(","))]
-    return said_so[index] if index < len(said_so) else index
+def part_for(spec: JobSpec, number: int) -> int:
+    """Which part of its owner a role of the job is."""
+    said_so = spec.labels.get(LABEL_PARTS, "").split(",")
+    return int(said_so[number]) if len(said_so) > number and said_so[number] else number
+
+
+def index_for(spec: JobSpec, number: int, index: int) -> int:
+    """Number of the pod that is this member of a part of its owner's job."""
+    for one in filter(None, spec.labels.get(LABEL_INDEXES, "").split(";")):
+        # Before there were several parts, those of the first one stood there alone.
+        part, _, rest = one.rpartition(":")
+        if int(part or 0) == number:
+            said_so = [int(text) for text in rest.split(",")]
+            return said_so[index] if index < len(said_so) else index
+    return index
 
 
 def _amounts(mine: Resources, booked: Resources) -> list[tuple[str, int, int]]:

@@ -112,6 +112,7 @@ def _ray(*above: str) -> Callable[[Spec], list[Part]]:
     return parts
 
 
+REPLICA_INDEX = "training.kubeflow.org/replica-index"
 KUBEFLOW, MPI = "training.kubeflow.org/replica-type", "training.kubeflow.org/job-role"
 RUN_POLICY = ("spec", "runPolicy", "suspend")
 PLAIN = ("spec", "suspend")
@@ -149,9 +150,15 @@ def parts_of(kind: OwnerKind, found: OwnerObject) -> list[Part]:
     """The owner's parts that have pods still to run; none when it cannot be read."""
     try:
         parts = kind.parts(found.spec)
-        return [part for part in (_left(parts, found) if kind.name == "Job" else parts) if part.count > 0]
+        left = _left(parts, found) if kind.name == "Job" else _not_ended(parts, found)
+        return [part for part in left if part.count > 0]
     except (TypeError, ValueError, AttributeError, OverflowError):
         return []
+
+
+def whole_parts(kind: OwnerKind, found: OwnerObject) -> list[Part]:
+    """All of the owner's parts, also those whose pods have done their work."""
+    return parts_of(kind, replace(found, ended_pods=(), status={}))
 
 
 def _left(parts: list[Part], found: OwnerObject) -> list[Part]:
@@ -167,6 +174,19 @@ def _left(parts: list[Part], found: OwnerObject) -> list[Part]:
     ended = _ranges(str(status.get("completedIndexes") or ""))
     left = [index for index in range(min(wanted, most_of("tasks"))) if index not in ended][:most]
     return [replace(part, count=len(left), indexes=tuple(left))]
+
+
+def _not_ended(parts: list[Part], found: OwnerObject) -> list[Part]:
+    """Parts without the numbers for which there is a pod that has done its work; of elastic owners all."""
+    is_elastic = "elasticPolicy" in found.spec or "gangline.dev/max-size" in found.metadata.annotations
+    if not found.ended_pods or is_elastic:
+        return parts
+    left = []
+    for part in parts:
+        numbers = range(min(part.count, most_of("tasks")))
+        rest = tuple(number for number in numbers if f"{part.name.lower()}/{number}" not in found.ended_pods)
+        left.append(part if len(rest) == part.count else replace(part, count=len(rest), indexes=rest))
+    return left
 
 
 def _ranges(text: str) -> set[int]:
@@ -282,7 +302,7 @@ def index_of(kind: OwnerKind, part: Part, pod: Pod) -> int | None:
         if job is None or inner is None:
             return None
         return whole(job) * (part.count // max(1, replicas)) + whole(inner)
-    word = notes.get(COMPLETION_INDEX) or notes.get("training.kubeflow.org/replica-index")
+    word = notes.get(COMPLETION_INDEX) or notes.get(REPLICA_INDEX)
     return whole(word) if word else None
 
 

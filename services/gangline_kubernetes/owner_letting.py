@@ -18,7 +18,7 @@ from gangline_kubernetes.config import Config
 from gangline_kubernetes.handing import Unfit
 from gangline_kubernetes.names import mark_of
 from gangline_kubernetes.objects import OwnerObject, Pod
-from gangline_kubernetes.owner_asks import Asks, index_for, shape_of
+from gangline_kubernetes.owner_asks import Asks, index_for, part_for, shape_of
 from gangline_kubernetes.owner_kinds import (
     OwnerKind,
     Part,
@@ -29,6 +29,7 @@ from gangline_kubernetes.owner_kinds import (
     parts_of,
     suspension,
     unsuspended,
+    whole_parts,
 )
 from gangline_kubernetes.owner_sizes import note, resized
 from gangline_kubernetes.owner_writes import OwnerWriter
@@ -121,7 +122,7 @@ class Letting:
         if known is None:
             raise NoPodError("its owner is gone, and so are its pods")
         kind, found = known
-        parts = parts_of(kind, found)
+        parts = whole_parts(kind, found)
         is_here = self.released.get(order.job.id) == order.job.attempt
         if not is_here and order.task.placed_ms < self.since_ms and not is_suspended(kind, found):
             # Whoever led before us let it go.
@@ -134,12 +135,13 @@ class Letting:
             await self._let_go(kind, found, order)
         elif role_of(order).is_elastic:
             await self._resize(kind, found, order.job.id)
-        number = next(k for k, role in enumerate(order.job.spec.roles) if role.name == order.task.role)
+        spec = order.job.spec
+        role = next(k for k, one in enumerate(spec.roles) if one.name == order.task.role)
+        number, own = part_for(spec, role), index_for(spec, role, order.task.index)
         end_s = self._site.clock.monotonic_s() + POD_S_MAX
         while self._site.clock.monotonic_s() < end_s and self._is_wanted(order):
             for pod in self._candidates(uid, kind, parts, number):
                 index = index_of(kind, parts[number], pod)
-                own = index_for(order.job.spec, order.task.index)
                 seat = self._seat(order, kind, parts, number) if role_of(order).is_elastic else own
                 is_held = pod.spec.scheduler_name == self._config.scheduler_name or is_gated(pod)
                 fits = index in (None, seat) and (is_held or pod.spec.node_name == order.task.node)

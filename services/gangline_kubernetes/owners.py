@@ -106,7 +106,10 @@ class Owners:
         """A pod came, changed or went."""
         pod = after or before
         assert pod is not None
+        was = self.broods.objects.get(root) if (root := self.broods.root_of(pod.metadata)) else None
         self.broods.hear_pod(before, after)
+        if was is not None and self.broods.objects[root] is not was:
+            self.dirty.setdefault(root, 0.0)
         if after is None:
             self.letting.taken.pop(pod.metadata.uid, None)
             self.letting.extra.pop(pod.metadata.uid, None)

@@ -34,7 +34,13 @@ def local_of(pod: Pod, mark: Mark, *, stopping: ExitCause | None) -> Local:
     if not pod.is_over:
         phase = Phase.RUNNING if started else Phase.STARTING
         return Local(
-            task=mark.task, placed_ms=mark.placed_ms, phase=phase, pid=int(started), started=started, silent=True
+            task=mark.task,
+            placed_ms=mark.placed_ms,
+            phase=phase,
+            pid=int(started),
+            started=started,
+            silent=True,
+            pod=_name_of(pod),
         )
     cause, error = _cause(pod, started=started, stopping=stopping)
     return Local(
@@ -47,7 +53,16 @@ def local_of(pod: Pod, mark: Mark, *, stopping: ExitCause | None) -> Local:
         exit_code=exit_code(statuses) if started else None,
         error=error,
         silent=True,
+        pod=_name_of(pod),
     )
+
+
+def _name_of(pod: Pod) -> str:
+    """As metrics of other exporters name it: namespace, pod and container, here the first that has GPUs or the first."""
+    containers = pod.spec.containers
+    with_gpus = (one.name for one in containers if any("gpu" in name for name in one.resources.limits))
+    container = next(with_gpus, containers[0].name if containers else "")
+    return "/".join((pod.metadata.namespace, pod.metadata.name, container))
 
 
 def _as_running(mark: Mark, *, started: bool) -> Local:

@@ -26,12 +26,12 @@ from gangline_core.ids import JobId
 from gangline_core.job import Job
 from gangline_core.quota import recompute
 from gangline_kit.errors import OutcomeUnknownError, TemporaryError
+from gangline_kit.follower import as_message
 from gangline_kit.service import Site
 from gangline_kubernetes.api import Answer, refusal
 from gangline_kubernetes.app import run as run_cluster
 from gangline_kubernetes.config import Config
 from gangline_kubernetes.definitions import definitions
-from gangline_wire import codec
 from gangline_wire.streams import LOG
 from kubedouble.claims import ClaimController
 from kubedouble.faults import CutError
@@ -98,7 +98,7 @@ class House:
     def facts(self) -> list[Fact]:
         """Every fact of the log."""
         stored = self.world.server.streams[LOG.name].messages
-        return [fact for one in stored for fact in codec.message(one.seq, one.data).facts]
+        return [fact for one in stored for fact in as_message(one).facts]
 
     async def ask(
         self, method: str, path: str, body: Any = None, form: str = "application/json", query: str = ""

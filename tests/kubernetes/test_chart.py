@@ -2,7 +2,7 @@
 
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,12 @@ MATRIX = {
     ],
 }
 NOT_OF_KUBERNETES = {"ServiceMonitor", "PrometheusRule"}
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def objects_of(text: str) -> list[dict[str, Any]]:
+    """The documents that helm printed."""
+    return [one for one in yaml.load_all(text, Loader=LOADER) if one]
 
 
 def helm(*arguments: str, fails: bool = False) -> str:
@@ -73,7 +79,7 @@ def _rendered(settings: tuple[str, ...]) -> list[dict[str, Any]]:
         part for setting in settings for part in ("--set-string" if "labels" in setting.lower() else "--set", setting)
     ]
     text = helm("template", "release", str(CHART), "--namespace", "system", "--kube-version", "1.36.0", *sets)
-    return [one for one in yaml.safe_load_all(text) if one]
+    return objects_of(text)
 
 
 def pods(objects: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -91,20 +97,27 @@ def test_the_chart_has_nothing_for_helm_to_say() -> None:
 
 
 @cache
-def check(text: str, validate: Any) -> None:
+def validator() -> Callable[..., object]:
+    """What proves an object against the schemas of Kubernetes; each of their large files is read once."""
+    utils = pytest.importorskip("kubernetes_validate.utils")
+    utils.schema_contents = cache(utils.schema_contents)
+    return utils.validate
+
+
+@cache
+def check(text: str) -> None:
     """Validate an object, once for all releases that have it."""
-    validate(json.loads(text), "1.36", strict=True)
+    validator()(json.loads(text), "1.36", strict=True)
 
 
 @needs_helm
 @pytest.mark.parametrize("settings", MATRIX.values(), ids=MATRIX)
 def test_every_object_is_valid_to_the_letter(settings: list[str]) -> None:
-    validate = pytest.importorskip("kubernetes_validate").validate
     objects = rendered(settings)
     assert len(objects) > 20
     for one in objects:
         if one["kind"] not in NOT_OF_KUBERNETES:
-            check(json.dumps(one, sort_keys=True), validate)
+            check(json.dumps(one, sort_keys=True))
     names = [(one["kind"], one["metadata"].get("namespace", ""), one["metadata"]["name"]) for one in objects]
     assert len(set(names)) == len(names)
 

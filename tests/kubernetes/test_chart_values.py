@@ -7,12 +7,20 @@ from functools import cache
 from typing import Any
 
 import pytest
-import yaml
-from tests.kubernetes.test_chart import CHART, HELM, NOT_OF_KUBERNETES, SCHEMA, VALUES, check, needs_helm, pods
+from tests.kubernetes.test_chart import (
+    CHART,
+    HELM,
+    NOT_OF_KUBERNETES,
+    SCHEMA,
+    VALUES,
+    check,
+    needs_helm,
+    objects_of,
+    pods,
+)
 
 Object = dict[str, Any]
 Path = tuple[str, ...]
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 SAMPLES: dict[str, Any] = {
     "nameOverride": "other",
@@ -157,17 +165,16 @@ def needed(path: Path) -> Object:
 @needs_helm
 @pytest.mark.parametrize(("path", "value"), CASES)
 def test_a_setting_has_an_effect_and_what_comes_out_is_valid_and_closed(path: Path, value: Any) -> None:
-    validate = pytest.importorskip("kubernetes_validate").validate
     first = needed(path)
     if joined(first, nested(path, value)) == first:
         # The switch itself.
         first = LEAN
     after = rendered(json.dumps(joined(first, nested(path, value))))
     assert after != rendered(json.dumps(first)), f"{'.'.join(path)} changes nothing"
-    objects = [one for one in yaml.load_all(after, Loader=LOADER) if one]
+    objects = objects_of(after)
     for one in objects:
         if one["kind"] not in NOT_OF_KUBERNETES:
-            check(json.dumps(one, sort_keys=True), validate)
+            check(json.dumps(one, sort_keys=True))
     for _, spec in pods(objects):
         assert spec["securityContext"]["runAsNonRoot"] is True
         assert not any("hostPath" in volume for volume in spec["volumes"])

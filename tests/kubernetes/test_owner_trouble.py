@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.kubernetes.house import NAMESPACE, PODS, House, Object, opened
+from tests.kubernetes.house import JOBS, NAMESPACE, PODS, House, Object, opened
 from tests.kubernetes.test_adopted import bound, make
 from tests.kubernetes.test_owners import (
     KIND,
@@ -12,6 +12,7 @@ from tests.kubernetes.test_owners import (
     Operator,
     apply_owner,
     define,
+    owners_of,
     path,
     ray,
     spec_of,
@@ -364,3 +365,81 @@ async def unmarked_story() -> None:
         house.kubelets.finish_named(NAMESPACE, pod["metadata"]["name"])
         await house.phase("train", "Succeeded")
         assert used(house) == 0
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_of_a_training_job_that_was_stopped_half_way_only_what_its_operator_makes_again_is_waited_for(
+    keeps: bool,
+) -> None:
+    live(half_trained_story(keeps))
+
+
+async def half_trained_story(keeps: bool) -> None:
+    """Kubeflow's own operator takes all pods away when a job is suspended, mpi-operator keeps those that are done."""
+    kind = KIND["PyTorchJob"]
+    async with opened(nodes=1, gpus=3) as house:
+        await define(house, kind)
+        operator = KubeflowOperator(house, keeps)
+        await apply_owner(house, kind, "train")
+        await house.until(lambda: bool(house.world.state.kept.jobs) and house.job(1).state == JobState.RUNNING, 90)
+        for name in ("train-master-0", "train-worker-1"):
+            house.kubelets.finish_named(NAMESPACE, name)
+        await house.apply("urgent", tasks=1, gpus=3, priority=100, command=["x"])
+        await house.phase("urgent", "Running", 120)
+        await house.ask("DELETE", f"{JOBS}/urgent")
+        wanted = {"train-worker-0"} if keeps else {"train-master-0", "train-worker-0", "train-worker-1"}
+
+        def runs() -> bool:
+            pods = [pod for pod in house.stored("/pods") if pod["status"].get("phase") == "Running"]
+            return {pod["metadata"]["name"] for pod in pods} == wanted
+
+        await house.until(runs, 120)
+        await house.until(lambda: used(house) == 1000 * len(wanted))
+        for name in wanted:
+            house.kubelets.finish_named(NAMESPACE, name)
+        await house.until(lambda: used(house) == 0)
+        await asyncio.sleep(200)
+        assert all(job.outcome != "failed" for job in house.world.state.kept.jobs.values())
+        assert operator.made == 3 + len(wanted)
+
+
+class KubeflowOperator:
+    """Makes each replica for which there is no pod, by its own names; takes pods away while it is suspended."""
+
+    def __init__(self, house: House, keeps: bool) -> None:
+        self.house, self.keeps, self.made = house, keeps, 0
+        house.double.store.listeners.append(self.hear)
+
+    def hear(self, change: Any) -> None:
+        """Something changed."""
+        if change.storage == "kubeflow.org/pytorchjobs":
+            asyncio.get_running_loop().call_later(0.2, self.reconcile)
+
+    def reconcile(self) -> None:
+        """Bring the pods into being, or end them."""
+        pods = self.house.double.kinds.find("", "v1", "pods")
+        assert pods is not None
+        for found in self.house.stored("kubeflow.org/pytorchjobs"):
+            spec, uid = found["spec"], found["metadata"]["uid"]
+            here = {pod["metadata"]["name"]: pod for pod in self.house.stored("/pods") if uid in owners_of(pod)}
+            if spec["runPolicy"].get("suspend"):
+                for name, pod in here.items():
+                    if not (self.keeps and pod["status"]["phase"] == "Succeeded"):
+                        self.house.double.verbs.delete(pods, NAMESPACE, name)
+                continue
+            for part, replica in spec["pytorchReplicaSpecs"].items():
+                for index in range(replica["replicas"]):
+                    name = f"train-{part.lower()}-{index}"
+                    if name not in here:
+                        self._make(pods, found, name, part.lower(), str(index), replica["template"]["spec"])
+
+    def _make(self, pods: Any, found: Object, name: str, part: str, index: str, spec: Object) -> None:
+        self.made += 1
+        word = "training.kubeflow.org/replica"
+        above = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "name": "train", "controller": True}
+        meta = {
+            "name": name,
+            "labels": {f"{word}-type": part, f"{word}-index": index},
+            "ownerReferences": [{**above, "uid": found["metadata"]["uid"]}],
+        }
+        self.house.double.verbs.create(pods, NAMESPACE, {"metadata": meta, "spec": spec})
