@@ -317,6 +317,8 @@ class TaskStarted(FactBase, frozen=True, tag=True):
 
     task: TaskId
     pid: int = 0
+    pod: str = ""
+    """Namespace, name and container of its pod, joined by slashes; empty where it runs in none."""
 
 
 class TaskExited(FactBase, frozen=True, tag=True):

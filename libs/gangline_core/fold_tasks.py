@@ -31,7 +31,7 @@ def task_started(state: State, fact: TaskStarted, step: Step) -> None:
     task = state.kept.tasks.get(fact.task)
     if task is None or task.state != TaskState.PLACED:
         return
-    state.put_task(replace(task, state=TaskState.STARTED, started_ms=step.at))
+    state.put_task(replace(task, state=TaskState.STARTED, started_ms=step.at, pod=fact.pod))
     step.tasks.append(task.id)
     job = state.kept.jobs[task.job]
     if job.state == JobState.STARTING and all(t.state != TaskState.PLACED for t in state.tasks_of(job)):

@@ -193,7 +193,6 @@ class Resize(Struct, frozen=True, omit_defaults=True, gc=False):
     stage: ResizeStage
     began_ms: int
     stage_ms: int
-    """Since when it is in this stage."""
     why: str = ""
     failures: int = 0
     """Changes of the job that failed one after the other, until this one settles."""
@@ -380,6 +379,7 @@ class Task(Struct, frozen=True, omit_defaults=True, gc=False):
     """The same as service (see `service_milli`)."""
     paused_ms: int = 0
     """How long it has been paused so far, the present pause not counted."""
+    pod: str = ""  # Its namespace, name and container, joined by slashes, where it runs in one.
 
     @property
     def gpu_milli(self) -> int:

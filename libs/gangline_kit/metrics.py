@@ -23,7 +23,7 @@ class Metric(Struct, frozen=True):
 
 GPU_LABELS = (
     "Hostname", "gpu", "UUID", "pci_bus_id", "device", "modelName", "GPU_I_ID", "GPU_I_PROFILE",
-    "job", "group", "user", "task",
+    "namespace", "pod", "container", "job", "group", "user", "task",
 )  # fmt: skip
 
 METRICS: dict[str, Metric] = {

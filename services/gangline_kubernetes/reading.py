@@ -58,7 +58,7 @@ def local_of(pod: Pod, mark: Mark, *, stopping: ExitCause | None) -> Local:
 
 
 def _name_of(pod: Pod) -> str:
-    """As metrics of other exporters name it: namespace, pod and container, here the first that has GPUs or the first."""
+    """As other exporters' metrics name it: namespace, pod and container, the first that has GPUs, else the first."""
     containers = pod.spec.containers
     with_gpus = (one.name for one in containers if any("gpu" in name for name in one.resources.limits))
     container = next(with_gpus, containers[0].name if containers else "")

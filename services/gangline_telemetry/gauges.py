@@ -9,6 +9,7 @@ still does.
 from collections.abc import Callable, Iterable, Iterator
 
 from gangline_core.ids import NodeId, TaskId
+from gangline_core.job import Task
 from gangline_core.state import State
 from gangline_kit.metrics import METRICS
 from gangline_telemetry.health import Card, Watch
@@ -16,6 +17,7 @@ from gangline_wire.samples import GpuSample, NodeSample, SliceSample
 
 STALE_S = 30.0
 """A card that was not heard of for longer is not shown."""
+OF_POD = ("namespace", "pod", "container")
 KIB = 1 << 10
 MIB = 1 << 20
 
@@ -141,12 +143,19 @@ def _labels(
         "modelName": gpu.product or gpu.model,
         "GPU_I_ID": "" if of is None or of.instance is None else str(of.instance),
         "GPU_I_PROFILE": "" if of is None else of.profile,
+        **dict(zip(OF_POD, _of_pod(task), strict=True)),
         "job": "" if task is None else str(task.job),
         "group": "" if task is None else task.group,
         "user": "" if job is None else job.spec.user,
         "task": "" if task is None else task.id,
     }
     return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in found.items()) + "}"
+
+
+def _of_pod(task: Task | None) -> tuple[str, ...]:
+    """Namespace, name and container of the owner's pod; empty where it runs in none."""
+    parts = ("" if task is None else task.pod).split("/")
+    return tuple(parts) if len(parts) == len(OF_POD) else ("",) * len(OF_POD)
 
 
 def _escaped(value: str) -> str:

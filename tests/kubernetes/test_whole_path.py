@@ -33,6 +33,9 @@ async def applied_story() -> None:
         assert found["status"]["observedGeneration"] == found["metadata"]["generation"] == 1
         pods = await house.pods()
         assert sorted(pod["spec"]["nodeName"] for pod in pods) == ["n0", "n1"]
+        names = {(pod["metadata"]["name"], pod["spec"]["containers"][0]["name"]) for pod in pods}
+        known = house.world.state.kept.tasks.values()
+        assert {task.pod for task in known} == {f"{NAMESPACE}/{pod}/{container}" for pod, container in names}
         for pod in pods:
             container = pod["spec"]["containers"][0]
             assert container["resources"]["limits"]["nvidia.com/gpu"] == "8"

@@ -220,7 +220,7 @@ FACTS: tuple[f.Fact, ...] = (
     f.StragglersSeen(job=JOB, attempt=2, slow={TASK: 180}),
     f.GangMoved(job=JOB, attempt=2, moved=(TASK,), worked=(TASK,)),
     f.NodeSeen(node=NODE, alive=(TASK,)),
-    f.TaskStarted(task=TASK, pid=4242),
+    f.TaskStarted(task=TASK, pid=4242, pod="team-a/llm-worker-0/train"),
     f.TaskExited(task=TASK, cause=f.ExitCause.EXITED, exit_code=3, error="no such file", silent=True),
     f.TaskPaused(task=TASK),
     f.GpusEmpty(tasks=(TASK,)),

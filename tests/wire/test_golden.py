@@ -15,9 +15,10 @@ from tests.wire import samples
 from gangline_core import facts as f
 from gangline_core.fold import HANDLERS
 from gangline_wire import requests as r
-from gangline_wire.codec import CodecError, decode, decode_batch, encode, message
+from gangline_wire.codec import CodecError, decode, decode_batch, encode
 from gangline_wire.envelope import SCHEMA_VERSION, Batch
 from gangline_wire.lanes import CARRIERS, LANES, PENS, kind_of, stray_facts
+from gangline_wire.stored import message
 
 HERE = Path(__file__).parent
 GOLDEN = HERE / "golden"

@@ -44,6 +44,8 @@ class Local(Struct, frozen=True):
     """True when it was told to stand still and not yet to go on."""
     still: bool = False
     """True when its processes stand still."""
+    pod: str = ""
+    """Namespace, name and container of its pod, joined by slashes; empty where it runs in none."""
 
 
 class Order(Struct, frozen=True):

@@ -82,7 +82,7 @@ def _unknown_here(task: Task, start: list[TaskId], facts: list[Fact], empty: lis
 def _owed(task: Task, local: Local, facts: list[Fact], empty: list[TaskId]) -> None:
     """What the log does not know yet of a task that is here."""
     if task.state == TaskState.PLACED and local.started:
-        facts.append(TaskStarted(task=task.id, pid=local.pid))
+        facts.append(TaskStarted(task=task.id, pid=local.pid, pod=local.pod))
     if local.safe and task.leaves and not task.safe:
         facts.append(MemberSafe(task=task.id))
     if local.still and task.pause and task.working is None and not task.stop:

@@ -4,6 +4,7 @@ from msgspec import structs
 from prometheus_client.parser import text_string_to_metric_families
 from tests.make import T0, World, node, spec
 
+from gangline_core import facts as f
 from gangline_core.cluster import Gpu, MigSlice
 from gangline_core.spec import Resources
 from gangline_kit.metrics import GPU_LABELS, METRICS
@@ -168,6 +169,20 @@ def test_a_sample_carries_who_held_the_card_when_it_was_taken_and_still_does_or_
     assert owner(watch, world, 2.0) == ("", ""), "the new owner had no part in a sample taken before it came"
     heard(world, busy, at=world.at, now_s=3.0, watch=watch)
     assert owner(watch, world, 3.0) == (str(second), other.id)
+
+
+def test_a_card_that_a_pod_holds_carries_the_labels_by_which_other_exporters_name_it() -> None:
+    world = World(node("n1", gpus=2))
+    in_pod, process = world.submit(gpus=1), world.submit(gpus=1)
+    for job in (in_pod, process):
+        world.place(job, "n1")
+        pod = "team-a/llm-worker-0/train" if job == in_pod else ""
+        world.tell("agent.sim", f.TaskStarted(task=world.tasks(job)[0].id, pod=pod))
+    cards = [GpuSample(index=k, utilisation_percent=k) for k in range(2)]
+    found = lines(heard(world, *cards), world)
+    by_gpu = {labels["gpu"]: labels for labels, _ in found["DCGM_FI_DEV_GPU_UTIL"]}
+    shown = [tuple(by_gpu[gpu][name] for name in ("namespace", "pod", "container")) for gpu in "01"]
+    assert shown == [("team-a", "llm-worker-0", "train"), ("", "", "")]
 
 
 def test_of_two_jobs_on_one_card_neither_is_called_its_owner() -> None:
