@@ -84,7 +84,7 @@ def open_round(state: State, pool: str, now: int) -> RoundOpened | None:
         policy_version=known.policy.version,
         edges=edges or (),
         is_cut=edges is None,
-        foreseen=foresee(state, known, free, now),
+        foreseen=foresee(state, known, free, waiting=len(waiting), now=now),
         leases=lent,
         parts=parts,
         limited=tuple(candidate.job for candidate in candidates if candidate.job in front),

@@ -28,7 +28,9 @@ FUTURES = 9
 FUTURES_FEW = 3
 MANY = 2_000
 EVERY_MS = 30_000
-"""Rounds write down forecasts no more often than this."""
+"""Rounds write down forecasts no more often than this, for each `EVERY_JOBS` that wait."""
+EVERY_JOBS, EVERY_MOST = 100, 20
+"""The more jobs wait, the longer they do, and the less do minutes matter to a forecast; up to so many times as long."""
 AT_ONCE_MAX = 64
 """Forecasts that one round writes down."""
 SAMPLES_LEAST = 5
@@ -37,9 +39,14 @@ SPAN_STEPS = 1_000
 """A span of which nothing is known but its ends is drawn from in so many steps."""
 
 
-def foresee(state: State, pool: PoolState, candidates: Sequence[Candidate], now: int) -> tuple[Foreseen, ...]:
-    """Forecasts for candidates that were refused once and have none yet, for a round to write down."""
-    if now - pool.foreseen_at < EVERY_MS:
+def foresee(
+    state: State, pool: PoolState, candidates: Sequence[Candidate], *, waiting: int, now: int
+) -> tuple[Foreseen, ...]:
+    """Forecasts for candidates that were refused once and have none yet, for a round to write down.
+
+    `waiting` is how many jobs wait, in view or not.
+    """
+    if now - pool.foreseen_at < EVERY_MS * max(1, min(EVERY_MOST, waiting // EVERY_JOBS)):
         return ()
     new: list[int] = []
     for place, candidate in enumerate(candidates):
