@@ -1,7 +1,7 @@
 # The one image: every service is a command of it. docker-compose.yml shows how each is run.
 # Build: docker build --tag gangline .
 
-FROM python:3.11-slim AS build
+FROM python:3.11.14-slim-bookworm AS build
 WORKDIR /src
 COPY requirements ./requirements
 RUN python -m venv /opt/gangline \
@@ -12,7 +12,7 @@ COPY libs ./libs
 COPY services ./services
 RUN /opt/gangline/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps --no-build-isolation .
 
-FROM python:3.11-slim
+FROM python:3.11.14-slim-bookworm
 LABEL org.opencontainers.image.title="gangline" \
       org.opencontainers.image.description="A scheduler for GPU and deep-learning jobs" \
       org.opencontainers.image.licenses="Apache-2.0"

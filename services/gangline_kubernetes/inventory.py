@@ -21,7 +21,7 @@ from gangline_kubernetes.config import Config, DeviceMode
 from gangline_kubernetes.devices import ResourceSlice, TaintRule
 from gangline_kubernetes.happenings import Happenings
 from gangline_kubernetes.marks import Marks
-from gangline_kubernetes.nodes import Taken, Terms, describe, is_of_another, is_same, taken_by
+from gangline_kubernetes.nodes import Taken, Terms, beyond, describe, is_of_another, is_same, taken_by
 from gangline_kubernetes.objects import KubeNode, Meta, Pod
 from gangline_kubernetes.offering import Offering
 from gangline_kubernetes.sights import Sights
@@ -106,12 +106,12 @@ class Inventory:
         """A pod came, changed or went: what it takes of its node matters when it is not ours."""
         for old in filter(None, (before,)):
             node = NodeId(old.spec.node_name)
-            if self.pods.get(node, {}).pop(old.metadata.uid, None) is not None and self._is_foreign(old):
+            if self.pods.get(node, {}).pop(old.metadata.uid, None) is not None and self._takes(old):
                 self.dirty[node] = None
         if after is not None and after.spec.node_name and not after.is_over:
             node = NodeId(after.spec.node_name)
             self.pods.setdefault(node, {})[after.metadata.uid] = after
-            if self._is_foreign(after):
+            if self._takes(after):
                 self.dirty[node] = None
 
     def hear_view(self, name: NodeId) -> None:
@@ -303,8 +303,22 @@ class Inventory:
         return tuple(uuids.get(index) or str(index) for index in indexes)
 
     def _taken(self, name: NodeId) -> Taken:
-        """What pods take that are no task of the log."""
-        return taken_by(pod for pod in self.pods.get(name, {}).values() if self._is_foreign(pod))
+        """What pods take that are no task of the log, and what those of tasks take beyond their booking."""
+        pods = self.pods.get(name, {}).values()
+        taken = taken_by(pod for pod in pods if self._is_foreign(pod))
+        for cpu_milli, memory_mib in map(self._beyond, pods):
+            taken.cpu_milli += cpu_milli
+            taken.memory_mib += memory_mib
+        return taken
+
+    def _takes(self, pod: Pod) -> bool:
+        """True for a pod that takes something of its node that the log does not know."""
+        return self._is_foreign(pod) or any(self._beyond(pod))
+
+    def _beyond(self, pod: Pod) -> tuple[int, int]:
+        mark = self.marks.of(pod)
+        task = self.site.follower.state.kept.tasks.get(mark.task) if mark is not None else None
+        return beyond(pod, task) if task is not None else (0, 0)
 
     def _is_foreign(self, pod: Pod) -> bool:
         mark = self.marks.of(pod)

@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from gangline_core.ids import JobId, TaskId
 from gangline_kit.carrying.known import Order
 from gangline_kit.service import Site
@@ -25,6 +27,8 @@ from gangline_wire.codec import decode
 from gangline_wire.seal import PLACEHOLDER, unseal_text
 from gangline_wire.streams import SECRETS
 
+SECURITY = "pod-security.kubernetes.io/enforce"
+"""Label of a namespace: what it lets pods do."""
 CLAIM_TRIES_MAX = 8
 """So often a pod is read again until its claims are there; with growing pauses that is half a minute."""
 THERE_S = 10.0
@@ -62,7 +66,10 @@ class Maker:
 
     def home(self, order: Order) -> Home:
         """The namespace of the job's object, or the usual one."""
-        return self._desk.home(order.job) or Home(namespace=self._config.namespace)
+        home = self._desk.home(order.job) or Home(namespace=self._config.namespace)
+        known = self._desk.namespaces.get(home.namespace)
+        level = known.metadata.labels.get(SECURITY, "") if known is not None else ""
+        return replace(home, is_restricted=level == "restricted")
 
     async def make(self, order: Order) -> Start:
         """The start of one task.

@@ -57,6 +57,8 @@ class Home(Struct, frozen=True):
 
     namespace: str
     owner: Meta | None = None
+    is_restricted: bool = False
+    """True where only pods are let in that can gain no rights (the level restricted of pod security)."""
 
 
 class NoImageError(Exception):
@@ -96,6 +98,9 @@ def pod(order: Order, config: Config, home: Home, *, uuids: Sequence[str] = ()) 
         "tolerations": _tolerations(order),
         "automountServiceAccountToken": False,
     }
+    if home.is_restricted:
+        container["securityContext"] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+        body["securityContext"] = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
     if meets(spec):
         body |= {"hostname": name, "subdomain": service_name(task.job)}
     if (left_s := _limit_s(order)) > 0:

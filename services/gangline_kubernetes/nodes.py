@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from gangline_core.cluster import Elsewhere, Gpu, Node, Taint
 from gangline_core.ids import NodeId
+from gangline_core.job import Task
 from gangline_kubernetes.names import LABEL_MODEL, LABEL_NODE_UID, LABEL_POOL, NOTE_UUIDS, OWN_TAINTS, UNKNOWN_MODEL
 from gangline_kubernetes.needs import in_mebibytes, needs_of
 from gangline_kubernetes.objects import KubeNode, Pod
@@ -44,6 +45,12 @@ def taken_by(pods: Iterable[Pod]) -> Taken:
             else:
                 taken.resources[name] = taken.resources.get(name, 0) + amount
     return taken
+
+
+def beyond(pod: Pod, task: Task) -> tuple[int, int]:
+    """Thousandths of CPUs and MiB that a task's pod asks for beyond what is booked, as a LimitRange may have it."""
+    needs = needs_of(pod)
+    return max(0, needs["cpu"] - task.cpu_milli), max(0, needs["memory"] - task.memory_mib)
 
 
 class Terms(Struct, frozen=True):

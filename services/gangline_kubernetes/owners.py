@@ -46,7 +46,8 @@ log = logging.getLogger(__name__)
 
 TICK_S = 0.1
 AGAIN_S = 30.0
-AGAIN_S_MAX = 1800.0
+AGAIN_S_MAX = 300.0
+"""Pauses between tries of an owner that makes no fitting pods grow up to this."""
 LOOK_S = 1.0
 """Pods that nobody wants yet are looked at again after this."""
 
@@ -77,6 +78,8 @@ class Owners:
         self._happenings = Happenings(site, api)
         self._work = Tasks()
         self._busy: dict[str, None] = {}
+        self._rests_until: dict[str, float] = {}
+        """Before when an owner is not taken up again, as it made no fitting pods."""
         self._tries: dict[str, int] = {}
         """How often each owner asked for the same job anew."""
 
@@ -100,6 +103,7 @@ class Owners:
         self.broods.hear(kind, before, after)
         if after is None:
             self.asks.affinities.drop(uid)
+            self._rests_until.pop(uid, None)
         self.dirty[uid] = 0.0
 
     def hear_pod(self, before: Pod | None, after: Pod | None) -> None:
@@ -226,8 +230,10 @@ class Owners:
         self.letting.released.pop(job.id, None)
         self.letting.stale.pop(job.id, None)
         if self.renewed.pop(job.id, 0) is None:
-            pause_s = min(AGAIN_S_MAX, AGAIN_S * (1 << min(self.letting.failures.get(uid, 0), 10))) / 2
-            self.dirty[uid] = self.site.clock.monotonic_s() + (pause_s if uid in self.letting.failures else 0.0)
+            # Whatever is said of the owner meanwhile, it is not taken up before.
+            failures = self.letting.failures.get(uid, 0)
+            pause_s = min(AGAIN_S_MAX, AGAIN_S * (1 << min(failures - 1, 10))) if failures else 0.0
+            self.dirty[uid] = self._rests_until[uid] = self.site.clock.monotonic_s() + pause_s
         elif job.state == JobState.SUCCEEDED:
             self.letting.failures.pop(uid, None)
         for pod in pods:
@@ -236,6 +242,10 @@ class Owners:
     async def _submit(self, kind: OwnerKind, found: OwnerObject) -> None:
         """Ask for admission; the owner's uid and generation make a repeat give the same job."""
         meta = found.metadata
+        if self._rests_until.get(meta.uid, 0.0) > self.site.clock.monotonic_s():
+            self.dirty[meta.uid] = self._rests_until[meta.uid]
+            return
+        self._rests_until.pop(meta.uid, None)
         mine = await self._asked(kind, found)
         if isinstance(mine, Unfit | Fault):
             self.dirty[meta.uid] = self.site.clock.monotonic_s() + TICK_S

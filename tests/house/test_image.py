@@ -34,4 +34,4 @@ def test_the_result_runs_without_root() -> None:
 
 
 def test_the_image_has_the_python_that_the_locks_were_solved_for() -> None:
-    assert {line.split()[1] for line in LINES if line.startswith("FROM")} == {"python:3.11-slim"}
+    assert {line.split()[1] for line in LINES if line.startswith("FROM")} == {"python:3.11.14-slim-bookworm"}

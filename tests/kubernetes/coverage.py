@@ -48,6 +48,7 @@ CASES: dict[str, tuple[str, ...]] = {
     "K05 volcano-sh/volcano#1818": (
         "test_cases::test_a_node_with_more_in_use_than_there_is_has_no_room",
         "test_sights::test_a_card_that_fails_is_left_out_once_whoever_counts_it",
+        "test_cases_claims::test_devices_that_die_below_a_running_job_are_nobodys_room",
     ),
     "K07 kubernetes/kubernetes#118559": (
         "test_cases::test_short_silences_of_a_kubelet_move_nothing_however_many_there_are",
@@ -60,6 +61,7 @@ CASES: dict[str, tuple[str, ...]] = {
     "K11 armadaproject/armada#4390": (
         "test_cases::test_a_gpu_count_that_blinks_evicts_nothing_and_places_nothing",
         "test_sights::test_a_card_that_only_the_device_plugin_holds_bad_is_one_less",
+        "test_cases_claims::test_a_slice_that_blinks_evicts_nothing_and_places_nothing",
     ),
     "L08 NVIDIA/dcgm-exporter#342": ("test_whose::test_a_device_that_is_handed_over_never_has_two_owners",),
     "M05 open-metadata/OpenMetadata#27004": ("test_trouble::test_names_are_unique_valid_and_recognised",),

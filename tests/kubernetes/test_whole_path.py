@@ -1,5 +1,6 @@
 """From a Job object to bound pods and back: everything a user of a cluster sees of a job's life."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +161,23 @@ async def same_story(document: dict[str, Any]) -> None:
 
 def test_members_reach_each_other_by_names_and_nothing_is_left_of_a_job_without_an_object() -> None:
     live(names_story())
+
+
+def test_a_service_that_somebody_deleted_is_there_again_when_its_job_starts_anew() -> None:
+    live(again_story())
+
+
+async def again_story() -> None:
+    async with opened(nodes=2, gpus=1) as house:
+        await house.apply("train", tasks=2, gpus=1, command=["x"])
+        await house.phase("train", "Running")
+        (service,) = house.stored("/services")
+        await house.ask("DELETE", f"/api/v1/namespaces/{NAMESPACE}/services/{service['metadata']['name']}")
+        await asyncio.sleep(20)
+        house.kubelets.lose("n0")
+        house.kubelets.add_node("n2", gpus=1)
+        await house.until(lambda: house.job(1).attempt == 2 and house.job(1).state == JobState.RUNNING, 300)
+        assert [one["metadata"]["name"] for one in house.stored("/services")] == [service["metadata"]["name"]]
 
 
 async def names_story() -> None:

@@ -45,6 +45,8 @@ BUILT_IN = (
     Kind("", "v1", "configmaps", "ConfigMap", short=("cm",)),
     Kind("", "v1", "services", "Service", short=("svc",), has_status=True),
     Kind("", "v1", "podtemplates", "PodTemplate"),
+    Kind("", "v1", "resourcequotas", "ResourceQuota", short=("quota",), has_status=True),
+    Kind("", "v1", "limitranges", "LimitRange", short=("limits",)),
     Kind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", short=("pvc",), has_status=True),
     Kind("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False, short=("pv",), has_status=True),
     Kind("", "v1", "serviceaccounts", "ServiceAccount", short=("sa",)),

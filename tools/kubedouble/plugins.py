@@ -2,7 +2,7 @@
 
 import re
 
-from kubedouble import cel, patches, policies
+from kubedouble import cel, guards, patches, policies
 from kubedouble.errors import ApiError
 from kubedouble.kinds import Kind
 from kubedouble.store import Object, Store
@@ -23,7 +23,7 @@ def changed(store: Store, kind: Kind, item: Object, *, user: str) -> Object:
         policy = store.get(POLICIES, "", bound["spec"]["policyName"])
         if policy is not None and policies.is_meant(policy, bound, store, kind=kind, item=item, operation="CREATE"):
             item = _mutated(store, policy["spec"], item, user)
-    return _ranked(store, item) if kind.storage == "/pods" else item
+    return guards.ranged(store, _ranked(store, item)) if kind.storage == "/pods" else item
 
 
 def _mutated(store: Store, spec: Object, item: Object, user: str) -> Object:

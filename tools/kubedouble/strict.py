@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kubedouble import policies
+from kubedouble.guards import amount
 from kubedouble.kinds import Kind
 
 Object = dict[str, Any]
@@ -65,6 +66,8 @@ def _container(container: Object, where: str, claims: list[Any], volumes: list[A
         is_plain = name in ("cpu", "memory", "ephemeral-storage") or name.startswith("hugepages-")
         if not is_plain and "/" not in name:
             yield f'{where}.resources: Invalid value: "{name}": must be a standard resource type or fully qualified'
+        if "/" in name and amount(asked.get(name, most.get(name))) % 1:
+            yield f"{where}.resources: Invalid value: must be an integer"
         if "/" in name and name in asked and str(asked[name]) != str(most.get(name)):
             yield f"{where}.resources.requests: Invalid value: must be equal to {name} limit"
     for one in resources.get("claims") or ():

@@ -4,11 +4,12 @@ import copy
 import itertools
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import msgspec
 
-from kubedouble import patches, plugins, policies, rules, schemas
+from kubedouble import guards, patches, plugins, policies, rules, schemas
 from kubedouble.errors import STALE, ApiError, already_exists, bad_request, conflict, invalid, not_found
 from kubedouble.kinds import Kind, Kinds
 from kubedouble.store import Change, Object, Store
@@ -41,6 +42,7 @@ class Verbs:
         """Fields of each applied object by who applied them, by uid."""
         self._uids = itertools.count(1)
         store.listeners.append(self._collect_garbage)
+        store.listeners.append(partial(guards.finish, self))
         for name in ("default", "kube-system"):
             self.create(self._kind("", "v1", "namespaces"), "", {"metadata": {"name": name}})
 
@@ -98,6 +100,7 @@ class Verbs:
             item = self._define(item)
         item = plugins.changed(self.store, kind, item, user=self.user)
         policies.admit(self.store, kind, item, None, user=self.user)
+        guards.admit(self.store, kind, item)
         if self.wants_accounts and kind.storage == PODS:
             self._check_account(item)
         return item if dry else self.store.put(kind.storage, item, None)
@@ -314,6 +317,8 @@ class Verbs:
             self._orphan(item)
         grace = self._grace(kind, item, options.get("gracePeriodSeconds"))
         meta = dict(item["metadata"])
+        if kind.storage == guards.NAMESPACES:
+            return item if "deletionTimestamp" in meta else guards.terminate(self, item)
         if not grace and not meta.get("finalizers"):
             return self._remove(kind, item)
         earlier = meta.get("deletionGracePeriodSeconds")
