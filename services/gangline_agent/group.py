@@ -86,12 +86,15 @@ class Group:
         for pid in self.pids(live):
             proc.signal(pid, number)
 
-    def stand_still(self, live: Live) -> None:
-        """Stop all of them where they are: again until none moves, since some may start others meanwhile."""
+    def stand_still(self, live: Live) -> bool:
+        """Stop all of them where they are: again until none moves, since some may start others meanwhile.
+
+        False when one moves even then: it is in the midst of something that the kernel does not interrupt.
+        """
         for _ in range(STILL_LOOKS_MAX):
             moving = _moving(self.pids(live))
             if not moving:
-                return
+                return True
             for pid in moving:
                 proc.signal(pid, signal.SIGSTOP)
             # On a busy machine a process takes a while to obey. Looking at these few costs less than at all there are.
@@ -100,7 +103,8 @@ class Group:
                 if not moving:
                     break
                 os.sched_yield()
-        log.warning("task %s does not stand still", live.intent.task)
+        log.warning("task %s does not stand still yet", live.intent.task)
+        return False
 
 
 def _listens(pid: int, number: int) -> bool:

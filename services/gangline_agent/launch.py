@@ -14,8 +14,10 @@ from gangline_agent.journal import Folder, Intent
 from gangline_agent.output import Caps
 from gangline_agent.runner import Order
 from gangline_agent.signs import flight_recorder
+from gangline_core.job import Job
 from gangline_core.spec import Role
 from gangline_core.terms import task_limit_s
+from gangline_kit.clock import Clock
 
 WORKDIR = "workdir"
 """The job attribute that names the folder its programs start in."""
@@ -48,7 +50,7 @@ class Launch(Struct, frozen=True):
     note: str
 
 
-def intent(order: Order) -> Intent:
+def intent(order: Order, clock: Clock) -> Intent:
     """What is written down before anything runs."""
     spec = order.job.spec
     return Intent(
@@ -58,7 +60,14 @@ def intent(order: Order) -> Intent:
         stop_signal=_signal_number(spec.stop_signal),
         grace_s=spec.grace_s,
         limit_s=task_limit_s(order.job, order.task.placed_ms),
+        ends_at_s=ends_at_s(order.job, clock),
     )
+
+
+def ends_at_s(job: Job, clock: Clock) -> float:
+    """The job's deadline on the clock since boot; 0 when it has none."""
+    deadline_ms = job.spec.deadline_ms
+    return clock.monotonic_s() + (deadline_ms - clock.now_ms()) / 1000 if deadline_ms else 0.0
 
 
 def _signal_number(name: str) -> int:

@@ -37,8 +37,7 @@ DEEP_LOOK_S = 1.0
 """Every task's files and supervisor are looked at this often, woken or not."""
 CLAIM_S_MAX = 15.0
 """A supervisor that has not claimed its task by then is not coming."""
-TELL_S = 0.1
-"""New output is told this often."""
+TELL_S = 0.1  # New output is told this often.
 TELL_LATE_S_MAX = 5.0
 """An ended task's room is given back although its output could not be told for this long."""
 SECRETS_TRIES = 5
@@ -90,16 +89,16 @@ class ProcessRunner:
                 self.journal.drop(folder)
             else:
                 live = self._add(folder, intent)
+                # The agent may have ended between writing something down and doing it: news may be heard twice.
+                live.owes_news = live.sizing is not None and live.sizing.signals
                 self._look(live)
                 if intent.still_s and live.supervisor_lives:
-                    # The agent may have ended between writing this down and doing it.
                     self.group.stand_still(live)
         log.info("found %d tasks of an earlier agent", len(self.lives))
 
     def start(self, order: Order) -> None:
         """See Runner."""
-        intent = replace(launch.intent(order), ends_at_s=self._ends_at_s(order.job))
-        folder = self.journal.folder(order.task.id)
+        intent, folder = launch.intent(order, self.around.clock), self.journal.folder(order.task.id)
         if folder.path.exists():
             # A namesake of another life of the cluster, whose last output nobody took.
             self.journal.archive(folder, intent.placed_ms)
@@ -158,13 +157,8 @@ class ProcessRunner:
         """By writing down another limit; see Runner."""
         live, limit_s = self.lives.get(task.id), task_limit_s(job, task.placed_ms)
         if live is not None and live.intent.limit_s != limit_s:
-            live.write(replace(live.intent, limit_s=limit_s, ends_at_s=self._ends_at_s(job)))
+            live.write(replace(live.intent, limit_s=limit_s, ends_at_s=launch.ends_at_s(job, self.around.clock)))
             self._act(live)
-
-    def _ends_at_s(self, job: Job) -> float:
-        """The job's deadline on the clock since boot; 0 when it has none."""
-        clock, deadline_ms = self.around.clock, job.spec.deadline_ms
-        return clock.monotonic_s() + (deadline_ms - clock.now_ms()) / 1000 if deadline_ms else 0.0
 
     def inform(self, sizing: Sizing) -> None:
         """By the size file, and by a signal when the job wants one; see Runner."""
@@ -360,9 +354,10 @@ class ProcessRunner:
         since_s = live.life.main_ticks / proc.TICKS_PER_S
         due, intent = judge.due(live.intent, live.life, local, now_s=now_s, running_since_s=since_s)
         live.write(intent)
-        if due == Due.STILL:
-            self.group.stand_still(live)
+        if due == Due.STILL and self.group.stand_still(live):
             self._act(live)
+        elif due == Due.STILL:  # Nothing of it is free before it was seen to stand still: the next look tries again.
+            live.write(replace(live.intent, still_s=0))
         elif due != Due.NOTHING:
             self.group.end(live, signal.SIGKILL if due == Due.KILL else live.intent.stop_signal)
 

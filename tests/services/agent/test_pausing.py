@@ -1,5 +1,6 @@
 """A paused task's processes stand still, through restarts of the agent, and end when they are told to."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from tests.services.agent.rig import an_order, rig
 
 from gangline_agent import proc
 from gangline_agent.group import Group
-from gangline_agent.journal import Intent, Life
+from gangline_agent.journal import Intent, Life, write_whole
 from gangline_agent.judge import due
 from gangline_agent.lives import Live
 from gangline_agent.runner import Local, Order, Phase
@@ -16,6 +17,8 @@ from gangline_agent.simulated import SimulatedRunner, worked_ms
 from gangline_core.facts import ExitCause
 from gangline_core.job import TaskState
 from gangline_kit.clock import ManualClock
+from gangline_wire.codec import encode
+from gangline_wire.contract import sizing
 
 COUNTS = ("/bin/sh", "-c", "sleep 1000 & echo ready; while :; do echo x; sleep 0.02; done")
 
@@ -192,6 +195,53 @@ async def test_an_agent_that_ends_while_it_wakes_a_task_leaves_it_to_the_next_on
         second.runner.go_on(order.task.id)
         lines = second.output(order).count("x")
         await second.until(lambda: second.output(order).count("x") > lines + 3)
+        second.runner.stop(order.task.id, ExitCause.STOPPED)
+        await second.phase(order, Phase.EMPTY)
+
+
+class Stubborn(Group):
+    """The first time, a process is in the midst of something that nobody interrupts."""
+
+    tries = 0
+
+    def stand_still(self, live: Live) -> bool:
+        self.tries += 1
+        return self.tries > 1 and super().stand_still(live)
+
+
+async def test_a_task_that_could_not_be_stopped_is_not_said_to_stand_still_and_is_stopped_later(tmp_path: Path) -> None:
+    order = an_order(*COUNTS)
+    async with rig(tmp_path) as made:
+        stubborn = made.runner.group = Stubborn(made.runner.cgroups, made.runner._boot)
+        made.runner.start(order)
+        await made.heard(order, "x")
+        made.runner.pause(order.task.id, 0)
+        assert not made.runner.known[order.task.id].still
+        await made.until(lambda: made.runner.known[order.task.id].still)
+        assert stubborn.tries == 2
+        assert set(standing(made, order)) == {"T"}
+        made.runner.stop(order.task.id, ExitCause.STOPPED)
+        await made.phase(order, Phase.EMPTY)
+
+
+LISTENS = """
+import signal, time
+signal.signal(signal.SIGUSR1, lambda *_: print("told", flush=True))
+print("ready", flush=True)
+while True: time.sleep(0.05)
+"""
+
+
+async def test_news_that_the_last_agent_wrote_down_and_did_not_signal_are_signalled_by_the_next(tmp_path: Path) -> None:
+    order = an_order(sys.executable, "-c", LISTENS)
+    news = sizing(order.job, order.task, [order.task])
+    async with rig(tmp_path) as first:
+        first.runner.start(order)
+        await first.heard(order, "ready")
+        write_whole(first.runner.lives[order.task.id].folder.size, encode(replace(news, signals=True)))
+    async with rig(tmp_path) as second:
+        second.told = first.told
+        await second.heard(order, "told")
         second.runner.stop(order.task.id, ExitCause.STOPPED)
         await second.phase(order, Phase.EMPTY)
 

@@ -14,6 +14,7 @@ from gangline_agent import cgroups, launch, proc
 from gangline_agent.runner import Phase
 from gangline_core.facts import ExitCause
 from gangline_core.ids import TaskId
+from gangline_kit.clock import SystemClock
 
 
 def sh(script: str) -> tuple[str, ...]:
@@ -261,7 +262,7 @@ async def test_a_start_that_was_only_meant_is_called_off_and_can_be_made_again(t
     async with rig(tmp_path) as first:
         pass
     folder = first.runner.journal.folder(order.task.id)
-    folder.make(launch.intent(order))
+    folder.make(launch.intent(order, SystemClock()))
     async with rig(tmp_path) as second:
         assert order.task.id not in second.runner.known
         assert (await second.finish(order)).exit_code == 0
