@@ -239,6 +239,9 @@ class Letting:
             return found
         why, after = f"the definition of {kind.name} drops them", None
         try:
+            if kind.name == "Job" and found.status.get("startTime"):
+                # As below: one that ran before somebody suspended it counts as started.
+                await self._writer.write_status(kind, found, {"startTime": None})
             after = await self._writer.change(kind, found, lambda now: gated(kind, now, self._config))
         except RefusedError as error:
             if error.code not in (400, 403, 422):

@@ -107,6 +107,24 @@ async def mixed_story() -> None:
         assert len(house.world.state.kept.jobs) == 1, "all of it is one gang"
 
 
+def test_a_job_that_ran_before_somebody_suspended_it_is_held_too() -> None:
+    live(ran_story())
+
+
+async def ran_story() -> None:
+    async with opened(nodes=1) as house:
+        Operator(house, JOB)
+        others = DefaultScheduler(house.double)
+        shape = template(scheduler=DEFAULT)
+        await house.ask("POST", path(JOB), {"metadata": {"name": "t"}, "spec": {"suspend": True, "template": shape}})
+        began = {"status": {"startTime": "2026-01-01T00:00:00Z"}}
+        await house.ask("PATCH", f"{path(JOB)}/t/status", began, "application/merge-patch+json")
+        queued = {"metadata": {"labels": QUEUED}}
+        await house.ask("PATCH", f"{path(JOB)}/t", queued, "application/merge-patch+json")
+        await house.until(lambda: house.job(1).state == JobState.RUNNING, 90)
+        assert bound(house) == placed(house) == others.bound
+
+
 def test_a_definition_that_drops_gates_is_told_of_and_lets_nothing_run() -> None:
     live(dropped_story())
 
