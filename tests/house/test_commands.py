@@ -24,19 +24,50 @@ def bare_machine(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_an_old_python_is_named_with_what_to_do(bare_machine: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """As much of a clone as the setup looks at."""
     copy = tmp_path / "clone"
     (copy / "tools").mkdir(parents=True)
     shutil.copy(ROOT / "tools/setup", copy / "tools")
     shutil.copytree(ROOT / "requirements", copy / "requirements")
     shutil.copy(ROOT / "pyproject.toml", copy)
-    done = subprocess.run(
-        [copy / "tools/setup", "run"], env={"PATH": str(bare_machine)}, capture_output=True, text=True, check=False
+    return copy
+
+
+def set_up(clone: Path, machine: Path, **named: str) -> "subprocess.CompletedProcess[str]":
+    """Set the clone up with only the machine's programs."""
+    return subprocess.run(
+        [clone / "tools/setup", "run"],
+        env={"PATH": str(machine), **named},
+        capture_output=True,
+        text=True,
+        check=False,
     )
+
+
+def test_an_old_python_is_named_with_what_to_do(bare_machine: Path, clone: Path) -> None:
+    done = set_up(clone, bare_machine)
     assert done.returncode == 1
     assert "needs Python 3.11 or newer" in done.stderr
     assert "Python 3.6.15" in done.stderr
-    assert not (copy / ".venv").exists()
+    assert not (clone / ".venv").exists()
+
+
+def test_an_optimised_python_is_taken_before_one_that_is_not_and_one_that_is_named_before_all(
+    bare_machine: Path, clone: Path
+) -> None:
+    for name, is_optimised in (("python3", 1), ("python3.12", 0), ("python3.11", 0)):
+        program = bare_machine / name
+        program.unlink(missing_ok=True)
+        answer = f'case "$1 $2" in -c*sysconfig*) exit {is_optimised};; -m*) exit 1;; esac\n'
+        program.write_text(f"#!/bin/sh\n{answer}", encoding="utf-8")
+        program.chmod(0o755)
+    assert f"({bare_machine}/python3.12)" in set_up(clone, bare_machine).stdout
+    assert f"({bare_machine}/python3)" in set_up(clone, bare_machine, PYTHON="python3").stdout
+    (bare_machine / "python3.12").unlink()
+    (bare_machine / "python3.11").unlink()
+    assert f"({bare_machine}/python3)" in set_up(clone, bare_machine).stdout
 
 
 def test_make_alone_lists_the_commands() -> None:
