@@ -27,7 +27,7 @@ from gangline_core.never_fits import never_fits
 from gangline_core.never_fits_cells import never_fits_cells
 from gangline_core.quota import holders, job_amounts, largest_size, minimum_sizes, shown
 from gangline_core.reasons import Reason, ReasonCode
-from gangline_core.spec import Dependency, JobSpec
+from gangline_core.spec import Dependency, JobSpec, costs_gpu_time
 from gangline_core.state import State, count
 from gangline_core.terms import deadline_reason, dependency_reason
 
@@ -304,7 +304,7 @@ def _over_limit(holder: str, dimension: str, needed: int, limit: int) -> Reason:
 
 
 def _budget_problem(rules: Rules, spec: JobSpec) -> Problem | None:
-    if not any(role.resources.wants_gpu for role in spec.roles):
+    if not costs_gpu_time(spec):
         return None
     if rules.spent is not None:
         return rules.spent, ""

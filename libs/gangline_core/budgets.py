@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from gangline_core.groups import BudgetMode, ancestors
 from gangline_core.reasons import Reason, ReasonCode
-from gangline_core.spec import GPU_MILLI, JobSpec, Role
+from gangline_core.spec import GPU_MILLI, JobSpec, Role, costs_gpu_time
 from gangline_core.state import State
 
 GPU_HOUR = 1000 * 3_600_000
@@ -53,7 +53,7 @@ def safe_budgets(state: State, group: str) -> Iterator[SafeBudget]:
 
 def worst_cost(spec: JobSpec, prices: Mapping[str, int]) -> int:
     """The most that one run of the job can cost: its largest size, its dearest model, its whole time limit."""
-    if not any(role.resources.wants_gpu for role in spec.roles):
+    if not costs_gpu_time(spec):
         return 0
     if not spec.time_limit_s:
         return ENDLESS
@@ -63,7 +63,9 @@ def worst_cost(spec: JobSpec, prices: Mapping[str, int]) -> int:
 def _milli(role: Role) -> int:
     most = max((size for size in role.sizes if role.allows(size)), default=role.max_count)
     # A share by memory alone is at most a whole card.
-    return most * (role.resources.gpu_milli or (GPU_MILLI if role.resources.wants_gpu else 0))
+    return most * (
+        role.resources.gpu_milli or (GPU_MILLI if role.resources.wants_gpu and not role.resources.beside else 0)
+    )
 
 
 def _dearest(role: Role, prices: Mapping[str, int]) -> int:
@@ -75,7 +77,7 @@ def _dearest(role: Role, prices: Mapping[str, int]) -> int:
 
 def rest_cost(spec: JobSpec, prices: Mapping[str, int], *, left_ms: int) -> int:
     """The most that a running job can still cost in so much time."""
-    if not any(role.resources.wants_gpu for role in spec.roles):
+    if not costs_gpu_time(spec):
         return 0
     return sum(_milli(role) * left_ms * _dearest(role, prices) for role in spec.roles) // PRICE_MILLI
 

@@ -17,7 +17,7 @@ from gangline_core.pausing import is_gone
 from gangline_core.placement.gang import Seats
 from gangline_core.quota import JOBS
 from gangline_core.reasons import Reason, ReasonCode
-from gangline_core.spec import has_terms
+from gangline_core.spec import costs_gpu_time, has_terms
 from gangline_core.state import State, task_amounts
 from gangline_core.table import Table
 from gangline_core.terms import terms_reason
@@ -53,7 +53,7 @@ def _may_not_start(table: Table, job: Job) -> bool:
     if has_terms(job.spec) and terms_reason(table.state, job, table.now) is not None:
         return True
     exhausted = table.state.kept.exhausted
-    uses_budget = bool(exhausted) and any(role.resources.wants_gpu for role in job.spec.roles)
+    uses_budget = bool(exhausted) and costs_gpu_time(job.spec)
     return uses_budget and any(path in exhausted for path in ancestors(job.spec.group))
 
 

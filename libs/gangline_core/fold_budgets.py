@@ -5,6 +5,7 @@ from gangline_core.fold_life import order_stop
 from gangline_core.groups import BudgetMode, ancestors
 from gangline_core.job import Outcome
 from gangline_core.reasons import Reason, ReasonCode
+from gangline_core.spec import costs_gpu_time
 from gangline_core.spending import spent
 from gangline_core.state import State
 from gangline_core.step import Step
@@ -44,5 +45,5 @@ def stop_for_budget(state: State, group: str, step: Step) -> None:
         {"group": group or "(all)", "used": known.budget_gpu_hours, "budget": known.budget_gpu_hours},
     )
     for job in state.live_jobs():
-        if group in ancestors(job.spec.group) and any(role.resources.wants_gpu for role in job.spec.roles):
+        if group in ancestors(job.spec.group) and costs_gpu_time(job.spec):
             order_stop(state, job.id, Outcome.REQUEUED, reason, step)

@@ -25,7 +25,7 @@ from gangline_core.job import Job
 from gangline_core.quota import JOBS, Ledger, job_amounts, limit_reason, minimum_sizes
 from gangline_core.reasons import LIMIT_CODES, Reason
 from gangline_core.rungs import user_rung
-from gangline_core.spec import ServiceClass, has_terms
+from gangline_core.spec import ServiceClass, costs_gpu_time, has_terms
 from gangline_core.state import State
 from gangline_core.terms import NEVER, terms_reason
 from gangline_core.waiting import Waiting
@@ -147,8 +147,14 @@ class Sieve:
         if not len(doubtful):
             return
         _, first, which = np.unique(columns.field(slots[doubtful], c.SHAPE), return_index=True, return_inverse=True)
-        stand_ins = (jobs[JobId(job)] for job in self._ids[doubtful[first]].tolist())
-        found = np.array([self._number(self._gate.reason(job)) for job in stand_ins], dtype=np.int64)
+        # Shapes that fare the same mostly share one reason, which is then compared by its number and not in words.
+        numbers: dict[int, int] = {}
+        found = np.empty(len(first), dtype=np.int64)
+        for k, reason in enumerate(self._gate.by_shape(columns, slots[doubtful[first]])):
+            number = numbers.get(id(reason))
+            if number is None:
+                number = numbers[id(reason)] = self._number(reason)
+            found[k] = number
         self._verdict[doubtful] = found[which]
 
     def _number(self, reason: Reason | None) -> int:
@@ -220,6 +226,30 @@ class Gate:
             self._limits[shape] = self._limit_reason(job)
         return self._limits[shape]
 
+    def by_shape(self, columns: Columns, slots: Ints) -> list[Reason | None]:
+        """The same for these rows, of as many shapes, none of which has terms or a claim."""
+        jobs, groups, memo = self._state.kept.jobs, self._state.kept.groups, self._memo
+        ids = columns.field(slots, c.ID).tolist()
+        if self._state.kept.exhausted:
+            return [self.reason(jobs[JobId(job)]) for job in ids]
+        found: list[Reason | None] = []
+        stamps: dict[int, int] = {}
+        shapes, members = columns.field(slots, c.SHAPE).tolist(), columns.field(slots, c.HOLDER).tolist()
+        for job, shape, member in zip(ids, shapes, members, strict=True):
+            stamp = stamps.get(member)
+            if stamp is None:
+                stamp = stamps[member] = memo.stamp(columns.members[member], groups)
+            verdict = memo.of_shape(shape, stamp)
+            if verdict is None:
+                reason = self.reason(jobs[JobId(job)])
+                verdict = (reason, self.stopped.get(shape, ""))
+                if self._winnable.is_lasting:
+                    memo.keep_shape(shape, stamp, verdict)
+            elif verdict[0] is not None:
+                self.stopped[shape] = verdict[1]
+            found.append(verdict[0])
+        return found
+
     def reasons(self, job: Job) -> Iterator[Reason]:
         """Everything that keeps the job out, not only the first."""
         if has_terms(job.spec) and (reason := terms_reason(self._state, job, self._now)) is not None:
@@ -249,7 +279,7 @@ class Gate:
         return doubt | others[members]
 
     def _budget_reason(self, job: Job) -> Reason | None:
-        if not any(role.resources.wants_gpu for role in job.spec.roles):
+        if not costs_gpu_time(job.spec):
             return None
         group = job.spec.group
         if group not in self._budgets:

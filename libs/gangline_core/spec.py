@@ -304,6 +304,11 @@ def is_beside(spec: JobSpec) -> bool:
     return any(role.resources.beside for role in spec.roles)
 
 
+def costs_gpu_time(spec: JobSpec) -> bool:
+    """True when running costs GPU time, which is what budgets are of; who works beside others takes none of its own."""
+    return any(role.resources.wants_gpu and not role.resources.beside for role in spec.roles)
+
+
 def may_pause(spec: JobSpec) -> bool:
     """True when the job's processes may be stopped where they are: it said so, or it has no GPU."""
     return spec.pausing is not None or not any(role.resources.wants_gpu for role in spec.roles)

@@ -5,7 +5,7 @@ from msgspec import Struct
 from gangline_core.budgets import ENDLESS, cost_of, rest_cost
 from gangline_core.groups import ancestors, holders
 from gangline_core.job import Job, Task, TaskState
-from gangline_core.spec import JobSpec
+from gangline_core.spec import JobSpec, costs_gpu_time
 from gangline_core.state import State, count
 from gangline_core.terms import limit_s
 
@@ -80,7 +80,7 @@ def left_cost(state: State, job: Job, spec: JobSpec, now: int) -> int:
     began_ms = job.started_ms or now
     length_s = limit_s(spec, began_ms)
     if not length_s:
-        return ENDLESS if any(role.resources.wants_gpu for role in spec.roles) else 0
+        return ENDLESS if costs_gpu_time(spec) else 0
     # Time in which it stood still does not count as run time, so it may go on for as much longer.
     stood_ms = max((task.paused_ms for task in state.tasks_of(job)), default=0)
     end_ms = began_ms + int((length_s + spec.grace_s) * 1000) + stood_ms

@@ -1,11 +1,12 @@
 """Jobs beside others: memory of a GPU without its time, and limits that follow how long a step takes the others."""
 
-from tests.make import World, node, spec
+from tests.make import World, group, node, spec
 
 from gangline_core import elasticity
 from gangline_core import facts as f
 from gangline_core.company import START_PERCENT
 from gangline_core.elasticity.limits import STEP_PERCENT
+from gangline_core.groups import BudgetMode
 from gangline_core.job import JobState
 from gangline_core.progress import Point, Progress
 from gangline_core.spec import Resources, Role, ServiceClass
@@ -159,6 +160,21 @@ def test_the_members_are_told_their_limits_by_the_same_notice() -> None:
     before = told.version
     world.tell("elastic.default", f.LimitSet(job=guest, percent=50))
     assert sizing(world.job(guest), task, [task]).version != before
+
+
+def test_a_budget_that_is_used_up_stops_owners_and_not_who_works_in_what_they_leave() -> None:
+    budget = group("a", budget_gpu_hours=1, budget_mode=BudgetMode.STOP)
+    world = World(node(gpus=2), groups=[group(), budget])
+    owner = world.submit(owner_spec(group="a"))
+    world.settle()
+    guest = world.submit(beside_spec(group="a"))
+    world.settle()
+    world.tell("accounting", f.BudgetExhausted(group="a", used_gpu_milli_ms=3_600_000_000))
+    world.settle()
+    assert (world.job(owner).state, world.job(guest).state) == (JobState.WAITING, JobState.RUNNING)
+    another = world.submit(beside_spec(group="a"))
+    world.settle()
+    assert world.job(another).state == JobState.RUNNING
 
 
 def test_the_measure_survives_a_restart_and_ends_with_the_job() -> None:
