@@ -37,6 +37,17 @@ MATRIX = {
     "dra": ["cluster.mode=dra"],
     "three bus servers": ["nats.replicas=3", "nats.digest=sha256:" + "b" * 64],
     "own bus and secret": ["nats.enabled=false", "nats.url=tls://bus:4222", "existingSecret=mine"],
+    "own bus, secret, certificate and agents": [
+        "nats.enabled=false",
+        "nats.url=tls://bus:4222",
+        "nats.replicas=3",
+        "existingSecret=mine",
+        "ingress.tlsSecret=cert",
+        *EVERYTHING,
+    ],
+    "everything in claims": ["cluster.mode=dra", "cluster.provisioningClass=x.io", "nats.replicas=5", *EVERYTHING],
+    "annotation without objects of others": ["cluster.mode=annotation", "cluster.adopt=false", "cluster.leave=false"],
+    "three of each": [f"services.{name}.replicas=3" for name in VALUES["services"] if name != "recorder"],
     "small": [
         "networkPolicy.enabled=false",
         "podDisruptionBudget.enabled=false",
@@ -230,6 +241,25 @@ def test_several_bus_servers_are_one_cluster_that_only_they_may_join(tmp_path: P
         for one in spec["containers"]:
             values = {each["name"]: each.get("value") for each in one.get("env", ())}
             assert values.get("GANGLINE_REPLICAS", "3") == "3"
+
+
+@needs_helm
+def test_a_digest_takes_the_place_of_the_tag_and_not_of_the_registrys_port() -> None:
+    digest = "sha256:" + "b" * 64
+    found = rendered(["nats.image=localhost:5000/lab/nats:2.12.8", f"nats.digest={digest}"])
+    images = {one["image"] for _, spec in pods(found) for one in spec["containers"] if "nats" in one["image"]}
+    assert images == {f"localhost:5000/lab/nats@{digest}"}
+
+
+@needs_helm
+def test_every_pod_of_ours_may_be_where_the_release_may_be() -> None:
+    found = rendered(["tolerations[0].key=infra", "tolerations[0].operator=Exists", "nodeSelector.zone=b"])
+    once = [(one["metadata"]["name"], one["spec"]["template"]["spec"]) for one in found if one["kind"] == "Job"]
+    once += [(one["metadata"]["name"], one["spec"]) for one in found if one["kind"] == "Pod"]
+    assert len(once) == 2, "the one that tests the release, and the one that leaves"
+    for name, spec in (*pods(found), *once):
+        assert spec.get("tolerations"), name
+        assert spec.get("nodeSelector") == {"zone": "b"}, name
 
 
 @needs_helm

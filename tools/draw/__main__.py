@@ -47,6 +47,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "requirements.md": requirements.page,
     "../helm/gangline/files/crds.json": chart.resource_definitions,
     "../helm/gangline/files/nats-users.json": chart.bus_users,
+    "../helm/gangline/README.md": chart.settings_page,
     "integration/asyncapi.yaml": asyncapi.page,
 }
 

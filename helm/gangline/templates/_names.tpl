@@ -40,7 +40,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 
 {{- define "gangline.natsImage" -}}
-{{- if .Values.nats.digest }}{{ (splitList ":" .Values.nats.image) | first }}@{{ .Values.nats.digest }}{{ else }}{{ .Values.nats.image }}{{ end -}}
+{{- if .Values.nats.digest }}{{ regexReplaceAll ":[^:/]+$" .Values.nats.image "" }}@{{ .Values.nats.digest }}{{ else }}{{ .Values.nats.image }}{{ end -}}
 {{- end -}}
 
 {{- define "gangline.secret" -}}
