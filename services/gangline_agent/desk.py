@@ -8,6 +8,7 @@ import asyncio
 import hashlib
 import hmac
 import logging
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -27,6 +28,8 @@ log = logging.getLogger(__name__)
 HOST = "127.0.0.1"
 WAITERS_MAX = 4096
 """Questions for news that may be open at the same time; more are answered at once."""
+WAITERS_OF_TASK_MAX = 64
+"""The same of one task, so that none keeps the others from waiting."""
 SHUTDOWN_S = 0.5
 
 Word = TypeVar("Word")
@@ -65,7 +68,7 @@ class Desk:
         self._hearer = hearer
         self._memory = self._remembered() or Memory(key=new_key())
         self._news = asyncio.Event()
-        self._waiters = 0
+        self._waiters: Counter[TaskId] = Counter()
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> None:
@@ -134,8 +137,9 @@ class Desk:
             wait_s = min(WAIT_S_MAX, max(0.0, float(request.query.get("wait_s", "30"))))
         except ValueError:
             raise web.HTTPBadRequest(text="wait_s must be a number of seconds\n") from None
-        until_s = self._clock.monotonic_s() + (wait_s if self._waiters < WAITERS_MAX else 0)
-        self._waiters += 1
+        may_wait = self._waiters[task] < WAITERS_OF_TASK_MAX and self._waiters.total() < WAITERS_MAX
+        until_s = self._clock.monotonic_s() + (wait_s if may_wait else 0)
+        self._waiters[task] += 1
         try:
             while True:
                 sizing = self._hearer.sizing(task)
@@ -150,7 +154,9 @@ class Desk:
                     async with asyncio.timeout(left_s):
                         await self._news.wait()
         finally:
-            self._waiters -= 1
+            self._waiters[task] -= 1
+            if not self._waiters[task]:
+                del self._waiters[task]
 
     async def _safe(self, request: web.Request) -> web.Response:
         if not self._hearer.safe(self._task(request)):

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from aiohttp import ClientSession
+from aiohttp import ClientSession, TCPConnector
 from msgspec.structs import replace
 
-from gangline_agent.desk import Desk
+from gangline_agent.desk import WAITERS_OF_TASK_MAX, Desk
 from gangline_client.elastic import Contract
 from gangline_core.ids import TaskId
 from gangline_kit.clock import SystemClock
@@ -121,6 +121,28 @@ async def test_a_long_poll_ends_with_the_news_or_with_its_time(tmp_path: Path) -
         assert (told.leaves, told.leave_s, told.size, told.stage) == (True, 30, 1, "noticed")
         at_once = await session.get(f"{url}/notice?after={known}&wait_s=20", headers=token)
         assert at_once.status == 200
+
+
+async def test_a_task_that_asks_too_often_at_once_is_answered_at_once_and_keeps_nobody_else_from_waiting(
+    tmp_path: Path,
+) -> None:
+    async with opened(tmp_path) as (desk, listener, _), ClientSession(connector=TCPConnector(limit=0)) as session:
+        (greedy, own), (patient, other) = access(desk, ONE), access(desk, TWO)
+        asked = [
+            asyncio.ensure_future(
+                session.get(f"{greedy}/notice?after={listener.told[ONE].version}&wait_s=20", headers=own)
+            )
+            for _ in range(WAITERS_OF_TASK_MAX + 1)
+        ]
+        done, waits = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED, timeout=10)
+        assert [one.result().status for one in done] == [204]
+        assert len(waits) == WAITERS_OF_TASK_MAX
+        known = listener.told[TWO].version
+        last = asyncio.ensure_future(session.get(f"{patient}/notice?after={known}&wait_s=20", headers=other))
+        await asyncio.sleep(0.05)
+        assert not last.done()
+        listener.shrink(desk)
+        assert {(await one).status for one in (*waits, last)} == {200}
 
 
 async def test_only_who_leaves_says_that_it_is_safe(tmp_path: Path) -> None:
