@@ -177,3 +177,14 @@ def test_the_keys_command_says_what_it_made(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert "gateway" in done.stdout
     assert (tmp_path / "reader" / "reader.password").exists()
+
+
+def test_no_word_of_a_health_check_holds_a_space() -> None:
+    for name, service in SERVICES.items():
+        assert not [word for word in service.get("healthcheck", {}).get("test", ()) if " " in word], name
+
+
+def test_every_image_of_others_is_named_by_an_exact_tag() -> None:
+    for name, service in SERVICES.items():
+        version = service["image"].rpartition(":")[2]
+        assert re.match(r"v?\d+\.\d+\.\d+(-[a-z0-9.]+)?$", version), name

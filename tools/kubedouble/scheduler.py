@@ -27,7 +27,8 @@ class DefaultScheduler:
         self.choose = choose
         self.bound: dict[str, str] = {}
         """Node of each pod that it bound, by the pod's name."""
-        self._is_due = False
+        self._is_due = True
+        asyncio.get_running_loop().call_later(DELAY_S, self._schedule)
         double.store.listeners.append(self.hear)
 
     def hear(self, change: Change) -> None:
