@@ -30,6 +30,7 @@ from gangline_core.fold_removal import finish_removals, group_removed, user_remo
 from gangline_core.fold_tasks import task_exited, task_started, tasks_empty
 from gangline_core.groups import ancestors, holders, user_key
 from gangline_core.job import ENDS, IllegalMoveError, JobState
+from gangline_core.own_nodes import CARRIED, stranger
 from gangline_core.spec import is_elastic
 from gangline_core.state import SUBMITS_KEPT, PoolState, State, count
 from gangline_core.step import Step
@@ -48,11 +49,15 @@ class Message(Struct, frozen=True, gc=False):
     """The bytes as stored, for the hash chain."""
     seen: int = -1
     """Log sequence its writer had folded when deciding; -1 is everything before it."""
+    parked: str = ""
+    """Why nothing of it counts; empty for messages that belong."""
+    note: str = ""
+    """What was found out about it beside its bytes, as it goes into the hash chain; empty where nothing was."""
 
 
-def chain(digest: str, raw: bytes) -> str:
-    """The next head of the hash chain: blake2b-128 over the previous head and the stored bytes, hexadecimal."""
-    return blake2b(digest.encode() + raw, digest_size=16).hexdigest()
+def chain(digest: str, raw: bytes, note: str = "") -> str:
+    """The next head of the hash chain: blake2b-128 over the previous head, the stored bytes and a note, hexadecimal."""
+    return blake2b(digest.encode() + raw + (b"\n" + note.encode() if note else b""), digest_size=16).hexdigest()
 
 
 def apply(state: State, message: Message, *, strict: bool = False) -> Step:
@@ -68,10 +73,13 @@ def apply(state: State, message: Message, *, strict: bool = False) -> Step:
     kept = state.kept
     if message.seq <= kept.seq:
         raise ValueError(f"log message {message.seq} was already applied; the state is at {kept.seq}")
-    kept.digest = chain(kept.digest, message.raw)
+    kept.digest = chain(kept.digest, message.raw, message.note)
     kept.seq = message.seq
     kept.lane_seqs[message.lane] = message.seq
     step = Step(seq=message.seq, at=message.at, seen=message.seq - 1 if message.seen < 0 else message.seen)
+    if message.parked:
+        step.alarms.append(f"message {message.seq} of lane {message.lane}: {message.parked}")
+        return step
     if message.epoch < kept.epochs.get(message.lane, 0):
         step.alarms.append(f"message {message.seq} of lane {message.lane} is of old epoch {message.epoch}")
         return step
@@ -79,7 +87,11 @@ def apply(state: State, message: Message, *, strict: bool = False) -> Step:
     kept.at = max(kept.at, message.at)
     if state.door.next_renewal_ms and kept.at >= state.door.next_renewal_ms:
         renew_budgets(state, kept.at)
+    is_carried = message.lane.startswith(CARRIED)
     for fact in message.facts:
+        if is_carried and (why := stranger(state, message.lane, fact)) is not None:
+            step.alarms.append(f"message {message.seq}, {type(fact).__name__}: {why}")
+            continue
         try:
             HANDLERS[type(fact)](state, fact, step)
         except IllegalMoveError as error:

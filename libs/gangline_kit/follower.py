@@ -13,11 +13,12 @@ from gangline_core.fold import Message, apply
 from gangline_core.state import State, decode_snapshot, encode_snapshot
 from gangline_core.step import Step
 from gangline_kit.bus import Bus
+from gangline_kit.bus.tail import LogMessage
 from gangline_kit.clock import Clock
 from gangline_kit.errors import LogCutError, PermanentError, TemporaryError
 from gangline_kit.tasks import Tasks
-from gangline_wire import codec
 from gangline_wire.envelope import SCHEMA_VERSION
+from gangline_wire.stored import message as stored_message
 from gangline_wire.streams import LOG, SNAPSHOTS
 
 log = logging.getLogger(__name__)
@@ -45,6 +46,11 @@ class SnapshotHead(Struct, frozen=True):
     """Digest of the bytes after this line."""
 
 
+def as_message(stored: LogMessage) -> Message:
+    """What is stored in the log, as the fold wants it."""
+    return stored_message(stored.seq, stored.data, subject=stored.subject, stored_ms=stored.stored_ms)
+
+
 class Follower:
     """Owns `state`; everybody in the process may read it between awaits, nobody else may change it."""
 
@@ -54,10 +60,10 @@ class Follower:
         clock: Clock,
         *,
         use_snapshots: bool = True,
-        read: Callable[[int, bytes], Message] = codec.message,
+        read: Callable[[LogMessage], Message] | None = None,
         failed: Callable[[BaseException], None] = lambda _: None,
     ) -> None:
-        """Nothing is read before `start`; `read` makes a message of its sequence and stored bytes.
+        """Nothing is read before `start`; `read` makes a message of what is stored.
 
         `failed` hears why the log cannot be followed any more.
         """
@@ -74,7 +80,7 @@ class Follower:
         self._bus = bus
         self._clock = clock
         self._use_snapshots = use_snapshots
-        self._read = read
+        self._read = read or as_message
         self._tell_failed = failed
         self._callbacks: list[Callback] = []
         self._changed = asyncio.Event()
@@ -167,20 +173,21 @@ class Follower:
             self.resubscriptions = tail.resubscribed
             until = self._clock.monotonic_s() + FOLD_S_MAX
             for message in batch:
-                self._fold(message.seq, message.data)
+                self._fold(message)
                 if self._clock.monotonic_s() > until:
                     self._wake()
                     await asyncio.sleep(0)
                     until = self._clock.monotonic_s() + FOLD_S_MAX
             self._wake()
 
-    def _fold(self, seq: int, data: bytes) -> None:
+    def _fold(self, stored: LogMessage) -> None:
+        seq = stored.seq
         if seq != self.state.kept.seq + 1:
             lacks = f"log message {self.state.kept.seq + 1} is not there any more, the next one is {seq}"
             raise LogCutError(f"{lacks}: begin anew from a newer snapshot")
-        message = self._read(seq, data)
+        message = self._read(stored)
         step = apply(self.state, message)
-        self._last_raw = data
+        self._last_raw = stored.data
         for alarm in step.alarms:
             self.alarms += 1
             log.warning("parked: %s", alarm)

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from gangline_core.fold import Message, chain
 from gangline_wire.archive import SEGMENT_NAME, ArchiveLine, decode_line
-from gangline_wire.codec import CodecError, message
+from gangline_wire.codec import CodecError
 
 Progress = Callable[[int, int], None]
 """Told how many bytes of how many are read."""
@@ -125,8 +125,7 @@ def read_at(entry_segment: Path, offset: int) -> Message:
     """
     with entry_segment.open("rb") as file:
         file.seek(offset)
-        line = decode_line(file.readline())
-    return message(line.seq, line.data.encode())
+        return decode_line(file.readline()).message
 
 
 class _ChainReader:
@@ -158,11 +157,10 @@ class _ChainReader:
             raise ValueError(f"the segment begins with message {int(named[1])}: what lies before it is missing")
         if line.seq != expected:
             raise ValueError(f"message {line.seq} stands here: lines are missing, repeated or out of order")
-        raw = line.data.encode()
-        head = chain(self.head, raw)
+        head = chain(self.head, line.raw, line.note)
         if head != line.hash:
             raise ValueError(f"the chain breaks: its head is {head}, but {line.hash} was written")
-        proven = message(line.seq, raw)
+        proven = line.message
         if line.at != proven.at:
             raise ValueError(f"the line says {line.at} ms, its message {proven.at} ms")
         self.seq, self.head = line.seq, head

@@ -5,7 +5,6 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from gangline_core.fold import Message
 from gangline_wire.envelope import SCHEMA_VERSION, Batch
 
 T = TypeVar("T")
@@ -21,6 +20,10 @@ MIGRATIONS: dict[int, Callable[[Batch], Batch]] = {}
 
 class CodecError(Exception):
     """Bytes that are not what they should be; the message says where."""
+
+
+class SchemaError(CodecError):
+    """Bytes of a schema that this build does not read."""
 
 
 def encode(value: object) -> bytes:
@@ -52,14 +55,15 @@ def decode_batch(data: bytes) -> Batch:
     """A batch of the log; unknown fields of a newer minor schema are ignored.
 
     Raises:
-        CodecError: no batch, or one of a newer schema version.
+        SchemaError: a batch of a schema version that this build does not read.
+        CodecError: no batch.
     """
     try:
         batch = _batch_decoder.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise CodecError(str(error)) from error
     if batch.v > SCHEMA_VERSION:
-        raise CodecError(f"batch of schema {batch.v}; this build reads up to {SCHEMA_VERSION}: upgrade first")
+        raise SchemaError(f"batch of schema {batch.v}; this build reads up to {SCHEMA_VERSION}: upgrade first")
     return batch if batch.v == SCHEMA_VERSION else _migrated(batch)
 
 
@@ -68,24 +72,6 @@ def _migrated(batch: Batch) -> Batch:
     while batch.v < SCHEMA_VERSION:
         step = MIGRATIONS.get(batch.v)
         if step is None:
-            raise CodecError(f"batch of schema {batch.v}; the migration from {batch.v} to {batch.v + 1} is missing")
+            raise SchemaError(f"batch of schema {batch.v}; the migration from {batch.v} to {batch.v + 1} is missing")
         batch = step(batch)
     return batch
-
-
-def message(seq: int, data: bytes) -> Message:
-    """The stored bytes of the log at `seq` as the fold wants them.
-
-    Raises:
-        CodecError: as `decode_batch`.
-    """
-    batch = decode_batch(data)
-    return Message(
-        seq=seq,
-        lane=batch.lane,
-        epoch=batch.epoch,
-        at=batch.at,
-        facts=batch.facts,
-        raw=data,
-        seen=batch.seq_seen,
-    )

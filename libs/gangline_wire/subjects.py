@@ -1,6 +1,6 @@
 """Every NATS subject, once."""
 
-import re
+from gangline_core.ids import token as token
 
 LOG = "gangline.log"
 API = "gangline.api"
@@ -12,15 +12,6 @@ API_ADMISSION = f"{API}.admission"
 """Every change a user asks for; served by the admission leader only."""
 API_HISTORY = f"{API}.history"
 """Questions about the past; served by the recorder."""
-
-_UNSAFE = re.compile(r"[^A-Za-z0-9_\-]")
-
-
-def token(text: str) -> str:
-    """One subject token for any text: letters, digits, - and _ stay, everything else becomes =XX (UTF-8 hex)."""
-    if not text:
-        return "="
-    return _UNSAFE.sub(lambda match: "".join(f"={byte:02X}" for byte in match.group().encode()), text)
 
 
 def log(lane: str) -> str:

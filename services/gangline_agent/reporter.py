@@ -69,6 +69,8 @@ class Reporter:
         self.appended_s = 0.0
         self.told: dict[NodeId, Node] = {}
         """Descriptions as the log last heard them from this process."""
+        self.warned: set[NodeId] = set()
+        """Nodes of which it was said that another agent carries them."""
         self.seen_s = 0.0
         self.is_writing = False
         self.wrote_s = site.clock.monotonic_s()
@@ -92,7 +94,7 @@ class Reporter:
         placed: list[TaskId] = []
         for name in step.tasks:
             task = tasks.get(name)
-            if name in known or (task is not None and task.node in mine):
+            if name in known or (task is not None and task.node in mine and self._carries(task.node)):
                 self.look_at[name] = None
                 if task is not None and task.state == TaskState.PLACED and name not in known:
                     placed.append(name)
@@ -104,6 +106,11 @@ class Reporter:
             self.told_news()
         if self.look_at or (self.words.waits and step.sized):
             self.wake.set()
+
+    def _carries(self, name: NodeId) -> bool:
+        """False for a node of another agent that names its machine alike: that one's tasks are not ours."""
+        node = self.state.kept.nodes.get(name)
+        return node is None or node.agent == self.config.name
 
     @property
     def is_mute(self) -> bool:
@@ -131,7 +138,8 @@ class Reporter:
 
     async def _take_over(self, lane: Lane) -> None:
         """Bring together what the log has on these nodes and what the runner finds; then say that they are here."""
-        mine = sorted(name for node in self.nodes.ids for name in self.state.node_tasks.get(node, ()))
+        own = [node for node in self.nodes.ids if self._carries(node)]
+        mine = sorted(name for node in own for name in self.state.node_tasks.get(node, ()))
         await self.runner.recover(orders(self.state, mine))
         self.look_at |= dict.fromkeys((*mine, *self.runner.known))
         self.wake.set()
@@ -301,10 +309,23 @@ class Reporter:
         described, nodes = self._described(), self.state.kept.nodes
         changed = [node.id for node in described if self.told.get(node.id) != node]
         lost = [node.id for node in described if node.id in nodes and nodes[node.id].lost]
+        if others := [name for name in changed if not self._carries(name) and name not in lost]:
+            self._warn_of(others)
+            changed = [name for name in changed if name not in others]
         now_s = self.site.clock.monotonic_s()
         if lost and now_s - self.seen_s < SEEN_AGAIN_S:
             lost = []
         return list(dict.fromkeys((*changed, *lost)))
+
+    def _warn_of(self, names: list[NodeId]) -> None:
+        """Another agent is there for these nodes: until it is lost, they are none of ours."""
+        if not self.warned.issuperset(names):
+            first = names[0]
+            agent = self.state.kept.nodes[first].agent
+            log.error(
+                "node %s is carried by agent %s: choose another name for this one, or stop that one", first, agent
+            )
+            self.warned |= set(names)
 
     def _well_again(self, facts: tuple[Fact, ...]) -> list[Node]:
         """Nodes that take work again with these facts, because what did not end there is gone.

@@ -20,7 +20,7 @@ from gangline_core.state import State, decode_snapshot, encode_snapshot
 from gangline_core.step import Step
 from gangline_kit.bus import Record
 from gangline_kit.errors import PermanentError, TemporaryError
-from gangline_kit.follower import find_snapshot, is_whole
+from gangline_kit.follower import as_message, find_snapshot, is_whole
 from gangline_kit.service import Site
 from gangline_recorder.archive import Archive, BrokenArchiveError, Opened, lines
 from gangline_recorder.config import Config
@@ -28,7 +28,7 @@ from gangline_recorder.cutting import Cutter, beyond_reach
 from gangline_recorder.events import public_events
 from gangline_recorder.told import Told, read_told
 from gangline_wire import streams, subjects
-from gangline_wire.codec import CodecError, decode, encode, message
+from gangline_wire.codec import CodecError, decode, encode
 from gangline_wire.requests import Denied, EventLine, History, JobHistory
 
 log = logging.getLogger(__name__)
@@ -162,7 +162,7 @@ class Recorder:
         state = snapshot or State()
         untold: deque[EventLine] = deque(maxlen=RETOLD_MAX)
         for line in lines(self.folder, after=state.kept.seq):
-            entry = message(line.seq, line.data.encode())
+            entry = line.message
             step = apply(state, entry)
             if told is not None and told.may_lack(line.seq):
                 untold.extend(event for event in public_events(state, entry, step) if told.lacks(event.id))
@@ -209,7 +209,7 @@ class Recorder:
                 raise PermanentError(beyond_reach(state.kept.seq))
             async for stored in self.site.bus.read_subject(streams.LOG.name, "", state.kept.seq + 1, follow=False):
                 if stored.seq <= until:
-                    entry = message(stored.seq, stored.data)
+                    entry = as_message(stored)
                     await self._record(self._untold(self._seen(state, entry, apply(state, entry))), state)
         if state.kept.digest != digest:
             raise PermanentError(f"the archive in {self.folder} is of another log: their chains differ at {until}")
@@ -259,7 +259,7 @@ class Recorder:
 
     async def _record(self, entry: Entry, state: State) -> None:
         data = entry.message.raw
-        self.archive.append(entry.message.seq, at=entry.message.at, data=data)
+        self.archive.append(entry.message)
         if not self.backlog:
             self.archive.flush()
         for alarm in entry.alarms:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from gangline_core.fold import chain
+from gangline_core.fold import Message, chain
 from gangline_wire.archive import SEGMENT_NAME, ArchiveLine, decode_line, encode_line, segment_name
 
 Opened = Callable[[Path], BinaryIO]
@@ -46,13 +46,13 @@ class Archive:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._recover()
 
-    def append(self, seq: int, *, at: int, data: bytes) -> None:
+    def append(self, message: Message) -> None:
         """Add one message. It is on disk after the next `sync`."""
         if self._file is None or self._size >= self.segment_bytes:
-            self._begin(seq)
-        self.digest = chain(self.digest, data)
-        self.seq = seq
-        line = encode_line(seq, at=at, data=data, head=self.digest)
+            self._begin(message.seq)
+        self.digest = chain(self.digest, message.raw, message.note)
+        self.seq = message.seq
+        line = encode_line(message, head=self.digest)
         assert self._file is not None, "a segment is open while appending"
         self._file.write(line)
         self.is_unsynced = True
@@ -158,7 +158,7 @@ def _whole_lines(path: Path) -> Iterator[tuple[ArchiveLine, int]]:
                 line = decode_line(raw)
             except ValueError as error:
                 raise BrokenArchiveError(f"{path.name} line {number}: {error}") from error
-            if digest is not None and chain(digest, line.data.encode()) != line.hash:
+            if digest is not None and chain(digest, line.raw, line.note) != line.hash:
                 raise BrokenArchiveError(f"{path.name} line {number}, log sequence {line.seq}: the hash chain breaks")
             digest = line.hash
             end += len(raw)

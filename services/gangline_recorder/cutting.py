@@ -21,7 +21,6 @@ from gangline_kit.follower import SnapshotError, decode, digest, encode, find_sn
 from gangline_recorder.archive import Archive, BrokenArchiveError, lines, segments
 from gangline_recorder.config import Config
 from gangline_wire.archive import ArchiveLine
-from gangline_wire.codec import message
 from gangline_wire.streams import LOG, SNAPSHOTS
 
 log = logging.getLogger(__name__)
@@ -67,7 +66,7 @@ class Cutter:
             return None
         line = await asyncio.to_thread(proven, self._archive.folder, begin, seq)
         stored = await self._bus.message_at(LOG.name, seq)
-        if stored is not None and stored != line.data.encode():
+        if stored is not None and stored != line.raw:
             raise BrokenArchiveError(f"message {seq} of the archive is not that of the log: nothing is dropped")
         if stored is not None:
             await self._bus.drop_until(LOG.name, seq)
@@ -125,7 +124,7 @@ def proven(folder: Path, begin: int, until: int) -> ArchiveLine:
             raise BrokenArchiveError(f"the archive has {line.seq} where {expected} should be: nothing is dropped")
         # The message before the first to be dropped is only where the chain goes on from; that of the log begins empty.
         is_anchor = before is None and anchor > 1
-        if not is_anchor and chain(before.hash if before else "", line.data.encode()) != line.hash:
+        if not is_anchor and chain(before.hash if before else "", line.raw, line.note) != line.hash:
             raise BrokenArchiveError(f"the archive's chain breaks at {line.seq}: nothing is dropped")
         before = line
     if before is None or before.seq != until:
@@ -179,6 +178,6 @@ def _fold(folder: Path) -> tuple[State, bytes]:
     """The state at the archive's end, and the message there."""
     state, raw = State(), b""
     for line in lines(folder) if folder.is_dir() else ():
-        raw = line.data.encode()
-        apply(state, message(line.seq, raw))
+        raw = line.raw
+        apply(state, line.message)
     return state, raw

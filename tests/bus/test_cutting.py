@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from tests.make import bytes_only
 
 from gangline_core.cluster import Pool
-from gangline_core.facts import PoolSet
+from gangline_core.facts import LeadershipTaken, PoolSet
 from gangline_core.fold import apply
 from gangline_core.state import State, encode_snapshot
 from gangline_kit.bus import Bus
@@ -26,7 +27,9 @@ SMALL = 60_000
 
 
 def batch(number: int, *, lane: str) -> bytes:
-    fact = PoolSet(pool=Pool(name=f"pool-{number % 7}"), by="test" * 20)
+    is_settings = lane == "admission"
+    by = "test" * 20
+    fact = PoolSet(pool=Pool(name=f"pool-{number % 7}"), by=by) if is_settings else LeadershipTaken(holder=by)
     return codec.encode(Batch(lane=lane, epoch=1, seq_seen=0, at=1000 * number, facts=(fact,)))
 
 
@@ -49,7 +52,7 @@ class Desk:
             lane = LANES[2] if number == 2 else LANES[number % 2]
             data = batch(number, lane=lane)
             self.seq = self.last[lane] = await self.bus.append(subjects.log(lane), data, expected_seq=self.last[lane])
-            self.archive.append(self.seq, at=1000 * number, data=data)
+            self.archive.append(bytes_only(self.seq, at=1000 * number, data=data))
 
     async def snapshot(self) -> None:
         await self.follower.reached(self.seq)
@@ -87,7 +90,7 @@ def from_archive(desk: Desk) -> State:
     desk.archive.flush()
     state = State()
     for line in lines(desk.folder):
-        apply(state, codec.message(line.seq, line.data.encode()))
+        apply(state, line.message)
     return state
 
 

@@ -6,8 +6,8 @@ import signal
 import sys
 
 from gangline_kit.bus import Bus
+from gangline_kit.follower import as_message
 from gangline_kit.nats_server import NatsServer
-from gangline_wire import codec
 from gangline_wire.streams import LOG
 
 PROGRAM = """
@@ -41,7 +41,7 @@ async def test_a_leader_frozen_past_its_lease_writes_nothing_after_its_heir_bega
     try:
         async with asyncio.timeout(40):
             async for stored in bus.read(LOG.name, 1):
-                message = codec.message(stored.seq, stored.data)
+                message = as_message(stored)
                 writers.append((stored.seq, message.epoch))
                 epochs = sorted({epoch for _, epoch in writers})
                 if len(writers) == 10:

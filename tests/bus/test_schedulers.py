@@ -19,12 +19,12 @@ from gangline_core.job import JobState
 from gangline_core.redecide import redecide
 from gangline_core.state import State, encode_snapshot
 from gangline_kit.config import KitConfig
+from gangline_kit.follower import as_message
 from gangline_kit.lane import Lane
 from gangline_kit.leader import lead
 from gangline_kit.nats_server import NatsServer
 from gangline_kit.service import Site, open_site
 from gangline_lab.replay import DECIDING
-from gangline_wire import codec
 from gangline_wire.lanes import kind_of
 from gangline_wire.streams import LOG
 
@@ -110,7 +110,7 @@ async def replayed(site: Site) -> tuple[State, int, set[str]]:
     last = site.follower.state.kept.seq
     tail = site.bus.tail(LOG.name, 1)
     async for batch in tail.batches():
-        messages += [codec.message(one.seq, one.data) for one in batch]
+        messages += [as_message(one) for one in batch]
         if messages[-1].seq >= last:
             break
     pending: dict[int, list[Message]] = {}

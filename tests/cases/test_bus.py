@@ -19,9 +19,10 @@ from gangline_gateway.config import Config
 from gangline_kit.bus import Bus, BusConfig
 from gangline_kit.clock import SystemClock
 from gangline_kit.config import KitConfig
+from gangline_kit.follower import as_message
 from gangline_kit.nats_server import NatsServer
 from gangline_kit.service import Site, open_site
-from gangline_wire import codec, subjects
+from gangline_wire import subjects
 from gangline_wire.codec import encode
 from gangline_wire.samples import GpuSample, NodeSample, Samples
 from gangline_wire.streams import LOG, Stream
@@ -72,7 +73,7 @@ async def admitted(site: Site) -> list[JobId]:
     """Jobs that the log holds, in its order."""
     found: list[JobId] = []
     async for stored in site.bus.read_subject(LOG.name, subjects.log("admission"), 1, follow=False):
-        facts = codec.message(stored.seq, stored.data).facts
+        facts = as_message(stored).facts
         found += [fact.job for fact in facts if isinstance(fact, JobAdmitted)]
     return found
 

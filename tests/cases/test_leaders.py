@@ -12,6 +12,7 @@ from gangline_core.explain import queue
 from gangline_core.facts import LeadershipTaken, RoundDecided, RoundOpened, TaskStarted
 from gangline_core.job import ENDS, JobState
 from gangline_core.state import State, decode_snapshot, encode_snapshot
+from gangline_kit.follower import as_message
 from gangline_wire import codec
 from gangline_wire.streams import LOG
 
@@ -20,7 +21,7 @@ FLEETS = {"one": {"n1": 8, "n2": 8}, "two": {"n3": 8, "n4": 8}}
 
 def messages(world: House) -> list[codec.Message]:
     """The whole log."""
-    return [codec.message(stored.seq, stored.data) for stored in world.server.streams[LOG.name].messages]
+    return [as_message(stored) for stored in world.server.streams[LOG.name].messages]
 
 
 def prove_log(world: House) -> None:

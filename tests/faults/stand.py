@@ -17,7 +17,7 @@ from gangline_embedded.config import PlatformConfig
 from gangline_embedded.platform import Platform
 from gangline_kit.bus import Bus, BusConfig
 from gangline_kit.clock import SystemClock
-from gangline_wire import codec
+from gangline_kit.follower import as_message
 from gangline_wire.streams import LOG
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\n" + "".join(f"n{k},64000,262144,8,V100M32\n" for k in range(8))
@@ -106,7 +106,7 @@ class Stand:
         started: Counter[str] = Counter()
         end = await self.bus.last_seq(LOG.name)
         async for stored in self.bus.read_subject(LOG.name, "", 1, follow=False):
-            for fact in codec.message(stored.seq, stored.data).facts:
+            for fact in as_message(stored).facts:
                 if isinstance(fact, JobAdmitted):
                     admitted[fact.spec.labels["key"]] += 1
                 elif isinstance(fact, TaskStarted):

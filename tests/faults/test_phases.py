@@ -23,7 +23,8 @@ from gangline_core.facts import (
     TaskExited,
     TaskStarted,
 )
-from gangline_wire import codec, subjects
+from gangline_kit.follower import as_message
+from gangline_wire import subjects
 from gangline_wire.streams import LOG
 
 Figure = Callable[[str, float], None]
@@ -123,7 +124,7 @@ async def last_leader(here: Stand, service: str) -> str:
     """Which of two led last, by the log and by their own words."""
     holder = ""
     async for stored in here.bus.read_subject(LOG.name, subjects.log(WRITERS[service]), 1, follow=False):
-        for fact in codec.message(stored.seq, stored.data).facts:
+        for fact in as_message(stored).facts:
             holder = fact.holder if isinstance(fact, LeadershipTaken) else holder
     for name in (service, f"{service}-2"):
         if f"{holder} leads" in (here.platform.data_dir / "logs" / f"{name}.log").read_text():
@@ -144,7 +145,7 @@ async def reached(here: Stand, phase: str, *, first: int) -> None:
     job = 0
     async with asyncio.timeout(30):
         async for stored in here.bus.read(LOG.name, first):
-            for fact in codec.message(stored.seq, stored.data).facts:
+            for fact in as_message(stored).facts:
                 job = job or (fact.job if isinstance(fact, JobAdmitted) else 0)
                 if job and PHASES[phase](fact, job):
                     return

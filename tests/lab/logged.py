@@ -8,7 +8,8 @@ from gangline_core import facts as f
 from gangline_core.fold import Message, apply, chain
 from gangline_core.step import Step
 from gangline_wire.archive import encode_line, segment_name
-from gangline_wire.codec import encode, message
+from gangline_wire.codec import encode
+from gangline_wire.stored import message
 from gangline_wire.envelope import Batch
 
 
@@ -36,6 +37,6 @@ def write_archive(folder: Path, log: list[Message], *, segment_messages: int = 1
     for start in range(0, len(log), segment_messages):
         with (folder / segment_name(log[start].seq)).open("wb") as file:
             for told in log[start : start + segment_messages]:
-                head = chain(head, told.raw)
-                file.write(encode_line(told.seq, at=told.at, data=told.raw, head=head))
+                head = chain(head, told.raw, told.note)
+                file.write(encode_line(told, head=head))
     return folder

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.lab.logged import LoggedWorld
 from tests.make import node, spec
 
@@ -114,8 +115,8 @@ def test_a_rewritten_message_with_a_rewritten_hash_breaks_the_chain_at_the_next_
     lines = lines_of(file)
     before, line = decode_line(lines[1]), decode_line(lines[2])
     forged = line.data.replace('"ada"', '"eve"').encode()
-    assert forged != line.data.encode()
-    lines[2] = encode_line(line.seq, at=line.at, data=forged, head=chain(before.hash, forged))
+    assert forged != line.raw
+    lines[2] = encode_line(replace(line.message, raw=forged), head=chain(before.hash, forged))
     file.write_bytes(b"".join(lines))
     fault = verify(archive).fault
     assert fault is not None

@@ -83,7 +83,7 @@ def test_an_archive_of_an_older_schema_says_which_migration_is_missing(tmp_path:
     first = world.log[0]
     raw = encode(first.facts)
     old = b'{"lane":"%s","epoch":1,"seq_seen":0,"at":%d,"facts":%s,"v":0}' % (first.lane.encode(), first.at, raw)
-    line = encode_line(1, at=first.at, data=old, head=chain("", old))
+    line = encode_line(replace(first, seq=1, raw=old), head=chain("", old))
     (tmp_path / SEGMENT).write_bytes(line)
     with pytest.raises(ArchiveError, match="the migration from 0 to 1 is missing"):
         list(read(tmp_path))

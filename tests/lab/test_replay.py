@@ -15,7 +15,8 @@ from gangline_core.fold import Message
 from gangline_lab.archive import segments
 from gangline_lab.difference import first_difference
 from gangline_lab.replay import replay
-from gangline_wire.codec import decode_batch, encode, message
+from gangline_wire.codec import decode_batch, encode
+from gangline_wire.stored import message
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from gangline_lab.readers import READERS as TRACES
 from gangline_lab.readers import read_trace
 from gangline_lab.rows import TraceError
 from gangline_placement.config import Config as PlacementConfig
-from gangline_wire import archive, codec
+from gangline_wire import archive, codec, stored
 from gangline_wire.jobfile import parse_job
 from gangline_wire.problem import FieldErrorsError
 from gangline_wire.requests import EventLine, Reply, Request
@@ -93,7 +93,7 @@ def batches() -> list[bytes]:
 
 READERS: dict[str, tuple[Callable[[bytes], object], Callable[[], list[bytes]], tuple[type[Exception], ...]]] = {
     "facts": (codec.decode_batch, batches, (codec.CodecError,)),
-    "log messages": (lambda data: codec.message(1, data), batches, (codec.CodecError,)),
+    "log messages": (lambda data: stored.message(1, data), batches, (codec.CodecError,)),
     "requests": (lambda data: codec.decode(data, Request), batches, (codec.CodecError,)),
     "replies": (lambda data: codec.decode(data, Reply), batches, (codec.CodecError,)),
     "samples": (
@@ -108,7 +108,7 @@ READERS: dict[str, tuple[Callable[[bytes], object], Callable[[], list[bytes]], t
     ),
     "archive lines": (
         archive.decode_line,
-        lambda: [archive.encode_line(1, at=2, data=data, head="ab") for data in batches()],
+        lambda: [archive.encode_line(stored.message(1, data), head="ab") for data in batches()],
         (ValueError,),
     ),
     "snapshots": (decode_snapshot, lambda: [encode_snapshot(busy_state())], (msgspec.MsgspecError, ValueError)),

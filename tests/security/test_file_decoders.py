@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tests.make import bytes_only
 from tests.security.test_decoders import busy_state, mutated
 
 from gangline_agent.fleet import FleetError as AgentFleetError
@@ -114,7 +115,7 @@ def test_an_archive_of_anything_is_read_as_far_as_it_holds_or_refused(tmp_path: 
     draw = random.Random(9)
     archive = Archive(tmp_path, segment_bytes=400)
     for seq in range(1, 12):
-        archive.append(seq, at=seq, data=b'{"n":%d}' % seq)
+        archive.append(bytes_only(seq, at=seq, data=b'{"n":%d}' % seq))
     archive.close()
     path = segments(tmp_path)[-1]
     whole = path.read_bytes()

@@ -70,7 +70,7 @@ def test_the_log_stays_small_and_the_archive_has_all_of_it(tmp_path: Path) -> No
                 sizes.append(len(log_of(world).messages))
             assert max(sizes) < 60, f"it grows: {sizes}"
             await world.clock.sleep(5)
-            archived = [line.data.encode() for line in lines(tmp_path)]
+            archived = [line.raw for line in lines(tmp_path)]
             assert archived == [message.data for message in log_of(world).ever]
             again = await folded(world)
             assert encode_snapshot(again.state) == encode_snapshot(world.state)
@@ -167,7 +167,7 @@ def test_a_recorder_that_begins_without_any_snapshot_makes_one_of_its_archive(tm
             assert not world.server.objects
             world.restart("recorder")
             await live_on(world, messages=30)
-            assert [line.data.encode() for line in lines(tmp_path)] == [m.data for m in log_of(world).ever][
+            assert [line.raw for line in lines(tmp_path)] == [m.data for m in log_of(world).ever][
                 : len(list(lines(tmp_path)))
             ]
             world.check()

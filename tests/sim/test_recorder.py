@@ -39,7 +39,7 @@ def check(world: World, folder: Path) -> None:
     log = world.server.streams[LOG.name].messages
     archived = list(lines(folder))
     assert [line.seq for line in archived] == [message.seq for message in log]
-    assert [line.data.encode() for line in archived] == [message.data for message in log]
+    assert [line.raw for line in archived] == [message.data for message in log]
     events = [decode(message.data, EventLine) for message in world.server.streams[EVENTS.name].messages]
     assert Counter(event.job for event in events if event.event == "Admitted") == Counter(list(world.state.kept.jobs))
 

@@ -21,7 +21,7 @@ from gangline_core.ids import JobId
 from gangline_core.job import JobState
 from gangline_core.state import State, decode_snapshot
 from gangline_recorder.archive import lines
-from gangline_wire import codec
+from gangline_wire.stored import message
 from gangline_wire.streams import LOG
 
 FOLDER = Path(__file__).parent / "upgrade"
@@ -41,7 +41,7 @@ def previous_log() -> list[Stored]:
 def test_the_previous_version_s_log_folds_without_alarms_and_keeps_every_promise() -> None:
     state = State()
     for seq, stored in enumerate(previous_log(), start=1):
-        step = apply(state, codec.message(seq, stored.data.encode()))
+        step = apply(state, message(seq, stored.data.encode(), subject=stored.subject))
         assert not step.alarms
         assert not list(faults_of(state))
     states = {job.state for job in state.kept.jobs.values()}
@@ -81,6 +81,6 @@ async def upgraded_story(folder: Path) -> None:
         assert {jobs[job].attempt for job in running} == {1}, "what ran runs on"
         await world.until(lambda state: state.kept.jobs[JobId(fresh)].state == JobState.SUCCEEDED, 6000)
         await world.until(lambda state: all(state.kept.jobs[job].attempt for job in waiting), 12_000)
-        archived = [line.data.encode() for line in lines(folder / "archive")]
+        archived = [line.raw for line in lines(folder / "archive")]
         assert archived[:before] == [message.data for message in log.messages[:before]]
         world.prove_books()

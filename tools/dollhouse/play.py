@@ -22,6 +22,7 @@ from gangline_core.fold import Message, apply
 from gangline_core.ids import JobId
 from gangline_core.state import State, decode_snapshot, encode_snapshot
 from gangline_kit.errors import flat
+from gangline_kit.follower import as_message
 from gangline_kit.tasks import Tasks
 from gangline_recorder.archive import lines
 from gangline_recorder.events import public_events
@@ -166,7 +167,7 @@ async def _calm_down(town: Town) -> None:
 
 def _stirred(town: Town, since: int) -> bool:
     """Whoever takes a lane anew, because the bus lost its renewals, decides nothing by that."""
-    messages = [codec.message(each.seq, each.data) for each in town.server.streams[LOG.name].ever[since:]]
+    messages = [as_message(each) for each in town.server.streams[LOG.name].ever[since:]]
     said = [each for each in messages if not all(isinstance(fact, LeadershipTaken) for fact in each.facts)]
     return any(kind_of(each.lane) in (*DECIDING, "agent") for each in said)
 
@@ -230,7 +231,7 @@ def _look_at_the_end(town: Town) -> None:
     fault = replay_fault(log, state)
     if fault:
         town.note_fault(fault)
-    if [line.data.encode() for line in lines(town.archive)] != [message.data for message in log]:
+    if [line.raw for line in lines(town.archive)] != [message.data for message in log]:
         town.note_fault("the archive is not the log")
     _look_at_feed(town)
 
@@ -240,7 +241,7 @@ def _look_at_feed(town: Town) -> None:
     state = State()
     owed: list[str] = []
     for stored in town.server.streams[LOG.name].ever:
-        message = codec.message(stored.seq, stored.data)
+        message = as_message(stored)
         step = apply(state, message)
         owed += [event.id for event in public_events(state, message, step)]
     told = Counter(codec.decode(each.data, EventLine).id for each in town.server.streams[EVENTS.name].ever)

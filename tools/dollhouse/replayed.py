@@ -6,16 +6,16 @@ from gangline_core.fold import Message, apply
 from gangline_core.redecide import redecide
 from gangline_core.state import State, encode_snapshot
 from gangline_kit.bus.tail import LogMessage
+from gangline_kit.follower import as_message
 from gangline_lab.difference import compare
 from gangline_lab.replay import DECIDING
-from gangline_wire import codec
 from gangline_wire.lanes import kind_of
 
 
 def replay_fault(stored: Sequence[LogMessage], live: State) -> str:
     """The first decision that comes out otherwise, or a state that does; "" when all is the same."""
     pending: dict[int, list[Message]] = {}
-    messages = [codec.message(one.seq, one.data) for one in stored]
+    messages = [as_message(one) for one in stored]
     for message in messages:
         if kind_of(message.lane) in DECIDING:
             pending.setdefault(message.seen, []).append(message)

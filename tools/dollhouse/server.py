@@ -12,6 +12,7 @@ from random import Random
 
 from msgspec import Struct
 
+from dollhouse.clock import EPOCH_MS
 from dollhouse.connection import MemoryConnection
 from gangline_kit.bus.tail import LogMessage
 from gangline_kit.errors import (
@@ -98,7 +99,8 @@ class StoredStream:
             raise LaneConflictError(f"{subject}: last is {last}, expected {expected_seq}")
         self._make_room(len(data))
         self.last += 1
-        stored = LogMessage(seq=self.last, subject=subject, data=data, headers=headers)
+        stored_ms = EPOCH_MS + int(self._now_s() * 1000)
+        stored = LogMessage(seq=self.last, subject=subject, data=data, headers=headers, stored_ms=stored_ms)
         self.messages.append(stored)
         self.ever.append(stored)
         self.writers.append(writer)

@@ -21,6 +21,7 @@ from gangline_core.spec import JobSpec
 from gangline_core.state import State, encode_snapshot
 from gangline_core.step import Step
 from gangline_kit.bus import Bus
+from gangline_kit.bus.tail import LogMessage
 from gangline_kit.config import KitConfig
 from gangline_kit.errors import LogCutError, TemporaryError, flat
 from gangline_kit.follower import Follower
@@ -29,9 +30,10 @@ from gangline_kit.metrics import Metrics
 from gangline_kit.service import Before, Site, agree_on_time
 from gangline_kit.tasks import Tasks
 from gangline_kit.tracing import Tracing
-from gangline_wire import codec, subjects
+from gangline_wire import subjects
 from gangline_wire.codec import decode, encode
 from gangline_wire.requests import Admitted, Reply, Request, SubmitJobs
+from gangline_wire.stored import message
 from gangline_wire.streams import BUCKETS, LOG, STREAMS
 
 Run = Callable[[Site, Any], Awaitable[None]]
@@ -108,6 +110,12 @@ class Process:
                 await self.clock.sleep(error.retry_after_s)
 
 
+def _reader() -> Callable[[LogMessage], Message]:
+    """Makes messages of what is stored, each once for everybody."""
+    decoded = lru_cache(MESSAGES_KEPT)(message)
+    return lambda stored: decoded(stored.seq, stored.data, subject=stored.subject, stored_ms=stored.stored_ms)
+
+
 class World:
     """All processes around one server."""
 
@@ -122,7 +130,7 @@ class World:
         self.cut_off = 0
         """Processes that had fallen behind what the log has dropped, and began anew."""
         self._supervisor = Tasks(self.note_failure)
-        self.read = lru_cache(MESSAGES_KEPT)(codec.message)
+        self.read = _reader()
         """Messages do not change, so they are decoded once for everybody."""
         self.failures: list[BaseException] = []
         self.faults: list[str] = []

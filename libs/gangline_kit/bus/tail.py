@@ -35,6 +35,8 @@ class LogMessage(Struct, frozen=True):
     subject: str
     data: bytes
     headers: dict[str, str] | None = None
+    stored_ms: int = 0
+    """When the server stored it; 0 where that is not known."""
 
 
 class _BrokenError(Exception):
@@ -219,7 +221,8 @@ class Tail:
                 raise _BrokenError(f"message {self._delivered + 1} of the consumer is missing")
             self._delivered = delivered
             self.position = int(fields[first])
-            batch.append(LogMessage(self.position, message.subject, message.data, message.headers))
+            stored_ms = int(fields[first + 2]) // 1_000_000
+            batch.append(LogMessage(self.position, message.subject, message.data, message.headers, stored_ms))
         return batch
 
     async def _control(self, message: Msg) -> None:

@@ -45,15 +45,15 @@ class Journal:
         step = apply(self.state, message)
         self.messages += 1
         if self._archive is not None:
-            self._write(message.seq, at, raw)
+            self._write(message)
         return step
 
-    def _write(self, seq: int, at: int, raw: bytes) -> None:
-        if self._file is None or (seq - 1) % SEGMENT_MESSAGES == 0:
+    def _write(self, message: Message) -> None:
+        if self._file is None or (message.seq - 1) % SEGMENT_MESSAGES == 0:
             self.close()
             assert self._archive is not None
-            self._file = (self._archive / segment_name(seq)).open("wb")
-        self._file.write(encode_line(seq, at=at, data=raw, head=self.state.kept.digest))
+            self._file = (self._archive / segment_name(message.seq)).open("wb")
+        self._file.write(encode_line(message, head=self.state.kept.digest))
 
     def close(self) -> None:
         """Finish the archive."""

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.make import bytes_only
 
 from gangline_recorder.archive import Archive, BrokenArchiveError, lines, segments
 
@@ -12,7 +13,7 @@ from gangline_recorder.archive import Archive, BrokenArchiveError, lines, segmen
 def filled(folder: Path, count: int, *, segment_bytes: int = 400) -> Archive:
     archive = Archive(folder, segment_bytes=segment_bytes)
     for seq in range(1, count + 1):
-        archive.append(seq, at=seq * 10, data=f'{{"n":{seq}}}'.encode())
+        archive.append(bytes_only(seq, at=seq * 10, data=f'{{"n":{seq}}}'.encode()))
     archive.close()
     return archive
 
@@ -36,7 +37,7 @@ def test_what_was_appended_is_read_back_in_order_from_any_point(tmp_path: Path) 
 def test_a_reopened_archive_goes_on_where_it_stopped_with_the_same_chain(tmp_path: Path) -> None:
     filled(tmp_path / "a", 3)
     with opened(tmp_path / "a") as reopened:
-        reopened.append(4, at=40, data=b'{"n":4}')
+        reopened.append(bytes_only(4, at=40, data=b'{"n":4}'))
     whole = filled(tmp_path / "b", 4)
     assert (reopened.seq, reopened.digest) == (4, whole.digest)
 
@@ -47,7 +48,7 @@ def test_an_unfinished_last_line_is_cut_and_can_be_appended_again(tmp_path: Path
     path.write_bytes(path.read_bytes()[:-7])
     with opened(tmp_path, segment_bytes=1 << 20) as reopened:
         assert reopened.seq == 4
-        reopened.append(5, at=50, data=b'{"n":5}')
+        reopened.append(bytes_only(5, at=50, data=b'{"n":5}'))
     assert reopened.digest == whole.digest
 
 

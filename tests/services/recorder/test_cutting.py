@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from tests.make import bytes_only
 
 from gangline_recorder.archive import Archive, BrokenArchiveError, segments
 from gangline_recorder.cutting import proven
@@ -11,7 +12,7 @@ from gangline_recorder.cutting import proven
 def archived(folder: Path, *, count: int = 9) -> Archive:
     archive = Archive(folder, segment_bytes=300)
     for seq in range(1, count + 1):
-        archive.append(seq, at=1000 * seq, data=b'{"n":%d}' % seq)
+        archive.append(bytes_only(seq, at=1000 * seq, data=b'{"n":%d}' % seq))
     archive.close()
     return archive
 
@@ -60,11 +61,11 @@ def test_a_changed_message_is_no_proof_wherever_it_stands(tmp_path: Path, number
 
 def test_what_is_not_synced_does_not_count_as_archived(tmp_path: Path) -> None:
     archive = Archive(tmp_path, segment_bytes=1 << 20)
-    archive.append(1, at=1, data=b"{}")
+    archive.append(bytes_only(1, at=1, data=b"{}"))
     assert archive.synced_seq == 0
     archive.sync()
     assert archive.synced_seq == 1
-    archive.append(2, at=2, data=b"{}")
+    archive.append(bytes_only(2, at=2, data=b"{}"))
     archive.flush()
     assert archive.synced_seq == 1
     archive.close()

@@ -1,0 +1,128 @@
+"""What stands in the log and does not belong there counts for nothing, and every reader finds the same."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.make import World, node, spec
+
+from gangline_core import facts as f
+from gangline_core.fold import apply, chain
+from gangline_core.groups import Token
+from gangline_core.state import State
+from gangline_wire import codec, subjects
+from gangline_wire.archive import decode_line, encode_line
+from gangline_wire.envelope import Batch
+from gangline_wire.stored import AHEAD_MS_MAX, message, noted
+
+NOW = 1_700_000_000_000
+SUBJECT = subjects.log("agent.n1")
+
+
+def batch(*facts: f.Fact, lane: str = "agent.n1", at: int = NOW) -> bytes:
+    return codec.encode(Batch(lane=lane, epoch=1, seq_seen=0, at=at, facts=facts))
+
+
+ISSUED = f.TokenIssued(token=Token(digest="d" * 64, name="own", role="admin", user="eve"), by="eve")
+SEEN = f.NodeSeen(node=node("n1", agent="n1"))
+
+
+def fold(data: bytes, subject: str = SUBJECT) -> tuple[State, list[str]]:
+    state = State()
+    return state, apply(state, message(1, data, subject=subject, stored_ms=NOW), strict=True).alarms
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"not a batch", "cannot be read"),
+        (b"\xff\xfe\x00", "cannot be read"),
+        (b'{"lane":"agent.n1","epoch":1,"seq_seen":0,"at":1,"facts":[{"fact":"Nonsense"}]}', "cannot be read"),
+        (batch(ISSUED), "must not carry TokenIssued"),
+        (batch(SEEN, ISSUED), "must not carry TokenIssued"),
+        (batch(ISSUED, lane="admission"), "says it is of lane admission"),
+        (batch(SEEN, lane="agent.n2"), "says it is of lane agent.n2"),
+    ],
+)
+def test_what_an_agent_must_not_say_changes_nothing_and_raises_an_alarm(data: bytes, why: str) -> None:
+    state, alarms = fold(data)
+    assert len(alarms) == 1
+    assert why in alarms[0]
+    assert not state.kept.tokens
+    assert not state.kept.nodes
+    assert state.kept.seq == 1
+    assert state.kept.lane_seqs == {"agent.n1": 1}
+
+
+def test_rubbish_on_the_lane_of_a_service_is_parked_and_facts_of_a_newer_build_are_not() -> None:
+    _, alarms = fold(b"rubbish", subjects.log("queue.default"))
+    assert len(alarms) == 1
+    newer = b'{"lane":"queue.default","epoch":1,"seq_seen":0,"at":1,"facts":[{"fact":"ComesLater"}]}'
+    with pytest.raises(codec.CodecError):
+        fold(newer, subjects.log("queue.default"))
+    with pytest.raises(codec.SchemaError, match="upgrade first"):
+        fold(batch(SEEN).replace(b'"v":1', b'"v":9'))
+
+
+def test_the_time_of_an_agent_that_is_far_ahead_is_the_servers() -> None:
+    state, alarms = fold(batch(SEEN, at=1 << 60))
+    assert not alarms
+    assert state.kept.at == NOW + AHEAD_MS_MAX
+    assert state.kept.nodes["n1"].seen_ms == NOW + AHEAD_MS_MAX
+    near = fold(batch(SEEN, at=NOW + AHEAD_MS_MAX))[0]
+    assert near.kept.at == NOW + AHEAD_MS_MAX
+
+
+@given(
+    st.one_of(
+        st.binary(max_size=60),
+        st.sampled_from([batch(SEEN), batch(ISSUED), batch(SEEN, at=1 << 60), batch(ISSUED, lane="admission")]),
+    )
+)
+def test_an_archive_tells_of_a_message_what_the_log_told(data: bytes) -> None:
+    told = message(1, data, subject=SUBJECT, stored_ms=NOW)
+    line = decode_line(encode_line(told, head=chain("", told.raw, told.note)))
+    assert line.raw == data
+    assert line.message == told
+    assert chain("", line.raw, line.note) == line.hash
+
+
+def test_a_note_cannot_be_taken_away_or_added_unseen() -> None:
+    told = message(1, batch(ISSUED), subject=SUBJECT, stored_ms=NOW)
+    assert told.note
+    assert chain("", told.raw, "") != chain("", told.raw, told.note)
+    with pytest.raises(codec.CodecError, match="the note is none"):
+        noted(1, told.raw, "{}x")
+
+
+def two_agents() -> tuple[World, f.Fact]:
+    """A job's task runs on a node of agent sim."""
+    world = World(node("n1", gpus=2))
+    job = world.submit_running(spec(gpus=1), ("n1", [0]))
+    return world, world.job(job).tasks[0]
+
+
+@pytest.mark.parametrize("says", ["started", "exited", "empty", "seen", "paused", "safe", "confirmed"])
+def test_an_agent_says_nothing_about_nodes_and_tasks_of_others(says: str) -> None:
+    world, task = two_agents()
+    before = msgspec.json.encode(world.state.kept.jobs), msgspec.json.encode(world.state.kept.nodes)
+    fact = {
+        "started": f.TaskStarted(task=task),
+        "exited": f.TaskExited(task=task, cause=f.ExitCause.EXITED, exit_code=0),
+        "empty": f.GpusEmpty(tasks=(task,)),
+        "seen": f.NodeSeen(node=node("n1", gpus=8, agent="evil")),
+        "paused": f.TaskPaused(task=task),
+        "safe": f.MemberSafe(task=task),
+        "confirmed": f.ResizeConfirmed(job=1, number=1, size=1),
+    }[says]
+    step = world.tell("agent.evil", fact)
+    assert len(step.alarms) == 1
+    assert "n1" in step.alarms[0] or "no task there" in step.alarms[0]
+    assert (msgspec.json.encode(world.state.kept.jobs), msgspec.json.encode(world.state.kept.nodes)) == before
+
+
+def test_a_lost_node_may_come_back_with_another_agent() -> None:
+    world, _ = two_agents()
+    world.tell("telemetry", f.NodeLost(node="n1", silent_ms=30_000))
+    assert not world.tell("agent.other", f.NodeSeen(node=node("n1", gpus=2, agent="other"))).alarms
+    assert world.state.kept.nodes["n1"].agent == "other"
