@@ -1,6 +1,5 @@
 """What a namespace lets in: nothing when it ends, pods by its quota, its limit ranges and its level of pod security."""
 
-from collections import Counter
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -121,15 +120,12 @@ def _insecure(place: Object, pod: Object) -> Iterator[str]:
 def _beyond_quota(store: Store, pod: Object) -> Iterator[str]:
     asked = _usage(pod)
     namespace = pod["metadata"]["namespace"]
+    living = [_usage(one) for one in store.all("/pods", namespace) if not _is_over(one)]
     for one in store.all(QUOTAS, namespace):
-        hard = (one["spec"].get("hard") or {}).items()
-        living = [each for each in store.all("/pods", namespace) if not _is_over(each)]
-        used: Counter[str] = Counter()
-        for each in living:
-            used.update(_usage(each))
-        for name, most in hard:
-            if asked[name] and used[name] + asked[name] > amount(most):
-                requested = f"requested: {name}={asked[name]}, used: {name}={used[name]}, limited: {name}={most}"
+        for name, most in (one["spec"].get("hard") or {}).items():
+            used = sum((each.get(name, Decimal(0)) for each in living), Decimal(0))
+            if name in asked and used + asked[name] > amount(most):
+                requested = f"requested: {name}={asked[name]}, used: {name}={used}, limited: {name}={most}"
                 yield f"exceeded quota: {one['metadata']['name']}, {requested}"
 
 
@@ -137,18 +133,22 @@ def _is_over(pod: Object) -> bool:
     return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
-def _usage(pod: Object) -> Counter[str]:
+def _usage(pod: Object) -> dict[str, Decimal]:
     """What a pod counts in quotas."""
-    found: Counter[str] = Counter({"pods": 1, "count/pods": 1})
+    found: dict[str, Decimal] = {"pods": Decimal(1), "count/pods": Decimal(1)}
+
+    def add(name: str, value: Any) -> None:
+        found[name] = found.get(name, Decimal(0)) + amount(value)
+
     for one in pod["spec"]["containers"]:
         resources = one.get("resources") or {}
         limits = resources.get("limits") or {}
         for name, value in {**limits, **(resources.get("requests") or {})}.items():
-            found[f"requests.{name}"] += amount(value)  # type: ignore[assignment]  # a counter of decimals does as well
+            add(f"requests.{name}", value)
             if name in PLAIN:
-                found[name] += amount(value)  # type: ignore[assignment]
+                add(name, value)
         for name, value in limits.items():
-            found[f"limits.{name}"] += amount(value)  # type: ignore[assignment]
+            add(f"limits.{name}", value)
     return found
 
 
