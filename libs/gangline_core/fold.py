@@ -68,7 +68,7 @@ def apply(state: State, message: Message, *, strict: bool = False) -> Step:
 
     Raises:
         ValueError: the message does not follow the last applied one.
-        IllegalMoveError: only when `strict`.
+        Exception: only when `strict`, whatever a fact's handler raised.
     """
     kept = state.kept
     if message.seq <= kept.seq:
@@ -94,10 +94,13 @@ def apply(state: State, message: Message, *, strict: bool = False) -> Step:
             continue
         try:
             HANDLERS[type(fact)](state, fact, step)
-        except IllegalMoveError as error:
+        except Exception as error:
+            # Whoever folds the log meets the same message again and again: it must not end there. What the fact did
+            # before it failed is the same in every fold.
             if strict:
                 raise
-            step.alarms.append(f"message {message.seq}, {type(fact).__name__}: {error}")
+            what = str(error) if isinstance(error, IllegalMoveError) else f"{type(error).__name__}: {error}"
+            step.alarms.append(f"message {message.seq}, {type(fact).__name__}: {what}")
     tend_arrays(state, step)
     forget_ended(state)
     if state.door.closing_groups or state.door.closing_users:

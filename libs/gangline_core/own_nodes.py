@@ -4,10 +4,19 @@ Agents stand on machines of others, and one that was taken over writes whatever 
 carrier says counts only for its own nodes and for tasks there; a node changes its carrier only once it was lost.
 """
 
+import re
+
 from gangline_core import facts as f
+from gangline_core.cluster import Node
 from gangline_core.ids import JobId, NodeId, TaskId, token
 from gangline_core.state import State
 
+POOL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+"""As the door asks of pools: lanes are named after them."""
+GPUS_MAX = 4_096
+"""GPUs of one machine."""
+AMOUNT_MAX = 1 << 53
+"""Amounts beyond this are none."""
 CARRIED = ("agent.", "kubernetes.")
 """Lanes of those that carry machines begin so."""
 
@@ -32,7 +41,22 @@ def stranger(state: State, lane: str, fact: f.Fact) -> str | None:
     return None
 
 
+def odd(node: Node) -> str | None:
+    """What a machine cannot be like; None for machines that may be."""
+    if not POOL_NAME.fullmatch(node.pool):
+        return f"pool {node.pool!r} of node {node.id} is no name: letters, digits, - and _"
+    indexes = [gpu.index for gpu in node.gpus]
+    if len(set(indexes)) != len(indexes) or any(not 0 <= index < GPUS_MAX for index in indexes):
+        return f"GPUs of node {node.id} are numbered oddly"
+    amounts = (node.cpu_milli, node.memory_mib, *node.devices.values(), *(gpu.memory_mib for gpu in node.gpus))
+    if any(abs(amount) > AMOUNT_MAX for amount in amounts):
+        return f"amounts of node {node.id} are beyond counting"
+    return None
+
+
 def _not_its_own(state: State, lane: str, fact: f.NodeSeen) -> str | None:
+    if (why := odd(fact.node)) is not None:
+        return why
     if lane_of(fact.node.agent) != lane:
         return f"node {fact.node.id} is said to be of agent {fact.node.agent}"
     known = state.kept.nodes.get(fact.node.id)

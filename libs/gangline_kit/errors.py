@@ -24,6 +24,10 @@ class PermanentError(Exception):
     """No repetition helps: somebody has to look at it."""
 
 
+class TooLargeError(PermanentError):
+    """The message is larger than the server takes; nothing was sent."""
+
+
 class LogCutError(PermanentError):
     """The log has dropped what this fold lacks: a process that begins anew takes a newer snapshot."""
 

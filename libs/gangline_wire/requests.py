@@ -277,7 +277,7 @@ class Done(ReplyBase, frozen=True, tag=True):
 class Denied(ReplyBase, frozen=True, tag=True):
     """The change was refused.
 
-    `kind` is one of "not_found", "conflict" (If-Match or state), "invalid".
+    `kind` is one of "not_found", "conflict" (If-Match or state), "invalid", "too_large".
     """
 
     kind: str

@@ -18,7 +18,7 @@ from gangline_core.fold import Message
 from gangline_core.ids import JobId
 from gangline_core.job import ENDS
 from gangline_core.step import Step
-from gangline_kit.errors import StreamFullError, TemporaryError
+from gangline_kit.errors import StreamFullError, TemporaryError, TooLargeError
 from gangline_kit.lane import Lane
 from gangline_kit.leader import lead
 from gangline_kit.service import Site
@@ -71,6 +71,7 @@ class Door:
         facts = first_facts(self.site.follower.state, self.config, self.site.ids)
         if facts:
             await lane.append(facts, at=now)
+        self._shred_what_ended_meanwhile()
         shredding = self.site.tasks.spawn(self._shred(), name="shred secrets")
         serving = await self.site.bus.serve(subjects.API_ADMISSION, self.receive)
         try:
@@ -121,6 +122,12 @@ class Door:
                 for pending in batch:
                     _answer(pending, Unavailable(retry_after_s=1.0, message=str(error)))
                 continue
+            except TooLargeError as error:
+                # Only a batch of one can be: it is answered, and those behind it are judged.
+                log.warning("a request is more than the log takes", extra={"error": str(error)})
+                for pending in batch:
+                    _answer(pending, Denied(kind="too_large", message=str(error)))
+                continue
             self._trace(batch, now)
             for pending, verdict in zip(batch, verdicts, strict=True):
                 _answer(pending, _with_seq(verdict.reply, seq))
@@ -144,7 +151,7 @@ class Door:
             await self.waiting.filled(expected, within_s=self.config.gather_ms / 1000)
         batch: list[Pending] = []
         jobs = size = 0
-        while self.waiting and jobs < JOBS_MAX and size < BYTES_MAX:
+        while self.waiting and jobs < JOBS_MAX and (not batch or size + self.waiting.next_size <= BYTES_MAX):
             pending = self.waiting.take()
             batch.append(pending)
             jobs += _jobs(pending.request)
@@ -177,6 +184,16 @@ class Door:
         for fact in facts:
             if isinstance(fact, JobRejected):
                 self.site.metrics.count("gangline_jobs_rejected_total", reason=fact.reason.code.value)
+
+    def _shred_what_ended_meanwhile(self) -> None:
+        """Jobs that ended while nobody led: whoever led before may have died before it came to them."""
+        kept = self.site.follower.state.kept
+        for job in kept.jobs.values():
+            if job.state in ENDS and job.spec.secrets and not job.array:
+                self.ended_with_secrets.put_nowait(job.id)
+        for number, record in kept.arrays.items():
+            if record.ended_ms and record.spec.secrets:
+                self.ended_with_secrets.put_nowait(number)
 
     async def _shred(self) -> None:
         while True:

@@ -40,6 +40,11 @@ class WaitingRoom:
         """The one that waits longest; there must be one."""
         return self._pending.popleft()
 
+    @property
+    def next_size(self) -> int:
+        """Bytes of the one that waits longest; 0 when nobody waits."""
+        return self._pending[0].size if self._pending else 0
+
     async def filled(self, count: int, within_s: float | None = None) -> None:
         """Until at least so many wait, or until the time is over."""
         if len(self._pending) >= count:

@@ -31,6 +31,7 @@ from gangline_agent.simulated import SimulatedRunner
 from gangline_agent.xids import Xids
 from gangline_core.facts import ExitCause
 from gangline_core.ids import JobId
+from gangline_core.own_nodes import POOL_NAME
 from gangline_kit.errors import PermanentError, TemporaryError
 from gangline_kit.leader import lead
 from gangline_kit.service import Site
@@ -52,8 +53,10 @@ async def run(site: Site, config: Config) -> None:
     """Carry the configured nodes until cancelled; tasks go on then, for the next agent of this name to find.
 
     Raises:
-        PermanentError: the nodes file cannot be read, or another agent uses the data folder.
+        PermanentError: the nodes file cannot be read, the pool has no name, or another agent uses the data folder.
     """
+    if not POOL_NAME.fullmatch(config.pool):
+        raise PermanentError(f"{config.pool!r} cannot be a pool's name: use letters, digits, - and _ (--pool)")
     if config.simulate:
         await _run_simulated(site, config)
     elif config.watch_only:

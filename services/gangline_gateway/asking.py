@@ -169,6 +169,7 @@ DENIED_CODES = {
     "conflict": "conflict",
     "invalid": "invalid_fields",
     "forbidden": "forbidden",
+    "too_large": "body_too_large",
 }
 
 

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from gangline_core.cluster import Elsewhere, Gpu, Node, Taint
 from gangline_core.ids import NodeId
 from gangline_core.job import Task
+from gangline_core.own_nodes import POOL_NAME
 from gangline_kubernetes.names import LABEL_MODEL, LABEL_NODE_UID, LABEL_POOL, NOTE_UUIDS, OWN_TAINTS, UNKNOWN_MODEL
 from gangline_kubernetes.needs import in_mebibytes, needs_of
 from gangline_kubernetes.objects import KubeNode, Pod
@@ -84,6 +85,8 @@ def describe(
     """
     taken = taken or Taken()
     labels, allocatable = node.metadata.labels, node.status.allocatable
+    pool = labels.get(LABEL_POOL, terms.pool)
+    is_pool = POOL_NAME.fullmatch(pool) is not None
     if terms.device_driver:
         gpus, fewer = seen_by(tuple(published), view), 0
     else:
@@ -102,12 +105,15 @@ def describe(
         cpu_milli=milli(allocatable.get("cpu", 0)) - others.cpu_milli,
         memory_mib=mebibytes(allocatable.get("memory", 0)) - others.memory_mib,
         gpus=tuple(gpu for gpu in gpus if gpu.index not in gone),
-        pool=labels.get(LABEL_POOL, terms.pool),
+        pool=pool if is_pool else terms.pool,
         labels={**(view.labels if view is not None else {}), **labels, LABEL_NODE_UID: node.metadata.uid},
         taints=_taints(node),
         devices={name: count for name, count in devices.items() if count},
         address=_address(node),
-        problem=problem or fault(node) or (view.problem if view is not None else ""),
+        problem=problem
+        or ("" if is_pool else f"label {LABEL_POOL}={pool}: a pool has letters, digits, - and _")
+        or fault(node)
+        or (view.problem if view is not None else ""),
         nics=view.nics if view is not None else (),
         is_watched=True,
         tasks_max=whole(allocatable["pods"]) - others.tasks if "pods" in allocatable else None,

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from gangline_embedded.keys import make_keys
-from gangline_kit.bus import Bus, BusConfig
+from gangline_kit.bus import Bus, BusConfig, jetstream
 from gangline_kit.clock import SystemClock
 from gangline_kit.errors import PermanentError, TemporaryError
 from gangline_kit.ids import SystemIds
 from gangline_kit.nats_server import NatsServer
 from gangline_wire import subjects
 from gangline_wire.rights import STORES
-from gangline_wire.streams import BUCKETS, EVENTS, LEASES, LOG, SECRETS, SNAPSHOTS, STREAMS
+from gangline_wire.streams import BUCKETS, EVENTS, LEASES, LOG, OUTPUT, SECRETS, SNAPSHOTS, STREAMS
 
 pytestmark = pytest.mark.bus
 
@@ -78,6 +78,13 @@ async def test_an_agent_in_wrong_hands_does_an_agents_work_and_nothing_else(
     answers = await asyncio.gather(*tries, return_exceptions=True)
     for subject, got in zip(forbidden, answers, strict=True):
         assert isinstance(got, PermanentError | TemporaryError), f"{subject} was answered: {got}"
+    # The server publishes what a consumer delivers, wherever its maker says: nobody answers that.
+    await agent.append("gangline.output.1.t", b"forged")
+    config = {"deliver_subject": subjects.API_ADMISSION, "ack_policy": "none"}
+    for group in ({}, {"deliver_group": subjects.API_ADMISSION}):
+        made = {"stream_name": OUTPUT.name, "config": {**config, **group}}
+        await jetstream.call(agent.connection, f"CONSUMER.CREATE.{OUTPUT.name}", made)
+    await asyncio.sleep(WAIT_S)
     assert not asked
     assert await admission.last_seq(LOG.name) == 2
     assert await admission.message_at(LOG.name, 1) == b"{}"

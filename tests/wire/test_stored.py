@@ -4,9 +4,11 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.make import World, node, spec
 
 from gangline_core import facts as f
+from gangline_core.cluster import Gpu, Node
 from gangline_core.fold import apply, chain
 from gangline_core.groups import Token
 from gangline_core.state import State
@@ -93,6 +95,33 @@ def test_a_note_cannot_be_taken_away_or_added_unseen() -> None:
     assert chain("", told.raw, "") != chain("", told.raw, told.note)
     with pytest.raises(codec.CodecError, match="the note is none"):
         noted(1, told.raw, "{}x")
+
+
+@pytest.mark.parametrize(
+    "described",
+    [
+        node("n1", agent="n1", pool="h100.eu"),
+        node("n1", agent="n1", pool=""),
+        replace(node("n1", agent="n1"), gpus=(Gpu(index=-1, model="A100", memory_mib=1),)),
+        replace(node("n1", agent="n1"), gpus=(Gpu(index=1 << 40, model="A100", memory_mib=1),)),
+        replace(node("n1", agent="n1"), gpus=(Gpu(index=0, model="A", memory_mib=1),) * 2),
+        replace(node("n1", agent="n1"), memory_mib=1 << 60),
+    ],
+)
+def test_a_machine_that_cannot_be_is_none(described: Node) -> None:
+    state, alarms = fold(batch(f.NodeSeen(node=described)))
+    assert len(alarms) == 1
+    assert not state.kept.nodes
+    assert set(state.kept.pools) == {"default"}
+
+
+def test_a_fact_that_its_handler_cannot_take_ends_no_fold() -> None:
+    state = State()
+    broken = f.RoundOpened(pool="nowhere", round=1, candidates=(), terms=(), kept_out=(), given_up=(), waiting=0)
+    data = codec.encode(Batch(lane="queue.nowhere", epoch=1, seq_seen=0, at=NOW, facts=(broken,)))
+    step = apply(state, message(1, data, subject=subjects.log("queue.nowhere"), stored_ms=NOW))
+    assert len(step.alarms) == 1
+    assert "KeyError" in step.alarms[0]
 
 
 def two_agents() -> tuple[World, f.Fact]:

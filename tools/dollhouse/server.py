@@ -22,8 +22,9 @@ from gangline_kit.errors import (
     StaleRevisionError,
     StreamFullError,
     TemporaryError,
+    TooLargeError,
 )
-from gangline_wire.streams import Bucket, Stream
+from gangline_wire.streams import MESSAGE_BYTES_MAX, Bucket, Stream
 
 Handler = Callable[[bytes, dict[str, str]], Awaitable[bytes]]
 Listener = Callable[[str, bytes, dict[str, str]], Awaitable[None]]
@@ -85,6 +86,8 @@ class StoredStream:
         writer: str = "",
     ) -> int:
         """Store one message; errors as `Bus.append`."""
+        if len(data) > MESSAGE_BYTES_MAX:
+            raise TooLargeError(f"{subject}: {len(data)} bytes are more than the server takes")
         if msg_id is not None and msg_id in self._ids:
             seq, stored_s = self._ids[msg_id]
             if self._now_s() - stored_s < self.settings.duplicate_window_s:

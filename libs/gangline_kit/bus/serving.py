@@ -14,6 +14,8 @@ from gangline_kit.tasks import Tasks
 
 log = logging.getLogger(__name__)
 
+INBOX = "_INBOX."
+"""Where answers are waited for; the answer to what a consumer delivers would be an acknowledgement."""
 REQUESTS_IN_FLIGHT_MAX = 4096
 """Requests one `serve` works on at a time; more are answered "busy"."""
 PROBLEM = "Gangline-Problem"
@@ -93,6 +95,11 @@ class Serving:
     # --- requests of others -------------------------------------------------------------------------------
 
     async def _heard(self, message: Msg) -> None:
+        if not message.reply.startswith(INBOX):
+            # Whoever may make a consumer can have the server publish a stream's messages here; nobody asks for answers
+            # to those at an inbox.
+            log.warning("%s: a message that nobody asked is set aside", self.subject)
+            return
         if self._in_flight >= REQUESTS_IN_FLIGHT_MAX:
             await self._problem(message, "temporary", f"{self.subject}: busy", retry_after_s=1.0)
             return
