@@ -304,6 +304,8 @@ class Policy(Struct, frozen=True, omit_defaults=True, gc=False):
     """Most tasks on one node, whatever they ask for, so that a crowd of tiny ones cannot stall the node's agent."""
     time_slice_s: int = 0
     """A job that worked for so long makes way for others that could work on its GPUs, and they for it; 0 never."""
+    packing: bool = False
+    """A paused job goes on beside the one on its GPUs where both get further so than by turns."""
     migration: bool = False
     """Gangs that start again for a change of size also do so when they can stand closer together."""
     predictor: str = "rolling"

@@ -54,6 +54,8 @@ def shared_cards(state: State, task: Task) -> set[int]:
 
 def is_as_alone(state: State, job: Job, said: Progress, at: int) -> bool:
     """True when the step that the job tells of was made while nobody beside it was allowed anything."""
+    if job.id in state.kept.packs or any(pack.host == job.id for pack in state.kept.packs.values()):
+        return False
     step_ms = max((point.step_us for point in said.points), default=0) // 1000
     quiet_ms = QUIET_MS + QUIET_STEPS * step_ms
     return all(one.limit_percent == 0 and at - one.limited_ms >= quiet_ms for one in guests(state, job))

@@ -18,6 +18,7 @@ from gangline_core.dues import dues_note
 from gangline_core.held_up import held_up_note
 from gangline_core.ids import JobId
 from gangline_core.job import KUBERNETES_CONDITIONS, SLURM_CODES, Job, JobState, TaskState
+from gangline_core.packing import packed_note
 from gangline_core.placement.why_not import ROOM_CODES
 from gangline_core.reasons import Reason, hint, sentence, utc
 from gangline_core.shortfall import Shortfall, shortfall
@@ -190,6 +191,8 @@ def _notes(state: State, job: Job, now: int) -> Iterable[str]:
             yield dues
     if (held_up := held_up_note(state, job, now)) is not None:
         yield held_up
+    if (packed := packed_note(state, job)) is not None:
+        yield packed
     if job.preemptions:
         yield f"Preempted {job.preemptions} {_plural('time', job.preemptions)}; earlier waits count towards its age."
     if job.losses:

@@ -274,6 +274,8 @@ class RoundDecided(FactBase, frozen=True, tag=True):
     """Paused jobs whose place is free again: they go on."""
     limit_dates: tuple[LimitDate, ...] = ()
     """All dates on limits that now hold; those not listed are gone."""
+    packings: tuple[tuple[JobId, JobId], ...] = ()
+    """Paused jobs that go on, and beside whom on their GPUs."""
 
 
 class ShareDecided(FactBase, frozen=True, tag=True):

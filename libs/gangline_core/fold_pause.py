@@ -7,8 +7,10 @@ from msgspec.structs import replace
 
 from gangline_core import facts as f
 from gangline_core.fold_life import move_job
+from gangline_core.fold_pack import note_unpacked, unpack
 from gangline_core.ids import JobId, TaskId
 from gangline_core.job import Job, JobState, Move, Pause
+from gangline_core.packing import RULE as PACKING
 from gangline_core.pausing import can_be_paused, going_on, paused, resume_fault
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.state import State
@@ -40,6 +42,8 @@ def pause_for(state: State, decided: f.JobPaused, step: Step) -> None:
     numbers: dict[str, int | str] = {"job": decided.beneficiary, "rule": decided.rule}
     if not pause(state, job, why, Reason(ReasonCode.PAUSED_FOR, numbers), step):
         step.voided.append(job.id)
+    elif decided.rule == PACKING:
+        note_unpacked(state, job.id, decided.beneficiary)
 
 
 def ask_to_go_on(state: State, job: Job, *, urgent: bool, step: Step) -> None:
@@ -56,7 +60,8 @@ def task_paused(state: State, fact: f.TaskPaused, step: Step) -> None:
     task = state.kept.tasks.get(fact.task)
     if task is None or not task.pause or task.working is not None or task.stop:
         return
-    state.put_task(paused(task, state.kept.jobs[task.job].spec, step.at))
+    unpack(state, task.job, step.at)
+    state.put_task(paused(state.kept.tasks[task.id], state.kept.jobs[task.job].spec, step.at))
     step.tasks.append(task.id)
     step.freed = True
 

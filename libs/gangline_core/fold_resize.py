@@ -15,6 +15,7 @@ from gangline_core.ids import JobId, TaskId
 from gangline_core.job import LIVE, Job, JobState, Move, Outcome, ResizeStage, Task, TaskState
 from gangline_core.kept import PoolState
 from gangline_core.news import Known, is_news
+from gangline_core.packing import is_packed
 from gangline_core.progress import merged
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.resizing import ResizeEvent
@@ -275,6 +276,9 @@ def progress_reported(state: State, fact: f.ProgressReported, step: Step) -> Non
         if is_news(state.kept.known_news.get(fact.job), said, step.at):
             state.kept.known_news[fact.job] = Known(said=said, at=step.at)
             state.kept.outside_seq = step.seq
+        if state.kept.packs and is_packed(state, job.id):
+            # A round judges whether it pays.
+            state.kept.changed_seq = step.seq
         step.touched = True
 
 

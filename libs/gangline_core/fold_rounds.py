@@ -6,7 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from gangline_core import facts as f
-from gangline_core import fold_pause, leases
+from gangline_core import fold_pack, fold_pause, leases
 from gangline_core.causes import use_up
 from gangline_core.fold_jobs import (
     add_growth,
@@ -111,8 +111,10 @@ def _waits_for_victims(job: Job) -> bool:
 
 
 def _go_on(state: State, fact: f.RoundDecided, step: Step) -> None:
-    """Gangs that start again at another size, and paused jobs that go on."""
+    """Gangs that start again at another size, and paused jobs that go on, alone or beside others."""
     start_again(state, fact.restarts, step)
+    for job, host in fact.packings:
+        fold_pack.pack(state, job, host, step)
     for resumed in fact.resumes:
         fold_pause.resume(state, resumed, step)
 

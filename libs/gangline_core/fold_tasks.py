@@ -17,6 +17,7 @@ from gangline_core.fold_life import (
     staying,
     without,
 )
+from gangline_core.fold_pack import unpack
 from gangline_core.fold_repair import lose
 from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.job import LIVE, Job, JobState, Move, Outcome, Task, TaskState
@@ -76,6 +77,8 @@ def tasks_empty(state: State, tasks: Iterable[TaskId], step: Step) -> None:
             state.put_job(without(job, task, step.at))
             vanished = not task.stop and task.state != TaskState.EXITED
             jobs.setdefault(job.id, []).extend([task] if vanished else [])
+        if state.kept.packs:
+            unpack(state, task.job, step.at)
     for job_id, vanished_ones in jobs.items():
         for lost in vanished_ones:
             # Gone without a word about its end.
@@ -97,6 +100,8 @@ def tasks_lost(state: State, node: NodeId, step: Step) -> None:
         state.put_task(replace(task, state=TaskState.LOST, stop=True, stop_ms=step.at))
         step.tasks.append(name)
         state.put_job(without(state.kept.jobs[task.job], task, step.at))
+        if state.kept.packs:
+            unpack(state, task.job, step.at)
         gone.setdefault(task.job, []).append(task)
     for job_id, tasks in gone.items():
         for task in tasks:

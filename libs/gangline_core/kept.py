@@ -44,6 +44,13 @@ class OpenRound(Struct, frozen=True):
     at: int
 
 
+class Pack(Struct, frozen=True, array_like=True):
+    """Beside whom a job works on the same GPUs, each with half of them, and since when."""
+
+    host: JobId
+    since_ms: int
+
+
 class PoolState(Struct):
     """What the fold knows of one pool's scheduling."""
 
@@ -193,12 +200,16 @@ class Kept(Struct):
     """What running jobs had said when a report of theirs last was a cause to weigh sizes anew."""
     troubles: Troubles = {}
     """What went wrong on each node before."""
+    packs: dict[JobId, Pack] = {}
+    """Jobs that went on beside others on the same GPUs (see `gangline_core.packing`)."""
+    unpacked: dict[JobId, tuple[JobId, ...]] = {}
+    """Beside whom jobs did not get on well."""
 
     def let_go(self, job: Job) -> None:
         """A job has ended: what was said of it alone is forgotten, what it used is remembered with its like."""
         note_use(self.use_history, self.use_records, job)
         said_of_it = (self.progress, self.alone, self.reported, self.job_use, self.proofs, self.stragglers, self.movers)
-        for said in (*said_of_it, self.known_news):
+        for said in (*said_of_it, self.known_news, self.unpacked):
             said.pop(job.id, None)
 
 

@@ -20,14 +20,14 @@ def paused(task: Task, spec: JobSpec, at: int) -> Task:
     """The task from the moment on at which its processes stand still."""
     working = Working(cpu_milli=task.cpu_milli, gpus=task.gpus)
     stays = tuple(_stays(share, spec) for share in task.gpus)
-    return replace(_counted(task, at), cpu_milli=0, gpus=stays, working=working)
+    return replace(counted(task, at), cpu_milli=0, gpus=stays, working=working)
 
 
 def going_on(task: Task, at: int) -> Task:
     """The task from the moment on at which it works again."""
     if task.working is None:
         return replace(task, pause=False)
-    back = replace(_counted(task, at), pause=False, working=None, paused_ms=task.paused_ms + at - task.span_ms)
+    back = replace(counted(task, at), pause=False, working=None, paused_ms=task.paused_ms + at - task.span_ms)
     return replace(back, cpu_milli=task.working.cpu_milli, gpus=task.working.gpus)
 
 
@@ -111,7 +111,7 @@ def resume_fault(state: State, job: Job) -> str | None:
     return None
 
 
-def _counted(task: Task, at: int) -> Task:
+def counted(task: Task, at: int) -> Task:
     """The task with what it used so far written down; a new span begins."""
     return replace(task, used=task.used_until(at), served=task.served_until(at), span_ms=at)
 

@@ -7,11 +7,15 @@ to everybody once they have had their time slice, where the pool has slices (Xia
 
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from gangline_core.capacity import Room
 from gangline_core.facts import Eviction, JobPaused
 from gangline_core.ids import JobId, NodeId
 from gangline_core.job import Job, JobState, Task, TaskState
 from gangline_core.losses import effective_priority, is_protected
+from gangline_core.packing import RULE as PACKING
+from gangline_core.packing import halved, host_for, that_do_not_pay
 from gangline_core.pausing import can_be_paused, given_up, leaving_part, slice_ends_ms, taken_up
 from gangline_core.spec import ServiceClass
 from gangline_core.state import State, task_amounts
@@ -23,6 +27,9 @@ BY_SLICE, BY_SWITCH = "slice", "switch"
 
 def honour_paused(table: Table) -> None:
     """Let every paused job go on that can, and clear the place of those that wait longer than anybody who waits."""
+    for guest, host in that_do_not_pay(table.state, table.pool.pool.name) if table.state.kept.packs else ():
+        if can_be_paused(table.state, table.state.kept.jobs[guest]):
+            table.pauses.append(JobPaused(job=guest, beneficiary=host, rule=PACKING))
     _honour(table, _oldest_wait(table))
 
 
@@ -37,7 +44,9 @@ def _honour(table: Table, before_ms: int | None) -> None:
     going = {one.job for one in table.evictions} | {one.job for one in table.pauses}
     stirs: dict[NodeId, bool] = {}
     for job in _who_want(table):
-        if job.id in table.resumes or job.id in table.kept_for or _is_stuck(table, job, stirs):
+        if job.id in table.resumes or job.id in table.kept_for or _is_packed(table, job, going):
+            continue
+        if _is_stuck(table, job, stirs):
             continue
         parts = [taken_up(task) for task in table.state.tasks_of(job)]
         amounts: dict[str, int] = {}
@@ -55,6 +64,21 @@ def _honour(table: Table, before_ms: int | None) -> None:
                 _send_off(table, victim, job, rule)
                 going.add(victim.id)
             table.keep_place(job, parts, amounts)
+
+
+def _is_packed(table: Table, job: Job, going: set[JobId]) -> bool:
+    """True when the job goes on beside the one that works on its GPUs, where the pool packs jobs."""
+    if not table.policy.packing or (host := host_for(table.state, job)) is None or host.id in going:
+        return False
+    if any(host.id == other for _, other in table.packings) or host.id in table.resumes:
+        return False
+    whole = [taken_up(task) for task in table.state.tasks_of(job)]
+    parts = [replace(part, gpus=tuple(replace(share, milli=0) for share in part.gpus)) for part in whole]
+    amounts = task_amounts(halved(whole[0]))
+    if table.ledger.fault(job, amounts) is not None or not fits(table.room, parts):
+        return False
+    table.pack(job, host, parts, amounts)
+    return True
 
 
 def _is_stuck(table: Table, job: Job, stirs: dict[NodeId, bool]) -> bool:
@@ -84,7 +108,9 @@ def _may_send(table: Table, job: Job) -> bool:
 
 
 def wants_to_go_on(state: State, pool: str) -> bool:
-    """True when a paused job of the pool waits for its place."""
+    """True when a paused job of the pool waits for its place, or one that went on beside another should not."""
+    if state.kept.packs and that_do_not_pay(state, pool):
+        return True
     jobs = (state.kept.jobs[name] for name in state.paused.get(pool, {}))
     return any(job.pause is not None and job.pause.wants for job in jobs)
 

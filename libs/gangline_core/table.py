@@ -63,8 +63,7 @@ class Table:
 
     def __init__(self, state: State, pool: str, now: int, *, frozen: Room | None = None) -> None:
         """The frozen state of a pool at `now`; `frozen` is what is free where somebody sees it otherwise."""
-        self.state = state
-        self.now = now
+        self.state, self.now = state, now
         self.pool = state.kept.pools[pool]
         self.policy = self.pool.policy
         self.frozen = state.room(pool) if frozen is None else frozen
@@ -107,6 +106,7 @@ class Table:
         self.limit_dates: list[LimitDate] = []
         self.pauses: list[JobPaused] = []
         self.resumes: list[JobId] = []
+        self.packings: list[tuple[JobId, JobId]] = []
         # Paused jobs whose place is kept, whether it is free already or not.
         self.kept_for: set[JobId] = set()
         self.late_starts: list[JobId] = []
@@ -257,6 +257,11 @@ class Table:
         self.keep_place(job, parts, amounts)
         self.resumes.append(job.id)
 
+    def pack(self, job: Job, host: Job, parts: Iterable[Task], amounts: dict[str, int]) -> None:
+        """A paused job goes on beside this one: it takes no more time of the GPUs than that one gives up."""
+        self.keep_place(job, parts, amounts)
+        self.packings.append((job.id, host.id))
+
     def keep_place(self, job: Job, parts: Iterable[Task], amounts: dict[str, int]) -> None:
         """Nobody else gets what a paused job takes when it goes on, though some of it may not be free yet."""
         for part in parts:
@@ -352,6 +357,7 @@ class Table:
             late_repairs=tuple(self.late_repairs),
             pauses=tuple(self.pauses),
             resumes=tuple(self.resumes),
+            packings=tuple(self.packings),
             restarts=tuple(self.restarts),
             lowerings=tuple(Lowering(job=job, beneficiary=self.lowered[job]) for job in sorted(self.lowered)),
         )

@@ -12,6 +12,7 @@ from gangline_core.company import guests
 from gangline_core.facts import Fact, GangHung, GangMoved, ProgressReported
 from gangline_core.ids import JobId, TaskId
 from gangline_core.job import Job, JobState, Task
+from gangline_core.packing import is_packed
 from gangline_core.progress import Progress, merged
 from gangline_core.state import State
 from gangline_telemetry.busy import Busy
@@ -163,7 +164,7 @@ class Stories:
         shapes = story.shapes | {shape_of(point) for point in story.waiting.points}
         if now_s - story.told_s < EVERY_S and shapes == story.shapes:
             return []
-        points = story.said.tell(story.waiting.points, only_new=bool(guests(state, job)))
+        points = story.said.tell(story.waiting.points, only_new=is_packed(state, job.id) or bool(guests(state, job)))
         told = ProgressReported(job=job.id, progress=replace(story.waiting, points=points))
         story.waiting, story.told_s, story.shapes = None, now_s, shapes
         return [told]
