@@ -119,12 +119,13 @@ OWN: dict[str, Rights] = {
 
 
 def agent_rights(agent: str) -> Rights:
-    """Rights of the user of one agent alone: of all agents' lanes and leases it has its own."""
+    """Rights of the user of one agent alone: of all agents' lanes, leases and samples it has its own."""
     user, lane = agent_user_name(agent), f"agent.{subjects.token(agent)}"
     whole = rights("agent")
     its_own = {
         lane_of("agent"): subjects.log(lane),
         f"$KV.{LEASES.name}.{_lanes('agent')}": f"$KV.{LEASES.name}.{lane}",
+        f"{subjects.SAMPLES}.>": subjects.samples(agent),
     }
     return Rights(
         publish=tuple(its_own.get(subject, subject) for subject in whole.publish), subscribe=(f"_INBOX.{user}.>",)

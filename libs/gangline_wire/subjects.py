@@ -19,9 +19,9 @@ def log(lane: str) -> str:
     return f"{LOG}.{lane}"
 
 
-def samples(node: str) -> str:
-    """Subject of a node's samples, which are also its heartbeat."""
-    return f"{SAMPLES}.{token(node)}"
+def samples(agent: str) -> str:
+    """Subject of an agent's samples, which are also the heartbeat of its nodes."""
+    return f"{SAMPLES}.{token(agent)}"
 
 
 def output(job: int, task: str) -> str:

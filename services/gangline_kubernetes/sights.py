@@ -58,6 +58,9 @@ class Sights:
             return
         for view in seen.views:
             name = NodeId(view.node)
+            if subject != subjects.samples(view.node):
+                # A machine is looked at by the agent of its name, and by nobody else.
+                continue
             before, _ = self._views.get(name, (None, 0.0))
             self._views[name] = (view, self._site.clock.monotonic_s())
             if view != before or name in self._stale:

@@ -8,6 +8,7 @@ from gangline_core.step import Step
 from gangline_kit.lane import Lane
 from gangline_kit.leader import lead
 from gangline_kit.service import Site
+from gangline_telemetry.believed import believed
 from gangline_telemetry.config import Config
 from gangline_telemetry.gauges import text
 from gangline_telemetry.health import Watch
@@ -109,9 +110,12 @@ class Listener:
     async def hear(self, subject: str, data: bytes, headers: dict[str, str]) -> None:
         """Take in one agent's samples; what cannot be read is counted and dropped."""
         try:
-            samples = decode(data, Samples)
+            samples = believed(decode(data, Samples), subject, self.site.follower.state)
         except CodecError as error:
             log.warning("unreadable samples", extra={"error": str(error)})
+            return
+        if samples is None:
+            log.warning("samples of another agent than their subject says are set aside: %s", subject)
             return
         now_s = self.site.clock.monotonic_s()
         for sample in samples.nodes:

@@ -48,7 +48,7 @@ async def connected(server: NatsServer, user: str, password: str) -> Bus:
     return await Bus.connect(BusConfig(url=server.url, user=user, password=password, name=user), SystemClock())
 
 
-OF_ANOTHER = (subjects.log("agent.n2"), f"$KV.{LEASES.name}.agent.n2")
+OF_ANOTHER = (subjects.log("agent.n2"), f"$KV.{LEASES.name}.agent.n2", subjects.samples("n2"))
 """What is another agent's: the user that all agents may share writes it, that of one agent does not."""
 
 
