@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from gangline_wire.fields import mapping, note, str_key, unknown_field
+from gangline_wire.fields import is_full, mapping, note, str_key, unknown_field
 from gangline_wire.problem import FieldError, FieldErrorsError, WrongValueError
 from gangline_wire.quantity import kind_name, read_mebibytes, read_milli
 
@@ -30,6 +30,8 @@ def read_amounts(value: object) -> dict[str, int]:
     amounts: dict[str, int] = {}
     errors: list[FieldError] = []
     for key, amount in mapping(value).items():
+        if is_full(errors):
+            break
         try:
             dimension = read_dimension(key)
             amounts[dimension] = read_amount(dimension, amount)

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from gangline_core.spec import JobSpec, Role, ServiceClass
-from gangline_wire.fields import each, listed, note, read_fields
+from gangline_wire.fields import each, is_full, listed, note, read_fields
 from gangline_wire.jobfile_place import in_slices
 from gangline_wire.jobfile_role import ROLE_FIELDS, build_roles, read_role
 from gangline_wire.jobfile_terms import TERM_FIELDS
@@ -82,6 +82,8 @@ _ROLE_KEPT = frozenset(name for name, _ in ROLE_FIELDS.values())
 def _with_roles(document: Mapping[object, object], errors: list[FieldError]) -> dict[str, Any]:
     known: dict[object, object] = {}
     for key, value in document.items():
+        if is_full(errors):
+            break
         if key in ROLE_FIELDS:
             note(errors, FieldError(path=str(key), message="belongs into the entries of roles when there are roles"))
         else:

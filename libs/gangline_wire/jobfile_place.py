@@ -80,7 +80,7 @@ def read_mig(value: object) -> str:
     """
     name = text(value).lower()
     if not is_profile(name):
-        near = get_close_matches(name, profiles(), n=1)
+        near = get_close_matches(name[:_TOKEN_CHARS], profiles(), n=1)
         advice = f'did you mean "{near[0]}"?' if near else f"known are {', '.join(profiles())}"
         raise WrongValueError(f"is no MIG profile; {advice}")
     return name

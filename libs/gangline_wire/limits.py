@@ -56,6 +56,7 @@ LIMITS: Final[dict[str, Limit]] = {
     "idempotency_key_chars": Limit(128, "characters of an Idempotency-Key"),
     "why_chars": Limit(512, "characters of a stated reason"),
     "event_streams": Limit(256, "open event and log streams of one gateway"),
+    "settings_values": Limit(50_000, "names and values of one document of settings, at all depths"),
     "group_users": Limit(10_000, "entries of one answer's list of groups, users or tokens"),
 }
 """Name -> limit. A refusal names the limit, so that a user can look it up."""

@@ -10,7 +10,7 @@
 `gangline_wire.policyfile_show` writes the same page from settings.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -23,7 +23,19 @@ from gangline_core.ids import NodeId
 from gangline_core.windows import Window
 from gangline_wire.amounts import AMOUNT_MOST, read_amounts
 from gangline_wire.durations import read_seconds
-from gangline_wire.fields import Fields, flag, join, listed, mapping, note, read_fields, str_key, text, visible_text
+from gangline_wire.fields import (
+    Fields,
+    flag,
+    is_full,
+    join,
+    listed,
+    mapping,
+    note,
+    read_fields,
+    str_key,
+    text,
+    visible_text,
+)
 from gangline_wire.jobfile_order import read_moment
 from gangline_wire.jobfile_terms import read_group, read_priority, read_user
 from gangline_wire.problem import FieldError, FieldErrorsError, WrongValueError
@@ -48,6 +60,8 @@ def parse_policy(document: object) -> Document:
         raise PolicyFileError([FieldError(path="", message=f"must be a mapping, not {kind_name(document)}")])
     reader = _Reader()
     for key, value in document.items():
+        if is_full(reader.errors):
+            break
         part = _PARTS.get(key) if isinstance(key, str) else None
         if part is None:
             note(reader.errors, FieldError(path=str_key(key), message=f"is none of {', '.join(_PARTS)}"))
@@ -79,21 +93,25 @@ class _Reader:
         self.prices: dict[str, int] | None = None
         self.windows: tuple[Window, ...] | None = None
 
-    def entries(self, value: object, path: str) -> list[tuple[str, Mapping[object, object]]]:
-        """The named entries of a part; an empty one is {}."""
-        found: list[tuple[str, Mapping[object, object]]] = []
+    def entries(self, value: object, path: str) -> Iterator[tuple[str, Mapping[object, object]]]:
+        """The named entries of a part, until too much is wrong; an empty one is {}."""
         try:
-            for key, entry in mapping(value).items():
-                try:
-                    found.append((text(key), mapping({} if entry is None else entry)))
-                except WrongValueError as error:
-                    note(self.errors, FieldError(path=join(path, str_key(key)), message=str(error)))
+            found = mapping(value).items()
         except WrongValueError as error:
             note(self.errors, FieldError(path=path, message=str(error)))
-        return found
+            return
+        for key, entry in found:
+            if is_full(self.errors):
+                return
+            try:
+                yield text(key), mapping({} if entry is None else entry)
+            except WrongValueError as error:
+                note(self.errors, FieldError(path=join(path, str_key(key)), message=str(error)))
 
     def fields(self, entry: Mapping[object, object], fields: Fields, path: str) -> dict[str, Any]:
         """The kept fields of an entry."""
+        if is_full(self.errors):
+            return {}
         errors: list[FieldError] = []
         kept = read_fields(entry, fields, errors)
         for error in errors:
@@ -151,6 +169,8 @@ class _Reader:
         prices: dict[str, int] = {}
         try:
             for model, price in mapping(value).items():
+                if is_full(self.errors):
+                    break
                 try:
                     prices[text(model)] = read_milli(price)
                 except WrongValueError as error:
@@ -236,6 +256,8 @@ def _pinned(value: object) -> dict[str, PinnedCell]:
     errors: list[FieldError] = []
     found: dict[str, PinnedCell] = {}
     for name, own in mapping(value).items():
+        if is_full(errors):
+            break
         wrong: list[FieldError] = []
         kept = read_fields(mapping(own), PINNED_FIELDS, wrong)
         if not wrong:

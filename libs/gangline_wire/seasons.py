@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from gangline_core.calendar import DAYS, MINUTES, Season
 from gangline_wire.amounts import read_amounts, show_amounts
-from gangline_wire.fields import mapping, read_fields, text
+from gangline_wire.fields import is_full, mapping, read_fields, text
 from gangline_wire.problem import FieldError, FieldErrorsError, WrongValueError
 from gangline_wire.quantity import shown
 
@@ -25,6 +25,8 @@ def read_seasons(value: object) -> tuple[Season, ...]:
     seasons: list[Season] = []
     errors: list[FieldError] = []
     for name, entry in mapping(value).items():
+        if is_full(errors):
+            break
         below: list[FieldError] = []
         try:
             kept = read_fields(mapping(entry), SEASON_FIELDS, below)

@@ -1,6 +1,8 @@
 """How documents of settings are read: decoded strictly into their Struct, every wrong field with its path."""
 
+import itertools
 import re
+from collections.abc import Iterator
 from typing import TypeVar
 
 import msgspec
@@ -37,7 +39,7 @@ def read_settings(document: object, kind: type[T]) -> T:
     for key in document:
         if key not in kind.__struct_fields__:
             raise invalid(str_key(key), unknown_field(key, kind.__struct_fields__))
-    _check_values(document, "")
+    _check_values(document, "", itertools.count(1))
     try:
         return msgspec.convert(document, kind, strict=True)
     except msgspec.ValidationError as error:
@@ -53,12 +55,14 @@ def _wrong(message: str) -> ProblemError:
     return invalid(join(path, missing.group(1)), "is missing") if missing else invalid(path, text)
 
 
-def _check_values(value: object, path: str) -> None:
-    """No negative (but for levels), huge or invisible values anywhere.
+def _check_values(value: object, path: str, seen: Iterator[int]) -> None:
+    """No negative (but for levels), huge or invisible values anywhere, and not too many of them.
 
     Raises:
         ProblemError: one of them.
     """
+    if next(seen) > most("settings_values"):
+        raise invalid(path, f"is too much: at most {most('settings_values')} names and values (settings_values)")
     if isinstance(value, bool):
         return
     if isinstance(value, int):
@@ -74,11 +78,12 @@ def _check_values(value: object, path: str) -> None:
             raise invalid(path, str(error)) from None
     if isinstance(value, dict):
         for key, item in value.items():
-            _check_values(key, join(path, shown(str(key))))
-            _check_values(item, join(path, shown(str(key))))
+            here = join(path, shown(str(key)))
+            _check_values(key, here, seen)
+            _check_values(item, here, seen)
     if isinstance(value, list):
-        for index, item in enumerate(value[: most("group_users")]):
-            _check_values(item, join(path, f"[{index}]"))
+        for index, item in enumerate(value):
+            _check_values(item, join(path, f"[{index}]"), seen)
 
 
 def group_of(call: Call) -> str:
