@@ -17,6 +17,8 @@ GPUS_MAX = 4_096
 """GPUs of one machine."""
 AMOUNT_MAX = 1 << 53
 """Amounts beyond this are none."""
+NODE_UID = "gangline.dev/node-uid"
+"""Label by which a cluster's service says which object of the cluster a node is; whatever labels that has itself."""
 CARRIED = ("agent.", "kubernetes.")
 """Lanes of those that carry machines begin so."""
 
@@ -60,9 +62,15 @@ def _not_its_own(state: State, lane: str, fact: f.NodeSeen) -> str | None:
     if lane_of(fact.node.agent) != lane:
         return f"node {fact.node.id} is said to be of agent {fact.node.agent}"
     known = state.kept.nodes.get(fact.node.id)
-    if known is None or known.lost or known.agent == fact.node.agent:
+    if known is None or known.lost or known.agent == fact.node.agent or _is_renamed(known, fact.node):
         return None
     return f"node {fact.node.id} is of agent {known.agent}, which is there"
+
+
+def _is_renamed(known: Node, node: Node) -> bool:
+    """True for a node of a cluster that was given another name: it is the same object there."""
+    are_clusters = all(one.agent.startswith("kubernetes.") for one in (known, node))
+    return are_clusters and bool(uid := known.labels.get(NODE_UID)) and node.labels.get(NODE_UID) == uid
 
 
 def _elsewhere(state: State, lane: str, name: NodeId) -> str | None:

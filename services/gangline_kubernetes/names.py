@@ -6,6 +6,7 @@ from hashlib import sha256
 from msgspec import Struct
 
 from gangline_core.ids import TaskId
+from gangline_core.own_nodes import NODE_UID
 from gangline_kubernetes.objects import Pod
 
 GROUP = "gangline.dev"
@@ -16,7 +17,7 @@ LABEL_JOB = f"{GROUP}/job"
 LABEL_CLUSTER = f"{GROUP}/cluster"
 LABEL_ROLE = f"{GROUP}/role"
 LABEL_POOL = f"{GROUP}/pool"
-LABEL_NODE_UID = f"{GROUP}/node-uid"
+LABEL_NODE_UID = NODE_UID
 """Label that only the log has: which node object of which cluster a node is, as names are equal in many clusters."""
 LABEL_MODEL = f"{GROUP}/gpu-model"
 NOTE_TASK = f"{GROUP}/task"
