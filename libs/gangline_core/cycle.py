@@ -194,6 +194,8 @@ def _start(
         return found
     if preemptor.make_room(job):
         return None
+    if preemptor.is_above_limits and isinstance(found, Reason):
+        refuser.limited(job, found)
     return found if isinstance(found, Reason) else refuser.reason(job, room)
 
 

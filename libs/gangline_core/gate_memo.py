@@ -4,7 +4,7 @@ What is left below a limit and whom it keeps out follow from settings and from w
 limits or guarantees anything on a job's way up. So both are worked out anew only when something stirs there.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from gangline_core.cluster import Policy, Pool
@@ -14,6 +14,8 @@ from gangline_core.reasons import Reason
 
 KEPT_MAX = 1 << 16
 """Verdicts that are kept; then all are forgotten."""
+SHAPES_MAX = 1 << 18
+"""Shapes of which they are kept."""
 Member = tuple[str, str]
 """A group and one of its users."""
 VerdictKey = tuple[str, str, int, str, int, str]
@@ -38,6 +40,8 @@ class GateMemo:
         self._tops: dict[Member, str] = {}
         self._left: dict[Member, tuple[int, Left]] = {}
         self._verdicts: dict[VerdictKey, tuple[int, Verdict]] = {}
+        self._shapes: dict[int, tuple[int, Verdict]] = {}
+        """By shape, whose numbers no two shapes ever share."""
 
     def holds(self, policy: Policy, pool: Pool) -> bool:
         """True while the same rules hold."""
@@ -45,7 +49,7 @@ class GateMemo:
 
     def left(self, member: Member, groups: Mapping[str, Group], work_out: Callable[[], Left]) -> Left:
         """What is left for a member."""
-        stamp = self._stamp(member, groups)
+        stamp = self.stamp(member, groups)
         known = self._left.get(member)
         if known is None or known[0] != stamp:
             known = self._left[member] = (stamp, work_out())
@@ -54,15 +58,27 @@ class GateMemo:
     def verdict(self, key: VerdictKey, member: Member, groups: Mapping[str, Group]) -> Verdict | None:
         """What was found for such jobs, if it still holds."""
         known = self._verdicts.get(key)
-        return known[1] if known is not None and known[0] == self._stamp(member, groups) else None
+        return known[1] if known is not None and known[0] == self.stamp(member, groups) else None
 
     def keep(self, key: VerdictKey, member: Member, groups: Mapping[str, Group], verdict: Verdict) -> None:
         """Remember what was found for such jobs."""
         if len(self._verdicts) >= KEPT_MAX:
             self._verdicts.clear()
-        self._verdicts[key] = (self._stamp(member, groups), verdict)
+        self._verdicts[key] = (self.stamp(member, groups), verdict)
 
-    def _stamp(self, member: Member, groups: Mapping[str, Group]) -> int:
+    def of_shapes(self, shapes: Sequence[int], stamps: Sequence[int]) -> list[Verdict | None]:
+        """What was found for all jobs of each shape, where it still holds; with the stamp of the member of each."""
+        known = map(self._shapes.get, shapes)
+        return [one[1] if one and one[0] == stamp else None for one, stamp in zip(known, stamps, strict=True)]
+
+    def keep_shape(self, shape: int, stamp: int, verdict: Verdict) -> None:
+        """Remember what was found for all jobs of a shape."""
+        if len(self._shapes) >= SHAPES_MAX:
+            self._shapes.clear()
+        self._shapes[shape] = (stamp, verdict)
+
+    def stamp(self, member: Member, groups: Mapping[str, Group]) -> int:
+        """A number that changes with whatever could change what was found for a member."""
         top = self._tops.get(member)
         if top is None:
             top = self._tops[member] = _top(member, groups)

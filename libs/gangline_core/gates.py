@@ -95,13 +95,16 @@ class Sieve:
         shapes = self.columns.field(self._slots[kept_out], c.SHAPE)
         in_order = self._by_rank(kept_out)
         _, first = np.unique(shapes[in_order], return_index=True)
+        rows = in_order[np.sort(first)]
+        slots, ids, stopped = self._slots[kept_out[rows]], self._ids[kept_out[rows]].tolist(), self._gate.stopped
+        loose = (self.columns.field(slots, c.CLASS) == c.CLASS_RANK[ServiceClass.OPPORTUNISTIC]).tolist()
         front: dict[tuple[str, bool], JobId] = {}
-        for place in in_order[np.sort(first)].tolist():
-            job = JobId(int(self._ids[kept_out[place]]))
-            is_loose = self._state.kept.jobs[job].spec.service_class == ServiceClass.OPPORTUNISTIC
-            front.setdefault((self._gate.stopped[int(shapes[place])], is_loose), job)
-            if len(front) == FRONT_MAX:
-                break
+        for job, shape, is_loose in zip(ids, shapes[rows].tolist(), loose, strict=True):
+            key = (stopped[shape], is_loose)
+            if key not in front:
+                front[key] = JobId(job)
+                if len(front) == FRONT_MAX:
+                    break
         return frozenset(front.values())
 
     def _by_rank(self, places: Ints) -> Ints:
@@ -148,13 +151,9 @@ class Sieve:
             return
         _, first, which = np.unique(columns.field(slots[doubtful], c.SHAPE), return_index=True, return_inverse=True)
         # Shapes that fare the same mostly share one reason, which is then compared by its number and not in words.
-        numbers: dict[int, int] = {}
-        found = np.empty(len(first), dtype=np.int64)
-        for k, reason in enumerate(self._gate.by_shape(columns, slots[doubtful[first]])):
-            number = numbers.get(id(reason))
-            if number is None:
-                number = numbers[id(reason)] = self._number(reason)
-            found[k] = number
+        reasons = self._gate.by_shape(columns, slots[doubtful[first]])
+        numbers = {key: self._number(reason) for key, reason in {id(reason): reason for reason in reasons}.items()}
+        found = np.array([numbers[id(reason)] for reason in reasons], dtype=np.int64)
         self._verdict[doubtful] = found[which]
 
     def _number(self, reason: Reason | None) -> int:
@@ -232,23 +231,17 @@ class Gate:
         ids = columns.field(slots, c.ID).tolist()
         if self._state.kept.exhausted:
             return [self.reason(jobs[JobId(job)]) for job in ids]
-        found: list[Reason | None] = []
-        stamps: dict[int, int] = {}
         shapes, members = columns.field(slots, c.SHAPE).tolist(), columns.field(slots, c.HOLDER).tolist()
-        for job, shape, member in zip(ids, shapes, members, strict=True):
-            stamp = stamps.get(member)
-            if stamp is None:
-                stamp = stamps[member] = memo.stamp(columns.members[member], groups)
-            verdict = memo.of_shape(shape, stamp)
-            if verdict is None:
-                reason = self.reason(jobs[JobId(job)])
-                verdict = (reason, self.stopped.get(shape, ""))
-                if self._winnable.is_lasting:
-                    memo.keep_shape(shape, stamp, verdict)
-            elif verdict[0] is not None:
-                self.stopped[shape] = verdict[1]
-            found.append(verdict[0])
-        return found
+        stamp_of = {member: memo.stamp(columns.members[member], groups) for member in dict.fromkeys(members)}
+        stamps = [stamp_of[member] for member in members]
+        verdicts = memo.of_shapes(shapes, stamps)
+        for k in (k for k, verdict in enumerate(verdicts) if verdict is None):
+            verdicts[k] = verdict = (self.reason(jobs[JobId(ids[k])]), self.stopped.get(shapes[k], ""))
+            if self._winnable.is_lasting:
+                memo.keep_shape(shapes[k], stamps[k], verdict)
+        known = [verdict for verdict in verdicts if verdict is not None]
+        self.stopped.update({shape: own[1] for shape, own in zip(shapes, known, strict=True) if own[0] is not None})
+        return [reason for reason, _ in known]
 
     def reasons(self, job: Job) -> Iterator[Reason]:
         """Everything that keeps the job out, not only the first."""

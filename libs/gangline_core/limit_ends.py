@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from gangline_core.columns import Ints
 from gangline_core.forecast import held_by
-from gangline_core.groups import holders
+from gangline_core.groups import holders, user_of
 from gangline_core.ids import JobId
 from gangline_core.job import Job
 from gangline_core.quota import NO_END, Ledger, amount_of
@@ -75,15 +75,19 @@ class LimitEnds:
         """What runs now and what `add` tells gives back; `ledger` says what is used at the moment."""
         self._state, self._ledger, self._now = state, ledger, now
         self._endings: dict[str, list[Ending]] = {}
+        """What the round gave, by holder."""
+        self._live: dict[str, list[Ending]] = {}
+        """What live jobs hold, by holder, as far as somebody asked."""
+        self._by_job: dict[JobId, Ending] = {}
         self._known: dict[tuple[str, str, bool], tuple[int, Headroom]] = {}
         self._changes = 0
-        for job in state.live_jobs():
-            self._enter(job, held_by(state, job).folded, end_ms=-1, since_ms=job.started_ms or now)
 
     def add(self, job: Job, amounts: Mapping[str, int], *, end_ms: int) -> None:
         """This round gave the job so much, until then; the ledger counts it already."""
         self._changes += 1
-        self._enter(job, lowered(amounts), end_ms=max(end_ms, self._now), since_ms=self._now)
+        ending = Ending(max(end_ms, self._now), self._now, job.id, job.spec.group, lowered(amounts))
+        for holder in holders(job.spec.group, job.spec.user):
+            self._endings.setdefault(holder, []).append(ending)
 
     def headroom(self, bound: Bound) -> Headroom:
         """What is left below a limit through time."""
@@ -96,14 +100,30 @@ class LimitEnds:
 
     # --- inside -----------------------------------------------------------------------------------------
 
-    def _enter(self, job: Job, amounts: Mapping[str, int], *, end_ms: int, since_ms: int) -> None:
-        ending = Ending(end_ms, since_ms, job.id, job.spec.group, amounts)
-        for holder in holders(job.spec.group, job.spec.user):
-            self._endings.setdefault(holder, []).append(ending)
+    def _live_below(self, holder: str) -> list[Ending]:
+        """What live jobs below a holder give back."""
+        known = self._live.get(holder)
+        if known is not None:
+            return known
+        found = self._live[holder] = []
+        index, user = self._state.live_index, user_of(holder)[1]
+        for pool, groups in index.groups.items():
+            for job_id in (job_id for group in index.groups_below(pool, holder) for job_id in groups.get(group, ())):
+                job = self._state.kept.jobs[job_id]
+                if not user or job.spec.user == user:
+                    found.append(self._ending(job))
+        return found
+
+    def _ending(self, job: Job) -> Ending:
+        known = self._by_job.get(job.id)
+        if known is None:
+            amounts = held_by(self._state, job).folded
+            known = self._by_job[job.id] = Ending(-1, job.started_ms or self._now, job.id, job.spec.group, amounts)
+        return known
 
     def _in_order(self, bound: Bound) -> tuple[list[Ending], Ints]:
         """Who gives any of the dimension back, first to last, and how much."""
-        own = self._endings.get(bound.rung.holder, ())
+        own = [*self._live_below(bound.rung.holder), *self._endings.get(bound.rung.holder, ())]
         found = [(ending, amount) for ending in own if (amount := amount_of(ending.amounts, bound.dimension))]
         for ending, _ in found:
             if ending.end_ms < 0:

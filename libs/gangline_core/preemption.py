@@ -29,6 +29,7 @@ from gangline_core.trial import Plan, Trial, counts_for, limited_above
 from gangline_core.victim_sets import cheapest_set, first_of
 from gangline_core.victims import (
     CONSIDERED_MAX,
+    Allowed,
     Victims,
     may_evict_somebody,
     may_shrink_somebody,
@@ -55,6 +56,10 @@ class Preemptor:
         self._victims = Victims(table)
         self._plans = self._in_vain = 0
         self._no_room: set[tuple[int, tuple[NodeId, ...], bool]] = set()
+        self._is_lost = False
+        """Not even all losses together made room when it was tried last."""
+        self.is_above_limits = False
+        """The last job for which there was no plan stays above its limits whoever goes, and wherever it would go."""
 
     def make_room(self, job: Job) -> bool:
         """Clear room for a job that found none, if that is allowed and then suffices; True when it has a claim now."""
@@ -82,6 +87,7 @@ class Preemptor:
 
     def _plan(self, job: Job) -> Plan | None:
         table, policy = self._table, self._table.policy
+        self.is_above_limits = False
         is_through = self._plans >= PLANS_MAX or self._in_vain >= IN_VAIN_MAX
         if is_through or job.spec.service_class == ServiceClass.OPPORTUNISTIC:
             return None
@@ -89,13 +95,16 @@ class Preemptor:
         may_evict = policy.preemption and may_evict_somebody(table, job, is_owed=is_owed)
         shrinks = self._victims.shrinks(job) if policy.shrink and may_shrink_somebody(table) else []
         if not may_evict and not self._could_do(job, shrinks):
+            self.is_above_limits = next(table.ledger.broken(job, table.seating.least(job).amounts), None) is not None
             return None
         waits = self._victims.waits()
         others = [*waits, *shrinks]
-        if not self._could_pass(job, others, is_owed=is_owed):
+        self.is_above_limits = not self._could_pass(job, others, is_owed=is_owed)
+        if self.is_above_limits:
             return None
         self._plans += 1
         if table.has_guarantees and not self._could_pass(job, others, is_owed=is_owed, kept=True):
+            self.is_above_limits = True
             self._in_vain += 1
             return None
         plan = self._within_guarantees(job, waits, shrinks, is_owed=is_owed)
@@ -105,13 +114,25 @@ class Preemptor:
             pauses = self._victims.pauses(allowed)
             for one in _shrunk_or_paused(shrinks, pauses) if pauses else ():
                 plan = plan or self._within_guarantees(job, waits, one, is_owed=is_owed)
-            if plan is None and allowed:
+            if plan is None and allowed and not (self._is_lost and self._gives_no_more(job, allowed, pauses, shrinks)):
                 evictions = self._victims.evictions(allowed, beside=others)
                 plan = self._within_guarantees(job, waits, [*shrinks, *evictions], is_owed=is_owed)
             if plan is not None or (not everybody and len(allowed) < CONSIDERED_MAX):
                 break
         self._in_vain += plan is None
         return plan
+
+    def _gives_no_more(self, job: Job, allowed: list[Allowed], pauses: list[Loss], shrinks: list[Loss]) -> bool:
+        """True when evicting them all frees no more of what the job asks for than pausing them all."""
+        asked = self._victims.asked(job)
+        if asked is None or shrinks or len(pauses) < len(allowed):
+            return False
+        return all(
+            pause.amounts.get(dimension, 0) == amount
+            for pause, (victim, _) in zip(pauses, allowed, strict=True)
+            for dimension, amount in victim.amounts.items()
+            if dimension in asked or dimension.startswith("gpu")
+        )
 
     def _circles(self, job: Job, *, is_owed: bool) -> Iterator[tuple[frozenset[str] | None, bool]]:
         """Below which holders victims are looked for, one circle after the other, and whether all there are.
@@ -142,8 +163,10 @@ class Preemptor:
         if not table.has_guarantees or table.is_owed(job):
             return None
         for model in owed_models(table.state, table.ledger, job, table.seating.least(job).amounts):
+            is_above = self.is_above_limits
             with table.seating.only(job, model):
                 plan = self._plan(narrowed(job, model))
+            self.is_above_limits &= is_above
             if plan is not None:
                 return plan
         return None
@@ -216,6 +239,7 @@ class Preemptor:
         """A plan with these losses; should it take too much from a group, one with only what may go together."""
         everything = [*waits, *losses]
         plan = self._with(job, everything, is_owed=is_owed) if losses or job.id in self._heirs else None
+        self._is_lost = plan is None
         if plan is None:
             return None
         if not self._keeps(job, plan):

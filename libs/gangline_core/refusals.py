@@ -10,6 +10,7 @@ from gangline_core.placement.gang import Gang
 from gangline_core.placement.why_not import why_not
 from gangline_core.reasons import Reason
 from gangline_core.reserve import reserved_reason
+from gangline_core.service_order import orders_by_service
 from gangline_core.table import Table
 
 
@@ -24,10 +25,26 @@ class Refuser:
         self._no_room: dict[tuple[int, int, tuple[NodeId, ...]], Reason] = {}
         """By what is asked of room alone (whoever asks), whether beside reservations, and without which nodes."""
         self._shared: dict[tuple[object, ...], Reason] = {}
+        self._by_limit: dict[tuple[object, ...], Reason] = {}
+        """By what is counted below whose limits, where nothing but those is in the way, wherever the job might go."""
 
     def known(self, job: Job) -> Reason | None:
-        """The reason for which an equal job was refused in this round."""
-        return self._by_shape.get((self._shape(job), job.yielded_to)) if self._by_shape else None
+        """The reason for which an equal job was refused in this round, or one that counts as much below its limits."""
+        if not self._by_shape:
+            return None
+        shape = (self._shape(job), job.yielded_to)
+        reason = self._by_shape.get(shape)
+        if reason is None and self._by_limit:
+            reason = self._by_limit.get(self._count(job))
+            if reason is not None:
+                self._by_shape[shape] = reason
+        return reason
+
+    def limited(self, job: Job, reason: Reason) -> None:
+        """No room helps such jobs: they are above their limits, and nobody who could go would change that."""
+        pool = self._table.pool.pool
+        if not (pool.cells or pool.pinned or orders_by_service(self._table.policy)):
+            self._by_limit[self._count(job)] = reason
 
     def remember(self, job: Job, reason: Reason) -> bool:
         """Keep the reason for equal jobs; False when it was known already."""
@@ -75,6 +92,14 @@ class Refuser:
 
     def _share(self, reason: Reason) -> Reason:
         return self._shared.setdefault((reason.code, *sorted(reason.numbers.items())), reason)
+
+    def _count(self, job: Job) -> tuple[object, ...]:
+        """What decides how a job fares below its limits: who it is of, how important, and what it counts."""
+        spec = job.spec
+        models = [role.resources.gpu_models for role in spec.roles]
+        amounts = self._table.seating.least(job).amounts
+        who = (spec.group, spec.user, spec.level, spec.priority, spec.service_class, job.yielded_to)
+        return (*who, *models, *amounts.items())
 
     def _shape(self, job: Job) -> int:
         return self._table.state.shapes[job.id]

@@ -147,7 +147,7 @@ class Victims:
         promisers = {path for path, _ in promised.values()}
         mine = effective_priority(self._table.pool.pool, beneficiary.spec)
         each = self._slices or self._by_service or bool(self._table.lowered)
-        asked = self._asked(beneficiary)
+        asked = self.asked(beneficiary)
         rules: dict[int, str] = {}
         """By kind, the rule that allows it; empty when none does."""
         keeps: dict[tuple[int, int], bool] = {}
@@ -237,9 +237,7 @@ class Victims:
             if loss.kind != WAIT and self._table.has_guarantees:
                 self._table.after.give(loss.job, loss.amounts)
 
-    # --- inside -----------------------------------------------------------------------------------------
-
-    def _asked(self, beneficiary: Job) -> frozenset[str] | None:
+    def asked(self, beneficiary: Job) -> frozenset[str] | None:
         """What the job needs some of, so that whoever holds none of it is no help; None when that is not all.
 
         Where nodes have hardly a place for one more task, and where running jobs are limited, being gone helps, too.
@@ -248,6 +246,8 @@ class Victims:
         if table.room.crowded or any(JOBS in rung.limit for rung in table.ledger.rungs(beneficiary)):
             return None
         return frozenset(dimension for dimension in table.seating.least(beneficiary).amounts if dimension != JOBS)
+
+    # --- inside -----------------------------------------------------------------------------------------
 
     def _pause(self, victim: LiveJob, rule: str) -> Loss | None:
         job = victim.job.id

@@ -4,8 +4,8 @@ It is an upper bound by the rules of preemption, without looking at nodes. A job
 when this much would let it pass; whether it comes about, and without breaking a guarantee, the round decides.
 """
 
-from bisect import bisect_left
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from gangline_core.forecast import held_by
 from gangline_core.groups import ROOT, ancestors, user_of
@@ -18,6 +18,14 @@ from gangline_core.state import State, count, request_amounts
 
 _LOWEST = -(10**18)
 """Priority of work that any other may push away."""
+
+
+class _Branches(NamedTuple):
+    """What could be won below a holder."""
+
+    parts: dict[str, tuple[list[str], int]]
+    """By branch right below the holder: its groups, and how much by those of other branches."""
+    total: int
 
 
 class Winnable:
@@ -34,7 +42,9 @@ class Winnable:
         """Per group what possible victims in it use, by user and priority."""
         self.is_lasting = True
         """What was found follows from who lives where alone; False once protected jobs were seen, whose time ends."""
-        self._below: dict[tuple[str, str], tuple[list[int], list[int]]] = {}
+        self._branches: dict[tuple[str, str, int], _Branches] = {}
+        """Per holder, dimension and priority."""
+        self._has_guarantees = any(group.guaranteed for group in state.kept.groups.values())
         self._borrowed: dict[tuple[str, str], dict[str, int]] = {}
         """Per holder and dimension what each group right below it uses beyond its guarantee, where that is anything."""
         self._children: dict[str, list[str]] | None = None
@@ -62,22 +72,42 @@ class Winnable:
         return bool(owed_models(self._state, self._ledger, job, amounts))
 
     def _of_lower_priority(self, job: Job, holder: str, dimension: str) -> int:
-        """What preemptible jobs of lower priority below the holder use."""
-        known = self._below.get((holder, dimension))
+        """What preemptible jobs of lower priority below the holder use, less what their groups are owed beside it."""
+        key = (holder, dimension, effective_priority(self._pool.pool, job.spec))
+        known = self._branches.get(key)
         if known is None:
-            known = self._below[holder, dimension] = self._by_priority(holder, dimension)
-        priorities, sums = known
-        return sums[bisect_left(priorities, effective_priority(self._pool.pool, job.spec))]
+            known = self._branches[key] = self._by_branch(*key)
+        own = known.parts.get(_branch(job.spec.group, user_of(holder)[0]))
+        if own is None or not self._has_guarantees:
+            return known.total
+        groups, amount = own
+        return known.total - amount + sum(self._spared(group, key, beneficiary=job.spec.group) for group in groups)
 
-    def _by_priority(self, holder: str, dimension: str) -> tuple[list[int], list[int]]:
-        """Priorities of possible victims below a holder in order, and what all before each place use."""
-        user, found = user_of(holder)[1], dict[int, int]()
+    def _by_branch(self, holder: str, dimension: str, priority: int) -> "_Branches":
+        """The same for whoever comes from none of these branches."""
+        above = user_of(holder)[0]
+        parts: dict[str, tuple[list[str], int]] = {}
         for group in self._state.live_index.groups_below(self._pool.pool.name, holder):
-            for own, priority, used in self._of_group(group):
-                amount = used.get(dimension, 0) if not user or own == user else 0
-                if amount:
-                    found[priority] = found.get(priority, 0) + amount
-        return _accumulated(sorted(found.items()))
+            groups, amount = parts.get(branch := _branch(group, above), ([], 0))
+            amount += self._spared(group, (holder, dimension, priority), beneficiary=above)
+            parts[branch] = ([*groups, group], amount)
+        return _Branches(parts, sum(amount for _, amount in parts.values()))
+
+    def _spared(self, group: str, key: tuple[str, str, int], *, beneficiary: str) -> int:
+        """The same of one group: a group is never taken below its guarantee, but where the beneficiary shares it."""
+        holder, dimension, priority = key
+        amount = self._below(group, user_of(holder)[1], dimension, priority)
+        if not amount or not self._has_guarantees:
+            return amount
+        return min(amount, self._ledger.spare(group, dimension, beneficiary=beneficiary))
+
+    def _below(self, group: str, user: str, dimension: str, priority: int) -> int:
+        """What possible victims of a group, of one user if that is said, below a priority use of a dimension."""
+        return sum(
+            used.get(dimension, 0)
+            for own, theirs, used in self._of_group(group)
+            if theirs < priority and (not user or own == user)
+        )
 
     def _of_group(self, group: str) -> list[tuple[str, int, dict[str, int]]]:
         """What possible victims of a group use, by user and priority."""
@@ -133,9 +163,9 @@ def elastic_surplus(state: State, pool: str) -> dict[str, dict[str, int]]:
     return surplus
 
 
-def _accumulated(entries: list[tuple[int, int]]) -> tuple[list[int], list[int]]:
-    priorities, sums = [], [0]
-    for priority, amount in entries:
-        priorities.append(priority)
-        sums.append(sums[-1] + amount)
-    return priorities, sums
+def _branch(group: str, holder: str) -> str:
+    """The group right below the holder on the way down to this one; the holder itself where it is that."""
+    if group == holder:
+        return group
+    end = group.find("/", len(holder) + 1 if holder else 0)
+    return group if end < 0 else group[:end]

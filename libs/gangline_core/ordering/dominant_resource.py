@@ -76,11 +76,12 @@ class _Standing:
             least = self.least
             if not least:
                 least = self.least = min(self.below.values())
-            rest, units = self.rest, self.units
+            (one, two, three), units = self.rest, self.units
+            # Spelled out, since it is counted for every turn of every branch.
             counted = (
-                max(0, rest[0]) + units[0] * least // FINE,
-                max(0, rest[1]) + units[1] * least // FINE,
-                max(0, rest[2]) + units[2] * least // FINE,
+                (one if one > 0 else 0) + units[0] * least // FINE,
+                (two if two > 0 else 0) + units[1] * least // FINE,
+                (three if three > 0 else 0) + units[2] * least // FINE,
             )
         self.counted = counted
         self.share = max(counted)

@@ -29,14 +29,16 @@ def portions(keys: Ints, free: Ints, count: int, *, sizes: Ints, spreads: bool) 
 def _pack(rows: Ints, keys: Ints, holds: Ints, count: int) -> list[tuple[int, int]]:
     """As few nodes as possible: those that hold most first, and the tightest that holds the rest last."""
     chosen: list[tuple[int, int]] = []
+    rest = np.ones(len(rows), dtype=np.bool_)
     for k in _first((SLOTS_MAX - holds) * KEY_MAX + keys, count).tolist():
         if int(holds[k]) >= count:
             break
         chosen.append((int(rows[k]), int(holds[k])))
+        rest[k] = False
         count -= int(holds[k])
         if not count:
             return chosen
-    enough = (holds >= count) & ~np.isin(rows, [row for row, _ in chosen])
+    enough = (holds >= count) & rest
     if enough.any():
         best = int(np.argmin(np.where(enough, keys, KEY_MAX)))
         chosen.append((int(rows[best]), count))

@@ -176,6 +176,8 @@ def _at_level(
         return _seat_all(room, gang, choice, mask, manner)
     if level in LEVELS_INSIDE_NODE:
         return _in_one_node(room, gang, choice, mask, level, manner)
+    if level == gang.spread_level and gang.tasks > gang.spread_most:
+        return None
     codes, names = room.layout.domains(dict(gang.levels)[level])
     domains = _domains_by_fit(room, gang, choice, mask, codes, len(names))[:DOMAINS_TRIED_MAX]
     for code in domains:

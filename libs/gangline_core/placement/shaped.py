@@ -111,13 +111,17 @@ class Shape:
         if self._spread is None:
             return wanted
         granted = np.zeros_like(wanted)
-        left: dict[int, int] = {}
         rows = np.flatnonzero((wanted > 0) & (self._spread >= 0))
-        for row in rows[np.lexsort((rows, self.keys[rows], -wanted[rows]))].tolist():
-            code = int(self._spread[row])
-            most = left.setdefault(code, self._left.get(code, self.gang.spread_most) // unit)
-            granted[row] = min(int(wanted[row]), max(0, most))
-            left[code] = most - int(granted[row])
+        # By domain and in it best first: a node gets what those before it leave of what its domain may take.
+        codes = self._spread[rows]
+        order = np.lexsort((rows, self.keys[rows], -wanted[rows], codes))
+        rows, codes = rows[order], codes[order]
+        asked = wanted[rows].astype(np.int64)
+        before = np.cumsum(asked) - asked
+        _, firsts, numbers = np.unique(codes, return_index=True, return_inverse=True)
+        most = np.array([self._left.get(code, self.gang.spread_most) // unit for code in codes[firsts].tolist()])
+        if len(rows):
+            granted[rows] = np.clip((most + before[firsts])[numbers] - before, 0, asked)
         return granted
 
     # --- slices -----------------------------------------------------------------------------------------
