@@ -8,7 +8,7 @@ parsed, every node is checked against a short list, and only then turned into ar
 
 import ast
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import lru_cache, reduce
 
@@ -44,6 +44,8 @@ class Term(Struct, frozen=True):
 
     text: str
     compute: Callable[[Columns], Column]
+    names: frozenset[str]
+    """Factors it uses."""
 
 
 class Formula(Struct, frozen=True):
@@ -56,11 +58,27 @@ class Formula(Struct, frozen=True):
 
     def evaluate(self, columns: Columns, rows: int) -> list[NDArray[np.int64]]:
         """Each term for each of `rows` jobs, in millionths; where a term has no finite value it counts 0."""
-        values = np.empty((len(self.terms), rows))
-        with np.errstate(all="ignore"):
-            for line, term in zip(values, self.terms, strict=True):
-                line[:] = term.compute(columns)
-            return list(quantised(values))
+        return _evaluated(self.terms, columns, rows)
+
+    def again(
+        self, before: Sequence[NDArray[np.int64]], columns: Columns, *, changed: Collection[str]
+    ) -> list[NDArray[np.int64]]:
+        """The same for these jobs where only some factors have changed since `before` was worked out."""
+        found = list(before)
+        moved = [k for k, term in enumerate(self.terms) if not term.names.isdisjoint(changed)]
+        if moved:
+            anew = _evaluated([self.terms[k] for k in moved], columns, len(found[0]))
+            for k, own in zip(moved, anew, strict=True):
+                found[k] = own
+        return found
+
+
+def _evaluated(terms: Sequence[Term], columns: Columns, rows: int) -> list[NDArray[np.int64]]:
+    values = np.empty((len(terms), rows))
+    with np.errstate(all="ignore"):
+        for line, term in zip(values, terms, strict=True):
+            line[:] = term.compute(columns)
+        return list(quantised(values))
 
 
 @lru_cache(maxsize=256)
@@ -73,7 +91,11 @@ def compile_formula(text: str) -> Formula:
     tree = _parse(text)
     _check_names(tree)
     summands = [
-        Term(text=_summand_text(node, is_minus=is_minus), compute=_signed(node, is_minus=is_minus))
+        Term(
+            text=_summand_text(node, is_minus=is_minus),
+            compute=_signed(node, is_minus=is_minus),
+            names=frozenset(_names(node)),
+        )
         for node, is_minus in _summands(tree)
     ]
     if len(summands) > TERMS_MAX:

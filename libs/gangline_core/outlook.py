@@ -29,7 +29,7 @@ FUTURES_FEW = 3
 MANY = 2_000
 EVERY_MS = 30_000
 """Rounds write down forecasts no more often than this, for each `EVERY_JOBS` that wait."""
-EVERY_JOBS, EVERY_MOST = 100, 20
+EVERY_JOBS, EVERY_MOST = 30, 20
 """The more jobs wait, the longer they do, and the less do minutes matter to a forecast; up to so many times as long."""
 AT_ONCE_MAX = 64
 """Forecasts that one round writes down."""

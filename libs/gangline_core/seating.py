@@ -16,6 +16,7 @@ from gangline_core.ids import JobId
 from gangline_core.job import Job
 from gangline_core.model_limits import broken_models, may_mix, with_less, without_used
 from gangline_core.placement import Placer
+from gangline_core.placement.fit import whole_free
 from gangline_core.placement.gang import Gang, Need, Seats, gang_of
 from gangline_core.placement.models import Kinds, acceptable
 from gangline_core.quota import JOBS, Ledger, job_amounts, minimum_sizes
@@ -25,6 +26,8 @@ from gangline_core.state import State
 
 NARROWED = -(1 << 40)
 """Asks of jobs that are looked at as if they asked for one model alone are numbered from here downwards."""
+ASKED_MAX = 4_096
+"""Asks that are kept from round to round."""
 MODELS_TRIED_MAX = 8
 """Models that are given up one after the other because their limits are used up."""
 
@@ -56,9 +59,11 @@ class Seating(Struct):
     ledger: Ledger
     closures: Closures
     asks: dict[tuple[object, ...], "Ask"] = {}
-    """What equal jobs of equal sizes ask for, worked out once."""
+    """What equal jobs of equal sizes ask for, worked out once; numbers are given once, so it holds in later rounds."""
     wanted: dict[tuple[object, ...], "Wanted"] = {}
     """The same at the sizes that users want at start, with those."""
+    alone: dict[tuple[object, ...], "Ask"] = {}
+    """The same of jobs whose numbers (below 0) mean something in this round only."""
     counted: dict[tuple[object, ...], dict[str, int]] = {}
     """What single tasks count against quotas, worked out once for equal ones."""
     smallest: dict[JobId, tuple[JobSpec, "Ask"]] = {}
@@ -74,22 +79,27 @@ class Seating(Struct):
     def ask(self, job: Job, sizes: Mapping[str, int]) -> "Ask":
         """What the job asks for at these sizes."""
         closed = self.closures.nodes(job.spec)
-        key = (self.number(job), closed, *sizes.values())
-        found = self.asks.get(key)
+        number = self.number(job)
+        asks = self.asks if number > 0 else self.alone
+        key = (number, closed, *sizes.values())
+        found = asks.get(key)
         if found is None:
             gang = gang_of(job.spec, sizes, self.pool)
             if closed:
                 gang = replace(gang, excluded=(*gang.excluded, *closed))
-            found = self.asks[key] = Ask(gang=gang, amounts=job_amounts(job.spec, sizes))
+            found = asks[key] = Ask(gang=gang, amounts=job_amounts(job.spec, sizes))
         return found
 
     def at_start(self, job: Job) -> "Wanted":
         """The sizes that the user wants at start and what the job asks for then; only read them."""
-        key = (self.number(job), self.closures.nodes(job.spec))
-        found = self.wanted.get(key)
+        number = self.number(job)
+        key = (number, self.closures.nodes(job.spec))
+        found = self.wanted.get(key) if number > 0 else None
         if found is None:
             sizes = wanted_sizes(job.spec)
-            found = self.wanted[key] = Wanted(sizes, self.ask(job, sizes), sizes == minimum_sizes(job.spec))
+            found = Wanted(sizes, self.ask(job, sizes), sizes == minimum_sizes(job.spec))
+            if number > 0:
+                self.wanted[key] = found
             if found.is_least:
                 self.smallest[job.id] = (job.spec, found.ask)
         return found
@@ -130,6 +140,22 @@ class Seating(Struct):
         if known is None or known[0] is not job.spec:
             known = self.smallest[job.id] = (job.spec, self.ask(job, minimum_sizes(job.spec)))
         return known[1]
+
+
+class Asked(Struct, frozen=True):
+    """What jobs of one pool ask for, kept from round to round while the pool and its nodes are the same."""
+
+    pool: Pool
+    asks: dict[tuple[object, ...], "Ask"] = {}
+    wanted: dict[tuple[object, ...], "Wanted"] = {}
+
+    @classmethod
+    def of(cls, layout: Layout, pool: Pool) -> "Asked":
+        """What is known of this pool on these nodes."""
+        found = layout.remember(("asked",), lambda: cls(pool))
+        if found.pool is not pool or len(found.asks) > ASKED_MAX:
+            found = layout.remembered["asked",] = cls(pool)
+        return found
 
 
 class Ask(Struct, frozen=True):
@@ -252,15 +278,18 @@ def _below_limits(seating: Seating, job: Job, room: Room, seated: Seated) -> Fou
 def unless_hopeless(placer: Placer) -> Placer:
     """The placer, which is not even asked where a cheap look at the sums says that there is nothing to find."""
 
-    asked: dict[int, tuple[Gang, Layout, int, list[tuple[int, Kinds]]]] = {}
+    asked: dict[int, tuple[Gang, Layout, int, list[tuple[Need, Kinds]]]] = {}
 
     def place(room: Room, gang: Gang) -> Seats | None:
         layout, known = room.layout, asked.get(id(gang))
         if known is None or known[1] is not layout or known[2] != layout.version:
             known = asked[id(gang)] = (gang, layout, layout.version, _wanted_gpus(room, gang))
         total = room.total
-        for wanted, kinds in known[3]:
-            if sum([total[kind] for kind in kinds]) < wanted:
+        for need, kinds in known[3]:
+            if sum([total[kind] for kind in kinds]) < need.count * need.gpus:
+                return None
+            # Of several GPUs at once, each task needs its own on one node.
+            if need.gpus > 1 and int((whole_free(room, kinds) // need.gpus).sum()) < need.count:
                 return None
         return placer(room, gang)
 
@@ -269,13 +298,15 @@ def unless_hopeless(placer: Placer) -> Placer:
 
 def lacks_gpus(room: Room, gang: Gang) -> bool:
     """A cheap look that no placer need repeat: fewer whole GPUs are free in all than the gang asks for."""
-    return any(sum(room.total[kind] for kind in kinds) < wanted for wanted, kinds in _wanted_gpus(room, gang))
+    return any(
+        sum(room.total[kind] for kind in kinds) < need.count * need.gpus for need, kinds in _wanted_gpus(room, gang)
+    )
 
 
-def _wanted_gpus(room: Room, gang: Gang) -> list[tuple[int, Kinds]]:
-    """How many whole GPUs each need asks for, and the kinds that it accepts."""
+def _wanted_gpus(room: Room, gang: Gang) -> list[tuple[Need, Kinds]]:
+    """The needs that ask for whole GPUs, each with the kinds that it accepts."""
     return [
-        (need.count * need.gpus, room.layout.remember(("any_kind", need.accepts), partial(_any_kind, room, need)))
+        (need, room.layout.remember(("any_kind", need.accepts), partial(_any_kind, room, need)))
         for need in gang.needs
         if need.gpus
     ]

@@ -40,7 +40,7 @@ from gangline_core.quota import Ledger
 from gangline_core.reasons import Reason
 from gangline_core.releases import UNKNOWN_MS, Releases, run_ms
 from gangline_core.run_times import expected_run_ms
-from gangline_core.seating import Seating, unless_hopeless
+from gangline_core.seating import Asked, Seating, unless_hopeless
 from gangline_core.state import OpenRound, State, task_amounts
 
 ROUND_TASKS_MAX = 1_000
@@ -78,6 +78,8 @@ class Table:
         """Jobs that give up their cells in this round, and for whom."""
         beside = Beside(state, pool, now, placed=self._places, lowered=self.lowered)
         self.seating = Seating(
+            asks=(asked := Asked.of(self.frozen.layout, self.pool.pool)).asks,
+            wanted=asked.wanted,
             state=state,
             pool=self.pool.pool,
             placer=beside_tenants(unless_hopeless(placer_for(self.policy.placement, beside))),

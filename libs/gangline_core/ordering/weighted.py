@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 
-from gangline_core.factors import Table, uses_shares
+from gangline_core.factors import SHARE_FACTORS, Table, uses_shares
 from gangline_core.formula import compile_formula
 from gangline_core.ordering.scored import Scored
 from gangline_core.surroundings import unmeasured
@@ -27,7 +27,7 @@ def weighted(waiting: Waiting, first: int) -> Scored:
     if uses_shares(formula.names) and rows:
         scores = Scored(names=names, columns=columns).totals(rows)
         table.count_ahead(np.lexsort((waiting.ids, waiting.since, -scores)))
-        columns = formula.evaluate(table.column, rows)
+        columns = formula.again(columns, table.column, changed=SHARE_FACTORS)
     return Scored(names=names, columns=columns)
 
 
