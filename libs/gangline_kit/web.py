@@ -28,7 +28,13 @@ class HealthServer:
         app.router.add_get("/livez", self._livez)
         app.router.add_get("/readyz", self._readyz)
         app.router.add_get("/metrics", self._render)
-        self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=SHUTDOWN_S)
+        self._runner = web.AppRunner(
+            app,
+            access_log=None,
+            handle_signals=False,
+            shutdown_timeout=SHUTDOWN_S,
+            auto_decompress=False,  # what nobody reads is not to be unpacked first
+        )
         await self._runner.setup()
         await web.TCPSite(self._runner, host, port).start()
         self.port = int(self._runner.addresses[0][1])

@@ -79,7 +79,13 @@ class Desk:
         app.router.add_post("/v1/tasks/{task}/safe", self._safe)
         app.router.add_post("/v1/tasks/{task}/confirm", self._confirm)
         app.router.add_post("/v1/tasks/{task}/progress", self._progress)
-        self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=SHUTDOWN_S)
+        self._runner = web.AppRunner(
+            app,
+            access_log=None,
+            handle_signals=False,
+            shutdown_timeout=SHUTDOWN_S,
+            auto_decompress=False,  # what nobody reads is not to be unpacked first
+        )
         await self._runner.setup()
         try:
             await web.TCPSite(self._runner, HOST, self._memory.port).start()

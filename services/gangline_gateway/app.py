@@ -51,6 +51,8 @@ async def run(site: Site, config: Config, ready: Ready | None = None, *, listen:
         handle_signals=False,
         shutdown_timeout=config.shutdown_s,
         keepalive_timeout=KEEPALIVE_S,
+        # The door refuses packed bodies; unpacking what is thrown away would hold the loop for seconds.
+        auto_decompress=False,
         max_line_size=HEADER_BYTES_MAX,
         max_field_size=HEADER_BYTES_MAX,
     )

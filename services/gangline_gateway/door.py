@@ -63,6 +63,7 @@ class Door:
         try:
             try:
                 self._check_host(request)
+                _check_plain(request)
                 response = await self._serve(request, handler, route, request_id)
             except ProblemError as problem:
                 response = self._problem(request, problem, request_id)
@@ -152,11 +153,12 @@ class Door:
         headers = {hdrs.CONTENT_TYPE: MEDIA_TYPE, REQUEST_ID: request_id, **SAFE_HEADERS, **problem.headers}
         if problem.retry_after_s is not None:
             headers["Retry-After"] = str(max(1, round(problem.retry_after_s)))
-        if problem.status == 413:
-            # What is left of the body is not read, so the connection cannot be used again.
-            headers["Connection"] = "close"
         view = problem.view(instance=request.path, request_id=request_id)
-        return web.Response(body=encode_view(view), status=problem.status, headers=headers)
+        response = web.Response(body=encode_view(view), status=problem.status, headers=headers)
+        if problem.status in (413, 415):
+            # What is left of the body is not read, so the connection cannot be used again.
+            response.force_close()
+        return response
 
     def _request_id(self, request: web.Request) -> str:
         given = request.headers.get(REQUEST_ID)
@@ -179,6 +181,17 @@ class Door:
         if origin is None or origin.lower() in self._origins or _netloc(origin) == host.lower():
             return
         raise ProblemError("forbidden_host", "Pages of this origin may not call here.")
+
+
+def _check_plain(request: web.Request) -> None:
+    """A body comes as it is: a packed one could be a thousand times as large as what was sent.
+
+    Raises:
+        ProblemError: it is packed.
+    """
+    packing = request.headers.get(hdrs.CONTENT_ENCODING)
+    if packing is not None and packing.strip().lower() != "identity":
+        raise ProblemError("unsupported_media_type", "Send the body as it is, without Content-Encoding.")
 
 
 def _issuer_of(desk: Desk) -> "Issuer | None":

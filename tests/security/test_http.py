@@ -5,6 +5,8 @@ import random
 import re
 import ssl
 import subprocess
+import time
+import zlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -170,6 +172,30 @@ async def test_many_who_say_nothing_hold_up_nobody(visitor: Visitor) -> None:
         await visitor.submit()
     for _, writer in silent:
         writer.close()
+
+
+async def test_a_packed_body_is_refused_unread_and_never_unpacked() -> None:
+    setting = Setting(node("n1"))
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    zeros = bytes(1 << 20)
+    bomb = b"".join(packer.compress(zeros) for _ in range(300)) + packer.flush()
+    ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    serving = asyncio.ensure_future(run(setting.site, Config(port=0), ready=ready.set_result))
+    url = await ready
+    async with aiohttp.ClientSession() as session:
+        for packing in ("gzip", "deflate", "br", "zstd", "GZIP", "identity, gzip", "x-gzip"):
+            begun_s = time.process_time()
+            headers = {"Content-Encoding": packing, "Content-Type": "application/json"}
+            async with session.post(f"{url}/v1/jobs", data=bomb, headers=headers) as answer:
+                assert answer.status == 415, packing
+                assert answer.headers["Connection"] == "close"
+            async with session.get(f"{url}/livez") as answer:
+                assert answer.status == 200
+            assert time.process_time() - begun_s < 0.3, packing
+        same = {**setting.headers("una"), "Content-Encoding": "identity"}
+        async with session.post(f"{url}/v1/jobs", json={"command": ["true"]}, headers=same) as answer:
+            assert answer.status == 202
+    serving.cancel()
 
 
 # --- over TLS -----------------------------------------------------------------------------------------------------

@@ -255,13 +255,6 @@ async def test_a_body_that_is_not_said_to_be_json_is_refused(visitor: Visitor) -
         assert response.status == 415
 
 
-async def test_a_body_that_is_not_coded_as_said_is_the_senders_fault(visitor: Visitor) -> None:
-    headers = {"Content-Type": JSON, "Content-Encoding": "gzip"}
-    problem = await visitor.ask("una", "POST", "/v1/jobs", status=400, data=b"{}", headers=headers)
-    assert problem["code"] == "malformed_request"
-    assert not jobs_of(visitor)
-
-
 async def test_a_body_that_does_not_come_holds_nobody(visitor: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gateway_call, "BODY_S_MAX", 0.05)
     for_ever = asyncio.Event()
