@@ -118,7 +118,8 @@ def _stirs(state: State, step: Step) -> bool:
     if step.freed or step.nodes or step.settings or step.voided:
         return True
     for moved in step.moves:
-        if moved.after == JobState.WAITING or moved.after in ENDS:
+        # Who is held gives back what was kept for it: room of a reservation, what comes back below a limit, a place.
+        if moved.after in (JobState.WAITING, JobState.HELD) or moved.after in ENDS:
             return True
         if moved.after == JobState.RUNNING and is_elastic(state.kept.jobs[moved.job].spec):
             return True

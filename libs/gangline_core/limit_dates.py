@@ -7,9 +7,9 @@ if it ends before that date, or if it leaves the job enough of the limit. Others
 job has its turn for the pool's room, and if it must wait for that, its reservation there keeps its limits as well.
 A job that waits for room alone keeps nothing below its limits.
 
-Not bound are: who is owed its guarantee, while the dated job is not; whom the dated job may push away when its time
-comes; and, where the dated job is opportunistic, everybody who is not. A limit holds over all pools, so the dates of
-other pools bind those who are younger and of no higher priority.
+Not bound are: who is owed its guarantee, while the dated job is not and is of another promise; whom the dated job may
+push away when its time comes; and, where the dated job is opportunistic, everybody who is not. A limit holds over all
+pools, so the dates of other pools bind those who are younger and of no higher priority.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,7 +25,7 @@ from gangline_core.holds import placed_amounts
 from gangline_core.job import Job, JobState
 from gangline_core.limit_ends import Bound, LimitEnds, left_now
 from gangline_core.losses import effective_priority
-from gangline_core.passing import may_push_away
+from gangline_core.passing import may_push_away, passes_as_owed
 from gangline_core.quota import JOBS
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.releases import UNKNOWN_MS, expected_end_ms
@@ -47,6 +47,8 @@ class Kept(Struct):
     """By holder and dimension: what others may still have beyond the date."""
     names: dict[str, str]
     """What each holder is called."""
+    is_owed: bool = False
+    """It was within its guarantee when it was dated, before anybody's going was thought through."""
     bound: bool = True
     """It binds everybody after it in the order; else, as a date of another pool, only the younger ones."""
 
@@ -135,7 +137,7 @@ class LimitDates:
             return True
         if not kept.bound and not self._comes_after(job, other):
             return True
-        if table.is_owed(job) and not table.is_owed(other):
+        if table.is_owed(job) and passes_as_owed(table, job, other, other_is_owed=kept.is_owed):
             return True
         return table.policy.preemption and may_push_away(table, other, job)
 
@@ -187,7 +189,7 @@ class LimitDates:
     def _keep(self, job: Job, plan: Plan | None, start_ms: int, *, bound: bool = True) -> None:
         if plan is None:
             return
-        kept = Kept(job=job, start_ms=start_ms, spare={}, names={}, bound=bound)
+        kept = Kept(job=job, start_ms=start_ms, spare={}, names={}, is_owed=self._table.is_owed(job), bound=bound)
         for one, place in zip(plan.bounds, plan.places, strict=True):
             holder = one.rung.holder
             left = max(0, self._through_time().headroom(one).at(plan.start_ms, place) - one.needed)

@@ -11,7 +11,7 @@ from gangline_core.table import Table
 def may_pass(table: Table, job: Job, *, delay_ms: int = 0) -> bool:
     """True when the job, starting so much later, need not look at reservations at all.
 
-    Its time limit ends before the first of them; or it is owed its guarantee and no reserved job is; or every reserved
+    Its time limit ends before the first of them; or it is owed its guarantee (see `passes_as_owed`); or every reserved
     job may push it away again when its time comes.
     """
     if not table.reservations or table.ends_before_reservations(job, delay_ms=delay_ms):
@@ -20,8 +20,20 @@ def may_pass(table: Table, job: Job, *, delay_ms: int = 0) -> bool:
     if not table.policy.preemption:
         return False
     if table.is_owed(job):
-        return not any(table.is_owed(other) for other in reserved)
+        return all(passes_as_owed(table, job, other, other_is_owed=table.is_owed(other)) for other in reserved)
     return all(may_push_away(table, other, job) for other in reserved)
+
+
+def passes_as_owed(table: Table, job: Job, other: Job, *, other_is_owed: bool) -> bool:
+    """True when a job that is owed its guarantee goes before a dated one for that.
+
+    Not where the same promise covers both: the dated job is not owed only as long as such small ones use the promise
+    up, and they would keep it waiting for ever.
+    """
+    if other_is_owed:
+        return False
+    promisers = {path for path, _ in promises(table, job).values()}
+    return promisers.isdisjoint(ancestors(other.spec.group))
 
 
 def may_push_away(table: Table, reserved: Job, job: Job) -> bool:

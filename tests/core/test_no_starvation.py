@@ -6,13 +6,14 @@ One test per thing that can keep a job waiting: room of the pool, each kind of l
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.clockwork import Clockwork
 from tests.make import World, gpu_amount, group, node, spec
 
-from gangline_core import elasticity
+from gangline_core import cycle, elasticity
 from gangline_core.cluster import LevelRule, Pool
 from gangline_core.explain import explain
-from gangline_core.facts import LimitDate, PoolSet
+from gangline_core.facts import HoldSet, LimitDate, PoolSet
 from gangline_core.groups import User
 from gangline_core.reasons import ReasonCode
 
@@ -76,6 +77,25 @@ def test_whatever_keeps_it_waiting_a_large_job_starts_in_time(kept_by, ordering)
     assert started is not None
     delay_s = 0 if ordering == "fifo" else STARVES_S
     assert started - CAME_S <= delay_s + LIMIT_S + 1
+
+
+@pytest.mark.parametrize("owed", [1, 4, 8])
+@pytest.mark.parametrize("kept_by", ["pool room", "group limit", "limit of a group above", "user limit", "model limit"])
+def test_a_group_that_is_owed_something_starts_its_large_job_in_time_as_well(kept_by, owed):
+    """Its own small jobs are within the guarantee and the large one is not, since they use it: they do not pass it."""
+    promised = gpu_amount(owed, "A100") if kept_by == "model limit" else gpu_amount(owed)
+    groups = tuple(
+        replace(own, guaranteed=promised) if own.path in ("lab", "org/lab") else own
+        for own in LIMITS[kept_by].get("groups", (group("lab"),))
+    )
+    nodes = (node("n1"),) if kept_by == "pool room" else two_nodes()
+    clock = Clockwork(*nodes, groups=groups, starvation_s=STARVES_S)
+    lab = "org/lab" if kept_by == "limit of a group above" else "lab"
+    models = {"gpu_models": ["A100"]} if kept_by == "model limit" else {}
+    stream(clock, group=lab, **models)
+    started = large_starts(clock, group=lab, **models)
+    assert started is not None
+    assert started - CAME_S <= LIMIT_S + 1
 
 
 def test_a_model_that_a_job_did_not_name_keeps_it_no_longer():
@@ -274,3 +294,18 @@ def test_who_has_waited_long_enough_loses_nothing_of_what_it_counts_on_to_higher
     started = clock.first_start(large)
     assert started is not None
     assert started - CAME_S <= STARVES_S + long_s + 1
+
+
+def test_what_is_kept_for_a_job_is_free_again_as_soon_as_that_is_held():
+    for limited in (False, True):
+        world = World(*two_nodes() if limited else (node("n1"),), groups=[group("lab", limit=gpu_amount(8))])
+        world.set_policy(ordering="fifo", starvation_s=0)
+        world.submit_running(spec(gpus=6, group="lab", time_limit_s=1_000), "n1")
+        large = world.submit(gpus=8, group="lab")
+        small = world.submit(gpus=2, group="lab")
+        world.round()
+        assert not world.job(small).tasks
+        world.tell("admission", HoldSet(job=large, held=True, by="u"))
+        assert cycle.round_due(world.state, "default")
+        world.round()
+        assert world.job(small).tasks
