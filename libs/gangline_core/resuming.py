@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from gangline_core.capacity import Room
 from gangline_core.facts import Eviction, JobPaused
-from gangline_core.ids import JobId, NodeId
+from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.job import Job, JobState, Task, TaskState
 from gangline_core.losses import effective_priority, is_protected
 from gangline_core.packing import RULE as PACKING
@@ -43,12 +43,12 @@ def _honour(table: Table, before_ms: int | None) -> None:
     """With a bound, only those paused before it, and urgent ones, have others sent away."""
     going = {one.job for one in table.evictions} | {one.job for one in table.pauses}
     stirs: dict[NodeId, bool] = {}
-    for job in _who_want(table):
+    for job, tasks in _who_want(table):
         if job.id in table.resumes or job.id in table.kept_for or _is_packed(table, job, going):
             continue
-        if _is_stuck(table, job, stirs):
+        if _is_stuck(table, job, tasks, stirs):
             continue
-        parts = [taken_up(task) for task in table.state.tasks_of(job)]
+        parts = [taken_up(task) for task in tasks]
         amounts: dict[str, int] = {}
         for part in parts:
             for dimension, amount in task_amounts(part).items():
@@ -81,17 +81,18 @@ def _is_packed(table: Table, job: Job, going: set[JobId]) -> bool:
     return True
 
 
-def _is_stuck(table: Table, job: Job, stirs: dict[NodeId, bool]) -> bool:
+def _is_stuck(table: Table, job: Job, tasks: list[Task], stirs: dict[NodeId, bool]) -> bool:
     """A cheap look: its place is taken, nobody may be sent away for it, and nobody there goes (`stirs`, by node)."""
     if _may_send(table, job):
         return False
-    tasks = table.state.tasks_of(job)
-    if not any(_is_taken(table.room, task) for task in tasks):
+    room = table.room
+    if not any(_is_taken(room, task) for task in tasks):
         return False
     for task in tasks:
-        if task.node not in stirs:
-            stirs[task.node] = next(_on_their_way(table, {task.node}), None) is not None
-        if stirs[task.node]:
+        known = stirs.get(task.node)
+        if known is None:
+            known = stirs[task.node] = any(_goes(table, name) for name in table.state.node_tasks.get(task.node, ()))
+        if known:
             return False
     return True
 
@@ -127,17 +128,19 @@ def _oldest_wait(table: Table) -> int:
     return min((table.state.kept.jobs[job].queued_ms for job in waiting), default=table.now)
 
 
-def _who_want(table: Table) -> list[Job]:
-    kept = table.state.kept
-    jobs = (kept.jobs[name] for name in table.state.paused.get(table.pool.pool.name, {}))
-    able = [
-        job
-        for job in jobs
-        if job.pause is not None
-        and job.pause.wants
-        and all(task.working is not None for task in table.state.tasks_of(job))
-    ]
-    return sorted(able, key=lambda job: (not job.pause.urgent, job.pause.since_ms, job.id) if job.pause else (True, 0))
+def _who_want(table: Table) -> list[tuple[Job, list[Task]]]:
+    """Jobs that want to go on, all of whose tasks stand still, with these: urgent ones first, then oldest pause."""
+    state = table.state
+    found: list[tuple[tuple[bool, int, JobId], Job, list[Task]]] = []
+    for name in state.paused.get(table.pool.pool.name, {}):
+        job = state.kept.jobs[name]
+        if job.pause is None or not job.pause.wants:
+            continue
+        tasks = state.tasks_of(job)
+        if all([task.working is not None for task in tasks]):
+            found.append(((not job.pause.urgent, job.pause.since_ms, job.id), job, tasks))
+    found.sort(key=lambda entry: entry[0])
+    return [(job, tasks) for _, job, tasks in found]
 
 
 def fits(room: Room, parts: list[Task]) -> bool:
@@ -206,13 +209,17 @@ def _needed(table: Table, room: Room, parts: list[Task], chosen: list[tuple[Job,
 
 def _on_their_way(table: Table, nodes: set[NodeId]) -> Iterator[Task]:
     """Tasks on these nodes that were told to go and that no claim waits for."""
-    kept = table.state.kept
     for node in sorted(nodes):
         for name in sorted(table.state.node_tasks.get(node, {})):
-            task = kept.tasks[name]
-            goes = task.stop or (task.pause and task.working is None)
-            if goes and task.state != TaskState.LOST and name not in table.leaving:
-                yield task
+            if _goes(table, name):
+                yield table.state.kept.tasks[name]
+
+
+def _goes(table: Table, name: TaskId) -> bool:
+    """True when the task was told to go and no claim waits for it."""
+    task = table.state.kept.tasks[name]
+    goes = task.stop or (task.pause and task.working is None)
+    return goes and task.state != TaskState.LOST and name not in table.leaving
 
 
 def _who_may_go(table: Table, job: Job, parts: list[Task]) -> list[tuple[Job, str]]:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from bench.decisions import BEGIN_MS, Log, machine
 from bench.queue_eta import eta_score
 from bench.queue_services import service_rows
-from bench.queue_shapes import DEFAULT, LARGE, TOPOLOGY, Shape, run_shape
+from bench.queue_shapes import DEFAULT, LARGE, TOPOLOGY, Shape, arrivals, run_shape
 from bench.rows import Baseline, Measured
 from gangline_core.cluster import Policy
 from gangline_core.cycle import decide_round, open_round
@@ -31,7 +31,13 @@ AMPLE_MILLI, FULL_MILLI = 200_000, 10_000
 """Limits of the groups: more than the pool has for each, and what each of them uses."""
 ROUNDS = 9
 LP_JOBS, LP_MODELS = 1_000, 3
-TENTH = replace(DEFAULT, name="default_tenth", part=DEFAULT.part / 10)
+SHAPES = (DEFAULT, TOPOLOGY, LARGE)
+TENTHS = {
+    DEFAULT.name: replace(DEFAULT, name="default_tenth", part=DEFAULT.part / 10),
+    TOPOLOGY.name: replace(TOPOLOGY, name="topology_tenth", part=TOPOLOGY.part / 10),
+    LARGE.name: replace(LARGE, name="large_scale_tenth", cohorts=LARGE.cohorts // 10),
+}
+"""A tenth of each shape's workloads: as many queues with a tenth each, or one cohort of ten, since queues have few."""
 PHILLY = Path(__file__).parent / "data" / "philly" / "philly.csv.gz"
 KUEUE_WALL_S = {"default": 351.0, "large_scale": 1_179.0, "topology": 401.0}
 """Mean wall time of Kueue's own runs of these shapes."""
@@ -83,8 +89,8 @@ async def _core(shape: Shape) -> AsyncIterator[Measured]:
         yield row
 
 
-def _services(shape: Shape, kueue: str) -> AsyncIterator[Measured]:
-    return service_rows(shape, KUEUE_WALL_S[kueue])
+def _services(shape: Shape, whole: Shape) -> AsyncIterator[Measured]:
+    return service_rows(shape, KUEUE_WALL_S[whole.name] * len(arrivals(shape)) / len(arrivals(whole)))
 
 
 async def _at_once(rows: Callable[[], list[Measured]]) -> AsyncIterator[Measured]:
@@ -105,10 +111,7 @@ def eta_rows() -> list[Measured]:
 
 
 def round_times(waiting: int, *, limit_milli: int = AMPLE_MILLI) -> list[Measured]:
-    """Median process time in ms to open a round, by ordering, with 1,000 running in 100 groups.
-
-    Between two rounds a job ends, so that nothing is as it was in the group that it was of.
-    """
+    """Median process time in ms to open a round, by ordering, with 1,000 running in 100 groups of such a limit."""
     log = busy_pool(waiting, limit_milli=limit_milli)
     name = "round.at_limits" if limit_milli == FULL_MILLI else "round"
     rows = []
@@ -189,9 +192,9 @@ def shape_rows(shape: Shape) -> list[Measured]:
 PARTS: dict[str, Callable[[], AsyncIterator[Measured]]] = {
     "rounds": _rounds,
     "programs": partial(_at_once, programs),
-    **{f"kueue.{shape.name}": partial(_core, shape) for shape in (DEFAULT, TOPOLOGY, LARGE)},
-    "services.default_tenth": partial(_services, TENTH, DEFAULT.name),
-    **{f"services.{shape.name}": partial(_services, shape, shape.name) for shape in (DEFAULT, TOPOLOGY, LARGE)},
+    **{f"kueue.{shape.name}": partial(_core, shape) for shape in SHAPES},
+    **{f"services.{TENTHS[shape.name].name}": partial(_services, TENTHS[shape.name], shape) for shape in SHAPES},
+    **{f"services.{shape.name}": partial(_services, shape, shape) for shape in SHAPES},
     "eta": partial(_at_once, eta_rows),
 }
 """What can be measured alone, by name; a row's name begins with its part's, but for `rounds` and `programs`."""
