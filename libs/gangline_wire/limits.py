@@ -55,7 +55,8 @@ LIMITS: Final[dict[str, Limit]] = {
     "log_tail_lines": Limit(100_000, "lines from the end of a log"),
     "idempotency_key_chars": Limit(128, "characters of an Idempotency-Key"),
     "why_chars": Limit(512, "characters of a stated reason"),
-    "event_streams": Limit(256, "open event and log streams of one gateway"),
+    "event_streams": Limit(256, "open event and log streams of one gateway; an eighth is kept for administrators"),
+    "token_streams": Limit(16, "open event and log streams of one token at one gateway"),
     "settings_values": Limit(50_000, "names and values of one document of settings, at all depths"),
     "group_users": Limit(10_000, "entries of one answer's list of groups, users or tokens"),
 }

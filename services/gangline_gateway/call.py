@@ -60,8 +60,8 @@ class Desk:
         """The OpenAPI document."""
         self.books: dict[str, tuple[tuple[int, int], Book]] = {}
         """Per pool, the last order and forecast that was made, and for which log sequence and second."""
-        self.streams: set[asyncio.Task[object]] = set()
-        """Handlers that send events or logs; they would go on for ever, so the gateway's end cancels them."""
+        self.streams: dict[asyncio.Task[object], str] = {}
+        """Handlers that send events or logs, and whose; they would never end, so the gateway's end cancels them."""
 
     @property
     def state(self) -> State:

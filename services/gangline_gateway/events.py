@@ -25,6 +25,8 @@ from gangline_wire.streams import EVENTS
 log = logging.getLogger(__name__)
 
 LAST_EVENT_ID = "Last-Event-ID"
+ADMIN_SHARE = 8
+"""One of so many streams is kept back for administrators: they must see what goes on when everybody looks."""
 PENDING_MAX = 256
 """Messages read ahead of a slow client; beyond that the stream is read no further until it takes more."""
 RETRY_MS = 1000
@@ -94,15 +96,20 @@ async def stream_slot(call: Call) -> AsyncIterator[None]:
     desk = call.desk
     if not desk.site.bus.is_connected:
         raise ProblemError("unavailable", "The message bus is away.", retry_after_s=2.0)
-    if len(desk.streams) >= most("event_streams"):
+    kept_back = 0 if call.caller.is_admin else most("event_streams") // ADMIN_SHARE
+    if len(desk.streams) >= most("event_streams") - kept_back:
         raise ProblemError("too_many", "Too many streams are open (event_streams).", retry_after_s=5.0)
     task = asyncio.current_task()
     assert task is not None, "handlers run in tasks"
-    desk.streams.add(task)
+    caller = call.caller
+    owner = caller.digest or f"{caller.user} of the identity provider"
+    if list(desk.streams.values()).count(owner) >= most("token_streams"):
+        raise ProblemError("too_many", "This token has too many open streams (token_streams).", retry_after_s=5.0)
+    desk.streams[task] = owner
     try:
         yield
     finally:
-        desk.streams.discard(task)
+        desk.streams.pop(task, None)
 
 
 @asynccontextmanager
@@ -123,15 +130,14 @@ async def beaten(messages: AsyncIterator[LogMessage], call: Call) -> AsyncIterat
 
     async def beats() -> AsyncIterator[LogMessage | None]:
         while True:
+            beat = False
+            message: LogMessage | None = None
             try:
                 async with asyncio.timeout(call.desk.config.heartbeat_s):
                     message = await queue.get()
             except TimeoutError:
-                if not _is_valid(call):
-                    return
-                yield None
-                continue
-            if message is None:
+                beat = True
+            if (message is None and not beat) or not is_valid(call):
                 return
             yield message
 
@@ -143,7 +149,7 @@ async def beaten(messages: AsyncIterator[LogMessage], call: Call) -> AsyncIterat
             pumping.cancel()
 
 
-def _is_valid(call: Call) -> bool:
+def is_valid(call: Call) -> bool:
     """True while the token that opened the stream still opens anything."""
     if call.caller.is_foreign:
         return call.caller.expires_ms > call.desk.site.now_ms()

@@ -8,8 +8,9 @@ from aiohttp import web
 
 from gangline_core.ids import task_id
 from gangline_core.job import ENDS, Job
+from gangline_gateway.access import sees_job
 from gangline_gateway.call import Call
-from gangline_gateway.events import stream_slot, until_gone
+from gangline_gateway.events import is_valid, stream_slot, until_gone
 from gangline_gateway.jobs import shown_job
 from gangline_gateway.output import OutputReader
 from gangline_gateway.problems import ProblemError, wrong_query
@@ -45,6 +46,8 @@ async def send_logs(call: Call) -> web.StreamResponse:
         async with aclosing(_sent(reader, tail=tail, waits=waits, follow=follow)) as sent:
             with until_gone(call):
                 async for data in sent:
+                    if not is_valid(call) or not sees_job(call.state, call.caller, job.spec):
+                        break
                     if data:
                         await response.write(data)
     return response

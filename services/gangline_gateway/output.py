@@ -73,6 +73,7 @@ class OutputReader:
                 if self._has_ended() or pumping.done():
                     yield self._missing()
                     return
+                yield b""  # nothing came; whoever sends looks whether it still may
                 continue
             if message is not None:
                 yield self._take(message)

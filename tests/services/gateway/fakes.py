@@ -197,6 +197,11 @@ class Setting:
         self.follower.tell("admission", f.TokenIssued(token=token, by="root"))
         return secret
 
+    def revoke(self, who: str) -> None:
+        """This caller's token opens nothing any more."""
+        digest = sha256(self.tokens[who].encode()).hexdigest()
+        self.follower.tell("admission", f.TokenRevoked(digest=digest, by="root"))
+
     def headers(self, who: str) -> dict[str, str]:
         """The header with which this caller comes."""
         return {"Authorization": f"Bearer {self.tokens[who]}"}

@@ -80,6 +80,71 @@ async def test_open_streams_do_not_hold_up_the_gateways_end(visitor: Visitor) ->
     assert not visitor.setting.app[DESK].streams
 
 
+async def test_nothing_more_is_sent_once_the_token_is_revoked(visitor: Visitor) -> None:
+    job = running(visitor)
+    response = await visitor.call("una", "GET", "/v1/events", headers={"Last-Event-ID": "0-0"})
+    logs = await visitor.call("una", "GET", f"/v1/jobs/{job}/logs?follow=true")
+    put_event(visitor, "1-0")
+    write(visitor, job, b"one\n")
+    assert await read_events(response, 1) == ["1-0"]
+    assert await logs.content.readline() == b"one\n"
+    visitor.setting.revoke("una")
+    for k in range(2, 9):
+        put_event(visitor, f"{k}-0")
+        write(visitor, job, b"secret\n")
+    async with asyncio.timeout(5):
+        assert b"id:" not in await response.content.read()
+        assert b"secret" not in await logs.content.read()
+    assert not visitor.setting.app[DESK].streams
+
+
+async def test_nothing_more_is_sent_once_the_token_has_expired(visitor: Visitor) -> None:
+    visitor.setting.tokens["brief"] = visitor.setting.issue(
+        "user", user="una", groups=("t1",), expires_ms=visitor.setting.clock.now_ms() + 60_000
+    )
+    response = await visitor.call("brief", "GET", "/v1/events", headers={"Last-Event-ID": "0-0"})
+    put_event(visitor, "1-0")
+    assert await read_events(response, 1) == ["1-0"]
+    await visitor.setting.clock.advance(61)
+    put_event(visitor, "2-0")
+    async with asyncio.timeout(5):
+        assert b"id:" not in await response.content.read()
+
+
+async def test_one_token_takes_its_share_of_streams_and_no_more(visitor: Visitor) -> None:
+    job = running(visitor)
+    share = LIMITS["token_streams"].most
+    mine = [await visitor.call("una", "GET", "/v1/events") for _ in range(share)]
+    for path in ("/v1/events", f"/v1/jobs/{job}/logs?follow=true"):
+        response = await visitor.call("una", "GET", path)
+        assert response.status == 429
+        assert "token_streams" in (await response.json())["detail"]
+    other = await visitor.call("vic", "GET", "/v1/events")
+    assert other.status == 200
+    mine.pop().close()
+    async with asyncio.timeout(5):
+        while (response := await visitor.call("una", "GET", "/v1/events")).status == 429:
+            put_event(visitor, "1-0")
+            await asyncio.sleep(0)
+    for stream in (*mine, other, response):
+        stream.close()
+
+
+async def test_administrators_still_see_events_when_everybody_looks(
+    visitor: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(LIMITS, "event_streams", Limit(8, "streams"))
+    open_streams = [
+        await visitor.call(who, "GET", "/v1/events") for who in ("una", "vic", "una", "vic", "una", "vic", "una")
+    ]
+    assert [stream.status for stream in open_streams] == [200] * 7
+    assert (await visitor.call("vic", "GET", "/v1/events")).status == 429
+    admin = await visitor.call("admin", "GET", "/v1/events")
+    assert admin.status == 200
+    for stream in (*open_streams, admin):
+        stream.close()
+
+
 async def test_only_so_many_streams_are_open_at_once(visitor: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(LIMITS, "event_streams", Limit(2, "streams"))
     open_streams = [await visitor.call("una", "GET", "/v1/events") for _ in range(2)]
