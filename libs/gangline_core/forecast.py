@@ -6,16 +6,18 @@ range. A job behind one whose end nobody knows has no expected start.
 """
 
 import heapq
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
 from gangline_core.amounts import add_all
 from gangline_core.history import classes
+from gangline_core.holds import placed_amounts
 from gangline_core.ids import JobId
 from gangline_core.job import Job, Task
 from gangline_core.quota import JOBS, Ledger, holders, job_amounts, minimum_sizes
 from gangline_core.run_times import Basis, RunTimes, Span
+from gangline_core.rungs import lowered
 from gangline_core.shares import free_by_model
 from gangline_core.spec import GPU_MILLI, smallest_size
 from gangline_core.state import Held, State, count, task_amounts
@@ -125,10 +127,13 @@ def free_and_asks(state: State, pool: str, jobs: Sequence[Job], *, times: RunTim
     return free, asks
 
 
-def limit_forecast(state: State, jobs: Sequence[Job], *, times: RunTimes, now: int) -> dict[JobId, Start | None]:
+def limit_forecast(
+    state: State, jobs: Sequence[Job], *, times: RunTimes, now: int, claimed: Ledger | None = None
+) -> dict[JobId, Start | None]:
     """Expected starts of jobs that limits keep out, in their order: when what the holder uses comes back.
 
-    Only the nearest broken limit is looked at, so a start is a moment before which it will not be.
+    Only the nearest broken limit is looked at, so a start is a moment before which it will not be. A job that no limit
+    keeps out is left out. With a ledger in which claims count, those for whom room is being cleared have theirs first.
     """
     ledger = Ledger(state, now)
     free: dict[str, int] = {}
@@ -136,15 +141,27 @@ def limit_forecast(state: State, jobs: Sequence[Job], *, times: RunTimes, now: i
     asks: list[Ask] = []
     for job in jobs:
         amounts = job_amounts(job.spec, minimum_sizes(job.spec))
-        broken = next(ledger.broken(job, amounts), None)
+        broken = next((claimed or ledger).broken(job, amounts), None)
         if broken is not None:
-            rung, dimension, used, needed = broken
+            rung, dimension, _, needed = broken
             name = f"{rung.holder}|{dimension}"
-            free[name] = rung.limit[dimension] - used
+            free[name] = rung.limit[dimension] - ledger.used(rung.holder, dimension)
             watched.setdefault(rung.holder, {})[dimension] = name
             asks.append(Ask(job=job.id, classes=(name,), amount=needed, span=times.whole(job)))
     releases = [_release_of_holders(state, job, watched, times, now) for job in state.live_jobs()] if asks else []
-    return simulate(free, releases, asks, now)
+    heirs = list(_heirs(state, watched, times)) if claimed is not None else []
+    return simulate(free, releases, heirs + asks, now)
+
+
+def _heirs(state: State, watched: Mapping[str, Mapping[str, str]], times: RunTimes) -> Iterator[Ask]:
+    """What claims will take below the limits watched, in the order in which they were made."""
+    for claim in sorted(state.kept.claims.values(), key=lambda claim: (claim.made_ms, claim.job)):
+        job = state.kept.jobs[claim.job]
+        taken = lowered({**placed_amounts(state, claim.placement.tasks), JOBS: 1})
+        for holder in holders(job.spec.group, job.spec.user):
+            for dimension, name in watched.get(holder, {}).items():
+                if taken.get(dimension):
+                    yield Ask(job=job.id, classes=(name,), amount=taken[dimension], span=times.whole(job))
 
 
 def simulate(

@@ -89,7 +89,7 @@ def foretell(state: State, spec: JobSpec, now: int) -> Foretold:
         effects=_effects(state, job, now),
         nodes=tuple((seats or sorted(suitable))[:NODES_NAMED_MAX]),
         nodes_suitable=len(suitable),
-        start=_start(state, job, (ahead, reason), now),
+        start=_start(table, job, (ahead, reason)),
         cost=-1 if cost >= ENDLESS else cost,
     )
 
@@ -134,14 +134,14 @@ def _is_above(path: str, group: str) -> bool:
     return not path or group == path or group.startswith(f"{path}/")
 
 
-def _start(state: State, job: Job, standing: tuple[list[Job], Reason | None], now: int) -> Expectation:
+def _start(table: Table, job: Job, standing: tuple[list[Job], Reason | None]) -> Expectation:
     """When it would start, behind those ahead of it that could start at all."""
-    ahead, reason = standing
+    (ahead, reason), state, now = standing, table.state, table.now
     if job.spec.hold:
         return Expectation(note="It starts no earlier than somebody releases it.")
     pool, times = state.kept.pools[job.spec.pool], RunTimes(state, job.spec.pool)
     if reason is not None and reason.code in LIMIT_CODES:
-        limited = limit_forecast(state, [job], times=times, now=now)[job.id]
+        limited = limit_forecast(state, [job], times=times, now=now, claimed=table.ledger).get(job.id)
         if limited is None:
             return Expectation(note="Nobody can tell when the limit has room again.")
         return Expectation(

@@ -9,6 +9,7 @@ from gangline_core.budgets import GPU_HOUR
 from gangline_core.foretell import foretell
 from gangline_core.job import JobState
 from gangline_core.reasons import ReasonCode
+from gangline_core.spec import ServiceClass
 
 
 def test_a_job_with_room_would_start_now_on_the_nodes_named_at_the_cost_of_its_limit() -> None:
@@ -45,6 +46,24 @@ def test_every_limit_and_guarantee_above_it_is_shown_as_it_would_stand() -> None
     assert told.reason is not None
     assert told.reason.code == ReasonCode.GROUP_LIMIT
     assert told.start.to_ms == world.at + 600_000
+
+
+def test_what_is_being_cleared_for_others_counts_below_a_limit_and_comes_back_after_them() -> None:
+    world = World(node("n1"))
+    world.tell("admission", f.GroupSet(group=group("q"), by="root"))
+    world.tell("admission", f.GroupSet(group=group("q/x", limit=gpu_amount(5)), by="root"))
+    loose = spec(gpus=8, group="q", service_class=ServiceClass.OPPORTUNISTIC, grace_s=60, time_limit_s=9_000)
+    world.submit_running(loose, "n1")
+    heir = world.submit(spec(gpus=4, group="q/x", time_limit_s=600))
+    world.round()
+    assert heir in world.state.kept.claims
+    told = foretell(world.state, spec(gpus=4, group="q/x", time_limit_s=60), world.at)
+    assert told.reason is not None
+    assert told.reason.code == ReasonCode.GROUP_LIMIT
+    assert not told.has_room
+    assert told.start.to_ms is not None
+    assert told.start.to_ms >= world.at + 600_000
+    assert foretell(world.state, spec(gpus=1, group="q/x", time_limit_s=60), world.at).start.note
 
 
 def test_what_is_held_or_follows_a_job_has_no_expected_start() -> None:
