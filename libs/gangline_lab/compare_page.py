@@ -11,8 +11,8 @@ from gangline_lab.compare import MEASURES, Comparison, by_label, compare, said
 from gangline_lab.metric_words import part_row
 from gangline_lab.plots import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Line, over_time
 from gangline_lab.report import BUCKETS, STYLE
-from gangline_lab.sim.collect import Point
 from gangline_lab.sim.engine import RunResult
+from gangline_lab.sim.usage import Point
 from gangline_lab.words import duration
 
 COLOURS = ("#2f6fde", "#d9762b", "#2a9d6f", "#a24bd0", "#c43d5a", "#7a7f24", "#1f9fb5", "#8a5a35")
@@ -44,7 +44,7 @@ def page(runs: Sequence[RunResult], *, title: str, notes: Sequence[str] = ()) ->
         ),
         _distribution("Waits", labels, firsts, lambda run: [job.waited_ms / 1000 for job in run.jobs]),
         _time("GPUs held", labels, firsts, lambda point: point.held_milli / GPU_MILLI, "GPUs"),
-        _time("Jobs waiting", labels, firsts, lambda point: float(point.waiting), "jobs"),
+        _time("Jobs waiting", labels, firsts, lambda point: point.waiting, "jobs"),
         _time("Free GPUs scattered over partly used nodes", labels, firsts, _scattered, "GPUs"),
         *(_groups(label, run) for label, run in zip(labels, firsts, strict=True)),
         f'<p class="dim">{escape(" ".join((numbers.__doc__ or "").split()))}</p>',

@@ -5,21 +5,22 @@
 - Finish-time fairness (rho): JCT over what the job would have taken alone on its equal part of the cluster. Its part is
   all GPUs over the jobs in the system on average during its life (Sia's definition); a job that asks for more than its
   part would have run that much slower. rho above 1.1 is called unfair (Shockwave's line).
-- Allocation: GPU-time held over GPU-time there. Utilisation: the part of it in which work went on that was not lost.
-- Fragmentation: free GPUs on nodes that somebody holds a part of, over all GPUs, on average over time.
+- Allocation: GPU-time held over GPU-time there, from the first arrival to the last end; GPUs of lost nodes are not
+  there, and who starts or stops holds what it has. Utilisation: the part in which work went on that was not lost.
+- Fragmentation: GPU-time free on nodes that somebody holds a part of, over GPU-time there.
 - Fairness over time: Jain's index over groups, of what each holds over its part in an even division (max-min).
 """
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
 from gangline_core.spec import GPU_MILLI
-from gangline_lab.sim.collect import JobRecord, Point, jain
+from gangline_lab.sim.collect import JobRecord
 from gangline_lab.sim.engine import RunResult
+from gangline_lab.sim.usage import Use, jain
 from gangline_lab.summary import LARGEST, SIZES
 
 SLOWDOWN_FLOOR_MS = 10_000
@@ -70,7 +71,7 @@ class Metrics(Struct, frozen=True):
     losses: int
     """Jobs' runs ended by failing machines."""
     lost_gpu_hours: float
-    """GPU time whose work was lost or that went into starts and restarts."""
+    """GPU time held without work that lasts: starts, restarts, stops, and work that was lost."""
     gpu_hours: float
     rho: Stats
     worst_rho: float
@@ -99,8 +100,9 @@ def measure(result: RunResult) -> Metrics:
     rho = rhos(ended, gpus)
     useful = sum(job.useful_gpu_ms for job in jobs)
     overhead = sum(job.overhead_gpu_ms for job in jobs)
-    there = max(1, gpus * GPU_MILLI * max(1, span))
-    points = [point for pool in result.points.values() for point in pool]
+    use = tuple(result.use.values()) or (_use_of(jobs, gpus, span),)
+    held = sum(one.held for one in use)
+    there = max(1, sum(one.there for one in use))
     deadlines = [job for job in jobs if job.deadline_ms]
     return Metrics(
         jobs=len(jobs),
@@ -110,9 +112,9 @@ def measure(result: RunResult) -> Metrics:
         wait_s=stats([job.waited_ms / 1000 for job in jobs]),
         slowdown=stats([slowdown(job) for job in ended]),
         makespan_s=span / 1000,
-        allocation=(useful + overhead) / there,
+        allocation=held / there,
         utilisation=useful / there,
-        fragmentation=over_time(points, lambda point: point.scattered_milli / max(1, point.there_milli)),
+        fragmentation=sum(one.scattered for one in use) / there,
         preemptions=sum(job.preemptions for job in jobs),
         losses=sum(job.losses for job in jobs),
         lost_gpu_hours=overhead / HOUR_GPU_MS,
@@ -120,7 +122,7 @@ def measure(result: RunResult) -> Metrics:
         rho=stats(rho),
         worst_rho=float(max(rho, default=0.0)),
         unfair=_part(rho),
-        jain=over_time(points, lambda point: point.fairness, only=lambda point: point.waiting > 0, empty=1.0),
+        jain=_fairness(use),
         jain_jobs=jain([1 / value for value in rho if value > 0]) if len(rho) else 1.0,
         deadline_misses=sum(job.ended_ms < 0 or job.ended_ms > job.deadline_ms for job in deadlines),
         deadlines=len(deadlines),
@@ -169,20 +171,17 @@ def size_class(job: JobRecord) -> str:
     return next((name for most, name in SIZES if gpus <= most), LARGEST)
 
 
-def over_time(
-    points: Sequence[Point],
-    value: Callable[[Point], float],
-    *,
-    only: Callable[[Point], bool] | None = None,
-    empty: float = 0.0,
-) -> float:
-    """Mean of a value over time; of `only` some times if told so. Each point holds until the next."""
-    total = length = 0.0
-    for here, after in pairwise(points):
-        if after.at > here.at and (only is None or only(here)):
-            total += value(here) * (after.at - here.at)
-            length += after.at - here.at
-    return total / length if length else empty
+def _fairness(use: Sequence[Use]) -> float:
+    """Mean fairness over the times in which jobs waited, pools by their GPU-time."""
+    contended = [one for one in use if one.contended_ms and one.there]
+    there = sum(one.there for one in contended)
+    return sum(one.fairness / one.contended_ms * one.there for one in contended) / there if there else 1.0
+
+
+def _use_of(jobs: Sequence[JobRecord], gpus: int, span: int) -> Use:
+    """The use that jobs' records show, of runs that kept no sums."""
+    held = sum(job.useful_gpu_ms + job.overhead_gpu_ms for job in jobs)
+    return Use(held=held, there=gpus * GPU_MILLI * max(1, span), scattered=0, contended_ms=0, fairness=0.0)
 
 
 def _parts(

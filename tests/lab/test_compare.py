@@ -13,7 +13,7 @@ from gangline_lab.compare import compare, interval
 from gangline_lab.compare_page import page
 from gangline_lab.metrics import measure
 from gangline_lab.runs import RunError, load, relabelled, save, write_parquet
-from gangline_lab.sim.collect import equal_share_fairness, jain, max_min
+from gangline_lab.sim.usage import equal_share_fairness, jain, max_min
 
 SHORT_FIRST = Policy(ordering="weighted", formula="-estimate_hours", preemption=False)
 

@@ -1,17 +1,16 @@
 """What a simulation came to, noted while it runs: every job's record, and each pool's use over time."""
 
-import numpy as np
 from msgspec import Struct
 
-from gangline_core import columns as c
 from gangline_core import facts as f
 from gangline_core.ageing import waited_ms
 from gangline_core.ids import JobId
-from gangline_core.job import ENDS, LIVE, Job, JobState
-from gangline_core.spec import GPU_MILLI, gpu_milli_wanted
+from gangline_core.job import ENDS, Job
+from gangline_core.spec import gpu_milli_wanted
 from gangline_core.state import State
 from gangline_core.step import Step
 from gangline_lab.sim.runs import Run
+from gangline_lab.sim.usage import Usage, Use
 from gangline_lab.sim.workload import Work
 
 
@@ -44,6 +43,7 @@ class JobRecord(Struct, frozen=True, gc=False):
     useful_gpu_ms: int
     """GPU thousandths times ms in which work went on."""
     overhead_gpu_ms: int
+    """The rest of what it held: while it started, stopped, or did what was lost."""
     deadline_ms: int
     """When it should have ended; 0 when nobody said."""
     contention: float
@@ -55,33 +55,17 @@ class JobRecord(Struct, frozen=True, gc=False):
         return self.ended_ms - self.submitted_ms if self.ended_ms >= 0 else -1
 
 
-class Point(Struct, frozen=True, array_like=True, gc=False):
-    """A pool from this time on, until the next point."""
-
-    at: int
-    held_milli: int
-    there_milli: int
-    scattered_milli: int
-    """Free GPU thousandths on nodes that somebody holds a part of."""
-    running: int
-    waiting: int
-    waiting_milli: int
-    """GPU thousandths that waiting jobs ask for."""
-    fairness: float
-    """Jain's index over groups that want anything: what each holds over what equal shares would give it."""
-
-
 class Collector:
     """Watches a simulation."""
 
     def __init__(self, state: State, begin_ms: int, sample_ms: int) -> None:
-        """Times are told after `begin_ms`; a point at most every `sample_ms`."""
+        """Times are told after `begin_ms`; a point lasts `sample_ms` or longer."""
         self._state = state
         self._begin = begin_ms
-        self._sample_ms = sample_ms
+        self.usage = Usage(state, begin_ms, sample_ms)
+        self.use: dict[str, Use] = {}
+        """Sums of every pool from the first arrival to the last end."""
         self.records: list[JobRecord] = []
-        self.points: dict[str, list[Point]] = {}
-        self._sampled: dict[str, int] = {}
         self._numbers: dict[JobId, tuple[int, Work, float]] = {}
         self._in_system = 0
         self._integral = 0.0
@@ -95,6 +79,7 @@ class Collector:
 
     def expect(self, job: JobId, number: int, work: Work, now: int) -> None:
         """This job of the log is that one of the trace."""
+        self.usage.begin(now)
         self._count_system(now, 1)
         self._numbers[job] = (number, work, self._integral)
 
@@ -105,6 +90,7 @@ class Collector:
 
     def hear(self, facts: tuple[f.Fact, ...], step: Step, ended: dict[JobId, Run | None]) -> None:
         """One message was folded; `ended` are the works of jobs that are over with it."""
+        self.usage.note(facts, step)
         for fact in facts:
             if isinstance(fact, f.RoundDecided):
                 self.rounds += 1
@@ -115,10 +101,15 @@ class Collector:
         for job_id, run in ended.items():
             self._count_system(step.at, -1)
             self.records.append(self._record(self._state.kept.jobs[job_id], run, step.at))
+        if ended:
+            self.use = self.usage.uses()
 
     def finish(self, runs: dict[JobId, Run], now: int) -> None:
         """The run is over: note the jobs that are not."""
         self._count_system(now, 0)
+        self.usage.move_on(now)
+        if self._numbers:
+            self.use = self.usage.uses()
         for job_id in sorted(self._numbers):
             job = self._state.job(job_id)
             if job is not None and job.state not in ENDS:
@@ -129,6 +120,7 @@ class Collector:
         number, work, before = self._numbers.pop(job.id)
         life = max(1, now - job.submitted_ms)
         has_ended = job.state in ENDS
+        useful = run.useful_gpu_ms if run else 0
         return JobRecord(
             number=number,
             name=job.spec.name,
@@ -146,81 +138,8 @@ class Collector:
             losses=job.losses,
             costs_ms=run.costs_ms if run else 0,
             lost_ms=run.lost_ms if run else 0,
-            useful_gpu_ms=run.useful_gpu_ms if run else 0,
-            overhead_gpu_ms=run.overhead_gpu_ms if run else 0,
+            useful_gpu_ms=useful,
+            overhead_gpu_ms=max(0, self.usage.held_by(job) - useful),
             deadline_ms=job.submitted_ms - self._begin + work.deadline_ms if work.deadline_ms else 0,
             contention=max(1.0, (self._integral - before) / life),
         )
-
-    # --- sampling -------------------------------------------------------------------------------------------
-
-    def sample(self, pool: str, now: int, *, exact: bool = False) -> None:
-        """Note how full the pool is, unless it was noted just before."""
-        if not exact and now < self._sampled.get(pool, -(10**18)) + self._sample_ms:
-            return
-        self._sampled[pool] = now
-        self.points.setdefault(pool, []).append(self._point(pool, now))
-
-    def _point(self, pool: str, now: int) -> Point:
-        state = self._state
-        room = state.room(pool)
-        there = GPU_MILLI * int((room.layout.memory > 0).sum(axis=1)[room.layout.works].sum())
-        free_by_node = room.milli.clip(min=0).sum(axis=1)
-        total_by_node = GPU_MILLI * (room.layout.memory > 0).sum(axis=1)
-        partly = (free_by_node > 0) & (free_by_node < total_by_node) & room.layout.works
-        held: dict[str, int] = {}
-        wanted = _wanted(state, pool)
-        for job_id in state.live.get(pool, {}):
-            job = state.kept.jobs[job_id]
-            amount = sum(state.kept.tasks[task].gpu_milli for task in job.tasks)
-            held[job.spec.group] = held.get(job.spec.group, 0) + amount
-        return Point(
-            at=now - self._begin,
-            held_milli=sum(held.values()),
-            there_milli=there,
-            scattered_milli=int(free_by_node[partly].sum()),
-            running=sum(state.kept.jobs[j].state in LIVE for j in state.live.get(pool, {})),
-            waiting=sum(state.kept.jobs[j].state == JobState.WAITING for j in state.waiting.get(pool, {})),
-            waiting_milli=sum(wanted.values()),
-            fairness=equal_share_fairness(held, wanted, there),
-        )
-
-
-def _wanted(state: State, pool: str) -> dict[str, int]:
-    """GPU thousandths that waiting jobs want, by group."""
-    columns = state.columns.get(pool)
-    if columns is None:
-        return {}
-    slots = columns.slots()
-    groups, milli = columns.field(slots, c.GROUP), columns.field(slots, c.GPU_MILLI)
-    sums = np.bincount(groups, weights=milli)
-    return {columns.groups.names[k]: int(sums[k]) for k in np.flatnonzero(sums).tolist()}
-
-
-def equal_share_fairness(held: dict[str, int], wanted: dict[str, int], there: int) -> float:
-    """Jain's index over the groups that hold or want anything: what each holds, over its part in a fair division.
-
-    The fair division fills all groups evenly up to what each asks for (max-min). 1 is perfectly fair.
-    """
-    asked = {group: held.get(group, 0) + wanted.get(group, 0) for group in held.keys() | wanted.keys()}
-    asked = {group: amount for group, amount in sorted(asked.items()) if amount}
-    if len(asked) < 2 or not there:
-        return 1.0
-    fair = max_min(asked, there)
-    return jain([held.get(group, 0) / fair[group] for group in asked if fair[group]])
-
-
-def max_min(asked: dict[str, int], there: int) -> dict[str, float]:
-    """The even division of what is there, none getting more than asked."""
-    left, fair = float(there), dict[str, float]()
-    order = sorted(asked, key=lambda group: (asked[group], group))
-    for place, group in enumerate(order):
-        fair[group] = min(float(asked[group]), left / (len(order) - place))
-        left -= fair[group]
-    return fair
-
-
-def jain(values: list[float]) -> float:
-    """Jain's fairness index: 1 when all are equal, 1/n when one has everything; 1 of nothing."""
-    squares = sum(value * value for value in values)
-    return sum(values) ** 2 / (len(values) * squares) if squares else 1.0

@@ -20,7 +20,7 @@ from gangline_core.ids import JobId, NodeId
 from gangline_core.job import ENDS
 from gangline_core.wake import next_wake_ms
 from gangline_lab.sim.agents import Agents
-from gangline_lab.sim.collect import Collector, JobRecord, Point
+from gangline_lab.sim.collect import Collector, JobRecord
 from gangline_lab.sim.conditions import Conditions
 from gangline_lab.sim.courses import Courses, PlainCourses
 from gangline_lab.sim.estimates import prepared
@@ -28,6 +28,7 @@ from gangline_lab.sim.events import Arrive, Cancel, Events, Moment, Tell, Turn
 from gangline_lab.sim.fleet import AGENT, Fleet
 from gangline_lab.sim.journal import Journal
 from gangline_lab.sim.runs import Run
+from gangline_lab.sim.usage import Point, Use
 from gangline_lab.sim.workload import Input, Workload
 
 BEGIN_MS = 1_700_000_000_000
@@ -84,6 +85,8 @@ class RunResult(Struct, frozen=True):
     """GPU-hours of each group that has a budget."""
     label: str = ""
     """What the run is called in comparisons."""
+    use: dict[str, Use] = {}
+    """How each pool was used, from the first arrival to the last end; runs of older versions do not have it."""
 
 
 class StuckError(Exception):
@@ -174,8 +177,6 @@ class Simulation:
             self._live(self.events.take())
             if progress is not None:
                 progress(self.over, total)
-        for pool in sorted(self.state.kept.pools):
-            self.collector.sample(pool, self.now, exact=True)
         self.collector.finish(self.agents.runs, self.now)
 
     def _live(self, moment: Moment) -> None:
@@ -200,7 +201,6 @@ class Simulation:
             self.tell("accounting", accounting.charge(self.state, self.now))
         for pool in sorted(self.state.kept.pools):
             self._decide(pool)
-            self.collector.sample(pool, self.now)
 
     def _turn(self, turn: Turn) -> None:
         node = self._nodes[turn.node]
@@ -337,7 +337,7 @@ class Simulation:
             gpus=self.scenario.fleet.kinds,
             policies={name: kept.pools[name].policy for name in sorted(kept.pools)},
             jobs=tuple(self.collector.records),
-            points={pool: tuple(points) for pool, points in sorted(self.collector.points.items())},
+            points=self.collector.usage.points(),
             rejected=self.rejected,
             rounds=self.collector.rounds,
             verdicts=self.collector.verdicts,
@@ -345,4 +345,5 @@ class Simulation:
             messages=self.journal.messages,
             end_ms=self.now - BEGIN_MS,
             budgets=budgets,
+            use=self.collector.use,
         )

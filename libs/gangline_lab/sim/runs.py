@@ -22,7 +22,6 @@ class Run:
         "gpu_milli",
         "held",
         "lost_ms",
-        "overhead_gpu_ms",
         "part_milli",
         "ready_ms",
         "safe",
@@ -57,8 +56,6 @@ class Run:
         """Run time whose work was lost, to be done again."""
         self.useful_gpu_ms = 0
         """GPU thousandths times ms in which work went on."""
-        self.overhead_gpu_ms = 0
-        """The same in which it was starting, or did what was lost later."""
 
     def start(self, held: Held, gpu_milli: int, *, now: int, cost_ms: int) -> None:
         """The job holds this and pays its start before work goes on."""
@@ -76,7 +73,6 @@ class Run:
         waited = max(0, min(now, self.ready_ms) - self.since_ms)
         worked = max(0, now - max(self.since_ms, self.ready_ms))
         self.costs_ms += waited
-        self.overhead_gpu_ms += waited * self.gpu_milli
         self.useful_gpu_ms += worked * self.gpu_milli
         if worked:
             self.done = advance(self.course, self.held, done=self.done, ms=worked, part_milli=self.part_milli)
@@ -109,7 +105,6 @@ class Run:
         lost = worked - kept_ms
         self.lost_ms += lost
         self.useful_gpu_ms -= lost * self.gpu_milli
-        self.overhead_gpu_ms += lost * self.gpu_milli
         self.done = min(self.safe, self.done)
 
 

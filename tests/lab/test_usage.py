@@ -1,0 +1,52 @@
+"""What pools held, had and left scattered is integrated exactly, however seldom a plot's point is kept."""
+
+import pytest
+from tests.lab.simulated import FIFO, run, trace
+
+from gangline_core.cluster import Policy
+from gangline_core.spec import GPU_MILLI
+from gangline_lab.compare_page import bucketed
+from gangline_lab.metrics import measure
+from gangline_lab.sim.conditions import Failures
+
+
+def test_short_jobs_with_long_pauses_are_neither_scattered_nor_holding_in_the_pauses() -> None:
+    """300 jobs of 10 s every 600 s on 4 of 8 GPUs: they hold 4 of 8 for a sixtieth of the time."""
+    result = run(trace(*((600 * k, 4, 10) for k in range(300))), "1x8xV100")
+    metrics = measure(result)
+    span_s = 600 * 299 + 10
+    assert metrics.fragmentation == pytest.approx(300 * 10 * 4 / (8 * span_s))
+    assert metrics.allocation == pytest.approx(300 * 10 * 4 / (8 * span_s))
+    points = result.points["default"]
+    ends = [point.at for point in points[1:]] + [result.end_ms]
+    held = sum(point.held_milli * (end - point.at) for point, end in zip(points, ends, strict=True))
+    assert held == pytest.approx(300 * 10_000 * 4_000, rel=1e-3)
+    plotted = bucketed(result, result.end_ms, lambda point: point.held_milli / GPU_MILLI)
+    assert max(plotted) < 0.2
+
+
+def test_who_stops_holds_its_gpus_until_it_is_gone() -> None:
+    jobs = trace((0, 4, 2000), (300, 4, 20))
+    policy = Policy(ordering="least_attained", service_thresholds=(100,), starvation_s=0)
+    result = run(jobs, policy=policy, round_s=60, stop_s=600)
+    metrics = measure(result)
+    assert metrics.preemptions == 1
+    held_s = 4 * (2000 + 20 + 600)
+    assert metrics.gpu_hours == pytest.approx(held_s / 3600)
+    assert metrics.allocation == pytest.approx(held_s / (4 * metrics.makespan_s))
+    assert metrics.lost_gpu_hours == pytest.approx(4 * 600 / 3600)
+
+
+def test_gpus_of_lost_nodes_are_not_there() -> None:
+    result = run(
+        trace((0, 4, 20_000)), policy=FIFO, checkpoint_s=60, failures=Failures(node_mtbf_hours=1, repair_s=36_000)
+    )
+    metrics = measure(result)
+    assert metrics.losses > 0
+    assert metrics.allocation == pytest.approx(1.0)
+
+
+def test_fairness_counts_only_the_time_in_which_somebody_waited() -> None:
+    """Two groups want all of four GPUs; one has them for 100 s, then the other."""
+    metrics = measure(run(trace((0, 4, 100), (0, 4, 100), groups=("a", "b"))))
+    assert metrics.jain == pytest.approx(0.5)
