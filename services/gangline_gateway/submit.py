@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Mapping
+from hashlib import sha256
 
-from msgspec import Struct
+from msgspec import Struct, json
 from msgspec.structs import replace
 
 from gangline_core.arrays import lookup
@@ -172,7 +173,7 @@ async def _ask(call: Call, asked: list[Asked], *, dry_run: bool) -> Admitted:
     with call.desk.site.tracing.span("submit", parent, jobs=len(asked)) as trace:
         request = SubmitJobs(
             jobs=tuple(one.spec for one in asked),
-            submit_id=f"{call.caller.user}:{key}" if key else call.desk.site.ids.name(),
+            submit_id=_submit_id(call, key) if key else call.desk.site.ids.name(),
             by=call.caller.user,
             secrets=secrets if any(secrets) else (),
             trace=trace,
@@ -212,6 +213,13 @@ def _idempotency_key(call: Call) -> str:
     return key
 
 
+def _submit_id(call: Call, key: str) -> str:
+    """The key as nobody else's: two people of one name in different groups each have their own."""
+    caller = call.caller
+    whose = json.encode([caller.user, caller.role, sorted(caller.groups), key])
+    return f"key:{sha256(whose).hexdigest()}"
+
+
 def _check_same(call: Call, asked: list[Asked], jobs: tuple[int, ...]) -> None:
     """A repeated key must come with the same jobs, as far as the fold still knows the first ones.
 
@@ -223,7 +231,9 @@ def _check_same(call: Call, asked: list[Asked], jobs: tuple[int, ...]) -> None:
         job is None or _as_admitted(one.spec, job.spec) == job.spec for one, job in zip(asked, known, strict=True)
     )
     if not same:
-        raise ProblemError("key_reused", f"It belongs to {'job' if len(jobs) == 1 else 'jobs'} {jobs[0]}.")
+        shown = [job for job in known if job is not None and sees_job(call.state, call.caller, job.spec)]
+        detail = f"It belongs to {'job' if len(jobs) == 1 else 'jobs'} {shown[0].id}." if shown else ""
+        raise ProblemError("key_reused", detail)
 
 
 def _as_admitted(asked: JobSpec, admitted: JobSpec) -> JobSpec:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from tests.services.gateway.conftest import Visitor
 
-from gangline_core.facts import JobAdmitted
+from gangline_core.facts import JobAdmitted, UserSet
+from gangline_core.groups import User
 from gangline_gateway import call as gateway_call
 from gangline_kit.errors import OutcomeUnknownError, TemporaryError
 from gangline_wire import requests as r
@@ -137,6 +138,28 @@ async def test_two_users_may_use_the_same_key(visitor: Visitor) -> None:
     for who in ("una", "tom"):
         await visitor.ask(who, "POST", "/v1/jobs", status=202, json={"command": ["true"]}, headers=key)
     assert len(jobs_of(visitor)) == 2
+
+
+async def test_two_people_of_one_name_in_different_groups_share_no_keys(visitor: Visitor) -> None:
+    visitor.setting.follower.tell("admission", UserSet(user=User(name="una", group="t2"), by="root"))
+    visitor.setting.tokens["other una"] = visitor.setting.issue("user", user="una", groups=("t2",), expires_ms=1 << 50)
+    key = {"Idempotency-Key": "k-1"}
+    mine = await visitor.ask("una", "POST", "/v1/jobs", status=202, json={"command": ["private"]}, headers=key)
+    theirs = await visitor.ask("other una", "POST", "/v1/jobs", status=202, json={"command": ["x"]}, headers=key)
+    assert (mine["spec"]["group"], theirs["spec"]["group"]) == ("t1", "t2")
+
+
+async def test_who_a_key_and_a_user_are_cannot_be_read_in_two_ways(visitor: Visitor) -> None:
+    keys = {}
+    for who, key in (("una", "b:c"), ("una", 'b","c'), ("una", "b"), ("hana", "b")):
+        await visitor.ask(
+            who, "POST", "/v1/jobs", status=202, json={"command": ["true"]}, headers={"Idempotency-Key": key}
+        )
+        request = visitor.setting.bus.requests[-1]
+        assert isinstance(request, r.SubmitJobs)
+        keys[who, key] = request.submit_id
+    assert len(set(keys.values())) == len(keys)
+    assert all(":owner:" not in one and one.startswith("key:") for one in keys.values())
 
 
 async def test_a_key_that_cannot_be_one_is_refused(visitor: Visitor) -> None:
