@@ -1,7 +1,8 @@
 """Everything a preemption was decided on: victim, beneficiary, rule, who else could have gone, and what came of it.
 
-The log is folded up to the state on which the round was decided, the round is decided again, and the eviction that was
-written is looked for in what comes out.
+The log is folded up to the state on which the round was decided (`seq_seen`, as a replay does), the round is decided
+again, and the eviction that was written is looked for in what comes out. Who else could have gone is asked of the same
+code on the same state, as it stood before anything of the round was decided.
 """
 
 from collections.abc import Iterable
@@ -14,14 +15,29 @@ from gangline_core import facts as f
 from gangline_core.fold import Message, apply
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
-from gangline_core.losses import effective_priority
+from gangline_core.losses import effective_priority, is_protected
 from gangline_core.redecide import redecide
 from gangline_core.spec import GPU_MILLI, gpu_milli_wanted
 from gangline_core.state import State
+from gangline_core.table import Table
+from gangline_core.victims import Victims
 from gangline_lab.archive import Progress, read
 
 OTHERS_SHOWN = 20
-"""Other possible victims that are shown."""
+"""Other possible victims that are shown, and as many of those that could not go."""
+
+
+class Other(Struct, frozen=True):
+    """Another live job of the pool: by which rule it could have gone, or why it could not."""
+
+    party: "Party"
+    rule: str
+    """Empty when none allowed it."""
+    lost_ms: int
+    """Run time that its eviction would have thrown away."""
+    why_not: str
+    nodes: tuple[str, ...]
+    """Where it ran."""
 
 
 class Party(Struct, frozen=True):
@@ -45,6 +61,7 @@ class Party(Struct, frozen=True):
     """GPUs its group held."""
     group_guaranteed: float
     """GPUs guaranteed to its group itself; 0 when none are."""
+    attempts: int = 0
 
 
 class Preemption(Struct, frozen=True):
@@ -72,8 +89,8 @@ class Preemption(Struct, frozen=True):
     """Where the beneficiary's room was cleared."""
     together: tuple[JobId, ...]
     """All jobs evicted for the same beneficiary."""
-    others: tuple[Party, ...]
-    """Other preemptible live jobs, those that cost least first: opportunistic, low priority, little work lost."""
+    others: tuple[Other, ...]
+    """Other live jobs: those that could have gone, in the order in which they would, then those that could not."""
     decided_again: bool
     """True when deciding again gives the same eviction."""
     victim_gone_ms: int = 0
@@ -88,19 +105,51 @@ def preemptions(path: Path, *, progress: Progress | None = None) -> list[Preempt
     Raises:
         ArchiveError: the archive is broken.
     """
-    return preemptions_of(entry.message for entry in read(path, progress=progress))
+    # Decisions are kept from a first reading: the states on which they were made lie before them.
+    decided = [entry.message for entry in read(path, progress=half(progress, 0)) if _evicts(entry.message)]
+    return preemptions_of((entry.message for entry in read(path, progress=half(progress, 1))), decided)
 
 
-def preemptions_of(messages: Iterable[Message]) -> list[Preemption]:
-    """The same of messages, a log from its beginning."""
+def half(progress: Progress | None, done: int) -> Progress | None:
+    """Progress of one of two readings as a half of the whole."""
+    if progress is None:
+        return None
+    return lambda at, total: progress(done * total + at, 2 * total)
+
+
+def _evicts(message: Message) -> bool:
+    return any(isinstance(fact, f.RoundDecided) and fact.evictions for fact in message.facts)
+
+
+def preemptions_of(messages: Iterable[Message], decided: Iterable[Message]) -> list[Preemption]:
+    """The same of messages, a log from its beginning, and of those of them that decided preemptions."""
     state = State()
     found: list[Preemption] = []
+    pending: dict[int, list[Message]] = {}
+    for message in decided:
+        pending.setdefault(_seen(message), []).append(message)
+    found += _all_audited(state, pending.pop(0, []))
     for message in messages:
+        apply(state, message)
+        found = [
+            _followed(one, state, message.at) if one.seq <= message.seq and _is_open(one) else one for one in found
+        ]
+        found += _all_audited(state, pending.pop(message.seq, []))
+    found.sort(key=lambda one: one.seq)
+    return [replace(one, number=number) for number, one in enumerate(found, start=1)]
+
+
+def _seen(message: Message) -> int:
+    return message.seq - 1 if message.seen < 0 else message.seen
+
+
+def _all_audited(state: State, decided: Iterable[Message]) -> list[Preemption]:
+    """Everything that was decided on this state."""
+    found: list[Preemption] = []
+    for message in decided:
         for fact in message.facts:
             if isinstance(fact, f.RoundDecided) and fact.evictions:
-                found += _audited(state, message, fact, first=len(found) + 1)
-        apply(state, message)
-        found = [_followed(one, state, message.at) if _is_open(one) else one for one in found]
+                found += _audited(state, message, fact)
     return found
 
 
@@ -108,8 +157,11 @@ def _is_open(one: Preemption) -> bool:
     return not (one.victim_gone_ms and one.beneficiary_started_ms and one.victim_started_again_ms)
 
 
-def _followed(one: Preemption, state: State, at: int) -> Preemption:
+def _followed(one: Preemption, state: State, message: Message) -> Preemption:
     """What has come of it by now."""
+    at = message.at
+    if one.seq > message.seq or not _is_open(one):
+        return one
     victim, beneficiary = state.job(one.victim.job), state.job(one.beneficiary.job)
     gone, started, again = one.victim_gone_ms, one.beneficiary_started_ms, one.victim_started_again_ms
     if not gone and victim is not None and victim.preemptions > one.victim.preemptions:
@@ -123,22 +175,29 @@ def _followed(one: Preemption, state: State, at: int) -> Preemption:
     return replace(one, victim_gone_ms=gone, beneficiary_started_ms=started, victim_started_again_ms=again)
 
 
-def _audited(state: State, message: Message, fact: f.RoundDecided, *, first: int) -> list[Preemption]:
-    pool = state.kept.pools[fact.pool]
+def _audited(state: State, message: Message, fact: f.RoundDecided) -> list[Preemption]:
+    pool = state.kept.pools.get(fact.pool)
+    if pool is None:
+        return []
     opened = pool.open_round.opened if pool.open_round is not None else None
     again = redecide(state, message.lane, (fact,), message.at) or ()
     evicted = [one for other in again if isinstance(other, f.RoundDecided) for one in other.evictions]
     found = []
-    for number, eviction in enumerate(fact.evictions, start=first):
+    others: dict[JobId, tuple[Other, ...]] = {}
+    known = (one for one in fact.evictions if {one.job, one.beneficiary} <= state.kept.jobs.keys())
+    for eviction in known:
         candidates = opened.candidates if opened is not None else ()
         place = next((k for k, one in enumerate(candidates) if one.job == eviction.beneficiary), -1)
         terms = opened.terms if opened is not None else ()
         claim = next((one for one in fact.claims if one.job == eviction.beneficiary), None)
+        if eviction.beneficiary not in others:
+            decided_at = pool.open_round.at if pool.open_round is not None else message.at
+            others[eviction.beneficiary] = _others(state, fact, eviction.beneficiary, decided_at)
         found.append(
             Preemption(
-                number=number,
+                number=0,
                 seq=message.seq,
-                seq_seen=state.kept.seq if message.seen < 0 else message.seen,
+                seq_seen=_seen(message),
                 at=message.at,
                 round=fact.round,
                 pool=fact.pool,
@@ -151,26 +210,51 @@ def _audited(state: State, message: Message, fact: f.RoundDecided, *, first: int
                 terms=dict(zip(terms, candidates[place].terms, strict=True)) if place >= 0 else {},
                 nodes=tuple(sorted({task.node for task in claim.placement.tasks})) if claim else (),
                 together=tuple(one.job for one in fact.evictions if one.beneficiary == eviction.beneficiary),
-                others=_others(state, fact, message.at),
+                others=others[eviction.beneficiary],
                 decided_again=eviction in evicted,
             )
         )
     return found
 
 
-def _others(state: State, fact: f.RoundDecided, at: int) -> tuple[Party, ...]:
+def _others(state: State, fact: f.RoundDecided, name: JobId, at: int) -> tuple[Other, ...]:
+    """Who else was live: those who could have gone for this job in the order in which they would, then the rest."""
+    table = Table(state, fact.pool, at)
+    beneficiary = state.kept.jobs[name]
     evicted = {one.job for one in fact.evictions}
-    live = (state.kept.jobs[job] for job in state.live.get(fact.pool, {}) if job not in evicted)
-    able = [job for job in live if job.spec.preemptible and job.state != JobState.STOPPING]
-    able.sort(key=lambda job: _cost(state, job, at))
-    return tuple(_party(state, job) for job in able[:OTHERS_SHOWN])
+    allowed = Victims(table).allowed(beneficiary, is_owed=table.is_owed(beneficiary), everybody=True)
+    able = [
+        Other(_party(state, victim.job), rule, victim.lost_ms, "", _nodes(state, victim.job))
+        for victim, rule in allowed
+        if victim.job.id not in evicted
+    ]
+    known = {victim.job.id for victim, _ in allowed} | evicted
+    rest = (state.kept.jobs[job] for job in sorted(state.live.get(fact.pool, {})) if job not in known)
+    unable = [
+        Other(_party(state, job), "", 0, _why_not(state, job, beneficiary, at), _nodes(state, job)) for job in rest
+    ]
+    return (*able[:OTHERS_SHOWN], *unable[:OTHERS_SHOWN])
 
 
-def _cost(state: State, job: Job, at: int) -> tuple[bool, int, int, int]:
+def _nodes(state: State, job: Job) -> tuple[str, ...]:
+    return tuple(sorted({task.node for task in state.tasks_of(job)}))
+
+
+def _why_not(state: State, job: Job, beneficiary: Job, at: int) -> str:
+    """Why none of the rules let a live job go."""
     pool = state.kept.pools[job.spec.pool].pool
-    ran_ms = max(0, at - job.started_ms) if job.started_ms else 0
-    is_firm = job.spec.service_class != "opportunistic"
-    return (is_firm, effective_priority(pool, job.spec), ran_ms * max(1, gpu_milli_wanted(job.spec)), -job.id)
+    theirs, mine = effective_priority(pool, job.spec), effective_priority(pool, beneficiary.spec)
+    if job.state == JobState.STOPPING:
+        return "it was stopping already"
+    if not job.spec.preemptible:
+        return "it is not preemptible"
+    if is_protected(job, at, against=mine):
+        return "it was in its protected time"
+    if job.id in beneficiary.yielded_to:
+        return "it had this job evicted for itself before"
+    if theirs < mine or job.service_class == "opportunistic":
+        return "its group is guaranteed what it held, it held nothing that helps, or it is sheltered"
+    return f"its priority {theirs} is not below {mine}, and no other rule applied"
 
 
 def _party(state: State, job: Job) -> Party:
@@ -191,4 +275,5 @@ def _party(state: State, job: Job) -> Party:
         protected_s=job.spec.protected_s,
         group_gpus=state.usage.get(job.spec.group, {}).get("gpu_milli", 0) / GPU_MILLI,
         group_guaranteed=(group.guaranteed.get("gpu_milli", 0) if group else 0) / GPU_MILLI,
+        attempts=job.attempt,
     )

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from gangline_lab.audit import Party, Preemption
+from gangline_lab.audit import Other, Party, Preemption
 from gangline_lab.why import RoundWaited, Why
 from gangline_lab.words import duration
 
@@ -87,14 +87,33 @@ def audit_lines(one: Preemption) -> list[str]:
         f"{clock(one.beneficiary_started_ms)}, victim started again {clock(one.victim_started_again_ms)}",
     ]
     if one.others:
-        lines += ["", "Others that ran and may be preempted, cheapest first"]
-        lines += [f"  {_party(other)}, ran since {clock(other.started_ms)}" for other in one.others]
+        able = [other for other in one.others if other.rule]
+        lines += [
+            "",
+            "Others that could have gone, in the order in which they would" if able else "Nobody else could go",
+        ]
+        lines += [f"  {_other(other)}; rule {other.rule}, {duration(other.lost_ms)} would be lost" for other in able]
+        unable = [other for other in one.others if not other.rule]
+        lines += ["", "Others that could not go"] if unable else []
+        lines += [f"  {_other(other)}; {other.why_not}" for other in unable]
     return lines
+
+
+def _other(other: Other) -> str:
+    where = ", ".join(other.nodes) or "no node"
+    return f"{_party(other.party)}, on {where}, ran since {clock(other.party.started_ms)}"
 
 
 def _party(party: Party) -> str:
     return (
         f"job {party.job} {party.name} of {party.user} in {party.group or '(root)'}: {party.gpus:g} GPUs, "
-        f"{party.service_class}, priority {party.priority}, preempted {party.preemptions} times before; "
+        f"{party.service_class}, level {party.level}, priority {party.priority}, attempt {party.attempts}, "
+        f"{_protection(party.protected_s)}preempted {party.preemptions} times before; "
         f"its group held {party.group_gpus:g} GPUs of {party.group_guaranteed:g} guaranteed"
     )
+
+
+def _protection(seconds: int) -> str:
+    if not seconds:
+        return ""
+    return f"protected for {duration(1000 * seconds)}, " if seconds > 0 else "always protected, "

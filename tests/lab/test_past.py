@@ -1,17 +1,22 @@
 """The past is explained from the log alone, and lived again under a change with the same jobs and durations."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from tests.lab.busy_cluster import BusyCluster
 from tests.lab.simulated import FIFO, prove_archive, trace
 
+from gangline_core import facts as f
 from gangline_core.cluster import Policy
 from gangline_core.groups import Group
 from gangline_core.ids import JobId
 from gangline_lab.audit import preemptions
 from gangline_lab.cli import main
+from gangline_lab.past_words import audit_lines
 from gangline_lab.readers.archives import read_history
+from gangline_lab.replay import replay
 from gangline_lab.sim.engine import Scenario, simulate
 from gangline_lab.sim.fleet import added, read_fleet
 from gangline_lab.sim.workload import Workload
@@ -56,6 +61,47 @@ def test_an_audit_shows_both_sides_and_decides_the_same_again(tmp_path: Path) ->
     assert one.decided_again
     assert one.beneficiary.priority - one.victim.priority == 5
     assert one.victim_gone_ms <= one.beneficiary_started_ms < one.victim_started_again_ms
+
+
+class Lagging(BusyCluster):
+    """Between a decision and its append tasks start and end, as on every busy platform."""
+
+    inside = False
+
+    def decide(self, lane: str, decision: Callable[[], tuple[f.Fact, ...]]) -> bool:
+        if self.inside or not lane.startswith("placement"):
+            return super().decide(lane, decision)
+        seen, facts, at = self.state.kept.seq, decision(), self.at
+        self.inside = True
+        if self.random.random() < 0.5:
+            self.begin()
+        if self.random.random() < 0.6:
+            self.end()
+        self.inside = False
+        self.tell(lane, *facts, at=at, seq_seen=seen)
+        return True
+
+
+def test_an_audit_looks_at_the_state_on_which_was_decided_whatever_came_before_the_append(tmp_path: Path) -> None:
+    found = preemptions(Lagging(2).live(60).write(tmp_path / "a", segment_messages=1000))
+    assert found
+    assert replay(tmp_path / "a").equal
+    assert any(one.seq_seen < one.seq - 1 for one in found)
+    assert all(one.decided_again for one in found)
+    assert [one.number for one in found] == list(range(1, len(found) + 1))
+
+
+def test_an_audit_names_who_else_could_have_gone_by_which_rule_and_why_the_others_could_not(tmp_path: Path) -> None:
+    """The job of 2 GPUs of high priority takes the one of priority 0 that lost least; an equal one cannot go."""
+    jobs = urgent(urgent(trace((0, 1, 100), (10, 1, 100), (20, 2, 100), (40, 1, 50)), 2, 5), 3, 5)
+    (one,) = preemptions(record(tmp_path / "a", jobs, Policy(ordering="priority")))
+    assert (one.victim.job, one.beneficiary.job) == (2, 4)
+    assert [(other.party.job, other.rule) for other in one.others] == [(1, "priority"), (3, "")]
+    assert (one.others[0].lost_ms, one.others[0].nodes) == (40_000, ("node-00000",))
+    assert one.others[1].why_not == "its priority 5 is not below 5, and no other rule applied"
+    text = "\n".join(audit_lines(one))
+    assert "Others that could have gone" in text
+    assert "level normal, priority 5" in text
 
 
 def test_history_without_a_change_comes_out_as_it_was(tmp_path: Path) -> None:
