@@ -28,6 +28,8 @@ JSON = "application/json"
 WHY_FIELDS: Fields = {"why": ("why", visible_text("why_chars"))}
 READY_BYTES_MAX = 64 << 10
 """Larger bodies are read the general way, which also holds them to their limit."""
+LINE_CHARS_MAX = 200
+"""So much of what somebody sent is told in one line of a log."""
 BODY_S_MAX = 30.0
 """A body takes at most so long to arrive: nobody holds a connection by sending it slowly."""
 
@@ -85,6 +87,11 @@ class Call:
     def state(self) -> State:
         """The fold; stands still until the next await."""
         return self.desk.site.follower.state
+
+    @property
+    def path(self) -> str:
+        """The address as it may stand in a log: as it came, without its query, on one line."""
+        return line_safe(self.request.raw_path.partition("?")[0])
 
     def part(self, name: str) -> str:
         """A part of the address, decoded."""
@@ -184,6 +191,11 @@ def _arrived(stream: StreamReader) -> bytes | None:
         return None
     body = b"".join(stream._buffer) if stream.total_bytes else b""
     return body if len(body) == stream.total_bytes else None
+
+
+def line_safe(text: str) -> str:
+    """What somebody sent, as part of one line of a log: short, nothing that ends a line or moves a cursor."""
+    return ascii(text[:LINE_CHARS_MAX])[1:-1]
 
 
 @lru_cache(maxsize=64)

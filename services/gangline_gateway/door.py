@@ -11,7 +11,7 @@ from aiohttp import hdrs, web
 
 from gangline_gateway.access import Caller, Role
 from gangline_gateway.auth import authenticate, jwt_of
-from gangline_gateway.call import Answer, Call, Desk, Outcome, encode_view
+from gangline_gateway.call import Answer, Call, Desk, Outcome, encode_view, line_safe
 from gangline_gateway.config import ANY
 from gangline_gateway.meter import Meter
 from gangline_gateway.problems import MEDIA_TYPE, ProblemError
@@ -30,6 +30,9 @@ LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 SAFE_HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
 NOBODY = Caller(user="", role=Role.READONLY, name="", groups=("-",))
 """Who calls a route that is open to all."""
+
+NOT_THEIRS = frozenset({403, 404})
+"""Answers to a change of what is not the caller's to change; their audit lines are warnings."""
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:\-]{1,128}", re.ASCII)
 
@@ -104,11 +107,10 @@ class Door:
             status = problem.status
             raise
         finally:
-            if audit.isEnabledFor(logging.INFO):
-                audit.info(
-                    "%s %s by %s (%s): %d [%s]",
-                    route.method, call.request.path, call.caller.user, call.caller.role.value, status, call.request_id,
-                )  # fmt: skip
+            level = logging.WARNING if status in NOT_THEIRS else logging.INFO
+            if audit.isEnabledFor(level):
+                who = (line_safe(call.caller.user), call.caller.role.value)
+                audit.log(level, "%s %s by %s (%s): %d [%s]", route.method, call.path, *who, status, call.request_id)
 
     async def _run(self, call: Call, route: Route) -> Outcome:
         try:

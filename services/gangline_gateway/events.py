@@ -81,7 +81,7 @@ def until_gone(call: Call) -> Iterator[None]:
     except ConnectionError:
         pass
     except Exception:
-        log.exception("%s broke off [%s]", call.request.path, call.request_id)
+        log.exception("%s broke off [%s]", call.path, call.request_id)
         if call.request.transport is not None:
             call.request.transport.abort()
 

@@ -175,3 +175,29 @@ async def test_every_change_leaves_a_line_for_auditors_even_when_it_is_refused(
             caplog.clear()
             response = await visitor.call("tom", route.method, path, json={})
             assert f"{route.method} {path} by tom (user): {response.status}" in caplog.text
+
+
+async def test_nobody_writes_a_line_of_their_own_for_auditors(
+    visitor: Visitor, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    forged = "2026-11-28%2021:00:00,000%20INFO%20gangline.audit:%20POST%20%2Fv1%2Fx%20by%20root%20(admin):%20200"
+    for gap in ("%0a", "%0d", "%1b%5b2J", "%c2%85", "%e2%80%a8", "\u2028"):
+        caplog.clear()
+        response = await visitor.call("tom", "POST", f"/v1/jobs/1{gap}{forged}/cancel", json={})
+        assert response.status == 404, gap
+        (line,) = [record.getMessage() for record in caplog.records if record.name == "gangline.audit"]
+        assert len(line.splitlines()) == 1, gap
+        assert line.isprintable(), gap
+        assert line.isascii(), gap
+        assert "by tom (user): 404" in line, gap
+        assert "by root (admin): 200" not in line, gap
+        assert len(line) < 400
+
+
+async def test_a_refused_change_is_told_by_default(visitor: Visitor, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    foreign = (await visitor.submit("una"))["id"]
+    response = await visitor.call("tom", "POST", f"/v1/jobs/{foreign}/cancel", json={})
+    assert response.status == 404
+    assert f"POST /v1/jobs/{foreign}/cancel by tom (user): 404" in caplog.text
