@@ -6,6 +6,7 @@ the order of the cheapest places (see `cheapest`), and the plan that loses less 
 evicting; tasks that stop anyway are counted first. The room goes to the job as a claim in the same decision.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from itertools import takewhile
 
@@ -29,16 +30,15 @@ from gangline_core.trial import Plan, Trial, counts_for, limited_above
 from gangline_core.victim_sets import cheapest_set, first_of
 from gangline_core.victims import (
     CONSIDERED_MAX,
-    Allowed,
     Victims,
     may_evict_somebody,
     may_shrink_somebody,
 )
 
 PLANS_MAX = 64
-"""Jobs of one round for which room-making is thought through."""
+"""Jobs of one round for which room-making is thought through; as many again of those that are owed their guarantee."""
 IN_VAIN_MAX = 16
-"""Of these so many for whom there is no plan."""
+"""Of these so many of one group for whom there is no plan, so that no group's hopeless jobs stand before others'."""
 
 
 def _evicted(plan: Plan) -> set[JobId]:
@@ -54,7 +54,10 @@ class Preemptor:
         self._table = table
         self._heirs = heirs
         self._victims = Victims(table)
-        self._plans = self._in_vain = 0
+        self._plans: Counter[bool] = Counter()
+        """Jobs that were thought through, by whether they are owed their guarantee."""
+        self._in_vain: Counter[tuple[str, bool]] = Counter()
+        """Those for whom there was no plan, by group, too."""
         self._no_room: set[tuple[int, tuple[NodeId, ...], bool]] = set()
         self._is_lost = False
         """Not even all losses together made room when it was tried last."""
@@ -88,10 +91,11 @@ class Preemptor:
     def _plan(self, job: Job) -> Plan | None:
         table, policy = self._table, self._table.policy
         self.is_above_limits = False
-        is_through = self._plans >= PLANS_MAX or self._in_vain >= IN_VAIN_MAX
+        is_owed = table.is_owed(job)
+        own = (job.spec.group, is_owed)
+        is_through = self._plans[is_owed] >= PLANS_MAX or self._in_vain[own] >= IN_VAIN_MAX
         if is_through or job.spec.service_class == ServiceClass.OPPORTUNISTIC:
             return None
-        is_owed = table.is_owed(job)
         may_evict = policy.preemption and may_evict_somebody(table, job, is_owed=is_owed)
         shrinks = self._victims.shrinks(job) if policy.shrink and may_shrink_somebody(table) else []
         if not may_evict and not self._could_do(job, shrinks):
@@ -102,10 +106,10 @@ class Preemptor:
         self.is_above_limits = not self._could_pass(job, others, is_owed=is_owed)
         if self.is_above_limits:
             return None
-        self._plans += 1
+        self._plans[is_owed] += 1
         if table.has_guarantees and not self._could_pass(job, others, is_owed=is_owed, kept=True):
             self.is_above_limits = True
-            self._in_vain += 1
+            self._in_vain[own] += 1
             return None
         plan = self._within_guarantees(job, waits, shrinks, is_owed=is_owed)
         for under, everybody in self._circles(job, is_owed=is_owed) if plan is None and may_evict else ():
@@ -114,25 +118,17 @@ class Preemptor:
             pauses = self._victims.pauses(allowed)
             for one in _shrunk_or_paused(shrinks, pauses) if pauses else ():
                 plan = plan or self._within_guarantees(job, waits, one, is_owed=is_owed)
-            if plan is None and allowed and not (self._is_lost and self._gives_no_more(job, allowed, pauses, shrinks)):
+            if (
+                plan is None
+                and allowed
+                and not (self._is_lost and not shrinks and self._victims.free_no_more(job, allowed, pauses))
+            ):
                 evictions = self._victims.evictions(allowed, beside=others)
                 plan = self._within_guarantees(job, waits, [*shrinks, *evictions], is_owed=is_owed)
             if plan is not None or (not everybody and len(allowed) < CONSIDERED_MAX):
                 break
-        self._in_vain += plan is None
+        self._in_vain[own] += plan is None
         return plan
-
-    def _gives_no_more(self, job: Job, allowed: list[Allowed], pauses: list[Loss], shrinks: list[Loss]) -> bool:
-        """True when evicting them all frees no more of what the job asks for than pausing them all."""
-        asked = self._victims.asked(job)
-        if asked is None or shrinks or len(pauses) < len(allowed):
-            return False
-        return all(
-            pause.amounts.get(dimension, 0) == amount
-            for pause, (victim, _) in zip(pauses, allowed, strict=True)
-            for dimension, amount in victim.amounts.items()
-            if dimension in asked or dimension.startswith("gpu")
-        )
 
     def _circles(self, job: Job, *, is_owed: bool) -> Iterator[tuple[frozenset[str] | None, bool]]:
         """Below which holders victims are looked for, one circle after the other, and whether all there are.
@@ -183,7 +179,8 @@ class Preemptor:
             missing = used + needed - rung.limit[dimension] - _freed_below(rung.holder, dimension, others)
             freed = self._victims.most_freed(job, rung.holder, dimension, is_owed=is_owed)
             if kept:
-                spare = {group: ledger.spare(group, dimension, beneficiary=job.spec.group) for group in freed}
+                whole, own = self._victims.goes_whole(job), job.spec.group
+                spare = {group: ledger.spare(group, dimension, beneficiary=own, whole=whole) for group in freed}
                 freed = {group: min(amount, spare[group]) for group, amount in freed.items()}
             if missing > sum(freed.values()):
                 return False

@@ -131,7 +131,7 @@ class Victims:
             for _, loss in self._spare
             if loss.job.id not in self.gone
             and loss.tasks[0].id not in self.shrunk
-            and self._keeps_guarantee(loss.job, loss.amounts, beneficiary)
+            and self._keeps_guarantee(loss.job, loss.amounts, beneficiary, whole=False)
         ]
 
     def allowed(
@@ -171,7 +171,9 @@ class Victims:
                     continue
                 keep = keeps.get((kind, one.size))
                 if keep is None:
-                    keep = keeps[kind, one.size] = self._keeps_guarantee(job, victim.amounts, beneficiary)
+                    whole = self.goes_whole(beneficiary)
+                    keep = self._keeps_guarantee(job, victim.amounts, beneficiary, whole=whole)
+                    keeps[kind, one.size] = keep
                 if keep:
                     found.append((one.cost, (victim, rule)))
                     if len(found) >= CONSIDERED_MAX and not everybody:
@@ -187,7 +189,9 @@ class Victims:
         """Who holds something and is not of a group that would come below its guarantee without any of its jobs."""
         if not self._table.has_guarantees:
             return self._in_turn(under)
-        return self._could_go.may_give(self._table.after, beneficiary.spec.group, under)
+        return self._could_go.may_give(
+            self._table.after, beneficiary.spec.group, under, whole=self.goes_whole(beneficiary)
+        )
 
     def most_freed(self, beneficiary: Job, holder: str, dimension: str, *, is_owed: bool) -> dict[str, int]:
         """The most of a dimension that all who could go below a holder would give back, by group; an upper bound."""
@@ -201,6 +205,20 @@ class Victims:
         taken = self._table.leaving | self.shrunk
         found = ((self._pause(victim, rule), victim) for victim, rule in allowed)
         return [loss for loss, victim in found if loss is not None and taken.isdisjoint(victim.job.tasks)]
+
+    def free_no_more(self, beneficiary: Job, allowed: list[Allowed], pauses: list[Loss]) -> bool:
+        """True when evicting them all frees no more of what the job asks for than pausing them all."""
+        asked = self.asked(beneficiary)
+        return (
+            asked is not None
+            and len(pauses) == len(allowed)
+            and all(
+                pause.amounts.get(dimension, 0) == amount
+                for pause, (victim, _) in zip(pauses, allowed, strict=True)
+                for dimension, amount in victim.amounts.items()
+                if dimension in asked or dimension.startswith("gpu")
+            )
+        )
 
     def evictions(self, allowed: list[Allowed], *, beside: list[Loss]) -> list[Loss]:
         """All of them, going for good; tasks `beside` are not counted twice."""
@@ -217,10 +235,11 @@ class Victims:
         """Those of these evictions, in order, that may happen together without taking what a group is owed."""
         if not self._table.has_guarantees:
             return evictions
-        after = self._table.after
+        after, goes_whole = self._table.after, self.goes_whole(beneficiary)
         together: list[Loss] = []
         for loss in evictions:
-            if after.over_guarantee(loss.job, loss.amounts, beneficiary=beneficiary.spec.group):
+            whole = loss.kind != SHRINK and goes_whole
+            if after.over_guarantee(loss.job, loss.amounts, beneficiary=beneficiary.spec.group, whole=whole):
                 after.give(loss.job, loss.amounts)
                 together.append(loss)
         for loss in together:
@@ -246,6 +265,14 @@ class Victims:
         if table.room.crowded or any(JOBS in rung.limit for rung in table.ledger.rungs(beneficiary)):
             return None
         return frozenset(dimension for dimension in table.seating.least(beneficiary).amounts if dimension != JOBS)
+
+    def goes_whole(self, beneficiary: Job) -> bool:
+        """True where a job that fits its group's guarantee only in part may go: what its group is then owed comes back.
+
+        It is lent room that is left, or the beneficiary itself gives it back, unless that may not be evicted.
+        """
+        may_go = beneficiary.spec.preemptible and not beneficiary.spec.protected_s
+        return may_go or self._table.is_owed(beneficiary)
 
     # --- inside -----------------------------------------------------------------------------------------
 
@@ -309,10 +336,10 @@ class Victims:
             self._sunk = (beneficiary.id, sunk_below(self._table, beneficiary))
         return self._sunk[1]
 
-    def _keeps_guarantee(self, job: Job, amounts: dict[str, int], beneficiary: Job) -> bool:
+    def _keeps_guarantee(self, job: Job, amounts: dict[str, int], beneficiary: Job, *, whole: bool) -> bool:
         if not self._table.has_guarantees:
             return True
-        return self._table.after.over_guarantee(job, amounts, beneficiary=beneficiary.spec.group)
+        return self._table.after.over_guarantee(job, amounts, beneficiary=beneficiary.spec.group, whole=whole)
 
     def _most_borrowed_first(self, allowed: list[Allowed]) -> list[Allowed]:
         """Reclaimed jobs from the group that is most over its fair part, step by step; the order of others stays."""

@@ -46,7 +46,7 @@ class Winnable:
         """Per holder, dimension and priority."""
         self._has_guarantees = any(group.guaranteed for group in state.kept.groups.values())
         self._borrowed: dict[tuple[str, str], dict[str, int]] = {}
-        """Per holder and dimension what each group right below it uses beyond its guarantee, where that is anything."""
+        """By group and dimension."""
         self._children: dict[str, list[str]] | None = None
 
     def amount(self, job: Job, holder: str, dimension: str, amounts: Mapping[str, int]) -> int:
@@ -99,7 +99,7 @@ class Winnable:
         amount = self._below(group, user_of(holder)[1], dimension, priority)
         if not amount or not self._has_guarantees:
             return amount
-        return min(amount, self._ledger.spare(group, dimension, beneficiary=beneficiary))
+        return min(amount, self._ledger.spare(group, dimension, beneficiary=beneficiary, whole=True))
 
     def _below(self, group: str, user: str, dimension: str, priority: int) -> int:
         """What possible victims of a group, of one user if that is said, below a priority use of a dimension."""
@@ -130,13 +130,23 @@ class Winnable:
         return known
 
     def _borrowed_beside(self, job: Job, holder: str, dimension: str) -> int:
-        """What groups below the holder, other than those above the job, use beyond their guarantees."""
-        borrowed = self._borrowed.get((holder, dimension))
+        """What groups below the holder use beyond their guarantees that stand beside the job's way down from it."""
+        own, found = ancestors(job.spec.group), 0
+        if holder not in own:
+            return 0
+        way = own[: own.index(holder) + 1]
+        for path in way[1:] or way:
+            borrowed = self._borrowed_below(path, dimension)
+            found += sum(amount for child, amount in borrowed.items() if child not in own)
+        return found
+
+    def _borrowed_below(self, path: str, dimension: str) -> dict[str, int]:
+        """What each group right below this one uses beyond its guarantee, where that is anything."""
+        borrowed = self._borrowed.get((path, dimension))
         if borrowed is None:
-            found = ((path, self._ledger.borrowed(path, dimension)) for path in self._right_below(holder))
-            borrowed = self._borrowed[holder, dimension] = {path: amount for path, amount in found if amount}
-        own = ancestors(job.spec.group)
-        return sum(amount for path, amount in borrowed.items() if path not in own)
+            found = ((child, self._ledger.borrowed(child, dimension)) for child in self._right_below(path))
+            borrowed = self._borrowed[path, dimension] = {child: amount for child, amount in found if amount}
+        return borrowed
 
     def _right_below(self, holder: str) -> list[str]:
         if self._children is None:

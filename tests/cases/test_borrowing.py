@@ -211,3 +211,63 @@ def test_no_start_of_an_owner_takes_away_what_was_cleared_for_its_neighbour():
     drive.finish_all()
     assert len(high.starts) == 1
     assert drive.evicted[0].victim == low.id
+
+
+# --- limits far above, and crowds in front ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("above", ["", "t"])
+@pytest.mark.parametrize("between", [(), ("a",), ("a", "b")])
+def test_a_limit_any_number_of_levels_above_the_borrower_lets_a_guarantee_come_back(above, between):
+    paths = [above] if above else []
+    for name in between:
+        paths.append(f"{paths[-1]}/{name}" if paths else name)
+    top = paths[-1] if paths else ""
+    below = f"{top}/" if top else ""
+    drive = Drive(
+        node("n1"),
+        node("n2"),
+        groups=[
+            group(above, limit=gpu_amount(8)),
+            *(owed(path, 8) for path in paths if path != above),
+            owed(f"{below}owner", 4),
+            group(f"{below}borrower"),
+        ],
+    )
+    lent = drive.asks_of(8, 0, gpus=1, group=f"{below}borrower")
+    owners = drive.asks_of(4, 10, gpus=1, group=f"{below}owner")
+    drive.until(11)
+    assert (sum(drive.is_running(*owners)), sum(drive.is_running(*lent)), len(drive.evicted)) == (4, 4, 4)
+
+
+@pytest.mark.parametrize("crowd", [17, 70])
+def test_a_crowd_for_which_nobody_can_make_room_does_not_stand_before_who_is_owed_a_guarantee(crowd):
+    drive = Drive(
+        node("n1"),
+        node("n2"),
+        groups=[
+            owed("owner", 8),
+            group("borrower"),
+            owed("at_home", 8),
+        ],
+    )
+    drive.asks_of(8, 0, gpus=1, group="at_home", run=1000)
+    drive.asks_of(8, 0, gpus=1, group="borrower", run=1000)
+    for k in range(crowd):
+        drive.ask(5, gpus=8, cpus=1 + k, group="borrower", priority=3)
+    owner = drive.ask(10, gpus=1, group="owner")
+    drive.until(11)
+    assert (drive.is_running(owner), len(drive.evicted)) == ([True], 1)
+
+
+@pytest.mark.parametrize("priority", [1, 5])
+def test_hopeless_jobs_of_one_group_do_not_keep_another_group_from_pushing_away_lower_priorities(priority):
+    drive = Drive(node("n1"), node("n2"), groups=[group("a"), group("b")])
+    # Each of the twenty needs both machines whole, and one job there goes for nobody.
+    drive.asks_of(15, 0, gpus=1, group="b", run=1000)
+    drive.asks_of(1, 0, gpus=1, group="b", run=1000, preemptible=False)
+    for k in range(20):
+        drive.ask(5, tasks=2, gpus=8, cpus=1 + k, group="a", priority=9)
+    small = drive.ask(10, gpus=1, group="b", priority=priority)
+    drive.until(11)
+    assert (drive.is_running(small), len(drive.evicted)) == ([True], 1)
