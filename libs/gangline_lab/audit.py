@@ -131,9 +131,7 @@ def preemptions_of(messages: Iterable[Message], decided: Iterable[Message]) -> l
     found += _all_audited(state, pending.pop(0, []))
     for message in messages:
         apply(state, message)
-        found = [
-            _followed(one, state, message.at) if one.seq <= message.seq and _is_open(one) else one for one in found
-        ]
+        found = [_followed(one, state, message) for one in found]
         found += _all_audited(state, pending.pop(message.seq, []))
     found.sort(key=lambda one: one.seq)
     return [replace(one, number=number) for number, one in enumerate(found, start=1)]
