@@ -24,7 +24,7 @@ def weighted(waiting: Waiting, first: int) -> Scored:
     rows = len(waiting)
     columns = formula.evaluate(table.column, rows)
     names = tuple(_said(term.text, waiting) for term in formula.terms)
-    if uses_shares(formula.names) and rows:
+    if uses_shares(formula.names) and rows > 1:
         scores = Scored(names=names, columns=columns).totals(rows)
         table.count_ahead(np.lexsort((waiting.ids, waiting.since, -scores)))
         columns = formula.again(columns, table.column, changed=SHARE_FACTORS)
