@@ -14,7 +14,6 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.errors import Error as NatsError
 
-from gangline_kit.bus import straight
 from gangline_kit.errors import OutcomeUnknownError, PermanentError, TemporaryError, TooLargeError
 
 log = logging.getLogger(__name__)
@@ -96,7 +95,7 @@ class Connection:
                 raise PermanentError(f"the NATS server at {config.address} refused user {config.user!r}") from None
             raise TemporaryError(f"no NATS server answers at {config.address}: {error!r}") from error
         self._inbox = self.client.new_inbox()
-        await self.hear(f"{self._inbox}.*", self._answer)
+        await self.subscribe(f"{self._inbox}.*", self._answer)
         self.generation = 1
         self._connected.set()
 
@@ -214,7 +213,6 @@ class Connection:
     async def _send(self, subject: str, data: bytes, reply: str, headers: dict[str, str] | None) -> None:
         try:
             await self.client.publish(subject, data, reply, headers)
-            straight.push(self.client)
         except nats.errors.MaxPayloadError as error:
             raise TooLargeError(f"{subject}: {len(data)} bytes are more than the server takes") from error
         except NatsError as error:
@@ -230,11 +228,6 @@ class Connection:
             pending_msgs_limit=SUBSCRIPTION_MESSAGES_MAX,
             pending_bytes_limit=SUBSCRIPTION_BYTES_MAX,
         )
-
-    async def hear(self, subject: str, handle: straight.Heard) -> Subscription:
-        """The same for what is handled in no time, in the turn in which it is read."""
-        self.check()
-        return await straight.hear(self.client, subject, handle)
 
     async def unsubscribe(self, subscription: Subscription) -> None:
         """Hear no more; harmless when the connection is gone."""
@@ -256,7 +249,7 @@ class Connection:
 
     # --- what the client tells us -------------------------------------------------------------------------
 
-    def _answer(self, message: Msg) -> None:
+    async def _answer(self, message: Msg) -> None:
         waiting = self._waiting.get(message.subject.rpartition(".")[2])
         if waiting is not None and not waiting[0].done():
             waiting[0].set_result(message)
