@@ -47,8 +47,8 @@ class Accountant:
             self.wake.set()
 
     async def _charge(self, lane: Lane) -> None:
-        now = self.site.now_ms()
-        while facts := accounting.charge(self.site.follower.state, now):
+        # The time is taken anew each time: while one part was written, the log may have gone on.
+        while facts := accounting.charge(self.site.follower.state, now := self.site.now_ms()):
             await lane.append(facts[:CHARGES_MAX], at=now)
             for fact in facts[:CHARGES_MAX]:
                 if isinstance(fact, UsageCharged):

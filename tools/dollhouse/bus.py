@@ -321,14 +321,14 @@ class MemoryTail(Struct):
         """Messages as they come."""
         connection = self.bus.connection
         stored = self.bus.server.stream(self.stream)
-        end = stored.last
         while True:
             await connection.wait_connected()
             await connection.flowing.wait()
+            stored.expire()
             first = stored.position_of(self.position + 1)
             batch = stored.messages[first : first + (1 if connection.slow_s else BATCH_MAX)]
             if not batch:
-                if not self.follow and self.position >= end:
+                if not self.follow:
                     return
                 await stored.grown.wait()
                 await asyncio.sleep(HOP_S + connection.delay_s)

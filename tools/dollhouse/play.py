@@ -226,6 +226,9 @@ def _look_at_the_end(town: Town) -> None:
     charged = state.kept.charged.get("", 0)
     if charged != town.history.used_milli_ms:
         town.note_fault(f"{charged} was charged, {town.history.used_milli_ms} was used")
+    used = {path: amount for path, amount in town.rules.used.items() if amount}
+    if used != {path: amount for path, amount in state.kept.charged.items() if amount}:
+        town.note_fault(f"{state.kept.charged} was charged, {used} was used")
     town.look_closely()
     log = town.server.streams[LOG.name].ever
     fault = replay_fault(log, state)

@@ -157,11 +157,15 @@ class StoredStream:
                 self._stored_s.pop(gone.seq, None)
         self.messages[:] = kept
 
-    def _make_room(self, size: int) -> None:
-        """Old messages make way where the stream says so; errors as `Bus.append`."""
+    def expire(self) -> None:
+        """What is older than the stream keeps is gone, looked at or not."""
         age_s = self.settings.age_s_max
         while age_s and self.messages and self._now_s() - self._stored_s[self.messages[0].seq] >= age_s:
             self._drop(0)
+
+    def _make_room(self, size: int) -> None:
+        """Old messages make way where the stream says so; errors as `Bus.append`."""
+        self.expire()
         while self.bytes + size > self.settings.bytes_max:
             if not self.settings.discard_old or not self.messages:
                 raise StreamFullError(f"{self.settings.name} is full")
@@ -176,6 +180,8 @@ class StoredStream:
 
     def _drop(self, position: int) -> None:
         gone = self.messages.pop(position)
+        if self._last_of.get(gone.subject) == gone.seq:
+            del self._last_of[gone.subject]
         self.bytes -= len(gone.data)
         self._stored_s.pop(gone.seq, None)
 
@@ -265,6 +271,7 @@ class MemoryServer:
         """The stream, or TemporaryError: somebody may still make it."""
         if name not in self.streams:
             raise TemporaryError(f"stream {name} does not exist")
+        self.streams[name].expire()
         return self.streams[name]
 
     def stream_of(self, subject: str) -> StoredStream:

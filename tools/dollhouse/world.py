@@ -14,6 +14,7 @@ from dollhouse.clock import LoopClock
 from dollhouse.connection import Gate, Rates
 from dollhouse.history import History
 from dollhouse.invariants import faults_of, indexes_follow_from_what_is_kept
+from dollhouse.rules import Rules
 from dollhouse.server import MemoryServer
 from gangline_core.fold import Message
 from gangline_core.ids import JobId
@@ -136,6 +137,7 @@ class World:
         self.faults: list[str] = []
         """Promises that were broken, the first ones."""
         self.history = History(self._writer_of, self.note_fault)
+        self.rules = Rules()
         self._recipes: dict[str, tuple[Run, Any]] = {}
         self._copies = 0
         self._witness = Follower(cast("Bus", MemoryBus(self.server, self.clock)), self.clock, read=self.read)
@@ -234,6 +236,8 @@ class World:
     def _look(self, message: Message, step: Step) -> None:
         """After every message: is everything true that must be?"""
         self.history.look(self.state, message, step)
+        for fault in self.rules.faults(self.state, message, step):
+            self.note_fault(f"message {message.seq} of {message.lane}: {fault}")
         for fault in faults_of(self.state):
             self.note_fault(f"message {message.seq} of {message.lane}: {fault}")
         if message.seq % DEAR_EVERY == 0:
