@@ -35,7 +35,8 @@ RING = Stream(name="RING", subjects=("ring.>",), bytes_max=4_000, discard_old=Tr
 LAST = Stream(name="LAST", subjects=("last.>",), bytes_max=1 << 20, messages_per_subject_max=2)
 BRIEF = Stream(name="BRIEF", subjects=("brief.>",), bytes_max=1 << 20, duplicate_window_s=1)
 CUT = Stream(name="CUT", subjects=("cut.>",), bytes_max=1 << 20)
-STREAMS = (LOG, SMALL, RING, LAST, BRIEF, CUT)
+AGED = Stream(name="AGED", subjects=("aged.>",), bytes_max=1 << 20, age_s_max=1, duplicate_window_s=1)
+STREAMS = (LOG, SMALL, RING, LAST, BRIEF, CUT, AGED)
 SOON = Bucket(name="SOON", ttl_s=1.0)
 
 Connect = Callable[[], Awaitable[Bus]]
@@ -149,6 +150,26 @@ async def test_a_stream_drops_its_beginning_and_every_writer_goes_on_where_it_wa
     with pytest.raises(LaneConflictError):
         await bus.append("cut.quiet", b"s", expected_seq=0)
     assert await other.append("cut.busy", b"7", expected_seq=busy) == busy + 2
+
+
+async def test_what_is_too_old_is_gone_and_whoever_reads_to_the_end_comes_there(buses: Two) -> None:
+    bus, other = buses
+    for number in range(3):
+        await bus.append("aged.a", str(number).encode())
+    last = await bus.append("aged.b", b"last")
+    async with asyncio.timeout(20):
+        while (await bus.stream_info("AGED")).state.messages:  # noqa: ASYNC110 - the server tells nobody when it drops
+            await asyncio.sleep(0.2)
+    state = (await other.stream_info("AGED")).state
+    assert (state.first_seq, state.last_seq) == (last + 1, last)
+    assert await other.message_at("AGED", last) is None
+    assert await other.last_message("AGED", "aged.b") is None
+    async with asyncio.timeout(20):
+        for subject in ("", "aged.a"):
+            for begin in (1, last, last + 1):
+                assert [one async for one in other.read_subject("AGED", subject, begin, follow=False)] == []
+    assert await bus.append("aged.b", b"anew", expected_seq=0) == last + 1
+    assert [one.seq async for one in other.read_subject("AGED", "", 1, follow=False)] == [last + 1]
 
 
 async def test_dropping_more_than_there_is_leaves_the_newest_of_each_subject(buses: Two) -> None:

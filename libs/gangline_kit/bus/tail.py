@@ -134,9 +134,8 @@ class Tail:
         return self._end
 
     async def _last(self) -> int:
-        if not self._subject:
-            return (await jetstream.stream_info(self._connection, self.stream)).state.last_seq
-        last = await jetstream.last_message(self._connection, self.stream, self._subject)
+        """Of what is still there: a stream's own last sequence may be that of a message which its age has taken."""
+        last = await jetstream.last_message(self._connection, self.stream, self._subject or ">")
         return 0 if last is None else last.seq
 
     async def _verify(self) -> None:
