@@ -123,7 +123,9 @@ class CouldGo:
             if may and (not user or one.job.spec.user == user):
                 yield amount_of(self._amounts(one), dimension)
 
-    def may_give(self, ledger: Ledger, beneficiary: str, under: Iterable[str] | None = None) -> list[Standing]:
+    def may_give(
+        self, ledger: Ledger, beneficiary: str, under: Iterable[str] | None = None, *, whole: bool
+    ) -> list[Standing]:
         """Those who hold something, but not firm ones of groups that may lose less for this one than each holds.
 
         With `under` only those of groups below these holders.
@@ -132,10 +134,10 @@ class CouldGo:
         found: list[Standing] = []
         for group in self._groups(under):
             for is_loose, (members, least) in self._members_of(group).items():
-                own = () if is_loose or group in shared else ledger.beyond(group)
+                own = () if is_loose or group in shared else ledger.beyond(group, whole=whole)
                 if any(0 < least.get(name, 0) > spare for name, spare in own):
                     continue
-                if ledger.over_guarantee(members[0].job, least, beneficiary=beneficiary):
+                if ledger.over_guarantee(members[0].job, least, beneficiary=beneficiary, whole=whole):
                     found.extend(members)
         found.sort(key=_place)
         return found

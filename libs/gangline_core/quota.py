@@ -6,28 +6,24 @@ to case. A dimension that a job asks nothing of is never the reason to refuse it
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from gangline_core.budgets import BUDGET, GPU_HOUR, short_reason, worst_cost
+from gangline_core.budgets import BUDGET, short_reason, worst_cost
+from gangline_core.dimension_names import shown as shown
 from gangline_core.groups import ancestors, meeting
 from gangline_core.groups import holders as holders
 from gangline_core.job import Job
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.rungs import DEVICE_PREFIX, MODEL_PREFIX, Reserve, Rung, folded, group_rungs, lowered, user_rung
-from gangline_core.spec import GPU_MILLI, JobSpec, Role, ServiceClass, smallest_size
+from gangline_core.sheltered import sheltered_use
+from gangline_core.spec import JobSpec, Role, ServiceClass, smallest_size
 from gangline_core.spending import bound_cost
-from gangline_core.state import State, count, task_amounts
-from gangline_core.usage_by_class import counted_tasks, usage_by_class
+from gangline_core.state import State, count
+from gangline_core.usage_by_class import recompute as recompute
+from gangline_core.usage_by_class import usage_by_class
 
 JOBS = "jobs"
 """The dimension that counts running jobs."""
 NO_END = 1 << 62
 """More than there is of anything."""
-_LABELS = {
-    "gpu_milli": ("GPUs", GPU_MILLI),
-    "gpu_memory_mib": ("MiB of GPU memory", 1),
-    "cpu_milli": ("CPUs", 1000),
-    "memory_mib": ("MiB of memory", 1),
-    BUDGET: ("GPU-hours of budget", GPU_HOUR),
-}
 
 
 class Ledger:
@@ -46,11 +42,13 @@ class Ledger:
         """Per group and user the holders with limits on the way up."""
         self._group_rungs: dict[str, tuple[Rung, ...]] = {}
         self._guarantees: dict[str, dict[str, int]] = {}
-        self._spare: dict[str, tuple[tuple[str, int], ...]] = {}
-        """Per group what it uses beyond its guarantee, as far as it was asked and is still so."""
-        self._margins: dict[tuple[str, str | None], tuple[tuple[str, int], ...]] = {}
+        self._spare: dict[tuple[str, bool], tuple[tuple[str, int], ...]] = {}
+        """Per group what it uses beyond its guarantee, or that goes whole, as far as it was asked and is still so."""
+        self._margins: dict[tuple[str, str | None, bool], tuple[tuple[str, int], ...]] = {}
         """Per group, and the nearest above it that is also above the beneficiary, the least over the groups asked."""
-        self._margins_of: dict[str, list[tuple[str, str | None]]] = {}
+        self._margins_of: dict[str, list[tuple[str, str | None, bool]]] = {}
+        self._sheltered: dict[str, Mapping[str, int]] = {}
+        """Per group what its sheltered jobs use, as far as it was asked."""
         self._by_class: dict[tuple[str, ServiceClass], dict[str, int]] | None = None
         self.doubt: Callable[[Job, Mapping[str, int]], Reason | None] | None = None
         """For whom what is left below a limit is kept (see `limit_dates`)."""
@@ -193,32 +191,37 @@ class Ledger:
                         return False
         return bool(decided)
 
-    def over_guarantee(self, job: Job, amounts_removed: Mapping[str, int], *, beneficiary: str | None = None) -> bool:
+    def over_guarantee(
+        self, job: Job, amounts_removed: Mapping[str, int], *, beneficiary: str | None = None, whole: bool = False
+    ) -> bool:
         """True when the job's group and those above it keep their guarantee after it gave these amounts up.
 
         Groups that also hold the beneficiary's group are not asked: what one part of them gives, another gets.
-        Opportunistic work counts for no guarantee, so none is broken where it goes.
+        Opportunistic work counts for no guarantee, so none is broken where it goes. Where `whole` jobs go, those that
+        fit the guarantee only in part may, too (see `sheltered`): the group keeps what those use that fit it.
         """
         if job.service_class == ServiceClass.OPPORTUNISTIC:
             return True
-        for dimension, spare in self._margin(job.spec.group, beneficiary):
+        for dimension, spare in self._margin(job.spec.group, beneficiary, whole=whole):
             removed = amount_of(amounts_removed, dimension)
             if removed > 0 and spare < removed:
                 return False
         return True
 
-    def beyond(self, group: str) -> tuple[tuple[str, int], ...]:
+    def beyond(self, group: str, *, whole: bool = False) -> tuple[tuple[str, int], ...]:
         """Per dimension that a group itself is guaranteed: what it uses beyond that, opportunistic work left out."""
-        found = self._spare.get(group)
+        found = self._spare.get((group, whole))
         if found is None:
-            promised = self._guarantee(group).items()
-            found = tuple((dimension, self._firm(group, dimension) - amount) for dimension, amount in promised)
-            self._spare[group] = found
+            kept = self._kept_whole(group) if whole else self._guarantee(group)
+            found = tuple((dimension, self._firm(group, dimension) - amount) for dimension, amount in kept.items())
+            self._spare[group, whole] = found
         return found
 
-    def spare(self, group: str, dimension: str, *, beneficiary: str) -> int:
+    def spare(self, group: str, dimension: str, *, beneficiary: str, whole: bool) -> int:
         """The most of a dimension that a group may lose in all by the same rule; NO_END where no guarantee tells."""
-        margin = next((spare for own, spare in self._margin(group, beneficiary) if own == dimension), NO_END)
+        margin = next(
+            (spare for own, spare in self._margin(group, beneficiary, whole=whole) if own == dimension), NO_END
+        )
         return max(0, margin) + self._of_class(group, ServiceClass.OPPORTUNISTIC, dimension)
 
     def borrowed(self, group: str, dimension: str) -> int:
@@ -238,10 +241,10 @@ class Ledger:
 
     # --- inside -----------------------------------------------------------------------------------------
 
-    def _margin(self, group: str, beneficiary: str | None) -> tuple[tuple[str, int], ...]:
+    def _margin(self, group: str, beneficiary: str | None, *, whole: bool) -> tuple[tuple[str, int], ...]:
         """Per dimension what the group and those above it, but not above the beneficiary, can all give up."""
         # The root is above both, so there is one that both have in common, unless nobody is to benefit.
-        key = (group, None if beneficiary is None else meeting(group, beneficiary))
+        key = (group, None if beneficiary is None else meeting(group, beneficiary), whole)
         found = self._margins.get(key)
         if found is None:
             least: dict[str, int] = {}
@@ -249,15 +252,26 @@ class Ledger:
                 if path == key[1]:
                     break
                 self._margins_of.setdefault(path, []).append(key)
-                for dimension, spare in self.beyond(path):
+                for dimension, spare in self.beyond(path, whole=whole):
                     least[dimension] = min(spare, least.get(dimension, spare))
             found = self._margins[key] = tuple(least.items())
         return found
 
     def _forget_margins(self, holder: str) -> None:
-        self._spare.pop(holder, None)
+        self._spare.pop((holder, False), None)
+        self._spare.pop((holder, True), None)
         for key in self._margins_of.pop(holder, ()):
             self._margins.pop(key, None)
+
+    def _kept_whole(self, group: str) -> Mapping[str, int]:
+        """What a group keeps where whole jobs go: what its sheltered jobs use, if it uses any beyond its guarantee."""
+        found = self._sheltered.get(group)
+        if found is None:
+            found = promised = self._guarantee(group)
+            if any(self._booked(group, name) > amount for name, amount in promised.items()):
+                found = sheltered_use(self._state, group, promised)
+            self._sheltered[group] = found
+        return found
 
     def _guarantee(self, path: str) -> dict[str, int]:
         found = self._guarantees.get(path)
@@ -344,31 +358,6 @@ def minimum_sizes(spec: JobSpec) -> dict[str, int]:
 def largest_size(role: Role) -> int:
     """The most tasks the role may have."""
     return max((size for size in role.sizes if role.allows(size)), default=role.max_count)
-
-
-def recompute(state: State) -> dict[str, dict[str, int]]:
-    """Usage from scratch, from live tasks alone; always equal to `state.usage`, empty holders left out."""
-    usage: dict[str, dict[str, int]] = {}
-    for task in counted_tasks(state):
-        for holder in holders(task.group, task.user):
-            amounts = usage.setdefault(holder, {})
-            for dimension, amount in task_amounts(task).items():
-                count(amounts, dimension, amount)
-    return {holder: amounts for holder, amounts in usage.items() if amounts}
-
-
-def shown(dimension: str, amount: int) -> tuple[str, int | str]:
-    """A dimension's name and an amount as a user would say them: ("gpu_milli:a100", 1500) -> ("A100 GPUs", "1.5")."""
-    if dimension.startswith(MODEL_PREFIX):
-        label, unit = f"{dimension.removeprefix(MODEL_PREFIX).upper()} GPUs", GPU_MILLI
-    elif dimension.startswith(DEVICE_PREFIX):
-        label, unit = dimension.removeprefix(DEVICE_PREFIX), 1
-    elif dimension == JOBS:
-        label, unit = "running jobs", 1
-    else:
-        label, unit = _LABELS.get(dimension, (dimension, 1))
-    whole, rest = divmod(amount, unit)
-    return label, whole if rest == 0 else f"{amount / unit:g}"
 
 
 def limit_reason(rung: Rung, dimension: str, *, used: int, needed: int) -> Reason:

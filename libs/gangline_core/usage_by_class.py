@@ -1,4 +1,4 @@
-"""What live tasks of the special service classes use, for guarantees that treat these classes unlike all others."""
+"""What live tasks use, counted from scratch: in all, and of the service classes that guarantees treat specially."""
 
 from collections.abc import Iterator
 
@@ -27,3 +27,14 @@ def usage_by_class(state: State) -> dict[tuple[str, ServiceClass], dict[str, int
 def counted_tasks(state: State) -> Iterator[Task]:
     """Live tasks that count: those of a lost node keep its room but not their group's."""
     return (task for task in state.kept.tasks.values() if task.state != TaskState.LOST)
+
+
+def recompute(state: State) -> dict[str, dict[str, int]]:
+    """Usage from scratch, from live tasks alone; always equal to `state.usage`, empty holders left out."""
+    usage: dict[str, dict[str, int]] = {}
+    for task in counted_tasks(state):
+        for holder in holders(task.group, task.user):
+            amounts = usage.setdefault(holder, {})
+            for dimension, amount in task_amounts(task).items():
+                count(amounts, dimension, amount)
+    return {holder: amounts for holder, amounts in usage.items() if amounts}

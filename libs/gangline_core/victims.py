@@ -6,9 +6,10 @@ priority is lower, its group gives back what it borrowed to a group within its g
 attained service, it has sunk below the beneficiary's service queue.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from heapq import heapify, heappop, heappush
 from operator import itemgetter
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -51,6 +52,7 @@ CONSIDERED_MAX = 2_000
 """Live jobs considered as victims at first: of the cheapest sorts, the newest. All others only if these do not do."""
 Allowed = tuple[LiveJob, str]
 """A live job that may go, and the rule that allows it."""
+Entry = TypeVar("Entry")
 
 
 def may_evict_somebody(table: Table, job: Job, *, is_owed: bool) -> bool:
@@ -120,19 +122,25 @@ class Victims:
     def shrinks(self, beneficiary: Job) -> list[Loss]:
         """Members beyond the smallest sizes of running elastic jobs, in the order in which they go.
 
-        Those that have not started go first. Then members of jobs that would be less slowed by it than by their share,
-        as their own reports tell, least loss first; then from whoever is furthest beyond what it wanted. Of one job
-        those of the highest ranks.
+        Those that have not started go first. Then, where groups have guarantees, those of the group that is most over
+        its fair part, step by step. Of a group members of jobs that would be less slowed by it than by their share, as
+        their own reports tell, least loss first; then from whoever is furthest beyond what it wanted. Of one job those
+        of the highest ranks.
         """
         if self._spare is None:
             self._spare = sorted(self._spares(), key=lambda entry: entry[0])
-        return [
+        losses = [
             loss
             for _, loss in self._spare
             if loss.job.id not in self.gone
             and loss.tasks[0].id not in self.shrunk
             and self._keeps_guarantee(loss.job, loss.amounts, beneficiary, whole=False)
         ]
+        if not self._table.has_guarantees:
+            return losses
+        fresh = [loss for loss in losses if loss.tasks[0].state == TaskState.PLACED]
+        others = [loss for loss in losses if loss.tasks[0].state != TaskState.PLACED]
+        return [*fresh, *self._most_over_first(others, of=lambda loss: (loss.job.spec.group, loss.amounts))]
 
     def allowed(
         self, beneficiary: Job, *, is_owed: bool, under: frozenset[str] | None = None, everybody: bool = False
@@ -343,25 +351,30 @@ class Victims:
 
     def _most_borrowed_first(self, allowed: list[Allowed]) -> list[Allowed]:
         """Reclaimed jobs from the group that is most over its fair part, step by step; the order of others stays."""
+        reclaimed = [entry for entry in allowed if entry[1] == BY_GUARANTEE]
+        others = [entry for entry in allowed if entry[1] != BY_GUARANTEE]
+        return [*others, *self._most_over_first(reclaimed, of=lambda one: (one[0].job.spec.group, one[0].amounts))]
+
+    def _most_over_first(
+        self, entries: list[Entry], *, of: Callable[[Entry], tuple[str, dict[str, int]]]
+    ) -> list[Entry]:
+        """These from the group that is most over its fair part of GPUs, step by step; `of` tells group and amounts."""
         ledger = self._table.after if self._table.has_guarantees else self._table.ledger
-        ordered: list[Allowed] = []
-        queues: dict[str, list[Allowed]] = {}
-        for entry in allowed:
-            if entry[1] == BY_GUARANTEE:
-                queues.setdefault(entry[0].job.spec.group, []).append(entry)
-            else:
-                ordered.append(entry)
-        if len(queues) > 1 and self._fair_parts is None:
+        queues: dict[str, list[Entry]] = {}
+        for entry in entries:
+            queues.setdefault(of(entry)[0], []).append(entry)
+        if len(queues) < 2:
+            return entries
+        if self._fair_parts is None:
             self._fair_parts = fair_gpu_parts(self._table.state)
-        parts = self._fair_parts or {}
+        parts, ordered = self._fair_parts, list[Entry]()
         heap = [(parts.get(group, 0) - ledger.used(group, "gpu_milli"), group, 0) for group in queues]
         heapify(heap)
         while heap:
             over, group, k = heappop(heap)
-            victim, rule = queues[group][k]
-            ordered.append((victim, rule))
+            ordered.append(queues[group][k])
             if k + 1 < len(queues[group]):
-                heappush(heap, (over + victim.amounts.get("gpu_milli", 0), group, k + 1))
+                heappush(heap, (over + of(queues[group][k])[1].get("gpu_milli", 0), group, k + 1))
         return ordered
 
 

@@ -343,6 +343,38 @@ def test_nobody_is_pushed_below_its_guarantee_not_even_by_priority():
     assert set(world.state.kept.claims) in ({first}, {second})
 
 
+def test_a_job_that_fits_its_guarantee_only_in_part_is_lent_room_as_a_whole():
+    """One guaranteed GPU shelters no job of eight: who is owed seven gets them, by guarantee and by priority."""
+    for priority in (0, 100):
+        world = World(node("n1"), groups=[group("a", guaranteed=gpu_amount(7)), group("b", guaranteed=gpu_amount(1))])
+        large = world.submit_running(spec(gpus=8, group="b"), "n1")
+        small = world.submit(gpus=1, group="a", priority=priority)
+        decided = world.round()
+        assert decided is not None
+        assert [(gone.job, gone.beneficiary) for gone in decided.evictions] == [(large, small)]
+
+
+def test_those_that_started_first_and_fit_the_guarantee_stay():
+    world = World(node("n1"), groups=[group("a", guaranteed=gpu_amount(4)), group("b", guaranteed=gpu_amount(4))])
+    first = world.submit_running(spec(gpus=3, group="b"), "n1")
+    second = world.wait(1).submit_running(spec(gpus=5, group="b"), "n1")
+    world.submit(gpus=2, group="a")
+    decided = world.round()
+    assert decided is not None
+    assert [gone.job for gone in decided.evictions] == [second]
+    assert world.job(first).tasks
+
+
+def test_a_job_that_nobody_could_take_back_again_takes_nothing_that_is_partly_owed():
+    """Were it to start in place of the other, the other's group could not have what it is owed."""
+    for preemptible, is_made in ((True, True), (False, False)):
+        world = World(node("n1"), groups=[group("a"), group("b", guaranteed=gpu_amount(4))])
+        world.submit_running(spec(gpus=8, group="b"), "n1")
+        world.submit(gpus=8, group="a", priority=100, preemptible=preemptible)
+        decided = world.round()
+        assert (decided is not None and bool(decided.evictions)) == is_made
+
+
 def test_inside_one_group_priority_needs_no_guarantee():
     world = World(node("n1"), groups=[group("safe", guaranteed=gpu_amount(8))])
     world.submit_running(spec(gpus=8, group="safe"), "n1")

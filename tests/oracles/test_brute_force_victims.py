@@ -267,11 +267,14 @@ def test_victims_for_slices_of_cards_are_the_cheapest_of_all_sets_that_help(card
 
 
 def is_legal(running, owed, gone):
-    """True when nobody protected goes, and no group comes below what it is owed."""
+    """True when nobody protected goes, and every group keeps as much as those use that fit what it is owed whole."""
     for name, own in zip("bc", owed, strict=True):
-        lost = sum(ask.gpus for k, (ask, *_, of) in enumerate(running) if of == name and k in gone)
-        used = sum(ask.gpus for ask, *_, of in running if of == name)
-        if lost and used - lost < own:
+        asks = [(ask.gpus, k in gone) for k, (ask, *_, of) in enumerate(running) if of == name]
+        used, lost = sum(gpus for gpus, _ in asks), sum(gpus for gpus, is_gone in asks if is_gone)
+        sheltered = 0
+        for gpus, _ in asks:
+            sheltered += gpus if sheltered + gpus <= own else 0
+        if lost and used - lost < (sheltered if used > own else own):
             return False
     return not any(running[k][4] for k in gone)
 
