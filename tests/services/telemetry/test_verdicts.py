@@ -200,6 +200,14 @@ def test_a_job_that_does_not_use_its_gpus_is_warned_then_gives_them_back() -> No
     assert sentence(world.job(job).reason) == "Its GPUs were used 3 % for 1800 s; the pool asks for 10 %."
 
 
+def test_protected_time_keeps_no_gpus_that_nobody_uses() -> None:
+    world = World(node("n1", gpus=2)).set_policy(min_utilisation_percent=10, min_utilisation_s=1800)
+    job = world.submit_running(spec(gpus=2, protected_s=-1), "n1")
+    world.tell("telemetry", minutes(world, Busy(Config(), 0.0), 0, 30, 0, 0)[-1])
+    world.stop_all()
+    assert (world.job(job).state, world.reason(job)) == (JobState.CANCELLED, ReasonCode.UNDER_USED)
+
+
 def test_a_job_is_not_asked_for_what_its_gpus_did_before_it_began() -> None:
     world = World(node("n1", gpus=2))
     busy = Busy(Config(), 0.0)
