@@ -118,10 +118,13 @@ def _insecure(place: Object, pod: Object) -> Iterator[str]:
 
 
 def _beyond_quota(store: Store, pod: Object) -> Iterator[str]:
-    asked = _usage(pod)
     namespace = pod["metadata"]["namespace"]
+    quotas = store.all(QUOTAS, namespace)
+    if not quotas:
+        return
+    asked = _usage(pod)
     living = [_usage(one) for one in store.all("/pods", namespace) if not _is_over(one)]
-    for one in store.all(QUOTAS, namespace):
+    for one in quotas:
         for name, most in (one["spec"].get("hard") or {}).items():
             used = sum((each.get(name, Decimal(0)) for each in living), Decimal(0))
             if name in asked and used + asked[name] > amount(most):
