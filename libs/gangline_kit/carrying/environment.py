@@ -32,6 +32,7 @@ INHERITED = (
 OWNED_PREFIXES = ("GANGLINE_", "PET_", "NVIDIA_", "CUDA_MPS_", "RCUDA_")
 OWNED = frozenset(
     {
+        "CUDA_DEVICE_ORDER",
         "CUDA_VISIBLE_DEVICES",
         "MASTER_ADDR",
         "MASTER_PORT",
@@ -114,9 +115,13 @@ def _fault(name: str) -> str:
 
 
 def _devices(place: Place) -> dict[str, str]:
-    """Which GPUs programs see; an empty list hides all. A frame of mind, not a fence: see the README."""
+    """Which GPUs programs see; an empty list hides all. A frame of mind, not a fence: see the README.
+
+    The numbers are the driver's, which go by the bus; CUDA of itself counts the fastest card first.
+    """
     indexes = ",".join(place.devices)
-    return {"CUDA_VISIBLE_DEVICES": indexes, "NVIDIA_VISIBLE_DEVICES": indexes or "void"}
+    order = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "NVIDIA_VISIBLE_DEVICES": indexes or "void"}
+    return {"CUDA_VISIBLE_DEVICES": indexes, **order}
 
 
 def _mps(order: Order, place: Place) -> dict[str, str]:

@@ -76,7 +76,8 @@ def test_a_member_still_counts_those_that_ended_before_it_started() -> None:
 
 
 def test_gpus_are_named_as_the_driver_names_them_and_none_means_none() -> None:
-    assert built(gang()[1]).values["CUDA_VISIBLE_DEVICES"] == "5,6"
+    values = built(gang()[1]).values
+    assert (values["CUDA_VISIBLE_DEVICES"], values["CUDA_DEVICE_ORDER"]) == ("5,6", "PCI_BUS_ID")
     assert built(gang()[1]).values["NVIDIA_VISIBLE_DEVICES"] == "5,6"
     without = built(gang()[0], replace(PLACE, devices=())).values
     assert (without["CUDA_VISIBLE_DEVICES"], without["NVIDIA_VISIBLE_DEVICES"]) == ("", "void")
@@ -109,7 +110,16 @@ def test_a_user_sets_what_is_the_users() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["CUDA_VISIBLE_DEVICES", "RANK", "GANGLINE_JOB_ID", "PET_NNODES", "NVIDIA_DRIVER_CAPABILITIES", "TF_CONFIG"]
+    "name",
+    [
+        "CUDA_VISIBLE_DEVICES",
+        "CUDA_DEVICE_ORDER",
+        "RANK",
+        "GANGLINE_JOB_ID",
+        "PET_NNODES",
+        "NVIDIA_DRIVER_CAPABILITIES",
+        "TF_CONFIG",
+    ],
 )
 def test_a_user_cannot_set_what_is_the_schedulers_and_is_told(name: str) -> None:
     made = built(gang(env={name: "7"})[1])
