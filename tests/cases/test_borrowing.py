@@ -271,3 +271,17 @@ def test_hopeless_jobs_of_one_group_do_not_keep_another_group_from_pushing_away_
     small = drive.ask(10, gpus=1, group="b", priority=priority)
     drive.until(11)
     assert (drive.is_running(small), len(drive.evicted)) == ([True], 1)
+
+
+@pytest.mark.parametrize("first", ["b", "c"])
+def test_members_go_from_the_elastic_borrower_that_is_most_over_its_share(first):
+    drive = Drive(node("n1"), groups=[owed("a", 4), group("b"), group("c")])
+    sizes = {"b": 6, "c": 2}
+    jobs = {
+        path: drive.ask(0, tasks=sizes[path], minimum=1, maximum=sizes[path], gpus=1, group=path)
+        for path in sorted(sizes, key=lambda path: path != first)
+    }
+    owner = drive.ask(100, gpus=1, group="a")
+    drive.until(150)
+    assert drive.is_running(owner) == [True]
+    assert {path: len(drive.tasks(job.id)) for path, job in jobs.items()} == {"b": 5, "c": 2}
