@@ -173,7 +173,13 @@ def halves(history: History) -> tuple[History, History]:
     later = tuple(replace(told, at_ms=max(0, told.at_ms - border)) for told in history.inputs)
     return (
         replace(history, trace=replace(history.trace, arrivals=first), past=history.past[: len(first)]),
-        replace(history, trace=replace(history.trace, arrivals=second), inputs=later, past=history.past[len(first) :]),
+        replace(
+            history,
+            trace=replace(history.trace, arrivals=second),
+            inputs=later,
+            past=history.past[len(first) :],
+            begin_ms=history.begin_ms + border,
+        ),
     )
 
 

@@ -21,6 +21,7 @@ from gangline_lab.metrics import HOUR_GPU_MS, size_class
 from gangline_lab.readers.archives import History
 from gangline_lab.sim.collect import JobRecord
 from gangline_lab.sim.conditions import Conditions
+from gangline_lab.sim.door import Refused
 from gangline_lab.sim.engine import Progress, RunResult, Scenario, simulate
 from gangline_lab.sim.fleet import Fleet
 from gangline_lab.sim.workload import Arrival, Input, Workload
@@ -31,6 +32,8 @@ VARIED_SIGMA = 0.2
 LENGTHS = ((1, "up to 1 GPU-hour"), (10, "1-10 GPU-hours"), (100, "10-100 GPU-hours"))
 """Classes of the GPU time of jobs: the most hours of each, and its name; what is longer is the last class."""
 LONGEST = "100+ GPU-hours"
+TAIL_MS = 7 * 24 * 3_600_000
+"""A simulated history ends so long after twice its length; who waits then (on hold, for a lost machine) is counted."""
 SHOWN = 5
 """Jobs shown that gain most, and that lose most."""
 
@@ -55,7 +58,19 @@ class Change(Struct, frozen=True):
             said.append(f"{len(self.nodes)} further nodes with {sum(len(node.gpus) for node in self.nodes)} GPUs")
         if self.without:
             said.append(f"without group {self.without}")
+        if said and self.conditions != Conditions():
+            said.append(f"simulated on both sides with {conditions_text(self.conditions)}")
         return said
+
+
+def conditions_text(conditions: Conditions) -> str:
+    """What a simulated world has otherwise than a perfect one."""
+    usual = Conditions()
+    return ", ".join(
+        f"{name} {getattr(conditions, name)}"
+        for name in Conditions.__struct_fields__
+        if getattr(conditions, name) != getattr(usual, name)
+    )
 
 
 class Part(Struct, frozen=True):
@@ -115,6 +130,15 @@ class Answer(Struct, frozen=True):
     overhead_before_hours: float = 0.0
     """GPU-hours that went into starts and into work that was lost."""
     overhead_after_hours: float = 0.0
+    refused: tuple[Refused, ...] = ()
+    """Jobs that the change would refuse at the door; they count neither as better nor as worse."""
+    unfinished_before: int = 0
+    """Jobs not over at the end of the simulated time; on either side, they are in none of the means."""
+    unfinished_after: int = 0
+    untied: int = 0
+    """Dependencies under the change on jobs that are not there; left out."""
+    left_out: dict[str, int] = {}
+    """What the log tells and no simulation lives again."""
 
 
 def what_if(history: History, change: Change, *, varied: int = 4, progress: Progress | None = None) -> Answer:
@@ -125,7 +149,7 @@ def what_if(history: History, change: Change, *, varied: int = 4, progress: Prog
         trace = history.trace if seed == 0 else varied_durations(history.trace, seed)
         pair = [
             simulate(scenario_of(history, own, trace), progress=_part(progress, 2 * seed + k, total))
-            for k, own in enumerate((Change(), change))
+            for k, own in enumerate((Change(conditions=change.conditions), change))
         ]
         runs.append((pair[0], pair[1]))
     return _answer(history, change, runs)
@@ -159,6 +183,8 @@ def scenario_of(history: History, change: Change, trace: Workload) -> Scenario:
         policies={},
         conditions=change.conditions,
         inputs=(*_at_once(inputs), *early),
+        until_ms=2 * (history.end_ms - history.begin_ms) + TAIL_MS,
+        begin_ms=history.begin_ms,
     )
 
 
@@ -171,6 +197,8 @@ def _is_replaced(told: Input, change: Change, fixed: set[str]) -> bool:
     fact = told.fact
     if isinstance(fact, f.PolicySet):
         return fact.pool in change.policies
+    if isinstance(fact, f.GroupRemoved):
+        return fact.path in fixed
     return isinstance(fact, f.GroupSet) and fact.group.path in fixed
 
 
@@ -188,13 +216,14 @@ def _kept(history: History, change: Change) -> list[int]:
 
 
 Pair = tuple[int, JobRecord, JobRecord]
-"""Place in the trace, as it was, and under the change."""
+"""Place in the trace, as it was, and under the change; both came to an end."""
 
 
 def _paired(before: RunResult, after: RunResult, kept: list[int]) -> list[Pair]:
     old = {job.number: job for job in before.jobs}
     pairs = [(kept[job.number], job) for job in after.jobs]
-    return [(place, old[place], job) for place, job in pairs if place in old]
+    both = ((place, old[place], job) for place, job in pairs if place in old)
+    return [pair for pair in both if pair[1].ended_ms >= 0 and pair[2].ended_ms >= 0]
 
 
 def _answer(history: History, change: Change, runs: list[tuple[RunResult, RunResult]]) -> Answer:
@@ -215,8 +244,8 @@ def _answer(history: History, change: Change, runs: list[tuple[RunResult, RunRes
         lost=tuple(one for one in reversed(changes[-SHOWN:]) if one.gain_ms < 0),
         better=sum(one.gain_ms > 1000 for one in changes),
         worse=sum(one.gain_ms < -1000 for one in changes),
-        makespan_before_s=max((job.ended_ms for job in before.jobs), default=0) / 1000,
-        makespan_after_s=max((job.ended_ms for job in after.jobs), default=0) / 1000,
+        makespan_before_s=_makespan_s(before),
+        makespan_after_s=_makespan_s(after),
         recorded_wait_s=_mean([history.past[place].waited_ms for place, _, _ in pairs]) / 1000,
         simulated_wait_s=_mean([old.waited_ms for _, old, _ in pairs]) / 1000,
         censored=sum(past.censored for past in history.past),
@@ -227,7 +256,26 @@ def _answer(history: History, change: Change, runs: list[tuple[RunResult, RunRes
         preemptions_after=sum(new.preemptions for _, _, new in pairs),
         overhead_before_hours=sum(old.overhead_gpu_ms for _, old, _ in pairs) / HOUR_GPU_MS,
         overhead_after_hours=sum(new.overhead_gpu_ms for _, _, new in pairs) / HOUR_GPU_MS,
+        refused=tuple(_refused_newly(before, after, kept)),
+        unfinished_before=sum(job.ended_ms < 0 for job in before.jobs),
+        unfinished_after=sum(job.ended_ms < 0 for job in after.jobs),
+        untied=after.untied,
+        left_out=history.left_out,
     )
+
+
+def _makespan_s(run: RunResult) -> float:
+    """From the first arrival to the last end."""
+    ends = [job.ended_ms for job in run.jobs if job.ended_ms >= 0]
+    return (max(ends) - min(job.submitted_ms for job in run.jobs)) / 1000 if ends else 0.0
+
+
+def _refused_newly(before: RunResult, after: RunResult, kept: list[int]) -> Iterator[Refused]:
+    """Whom only the change refuses, by places in the trace of history."""
+    anyway = {one.number for one in before.refused}
+    for one in after.refused:
+        if kept[one.number] not in anyway:
+            yield replace(one, number=kept[one.number])
 
 
 def length_class(job: JobRecord) -> str:

@@ -1,5 +1,7 @@
 """What would have changed, as plain text."""
 
+from collections import Counter
+
 from gangline_lab.compare import Cell
 from gangline_lab.whatif import Answer, JobChange, Part
 from gangline_lab.words import duration, table
@@ -19,6 +21,7 @@ def answer_lines(answer: Answer) -> list[str]:
         f"Preemptions: {answer.preemptions_after:,} instead of {answer.preemptions_before:,}; starts and lost work "
         f"take {answer.overhead_after_hours:,.1f} GPU-hours instead of {answer.overhead_before_hours:,.1f}.",
     ]
+    lines += _left(answer)
     if answer.differs_first >= 0:
         lines += ["", f"The first job that would have started at another time is {answer.differs_first}."]
     for title, jobs in (("Gained most", answer.gained), ("Lost most", answer.lost)):
@@ -27,9 +30,32 @@ def answer_lines(answer: Answer) -> list[str]:
     return [*lines, "", *uncertainty(answer)]
 
 
+def _left(answer: Answer) -> list[str]:
+    """Who is in none of the numbers above."""
+    lines = []
+    if answer.refused:
+        codes = Counter(one.code for one in answer.refused)
+        said = ", ".join(f"{count} for {code}" for code, count in codes.most_common())
+        first = answer.refused[0]
+        lines.append(
+            f"{len(answer.refused)} jobs would have been refused at the door ({said}); the first: {first.name} "
+            f"({first.group}): {first.why} They are in none of the numbers."
+        )
+    if answer.unfinished_before or answer.unfinished_after:
+        lines.append(
+            f"Not over at the end of the simulated time: {answer.unfinished_after} jobs instead of "
+            f"{answer.unfinished_before}; they are in none of the numbers."
+        )
+    if answer.untied:
+        lines.append(f"{answer.untied} dependencies on jobs that would not have been there were left out.")
+    return ["", *lines] if lines else []
+
+
 def uncertainty(answer: Answer) -> list[str]:
     """How far this may be believed."""
+    left_out = ", ".join(f"{said} ({count})" for said, count in answer.left_out.items())
     return [
+        *([f"Left out of both sides, although the log tells of it: {left_out}."] if left_out else []),
         f"How sure is this? History as it was, simulated, waits {duration(1000 * answer.simulated_wait_s)} on average; "
         f"recorded were {duration(1000 * answer.recorded_wait_s)}. Intervals (95 %) are over {answer.varied} further "
         "runs with durations varied by about a fifth.",

@@ -2,15 +2,19 @@
 
 A job's true duration is the run time of its last run, times its size over the size asked for when it was elastic. Jobs
 that were cancelled while they ran, or had not ended when the archive did, ran at least that long; they are counted as
-`censored`. Jobs that never ran are taken back by their users after the time they were recorded to wait.
+`censored`. Jobs that never ran are taken back by their users after the time they were recorded to wait. Elements of an
+array are jobs from the time the array came; those that were never in the queue are counted as left out.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gangline_core import facts as f
+from gangline_core.array_record import array_size
 from gangline_core.cluster import Policy
 from gangline_core.fold import Message, apply
 from gangline_core.groups import Group
@@ -22,8 +26,22 @@ from gangline_lab.archive import ArchiveError, Progress, read
 from gangline_lab.rows import TraceError
 from gangline_lab.sim.workload import Arrival, Input, Work, Workload, workload
 
-INPUTS = (f.GroupSet, f.UserSet, f.PoolSet, f.PolicySet, f.DrainSet, f.NodeSeen, f.NodeLost, f.GpuFailed, f.GpuHealthy)
-"""Facts that come from outside and are not jobs."""
+INPUTS = (
+    *(f.GroupSet, f.GroupRemoved, f.UserSet, f.UserRemoved, f.ClassSet, f.PricesSet, f.WindowSet, f.WindowRemoved),
+    *(f.PoolSet, f.PolicySet, f.DrainSet, f.NodeAssigned, f.NodeSeen, f.NodeLost, f.NodeQuarantined),
+    *(f.GpuFailed, f.GpuHealthy, f.GpuSuspected),
+    *(f.HoldSet, f.JobEdited, f.JobTopped, f.ResizeAsked),
+)
+"""Facts that come from outside and do not follow from how a run went."""
+LEFT_OUT = {
+    f.JobReclaimed: "jobs taken back for their low use",
+    f.GangHung: "gangs that hung",
+    f.GpuTrespassed: "tasks on GPUs of others",
+    f.LimitSet: "limits of jobs beside others",
+    f.ProgressReported: "reports of progress",
+    f.JobUsed: "measured use",
+}
+"""Facts that decisions looked at and that a simulation does not live again, in words."""
 
 
 class Past(Struct, frozen=True):
@@ -52,6 +70,8 @@ class History(Struct, frozen=True):
     """Groups as they were at the end."""
     begin_ms: int
     end_ms: int
+    left_out: dict[str, int] = {}
+    """What the log tells and a simulation does not live again: in words, how often."""
 
 
 def read_archive(path: Path) -> Workload:
@@ -91,6 +111,9 @@ class _Reader:
         self.specs: dict[JobId, tuple[int, JobSpec]] = {}
         self.ended: dict[JobId, Job] = {}
         self.sizes: dict[JobId, int] = {}
+        self.elements: dict[JobId, list[JobId]] = {}
+        """Elements by array, as far as they were in the queue."""
+        self.left_out: Counter[str] = Counter()
 
     def hear(self, message: Message) -> None:
         if self.begin < 0:
@@ -99,15 +122,25 @@ class _Reader:
         for fact in message.facts:
             if isinstance(fact, f.JobAdmitted):
                 self.specs[fact.job] = (message.at - self.begin, fact.spec)
+            elif type(fact) in LEFT_OUT:
+                self.left_out[LEFT_OUT[type(fact)]] += 1
             elif isinstance(fact, INPUTS) and not self._is_known(fact):
                 self.inputs.append(Input(at_ms=message.at - self.begin, kind=kind, fact=fact))
         step = apply(self.state, message)
         for moved in step.moves:
             job = self.state.kept.jobs[moved.job]
+            if moved.before is None and job.array:
+                self._enter_element(job)
             if moved.after == JobState.RUNNING:
                 self.sizes[job.id] = len(job.tasks)
             if moved.after in ENDS:
                 self.ended[job.id] = job
+
+    def _enter_element(self, job: Job) -> None:
+        name = f"{job.spec.name}-{job.array_index}"
+        spec = replace(job.spec, array=None, name=name, hold=False)
+        self.specs[job.id] = (job.submitted_ms - self.begin, spec)
+        self.elements.setdefault(JobId(job.array), []).append(job.id)
 
     def _is_known(self, fact: f.Fact) -> bool:
         """An agent repeats what it carries at each of its starts."""
@@ -128,10 +161,14 @@ class _Reader:
         arrivals, past = [], []
         for job_id, (at_ms, spec) in sorted(self.specs.items(), key=lambda item: (item[1][0], item[0])):
             job = self.ended.get(job_id) or kept.jobs.get(job_id)
+            if spec.array is not None:
+                # Its elements stand for it.
+                self._count_array(job_id, array_size(spec.array), capped=spec.array.at_most)
+                continue
             if job is None:
                 continue
             work, censored = self._work(job)
-            arrivals.append(Arrival(at_ms=at_ms, spec=spec, work=work))
+            arrivals.append(Arrival(at_ms=at_ms, spec=self._tied(spec), work=work, job=job_id))
             past.append(
                 Past(
                     job=job_id,
@@ -144,13 +181,37 @@ class _Reader:
             )
         return History(
             trace=workload(name, arrivals),
-            inputs=tuple(self.inputs),
+            inputs=tuple(one for told in self.inputs for one in self._of_elements(told)),
             past=tuple(past),
             policies={pool: known.policy for pool, known in sorted(kept.pools.items())},
             groups=tuple(kept.groups[path] for path in sorted(kept.groups)),
             begin_ms=self.begin,
             end_ms=kept.at,
+            left_out=dict(sorted(self.left_out.items())),
         )
+
+    def _count_array(self, array: JobId, size: int, *, capped: int) -> None:
+        never = size - len(self.elements.get(array, ()))
+        if never:
+            self.left_out["elements of arrays that never were in the queue"] += never
+        if capped:
+            self.left_out["caps of arrays on elements at once"] += 1
+
+    def _tied(self, spec: JobSpec) -> JobSpec:
+        """Who waits for a whole array waits for all of its elements."""
+        after = tuple(
+            replace(one, job=element) for one in spec.after for element in self.elements.get(JobId(one.job), [one.job])
+        )
+        return replace(spec, after=after) if after else spec
+
+    def _of_elements(self, told: Input) -> list[Input]:
+        """What was said of an array is said of its elements."""
+        fact = told.fact
+        if not isinstance(fact, f.HoldSet | f.JobEdited | f.JobTopped) or fact.job not in self.elements:
+            return [told]
+        if isinstance(fact, f.JobEdited):
+            fact = replace(fact, edit=replace(fact.edit, at_most=None))
+        return [replace(told, fact=replace(fact, job=element)) for element in self.elements[fact.job]]
 
     def _waited(self, job: Job) -> int:
         if job.state in ENDS and not job.attempt:

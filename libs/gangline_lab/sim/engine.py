@@ -15,14 +15,16 @@ from msgspec.structs import replace
 from gangline_core import accounting, admission, cycle, elasticity, parsync
 from gangline_core import facts as f
 from gangline_core.cluster import Node, Policy, Pool
+from gangline_core.edits import WAITING_ONLY, given
 from gangline_core.groups import Group
 from gangline_core.ids import JobId, NodeId
-from gangline_core.job import ENDS
+from gangline_core.job import ENDS, JobState
 from gangline_core.wake import next_wake_ms
 from gangline_lab.sim.agents import Agents
 from gangline_lab.sim.collect import Collector, JobRecord
 from gangline_lab.sim.conditions import Conditions
 from gangline_lab.sim.courses import Courses, PlainCourses
+from gangline_lab.sim.door import Door, Refused, is_in_use
 from gangline_lab.sim.estimates import prepared
 from gangline_lab.sim.events import Arrive, Cancel, Events, Moment, Tell, Turn
 from gangline_lab.sim.fleet import AGENT, Fleet
@@ -32,7 +34,7 @@ from gangline_lab.sim.usage import Point, Use
 from gangline_lab.sim.workload import Input, Workload
 
 BEGIN_MS = 1_700_000_000_000
-"""When every simulated trace begins, in ms: late enough that no time in the log is 0."""
+"""When every simulated trace begins that is no history, in ms: late enough that no time in the log is 0."""
 BY = "lab"
 POINTS_WANTED = 2_000
 """Points of use over time that a run keeps, about."""
@@ -59,7 +61,9 @@ class Scenario(Struct, frozen=True):
     """What else comes from outside: settings, machines that come and go. Inputs of time 0 come before all else."""
     seed: int = 0
     until_ms: int = 0
-    """The run ends then, over or not; 0 runs to the end of the last job."""
+    """The run ends then, over or not, or before it when nothing more can happen; 0 runs to the end of the last job."""
+    begin_ms: int = BEGIN_MS
+    """When the trace begins; a history begins when it did, so that dates and hours mean what they meant."""
 
 
 class RunResult(Struct, frozen=True):
@@ -87,6 +91,10 @@ class RunResult(Struct, frozen=True):
     """What the run is called in comparisons."""
     use: dict[str, Use] = {}
     """How each pool was used, from the first arrival to the last end; runs of older versions do not have it."""
+    refused: tuple[Refused, ...] = ()
+    """Who was refused, and why."""
+    untied: int = 0
+    """Dependencies left out because the job they name is not there."""
 
 
 class StuckError(Exception):
@@ -121,9 +129,10 @@ class Simulation:
         courses = known or PlainCourses(scenario.conditions.elastic)
         self.agents = Agents(self.state, self.events, scenario.conditions, courses)
         span = self.trace.arrivals[-1].at_ms if self.trace.arrivals else 0
-        self.collector = Collector(self.state, BEGIN_MS, max(1, span // POINTS_WANTED))
-        self.now = BEGIN_MS
-        self.rejected = 0
+        self.begin = scenario.begin_ms
+        self.collector = Collector(self.state, self.begin, max(1, span // POINTS_WANTED))
+        self.now = self.begin
+        self.door = Door(self.state, self.trace)
         self.over = 0
         self._random = Random(f"failures-{scenario.seed}")
         self._ids: dict[int, JobId] = {}
@@ -148,12 +157,12 @@ class Simulation:
         self.tell("admission", settings)
         self.tell(f"agent.{AGENT}", [f.NodeSeen(node=node) for node in scenario.fleet.nodes])
         for index, told in enumerate(scenario.inputs):
-            if told.at_ms <= 0:
+            if told.at_ms <= 0 and not hasattr(told.fact, "job"):
                 self._hear(told)
             else:
-                self.events.enter(BEGIN_MS + told.at_ms, Tell(index))
+                self.events.enter(self.begin + max(0, told.at_ms), Tell(index))
         for index, arrival in enumerate(self.trace.arrivals):
-            self.events.enter(BEGIN_MS + arrival.at_ms, Arrive(index))
+            self.events.enter(self.begin + arrival.at_ms, Arrive(index))
         if self.conditions.failures.node_mtbf_hours:
             for node in scenario.fleet.nodes:
                 self._foresee_failure(node)
@@ -167,9 +176,11 @@ class Simulation:
     def run(self, progress: Progress | None = None) -> None:
         """Until every job is over."""
         total = len(self.trace.arrivals)
-        until = BEGIN_MS + self.scenario.until_ms if self.scenario.until_ms else None
+        until = self.begin + self.scenario.until_ms if self.scenario.until_ms else None
         while self.over < total:
             if not self.events:
+                if until is not None:
+                    break
                 raise StuckError(self._stuck())
             if until is not None and self.events.next_ms() > until:
                 self.now = until
@@ -184,8 +195,10 @@ class Simulation:
         self.now = moment.at
         for turn in moment.turns:
             self._turn(turn)
-        for index in moment.tells:
-            self._hear(self.scenario.inputs[index])
+        told = [self.scenario.inputs[index] for index in moment.tells]
+        for one in told:
+            if not hasattr(one.fact, "job"):
+                self._hear(one)
         said: list[f.Fact] = []
         for end in moment.ends:
             said += self.agents.ended(end)
@@ -195,6 +208,9 @@ class Simulation:
             self.tell(f"agent.{AGENT}", said)
         if moment.arrivals:
             self._arrive(moment.arrivals)
+        for one in told:
+            if hasattr(one.fact, "job"):
+                self._hear_of_job(one)
         for index in moment.cancels:
             self._cancel(index)
         if self.state.kept.uncharged:
@@ -219,7 +235,20 @@ class Simulation:
         if isinstance(fact, f.NodeSeen):
             lane, fact = f"agent.{AGENT}", f.NodeSeen(node=replace(fact.node, agent=AGENT))
             self._nodes[fact.node.id] = fact.node
+        if isinstance(fact, f.GroupRemoved | f.UserRemoved) and is_in_use(self.state, fact):
+            return
         self.tell(lane, [fact])
+
+    def _hear_of_job(self, told: Input) -> None:
+        """The same of a job, if it is there and not over; what only a waiting job can be told is told to those."""
+        fact = told.fact
+        name = self.door.numbers.get(getattr(fact, "job", 0))
+        job = self.state.job(name) if name is not None else None
+        if name is None or job is None or job.state in ENDS:
+            return
+        if isinstance(fact, f.JobEdited) and given(fact.edit).keys() & WAITING_ONLY and job.state != JobState.WAITING:
+            return
+        self.tell(told.kind, [replace(fact, job=name)])
 
     def _cancel(self, index: int) -> None:
         job = self.state.job(self._ids.pop(index))
@@ -231,15 +260,11 @@ class Simulation:
         facts: list[f.Fact] = []
         entered: list[tuple[JobId, int]] = []
         for index in indexes:
-            spec = self.trace.arrivals[index].spec
-            judged = admission.judge_submit(
-                self.state, draft, specs=[spec], submit_id=f"trace-{index}", by=spec.user, trace="", at=self.now
-            )
+            judged = self.door.judge(draft, index, self.now)
             facts += judged.facts
             if judged.jobs:
                 entered.append((judged.jobs[0], index))
             else:
-                self.rejected += 1
                 self.over += 1
         for job, index in entered:
             work = self.trace.arrivals[index].work
@@ -255,9 +280,9 @@ class Simulation:
     def _decide(self, pool: str) -> None:
         """All rounds of this moment, and the sizes proposed when the pool has come to rest."""
         grid_ms = 1000 * self.conditions.round_s
-        if grid_ms and (self.now - BEGIN_MS) % grid_ms:
+        if grid_ms and (self.now - self.begin) % grid_ms:
             if cycle.round_due(self.state, pool):
-                self.events.look(self.now + grid_ms - (self.now - BEGIN_MS) % grid_ms)
+                self.events.look(self.now + grid_ms - (self.now - self.begin) % grid_ms)
             return
         is_foreseen = self._looks.get(pool, self.now + 1) <= self.now
         for _ in range(ROUNDS_MAX):
@@ -291,7 +316,7 @@ class Simulation:
         if due is not None:
             grid_ms = 1000 * self.conditions.round_s
             if grid_ms:
-                due = BEGIN_MS - (BEGIN_MS - due) // grid_ms * grid_ms
+                due = self.begin - (self.begin - due) // grid_ms * grid_ms
             self._looks[pool] = due
             self.events.look(due)
 
@@ -338,12 +363,14 @@ class Simulation:
             policies={name: kept.pools[name].policy for name in sorted(kept.pools)},
             jobs=tuple(self.collector.records),
             points=self.collector.usage.points(),
-            rejected=self.rejected,
+            rejected=len(self.door.refused),
             rounds=self.collector.rounds,
             verdicts=self.collector.verdicts,
             preemptions=self.collector.preemptions,
             messages=self.journal.messages,
-            end_ms=self.now - BEGIN_MS,
+            end_ms=self.now - self.begin,
             budgets=budgets,
             use=self.collector.use,
+            refused=tuple(self.door.refused),
+            untied=self.door.untied,
         )

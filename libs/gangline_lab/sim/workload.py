@@ -36,6 +36,7 @@ class Input(Struct, frozen=True):
     """After the beginning of the trace."""
     kind: str
     fact: Fact
+    """A fact about a job names it by the number that its log gave it (`Arrival.job`)."""
 
 
 class Arrival(Struct, frozen=True, gc=False):
@@ -45,6 +46,8 @@ class Arrival(Struct, frozen=True, gc=False):
     """Time after the beginning of the trace."""
     spec: JobSpec
     work: Work
+    job: int = 0
+    """The number that its log gave it, by which dependencies and inputs name it; 0 where there is none."""
 
 
 class Workload(Struct, frozen=True):
