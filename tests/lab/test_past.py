@@ -2,24 +2,31 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 from tests.lab.busy_cluster import BusyCluster
+from tests.lab.logged import LoggedWorld
 from tests.lab.simulated import FIFO, prove_archive, trace
+from tests.make import spec
 
+from gangline_core import admission
 from gangline_core import facts as f
 from gangline_core.cluster import Policy
+from gangline_core.edits import JobEdit
 from gangline_core.groups import Group
 from gangline_core.ids import JobId
+from gangline_core.spec import ArraySpec, Dependency
 from gangline_lab.audit import preemptions
 from gangline_lab.cli import main
 from gangline_lab.past_words import audit_lines
 from gangline_lab.readers.archives import read_history
 from gangline_lab.replay import replay
+from gangline_lab.sim.conditions import Conditions
 from gangline_lab.sim.engine import Scenario, simulate
 from gangline_lab.sim.fleet import added, read_fleet
-from gangline_lab.sim.workload import Workload
+from gangline_lab.sim.workload import Workload, cut
 from gangline_lab.tune import TuneError, tune
 from gangline_lab.whatif import Change, what_if
 from gangline_lab.whatif_words import answer_lines
@@ -145,6 +152,128 @@ def test_another_quota(tmp_path: Path) -> None:
     change = Change(groups=(Group(path="a", limit={"gpu_milli": 2000}),))
     answer = what_if(read_history(record(tmp_path / "a", jobs)), change, varied=0)
     assert (answer.better, answer.worse) == (0, 1)
+
+
+def logged(folder: Path, *steps: Callable[[LoggedWorld], object]) -> Path:
+    """A log that people wrote by hand, decided by the core: each step, then everything that is due."""
+    world = BusyCluster(0)
+    for step in steps:
+        step(world)
+        world.settle()
+        world.begin()
+    return world.write(folder, segment_messages=1000)
+
+
+def submit(name: str, **fields: Any) -> Callable[[LoggedWorld], object]:
+    def act(world: LoggedWorld) -> object:
+        asked = spec(name, group="a", user="ada", **fields)
+        judged = admission.judge_submit(
+            world.state, admission.Draft(), specs=[asked], submit_id=name, by="ada", trace="", at=world.at
+        )
+        return world.tell("admission", *judged.facts)
+
+    return act
+
+
+def test_a_hold_of_the_past_holds_again_and_who_is_held_for_ever_is_counted(tmp_path: Path) -> None:
+    archive = logged(
+        tmp_path / "a",
+        submit("ran"),
+        submit("held", hold=True),
+        submit("kept", hold=True),
+        lambda world: world.wait(3600),
+        lambda world: world.finish(JobId(1)),
+        lambda world: world.tell("admission", f.HoldSet(job=JobId(2), held=False, by="ada")),
+        lambda world: world.wait(100),
+        lambda world: world.finish(JobId(2)),
+    )
+    assert replay(archive).equal
+    answer = what_if(read_history(archive), Change(nodes=added(read_fleet("1x4"), "+4xV100").nodes[1:]), varied=0)
+    assert (answer.parts[0].jobs, answer.unfinished_before, answer.unfinished_after) == (2, 1, 1)
+    assert answer.makespan_before_s == answer.makespan_after_s == pytest.approx(3700, abs=1)
+    assert "Not over at the end of the simulated time: 1 jobs instead of 1" in "\n".join(answer_lines(answer))
+
+
+def test_elements_of_an_array_are_jobs_of_history(tmp_path: Path) -> None:
+    archive = logged(
+        tmp_path / "a",
+        submit("many", array=ArraySpec(ranges=((0, 3, 1),))),
+        lambda world: world.wait(60),
+        lambda world: world.finish(*(JobId(number) for number in (2, 3, 4, 5))),
+    )
+    history = read_history(archive)
+    assert [(one.spec.name, one.spec.array, one.work.run_ms) for one in history.trace.arrivals] == [
+        (f"many-{k}", None, 60_000) for k in range(4)
+    ]
+    assert what_if(history, Change(without="b"), varied=0).parts[0].jobs == 4
+
+
+def test_history_is_lived_again_at_its_own_time_so_that_dates_mean_what_they_meant(tmp_path: Path) -> None:
+    """A log of 2026 in which a job may start an hour after it came."""
+    begin = 1_780_000_000_000
+    jobs = trace((0, 1, 50), (0, 1, 50))
+    late = replace(jobs.arrivals[1], spec=replace(jobs.arrivals[1].spec, not_before_ms=begin + 3_600_000))
+    scenario = Scenario(
+        trace=replace(jobs, arrivals=(jobs.arrivals[0], late)), fleet=read_fleet("1x4xV100"), begin_ms=begin
+    )
+    simulate(scenario, archive=tmp_path / "a")
+    answer = what_if(read_history(tmp_path / "a"), Change(without="nobody"), varied=0)
+    assert answer.makespan_before_s == 3650
+
+
+def test_dependencies_follow_their_jobs_when_others_are_left_out(tmp_path: Path) -> None:
+    jobs = trace((0, 1, 50), (1, 1, 100), (2, 1, 10), groups=("a", "b", "b"))
+    last = replace(jobs.arrivals[2], spec=replace(jobs.arrivals[2].spec, after=(Dependency(job=2),)))
+    archive = record(tmp_path / "a", replace(jobs, arrivals=(*jobs.arrivals[:2], last)))
+    answer = what_if(read_history(archive), Change(without="a"), varied=0)
+    assert (answer.parts[0].jobs, answer.untied) == (2, 0)
+    assert answer.parts[0].jct_before == pytest.approx((100 + 109) / 2)
+    assert answer.parts[0].jct_change.mean == 0
+    gone = what_if(read_history(archive), Change(without="b"), varied=0)
+    assert gone.parts[0].jobs == 1
+    only_last = simulate(Scenario(trace=cut(read_history(archive).trace, first=2), fleet=read_fleet("1x4xV100")))
+    assert (len(only_last.jobs), only_last.rejected, only_last.untied) == (1, 0, 1)
+
+
+def test_whom_the_change_would_refuse_is_said_with_the_reason(tmp_path: Path) -> None:
+    jobs = trace((0, 2, 100), (1, 1, 100), groups=("b", "b"))
+    change = Change(groups=(Group(path="b", limit={"gpu_milli": 1000}),))
+    answer = what_if(read_history(record(tmp_path / "a", jobs)), change, varied=0)
+    assert [(one.number, one.name, one.code) for one in answer.refused] == [(0, "j0", "NeverFitsLimit")]
+    assert answer.parts[0].jobs == 1
+    assert "1 jobs would have been refused at the door (1 for NeverFitsLimit); the first: j0 (b): " in "\n".join(
+        answer_lines(answer)
+    )
+
+
+def test_costs_of_a_policy_page_are_paid_on_both_sides_and_named(tmp_path: Path) -> None:
+    history = read_history(record(tmp_path / "a", trace((0, 4, 100), (10, 4, 50))))
+    change = Change(policies={"default": FIFO}, conditions=Conditions(start_s=600.0))
+    answer = what_if(history, change, varied=0)
+    assert (answer.better, answer.worse, answer.parts[0].wait_change.mean) == (0, 0, 0)
+    assert "simulated on both sides with start_s 600.0" in answer.change
+
+
+def test_windows_edits_and_removed_groups_of_the_past_are_lived_again(tmp_path: Path) -> None:
+    archive = logged(
+        tmp_path / "a",
+        submit("first", gpus=4, preemptible=False),
+        submit("second", gpus=4, preemptible=False),
+        submit("third", gpus=4, preemptible=False),
+        lambda world: world.tell("admission", f.JobEdited(job=JobId(3), edit=JobEdit(priority=9), by="ada")),
+        lambda world: world.tell("admission", f.PricesSet(milli={"V100": 5}, by="root")),
+        lambda world: world.tell("admission", f.GroupRemoved(path="b", by="root")),
+        lambda world: world.wait(100),
+        lambda world: world.finish(JobId(1)),
+        lambda world: world.wait(100),
+        lambda world: world.finish(JobId(3)),
+        lambda world: world.wait(100),
+        lambda world: world.finish(JobId(2)),
+    )
+    history = read_history(archive)
+    assert {f.JobEdited, f.PricesSet, f.GroupRemoved} <= {type(told.fact) for told in history.inputs}
+    answer = what_if(history, Change(without="nobody"), varied=0)
+    assert answer.simulated_wait_s == answer.recorded_wait_s > 0
 
 
 def test_the_commands_say_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
