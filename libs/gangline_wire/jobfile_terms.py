@@ -135,8 +135,16 @@ def read_secrets(value: object) -> dict[str, str | None]:
         WrongValueError, FieldErrorsError: neither.
     """
     if isinstance(value, list | tuple):
-        return dict.fromkeys(each(listed(value, "secrets"), read_env_key))
+        return dict.fromkeys(each(listed(value, "secrets"), _secret_name))
     return dict(entries(value, "secrets", read_env_key, read_env_value))
+
+
+def _secret_name(value: object) -> str:
+    """A name in the list of secrets; what stands there by mistake is likely a value, which is not repeated."""
+    try:
+        return read_env_key(value)
+    except WrongValueError:
+        raise WrongValueError("must be the name of an environment variable; its value stands in env") from None
 
 
 def _attribute(value: object) -> str | int | float | bool:

@@ -13,7 +13,7 @@ from itertools import chain
 from msgspec.structs import replace
 
 from gangline_core.spec import JobSpec, Role
-from gangline_wire.secret_signs import find_secrets, is_secret_name, may_hold_secrets, named_option
+from gangline_wire.secret_signs import argument_secret, find_secrets, is_secret_name, may_hold_secrets, named_option
 
 PLACEHOLDER = "{{secret:"
 """How a placeholder begins; users may not write one themselves."""
@@ -112,9 +112,13 @@ def _seal_command(role: Role, values: dict[str, str]) -> tuple[str, ...]:
     secret_follows = False
     for index, argument in enumerate(role.command):
         name = f"{role.name}.arg.{index}"
+        at = argument_secret(role.command, index)
         if secret_follows and argument and not argument.startswith("-"):
             values[name] = argument
             command.append(placeholder(name))
+        elif at is not None:
+            values[name] = argument[at:]
+            command.append(argument[:at] + placeholder(name))
         else:
             command.append(_seal_parts(argument, name, values))
         secret_follows = named_option(argument)

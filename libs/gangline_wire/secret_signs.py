@@ -5,6 +5,7 @@ only, or its length is bounded.
 """
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 
 WORDS = frozenset(
@@ -26,9 +27,29 @@ WORDS = frozenset(
         "cookie",
         "pat",
         "dsn",
+        "jwt",
+        "creds",
+        "netrc",
+        "sshpass",
+        "webhook",
+        "sig",
+        "signature",
     }
 )
 """A name with one of these as a whole word (split at "_", "-", "." and between lower and upper case) is secret."""
+TAILS = (
+    ("pass",),
+    ("pw",),
+    ("pin",),
+    ("session",),
+    ("session", "id"),
+    ("connection", "string"),
+    ("conn", "str"),
+    ("kubeconfig", "data"),
+)
+"""A name that ends in these words is secret: "DB_PASS", "--pin"; in front of others they mean something else."""
+ALONE = frozenset({"private", "signing", "tokens"})
+"""These are secret only as a whole name: "--private-network" and "MAX_TOKENS" are not."""
 ENDINGS = ("token", "secret", "password", "passwd", "apikey", "credential", "credentials", "accesskey", "privatekey")
 """A word that ends so is secret too: "hftoken", "dbpassword"."""
 
@@ -37,8 +58,10 @@ SHAPES = re.compile(
     -----BEGIN\ [A-Z ]*PRIVATE\ KEY-----[\s\S]*
     | (?<![A-Za-z0-9_\-])
       (?:
-        (?:hf_|gh[opsu]_|github_pat_|glpat-|xox[abposr]-|sk-|npg_|dckr_pat_|pypi-)[A-Za-z0-9_\-]{10,}
-        | AKIA[0-9A-Z]{16}(?![A-Za-z0-9])
+        (?:hf_|gh[oprsu]_|github_pat_|glpat-|xox[abposr]-|sk-|[rs]k_live_|npg_|npm_|dckr_pat_|pypi-|AIza|nvapi-|r8_)
+        [A-Za-z0-9_\-]{10,}
+        | A[KS]IA[0-9A-Z]{16}(?![A-Za-z0-9])
+        | hooks\.slack\.com/[a-z]{1,16}/[A-Za-z0-9_/+\-]+
         | eyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]*
       )
     """,
@@ -49,12 +72,26 @@ AFTER_SCHEME = re.compile(r"""\b(?:bearer|basic|token|apikey)\s+([^\s'"]+)""", r
 """What follows the name of an authentication scheme, as in "Authorization: Bearer abc"."""
 IN_URL = re.compile(r"://[^/\s:@]*:([^/\s@]+)@")
 """The password of an address such as postgres://user:password@host."""
+USER_IN_URL = re.compile(r"://([^/\s:@]{12,256})(?::[^/\s@]{0,256})?@")
+"""Who calls, where that is as long as tokens are: https://TOKEN@github.com; names of people are shorter."""
+AFTER_USER = re.compile(
+    r"""(?<![A-Za-z0-9_.\-])(?:-u|--user|--proxy-user)(?:[ \t]{1,8}|=)["']?[^\s:"'/]{1,128}:([^\s"']+)""", re.ASCII
+)
+"""The password of `curl -u user:password`."""
+AFTER_PROGRAM = re.compile(
+    r"""(?<![A-Za-z0-9_.\-])(?:sshpass[ \t]{1,8}-p[ \t]{0,8}|wandb[ \t]{1,8}login[ \t]{1,8}
+        |mysql(?:dump|admin|import)?[ \t][^\n;|&]{0,256}?(?<=[ \t])-p)(?!-)["']?([^\s"'\-][^\s"']*)""",
+    re.ASCII | re.VERBOSE,
+)
+"""Passwords that well-known programs take without any name."""
 NAME_CHARS_MAX = 128
 """No name of a variable or option is longer."""
-NAMED = re.compile(r"(?<![A-Za-z0-9_.\-])([A-Za-z_][A-Za-z0-9_.\-]{0,127})[ \t]{0,8}[=:][ \t]{0,8}", re.ASCII)
+NAMED = re.compile(
+    r"(?<![A-Za-z0-9_.\-])([A-Za-z_][A-Za-z0-9_.\-]{0,127})(?:\\?[\"'])?[ \t]{0,8}[=:][ \t]{0,8}", re.ASCII
+)
 AFTER_OPTION = re.compile(r"(?<![A-Za-z0-9_.\-])--?([A-Za-z][A-Za-z0-9_.\-]{0,127})[ \t]{0,8}[= ][ \t]{0,8}", re.ASCII)
-"""The name before a value given in one text, as in "API_TOKEN=abc", "X-Api-Key: abc", "--api-key abc"."""
-VALUE = re.compile(r"""\"[^\"]*\"|'[^']*'|[^\s'\"&;|]+""")
+"""The name before a value given in one text, as in "API_TOKEN=abc", "X-Api-Key: abc", "--api-key abc"; in JSON, too."""
+VALUE = re.compile(r"""\\\"[^\"]*\"|\"[^\"]*\"|'[^']*'|[^\s'\"&;|]+""")
 """The value after such a name."""
 OPTION = re.compile(r"--?([A-Za-z][A-Za-z0-9_.\-]*)")
 
@@ -67,7 +104,12 @@ def is_secret_name(name: str) -> bool:
     lowered = name.lower()
     if not any(ending in lowered for ending in _HINTS):
         return False
-    return any(word in WORDS or word.endswith(ENDINGS) for word in map(str.lower, _WORD.findall(name)))
+    words = tuple(map(str.lower, _WORD.findall(name)))
+    if any(word in WORDS or word.endswith(ENDINGS) for word in words):
+        return True
+    if words[-1:] == ("pwd",):
+        return len(words) > 1  # PWD is where a shell stands
+    return any(words[-len(tail) :] == tail for tail in TAILS) or (len(words) == 1 and words[0] in ALONE)
 
 
 def find_secrets(text: str) -> list[tuple[int, int]]:
@@ -75,7 +117,7 @@ def find_secrets(text: str) -> list[tuple[int, int]]:
     if not may_hold_secrets(text):
         return []
     spans = [match.span() for match in SHAPES.finditer(text)]
-    spans += [match.span(1) for pattern in (AFTER_SCHEME, IN_URL) for match in pattern.finditer(text)]
+    spans += [match.span(1) for pattern in _ONE_GROUP for match in pattern.finditer(text)]
     for pattern in (NAMED, AFTER_OPTION):
         spans += _named_values(text, pattern)
     return _merged(spans)
@@ -98,7 +140,7 @@ def _named_values(text: str, pattern: re.Pattern[str]) -> list[tuple[int, int]]:
 def may_hold_secrets(text: str) -> bool:
     """False when `find_secrets` finds nothing and no name in the text is secret: a quick look before the slow one."""
     lowered = text.lower()
-    return any(map(lowered.__contains__, _SIGNS))
+    return any(map(lowered.__contains__, _SIGNS)) or (":" in lowered and ("-u" in lowered or "user" in lowered))
 
 
 def named_option(text: str) -> bool:
@@ -108,14 +150,47 @@ def named_option(text: str) -> bool:
     return OPTION.fullmatch(text) is not None and is_secret_name(text.lstrip("-"))
 
 
+def argument_secret(command: Sequence[str], index: int) -> int | None:
+    """Where in this argument a secret begins that only its place tells; None when none does.
+
+    "curl -u user:password", "sshpass -p password", "wandb login key", "mysql -ppassword".
+    """
+    before = command[index - 1] if index else ""
+    argument = command[index]
+    if before in _USER_OPTIONS and 0 < argument.find(":") < len(argument) - 1:
+        return argument.index(":") + 1
+    if argument.startswith("-"):
+        is_password = argument.startswith("-p") and len(argument) > 2 and argument[2] != "-"
+        programs = ("mysql", "mysqldump", "mysqladmin", "mysqlimport", "sshpass")
+        return (
+            2 if is_password and any(_is_program(one, programs) for one in command[:index][:_PROGRAM_AT_MOST]) else None
+        )
+    if not argument or before not in ("-p", "login"):
+        return None
+    own = ("sshpass",) if before == "-p" else ("wandb",)
+    return 0 if any(_is_program(one, own) for one in command[max(0, index - 3) : index]) else None
+
+
+def _is_program(argument: str, names: tuple[str, ...]) -> bool:
+    return argument.rpartition("/")[2] in names
+
+
+_USER_OPTIONS = frozenset({"-u", "--user", "--proxy-user"})
+_PROGRAM_AT_MOST = 4
+"""A program stands so far at the front of an argument list, behind "env" or "sudo"."""
 _SCHEMES = frozenset({"bearer", "basic", "token", "apikey", "true", "false", "none", "null"})
 """Words after a secret name that are no secret themselves."""
-_HINTS = tuple(sorted(WORDS))
+_ONE_GROUP = (AFTER_SCHEME, IN_URL, USER_IN_URL, AFTER_USER, AFTER_PROGRAM)
+"""Patterns whose group is the secret."""
+_HINTS = tuple(sorted({*WORDS, *ALONE, "pwd", *(tail[0] for tail in TAILS)}))
 """Quick test: a name without any of these cannot be secret."""
-_SIGNS = (
-    *_HINTS, "passw", "basic", "@", "hf_", "ghp_", "gho_", "ghs_", "ghr_", "ghu_", "github_pat", "glpat", "xox", "sk-",
-    "npg_", "dckr_", "pypi-", "akia", "eyj", "begin",
+_ALL_SIGNS = (
+    *sorted(WORDS - {"sig"}), *sorted(ALONE), "sig=", "pwd", "pass", "session", "conn", "kubeconfig",
+    *(word + after for word in ("pin", "pw") for after in ("\0", "=", ":", " ", '"')), "basic", "@", "login", "mysql",
+    "hf_", "ghp_", "gho_", "ghs_", "ghr_", "ghu_", "github_pat", "glpat", "xox", "sk-", "k_live_", "npg_", "npm_",
+    "dckr_", "pypi-", "akia", "asia", "aiza", "nvapi", "r8_", "eyj", "begin", "hooks.",
 )  # fmt: skip
+_SIGNS = tuple(one for one in _ALL_SIGNS if not any(other in one for other in _ALL_SIGNS if other != one))
 """Quick test: a text without any of these, in small letters, holds no secret that could be found here."""
 
 

@@ -254,6 +254,8 @@ def test_declared_secrets_are_in_every_environment_and_listed() -> None:
     assert spec.roles[0].environment == {"HF": "abc", "OTHER": "x"}
     assert parse_job(job(secrets=["OTHER"], env={"OTHER": "x"})).secrets == ("OTHER",)
     assert set(wrong(job(secrets=["OTHER"]))) == {"secrets.OTHER"}
+    (told,) = wrong(job(secrets=["hunter2-is-no-name!"])).values()
+    assert "hunter2" not in told
     assert parse_job(job(secrets=[])).secrets == parse_job(job(secrets={})).secrets == ()
 
 

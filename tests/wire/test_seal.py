@@ -50,6 +50,32 @@ def test_the_case_of_the_leaking_token() -> None:
         ["sh", "-c", "run --api-key zz9 && run"],
         ["x", "A=B_TOKEN=zz9"],
         ["x", "hf_abcdefghijklmnopqrstuv"],
+        ["x", "AIzaabcdefghijklmnopqrstuv"],
+        ["x", "npm_abcdefghijklmnopqrstuv"],
+        ["curl", "-u", "bob:zz9", "http://h"],
+        ["curl", "--user", "bob:zz9", "http://h"],
+        ["curl", "--user=bob:zz9", "http://h"],
+        ["sh", "-c", "curl -s -u bob:zz9 http://h"],
+        ["sh", "-c", "curl -u 'bob:zz9' http://h"],
+        ["x", "--pass", "zz9"],
+        ["x", "--pw", "zz9"],
+        ["x", "--tokens", "zz9"],
+        ["x", "--db-pwd=zz9"],
+        ["mysql", "-h", "db", "-pzz9"],
+        ["sh", "-c", "mysqldump -h db -u root -pzz9 x > y"],
+        ["sshpass", "-p", "zz9", "ssh", "h"],
+        ["/usr/bin/sshpass", "-pzz9", "ssh", "h"],
+        ["sh", "-c", "sshpass -p zz9 ssh h"],
+        ["wandb", "login", "zz9"],
+        ["sh", "-c", "wandb login zz9 && python train.py"],
+        ["git", "clone", "https://abcdefghijklmnop@github.com/x"],
+        ["git", "clone", "https://abcdefghijklmnop:x-oauth-basic@github.com/x"],
+        ["curl", "https://blob/x?se=1&sig=zz9&sp=r"],
+        ["curl", "https://hooks.slack.com/services/T00/B00/zz9zz9"],
+        ["x", '{"token": "zz9"}'],
+        ["x", "{'api_key' : 'zz9'}"],
+        ["sh", "-c", 'curl -d "{\\"password\\": \\"zz9\\"}" h'],
+        ["x", '{"pin":1234567}'],
         ["x", "AKIAABCDEFGHIJKLMNOP"],
         ["x", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhZGEifQ.abcdefgh"],
         ["x", "-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----"],
@@ -59,6 +85,7 @@ def test_secrets_in_arguments_are_sealed(command: list[str]) -> None:
     spec = job(command=command)
     sealed, values = seal(spec)
     assert values
+    assert not any("zz9" in argument for argument in sealed.roles[0].command)
     written = encode(sealed).decode()
     assert not [value for value in values.values() if value in written]
     assert unseal(sealed, values).roles == spec.roles
@@ -70,6 +97,11 @@ def test_secrets_in_arguments_are_sealed(command: list[str]) -> None:
         ["python", "train.py", "--epochs", "3", "--max-tokens", "512", "--tokenizer", "bert", "--keyboard", "us"],
         ["echo", "the key to success: work", "a=b", "monkey=1", "https://host:8080/path"],
         ["--resume", "--level=high"],
+        ["python", "-u", "train.py", "--pin-memory", "1", "--session-timeout", "5", "--private-network", "a"],
+        ["git", "clone", "ssh://git@github.com/x", "--passes", "3", "--passthrough", "a", "--signal", "TERM"],
+        ["wandb", "login", "--relogin"],
+        ["mkdir", "-pv", "x", "--connection", "eth0", "--mapping", "a=b", "--design=1"],
+        ["docker", "run", "--user", "1000", "-p", "80", "x"],
     ],
 )
 def test_ordinary_arguments_are_left_alone(command: list[str]) -> None:
@@ -90,6 +122,20 @@ SECRET_NAMES = [
     "X-Api-Key",
     "GITHUB_PAT",
     "hftoken",
+    "DB_PASS",
+    "MYSQL_PWD",
+    "SSHPASS",
+    "PGPASSWORD",
+    "JWT",
+    "SESSION_ID",
+    "CREDS",
+    "AZURE_STORAGE_CONNECTION_STRING",
+    "SIGNING",
+    "PRIVATE",
+    "PIN",
+    "NETRC",
+    "KUBECONFIG_DATA",
+    "SLACK_WEBHOOK_URL",
 ]
 ORDINARY_NAMES = [
     "MODE",
@@ -102,6 +148,14 @@ ORDINARY_NAMES = [
     "AUTHOR",
     "OMP_NUM_THREADS",
     "NCCL_DEBUG",
+    "PWD",
+    "OLDPWD",
+    "PIN_MEMORY",
+    "COMPASS",
+    "SESSION_TIMEOUT",
+    "PRIVATE_NETWORK",
+    "KUBECONFIG",
+    "DESIGN",
 ]
 
 
@@ -126,7 +180,27 @@ def test_a_short_value_is_not_looked_for_elsewhere() -> None:
     assert sealed.roles[0].command == ("connection", "on")
 
 
-@pytest.mark.parametrize("piece", ["a=", "-eyJ", "TOKEN=", "://a:", "bearer ", "--token ", '="', "key: ", "\u0301"])
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "a=",
+        "-eyJ",
+        "TOKEN=",
+        "://a:",
+        "bearer ",
+        "--token ",
+        '="',
+        '"a":',
+        "-u a:",
+        "mysql -",
+        "sshpass -p",
+        "sig=",
+        "://aaaaaaaaaaaaa",
+        '\\"a\\":',
+        "key: ",
+        "\u0301",
+    ],
+)
 def test_a_hostile_text_is_looked_through_in_no_time(piece: str) -> None:
     sealed, values = seal(job(command=["run", "key " + piece * (60_000 // len(piece.encode()))]))
     assert unseal(sealed, values).roles[0].command[0] == "run"
