@@ -4,12 +4,15 @@ A level without a rule is best-effort: whoever fits may start. In a strict level
 of it, until that one has been in front, blocked, for `head_wait_s`: then it loses its place and the others go on, while
 it still has its turn and its reservation. Jobs that a limit, a hold or a dependency keeps out block nobody, and who
 waits for machines that another could not use anyway is not in its way: strict order holds among those that compete.
+Nor does one stand in front that the machines there are could not hold if they were empty: it waits for others to come.
 """
+
+import msgspec
 
 from gangline_core.ageing import wait_since_ms
 from gangline_core.attained import GPU_SECOND
-from gangline_core.capacity import Flags
-from gangline_core.cluster import LevelRule, Policy
+from gangline_core.capacity import Flags, Room
+from gangline_core.cluster import LevelRule, NodeUse, Policy, gpu_span
 from gangline_core.ids import JobId
 from gangline_core.job import Job
 from gangline_core.reasons import Reason, ReasonCode
@@ -96,7 +99,7 @@ class Heads:
         if rule is None:
             return
         nodes, now = self._nodes(job), self._table.now
-        if self._competing(level, nodes):
+        if self._competing(level, nodes) or not _could_fit(self._table, job):
             return
         where, since_ms = self._table.pool.heads.get(job.id, ("", now))
         has_lost_place = where == level and 0 < rule.head_wait_s * 1000 <= now - since_ms
@@ -114,6 +117,26 @@ class Heads:
 
     def _nodes(self, job: Job) -> Flags:
         return usable_nodes(self._table.room, self._table.seating.least(job).gang)
+
+
+def _could_fit(table: Table, job: Job) -> bool:
+    """True when the machines that take work would hold the job if they were empty; worked out once for equal asks."""
+    if table.pool.pool.cells or table.pool.pool.pinned:
+        return True
+    layout, gang = table.frozen.layout, table.seating.least(job).gang
+    seating = table.seating
+    return layout.remember(
+        ("could fit", msgspec.msgpack.encode(gang)),
+        lambda: seating.placer(layout.remember(("empty",), lambda: _emptied(table.frozen)), gang) is not None,
+    )
+
+
+def _emptied(room: Room) -> Room:
+    """The same machines with nothing on them."""
+    empty = Room.of(room.nodes, room.tasks_max)
+    for node in empty.nodes:
+        empty.refresh(node, NodeUse(gpu_span(node)))
+    return empty
 
 
 def remembered(

@@ -3,6 +3,7 @@
 from tests.make import World, group, node, spec
 
 from gangline_core.cluster import LevelRule
+from gangline_core.facts import NodeLost, NodeSeen
 from gangline_core.ordering import order
 from gangline_core.reasons import ReasonCode, sentence
 from gangline_core.wake import next_wake_ms
@@ -173,3 +174,19 @@ def test_the_second_move_of_a_waiting_job_is_looked_at_in_time_too():
     world = World(node()).set_policy(ordering="priority", levels=rules, starvation_s=0)
     world.submit(level="low", gpus=1)
     assert next_wake_ms(world.state, "default", world.at + 600_000) == world.at + 1_200_000
+
+
+def test_one_that_no_machine_there_could_hold_stands_in_front_of_nobody():
+    """The machine that it would need is lost: who comes after it starts on the others."""
+    world = World(node("n1"), node("n2", gpus=4)).set_policy(ordering="fifo", starvation_s=0, levels=strict())
+    large = world.submit(gpus=8)
+    small = world.submit(gpus=1)
+    world.tell("telemetry", NodeLost(node="n1", silent_ms=1))
+    world.round()
+    assert not world.job(large).tasks
+    assert world.job(small).tasks
+    world.tell("agent.sim", NodeSeen(node=node("n1")))
+    world.submit_running(spec(gpus=1, level="low"), "n1")
+    behind = world.submit(gpus=1)
+    world.round()
+    assert not world.job(behind).tasks, "the machine is there again, and the large one waits for it"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.make import node, role, spec, state_with
+from tests.make import World, node, role, spec, state_with
 
 from gangline_core.cluster import Gpu, Pool, Taint
 from gangline_core.facts import TaskPlacement
@@ -525,3 +525,16 @@ def test_nothing_is_over_booked_and_required_levels_hold(asks, seed):
         assert counted.total == place.room.total
         assert counted.fullness.tolist() == place.room.fullness.tolist()
         assert counted.linked.tolist() == place.room.linked.tolist()
+
+
+@pytest.mark.parametrize(
+    ("large", "small", "gpus"),
+    [(large, small, gpus) for large in (9, 12, 16) for small in (4, 8) for gpus in (1, 2, 4, 8) if gpus <= small],
+)
+def test_a_task_leaves_a_node_whole_that_holds_more_than_the_usual_tasks(large, small, gpus):
+    """Nothing is known of the pool yet: a node of more than eight GPUs stays for whom no other node holds."""
+    for names in (("n1", "n2"), ("n2", "n1")):
+        world = World(node(names[0], gpus=large), node(names[1], gpus=small))
+        job = world.submit(gpus=gpus)
+        world.round()
+        assert [task.node for task in world.state.tasks_of(world.job(job))] == [names[1]]

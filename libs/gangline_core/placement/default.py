@@ -18,8 +18,8 @@ import numpy as np
 
 from gangline_core.beside import NOTHING, Beside
 from gangline_core.capacity import Ints, Room
-from gangline_core.layout import Kind
-from gangline_core.mix import Mix
+from gangline_core.layout import Kind, Layout
+from gangline_core.mix import STANDARD, Mix, Typical
 from gangline_core.placement.blocks import choose_gpus, has_parts, linked_first
 from gangline_core.placement.board import Scorer, board_of
 from gangline_core.placement.each import is_free_of_wishes
@@ -30,11 +30,17 @@ from gangline_core.placement.lone import Pick, Scores, lone
 from gangline_core.placement.models import Kinds
 from gangline_core.placement.topology import topology
 from gangline_core.placement.usefulness import Usefulness
+from gangline_core.spec import GPU_MILLI
 
 TOLD_APART_MILLI = 100
 """Losses of useful room are rounded to this."""
 COARSE = 30
 """Where blocks decide, only losses that differ by so many times that are heard: a node whose CPU would be gone."""
+
+LARGEST_WEIGHT = 40
+"""How much a task counts that fills the largest node, beside 100 for all others: what holds it is scarcest."""
+LARGEST_CPU_MILLI = 8_000
+"""CPU per GPU that it asks for, as the standard mix has it."""
 
 
 def default(room: Room, gang: Gang, beside: Beside = NOTHING) -> Seats | None:
@@ -48,6 +54,8 @@ def default(room: Room, gang: Gang, beside: Beside = NOTHING) -> Seats | None:
 def _scores(room: Room, mix: Mix) -> tuple[Scores, Pick]:
     """The scores of a layout's nodes, and how GPUs are chosen on one."""
     layout = room.layout
+    if mix is STANDARD:
+        mix = layout.remember(("standard mix",), lambda: _with_largest(layout))
     asked = ("default", mix)
     scores = layout.remember(asked, lambda: Scores(board_of(room, asked), _scorer(tuple(layout.kinds), mix)))
     by_parts = has_parts(layout)
@@ -58,6 +66,21 @@ def _scores(room: Room, mix: Mix) -> tuple[Scores, Pick]:
         return scores.gpu(room, need, kinds, row) if need.wants_gpu else ()
 
     return scores, pick
+
+
+def _with_largest(layout: Layout) -> Mix:
+    """The standard mix; where a node has more GPUs than its largest task, also tasks that only such a node holds.
+
+    They ask for half of that node's CPU at most, so that a small task beside them does not count as their end.
+    """
+    counts = layout.gpu_counts
+    row = int(counts.argmax()) if len(counts) else 0
+    gpus = int(counts[row]) if len(counts) else 0
+    if gpus <= max(task.gpus for task in STANDARD.tasks):
+        return STANDARD
+    cpu_milli = min(LARGEST_CPU_MILLI * gpus, layout.nodes[row].cpu_milli // 2)
+    largest = Typical(cpu_milli=cpu_milli, gpus=gpus, milli=GPU_MILLI, weight=LARGEST_WEIGHT)
+    return Mix(tasks=(*STANDARD.tasks, largest))
 
 
 @lru_cache(maxsize=16)
