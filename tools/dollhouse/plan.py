@@ -126,7 +126,7 @@ def _event(draw: Random) -> Event:
     at_s = round(draw.uniform(0, RUN_S), 3)
     chance = draw.random()
     if chance < 0.38:
-        asks = tuple(_ask(draw) for _ in range(draw.choice((1, 1, 2, 5))))
+        asks = tuple(_ask(draw) for _ in range(draw.choice((1, 2, 3, 5))))
         return Event(at_s=at_s, what="submit", number=draw.randrange(40), asks=asks)
     if chance < 0.42:
         return Event(at_s=at_s, what=draw.choice(ON_PEOPLE), number=draw.randrange(1000))
@@ -153,7 +153,7 @@ def _service(draw: Random) -> str:
 
 
 def _ask(draw: Random) -> Ask:
-    gpu_milli = draw.choice((1000, 1000, 2000, 4000, 500, 250, 0))
+    gpu_milli = draw.choice((1000, 1000, 2000, 4000, 4000, 500, 250, 0))
     tasks = draw.choice((1, 1, 1, 2, 3))
     is_elastic = draw.random() < 0.2
     return Ask(
@@ -161,7 +161,7 @@ def _ask(draw: Random) -> Ask:
         tasks=2 if is_elastic else tasks,
         least=1 if is_elastic else 0,
         most=draw.choice((3, 4)) if is_elastic else 0,
-        run_s=round(draw.choice((0, 2, 8, 20, 60)) * draw.uniform(0.7, 1.3), 2),
+        run_s=round(draw.choice((0, 2, 8, 20, 60, 60, 90)) * draw.uniform(0.7, 1.3), 2),
         code=draw.choice((0, 0, 0, 0, 1)),
         start_s=draw.choice((0, 0, 0, 1.5)),
         stop_s=draw.choice((0, 0, 0, 3, 10)),
@@ -170,7 +170,7 @@ def _ask(draw: Random) -> Ask:
         limit_s=draw.choice((0, 0, 0, 15)),
         protected_s=draw.choice((0, 0, 20)),
         group=draw.choice(("lab", "lab", "lab/x", "shop")),
-        priority=draw.choice((0, 0, 0, 1, 2, -1)),
+        priority=draw.choice((0, 0, 1, 2, 3, -1)),
         retries=draw.choice((0, 1, 2)),
         service_class=draw.choice(("burstable", "burstable", "guaranteed", "opportunistic")),
         topology=draw.choice(("", "", "", "node", "rack")),
