@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from gangline_core.budget_periods import period_end_ms
 from gangline_core.facts import Candidate
 from gangline_core.forecast import Start, limit_forecast, pool_forecast
 from gangline_core.gates import Gate, judge
@@ -38,6 +39,7 @@ GATE_CODES = frozenset(
     }
 )
 """Reasons that the gates give; recorded ones are over when the gates no longer give them."""
+_BUDGET_CODES = frozenset({ReasonCode.BUDGET_EXHAUSTED, ReasonCode.BUDGET_SHORT})
 STOP_MARGIN_MS = 5_000
 """How long after its grace a stopped task may need to be seen gone."""
 
@@ -115,7 +117,7 @@ class Book:
             return self._after_victims(job)
         reason = self.reason(job)
         code = reason.code
-        if (plain := _plain_note(reason)) is not None:
+        if (plain := self._renewed_budget(reason) or _plain_note(reason)) is not None:
             return Expectation(note=plain)
         if code == ReasonCode.DEPENDENCY:
             return self._after_dependency(job)
@@ -146,6 +148,15 @@ class Book:
             to_ms=max(foreseen.latest_ms, not_before_ms),
             confidence=CONFIDENCE[Basis.HISTORY if code in LIMIT_CODES else foreseen.basis],
         )
+
+    def _renewed_budget(self, reason: Reason) -> str | None:
+        """What there is to say of a budget that begins anew by the calendar."""
+        group = self.state.kept.groups.get(str(reason.numbers.get("group", "")))
+        if reason.code not in _BUDGET_CODES or group is None or group.budget_period is None:
+            return None
+        over = utc(period_end_ms(group, self.now))
+        sooner = "running jobs end early enough, or " if reason.code == ReasonCode.BUDGET_SHORT else ""
+        return f"Not before {over}, when the budget of group {group.path} begins anew, unless {sooner}it is raised."
 
     def _learnt(self, job: Job, reserved_ms: int | None) -> Expectation | None:
         """The range that earlier forecasts of this pool bear out; None while too few have been scored."""

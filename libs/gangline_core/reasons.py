@@ -224,7 +224,9 @@ HINTS: dict[ReasonCode, str] = {
     ReasonCode.GROUP_LIMIT: "Wait for the group's own jobs, ask for less, or ask the group's head for more quota.",
     ReasonCode.USER_LIMIT: "Wait for your own jobs, ask for less, or ask the group's head for more quota.",
     ReasonCode.NOT_BEFORE: "Submit it again without a begin time to let it start earlier.",
-    ReasonCode.BUDGET_EXHAUSTED: "Ask the administrator to raise the budget (`gangline quota set`).",
+    ReasonCode.BUDGET_EXHAUSTED: (
+        "Wait for the budget's next period if it has one, or ask the administrator to raise it (`gangline quota set`)."
+    ),
     ReasonCode.BUDGET_SHORT: "Give a shorter time limit, or ask the administrator to raise the budget.",
     ReasonCode.BORROW_LIMIT: "Wait for the group's own jobs, or ask the administrator for a higher borrow limit.",
     ReasonCode.NOT_LENT: "Wait for others' jobs to end; what a group does not lend stays free for it.",

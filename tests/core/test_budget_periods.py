@@ -13,6 +13,7 @@ from gangline_core import facts as f
 from gangline_core.accounting import budget_changes, charge, next_budget_end_ms
 from gangline_core.admission import Draft
 from gangline_core.budget_periods import period_end_ms, period_start_ms
+from gangline_core.explain import explain
 from gangline_core.gates import judge
 from gangline_core.groups import BudgetMode, BudgetPeriod
 from gangline_core.reasons import ReasonCode
@@ -87,6 +88,17 @@ def test_a_used_up_budget_lets_start_again_in_the_next_period():
     account(made)
     made.settle()
     assert made.job(late).state == "running"
+
+
+def test_whom_a_used_up_budget_keeps_waiting_is_told_when_it_begins_anew():
+    made = world()
+    job = made.submit_running(spec(group="lab", gpus=8), "n1")
+    made.wait(2 * 3600).finish(job)
+    account(made)
+    late = made.submit(spec(group="lab", gpus=1))
+    made.settle()
+    told = explain(made.state, late, made.at)
+    assert "2026-05-02 00:00:00 UTC, when the budget of group lab begins anew" in told.start_note
 
 
 def test_safe_mode_counts_only_what_the_present_period_has_paid():
