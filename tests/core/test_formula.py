@@ -105,6 +105,18 @@ def test_each_summand_is_a_term_with_the_administrators_words():
     ]
 
 
+def test_terms_whose_factors_did_not_change_need_not_be_worked_out_again():
+    formula = compile_formula("2 * age_hours - share_used + gpus * share_over_weight")
+    before = dict(age_hours=np.array([1.0, 2.0]), gpus=np.array([4.0, 8.0]))
+    shares = dict(share_used=np.array([0.5, 0.25]), share_over_weight=np.array([1.0, 3.0]))
+    later = dict(share_used=np.array([0.75, 0.5]), share_over_weight=np.array([2.0, 1.0]))
+    first = formula.evaluate({**before, **shares}.__getitem__, 2)
+    again = formula.again(first, {**before, **later}.__getitem__, changed=("share_used", "share_over_weight"))
+    fresh = formula.evaluate({**before, **later}.__getitem__, 2)
+    assert [column.tolist() for column in again] == [column.tolist() for column in fresh]
+    assert [column.tolist() for column in again] != [column.tolist() for column in first]
+
+
 def test_the_default_policys_formula_is_legal():
     assert len(compile_formula(Policy().formula).terms) == 4
 

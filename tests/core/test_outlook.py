@@ -10,6 +10,7 @@ from tests.make import World, group, job, node, spec
 from gangline_core import cycle
 from gangline_core.explain import explain
 from gangline_core.fold import Message
+from gangline_core.outlook import EVERY_JOBS
 from gangline_core.reasons import ReasonCode
 from gangline_core.start_scores import HOUR_MS, SCORES_LEAST, score, stated_range
 from gangline_core.state import decode_snapshot, encode_snapshot
@@ -52,6 +53,23 @@ def test_a_round_writes_down_when_a_refused_job_will_probably_start_and_its_star
     assert 900 <= list(pool.start_scores[""].values())[-1][-1] <= 1_100, (
         "equal run times are foreseen to the second, nearly"
     )
+
+
+def test_the_more_jobs_wait_the_less_often_a_round_writes_forecasts_down():
+    world = World(node()).set_policy(ordering="priority", starvation_s=0, preemption=False)
+    long = {"gpus": 8, "time_limit_s": 86_400}
+    world.submit_running(spec("first", **long), "n1")
+    world.submit(*(spec(f"waits-{k}", **long) for k in range(3 * EVERY_JOBS)))
+    pool = world.state.kept.pools["default"]
+    world.round()
+    world.submit(spec("stirs-1", **long))
+    world.round()
+    written = pool.foreseen_at
+    assert written == world.at, "the first forecasts"
+    for seconds, is_due in ((31, False), (31, False), (31, True)):
+        world.wait(seconds).submit(spec("", **long))
+        world.round()
+        assert (pool.foreseen_at > written) == is_due, "three times as many wait as are asked about every 30 s"
 
 
 def test_no_range_is_stated_before_enough_forecasts_have_been_scored():
