@@ -4,6 +4,7 @@ from gangline_core.ageing import is_starving
 from gangline_core.groups import ancestors
 from gangline_core.job import Job
 from gangline_core.losses import effective_priority
+from gangline_core.quota import covers
 from gangline_core.spec import ServiceClass
 from gangline_core.table import Table
 
@@ -73,4 +74,4 @@ def promises(table: Table, job: Job) -> dict[str, tuple[str, int]]:
         for dimension, promised in group.guaranteed.items() if group is not None else ():
             if dimension.lower() in wanted:
                 found.setdefault(dimension.lower(), (path, promised))
-    return found
+    return found if covers(found, wanted) else {}

@@ -177,7 +177,8 @@ class Ledger:
         For each dimension the nearest group above that is guaranteed some of it decides. Those further up promised
         their children no more than they have themselves, so what a sibling uses beyond its own part is borrowed and
         takes nothing away. Only dimensions that a guarantee names are compared, at least one of them must be asked
-        for, and opportunistic work neither has a guarantee nor uses one up.
+        for, of GPUs if the job asks for any (a guarantee of CPUs takes no GPUs from others), and opportunistic work
+        neither has a guarantee nor uses one up.
         """
         if job.service_class == ServiceClass.OPPORTUNISTIC:
             return False
@@ -189,7 +190,7 @@ class Ledger:
                     decided.add(dimension)
                     if self._firm(path, dimension) + wanted[dimension] > promised:
                         return False
-        return bool(decided)
+        return covers(decided, wanted)
 
     def over_guarantee(
         self, job: Job, amounts_removed: Mapping[str, int], *, beneficiary: str | None = None, whole: bool = False
@@ -326,6 +327,12 @@ class Ledger:
                     count(of_class, dimension, amount)
             if self._spare:
                 self._forget_margins(holder)
+
+
+def covers(promised: Iterable[str], wanted: Iterable[str]) -> bool:
+    """True when a guarantee of these dimensions promises anything to who asks for those; with GPUs, GPUs."""
+    asks_gpus = any(dimension.startswith("gpu") for dimension in wanted)
+    return any(not asks_gpus or dimension.startswith("gpu") for dimension in promised)
 
 
 def job_amounts(spec: JobSpec, sizes: Mapping[str, int]) -> dict[str, int]:

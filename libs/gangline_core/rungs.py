@@ -140,17 +140,19 @@ def _largest(own: Mapping[str, int], others: Iterable[Mapping[str, int]]) -> dic
 def _reserves(
     state: State, above: Group, path: tuple[str, ...], lenders: Iterable[Group], limit: Mapping[str, int]
 ) -> Iterator[Reserve]:
-    """What children of this group, other than the one on the way, keep to themselves."""
+    """What groups below this one, other than those on the way and their own below them, keep to themselves."""
     unlent: dict[str, list[tuple[str, int]]] = {}
+    depth = 1 + above.path.count("/") if above.path else 0
     for lender in lenders:
-        if lender.path in path or lender.path == ROOT or lender.path.rpartition("/")[0] != above.path:
+        branch = "/".join(lender.path.split("/")[: depth + 1])
+        if lender.path in (ROOT, above.path) or above.path not in ancestors(lender.path) or branch in path:
             continue
         promised = folded(lender.guaranteed)
         for dimension, most in folded(lender.lend_limit).items():
             kept = promised.get(dimension, 0) - most
             if kept > 0:
                 unlent.setdefault(dimension, []).append((lender.path, kept))
-    for dimension, kept_by in sorted(unlent.items()):
+    for dimension, kept_by in sorted((dimension, _outermost(own)) for dimension, own in unlent.items()):
         capacity = limit.get(dimension)
         if capacity is None:
             promised = folded(above.guaranteed)
@@ -159,9 +161,22 @@ def _reserves(
             yield Reserve(dimension=dimension, capacity=capacity, unlent=tuple(sorted(kept_by)))
 
 
+def _outermost(kept_by: list[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Of a group and those below it what is more: what it keeps itself, or what they keep together."""
+    kept = dict(kept_by)
+    for owner in sorted(kept, key=lambda path: -path.count("/")):
+        below = [path for path in kept if path.startswith(f"{owner}/")]
+        if kept[owner] >= sum(kept[path] for path in below):
+            for path in below:
+                del kept[path]
+        else:
+            del kept[owner]
+    return sorted(kept.items())
+
+
 def cluster_capacity(state: State, dimension: str) -> int:
-    """What all machines that are there have of a dimension, whatever is free of it."""
-    return sum(_node_has(node, dimension) for node in state.kept.nodes.values() if not node.lost)
+    """What all machines that take work have of a dimension, whatever is free of it."""
+    return sum(_node_has(node, dimension) for node in state.kept.nodes.values() if node.takes_work)
 
 
 def _node_has(node: Node, dimension: str) -> int:

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.make import World, gpu_amount, group, job, node, role, spec
 
-from gangline_core.facts import GroupSet
+from gangline_core.facts import DrainSet, GroupSet
 from gangline_core.groups import ROOT, User
 from gangline_core.quota import Ledger, job_amounts, minimum_sizes, recompute
 from gangline_core.reasons import ReasonCode
@@ -215,3 +215,41 @@ def test_usage_is_always_what_the_live_tasks_hold(actions):
     assert recompute(world.state) == {}
     assert not any(world.state.usage.values())
     assert Ledger(world.state).used(ROOT, "gpu_milli") == 0
+
+
+def test_a_guarantee_of_cpus_is_no_promise_of_gpus():
+    """A CPU guarantee would else take every GPU of the cluster, one CPU for eight of them."""
+    ledger = Ledger(World(node(), groups=[group("a", guaranteed={"cpu_milli": 8_000})]).state)
+    assert not ledger.within_guarantee(job(9, gpus=4, group="a"), {**gpu_amount(4), "cpu_milli": 4_000})
+    assert ledger.within_guarantee(job(9, gpus=0, group="a"), {"cpu_milli": 4_000})
+
+
+def test_a_group_two_levels_down_keeps_what_it_does_not_lend_from_all_outside():
+    groups = [
+        group("a", guaranteed=gpu_amount(8)),
+        group("a/x", guaranteed=gpu_amount(6), lend_limit=gpu_amount(0)),
+        group("b"),
+    ]
+    ledger = Ledger(World(node("n1"), groups=groups).state)
+    assert ledger.fault(job(9, group="b"), gpu_amount(3)) is not None
+    assert ledger.fault(job(9, group="b"), gpu_amount(2)) is None
+    assert ledger.fault(job(9, group="a/x"), gpu_amount(8)) is None
+
+
+def test_of_a_group_and_those_below_it_the_more_is_kept():
+    groups = [
+        group("a", guaranteed=gpu_amount(8), lend_limit=gpu_amount(5)),
+        *(group(f"a/{name}", guaranteed=gpu_amount(2), lend_limit=gpu_amount(0)) for name in "xy"),
+        group("b"),
+    ]
+    ledger = Ledger(World(node("n1"), groups=groups).state)
+    assert ledger.fault(job(9, group="b"), gpu_amount(5)) is not None
+    assert ledger.fault(job(9, group="b"), gpu_amount(4)) is None
+
+
+def test_machines_that_take_no_work_are_nothing_that_is_lent():
+    world = World(node("n1"), node("n2"), groups=[group("a", guaranteed=gpu_amount(8), lend_limit=gpu_amount(0))])
+    lent = world.submit(gpus=8)
+    world.tell("admission", DrainSet(node="n2", drained=True, why="", by="a"))
+    world.round()
+    assert not world.job(lent).tasks
