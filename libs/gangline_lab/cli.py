@@ -1,6 +1,6 @@
 """The lab's command line: simulate and compare; replay, verify, report and explain an archive; what-if, tune, train.
 
-Exit codes: 0 all is as it should be, 1 it is not (a broken chain, a different decision), 2 wrong use.
+Exit codes: 0 all is as it should be, 1 it is not (a broken chain, a different decision), 2 wrong use, 130 interrupted.
 """
 
 import argparse
@@ -17,6 +17,9 @@ from gangline_lab.runs import RunError
 from gangline_lab.sim.engine import StuckError
 from gangline_lab.sim.fleet import FleetError
 
+STOPPED = 130
+"""As a shell says of who was interrupted."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit code."""
@@ -32,6 +35,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except BrokenPipeError:
         return 1
+    except OSError as error:
+        sys.stderr.write(f"gangline lab: {error}\n")
+        return 2
+    except KeyboardInterrupt:
+        sys.stderr.write("\ngangline lab: stopped; what was written so far stays where it is\n")
+        return STOPPED
 
 
 def _parser() -> argparse.ArgumentParser:

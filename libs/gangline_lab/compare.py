@@ -8,10 +8,15 @@ from msgspec import Struct
 from gangline_lab.metrics import Metrics, measure
 from gangline_lab.sim.engine import RunResult
 from gangline_lab.words import duration, table
+from gangline_wire.codec import encode
 
-STUDENT_95 = (0.0, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
-"""Two-sided 95 % quantiles of Student's t for 0 to 10 degrees of freedom; from there on 1.96 to 2.2."""
-STUDENT_MANY = 2.0
+STUDENT_95 = (
+    *(0.0, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
+    *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
+    *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
+)
+"""Two-sided 95 % quantiles of Student's t for 0 to 30 degrees of freedom; from there on 1.96 to 2.04."""
+STUDENT_MANY = 2.04
 
 
 class Measure(Struct, frozen=True):
@@ -89,11 +94,32 @@ def label_of(run: RunResult) -> str:
 
 
 def by_label(runs: Iterable[RunResult]) -> dict[str, list[RunResult]]:
-    """Runs of one label together, in order of first appearance."""
-    found: dict[str, list[RunResult]] = {}
+    """Seeds of one run together, in order of first appearance.
+
+    Only what differs in nothing but the seed is one run; where runs of one label differ, what they were made of says
+    which is which.
+    """
+    found: dict[bytes, list[RunResult]] = {}
     for run in runs:
-        found.setdefault(label_of(run), []).append(run)
-    return found
+        found.setdefault(_made_of(run), []).append(run)
+    labels = [label_of(own[0]) for own in found.values()]
+    named: dict[str, list[RunResult]] = {}
+    for own, label in zip(found.values(), labels, strict=True):
+        name = label if labels.count(label) == 1 else f"{label}, {_circumstances(own[0])}"
+        # What no word tells apart is numbered.
+        taken = sum(other == name or other.startswith(f"{name} (") for other in named)
+        named[f"{name} ({taken + 1})" if taken else name] = own
+    return named
+
+
+def _made_of(run: RunResult) -> bytes:
+    """Everything that a run depends on beside its seed, as far as its result knows it."""
+    return encode((label_of(run), run.trace, run.part, run.gpus, run.policies, run.conditions))
+
+
+def _circumstances(run: RunResult) -> str:
+    gpus = " ".join(f"{count}x{model}" for model, count in run.gpus.items())
+    return f"{run.trace}{f' {run.part}' if run.part else ''} on {gpus}"
 
 
 def compare(runs: Sequence[RunResult]) -> Comparison:

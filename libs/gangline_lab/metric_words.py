@@ -28,6 +28,9 @@ def metrics_lines(metrics: Metrics) -> list[str]:
         f"Jain over groups {metrics.jain:.3f}, over jobs {metrics.jain_jobs:.3f}",
         f"Decided {metrics.verdicts} times on jobs in {metrics.rounds} rounds",
     ]
+    if metrics.refused:
+        said = ", ".join(f"{count} for {code}" for code, count in metrics.refused.items())
+        lines.append(f"Refused: {said}; the first, {metrics.refused_first}")
     if metrics.deadlines:
         lines.append(f"Deadlines missed {metrics.deadline_misses} of {metrics.deadlines}")
     for group, (used, had) in metrics.budgets.items():

@@ -11,12 +11,14 @@
 - Fairness over time: Jain's index over groups, of what each holds over its part in an even division (max-min).
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from gangline_core.job import JobState
 from gangline_core.spec import GPU_MILLI
 from gangline_lab.sim.collect import JobRecord
 from gangline_lab.sim.engine import RunResult
@@ -82,6 +84,7 @@ class Metrics(Struct, frozen=True):
     jain_jobs: float
     """Jain's index over the jobs' 1/rho."""
     deadline_misses: int
+    """Jobs with a deadline that had not succeeded by then, refused ones among them."""
     deadlines: int
     groups: dict[str, PartMetrics]
     sizes: dict[str, PartMetrics]
@@ -89,6 +92,10 @@ class Metrics(Struct, frozen=True):
     """GPU-hours used and budgeted, by group."""
     rounds: int
     verdicts: int
+    refused: dict[str, int] = {}
+    """Jobs that the door refused, by the code of the reason."""
+    refused_first: str = ""
+    """The first of them, and why."""
 
 
 def measure(result: RunResult) -> Metrics:
@@ -104,6 +111,7 @@ def measure(result: RunResult) -> Metrics:
     held = sum(one.held for one in use)
     there = max(1, sum(one.there for one in use))
     deadlines = [job for job in jobs if job.deadline_ms]
+    turned_away = sum(one.had_deadline for one in result.refused)
     return Metrics(
         jobs=len(jobs),
         ended=len(ended),
@@ -124,13 +132,15 @@ def measure(result: RunResult) -> Metrics:
         unfair=_part(rho),
         jain=_fairness(use),
         jain_jobs=jain([1 / value for value in rho if value > 0]) if len(rho) else 1.0,
-        deadline_misses=sum(job.ended_ms < 0 or job.ended_ms > job.deadline_ms for job in deadlines),
-        deadlines=len(deadlines),
+        deadline_misses=sum(_misses(job) for job in deadlines) + turned_away,
+        deadlines=len(deadlines) + turned_away,
         groups=_parts(jobs, gpus, lambda job: job.group, sorted({job.group for job in jobs})),
         sizes=_parts(jobs, gpus, size_class, [*(name for _, name in SIZES), LARGEST]),
         budgets={group: (round(_used_hours(jobs, group)), had) for group, had in result.budgets.items()},
         rounds=result.rounds,
         verdicts=result.verdicts,
+        refused=dict(Counter(one.code for one in result.refused).most_common()),
+        refused_first=next((f"{one.name} ({one.group}): {one.why}" for one in result.refused), ""),
     )
 
 
@@ -169,6 +179,11 @@ def size_class(job: JobRecord) -> str:
     """The job's class of size."""
     gpus = -(-job.gpu_milli // GPU_MILLI)
     return next((name for most, name in SIZES if gpus <= most), LARGEST)
+
+
+def _misses(job: JobRecord) -> bool:
+    """Who had not succeeded by then missed it."""
+    return job.state != JobState.SUCCEEDED or not 0 <= job.ended_ms <= job.deadline_ms
 
 
 def _fairness(use: Sequence[Use]) -> float:

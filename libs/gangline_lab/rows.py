@@ -5,6 +5,7 @@ import gzip
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TextIO, cast
 
 LINE_CHARS_MAX = 10_000
 """Longest line that is still taken for a row."""
@@ -15,9 +16,9 @@ ROWS_MAX = 5_000_000
 class TraceError(Exception):
     """A trace that cannot be read; the message says where and what was expected."""
 
-    def __init__(self, problem: str, *, file: str, line: int, column: str = "") -> None:
-        """`line` counts from 1, the header included."""
-        where = f"{file}, line {line}" + (f", column {column}" if column else "")
+    def __init__(self, problem: str, *, file: str, line: int = 0, column: str = "") -> None:
+        """`line` counts from 1, the header included; 0 when the whole file is meant."""
+        where = (f"{file}, line {line}" if line else file) + (f", column {column}" if column else "")
         super().__init__(f"{where}: {problem}")
         self.file, self.line, self.column = file, line, column
 
@@ -72,6 +73,13 @@ class Row:
         return TraceError(problem, file=self._file, line=self._line, column=column)
 
 
+def _opened(path: Path) -> TextIO:
+    """The file as UTF-8; a mark of byte order, as spreadsheets write it, is no part of the text."""
+    if path.suffix == ".gz":
+        return cast("TextIO", gzip.open(path, "rt", newline="", encoding="utf-8-sig"))
+    return path.open(newline="", encoding="utf-8-sig")
+
+
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     """Numbered lines of a text file that are not empty, line ends removed; `.gz` is unpacked.
 
@@ -79,7 +87,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
         TraceError: the file cannot be read, or a line or the whole is too long.
     """
     try:
-        with gzip.open(path, "rt", newline="") if path.suffix == ".gz" else path.open(newline="") as file:
+        with _opened(path) as file:
             for number, line in enumerate(file, start=1):
                 text = line.rstrip("\r\n")
                 _check_size(text, path.name, number)
@@ -128,7 +136,7 @@ def read_rows(path: Path, columns: tuple[str, ...]) -> Iterator[Row]:
         TraceError: the file is no such table, or a row has another number of cells.
     """
     try:
-        with gzip.open(path, "rt", newline="") if path.suffix == ".gz" else path.open(newline="") as file:
+        with _opened(path) as file:
             yield from _rows(file, columns, path.name)
     except (OSError, UnicodeDecodeError, EOFError, zlib.error) as error:
         raise TraceError(f"cannot be read: {error}", file=path.name, line=0) from error

@@ -221,7 +221,13 @@ def tuned_lines(tuned: Tuned) -> list[str]:
         "",
         "To apply it (nothing was applied):",
         "",
-        "policy:",
-        "  ordering: weighted",
-        f'  formula: "{tuned.formula}"',
+        *page_of(tuned),
     ]
+
+
+def page_of(tuned: Tuned) -> list[str]:
+    """A page that `gangline policy apply` takes, after what else the pool's policy is to say."""
+    import yaml
+
+    page = {"pools": {tuned.pool: {"policy": {"ordering": "weighted", "formula": tuned.formula}}}}
+    return str(yaml.safe_dump(page, sort_keys=False, width=1000)).splitlines()

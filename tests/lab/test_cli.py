@@ -118,3 +118,28 @@ def test_a_bar_is_drawn_on_a_terminal_only() -> None:
         bar(1, 2)
         bar.close()
         assert screen.text.count("50%") == (1 if terminal else 0)
+
+
+def test_work_in_steps_is_refused_without_speeds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    row = "\t".join(("ResNet-50 (batch size 64)", "c", "w", "n", "0", "1000", "1", "1", "-1", "0"))
+    path = tmp_path / "a.trace"
+    path.write_text(row + "\n")
+    assert main(["simulate", "--trace", f"gavel:{path}", "--cluster", "1x4xV100"]) == 2
+    assert "say how fast they go with --speeds" in capsys.readouterr().err
+
+
+def test_two_pages_of_one_name_or_a_name_that_is_no_folders_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    swf = tmp_path / "a.swf"
+    swf.write_text("1 0 -1 20 8 -1 -1 8 40 -1 1 1 1 -1 1 -1 -1 -1\n")
+    for name, text in (("a", "name: x\n"), ("b", "name: x\n"), ("c", 'name: "../../esc"\n')):
+        (tmp_path / f"{name}.yaml").write_text(text)
+    usual = ["simulate", "--trace", str(swf), "--cluster", "1x8xV100", "--out", str(tmp_path / "out")]
+    two = ["--policy", str(tmp_path / "a.yaml"), "--policy", str(tmp_path / "b.yaml")]
+    assert main([*usual, *two]) == 2
+    assert main([*usual, "--policy", str(tmp_path / "c.yaml")]) == 2
+    said = capsys.readouterr().err
+    assert "two policy files are named 'x'" in said
+    assert "is no folder's" in said
+    assert not (tmp_path / "out").exists()

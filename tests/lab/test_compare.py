@@ -5,11 +5,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from tests.lab.simulated import FIFO, run, trace
 
 from gangline_core.cluster import Policy
 from gangline_lab.cli import main
-from gangline_lab.compare import compare, interval
+from gangline_lab.compare import by_label, compare, interval
 from gangline_lab.compare_page import page
 from gangline_lab.metrics import measure
 from gangline_lab.runs import RunError, load, relabelled, save, write_parquet
@@ -144,3 +145,31 @@ def test_a_cluster_file_names_racks_and_quotas(tmp_path: Path) -> None:
     assert fleet.kinds == {"H100": 8}
     assert len({node.labels["topology.gangline.dev/rack"] for node in fleet.nodes}) == 2
     assert fleet.groups[0].limit == {"gpu_milli": 2000}
+
+
+def test_runs_of_one_label_on_other_traces_machines_or_costs_stand_apart() -> None:
+    jobs = trace((0, 1, 10), (0, 1, 10))
+    same = [relabelled(run(jobs, seed=seed), "x") for seed in (0, 1)]
+    other = relabelled(run(jobs, "2x4xH100"), "x")
+    slow = relabelled(run(jobs, start_s=10.0), "x")
+    grouped = by_label([*same, other, slow])
+    assert [len(own) for own in grouped.values()] == [2, 1, 1]
+    assert list(grouped) == ["x, test on 4xV100", "x, test on 8xH100", "x, test on 4xV100 (2)"]
+    assert list(by_label(same)) == ["x"]
+
+
+def test_intervals_of_twelve_and_more_seeds_are_as_wide_as_students_t_says() -> None:
+    from scipy.stats import t  # type: ignore[import-untyped]  # SciPy ships no types
+
+    for count in (12, 20, 31):
+        values = [float(k) for k in range(count)]
+        spread = (sum((k - sum(values) / count) ** 2 for k in values) / (count - 1)) ** 0.5
+        assert interval(values).half == pytest.approx(t.ppf(0.975, count - 1) * spread / count**0.5, rel=1e-3)
+
+
+def test_who_failed_or_was_refused_before_its_deadline_missed_it() -> None:
+    jobs = trace((0, 1, 10), (0, 1, 10), (0, 99, 10))
+    arrivals = tuple(replace(one, work=replace(one.work, deadline_ms=60_000)) for one in jobs.arrivals)
+    failed = replace(arrivals[1], work=replace(arrivals[1].work, exit_code=1))
+    metrics = measure(run(replace(jobs, arrivals=(arrivals[0], failed, arrivals[2]))))
+    assert (metrics.deadline_misses, metrics.deadlines) == (2, 3)

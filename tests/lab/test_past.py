@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from msgspec.structs import replace
 from tests.lab.busy_cluster import BusyCluster
 from tests.lab.logged import LoggedWorld
@@ -27,10 +28,11 @@ from gangline_lab.sim.conditions import Conditions
 from gangline_lab.sim.engine import Scenario, simulate
 from gangline_lab.sim.fleet import added, read_fleet
 from gangline_lab.sim.workload import Workload, cut
-from gangline_lab.tune import TuneError, tune
+from gangline_lab.tune import TuneError, page_of, tune, tuned_lines
 from gangline_lab.whatif import Change, what_if
 from gangline_lab.whatif_words import answer_lines
 from gangline_lab.why import How, UnknownJobError, why
+from gangline_wire.policyfile import parse_policy
 
 
 def record(folder: Path, jobs: Workload, policy: Policy = FIFO, cluster: str = "1x4xV100") -> Path:
@@ -299,6 +301,9 @@ def test_tuning_finds_that_short_jobs_first_shorten_waits_and_shows_it_on_what_i
     assert tuned.held_out_after < tuned.held_out_before
     assert tuned.change_low <= tuned.held_out_after - tuned.held_out_before <= tuned.change_high
     assert tuned.jobs_trained + tuned.jobs_held_out == 36
+    page = parse_policy(yaml.safe_load("\n".join(page_of(tuned))))
+    assert (page.policies["default"].ordering, page.policies["default"].formula) == ("weighted", tuned.formula)
+    assert "\n".join(page_of(tuned)) in "\n".join(tuned_lines(tuned))
 
 
 def test_too_short_a_history_is_no_teacher(tmp_path: Path) -> None:

@@ -201,3 +201,59 @@ def test_published_traces_are_read_whole(trace: str, jobs: int) -> None:
 def test_muri_stages_may_be_parts_of_a_millisecond(tmp_path: Path) -> None:
     one = read(tmp_path, "muri", MURI + "2,4,0,10,bert,4,9,6,190,0.5,163,18,0\n").arrivals[0]
     assert (one.spec.attributes["loading_ms"], one.spec.attributes["network_ms"]) == (0.5, 8.5)
+
+
+def test_sacct_adds_up_typed_gpus_and_splits_over_the_nodes_that_it_names(tmp_path: Path) -> None:
+    head = "JobID|User|Account|Submit|Start|End|State|AllocTRES\n"
+    times = "2024-05-01T10:00:00|2024-05-01T10:00:00|2024-05-01T11:00:00|COMPLETED"
+    rows = [f"1|u|a|{times}|cpu=8,gres/gpu:a100=4", f"2|u|a|{times}|cpu=64,gres/gpu=16,node=4"]
+    rows += [f"3|u|a|{times}|gres/gpu:a100=2,gres/gpu:h100=2,node=2", f"1.batch|u|a|{times}|cpu=1"]
+    rows += ["4|u|a|2024-05-01T10:00:00|Unknown|Unknown|PENDING|"]
+    rows += ["5|u|a|2024-05-01T10:00:00|2024-05-01T10:00:00|Unknown|RUNNING|"]
+    told = read(tmp_path, "sacct", head + "\n".join(rows) + "\n")
+    asked = [(one.spec.roles[0].count, one.spec.roles[0].resources) for one in told.arrivals]
+    assert [(count, each.gpu_milli, each.gpu_models) for count, each in asked] == [
+        (1, 4000, ("a100",)),
+        (4, 4000, ()),
+        (2, 2000, ("a100", "h100")),
+    ]
+    assert told.left_out == {"job steps": 1, "jobs that never started": 1, "jobs that had not ended": 1}
+
+
+def test_what_a_reader_leaves_out_is_counted(tmp_path: Path) -> None:
+    rows = ["1 0 -1 20 8 -1 -1 8 40 -1 1 1 1 -1 1 -1 -1 -1", "2 0 -1 -1 8 -1 -1 8 40 -1 1 1 1 -1 1 -1 -1 -1"]
+    assert read(tmp_path, "swf", chr(10).join(rows)).left_out == {"jobs without a run time": 1}
+    pod = {"kind": "Pod", "metadata": {"name": "p"}, "status": {}, "spec": {"volumes": [{"projected": {"items": []}}]}}
+    lines = "\n".join([json.dumps(pod), json.dumps(pod)])
+    assert read(tmp_path, "kubernetes", lines).left_out == {"pods without an end": 2}
+
+
+def test_a_pod_that_could_not_be_scheduled_for_long_came_at_the_first_of_those_events(tmp_path: Path) -> None:
+    def event(reason: str, first: str | None, last: str | None) -> dict[str, object]:
+        about = {"kind": "Pod", "namespace": "n", "name": "p"}
+        times = {"firstTimestamp": first, "lastTimestamp": last}
+        return {"kind": "Event", "involvedObject": about, "reason": reason, **times}
+
+    day = "2024-05-01T"
+    items = [
+        event("FailedScheduling", f"{day}10:00:00Z", f"{day}12:00:00Z"),
+        event("Started", f"{day}12:01:00Z", f"{day}12:01:00Z"),
+        event("Killing", f"{day}13:01:00Z", f"{day}13:01:00Z"),
+        event("Pulled", None, None),
+    ]
+    told = read(tmp_path, "kubernetes", json.dumps({"items": items}))
+    assert [one.work.run_ms for one in told.arrivals] == [3_600_000]
+    assert told.left_out == {"events without a time": 1}
+
+
+def test_times_without_end_and_marks_of_byte_order_are_met(tmp_path: Path) -> None:
+    row = "1 1e300 -1 20 8 -1 -1 8 40 -1 1 1 1 -1 1 -1 -1 -1"
+    with pytest.raises(TraceError, match="line 1, column submit time: a time of more than"):
+        read(tmp_path, "swf", row)
+    head = "\ufeffJobID|User|Account|Submit|Start|End|State|AllocTRES\n"
+    assert read(tmp_path, "sacct", head).arrivals == ()
+
+
+def test_chronus_jobs_without_gpus_are_left_out_and_counted(tmp_path: Path) -> None:
+    told = read(tmp_path, "chronus", CHRONUS + "1,vc,0,0,1,m,5,0,10,1,0,x\n2,vc,2,0,1,m,5,0,10,1,0,x\n")
+    assert (len(told.arrivals), told.left_out) == (1, {"jobs without GPUs": 1})

@@ -8,12 +8,13 @@ from tests.lab.simulated import FIFO, jcts_s, prove_archive, run, trace
 
 from gangline_core.cluster import Policy
 from gangline_lab import philly
+from gangline_lab.metric_words import metrics_lines
 from gangline_lab.metrics import measure
 from gangline_lab.readers import read_trace
 from gangline_lab.replay import replay
 from gangline_lab.sim.conditions import Colocation, Conditions, Failures
 from gangline_lab.sim.engine import Scenario, StuckError, simulate
-from gangline_lab.sim.fleet import read_fleet
+from gangline_lab.sim.fleet import added, read_fleet
 from gangline_lab.sim.workload import cut
 
 
@@ -158,3 +159,27 @@ def test_several_schedulers_are_simulated_and_their_archive_replays(preference: 
     report = replay(tmp_path / "a")
     assert report.equal, report.difference
     assert report.compared["scheduler"] > 10
+
+
+def test_a_job_larger_than_every_node_is_split_over_nodes() -> None:
+    """Traces say how many GPUs a job has, not on how many nodes: 8 and 12 GPUs fit nodes of 4."""
+    result = run(trace((0, 8, 10), (0, 12, 10)), "3x4xV100")
+    assert (result.rejected, [job.state for job in result.jobs]) == (0, ["succeeded", "succeeded"])
+
+
+def test_two_jobs_of_one_name_at_a_time_are_two_jobs() -> None:
+    jobs = trace((0, 1, 10), (0, 1, 10))
+    twice = replace(jobs, arrivals=(jobs.arrivals[0], replace(jobs.arrivals[1], spec=jobs.arrivals[0].spec)))
+    assert [job.state for job in run(twice).jobs] == ["succeeded", "succeeded"]
+
+
+def test_who_is_refused_is_told_with_the_reason() -> None:
+    result = run(trace((0, 1, 10), (0, 9, 10)), "2x4xV100")
+    assert [(one.number, one.name, one.code) for one in result.refused] == [(1, "j1", "NeverFitsCluster")]
+    assert "Refused: 1 for NeverFitsCluster; the first, j1 (all): " in "\n".join(metrics_lines(measure(result)))
+
+
+def test_further_machines_of_several_kinds_stand_side_by_side() -> None:
+    fleet = added(added(read_fleet("1x4xV100"), "+8xH100"), "+4xT4")
+    assert [node.id for node in fleet.nodes] == ["node-00000", "added-00000", "added-00001"]
+    assert fleet.gpus == 16

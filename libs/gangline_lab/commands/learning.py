@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from gangline_core.learnt import unpacked
+from gangline_lab.commands.simulations import told_trace
 from gangline_lab.commands.words import say
 from gangline_lab.learning.growing import LEAVES, TREES, Growth
 from gangline_lab.learning.modelfile import ModelFile, model_lines, read_model, score_lines, train
@@ -58,12 +59,15 @@ def _rows(options: argparse.Namespace) -> list[Sample]:
     path = Path(options.history)
     if path.is_dir():
         return samples(of_archive(path))
-    return samples(of_trace(read_trace(options.history), Conditions(estimates=options.estimates)))
+    return samples(of_trace(told_trace(read_trace(options.history)), Conditions(estimates=options.estimates)))
 
 
 def _train(options: argparse.Namespace) -> int:
     if options.trees < 1 or options.leaves < 2:
         sys.stderr.write("gangline lab: a model has at least one tree of two leaves\n")
+        return 2
+    if not options.out.resolve().parent.is_dir():
+        sys.stderr.write(f"gangline lab: there is no folder {options.out.resolve().parent} to write the model into\n")
         return 2
     growth = Growth(trees=options.trees, leaves=options.leaves)
     file: ModelFile = train(_rows(options), made_of=Path(options.history).name, growth=growth)

@@ -1,6 +1,7 @@
 """Commands that simulate and compare: simulate, compare."""
 
 import argparse
+import re
 import sys
 from pathlib import Path
 
@@ -10,16 +11,19 @@ from gangline_lab.compare import compare, comparison_lines
 from gangline_lab.compare_page import write_comparison
 from gangline_lab.metric_words import metrics_lines
 from gangline_lab.metrics import measure
-from gangline_lab.policyfile import Rules, read_policy
+from gangline_lab.policyfile import PolicyFileError, Rules, read_policy
 from gangline_lab.progress import Bar
 from gangline_lab.readers import READERS, read_trace
+from gangline_lab.rows import TraceError
 from gangline_lab.runs import load, relabelled, save
 from gangline_lab.sim.conditions import Conditions
 from gangline_lab.sim.engine import RunResult, Scenario, simulate
 from gangline_lab.sim.fleet import read_fleet
-from gangline_lab.sim.workload import cut
+from gangline_lab.sim.workload import Workload, cut, lacks_run_times
 from gangline_lab.speeds import read_courses
 from gangline_wire.codec import encode
+
+FOLDER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_. -]*")
 
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -61,12 +65,16 @@ def _simulate(options: argparse.Namespace) -> int:
     if options.archive and options.out is None:
         sys.stderr.write("gangline lab: --archive needs --out\n")
         return 2
-    trace = cut(read_trace(options.trace), first=options.first, jobs=options.jobs)
+    trace = told_trace(cut(read_trace(options.trace), first=options.first, jobs=options.jobs))
+    if options.speeds is None and lacks_run_times(trace):
+        raise TraceError("its jobs are work in steps or samples: say how fast they go with --speeds", file=trace.name)
+    pages = [read_policy(path) for path in options.policy]
+    _check_names([rules.name for rules in pages])
     fleet = read_fleet(options.cluster)
     courses = read_courses(options.speeds) if options.speeds else None
     usual = Rules(name="default", policies={"default": Policy()}, conditions=Conditions())
     results: list[RunResult] = []
-    for rules in [read_policy(path) for path in options.policy] or [usual]:
+    for rules in pages or [usual]:
         for seed in range(options.seed, options.seed + options.seeds):
             scenario = Scenario(
                 trace=trace,
@@ -80,6 +88,25 @@ def _simulate(options: argparse.Namespace) -> int:
             results.append(_run(scenario, rules.name, options))
     _tell(results, options)
     return 0
+
+
+def _check_names(names: list[str]) -> None:
+    """A page's name is its column and its folder."""
+    for name in names:
+        if names.count(name) > 1:
+            raise PolicyFileError(f"two policy files are named {name!r}: give each a `name:` of its own")
+        if not FOLDER_NAME.fullmatch(name):
+            raise PolicyFileError(f"the name {name!r} is no folder's: expected letters, digits, . _ - and spaces")
+
+
+def told_trace(trace: Workload) -> Workload:
+    """The trace; what its reader left out is said on standard error."""
+    if trace.left_out:
+        said = ", ".join(f"{count} {why}" for why, count in sorted(trace.left_out.items()))
+        sys.stderr.write(f"gangline lab: left out of {trace.name}: {said}\n")
+    if not trace.arrivals:
+        raise TraceError("no job is left of it to simulate", file=trace.name)
+    return trace
 
 
 def _run(scenario: Scenario, name: str, options: argparse.Namespace) -> RunResult:

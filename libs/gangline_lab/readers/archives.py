@@ -168,6 +168,8 @@ class _Reader:
             if job is None:
                 continue
             work, censored = self._work(job)
+            if spec.deadline_ms:
+                work = replace(work, deadline_ms=max(1, spec.deadline_ms - self.begin - at_ms))
             arrivals.append(Arrival(at_ms=at_ms, spec=self._tied(spec), work=work, job=job_id))
             past.append(
                 Past(

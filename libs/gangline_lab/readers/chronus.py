@@ -23,7 +23,11 @@ def read_chronus(path: Path) -> Workload:
     Raises:
         TraceError: with line and column.
     """
-    return workload(path.name, [_arrival(row) for row in read_table(path, NEEDED)])
+    rows = list(read_table(path, NEEDED))
+    # The published list has jobs without GPUs, and says nothing of the cores that they took.
+    asking = [row for row in rows if row.whole("num_gpu", most=GPUS_MAX)]
+    left_out = {"jobs without GPUs": len(rows) - len(asking)} if len(asking) < len(rows) else {}
+    return workload(path.name, [_arrival(row) for row in asking], left_out=left_out)
 
 
 def _arrival(row: Row) -> Arrival:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gangline_core.spec import GPU_MILLI, JobSpec, Resources, Role
 from gangline_lab.rows import Row, TraceError, read_lines
-from gangline_lab.sim.workload import Arrival, Work, Workload, workload
+from gangline_lab.sim.workload import UNKNOWN_MS, Arrival, Work, Workload, workload
 
 FRONT = ("job_type", "command", "working_directory", "num_steps_arg", "needs_data_dir", "total_steps", "scale_factor")
 GAVEL = (*FRONT, "priority_weight", "SLO", "arrival")
@@ -56,7 +56,7 @@ def _arrival(row: Row, number: int, dynamic: bool) -> Arrival:
     mode = row.text("mode") if dynamic else "static"
     if mode not in MODES:
         raise row.error("mode", f"expected one of {', '.join(MODES)}, found {mode!r}")
-    run_ms = 1000 * row.whole("duration") if dynamic else 1
+    run_ms = 1000 * row.whole("duration") if dynamic else UNKNOWN_MS
     role = Role(name="worker", count=scale, min_count=scale, max_count=scale, resources=Resources(gpu_milli=GPU_MILLI))
     spec = JobSpec(
         name=f"job-{number}",

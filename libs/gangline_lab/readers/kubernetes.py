@@ -1,13 +1,14 @@
 """Lists of Kubernetes objects as `kubectl get pods,jobs -o json` and `kubectl get events -o json` write them.
 
 From pods: created, started (`status.startTime`) and ended (the last container's `terminated.finishedAt`), with
-requests of `nvidia.com/gpu`, `cpu` and `memory`. From events (Scheduled, Started, Killing, Completed): the same times
-for pods that are gone. Pods without an end are left out. A pod's group is its namespace; pods that one owner (a Job,
-a PyTorchJob) made together are one gang.
+requests of `nvidia.com/gpu` (and `amd.com/gpu`, `nvidia.com/mig-*` as a GPU each), `cpu` and `memory`. From events
+(Scheduled, Started, Killing, Completed): the same times for pods that are gone. Pods without an end are left out and
+counted. A pod's group is its namespace; pods that one owner (a Job, a PyTorchJob) made together are one gang.
 """
 
 import zlib
-from datetime import datetime
+from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,10 @@ from gangline_lab.sim.workload import Arrival, Work, Workload, workload
 from gangline_wire.problem import WrongValueError
 from gangline_wire.quantity import read_mebibytes, read_milli
 
-GPU_NAME = "nvidia.com/gpu"
+GPU_NAMES = ("nvidia.com/gpu", "amd.com/gpu", "nvidia.com/mig-")
+"""How the names of resources begin that stand for GPUs or for instances of them."""
+FIRST = "first "
+"""Before an event's reason: the first time of it instead of the last."""
 TOGETHER_S = 120
 """Pods of one owner that were created within this time of the first are its gang."""
 FILE_BYTES_MAX = 2_000_000_000
@@ -46,6 +50,8 @@ def read_kubernetes(path: Path) -> Workload:
         TraceError: with the number of the item and the path of the field.
     """
     pods: list[Pod] = []
+    left_out: Counter[str] = Counter()
+    unended: set[tuple[str, str]] = set()
     events: dict[tuple[str, str], dict[str, float]] = {}
     for number, item in enumerate(_items(path), start=1):
         place = _Place(path.name, number)
@@ -53,15 +59,23 @@ def read_kubernetes(path: Path) -> Workload:
         try:
             pod = _pod(item, place) if kind == "Pod" else None
             if kind == "Event":
-                _note_event(item, place, events)
+                _note_event(item, place, events, left_out)
         except (AttributeError, TypeError, KeyError) as error:
             # Objects are taken apart as they come: what is no object where Kubernetes has one shows in its use.
             raise place.error("metadata, spec or status", f"is no {kind} as Kubernetes writes it ({error})") from error
         if pod is not None:
             pods.append(pod)
-    pods += _from_events(events, {(pod.namespace, pod.name) for pod in pods})
+        elif kind == "Pod":
+            left_out["pods without an end"] += 1
+            unended.add((str(item["metadata"].get("namespace", "default")), str(item["metadata"].get("name", ""))))
+    known = {(pod.namespace, pod.name) for pod in pods}
+    told = _from_events(events, known)
+    never = events.keys() - known - unended - {(pod.namespace, pod.name) for pod in told}
+    if never:
+        left_out["pods of which no event tells start and end"] += len(never)
+    pods += told
     begin = min((pod.created_s for pod in pods), default=0.0)
-    return workload(path.name, [_arrival(gang, begin) for gang in _gangs(pods)])
+    return workload(path.name, [_arrival(gang, begin) for gang in _gangs(pods)], left_out=left_out)
 
 
 class _Place:
@@ -80,12 +94,32 @@ def _items(path: Path) -> list[dict[str, Any]]:
         if path.stat().st_size > FILE_BYTES_MAX:
             raise TraceError(f"more than {FILE_BYTES_MAX} bytes", file=path.name, line=0)
         data = unpacked(path)
-        if data.lstrip()[:1] == b"{" and b'"items"' in data:
-            return msgspec.convert(msgspec.json.decode(data, type=dict[str, Any])["items"], list[dict[str, Any]])
+        listed = _listed(data)
+        if listed is not None:
+            return listed
         lines = enumerate(data.splitlines(), start=1)
         return [_object(line, path.name, number) for number, line in lines if line.strip()]
     except (OSError, EOFError, zlib.error, ValueError, KeyError) as error:
         raise TraceError(f"no list of Kubernetes objects: {error}", file=path.name, line=1) from error
+
+
+def _listed(data: bytes) -> list[dict[str, Any]] | None:
+    """The items of a List; None where the whole is not one object with items, as with an object on each line."""
+    try:
+        whole = msgspec.json.decode(data, type=dict[str, Any])
+    except ValueError:
+        if not data.strip() or _is_object(data.lstrip().partition(b"\n")[0]):
+            return None
+        raise
+    return msgspec.convert(whole["items"], list[dict[str, Any]]) if "items" in whole else [whole]
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        msgspec.json.decode(line, type=dict[str, Any])
+    except ValueError:
+        return False
+    return True
 
 
 def _object(line: bytes, file: str, number: int) -> dict[str, Any]:
@@ -119,7 +153,9 @@ def _pod(item: dict[str, Any], place: _Place) -> Pod | None:
 
 def _time_s(text: object, place: _Place, field: str) -> float:
     try:
-        return datetime.fromisoformat(str(text).replace("Z", "+00:00")).timestamp()
+        read = datetime.fromisoformat(str(text).replace("Z", "+00:00"))
+        # Kubernetes writes UTC; a time without a zone is no local one.
+        return (read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp()
     except ValueError:
         raise place.error(field, f"expected a time such as 2024-05-01T10:00:00Z, found {text!r}") from None
 
@@ -130,7 +166,7 @@ def _resources(containers: list[dict[str, Any]], place: _Place) -> Resources:
         asked = container.get("resources", {})
         requests = {**asked.get("limits", {}), **asked.get("requests", {})}
         try:
-            gpus += int(requests.get(GPU_NAME, 0))
+            gpus += sum(int(amount) for name, amount in requests.items() if name.startswith(GPU_NAMES))
             cpu += read_milli(str(requests.get("cpu", "0")))
             memory += read_mebibytes(str(requests.get("memory", "0Mi")))
         except (WrongValueError, ValueError) as error:
@@ -138,13 +174,26 @@ def _resources(containers: list[dict[str, Any]], place: _Place) -> Resources:
     return Resources(gpu_milli=gpus * GPU_MILLI, cpu_milli=cpu, memory_mib=memory)
 
 
-def _note_event(item: dict[str, Any], place: _Place, events: dict[tuple[str, str], dict[str, float]]) -> None:
+def _note_event(
+    item: dict[str, Any],
+    place: _Place,
+    events: dict[tuple[str, str], dict[str, float]],
+    left_out: "Counter[str]",
+) -> None:
     about = item.get("involvedObject", item.get("regarding", {}))
     if about.get("kind") != "Pod":
         return
-    at = item.get("eventTime") or item.get("lastTimestamp") or item.get("firstTimestamp")
+    first = item.get("firstTimestamp") or item.get("eventTime") or item.get("lastTimestamp")
+    last = item.get("lastTimestamp") or item.get("eventTime") or first
+    if first is None:
+        left_out["events without a time"] += 1
+        return
     times = events.setdefault((str(about.get("namespace", "default")), str(about.get("name", ""))), {})
-    times[str(item.get("reason", ""))] = _time_s(at, place, "lastTimestamp")
+    reason = str(item.get("reason", ""))
+    # A repeated event is one with its first and last time: a pod came by the first, and ended by the last.
+    began = _time_s(first, place, "firstTimestamp")
+    times[f"{FIRST}{reason}"] = min(began, times.get(f"{FIRST}{reason}", began))
+    times[reason] = max(_time_s(last, place, "lastTimestamp"), times.get(reason, began))
 
 
 def _from_events(events: dict[tuple[str, str], dict[str, float]], known: set[tuple[str, str]]) -> list[Pod]:
@@ -155,7 +204,7 @@ def _from_events(events: dict[tuple[str, str], dict[str, float]], known: set[tup
         start = times.get("Started", times.get("Scheduled"))
         if end is None or start is None or (namespace, name) in known:
             continue
-        created = min(start, times.get("FailedScheduling", times.get("Scheduled", start)))
+        created = min(start, times.get(f"{FIRST}FailedScheduling", times.get(f"{FIRST}Scheduled", start)))
         pods.append(
             Pod(
                 name=name,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gangline_core.spec import GPU_MILLI, JobSpec, Resources, Role
 from gangline_lab.rows import Row, read_table
-from gangline_lab.sim.workload import Arrival, Work, Workload, workload
+from gangline_lab.sim.workload import UNKNOWN_MS, Arrival, Work, Workload, workload
 
 NEEDED = ("name", "time", "application", "num_replicas", "batch_size")
 REPLICAS_MAX = 4_096
@@ -40,5 +40,5 @@ def _arrival(row: Row) -> Arrival:
         roles=(role,),
         attributes={"model": application, "batch_size": batch_size},
     )
-    work = Work(run_ms=1, row=application, batch_size=batch_size)
+    work = Work(run_ms=UNKNOWN_MS, row=application, batch_size=batch_size)
     return Arrival(at_ms=1000 * row.whole("time"), spec=spec, work=work)

@@ -1,11 +1,13 @@
 """Slurm's accounting: `sacct -P -X -o JobID,JobName,User,Account,Partition,Submit,Start,End,State,Timelimit,AllocTRES`.
 
 Times as sacct writes them (2024-05-01T10:00:00, or Unknown), limits as [days-]hours:minutes:seconds. GPUs come from
-`gres/gpu=N` (and their model from `gres/gpu:model=N`), CPUs and memory from the same cell. Job steps (`12.batch`) and
-jobs that never started are left out.
+`gres/gpu=N` (and their model from `gres/gpu:model=N`), CPUs and memory from the same cell; typed GPUs are added up
+where the total is missing, and a job is split evenly over its `node=N`. Job steps (`12.batch`), jobs that never started
+and those that had not ended are left out and counted.
 """
 
 import re
+from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -30,10 +32,25 @@ def read_sacct(path: Path) -> Workload:
     Raises:
         TraceError: with line and column.
     """
-    rows = [row for row in read_table(path, NEEDED, optional=OPTIONAL, separator="|") if "." not in row.text("JobID")]
-    ran = [row for row in rows if row.optional("Start") not in NEVER and row.optional("End") not in NEVER]
+    rows = read_table(path, NEEDED, optional=OPTIONAL, separator="|")
+    left_out: Counter[str] = Counter()
+    ran = [row for row in rows if not _is_left_out(row, left_out)]
     begin = min((_time_s(row, "Submit") for row in ran), default=0)
-    return workload(path.name, [_arrival(row, begin) for row in ran])
+    return workload(path.name, [_arrival(row, begin) for row in ran], left_out=left_out)
+
+
+def _is_left_out(row: Row, left_out: "Counter[str]") -> bool:
+    """Counts why a row makes no job of a trace."""
+    why = ""
+    if "." in row.text("JobID"):
+        why = "job steps"
+    elif row.optional("Start") in NEVER:
+        why = "jobs that never started"
+    elif row.optional("End") in NEVER:
+        why = "jobs that had not ended"
+    if why:
+        left_out[why] += 1
+    return bool(why)
 
 
 def _time_s(row: Row, column: str) -> int:
@@ -71,12 +88,14 @@ def _resources(row: Row) -> tuple[Resources, int]:
         if part and not mark:
             raise row.error("AllocTRES", f"expected name=amount, found {part!r}")
         cells[name] = value
-    gpus = _count(row, cells.get("gres/gpu", "0"))
-    model = next((name.partition(":")[2] for name in cells if name.startswith("gres/gpu:")), "")
-    tasks = split(gpus, PER_NODE) if gpus else max(1, _count(row, cells.get("node", "1")))
+    typed = {name.partition(":")[2]: value for name, value in cells.items() if name.startswith("gres/gpu:")}
+    gpus = _count(row, cells["gres/gpu"]) if "gres/gpu" in cells else sum(_count(row, o) for o in typed.values())
+    nodes = max(1, _count(row, cells.get("node", "1")))
+    # Without an equal number on each node the accounting does not tell the split.
+    tasks = (nodes if "node" in cells and gpus % nodes == 0 else split(gpus, PER_NODE)) if gpus else nodes
     resources = Resources(
         gpu_milli=gpus // tasks * GPU_MILLI,
-        gpu_models=(model,) if model else (),
+        gpu_models=tuple(sorted(typed)) if gpus else (),
         cpu_milli=1000 * _count(row, cells.get("cpu", "0")) // tasks,
         memory_mib=_memory_mib(row, cells.get("mem", "0")) // tasks,
     )

@@ -1,10 +1,11 @@
 """The Standard Workload Format: 18 numbers a line, `;` begins a comment; times in seconds, -1 means unknown.
 
 Used: 1 job number, 2 submit, 4 run time, 5 processors used, 8 processors asked for, 9 time asked for, 11 status,
-12 user, 13 group, 16 partition. A processor is one GPU; jobs without run time or processors are left out, as the
-format's own tools do.
+12 user, 13 group, 16 partition. A processor is one GPU; jobs without run time or processors are left out and
+counted, as the format's own tools do.
 """
 
+from collections import Counter
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -16,6 +17,8 @@ FIELDS = 18
 JOB, SUBMIT, RUN, USED, ASKED, ASKED_S, STATUS, USER, GROUP = 0, 1, 3, 4, 7, 8, 10, 11, 12
 NAMES = {JOB: "job number", SUBMIT: "submit time", RUN: "run time", USED: "processors", ASKED: "requested processors"}
 GPUS_MAX = 1_000_000
+TIME_S_MAX = 100 * 366 * 86_400
+"""A century; longer is no time of a job."""
 
 
 def read_swf(path: Path) -> Workload:
@@ -25,15 +28,21 @@ def read_swf(path: Path) -> Workload:
         TraceError: with line and column.
     """
     arrivals = []
+    left_out: Counter[str] = Counter()
     for number, text in read_lines(path):
         if text.lstrip().startswith(";"):
             continue
         values = _numbers(text, path.name, number)
         gpus = values[ASKED] if values[ASKED] > 0 else values[USED]
         if values[RUN] <= 0 or gpus <= 0:
+            left_out["jobs without a run time" if values[RUN] <= 0 else "jobs without processors"] += 1
             continue
         if gpus > GPUS_MAX:
             raise TraceError(f"more than {GPUS_MAX} processors", file=path.name, line=number, column="processors")
+        for place in (SUBMIT, RUN, ASKED_S):
+            if values[place] > TIME_S_MAX:
+                problem = f"a time of more than {TIME_S_MAX} s"
+                raise TraceError(problem, file=path.name, line=number, column=NAMES.get(place, "requested time"))
         spec = gpu_job(
             f"swf-{values[JOB]}",
             gpus=gpus,
@@ -45,7 +54,7 @@ def read_swf(path: Path) -> Workload:
             spec = replace(spec, time_limit_s=max(values[ASKED_S], values[RUN]))
         work = Work(run_ms=1000 * values[RUN], exit_code=1 if values[STATUS] == 0 else 0)
         arrivals.append(Arrival(at_ms=1000 * max(0, values[SUBMIT]), spec=spec, work=work))
-    return workload(path.name, arrivals)
+    return workload(path.name, arrivals, left_out=left_out)
 
 
 def _numbers(text: str, file: str, line: int) -> list[int]:

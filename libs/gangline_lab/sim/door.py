@@ -24,6 +24,7 @@ class Refused(Struct, frozen=True, array_like=True, gc=False):
     group: str
     code: str
     why: str
+    had_deadline: bool = False
 
 
 class Door:
@@ -51,7 +52,9 @@ class Door:
             judged = self._ask(draft, replace(spec, name=f"{spec.name}-{index}"), index, now)
         if not judged.jobs:
             why = next((sentence(o.reason) for o in judged.facts if isinstance(o, f.JobRejected)), "")
-            self.refused.append(Refused(index, spec.name, spec.group, _reason(judged.facts), why))
+            self.refused.append(
+                Refused(index, spec.name, spec.group, _reason(judged.facts), why, bool(arrival.work.deadline_ms))
+            )
         elif arrival.job:
             self.numbers[arrival.job] = judged.jobs[0]
         return judged

@@ -93,6 +93,9 @@ class RunResult(Struct, frozen=True):
     """How each pool was used, from the first arrival to the last end; runs of older versions do not have it."""
     refused: tuple[Refused, ...] = ()
     """Who was refused, and why."""
+    conditions: Conditions = Conditions()
+    part: str = ""
+    """Which jobs of the trace, where these are not all."""
     untied: int = 0
     """Dependencies left out because the job they name is not there."""
 
@@ -122,7 +125,8 @@ class Simulation:
         self.scenario = scenario
         self.conditions = scenario.conditions
         known = scenario.courses.among(scenario.fleet.kinds) if scenario.courses is not None else None
-        self.trace = prepared(scenario.trace, scenario.conditions, known, scenario.seed)
+        per_node = max((len(node.gpus) for node in scenario.fleet.nodes), default=0)
+        self.trace = prepared(scenario.trace, scenario.conditions, known, scenario.seed, per_node=per_node)
         self.journal = journal
         self.state = journal.state
         self.events = Events()
@@ -372,5 +376,7 @@ class Simulation:
             budgets=budgets,
             use=self.collector.use,
             refused=tuple(self.door.refused),
+            conditions=self.conditions,
+            part=self.trace.part,
             untied=self.door.untied,
         )

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from gangline_core.spec import JobSpec
 from gangline_lab.sim.conditions import Conditions
 from gangline_lab.sim.courses import Courses
-from gangline_lab.sim.workload import Arrival, Workload, as_single_gpus
+from gangline_lab.sim.workload import Arrival, Workload, as_single_gpus, fitted
 
 PHILLY_ERRORS = ((0.10, 0.0, 0.10), (0.50, 0.10, 0.50), (0.70, 0.50, 1.0), (0.90, 1.0, 10.0), (1.0, 10.0, 100.0))
 """(part of all jobs up to here, least and largest relative error): the error model that "Characterization and
@@ -16,8 +16,15 @@ Prediction of Deep Learning Workloads in Large-Scale GPU Datacenters" (SC 2021) 
 LIMIT_FACTOR = 2
 
 
-def prepared(trace: Workload, conditions: Conditions, courses: Courses | None, seed: int) -> Workload:
-    """The trace with the run times, estimates, limits and shapes that courses and conditions give."""
+def prepared(
+    trace: Workload, conditions: Conditions, courses: Courses | None, seed: int, *, per_node: int = 0
+) -> Workload:
+    """The trace with the run times, estimates, limits and shapes that courses, conditions and machines give.
+
+    Where `per_node` says how many GPUs the largest node has, no task asks for more of them.
+    """
+    if per_node:
+        trace = fitted(trace, per_node)
     if courses is not None:
         trace = replace(trace, arrivals=tuple(_timed(one, courses) for one in trace.arrivals))
         if conditions.tells_speeds:

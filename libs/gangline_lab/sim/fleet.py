@@ -21,6 +21,8 @@ AGENT = "simulated"
 """The agent that carries every simulated node."""
 GPU_MEMORY_MIB = 32_768
 """Memory of a GPU that nobody described."""
+ADDED = "added-"
+"""How the names of further nodes begin."""
 RACK_LABEL = "topology.gangline.dev/rack"
 
 
@@ -105,7 +107,10 @@ def added(fleet: Fleet, more: str) -> Fleet:
         raise FleetError(f"{more!r}: expected +8xH100 (one node of eight) or +4x8xH100 (four such nodes)")
     kind = NodeKind(count=int(part[1]), gpus=int(part[2]), model=part[3] or USUAL_MODEL)
     extra = fleet_of((kind,), first=len(fleet.nodes)).nodes
-    renamed = tuple(msgspec.structs.replace(node, id=NodeId(f"added-{k:05d}")) for k, node in enumerate(extra))
+    before = sum(node.id.startswith(ADDED) for node in fleet.nodes)
+    renamed = tuple(
+        msgspec.structs.replace(node, id=NodeId(f"{ADDED}{k:05d}")) for k, node in enumerate(extra, start=before)
+    )
     return _fleet([*fleet.nodes, *renamed], fleet.groups)
 
 

@@ -1,6 +1,6 @@
 """A trace as the simulator takes it: which jobs arrive when, and what each of them truly has to do."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -8,6 +8,9 @@ from msgspec.structs import replace
 from gangline_core.facts import Fact
 from gangline_core.groups import Group
 from gangline_core.spec import GPU_MILLI, JobSpec, Resources, Role, gpu_milli_wanted
+
+UNKNOWN_MS = 1
+"""Run time of a job that only a table of speeds or profiles can tell."""
 
 
 class Work(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -56,9 +59,15 @@ class Workload(Struct, frozen=True):
     name: str
     arrivals: tuple[Arrival, ...]
     groups: tuple[Group, ...] = ()
+    left_out: dict[str, int] = {}
+    """What its reader could not make a job of: why, how often."""
+    part: str = ""
+    """Which jobs of its file these are, where they are not all: `cut` says it."""
 
 
-def workload(name: str, arrivals: Iterable[Arrival], groups: Iterable[Group] = ()) -> Workload:
+def workload(
+    name: str, arrivals: Iterable[Arrival], groups: Iterable[Group] = (), *, left_out: Mapping[str, int] | None = None
+) -> Workload:
     """A workload in order of arrival (equal times keep their order), with a group for every path that is used."""
     ordered = tuple(sorted(arrivals, key=lambda arrival: arrival.at_ms))
     known = {group.path: group for group in groups}
@@ -67,7 +76,36 @@ def workload(name: str, arrivals: Iterable[Arrival], groups: Iterable[Group] = (
         while path and path not in known:
             known[path] = Group(path=path)
             path = path.rpartition("/")[0]
-    return Workload(name=name, arrivals=ordered, groups=tuple(known[path] for path in sorted(known)))
+    return Workload(
+        name=name, arrivals=ordered, groups=tuple(known[path] for path in sorted(known)), left_out=dict(left_out or {})
+    )
+
+
+def lacks_run_times(trace: Workload) -> bool:
+    """True when some jobs are only work in steps or samples, which a table or profiles turn into time."""
+    return any(one.work.run_ms == UNKNOWN_MS and (one.work.steps or one.work.batch_size) for one in trace.arrivals)
+
+
+def fitted(trace: Workload, per_node: int) -> Workload:
+    """Whole-GPU jobs whose tasks no node could hold, as tasks that fit: traces say how many GPUs, not how split."""
+    return replace(trace, arrivals=tuple(replace(one, spec=_fitted(one, per_node)) for one in trace.arrivals))
+
+
+def _fitted(one: Arrival, per_node: int) -> JobSpec:
+    spec, role = one.spec, one.spec.roles[0]
+    each = role.resources.whole_gpus
+    is_rigid = len(spec.roles) == 1 and role.min_count == role.count == role.max_count and not role.sizes
+    if one.job or not is_rigid or each <= per_node or per_node < 1:
+        return spec
+    total = each * role.count
+    tasks = split(total, per_node)
+    resources = replace(
+        role.resources,
+        gpu_milli=total // tasks * GPU_MILLI,
+        cpu_milli=role.resources.cpu_milli * role.count // tasks,
+        memory_mib=role.resources.memory_mib * role.count // tasks,
+    )
+    return replace(spec, roles=(replace(role, count=tasks, min_count=tasks, max_count=tasks, resources=resources),))
 
 
 def gpu_job(
@@ -131,7 +169,8 @@ def cut(trace: Workload, *, first: int = 0, jobs: int | None = None) -> Workload
     """Some consecutive jobs of a trace; the first of them arrives at time 0."""
     chosen = trace.arrivals[first : None if jobs is None else first + jobs]
     begin = chosen[0].at_ms if chosen else 0
-    return replace(trace, arrivals=tuple(replace(one, at_ms=one.at_ms - begin) for one in chosen))
+    part = f"jobs {first + 1} to {first + len(chosen)}" if len(chosen) < len(trace.arrivals) else trace.part
+    return replace(trace, arrivals=tuple(replace(one, at_ms=one.at_ms - begin) for one in chosen), part=part)
 
 
 def gpu_hours(trace: Workload) -> float:
