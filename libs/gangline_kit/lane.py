@@ -1,6 +1,7 @@
 """A writer's pen: appends batches of facts to one lane of the log, and only while nobody else does."""
 
 import asyncio
+from collections.abc import Callable
 
 from gangline_core.facts import Fact, LeadershipTaken
 from gangline_core.state import State
@@ -54,12 +55,18 @@ class Lane:
         await self.append((LeadershipTaken(holder=holder),))
 
     async def append(
-        self, facts: tuple[Fact, ...], at: int | None = None, trace: str | None = None, seq_seen: int | None = None
+        self,
+        facts: tuple[Fact, ...],
+        at: int | None = None,
+        trace: str | None = None,
+        seq_seen: int | None = None,
+        stored: Callable[[int], None] | None = None,
     ) -> int:
         """Write facts as one message and wait until the fold has it; gives its sequence.
 
         `at` is the time of the decision (now, if not given), `seq_seen` the sequence it was made on (the fold's
-        present one). `trace` is a traceparent for the message's header.
+        present one). `trace` is a traceparent for the message's header. `stored` is called with the sequence as soon
+        as the message is durable, before the fold has it.
 
         Raises:
             LaneConflictError: another leader wrote; step down.
@@ -77,6 +84,8 @@ class Lane:
         async with self._turn:
             # Expected is our own last message, not the fold's: the fold may have seen a newer leader's already.
             seq = self._last_seq = await self._store(data, self._last_seq, trace)
+        if stored is not None:
+            stored(seq)
         await self._follower.reached(seq, timeout_s=REACH_S_MAX)
         return seq
 

@@ -3,7 +3,8 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -116,7 +117,7 @@ class Door:
             now = self.site.now_ms()
             verdicts = self._judge(batch, now)
             try:
-                seq = await self._store(lane, verdicts, now)
+                await self._store(lane, verdicts, now, stored=partial(_answer_all, batch, verdicts))
             except (TemporaryError, StreamFullError) as error:
                 log.warning("could not append", extra={"error": str(error)})
                 for pending in batch:
@@ -129,8 +130,6 @@ class Door:
                     _answer(pending, Denied(kind="too_large", message=str(error)))
                 continue
             self._trace(batch, now)
-            for pending, verdict in zip(batch, verdicts, strict=True):
-                _answer(pending, _with_seq(verdict.reply, seq))
             self._count(verdicts)
 
     def _trace(self, batch: Sequence[Pending], began_ms: int) -> None:
@@ -167,15 +166,17 @@ class Door:
         draft = Draft()
         return [judge(self.site.follower.state, draft, pending.request, now) for pending in batch]
 
-    async def _store(self, lane: Lane, verdicts: Sequence[Verdict], now: int) -> int:
+    async def _store(self, lane: Lane, verdicts: Sequence[Verdict], now: int, *, stored: Callable[[int], None]) -> None:
+        """Append what was decided; `stored` hears the sequence once it is durable, while the fold still takes it."""
         facts: list[Fact] = [fact for verdict in verdicts for fact in verdict.facts]
         if not facts:
-            return 0
+            stored(0)
+            return
         seq_seen = self.site.follower.state.kept.seq
         for verdict in verdicts:
             for job, values in verdict.secrets.items():
                 await self.secrets.put(str(job), encode(values))
-        return await lane.append(tuple(facts), at=now, seq_seen=seq_seen)
+        await lane.append(tuple(facts), at=now, seq_seen=seq_seen, stored=stored)
 
     def _count(self, verdicts: Sequence[Verdict]) -> None:
         facts = [fact for verdict in verdicts for fact in verdict.facts]
@@ -217,6 +218,12 @@ def _jobs(request: Request) -> int:
 def _answer(pending: Pending, reply: Reply) -> None:
     if not pending.answer.done():
         pending.answer.set_result(encode(reply))
+
+
+def _answer_all(batch: Sequence[Pending], verdicts: Sequence[Verdict], seq: int) -> None:
+    """All that was judged together is in the log; whoever reads on waits for its own fold to have this sequence."""
+    for pending, verdict in zip(batch, verdicts, strict=True):
+        _answer(pending, _with_seq(verdict.reply, seq))
 
 
 def _with_seq(reply: Reply, seq: int) -> Reply:

@@ -68,6 +68,20 @@ async def test_a_leader_writes_and_sees_its_own_facts_when_append_returns(sites:
     assert site.follower.state.kept.epochs["admission"] >= 1
 
 
+async def test_who_must_know_hears_at_once_that_it_is_stored_and_never_of_what_is_not(sites: OpenSite) -> None:
+    site = await sites("a")
+    lane = Lane(site.bus, site.follower, site.clock, name="admission", epoch=1)
+    await lane.take("a")
+    heard: list[int] = []
+    seq = await lane.append(pool("p1"), stored=heard.append)
+    assert heard == [seq]
+    other = Lane(site.bus, site.follower, site.clock, name="admission", epoch=2)
+    await other.take("b")
+    with pytest.raises(LaneConflictError):
+        await lane.append(pool("p2"), stored=heard.append)
+    assert heard == [seq]
+
+
 async def test_a_second_instance_waits_until_the_first_ends_and_then_leads_at_once(sites: OpenSite) -> None:
     first, second = Reign(await sites("first")), Reign(await sites("second"))
     async with asyncio.TaskGroup() as group:
