@@ -70,7 +70,13 @@ OWN: dict[str, Rights] = {
         subscribe=(),
     ),
     "admission": Rights(
-        publish=(lane_of("admission"), *leading(_lanes("admission")), f"$KV.{SECRETS.name}.>"),
+        publish=(
+            lane_of("admission"),
+            *leading(_lanes("admission")),
+            f"$KV.{SECRETS.name}.>",
+            # It takes away what ended jobs had, without leaving markers that would fill the bucket.
+            f"$JS.API.STREAM.PURGE.KV_{SECRETS.name}",
+        ),
         subscribe=(subjects.API_ADMISSION,),
     ),
     "queue": Rights(publish=(lane_of("queue"), *leading(_lanes("queue"))), subscribe=()),

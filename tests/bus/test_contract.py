@@ -38,6 +38,7 @@ CUT = Stream(name="CUT", subjects=("cut.>",), bytes_max=1 << 20)
 AGED = Stream(name="AGED", subjects=("aged.>",), bytes_max=1 << 20, age_s_max=1, duplicate_window_s=1)
 STREAMS = (LOG, SMALL, RING, LAST, BRIEF, CUT, AGED)
 SOON = Bucket(name="SOON", ttl_s=1.0)
+TIGHT = Bucket(name="TIGHT", bytes_max=4_000)
 
 Connect = Callable[[], Awaitable[Bus]]
 
@@ -74,7 +75,9 @@ async def connect(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
     connect = memory() if server is None else real(server.url)
     first = await connect()
     replicas = 3 if request.param == "three servers" else 1
-    await patiently(lambda: first.ensure(STREAMS, (*BUCKETS, SOON), (SNAPSHOTS,), replicas=replicas), SystemClock())
+    await patiently(
+        lambda: first.ensure(STREAMS, (*BUCKETS, SOON, TIGHT), (SNAPSHOTS,), replicas=replicas), SystemClock()
+    )
     await first.close()
     yield connect
     if server is not None:
@@ -368,3 +371,20 @@ async def test_a_stream_that_nobody_made_is_a_temporary_error(buses: Two) -> Non
         await buses[0].last_seq("NOT_THERE")
     with pytest.raises(TemporaryError):
         await buses[0].append("nobody.stores.this", b"x", timeout_s=1)
+
+
+async def test_keys_that_were_taken_away_take_no_room_however_many_there_were(buses: Two) -> None:
+    bus, other = buses
+    kv = bus.kv(TIGHT.name)
+    for number in range(200):
+        await kv.put(str(number), bytes(400))
+        await kv.delete(str(number))
+    assert await other.kv(TIGHT.name).keys() == []
+    await kv.put("a", bytes(1_500))
+    await kv.put("b", bytes(1_500))
+    with pytest.raises(StreamFullError):
+        await kv.put("c", bytes(1_500))
+    await kv.delete("a")
+    await kv.delete("a")
+    await kv.put("c", bytes(1_500))
+    assert await other.kv(TIGHT.name).keys() == ["b", "c"]

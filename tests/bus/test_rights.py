@@ -88,6 +88,22 @@ async def test_only_the_recorder_drops_the_beginning_of_the_log(connect: Connect
     assert (await recorder.stream_info(LOG.name)).state.messages == 1
 
 
+async def test_only_admission_takes_sealed_values_away(connect: Connect) -> None:
+    admission = await connect("admission")
+    await admission.ensure(STREAMS, BUCKETS, (SNAPSHOTS,))
+    await admission.kv(SECRETS.name).put("1", b"v")
+    for service in OWN:
+        if service != "admission":
+            purging = (await connect(service)).connection.request(
+                f"$JS.API.STREAM.PURGE.KV_{SECRETS.name}", b"{}", timeout_s=DENIED_S
+            )
+            with pytest.raises(PermanentError, match="has no right"):
+                await purging
+    assert (await admission.stream_info(f"KV_{SECRETS.name}")).state.messages == 1
+    await admission.kv(SECRETS.name).delete("1")
+    assert (await admission.stream_info(f"KV_{SECRETS.name}")).state.messages == 0
+
+
 async def test_a_service_writes_its_own_lane_and_no_other(connect: Connect) -> None:
     await (await connect("admission")).ensure(STREAMS, BUCKETS, (SNAPSHOTS,))
     for service in OWN:

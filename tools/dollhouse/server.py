@@ -210,7 +210,10 @@ class StoredBucket:
         return None if entry is None or 0 < entry.until_s <= self._now_s() else entry
 
     def put(self, key: str, value: bytes) -> int:
-        """Set the value and give its revision."""
+        """Set the value and give its revision; errors as `Kv.put`."""
+        others = sum(len(name) + len(entry.value) for name, entry in self._entries.items() if name != key)
+        if others + len(key) + len(value) > self.settings.bytes_max:
+            raise StreamFullError(f"{self.settings.name} is full")
         self.revision += 1
         until_s = self._now_s() + self.settings.ttl_s if self.settings.ttl_s else 0.0
         self._entries[key] = Entry(value=value, revision=self.revision, until_s=until_s)

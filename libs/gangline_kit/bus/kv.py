@@ -60,11 +60,17 @@ class Kv:
         return None if known is None or _is_deleted(known) else (known.data, known.seq)
 
     async def delete(self, key: str, revision: int | None = None) -> None:
-        """Take a key away; with `revision` only if it still has that one.
+        """Take a key away, so that nothing of it is left; with `revision` only if it still has that one.
+
+        Then a marker stays in its place, which only the bucket's own time limit takes away.
 
         Raises:
             StaleRevisionError: it has another.
         """
+        if revision is None:
+            purged = {"filter": self._prefix + key}
+            await jetstream.call(self._connection, f"STREAM.PURGE.{self._stream}", purged)
+            return
         try:
             await self._write(key, b"", expected=revision, headers={OPERATION: "DEL"})
         except LaneConflictError as error:
