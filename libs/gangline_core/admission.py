@@ -150,7 +150,7 @@ def _problem(state: State, draft: Draft, spec: JobSpec, *, by: str, at: int, hid
     rules = _rules(state, draft, spec, by=by, at=at)
     return (
         rules.stranger
-        or _pool_problem(state, spec)
+        or pool_problem(state, spec)
         or _name_problem(state, draft, spec)
         or _dependency_problem(state, draft, spec, hidden)
         or _cap_problem(state, draft, rules, spec, at)
@@ -170,7 +170,7 @@ def judge_terms(state: State, draft: Draft, spec: JobSpec, *, by: str, at: int) 
     """
     rules = _rules(state, draft, spec, by=by, at=at)
     return (
-        _pool_problem(state, spec)
+        pool_problem(state, spec)
         or _time_problem(rules, spec)
         or _deadline_problem(spec, at)
         or _limit_problem(rules, spec)
@@ -185,7 +185,8 @@ def _room_problem(state: State, spec: JobSpec) -> Problem | None:
     return never_fits(inventory, known.pool, spec) or never_fits_cells(inventory, known, spec)
 
 
-def _pool_problem(state: State, spec: JobSpec) -> Problem | None:
+def pool_problem(state: State, spec: JobSpec) -> Problem | None:
+    """A pool or a queue level that nobody has heard of."""
     pool = state.kept.pools.get(spec.pool)
     if pool is None:
         return Reason(ReasonCode.UNKNOWN_POOL, {"pool": spec.pool}), "pool"
@@ -224,6 +225,10 @@ def _cap_problem(state: State, draft: Draft, rules: Rules, spec: JobSpec, at: in
     for holder, name, queued_max, rate_max in rules.caps:
         unfinished = state.unfinished.get(holder, 0) + draft.entered.get(holder, 0)
         if queued_max and unfinished + elements(spec) > queued_max:
+            asked = elements(spec)
+            if asked > queued_max:
+                never: dict[str, int | str] = {"holder": name, "needed": asked, "limit": queued_max}
+                return Reason(ReasonCode.QUEUE_TOO_SMALL, never), "array"
             numbers: dict[str, int | str] = {"holder": name, "used": unfinished, "limit": queued_max}
             return Reason(ReasonCode.QUEUE_FULL, numbers), "array" if spec.array else ""
         times = state.kept.recent_submits.get(holder, ()) if rate_max else ()

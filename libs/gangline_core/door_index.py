@@ -18,6 +18,8 @@ class DoorIndex:
         """Nothing known yet."""
         self.names: dict[tuple[str, str], dict[JobId, None]] = {}
         """Unfinished jobs by (user_key, name), oldest first; more than one only with singletons."""
+        self.namesakes: dict[tuple[str, str], dict[JobId, None]] = {}
+        """The same by (user, name), whatever the group."""
         self.topped: dict[str, dict[JobId, None]] = {}
         """Waiting jobs that somebody put first, per pool."""
         self.lenders: dict[str, None] = {}
@@ -35,13 +37,14 @@ class DoorIndex:
 
     def name(self, job: JobId, spec: JobSpec, *, is_unfinished: bool) -> None:
         """A job has its name until it ends."""
-        key = (user_key(spec.group, spec.user), spec.name)
-        if is_unfinished:
-            self.names.setdefault(key, {})[job] = None
-        elif key in self.names:
-            self.names[key].pop(job, None)
-            if not self.names[key]:
-                del self.names[key]
+        own, all_own = (user_key(spec.group, spec.user), spec.name), (spec.user, spec.name)
+        for names, key in ((self.names, own), (self.namesakes, all_own)):
+            if is_unfinished:
+                names.setdefault(key, {})[job] = None
+            elif key in names:
+                names[key].pop(job, None)
+                if not names[key]:
+                    del names[key]
 
     def put_first(self, job: Job, *, waits: bool) -> None:
         """A job that was put first waits, or no longer does."""

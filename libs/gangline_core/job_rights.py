@@ -6,7 +6,7 @@ from enum import IntEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gangline_core.admission import Draft, bound_problem, judge_terms, rules_of
+from gangline_core.admission import Draft, bound_problem, judge_terms, pool_problem, rules_of
 from gangline_core.arrays import lookup
 from gangline_core.edits import WAITING_ONLY, JobEdit, changed, edited, given
 from gangline_core.groups import user_key
@@ -72,7 +72,9 @@ def check_edit(
     if standing != Standing.ADMIN and changes.keys() & {"priority", "level", "pool"}:
         rules = rules_of(state, draft, group=spec.group, user=spec.user, by=by, at=at)
         bounds = rules.user_bounds if standing == Standing.OWNER else rules.group_bounds
-        if wrong := bound_problem(rules, spec, bounds=bounds):
+        # What somebody else set is not held against an edit that leaves it; what is unknown is named as that first.
+        wrong = pool_problem(state, spec) or bound_problem(rules, spec, bounds=bounds if "priority" in changes else ())
+        if wrong is not None:
             return _said(*wrong)
     # A deadline of what has started cuts its time; whether it could begin anew before it is not asked.
     judged = replace(spec, deadline_ms=0) if has_started else spec

@@ -106,9 +106,13 @@ def _task_verdict(stocks: Sequence[Stock], need: Resources, at: str) -> Verdict:
     for measure in _measures(need):
         largest = max(measure.has(kind) for kind in kinds)
         if measure.needed > largest:
-            return _too_large(
-                ReasonCode.NEVER_FITS_NODE, measure.dimension, measure.needed, largest
-            ), f"{at}.{measure.field}"
+            reason = _too_large(ReasonCode.NEVER_FITS_NODE, measure.dimension, measure.needed, largest)
+            most = max(len(kind.gpus) for kind in kinds) * GPU_MILLI
+            if measure.dimension == "gpu_milli" and largest < most:
+                # A node may have more of them in all, of several models.
+                told = f"{reason.numbers['largest']} of one model"
+                reason = replace(reason, numbers={**reason.numbers, "largest": told})
+            return reason, f"{at}.{measure.field}"
     # Every number alone is found somewhere, but not all of them on one machine: narrow the machines down by each.
     for measure in _measures(need):
         largest = max(measure.has(kind) for kind in kinds)

@@ -62,6 +62,7 @@ class ReasonCode(StrEnum):
     UNKNOWN_DEPENDENCY = "UnknownDependency"
     NAME_TAKEN = "NameTaken"
     QUEUE_FULL = "QueueFull"
+    QUEUE_TOO_SMALL = "QueueTooSmall"
     SUBMIT_RATE = "SubmitRate"
     TIME_LIMIT_TOO_LONG = "TimeLimitTooLong"
     PRIORITY_BOUND = "PriorityBound"
@@ -182,6 +183,7 @@ SENTENCES: dict[ReasonCode, str] = {
     ReasonCode.UNKNOWN_DEPENDENCY: "There is no job {job} to wait for.",
     ReasonCode.NAME_TAKEN: "User {user} already has an unfinished job named {name} (job {job}).",
     ReasonCode.QUEUE_FULL: "{holder} has {used} unfinished jobs; the limit is {limit}.",
+    ReasonCode.QUEUE_TOO_SMALL: "The array has {needed} elements; the limit of {holder} is {limit} unfinished jobs.",
     ReasonCode.SUBMIT_RATE: "{holder} submitted {used} jobs in the last minute; the limit is {limit}.",
     ReasonCode.TIME_LIMIT_TOO_LONG: "The time limit is {needed} s; {holder} allows {limit} s.",
     ReasonCode.PRIORITY_BOUND: "The priority is {needed}; {holder} allows at most {limit}.",
@@ -276,6 +278,7 @@ HINTS: dict[ReasonCode, str] = {
     ReasonCode.UNKNOWN_DEPENDENCY: "Check the number with `gangline show {job}`.",
     ReasonCode.NAME_TAKEN: "Choose another name, or cancel the other job.",
     ReasonCode.QUEUE_FULL: "Wait until some of these jobs have ended, or cancel some.",
+    ReasonCode.QUEUE_TOO_SMALL: "Submit it in parts, each when the one before has ended.",
     ReasonCode.SUBMIT_RATE: "Wait a minute; jobs of one batch count one by one.",
     ReasonCode.UNDER_USED: "Use the GPUs or give them back; `gangline show {id}` tells how busy they were.",
     ReasonCode.TRESPASSED: "Use the GPUs that CUDA_VISIBLE_DEVICES names, and leave the variable as it is.",

@@ -242,7 +242,7 @@ class JobSpec(Struct, frozen=True, omit_defaults=True, gc=False):
     exclude_nodes: tuple[str, ...] = ()
     """Nodes on which no task may be."""
     same_model: bool = False
-    """All GPUs of the gang are of one model; without it, they only are where that is possible."""
+    """All GPUs of the gang are of one model; without it, only where that is possible. Those of a task always are."""
     start_limit_s: int = 0
     """A gang that was given room but has not started wholly by then gives it back; 0 leaves it to the pool."""
     array: ArraySpec | None = None

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 
 from gangline_core.arrays import lookup
-from gangline_core.groups import user_key
 from gangline_core.ids import JobId
 from gangline_core.job import ENDS, Job, JobState
 from gangline_core.reasons import Reason, ReasonCode
@@ -56,8 +55,8 @@ def dependency_reason(state: State, after: Iterable[Dependency]) -> Reason | Non
 
 
 def singleton_reason(state: State, job: Job) -> Reason | None:
-    """The earlier job of the same user and name that has not ended."""
-    namesakes = state.door.names.get((user_key(job.spec.group, job.spec.user), job.spec.name), {})
+    """The earlier job of the same user and name, in whatever group, that has not ended."""
+    namesakes = state.door.namesakes.get((job.spec.user, job.spec.name), {})
     own = job.array or job.id
     earlier = min((other for other in namesakes if other < own), default=None)
     return None if earlier is None else Reason(ReasonCode.SINGLETON, {"job": earlier})

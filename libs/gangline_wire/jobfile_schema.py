@@ -262,7 +262,8 @@ JOB_PROPERTIES: dict[str, Schema] = {
     },
     "same_model": {
         "type": "boolean",
-        "description": "True has all GPUs of the job of one model; else they only are where that is possible.",
+        "description": "True has all GPUs of the job of one model; else they only are where that is possible. "
+        "Those of one task always are.",
     },
     "pinned_cell": _token("A named cell of the pool that the job's group has; the job goes there and nowhere else."),
     "lazy_preemption": {

@@ -12,7 +12,7 @@ from gangline_core.admission import Draft, Judgement, judge_submit
 from gangline_core.groups import Token, User
 from gangline_core.quota import Ledger
 from gangline_core.reasons import ReasonCode, sentence
-from gangline_core.spec import Dependency
+from gangline_core.spec import ArraySpec, Dependency
 
 
 def ask(world: World, *specs, draft: Draft | None = None, key: str = "", by: str = "ada") -> Judgement:
@@ -225,3 +225,11 @@ def _seconds(act) -> float:
     before = time.process_time()
     act()
     return time.process_time() - before
+
+
+def test_an_array_of_more_elements_than_its_queue_ever_holds_is_refused_for_good():
+    world = World(node(), groups=[group("a")], users=[User(name="ada", group="a", queued_jobs_max=5)])
+    asked = spec(group="a", array=ArraySpec(ranges=((0, 9, 1),)))
+    ((_, reason, field),) = ask(world, asked).refusals
+    assert (reason.code, field) == (ReasonCode.QUEUE_TOO_SMALL, "array")
+    assert sentence(reason) == "The array has 10 elements; the limit of User ada is 5 unfinished jobs."

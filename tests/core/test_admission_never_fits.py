@@ -242,3 +242,12 @@ def test_all_roles_together_need_places_on_machines_that_can_hold_them():
     assert ask(world, spec(roles=[role("a", gpus=1), role("b", tasks=2, gpus=1)])).jobs
     told = refusal(world, roles=[role("a", gpus=1), role("b", tasks=3, gpus=1)])[1]
     assert told == "The job needs 4 places for tasks (all roles); the pool has 3."
+
+
+def test_a_node_of_two_models_has_for_one_task_as_many_as_of_one_model():
+    made = node(gpus=8)
+    mixed = replace(made, gpus=tuple(replace(gpu, model="H100") if gpu.index > 3 else gpu for gpu in made.gpus))
+    code, told, field = refusal(World(mixed), gpus=8)
+    assert (code, field) == (ReasonCode.NEVER_FITS_NODE, "roles[0].gpus")
+    assert told == "One task needs 8 GPUs; the largest node has 4 of one model."
+    assert ask(World(mixed), spec(gpus=4)).jobs

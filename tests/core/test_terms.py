@@ -4,11 +4,13 @@ from tests.make import HOUR, SECOND, World, gpu_amount, group, node, spec
 
 from gangline_core import cycle, ordering
 from gangline_core import facts as f
+from gangline_core.admission import Draft
 from gangline_core.closures import overlapping
 from gangline_core.edits import JobEdit
 from gangline_core.explain import explain
 from gangline_core.groups import user_key
 from gangline_core.job import JobState
+from gangline_core.job_rights import Standing, check_edit
 from gangline_core.reasons import ReasonCode, sentence, utc
 from gangline_core.wake import next_wake_ms
 from gangline_core.windows import Window
@@ -218,3 +220,31 @@ def test_who_waits_for_a_window_or_a_namesake_is_promised_no_start_that_will_not
     assert [told[job].start_from_ms for job in told] == [None, None]
     assert utc(one.end_ms) in told[kept].start_note
     assert f"after job {first}" in told[alone].start_note
+
+
+def test_a_singleton_waits_for_its_users_namesakes_of_all_groups() -> None:
+    world = World(node(gpus=8), groups=[group("a"), group("b")])
+    first = world.submit_running(spec("train", gpus=1, group="a"), "n1")
+    second = world.submit(spec("train", gpus=1, group="b", singleton=True))
+    world.settle()
+    assert world.job(second).reason.numbers["job"] == first
+    world.finish(first).settle()
+    assert world.job(second).state == JobState.RUNNING
+
+
+def test_an_edit_is_not_refused_for_what_somebody_else_had_set() -> None:
+    world = World(node(), groups=[group("a", user_priority_max=10)])
+    job = world.submit(spec(gpus=8, group="a", user="ada"))
+    world.tell("admission", f.JobEdited(job=job, edit=JobEdit(priority=500), by="root"))
+
+    def told(**terms):
+        edit = JobEdit(**terms)
+        return check_edit(world.state, Draft(), job=job, edit=edit, standing=Standing.OWNER, by="ada", at=world.at)
+
+    assert told(level="high") is None
+    unknown = told(level="nosuch")
+    assert unknown is not None
+    assert (unknown.field, unknown.reason.code) == ("level", ReasonCode.UNKNOWN_LEVEL)
+    too_high = told(priority=400)
+    assert too_high is not None
+    assert too_high.field == "priority"
