@@ -4,18 +4,23 @@ A season covers, on each of its days, the wall-clock times from `start_minute` t
 ends before it starts goes over midnight, and belongs to the day it started on. On the day clocks go forward a time that
 does not exist is the moment after the gap; on the day they go back a time that comes twice is meant the first time as
 a start, and the second time as an end, so that a night is never cut short.
+
+The zones' rules are those of the package `tzdata`, which is locked with us, and never those of the machine: two
+machines that know other rules would fold one log to two states.
 """
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, reset_tzpath
 
 from msgspec import Struct
 
 MINUTES = 1440
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 DAY_MS = 86_400_000
+
+reset_tzpath(())
 
 
 class Season(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -113,4 +118,5 @@ def _end_of_gap(zone: str, missing: datetime) -> int:
 
 @lru_cache(maxsize=256)
 def _zone(name: str) -> ZoneInfo:
-    return ZoneInfo(name)
+    # Not from the cache that all share: somebody may have asked there for the machine's rules before we came.
+    return ZoneInfo.no_cache(name)

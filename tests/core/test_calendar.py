@@ -1,6 +1,11 @@
 """Limits by the clock: true in every zone, on the days with 23 and 25 hours, and a round opens when one changes."""
 
+import os
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
+from importlib.resources import files
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -112,3 +117,20 @@ def test_a_limit_that_shrinks_by_the_clock_stops_nobody() -> None:
     world.settle()
     assert world.job(job).state == JobState.RUNNING
     assert Ledger(world.state, world.at).fault(world.job(world.submit(group="a")), gpu_amount(1)) is not None
+
+
+def test_the_zones_are_those_we_ship_whatever_the_machine_has(tmp_path: Path) -> None:
+    (tmp_path / "Europe").mkdir()
+    tokyo = (files("tzdata") / "zoneinfo" / "Asia" / "Tokyo").read_bytes()
+    (tmp_path / "Europe" / "Berlin").write_bytes(tokyo)
+    (tmp_path / "Moon").write_bytes(tokyo)
+    program = (
+        "from zoneinfo import ZoneInfo; ZoneInfo('Europe/Berlin')\n"
+        "from gangline_core.calendar import Season, is_on, zone_exists\n"
+        "noon = Season(name='noon', start_minute=720, end_minute=780, zone='Europe/Berlin')\n"
+        "print(is_on(noon, 1_770_030_000_000), zone_exists('Moon'), zone_exists('Europe/Berlin'))"
+    )
+    environment = {**os.environ, "PYTHONTZPATH": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", program]
+    told = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
+    assert told.split() == ["True", "False", "True"]
