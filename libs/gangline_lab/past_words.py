@@ -2,10 +2,12 @@
 
 from datetime import UTC, datetime
 
+from gangline_core.job import JobState
 from gangline_lab.audit import Other, Party, Preemption
-from gangline_lab.why import RoundWaited, Why
+from gangline_lab.why import Ahead, How, RoundWaited, Why
 from gangline_lab.words import duration
 
+HELD_WORDS: dict[str, str] = {JobState.HELD: "on hold", JobState.SUSPENDED: "suspended"}
 MILLIONTHS = 1_000_000
 AHEAD_SHOWN = 8
 """Jobs that went before, shown for one stretch of rounds."""
@@ -18,12 +20,17 @@ def clock(ms: int) -> str:
 
 def why_lines(told: Why, *, every_round: bool = False) -> list[str]:
     """The story; rounds that say the same stand together unless every one is wanted."""
-    waited = (told.started_ms or (told.rounds[-1].at if told.rounds else told.submitted_ms)) - told.submitted_ms
-    lines = [
-        f"Job {told.job} {told.name}, now {told.state}: submitted {clock(told.submitted_ms)}, "
-        f"started {clock(told.started_ms)}, {duration(max(0, waited))} later.",
-        f"{len(told.rounds)} rounds left it waiting.",
-    ]
+    begun = f"submitted {clock(told.submitted_ms)}"
+    if told.started_ms:
+        begun += f", started {clock(told.started_ms)}, {duration(max(0, told.started_ms - told.submitted_ms))} later"
+    else:
+        begun += f", never started; ended {clock(told.ended_ms)}" if told.ended_ms else ", not started yet"
+    lines = [f"Job {told.job} {told.name}, now {told.state}: {begun}.", f"{len(told.rounds)} rounds left it waiting."]
+    for one in told.held:
+        until = (
+            f"until {clock(one.until_ms)}, {duration(one.until_ms - one.since_ms)}" if one.until_ms else "and still is"
+        )
+        lines.append(f"It was {HELD_WORDS.get(one.state, one.state)} from {clock(one.since_ms)} {until}.")
     stretches = [[one] for one in told.rounds] if every_round else _stretches(told.rounds)
     for stretch in stretches:
         lines += ["", *_stretch_lines(stretch)]
@@ -51,12 +58,30 @@ def _stretch_lines(stretch: list[RoundWaited]) -> list[str]:
     lines.append(f"  {last.code}: {last.reason}" if last.code else f"  {last.reason}")
     if last.terms:
         terms = ", ".join(f"{name} = {value / MILLIONTHS:g}" for name, value in last.terms.items())
-        lines.append(f"  score {last.score / MILLIONTHS:g}: {terms}")
-    ahead = [one for each in stretch for one in each.ahead]
-    lines += [f"  job {o.job} went before: it {o.how} ({o.score / MILLIONTHS:g})" for o in ahead[:AHEAD_SHOWN]]
+        in_round = f" in round {last.round}" if len(stretch) > 1 else ""
+        lines.append(f"  score{in_round} {last.score / MILLIONTHS:g}: {terms}")
+    if last.passed:
+        shown = ", ".join(str(job) for job in last.passed[:AHEAD_SHOWN])
+        more = f" and {len(last.passed) - AHEAD_SHOWN} more" if len(last.passed) > AHEAD_SHOWN else ""
+        lines.append(f"  before it in round {last.round}, and not started either: {shown}{more}")
+    ahead = [(each, one) for each in stretch for one in each.ahead]
+    lines += [_ahead_line(each, one) for each, one in ahead[:AHEAD_SHOWN]]
     if len(ahead) > AHEAD_SHOWN:
         lines.append(f"  and {len(ahead) - AHEAD_SHOWN} more went before")
     return lines
+
+
+def _ahead_line(waited: RoundWaited, one: Ahead) -> str:
+    if one.how == How.CLAIM:
+        return f"  job {one.job} was started in round {waited.round}: {one.how}"
+    if one.how in (How.KEPT_OUT, How.BARRED):
+        why = f" ({waited.code})" if waited.code else ""
+        return f"  job {one.job} was started in round {waited.round}: it {one.how}{why}"
+    scores = f"{one.score / MILLIONTHS:g}, this job {one.own_score / MILLIONTHS:g}"
+    terms = ", ".join(f"{name} = {value / MILLIONTHS:g}" for name, value in one.terms.items())
+    return f"  job {one.job} went before in round {waited.round}: it {one.how} ({scores})" + (
+        f": {terms}" if terms else ""
+    )
 
 
 def preemption_line(one: Preemption) -> str:

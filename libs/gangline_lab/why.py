@@ -1,7 +1,8 @@
 """Why a job waited, from the log alone: every round it waited in, its place, its score, the reason, who went before.
 
 The log is folded up to each round; the order and its terms stand in the round's first fact, the reason and who was
-placed in its second. Who went before the job did so by one of the rules of `How`.
+placed in its second. Who went before the job did so by one of the rules of `How`; a rule is only said where the log
+shows it. Times on hold stand beside the rounds, which leave such a job alone.
 """
 
 from collections.abc import Iterable
@@ -9,14 +10,26 @@ from enum import StrEnum
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gangline_core import facts as f
+from gangline_core.arrays import array_of
 from gangline_core.fold import Message, apply
 from gangline_core.ids import JobId
 from gangline_core.job import ENDS, Job, JobState
-from gangline_core.reasons import Reason, sentence
+from gangline_core.reasons import Reason, ReasonCode, sentence
 from gangline_core.state import State
 from gangline_lab.archive import Progress, read
+
+OF_ROOM = frozenset(
+    {
+        *(ReasonCode.INSUFFICIENT_GPUS, ReasonCode.FRAGMENTED_GPUS, ReasonCode.INSUFFICIENT_GPU_MEMORY),
+        *(ReasonCode.INSUFFICIENT_CPU, ReasonCode.INSUFFICIENT_MEMORY, ReasonCode.INSUFFICIENT_DEVICES),
+        *(ReasonCode.INSUFFICIENT_SLICES, ReasonCode.INSUFFICIENT_PLACES, ReasonCode.SHAPE, ReasonCode.TOPOLOGY),
+        *(ReasonCode.NO_ELIGIBLE_NODE, ReasonCode.NO_LABEL),
+    }
+)
+"""Reasons that say that no room suits the job."""
 
 
 class How(StrEnum):
@@ -25,6 +38,9 @@ class How(StrEnum):
     STARVING = "waited longer than the policy's starvation time"
     SCORE = "had a higher score"
     AGE = "had the same score and was older"
+    ORDER = "stood before it in the order, which here is not made by the score alone"
+    KEPT_OUT = "was in the order; this job was kept out of it"
+    BARRED = "stood behind; what kept this job was not the room"
     BACKFILL = "stood behind, but fits beside what is reserved"
     FITS = "stood behind, but found room that this job cannot use"
     CLAIM = "room had been cleared for it before"
@@ -37,6 +53,19 @@ class Ahead(Struct, frozen=True):
     score: int
     """In millionths; 0 when it was started by its claim and not in the order."""
     how: How
+    own_score: int = 0
+    """Of the job that waited, in the same round; 0 when it was not in the order."""
+    terms: dict[str, int] = {}
+    """Each term of the other's score, in millionths."""
+
+
+class Stretch(Struct, frozen=True):
+    """A time in which no round could start the job: on hold, or suspended."""
+
+    state: str
+    since_ms: int
+    until_ms: int
+    """0 when it had not ended."""
 
 
 class RoundWaited(Struct, frozen=True):
@@ -58,6 +87,8 @@ class RoundWaited(Struct, frozen=True):
     reason: str
     """The recorded reason after the round, as a sentence."""
     ahead: tuple[Ahead, ...]
+    passed: tuple[JobId, ...] = ()
+    """Jobs that stood before it in the order and were not started either."""
 
 
 class Why(Struct, frozen=True):
@@ -70,6 +101,9 @@ class Why(Struct, frozen=True):
     started_ms: int
     """0 when it never ran."""
     rounds: tuple[RoundWaited, ...]
+    held: tuple[Stretch, ...] = ()
+    ended_ms: int = 0
+    """0 when it has not ended."""
 
 
 class UnknownJobError(Exception):
@@ -100,6 +134,7 @@ class _Watcher:
         self.state = State()
         self.last: Job | None = None
         self.rounds: list[RoundWaited] = []
+        self.held: list[Stretch] = []
 
     def hear(self, message: Message) -> None:
         job = self.state.job(self.job)
@@ -110,16 +145,26 @@ class _Watcher:
         after = self.state.job(self.job)
         if after is not None:
             self.last = after
+            self._note_hold(after, message.at)
         for fact in message.facts if waits and opened is not None else ():
             if isinstance(fact, f.RoundDecided) and after is not None and after.state == JobState.WAITING:
                 assert opened is not None
                 if fact.pool == opened.opened.pool:
                     self.rounds.append(self._round(opened.opened, fact, message.seq, opened.at, after))
 
+    def _note_hold(self, job: Job, at: int) -> None:
+        is_open = bool(self.held) and not self.held[-1].until_ms
+        if is_open and self.held[-1].state != job.state:
+            self.held[-1] = replace(self.held[-1], until_ms=at)
+            is_open = False
+        if not is_open and job.state in (JobState.HELD, JobState.SUSPENDED):
+            self.held.append(Stretch(state=job.state, since_ms=at, until_ms=0))
+
     def _round(self, opened: f.RoundOpened, decided: f.RoundDecided, seq: int, at: int, job: Job) -> RoundWaited:
         places = {candidate.job: place for place, candidate in enumerate(opened.candidates)}
         place = places.get(self.job, -1)
         own = opened.candidates[place] if place >= 0 else None
+        started = {placement.job for placement in decided.placements}
         return RoundWaited(
             round=opened.round,
             seq=seq,
@@ -130,13 +175,14 @@ class _Watcher:
             terms=dict(zip(opened.terms, own.terms, strict=True)) if own else {},
             code=job.reason.code if job.reason else "",
             reason=_sentence(job.reason),
-            ahead=tuple(self._ahead(opened, own, places, one, at) for one in decided.placements),
+            ahead=tuple(self._ahead(opened, job, places, one, at) for one in decided.placements),
+            passed=tuple(one.job for one in opened.candidates[: max(0, place)] if one.job not in started),
         )
 
     def _ahead(
         self,
         opened: f.RoundOpened,
-        own: f.Candidate | None,
+        job: Job,
         places: dict[JobId, int],
         placement: f.Placement,
         at: int,
@@ -145,24 +191,34 @@ class _Watcher:
         if place < 0:
             return Ahead(job=placement.job, score=0, how=How.CLAIM)
         other = opened.candidates[place]
-        if own is None or place < places[own.job]:
+        own = opened.candidates[places[job.id]] if job.id in places else None
+        if own is None:
+            how = How.KEPT_OUT
+        elif place < places[job.id]:
             how = self._before(own, other, opened.pool, at)
+        elif placement.backfilled:
+            how = How.BACKFILL
         else:
-            how = How.BACKFILL if placement.backfilled else How.FITS
-        return Ahead(job=placement.job, score=other.score, how=how)
+            how = How.FITS if job.reason is None or job.reason.code in OF_ROOM else How.BARRED
+        terms = dict(zip(opened.terms, other.terms, strict=True))
+        return Ahead(
+            job=placement.job, score=other.score, how=how, own_score=own.score if own is not None else 0, terms=terms
+        )
 
-    def _before(self, own: f.Candidate | None, other: f.Candidate, pool: str, at: int) -> How:
-        if own is None or other.score > own.score:
+    def _before(self, own: f.Candidate, other: f.Candidate, pool: str, at: int) -> How:
+        if other.score > own.score:
             return How.SCORE
         starves_ms = 1000 * self.state.kept.pools[pool].policy.starvation_s
         job = self.state.job(other.job)
         if other.score < own.score and job is not None and starves_ms and at - job.submitted_ms >= starves_ms:
             return How.STARVING
-        return How.AGE
+        mine = self.state.job(own.job)
+        is_older = job is not None and mine is not None and (job.queued_ms, job.id) < (mine.queued_ms, mine.id)
+        return How.AGE if other.score == own.score and is_older else How.ORDER
 
     def told(self) -> Why:
         if self.last is None:
-            raise UnknownJobError(f"the archive has no job {self.job}")
+            raise UnknownJobError(self._unknown())
         job = self.last
         return Why(
             job=self.job,
@@ -171,7 +227,17 @@ class _Watcher:
             submitted_ms=job.submitted_ms,
             started_ms=job.first_started_ms if job.state not in ENDS or job.attempt else 0,
             rounds=tuple(self.rounds),
+            held=tuple(self.held),
+            ended_ms=job.ended_ms if job.state in ENDS else 0,
         )
+
+    def _unknown(self) -> str:
+        array = self.state.kept.arrays.get(self.job)
+        if array is not None:
+            return f"job {self.job} is an array; ask for one of its elements, {self.job + 1} to {self.job + array.size}"
+        if array_of(self.state, self.job) is not None:
+            return f"job {self.job} is an element of an array that was never in the queue: it waited behind the others"
+        return f"the archive has no job {self.job}"
 
 
 def _sentence(reason: Reason | None) -> str:

@@ -8,7 +8,9 @@ from tests.lab.busy_cluster import BusyCluster
 
 from gangline_lab.archive import segments, verify
 from gangline_lab.cli import main
+from gangline_lab.policyfile import PolicyFileError, read_policy
 from gangline_lab.progress import Bar
+from gangline_lab.sim.fleet import FleetError, read_fleet
 
 
 @pytest.fixture(scope="module")
@@ -143,3 +145,44 @@ def test_two_pages_of_one_name_or_a_name_that_is_no_folders_are_refused(
     assert "two policy files are named 'x'" in said
     assert "is no folder's" in said
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "world",
+    [
+        *("failures: {node_mtbf_hours: -1}", "failures: {node_mtbf_hours: .nan}", "restart_s: -50", "stop_s: .inf"),
+        *("colocation: {shared_gpu: 0}", "elastic: {serial: 5}", "checkpoint_s: -5", "round_s: -60"),
+        "estimate_sigma: -1",
+    ],
+)
+def test_a_world_that_cannot_be_is_refused(tmp_path: Path, world: str) -> None:
+    page = tmp_path / "a.yaml"
+    page.write_text(f"simulation: {{{world}}}\n")
+    with pytest.raises(PolicyFileError, match="Expected"):
+        read_policy(page)
+
+
+@pytest.mark.parametrize("kind", ["gpus: -8", "gpu_memory_mib: -1", "gpus: 100000", "cpus: -1"])
+def test_machines_that_cannot_be_are_refused(tmp_path: Path, kind: str) -> None:
+    page = tmp_path / "c.yaml"
+    page.write_text(f"nodes: [{{count: 1, {kind}}}]\n")
+    with pytest.raises(FleetError, match="Expected"):
+        read_fleet(str(page))
+
+
+@pytest.mark.parametrize("more", [["--seeds", "0"], ["--jobs", "-1"], ["--first", "-1"]])
+def test_numbers_of_the_command_line_have_bounds(more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["simulate", "--trace", "swf:x", "--cluster", "1x4", *more])
+    assert "expected at least" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("change", [["--without", "nobody"], ["--policy", "pool"], ["--quota", "quota"]])
+def test_a_change_of_what_never_was_is_refused(
+    written: Path, tmp_path: Path, change: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "pool").write_text("pools: {elsewhere: {ordering: fifo}}\n")
+    (tmp_path / "quota").write_text("groups: [{path: nobody, limit: {gpu_milli: 1000}}]\n")
+    told = change[1] if change[0] == "--without" else str(tmp_path / change[1])
+    assert main(["what-if", str(written), change[0], told]) == 2
+    assert "in this history; there are" in capsys.readouterr().err

@@ -21,7 +21,7 @@ from gangline_core.ids import JobId
 from gangline_core.spec import ArraySpec, Dependency
 from gangline_lab.audit import preemptions
 from gangline_lab.cli import main
-from gangline_lab.past_words import audit_lines
+from gangline_lab.past_words import audit_lines, why_lines
 from gangline_lab.readers.archives import read_history
 from gangline_lab.replay import replay
 from gangline_lab.sim.conditions import Conditions
@@ -276,6 +276,40 @@ def test_windows_edits_and_removed_groups_of_the_past_are_lived_again(tmp_path: 
     assert {f.JobEdited, f.PricesSet, f.GroupRemoved} <= {type(told.fact) for told in history.inputs}
     answer = what_if(history, Change(without="nobody"), varied=0)
     assert answer.simulated_wait_s == answer.recorded_wait_s > 0
+
+
+def test_why_says_no_rule_about_the_order_of_a_job_that_was_kept_out_or_kept_by_a_limit(tmp_path: Path) -> None:
+    """Group a may hold 6 GPUs: its second job of 4 waits for the limit, while b's starts beside it."""
+    archive = logged(
+        tmp_path / "a",
+        submit("first", gpus=4, preemptible=False),
+        submit("second", gpus=4, preemptible=False),
+        submit("later", gpus=1, preemptible=False),
+        lambda world: world.wait(100),
+        lambda world: world.finish(JobId(1)),
+    )
+    told = why(archive, JobId(2))
+    assert {one.code for one in told.rounds} == {"GroupLimit"}
+    assert {one.how for each in told.rounds for one in each.ahead} <= {How.BARRED, How.KEPT_OUT}
+    text = "\n".join(why_lines(told))
+    assert "found room" not in text
+    assert "higher score" not in text
+    assert "(GroupLimit)" in text
+
+
+def test_why_tells_times_on_hold_and_speaks_of_arrays(tmp_path: Path) -> None:
+    archive = logged(
+        tmp_path / "a",
+        submit("held", hold=True),
+        submit("many", array=ArraySpec(ranges=((0, 3, 1),))),
+        lambda world: world.wait(3600),
+        lambda world: world.tell("admission", f.HoldSet(job=JobId(1), held=False, by="ada")),
+    )
+    assert "It was on hold from 2023-11-14 22:13:20 until 2023-11-14 23:13:20, 1 h 0 min." in why_lines(
+        why(archive, JobId(1))
+    )
+    with pytest.raises(UnknownJobError, match="job 2 is an array; ask for one of its elements, 3 to 6"):
+        why(archive, JobId(2))
 
 
 def test_the_commands_say_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,14 +4,15 @@ import argparse
 import sys
 from pathlib import Path
 
+from gangline_core import facts as f
 from gangline_core.groups import Group
 from gangline_core.ids import JobId
 from gangline_lab.audit import preemptions
-from gangline_lab.commands.words import say
+from gangline_lab.commands.words import at_least, say
 from gangline_lab.past_words import audit_lines, preemption_line, why_lines
 from gangline_lab.policyfile import PolicyFileError, read_groups, read_policy
 from gangline_lab.progress import Bar
-from gangline_lab.readers.archives import read_history
+from gangline_lab.readers.archives import History, read_history
 from gangline_lab.sim.conditions import Conditions
 from gangline_lab.sim.fleet import Fleet, added
 from gangline_lab.tune import GOALS, TuneError, tune, tuned_lines
@@ -47,7 +48,9 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     asking.add_argument("--quota", type=Path, metavar="FILE", help="groups as they should be (YAML, `groups: [...]`)")
     asking.add_argument("--nodes", action="append", default=[], metavar="+8xH100", help="further machines")
     asking.add_argument("--without", default="", metavar="GROUP", help="as if this group had never come")
-    asking.add_argument("--varied", type=int, default=4, metavar="N", help="further runs with varied durations (4)")
+    asking.add_argument(
+        "--varied", type=at_least(0), default=4, metavar="N", help="further runs with varied durations (4)"
+    )
     asking.set_defaults(run=_what_if)
     for command in (explaining, auditing, asking):
         command.add_argument("--json", action="store_true", help="the result as JSON")
@@ -65,7 +68,9 @@ def add_tune(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     _of_archive(tuning)
     tuning.add_argument("--goal", required=True, choices=sorted(GOALS), help="what is to become small")
     tuning.add_argument("--pool", default="default", metavar="POOL", help="whose policy (default)")
-    tuning.add_argument("--trials", type=int, default=40, metavar="N", help="simulations of the search, about (40)")
+    tuning.add_argument(
+        "--trials", type=at_least(1), default=40, metavar="N", help="simulations of the search, about (40)"
+    )
     tuning.add_argument("--json", action="store_true", help="the result as JSON")
     tuning.set_defaults(run=_tune)
 
@@ -124,11 +129,28 @@ def _what_if(options: argparse.Namespace) -> int:
         raise PolicyFileError("say what should be different: --policy, --quota, --nodes or --without")
     bar = Bar(sys.stderr, "what-if")
     try:
-        answer = what_if(read_history(options.archive), change, varied=options.varied, progress=bar)
+        history = read_history(options.archive)
+        _check_named(history, change)
+        answer = what_if(history, change, varied=options.varied, progress=bar)
     finally:
         bar.close()
     say(encode(answer).decode() if options.json else "\n".join(answer_lines(answer)))
     return 0
+
+
+def _check_named(history: History, change: Change) -> None:
+    """A change of what never was would change nothing, and say so in a table of zeros."""
+    pools = history.policies.keys() | {node.pool for node in change.nodes}
+    for pool in change.policies:
+        if pool not in pools:
+            raise PolicyFileError(f"no pool {pool} in this history; there are {', '.join(sorted(pools))}")
+    groups = {told.fact.group.path for told in history.inputs if isinstance(told.fact, f.GroupSet)}
+    used = {one.spec.group for one in history.trace.arrivals}
+    if change.without and not any(f"{path}/".startswith(f"{change.without}/") for path in used):
+        raise PolicyFileError(f"no job of group {change.without} in this history; there are {', '.join(sorted(used))}")
+    for group in change.groups:
+        if group.path and group.path not in groups and group.path not in used:
+            raise PolicyFileError(f"no group {group.path} in this history; there are {', '.join(sorted(groups))}")
 
 
 def _tune(options: argparse.Namespace) -> int:

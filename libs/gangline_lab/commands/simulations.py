@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from gangline_core.cluster import Policy
-from gangline_lab.commands.words import say
+from gangline_lab.commands.words import at_least, say
 from gangline_lab.compare import compare, comparison_lines
 from gangline_lab.compare_page import write_comparison
 from gangline_lab.metric_words import metrics_lines
@@ -43,9 +43,11 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
         "--policy", action="append", type=Path, default=[], metavar="FILE", help="YAML policy file; may be repeated"
     )
     simulating.add_argument("--seed", type=int, default=0, metavar="N", help="seed of everything random (0)")
-    simulating.add_argument("--seeds", type=int, default=1, metavar="N", help="runs per policy, from --seed on (1)")
-    simulating.add_argument("--first", type=int, default=0, metavar="N", help="leave out the first N jobs")
-    simulating.add_argument("--jobs", type=int, metavar="N", help="only so many jobs")
+    simulating.add_argument(
+        "--seeds", type=at_least(1), default=1, metavar="N", help="runs per policy, from --seed on (1)"
+    )
+    simulating.add_argument("--first", type=at_least(0), default=0, metavar="N", help="leave out the first N jobs")
+    simulating.add_argument("--jobs", type=at_least(1), metavar="N", help="only so many jobs")
     simulating.add_argument("--speeds", type=Path, metavar="PATH", help="throughput table (JSON) or profiles (folder)")
     simulating.add_argument("--out", type=Path, metavar="FOLDER", help="write results and report.html here")
     simulating.add_argument("--archive", action="store_true", help="write the log as well; it replays byte by byte")

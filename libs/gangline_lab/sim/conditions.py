@@ -1,48 +1,56 @@
 """What the simulated world is like beside its jobs and machines: costs, failures, speeds, errors of estimates."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
+
+Seconds = Annotated[float, Meta(ge=0, le=1e9)]
+WholeSeconds = Annotated[int, Meta(ge=0, le=10**9)]
+Part = Annotated[float, Meta(gt=0, le=1)]
+"""Of a speed; 0 would never end."""
+Serial = Annotated[float, Meta(ge=0, le=1)]
+Spread = Annotated[float, Meta(ge=0, le=10)]
+Hours = Annotated[float, Meta(ge=0, le=1e9)]
 
 
 class Failures(Struct, frozen=True, forbid_unknown_fields=True):
     """Nodes that fail at random (exponential times) and come back after their repair."""
 
-    node_mtbf_hours: float = 0.0
+    node_mtbf_hours: Hours = 0.0
     """Mean time between failures of one node; 0 means that none fails."""
-    repair_s: int = 3_600
+    repair_s: WholeSeconds = 3_600
 
 
 class Colocation(Struct, frozen=True, forbid_unknown_fields=True):
     """How fast jobs go beside others, as parts of their speed alone."""
 
-    shared_gpu: float = 1.0
+    shared_gpu: Part = 1.0
     """Speed of a job one of whose GPUs is shared with another job."""
-    distributed: float = 1.0
+    distributed: Part = 1.0
     """Speed of a job on several nodes, one of which carries another job on several nodes."""
 
 
 class Elastic(Struct, frozen=True, forbid_unknown_fields=True):
     """How the speed of an elastic job follows its size when no table says it."""
 
-    serial: float = 0.0
+    serial: Serial = 0.0
     """Amdahl's serial part: 0 is linear speed-up, 0.1 can never be faster than ten times one task."""
 
 
 class Conditions(Struct, frozen=True, forbid_unknown_fields=True):
     """All of it; the defaults are a perfect world in which stopping and starting cost nothing."""
 
-    round_s: int = 0
+    round_s: WholeSeconds = 0
     """Rounds only at multiples of this time; 0 decides at every event."""
-    start_s: float = 0.0
+    start_s: Seconds = 0.0
     """What every first start costs before work begins: image, data, processes."""
-    restart_s: float = 0.0
+    restart_s: Seconds = 0.0
     """What every later start and every change of size costs."""
-    resume_s: float = 0.0
+    resume_s: Seconds = 0.0
     """What it costs a paused job to go on where it stood still."""
-    stop_s: float = 0.0
+    stop_s: Seconds = 0.0
     """How long a job that is told to stop still holds its GPUs."""
-    checkpoint_s: int = 0
+    checkpoint_s: WholeSeconds = 0
     """A checkpoint after so much run time; 0 makes none on the way. A failure loses what came after the last one."""
     checkpoint_at_stop: bool = True
     """A job that is told to stop keeps all of its work; otherwise that is lost as in a failure."""
@@ -52,7 +60,7 @@ class Conditions(Struct, frozen=True, forbid_unknown_fields=True):
     estimates: Literal["given", "true", "none", "philly", "lognormal"] = "given"
     """What jobs say about their duration: what the trace has, the truth, nothing, or the truth with an error:
     Philly's error quantiles (Hu et al., SC 2021) or a log-normal factor."""
-    estimate_sigma: float = 1.0
+    estimate_sigma: Spread = 1.0
     """Spread of the log-normal factor."""
     limits: bool = False
     """Whether estimates are given as time limits as well (twice the estimate, never below the true run time), which

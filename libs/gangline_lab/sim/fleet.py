@@ -5,11 +5,11 @@ Short form: `64x8xV100` is 64 nodes with 8 GPUs each; several kinds stand side b
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import yaml
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from gangline_core.cluster import Gpu, Node
 from gangline_core.groups import Group
@@ -21,6 +21,7 @@ AGENT = "simulated"
 """The agent that carries every simulated node."""
 GPU_MEMORY_MIB = 32_768
 """Memory of a GPU that nobody described."""
+GPUS_PER_NODE_MAX = 256
 ADDED = "added-"
 """How the names of further nodes begin."""
 RACK_LABEL = "topology.gangline.dev/rack"
@@ -34,13 +35,13 @@ class NodeKind(Struct, frozen=True, forbid_unknown_fields=True):
     """Equal nodes, as the YAML file describes them."""
 
     count: int
-    gpus: int = 0
+    gpus: Annotated[int, Meta(ge=0, le=GPUS_PER_NODE_MAX)] = 0
     model: str = USUAL_MODEL
-    gpu_memory_mib: int = GPU_MEMORY_MIB
-    cpus: int = 0
-    memory_mib: int = 0
+    gpu_memory_mib: Annotated[int, Meta(ge=1)] = GPU_MEMORY_MIB
+    cpus: Annotated[int, Meta(ge=0)] = 0
+    memory_mib: Annotated[int, Meta(ge=0)] = 0
     pool: str = "default"
-    per_rack: int = 0
+    per_rack: Annotated[int, Meta(ge=0)] = 0
     """Nodes of one rack; 0 puts them in none."""
     labels: dict[str, str] = {}
 
