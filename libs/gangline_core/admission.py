@@ -123,12 +123,16 @@ def judge_submit(
 
 def _completed(state: State, draft: Draft, spec: JobSpec, *, job: JobId, by: str, at: int) -> JobSpec:
     """The job with its name and its group's longest time limit where it says none."""
-    time_limit = _rules(state, draft, spec, by=by, at=at).time_limit
-    if time_limit is not None and spec.time_limit_s == 0:
-        spec = replace(spec, time_limit_s=time_limit[1])
+    spec = with_time_limit(state, draft, spec, by=by, at=at)
     if any(dependency.index >= 0 for dependency in spec.after):
         spec = replace(spec, after=tuple(_of_element(state, dependency) for dependency in spec.after))
     return spec if spec.name else replace(spec, name=_free_name(state, draft, spec, job))
+
+
+def with_time_limit(state: State, draft: Draft, spec: JobSpec, *, by: str, at: int) -> JobSpec:
+    """The job with its group's longest time limit where it says none."""
+    time_limit = _rules(state, draft, spec, by=by, at=at).time_limit
+    return spec if time_limit is None or spec.time_limit_s else replace(spec, time_limit_s=time_limit[1])
 
 
 def _of_element(state: State, dependency: Dependency) -> Dependency:

@@ -5,19 +5,22 @@ paper. Whether the door would take it is the door's to say; here it is taken to 
 """
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gangline_core.book import CONFIDENCE, GATE_CODES, LIMIT_CODES, Expectation
 from gangline_core.budgets import ENDLESS, worst_cost
 from gangline_core.claims import honour_claims
+from gangline_core.closures import window_reason
 from gangline_core.forecast import limit_forecast, pool_forecast
 from gangline_core.gates import Gate
 from gangline_core.ids import JobId, NodeId
 from gangline_core.job import Job, JobState
 from gangline_core.ordering import order
 from gangline_core.outlook import middle_waits
+from gangline_core.placement.gang import Gang
 from gangline_core.placement.why_not import why_not
 from gangline_core.quota import Ledger, amount_of, job_amounts
-from gangline_core.reasons import Reason, sentence
+from gangline_core.reasons import Reason, ReasonCode, sentence, utc
 from gangline_core.run_times import Basis, RunTimes
 from gangline_core.rungs import folded
 from gangline_core.seating import Found, find_seats, wanted_sizes
@@ -76,10 +79,12 @@ def foretell(state: State, spec: JobSpec, now: int) -> Foretold:
     gang = table.seating.least(job).gang
     reason = kept_out
     if reason is None and not isinstance(found, Found):
-        reason = found or why_not(table.seating.view(table.room, gang), gang)
+        reason = found or _window(table, job, gang) or why_not(table.seating.view(table.room, gang), gang)
     ahead, position, waiting = _ahead(state, job, now)
     seats = sorted({task.node for task in found.seats.tasks}) if isinstance(found, Found) else None
-    suitable = [node.id for node, fits in zip(table.room.nodes, gang.mask(table.room.layout), strict=True) if fits]
+    # A window closes nodes for a while only: who waits for its end may go there.
+    may = replace(gang, excluded=spec.exclude_nodes).mask(table.room.layout)
+    suitable = [node.id for node, fits in zip(table.room.nodes, may, strict=True) if fits]
     cost = worst_cost(spec, state.kept.prices)
     return Foretold(
         has_room=seats is not None and kept_out is None,
@@ -92,6 +97,14 @@ def foretell(state: State, spec: JobSpec, now: int) -> Foretold:
         start=_start(table, job, (ahead, reason)),
         cost=-1 if cost >= ENDLESS else cost,
     )
+
+
+def _window(table: Table, job: Job, gang: Gang) -> Reason | None:
+    """The dated capacity that is in the way, if the job would fit without it."""
+    if not table.seating.closures.nodes(job.spec):
+        return None
+    fits = table.seating.placer(table.room, replace(gang, excluded=job.spec.exclude_nodes)) is not None
+    return window_reason(table.state, job.spec, table.now) if fits else None
 
 
 def _ahead(state: State, job: Job, now: int) -> tuple[list[Job], int, int]:
@@ -152,6 +165,10 @@ def _start(table: Table, job: Job, standing: tuple[list[Job], Reason | None]) ->
         )
     if reason is not None and reason.code in GATE_CODES:
         return Expectation(note=sentence(reason))
+    if reason is not None and reason.code == ReasonCode.WINDOW:
+        return Expectation(
+            note=f"Not before {utc(int(reason.numbers['to_ms']))}, when {reason.numbers['window']} is over."
+        )
     if not ahead and reason is None:
         return Expectation(from_ms=now, to_ms=now, confidence="high", note="There is room for it and nobody before it.")
     line = [other for other in ahead if other.reason is None or other.reason.code not in LIMIT_CODES] + [job]

@@ -1,5 +1,8 @@
 """What a dry run tells beside the verdict: the core's look at the job, as a view."""
 
+from msgspec.structs import replace
+
+from gangline_core.array_record import array_size
 from gangline_core.budgets import GPU_HOUR
 from gangline_core.foretell import Effect, foretell
 from gangline_core.spec import JobSpec
@@ -13,10 +16,11 @@ FORETOLD_MAX = 20
 
 
 def foretold_view(state: State, spec: JobSpec, now: int) -> ForetoldView | None:
-    """What would become of the job; None for an array, which is many, and for a pool without a machine yet."""
-    if spec.array is not None or spec.pool not in state.kept.pools:
+    """What would become of the job, or of an array's first element; None for a pool without a machine."""
+    if spec.pool not in state.kept.pools:
         return None
-    told = foretell(state, spec, now)
+    many = "" if spec.array is None else f"Of the first of {array_size(spec.array)} elements. "
+    told = foretell(state, replace(spec, array=None), now)
     return ForetoldView(
         has_room=told.has_room,
         reason=reason_view(told.reason, job=0) if told.reason else None,
@@ -28,7 +32,7 @@ def foretold_view(state: State, spec: JobSpec, now: int) -> ForetoldView | None:
         start_from_ms=told.start.from_ms,
         start_to_ms=told.start.to_ms,
         confidence=told.start.confidence,
-        start_note=told.start.note,
+        start_note=many + told.start.note,
         advice=advice(state, spec),
         cost_milli=told.cost * 1000 // GPU_HOUR if told.cost >= 0 else None,
     )

@@ -7,6 +7,7 @@ from hashlib import sha256
 from msgspec import Struct, json
 from msgspec.structs import replace
 
+from gangline_core.admission import Draft, with_time_limit
 from gangline_core.arrays import lookup
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
@@ -263,6 +264,8 @@ def _job(call: Call, spec: JobSpec, number: int) -> Job:
         return known
     state = JobState.HELD if spec.hold else JobState.WAITING
     now = call.desk.site.now_ms()
+    # What a dry run shows is completed as the door would.
+    spec = with_time_limit(call.state, Draft(), spec, by=call.caller.user, at=now)
     named = spec if spec.name else replace(spec, name=f"job-{number}" if number else "")
     return Job(id=JobId(number), spec=named, state=state, submitted_ms=now, queued_ms=now)
 

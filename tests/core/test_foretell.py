@@ -2,7 +2,7 @@
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.make import World, gpu_amount, group, node, spec
+from tests.make import HOUR, World, gpu_amount, group, node, spec
 
 from gangline_core import facts as f
 from gangline_core.budgets import GPU_HOUR
@@ -10,6 +10,7 @@ from gangline_core.foretell import foretell
 from gangline_core.job import JobState
 from gangline_core.reasons import ReasonCode
 from gangline_core.spec import ServiceClass
+from gangline_core.windows import Window
 
 
 def test_a_job_with_room_would_start_now_on_the_nodes_named_at_the_cost_of_its_limit() -> None:
@@ -90,3 +91,17 @@ def test_what_would_start_now_starts_in_the_next_round_when_nobody_is_before_it(
     job = world.submit(spec(gpus=asks))
     world.round()
     assert (world.job(job).state == JobState.STARTING) == told.has_room
+
+
+def test_a_window_in_the_way_is_told_as_the_job_is_told_when_it_waits() -> None:
+    world = World(node("n1"))
+    kept = Window(name="bios", pool="default", start_ms=world.at + 60_000, end_ms=world.at + HOUR, why="new BIOS")
+    world.tell("admission", f.WindowSet(window=kept, by="root"))
+    told = foretell(world.state, spec(gpus=1), world.at)
+    assert told.reason is not None
+    assert (told.reason.code, told.has_room, told.nodes_suitable) == (ReasonCode.WINDOW, False, 1)
+    assert told.start.from_ms is None
+    assert "when bios is over" in told.start.note
+    job = world.submit(gpus=1)
+    world.round()
+    assert world.job(job).reason == told.reason

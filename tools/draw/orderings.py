@@ -39,8 +39,10 @@ def page() -> str:
         "With `starvation_s: 0` whoever the ordering puts in front may come for ever: then only `fifo`, among jobs of "
         "one priority, promises an end. A job that starves is first in its pool: strict levels, higher priorities "
         "and claims of others do not pass it, and nobody makes room for himself in what it counts on. Still before "
-        "it are: older ones that starve, whoever an administrator put on top, and who is owed a guarantee, as far as "
-        "that goes. Nothing is kept of a budget, which does not come back. A started job may be evicted again by "
+        "it are: older ones that starve, whoever an administrator put on top, and who is owed a guarantee of another "
+        "group than its own, as far as that goes (within one guarantee small jobs do not pass a large one for being "
+        "owed it); a reservation of others then comes as late as they leave it room. Nothing is kept of a budget, "
+        "which does not come back. A started job may be evicted again by "
         "higher priority, unless `protected` or `preemptible: false` says otherwise; its age stays with it.",
         table(("Ordering", "Who goes next", "Score", "Settings"), rows),
         "`level` in a score is the band of the job's queue level. A policy's `levels` may make a level strict (nobody "

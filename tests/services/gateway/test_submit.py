@@ -7,9 +7,10 @@ from io import BytesIO
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.services.gateway.conftest import Visitor
 
-from gangline_core.facts import JobAdmitted, UserSet
+from gangline_core.facts import GroupSet, JobAdmitted, UserSet
 from gangline_core.groups import User
 from gangline_gateway import call as gateway_call
 from gangline_kit.errors import OutcomeUnknownError, TemporaryError
@@ -87,6 +88,18 @@ async def test_a_dry_run_tells_room_place_start_nodes_cost_and_limits(visitor: V
     assert told["cost_milli"] >= 2000
     batch = await visitor.ask("una", "POST", "/v1/jobs:batch?dry_run=1", json={"jobs": [asked]})
     assert batch["jobs"][0]["foretold"]["has_room"]
+
+
+async def test_a_dry_run_shows_the_job_as_the_door_completes_it_and_of_an_array_its_first_element(
+    visitor: Visitor,
+) -> None:
+    asked = {"command": ["true"], "gpus": 2, "array": "0-9", "group": "t1"}
+    known = visitor.setting.world.state.kept.groups["t1"]
+    visitor.setting.world.tell("admission", GroupSet(group=replace(known, time_limit_s_max=7_200), by="root"))
+    view = await visitor.ask("una", "POST", "/v1/jobs?dry_run=true", json=asked)
+    assert view["time_limit_s"] == 7_200
+    assert view["foretold"]["has_room"]
+    assert view["foretold"]["start_note"].startswith("Of the first of 10 elements. ")
 
 
 async def test_secrets_travel_apart_from_the_job(visitor: Visitor) -> None:
