@@ -34,7 +34,7 @@ def metrics_lines(metrics: Metrics) -> list[str]:
     if metrics.deadlines:
         lines.append(f"Deadlines missed {metrics.deadline_misses} of {metrics.deadlines}")
     for group, (used, had) in metrics.budgets.items():
-        lines.append(f"Budget of {group or '(all)'}: {used} of {had} GPU-hours")
+        lines.append(f"Budget of {group or '(all)'}: {used:,.2f} of {had:,} GPU-hours")
     lines += ["", *table(head, rows)]
     for title, parts in (("by group", metrics.groups), ("by size", metrics.sizes)):
         if len(parts) > 1:

@@ -88,8 +88,8 @@ class Metrics(Struct, frozen=True):
     deadlines: int
     groups: dict[str, PartMetrics]
     sizes: dict[str, PartMetrics]
-    budgets: dict[str, tuple[int, int]]
-    """GPU-hours used and budgeted, by group."""
+    budgets: dict[str, tuple[float, int]]
+    """GPU-hours used and budgeted, by group; used in the last period, as accounting charges."""
     rounds: int
     verdicts: int
     refused: dict[str, int] = {}
@@ -136,7 +136,9 @@ def measure(result: RunResult) -> Metrics:
         deadlines=len(deadlines) + turned_away,
         groups=_parts(jobs, gpus, lambda job: job.group, sorted({job.group for job in jobs})),
         sizes=_parts(jobs, gpus, size_class, [*(name for _, name in SIZES), LARGEST]),
-        budgets={group: (round(_used_hours(jobs, group)), had) for group, had in result.budgets.items()},
+        budgets={
+            group: (result.spent.get(group, _used_hours(jobs, group)), had) for group, had in result.budgets.items()
+        },
         rounds=result.rounds,
         verdicts=result.verdicts,
         refused=dict(Counter(one.code for one in result.refused).most_common()),

@@ -1,11 +1,14 @@
 """What pools held, had and left scattered is integrated exactly, however seldom a plot's point is kept."""
 
 import pytest
+from msgspec.structs import replace
 from tests.lab.simulated import FIFO, run, trace
 
 from gangline_core.cluster import Policy
+from gangline_core.groups import Group
 from gangline_core.spec import GPU_MILLI
 from gangline_lab.compare_page import bucketed
+from gangline_lab.metric_words import metrics_lines
 from gangline_lab.metrics import measure
 from gangline_lab.sim.conditions import Failures
 
@@ -50,3 +53,12 @@ def test_fairness_counts_only_the_time_in_which_somebody_waited() -> None:
     """Two groups want all of four GPUs; one has them for 100 s, then the other."""
     metrics = measure(run(trace((0, 4, 100), (0, 4, 100), groups=("a", "b"))))
     assert metrics.jain == pytest.approx(0.5)
+
+
+def test_budgets_are_used_as_accounting_charges_them() -> None:
+    """0.6 GPU-hours of a budget of 2 are 0.6, and not one."""
+    jobs = trace((0, 4, 540), groups=("a",))
+    jobs = replace(jobs, groups=(Group(path="a", budget_gpu_hours=2),))
+    metrics = measure(run(jobs))
+    assert metrics.budgets == {"a": (pytest.approx(0.6), 2)}
+    assert "Budget of a: 0.60 of 2 GPU-hours" in metrics_lines(metrics)

@@ -14,11 +14,13 @@ from msgspec.structs import replace
 
 from gangline_core import accounting, admission, cycle, elasticity, parsync
 from gangline_core import facts as f
+from gangline_core.budgets import GPU_HOUR
 from gangline_core.cluster import Node, Policy, Pool
 from gangline_core.edits import WAITING_ONLY, given
 from gangline_core.groups import Group
 from gangline_core.ids import JobId, NodeId
 from gangline_core.job import ENDS, JobState
+from gangline_core.spending import spent
 from gangline_core.wake import next_wake_ms
 from gangline_lab.sim.agents import Agents
 from gangline_lab.sim.collect import Collector, JobRecord
@@ -96,6 +98,9 @@ class RunResult(Struct, frozen=True):
     conditions: Conditions = Conditions()
     part: str = ""
     """Which jobs of the trace, where these are not all."""
+    spent: dict[str, float] = {}
+    """GPU-hours of each budget that were used in its period at the end, as accounting charges them: stops and prices
+    counted."""
     untied: int = 0
     """Dependencies left out because the job they name is not there."""
 
@@ -360,6 +365,7 @@ class Simulation:
         budgets = {
             path: group.budget_gpu_hours for path, group in sorted(kept.groups.items()) if group.budget_gpu_hours
         }
+        used = accounting.at_renewal(self.state, spent(self.state, self.now), self.now)
         return RunResult(
             trace=self.trace.name,
             seed=self.scenario.seed,
@@ -376,6 +382,7 @@ class Simulation:
             budgets=budgets,
             use=self.collector.use,
             refused=tuple(self.door.refused),
+            spent={path: used.of_budget(path) / GPU_HOUR for path in budgets},
             conditions=self.conditions,
             part=self.trace.part,
             untied=self.door.untied,
