@@ -51,6 +51,13 @@ def element_number(state: State, array: int, index: int) -> JobId | None:
     return None if position is None else record.element(position)
 
 
+def first_waiting(state: State, array: ArrayRecord) -> Job | None:
+    """The first of its elements that waits in the queue."""
+    open_ones = (array.element(position) for position, mark in enumerate(array.marks) if mark == OPEN)
+    jobs = (state.job(element) for element in open_ones)
+    return next((job for job in jobs if job is not None and job.state == JobState.WAITING), None)
+
+
 def whole(state: State, array: ArrayRecord) -> Job:
     """The array as one job: it runs while any element does, and ends as the worst of them did."""
     standing = standing_of(state, array)
@@ -165,5 +172,5 @@ def _reason(array: ArrayRecord, standing: JobState) -> Reason | None:
         return array.held
     is_capped = bool(array.at_most) and array.pending > 0 and array.open >= array.at_most
     if is_capped and standing in (JobState.WAITING, JobState.RUNNING):
-        return Reason(ReasonCode.ARRAY_CAP, {"open": array.open, "cap": array.at_most})
+        return Reason(ReasonCode.ARRAY_CAP, {"open": array.open, "cap": array.at_most, "array": array.id})
     return None

@@ -233,7 +233,7 @@ HINTS: dict[ReasonCode, str] = {
     ReasonCode.BORROW_LIMIT: "Wait for the group's own jobs, or ask the administrator for a higher borrow limit.",
     ReasonCode.NOT_LENT: "Wait for others' jobs to end; what a group does not lend stays free for it.",
     ReasonCode.SINGLETON: "See that job with `gangline why {job}`.",
-    ReasonCode.ARRAY_CAP: "Raise the cap with `gangline edit {id} at_most=N`.",
+    ReasonCode.ARRAY_CAP: "Raise the cap with `gangline edit {array} at_most=N`.",
     ReasonCode.WINDOW: "Give a shorter time limit, or wait until it is over: see `gangline window`.",
     ReasonCode.NOT_YET_CONSIDERED: "See what goes before it with `gangline queue`.",
     ReasonCode.INSUFFICIENT_GPUS: "Ask for fewer GPUs, accept more models, or wait.",

@@ -1,10 +1,10 @@
 """How the queue is shown, and why one job is where it is."""
 
 from gangline_core.ageing import waited_ms
-from gangline_core.arrays import array_of
+from gangline_core.arrays import array_of, first_waiting
 from gangline_core.arrays import told as told_of_array
 from gangline_core.book import Book
-from gangline_core.explain import QueueLine, explain, queue
+from gangline_core.explain import Explanation, QueueLine, explain, queue
 from gangline_core.job import SLURM_CODES, Job, JobState
 from gangline_core.reasons import hint, sentence
 from gangline_core.shortfall import Shortfall, moves_sentence
@@ -110,6 +110,15 @@ def _of_array(call: Call, job: Job) -> ExplanationView:
     said = told_of_array(call.state, array) if array is not None else None
     sentence_of = sentence(job.reason) if job.reason is not None else ""
     is_whole = array is not None and array.id == job.id
+    waits = (
+        first_waiting(call.state, array) if array is not None and job.state == JobState.WAITING and is_whole else None
+    )
+    now = call.desk.site.now_ms()
+    told = explain(call.state, waits.id, now, book=_book(call, job.spec.pool, now)) if waits is not None else None
+    if told is not None and waits is not None and array is not None and said is not None:
+        return _by_its_first(
+            job, told, index=array.index(array.position(waits.id)), said=said.sentence, cap=sentence_of
+        )
     return ExplanationView(
         job=job.id,
         state=job.state.value,
@@ -120,6 +129,28 @@ def _of_array(call: Call, job: Job) -> ExplanationView:
         hint=hint(job.reason, job=array.id if array is not None else job.id) if job.reason is not None else "",
         pool=job.spec.pool,
         notes=(sentence_of,) if sentence_of and is_whole else (),
+    )
+
+
+def _by_its_first(job: Job, told: Explanation, *, index: int, said: str, cap: str) -> ExplanationView:
+    """An array that waits, by the first of its elements that is in the queue: what that one waits for, and when."""
+    first = f"Element {index}, the first that waits: {told.sentence}"
+    return ExplanationView(
+        job=job.id,
+        state=job.state.value,
+        slurm=SLURM_CODES[job.state],
+        sentence=said,
+        code=told.code,
+        numbers=told.numbers,
+        hint=told.hint,
+        pool=job.spec.pool,
+        position=told.position,
+        waiting=told.waiting,
+        start_from_ms=told.start_from_ms,
+        start_to_ms=told.start_to_ms,
+        confidence=told.confidence,
+        start_note=told.start_note,
+        notes=(first, *((cap,) if cap else ())),
     )
 
 

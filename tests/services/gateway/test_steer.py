@@ -34,6 +34,25 @@ async def test_an_array_is_one_record_and_its_elements_are_written_with_their_in
     assert len(page["jobs"]) == 11
 
 
+async def test_an_array_that_waits_says_what_its_first_element_waits_for(visitor: Visitor) -> None:
+    await visitor.submit(gpus=8, name="full-1")
+    await visitor.submit(gpus=8, name="full-2")
+    settle(visitor)
+    job = await visitor.submit(array="3-9%2", gpus=8)
+    settle(visitor)
+    told = await visitor.ask("una", "GET", f"/v1/jobs/{job['id']}/explain")
+    assert told["state"] == "waiting"
+    first = await visitor.ask("una", "GET", f"/v1/jobs/{job['id']}_3/explain")
+    assert first["code"]
+    assert (told["code"], told["hint"], told["start_note"]) == (first["code"], first["hint"], first["start_note"])
+    assert told["notes"][0] == f"Element 3, the first that waits: {first['sentence']}"
+    later = await visitor.ask("una", "GET", f"/v1/jobs/{job['id']}_7/explain")
+    assert later["code"] == "ArrayCap"
+    assert f"`gangline edit {job['id']} at_most=N`" in later["hint"]
+    shown = await visitor.ask("una", "GET", f"/v1/jobs/{job['id']}_7")
+    assert f"`gangline edit {job['id']} at_most=N`" in shown["reason"]["hint"]
+
+
 async def test_one_element_is_cancelled_and_the_others_go_on(visitor: Visitor) -> None:
     job = await visitor.submit(array="0-9%2", gpus=1)
     await visitor.ask("una", "DELETE", f"/v1/jobs/{job['id']}_7", status=202)
