@@ -12,7 +12,7 @@ from typing import Any
 
 import aiohttp
 
-from gangline_core.facts import JobAdmitted, TaskStarted
+from gangline_core.facts import JobAdmitted, LeadershipTaken, TaskStarted
 from gangline_embedded.config import PlatformConfig
 from gangline_embedded.platform import Platform
 from gangline_kit.bus import Bus, BusConfig
@@ -97,6 +97,16 @@ class Stand:
         began_s = time.monotonic()
         await self.ended(await self.submit())
         return time.monotonic() - began_s
+
+    async def led_anew(self, kind: str, after: int) -> float:
+        """Wait until somebody has taken a lane of this kind after this place of the log; gives when that was seen."""
+        async with asyncio.timeout(ANSWER_S_MAX):
+            async for stored in self.bus.read(LOG.name, after + 1):
+                message = as_message(stored)
+                is_its = message.lane.partition(".")[0] == kind
+                if is_its and any(isinstance(fact, LeadershipTaken) for fact in message.facts):
+                    return time.monotonic()
+        raise AssertionError(f"the log ended before {kind} was led again")
 
     async def prove(self) -> None:
         """Everything that was answered is there once, ran once, and ended well."""

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from tests.faults.stand import Stand, resume, stand
 
+from gangline_wire.streams import LOG
+
 Figure = Callable[[str, float], None]
 
 WRITERS = ("admission", "queue", "placement", "elastic", "telemetry", "accounting")
@@ -40,8 +42,17 @@ async def fail_over(here: Stand, usual_s: float, figure: Figure) -> float:
         times = []
         for name in (kind, f"{kind}-2"):
             before = [asyncio.ensure_future(here.submit(run_s=1)) for _ in range(3)]
+            # Whoever led at first, with the second of them its last leader is dead.
+            led = asyncio.ensure_future(here.led_anew(kind, await here.bus.last_seq(LOG.name)))
+            killed_s = time.monotonic()
             here.platform.kill_service(name)
             times.append(await here.recover() - usual_s)
+            if name == kind:
+                led.cancel()
+            else:
+                # A job needs not all of them, so the lane tells when it is led again.
+                times.append(await led - killed_s)
+                figure(f"until the lane of {kind} is led again", times[-1])
             await asyncio.gather(*before)
             await asyncio.sleep(0.5)
         figure(f"fail-over of {kind} (kill -9 of its leader)", max(times))
