@@ -46,6 +46,7 @@ def page(runs: Sequence[RunResult], *, title: str, notes: Sequence[str] = ()) ->
         _time("GPUs held", labels, firsts, lambda point: point.held_milli / GPU_MILLI, "GPUs"),
         _time("Jobs waiting", labels, firsts, lambda point: point.waiting, "jobs"),
         _time("Free GPUs scattered over partly used nodes", labels, firsts, _scattered, "GPUs"),
+        *(_budgets(label, run) for label, run in zip(labels, firsts, strict=True)),
         *(_groups(label, run) for label, run in zip(labels, firsts, strict=True)),
         f'<p class="dim">{escape(" ".join((numbers.__doc__ or "").split()))}</p>',
     ]
@@ -61,7 +62,13 @@ def page(runs: Sequence[RunResult], *, title: str, notes: Sequence[str] = ()) ->
 def _what(runs: Sequence[RunResult]) -> str:
     traces = sorted({run.trace for run in runs})
     clusters = sorted({", ".join(f"{count} {model}" for model, count in run.gpus.items()) for run in runs})
-    return f"{len(runs)} runs of {', '.join(traces)} on {' / '.join(clusters)} GPUs. A star marks the best of a row."
+    of_first = (
+        " Plots, and tables by group and size, are of the first seed of each."
+        if len(by_label(runs)) < len(runs)
+        else ""
+    )
+    made_of = f"{len(runs)} runs of {', '.join(traces)} on {' / '.join(clusters)} GPUs."
+    return f"{made_of} A star marks the best of a row.{of_first}"
 
 
 def _numbers(comparison: Comparison) -> str:
@@ -150,6 +157,19 @@ def bucketed(run: RunResult, end_ms: int, read: Callable[[Point], float]) -> tup
                 sums[at // length] += value * (step - at) / length
                 at = step
     return tuple(sums)
+
+
+def _budgets(label: str, run: RunResult) -> str:
+    """Budgets of groups, and why jobs were refused."""
+    measured = numbers.measure(run)
+    said = [
+        f"Budget of {group or '(all)'}: {used:,.2f} of {had:,} GPU-hours."
+        for group, (used, had) in measured.budgets.items()
+    ]
+    if measured.refused:
+        codes = ", ".join(f"{count} for {code}" for code, count in measured.refused.items())
+        said.append(f"Refused: {codes}; the first, {measured.refused_first}")
+    return "".join(f"<p>{escape(label)}: {escape(line)}</p>" for line in said)
 
 
 def _groups(label: str, run: RunResult) -> str:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from tests.lab.simulated import FIFO, run, trace
 
 from gangline_core.cluster import Policy
+from gangline_core.groups import Group
 from gangline_lab.cli import main
 from gangline_lab.compare import by_label, compare, interval
 from gangline_lab.compare_page import page
@@ -156,6 +157,16 @@ def test_runs_of_one_label_on_other_traces_machines_or_costs_stand_apart() -> No
     assert [len(own) for own in grouped.values()] == [2, 1, 1]
     assert list(grouped) == ["x, test on 4xV100", "x, test on 8xH100", "x, test on 4xV100 (2)"]
     assert list(by_label(same)) == ["x"]
+
+
+def test_the_page_tells_budgets_refusals_and_of_which_seed_its_plots_are() -> None:
+    jobs = trace((0, 1, 3600), (0, 99, 10), groups=("a", "a"))
+    jobs = replace(jobs, groups=(Group(path="a", budget_gpu_hours=2),))
+    text = page([relabelled(run(jobs, seed=seed), "x") for seed in (0, 1)], title="T")
+    assert "x: Budget of a: 1.00 of 2 GPU-hours." in text
+    assert "x: Refused: 1 for NeverFits" in text
+    assert "are of the first seed of each" in text
+    assert "<td>p90 slowdown</td>" in text
 
 
 def test_intervals_of_twelve_and_more_seeds_are_as_wide_as_students_t_says() -> None:

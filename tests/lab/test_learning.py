@@ -17,7 +17,7 @@ from gangline_core.learnt import ModelError, features, foretold, unpacked
 from gangline_lab import philly
 from gangline_lab.cli import main
 from gangline_lab.learning.growing import Growth, LearningError, features_of
-from gangline_lab.learning.modelfile import ModelFile, read_model, train
+from gangline_lab.learning.modelfile import ModelFile, read_model, train, unseen
 from gangline_lab.learning.samples import Record, Sample, of_archive, of_trace, samples
 from gangline_lab.learning.score import Score
 from gangline_lab.policyfile import PolicyFileError, read_policy
@@ -142,7 +142,9 @@ def test_the_commands_train_score_and_say_how_to_use_it(tmp_path: Path, capsys: 
     assert "median by user" in told
     assert "model=@model.json" in told
     assert main(["score", str(out), f"philly:{philly.JOB_LIST}"]) == 0
-    assert read_model(out).version in capsys.readouterr().out
+    scored = capsys.readouterr()
+    assert read_model(out).version in scored.out
+    assert "are those that the model learnt from; left out" in scored.err
     page = tmp_path / "page.yaml"
     page.write_text('policy: {predictor: learnt, model: "@model.json"}\n', encoding="utf-8")
     assert read_policy(page).policies["default"].model == read_model(out).model
@@ -156,3 +158,15 @@ def test_a_model_file_that_was_changed_is_refused(tmp_path: Path) -> None:
     out.write_bytes(encode(replace(model_file(), version="000000000000")))
     with pytest.raises(ModelError, match="was changed"):
         read_model(out)
+    better = tuple(replace(score, rank=0.99) for score in model_file().scores)
+    out.write_bytes(encode(replace(model_file(), scores=better)))
+    with pytest.raises(ModelError, match="was changed"):
+        read_model(out)
+    out.write_bytes(encode(model_file()))
+    assert read_model(out) == model_file()
+
+
+def test_a_score_is_of_jobs_that_the_model_did_not_learn_from() -> None:
+    file = model_file()
+    assert len(unseen(file, rows(), "philly")) == file.jobs_held_out
+    assert len(unseen(file, rows(), "another")) == len(rows())

@@ -8,7 +8,7 @@ from gangline_core.learnt import unpacked
 from gangline_lab.commands.simulations import told_trace
 from gangline_lab.commands.words import say
 from gangline_lab.learning.growing import LEAVES, TREES, Growth
-from gangline_lab.learning.modelfile import ModelFile, model_lines, read_model, score_lines, train
+from gangline_lab.learning.modelfile import ModelFile, model_lines, read_model, score_lines, train, unseen
 from gangline_lab.learning.samples import Sample, of_archive, of_trace, samples
 from gangline_lab.learning.score import scores
 from gangline_lab.readers import READERS, read_trace
@@ -81,6 +81,14 @@ def _train(options: argparse.Namespace) -> int:
 
 def _score(options: argparse.Namespace) -> int:
     file = read_model(options.model)
-    found = scores(unpacked(file.model), _rows(options))
+    rows = _rows(options)
+    fresh = unseen(file, rows, Path(options.history).name)
+    if len(fresh) < len(rows):
+        known = f"{len(rows) - len(fresh):,} of {len(rows):,} jobs"
+        sys.stderr.write(f"gangline lab: {known} are those that the model learnt from; left out\n")
+    if not fresh:
+        sys.stderr.write("gangline lab: no job is left to score the model on\n")
+        return 2
+    found = scores(unpacked(file.model), fresh)
     say(encode(found).decode() if options.json else "\n".join([f"Model {file.version}", "", *score_lines(found)]))
     return 0

@@ -1,16 +1,19 @@
 """The file that `gangline lab train` writes: a model, what it is called, and its public score."""
 
 from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gangline_core.learnt import QUANTILES, ModelError, packed, unpacked, version
 from gangline_lab.learning.growing import USUAL, Growth, grow
 from gangline_lab.learning.samples import Sample
 from gangline_lab.learning.score import Score, scores
 from gangline_lab.words import table
+from gangline_wire.codec import encode
 
 TRAINED_PART = 3 / 4
 """The first part of a history trains, by time; the rest is held out and gives the score."""
@@ -28,6 +31,10 @@ class ModelFile(Struct, frozen=True):
     """On jobs that came after all that it learnt from."""
     model: str
     """What stands in a policy's field `model`."""
+    trained_until_ms: int = 0
+    """It learnt from jobs that came up to then."""
+    proof: str = ""
+    """A hash of all else in the file, the public score included."""
 
 
 def train(rows: Sequence[Sample], *, made_of: str, growth: Growth = USUAL) -> ModelFile:
@@ -41,14 +48,26 @@ def train(rows: Sequence[Sample], *, made_of: str, growth: Growth = USUAL) -> Mo
     rest = [row for row in rows if row.at_ms > border]
     model = grow(first, made_of=made_of, growth=growth)
     text = packed(model)
-    return ModelFile(
+    file = ModelFile(
         version=version(text),
         made_of=made_of,
         jobs_trained=len(first),
         jobs_held_out=len(rest),
         scores=scores(model, rest),
         model=text,
+        trained_until_ms=border,
     )
+    return replace(file, proof=proof_of(file))
+
+
+def proof_of(file: ModelFile) -> str:
+    """What the file's `proof` must be."""
+    return sha256(encode(replace(file, proof=""))).hexdigest()[:16]
+
+
+def unseen(file: ModelFile, rows: Sequence[Sample], history: str) -> list[Sample]:
+    """Rows of a history that the model did not learn from: of its own only what came later."""
+    return [row for row in rows if history != file.made_of or row.at_ms > file.trained_until_ms]
 
 
 def read_model(path: Path) -> ModelFile:
@@ -63,6 +82,8 @@ def read_model(path: Path) -> ModelFile:
         raise ModelError(f"{path.name} is no file of gangline lab train ({error})") from error
     if version(file.model) != file.version:
         raise ModelError(f"{path.name} was changed: it says version {file.version}, but is {version(file.model)}")
+    if proof_of(file) != file.proof:
+        raise ModelError(f"{path.name} was changed: what it says of itself is not what train wrote; train again")
     unpacked(file.model)
     return file
 
