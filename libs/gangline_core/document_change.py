@@ -88,6 +88,7 @@ def unnamed(state: State, wanted: Document) -> tuple[str, ...]:
 def facts(state: State, wanted: Document, *, by: str, why: str = "") -> tuple[Fact, ...]:
     """What must be written so that the settings are as the document says; nothing for what is so already."""
     kept = state.kept
+    next_version = kept.next_version
     return (
         *(
             ClassSet(user_class=replace(one, version=_version(known) + 1), by=by, why=why)
@@ -95,12 +96,16 @@ def facts(state: State, wanted: Document, *, by: str, why: str = "") -> tuple[Fa
             if not _is_same(known := kept.classes.get(one.name), one)
         ),
         *(
-            GroupSet(group=replace(group, version=_version(found) + 1), by=by, why=why)
+            GroupSet(group=replace(group, version=next_version(_version(found), group.path)), by=by, why=why)
             for group in sorted(wanted.groups, key=lambda group: group.path)
             if not _is_same(found := kept.groups.get(group.path), group)
         ),
         *(
-            UserSet(user=replace(user, version=_version(member) + 1), by=by, why=why)
+            UserSet(
+                user=replace(user, version=next_version(_version(member), user_key(user.group, user.name))),
+                by=by,
+                why=why,
+            )
             for user in wanted.users
             if not _is_same(member := kept.users.get(user_key(user.group, user.name)), user)
         ),

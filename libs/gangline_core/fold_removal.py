@@ -7,6 +7,9 @@ from gangline_core.removal import is_idle, members_of, without
 from gangline_core.state import State
 from gangline_core.step import Step
 
+VERSIONS_MAX = 10_000
+"""Removed groups and users whose last version is remembered, the latest."""
+
 
 def group_removed(state: State, fact: GroupRemoved, step: Step) -> None:
     """The group goes, unless something came in between that needs it; then it closes instead."""
@@ -40,9 +43,18 @@ def _may_go(state: State, path: str) -> bool:
     return is_idle(state, path) and not any(name.startswith(f"{path}/") for name in state.kept.groups)
 
 
+def _note_version(state: State, holder: str, version: int) -> None:
+    """One of the same name goes on from this version: whoever saw the old one must not change the new one unseen."""
+    state.kept.last_versions.pop(holder, None)
+    state.kept.last_versions[holder] = version
+    while len(state.kept.last_versions) > VERSIONS_MAX:
+        del state.kept.last_versions[next(iter(state.kept.last_versions))]
+
+
 def _take_out_group(state: State, path: str, step: Step) -> None:
     for user in members_of(state, path):
         _take_out_user(state, user_key(user.group, user.name), step)
+    _note_version(state, path, state.kept.groups[path].version)
     state.forget_group(path)
     state.kept.exhausted.pop(path, None)
     note_period(state, path, step.at)
@@ -54,6 +66,7 @@ def _take_out_group(state: State, path: str, step: Step) -> None:
 
 def _take_out_user(state: State, holder: str, step: Step) -> None:
     user = state.kept.users[holder]
+    _note_version(state, holder, user.version)
     state.forget_user(holder)
     for digest, token in list(state.kept.tokens.items()):
         # Tokens of heads and of those who only read open a group by themselves, not by this membership.

@@ -204,6 +204,12 @@ class Kept(Struct):
     """Jobs that went on beside others on the same GPUs (see `gangline_core.packing`)."""
     unpacked: dict[JobId, tuple[JobId, ...]] = {}
     """Beside whom jobs did not get on well."""
+    last_versions: dict[str, int] = {}
+    """Of groups and users (by user_key) that were removed: their last versions, so that no later one has the same."""
+
+    def next_version(self, version: int, holder: str) -> int:
+        """The version after this one; of a holder that is new (version 0) one that none of its name ever had."""
+        return (version or self.last_versions.get(holder, 0)) + 1
 
     def let_go(self, job: Job) -> None:
         """A job has ended: what was said of it alone is forgotten, what it used is remembered with its like."""

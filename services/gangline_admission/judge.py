@@ -83,17 +83,18 @@ def _group(state: State, draft: Draft, request: r.SetGroup) -> Verdict:
     version = known.version if known else 0
     if request.if_version not in (-1, version):
         return stale(version)
-    group = replace(request.group, version=version + 1)
+    group = replace(request.group, version=state.kept.next_version(version, request.group.path))
     fact = GroupSet(group=group, by=request.by, why=request.why)
     return checked(settings.check_group(state, draft, group), fact, version=group.version, dry_run=request.dry_run)
 
 
 def _user(state: State, draft: Draft, request: r.SetUser) -> Verdict:
-    known = state.kept.users.get(user_key(request.user.group, request.user.name))
+    holder = user_key(request.user.group, request.user.name)
+    known = state.kept.users.get(holder)
     version = known.version if known else 0
     if request.if_version not in (-1, version):
         return stale(version)
-    user = replace(request.user, version=version + 1)
+    user = replace(request.user, version=state.kept.next_version(version, holder))
     fact = UserSet(user=user, by=request.by, why=request.why)
     return checked(settings.check_user(state, draft, user), fact, version=user.version, dry_run=request.dry_run)
 

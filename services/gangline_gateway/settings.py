@@ -128,10 +128,14 @@ def pool_of(call: Call) -> str:
 def if_version(call: Call) -> int:
     """The version that must still hold, from If-Match; -1 when the caller does not care.
 
+    `If-None-Match: *` asks that there be nothing of that name yet, which is version 0.
+
     Raises:
         ProblemError: the header is no ETag of ours.
     """
     header = call.request.headers.get("If-Match", "").strip()
+    if not header and call.request.headers.get("If-None-Match", "").strip() == "*":
+        return 0
     if header in ("", "*"):
         return -1
     text = header.strip('"')

@@ -29,6 +29,29 @@ async def test_a_removal_is_asked_first_checked_against_the_version_and_recorded
     await visitor.ask("admin", "DELETE", "/v1/groups/t1/lab", status=404)
 
 
+async def test_a_group_that_is_made_anew_has_no_version_that_the_old_one_had(visitor: Visitor) -> None:
+    make(visitor)
+    await visitor.ask("admin", "PUT", "/v1/groups/t1/lab/users/zoe", json={})
+    await visitor.ask("admin", "DELETE", "/v1/groups/t1/lab")
+    anew = await visitor.ask("admin", "PUT", "/v1/groups/t1/lab", json={"path": "t1/lab"})
+    assert anew["version"] == 5
+    lost = {"If-Match": '"4"'}
+    await visitor.ask(
+        "admin", "PUT", "/v1/groups/t1/lab", status=412, json={"path": "t1/lab", "weight": 2}, headers=lost
+    )
+    member = await visitor.ask("admin", "PUT", "/v1/groups/t1/lab/users/zoe", json={})
+    assert member["version"] == 2
+
+
+async def test_who_asks_that_nothing_be_there_yet_changes_nothing_that_is(visitor: Visitor) -> None:
+    make(visitor)
+    new = {"If-None-Match": "*"}
+    await visitor.ask(
+        "admin", "PUT", "/v1/groups/t1/lab", status=412, json={"path": "t1/lab", "weight": 2}, headers=new
+    )
+    await visitor.ask("admin", "PUT", "/v1/groups/t1/new", json={"path": "t1/new"}, headers=new)
+
+
 async def test_a_busy_group_is_refused_and_drained_instead(visitor: Visitor) -> None:
     make(visitor)
     visitor.setting.world.submit(spec(group="t1/lab", user="zoe"))
