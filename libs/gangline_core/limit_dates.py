@@ -22,6 +22,7 @@ from gangline_core.facts import Reservation
 from gangline_core.facts_queue import LimitDate
 from gangline_core.groups import holders
 from gangline_core.holds import placed_amounts
+from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
 from gangline_core.limit_ends import Bound, LimitEnds, left_now
 from gangline_core.losses import effective_priority
@@ -190,9 +191,10 @@ class LimitDates:
         if plan is None:
             return
         kept = Kept(job=job, start_ms=start_ms, spare={}, names={}, is_owed=self._table.is_owed(job), bound=bound)
+        gone = self._counted_on(plan)
         for one, place in zip(plan.bounds, plan.places, strict=True):
             holder = one.rung.holder
-            left = max(0, self._through_time().headroom(one).at(plan.start_ms, place) - one.needed)
+            left = max(0, self._through_time().headroom(one).at(plan.start_ms, place, gone) - one.needed)
             if not self._table.policy.backfill and holder in plan.broken:
                 left = 0
             spare = kept.spare.setdefault(holder, {})
@@ -202,6 +204,12 @@ class LimitDates:
             self._by_holder.setdefault(holder, []).append(kept)
         if job.spec.pool == self._table.pool.pool.name:
             self._table.limit_dates.append(LimitDate(job=job.id, start_ms=start_ms))
+
+    def _counted_on(self, plan: Plan) -> frozenset[JobId]:
+        """Whose ends some limit of the plan waits for: they give back below all others as well, whenever that is."""
+        headrooms = (self._through_time().headroom(bound) for bound in plan.bounds)
+        pairs = zip(headrooms, plan.places, strict=True)
+        return frozenset(job for headroom, place in pairs for job in headroom.jobs[1 : place + 1])
 
     def _plan(self, job: Job, amounts: Mapping[str, int]) -> Plan | None:
         """When all limits have room for these amounts; None when one never has, however much ends."""

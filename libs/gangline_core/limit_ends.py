@@ -5,7 +5,7 @@ so do those that this round started. Of ends that nobody knows the oldest job's 
 """
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 from msgspec import Struct
@@ -19,6 +19,8 @@ from gangline_core.quota import NO_END, Ledger, amount_of
 from gangline_core.releases import UNKNOWN_MS, expected_end_ms
 from gangline_core.rungs import Reserve, Rung, lowered
 from gangline_core.state import State
+
+NOBODY = JobId(0)
 
 
 class Ending(Struct, gc=False):
@@ -47,16 +49,23 @@ class Headroom(Struct, frozen=True):
 
     ends_ms: list[int]
     left: list[int]
+    jobs: list[JobId]
+    """Whose end each entry is, the first being nobody's."""
 
     def when(self, needed: int) -> int | None:
         """The place of the first entry at which so much is left; None when it never is."""
         return next((k for k, left in enumerate(self.left) if left >= needed), None)
 
-    def at(self, time_ms: int, place: int) -> int:
-        """What is left at a time; of ends that nobody knows only those up to `place` count."""
+    def at(self, time_ms: int, place: int, gone: Collection[JobId] = ()) -> int:
+        """What is left at a time; of ends that nobody knows those up to `place` count, and those of `gone`."""
         if time_ms < UNKNOWN_MS:
             return self.left[bisect_right(self.ends_ms, time_ms) - 1]
-        return self.left[max(place, bisect_right(self.ends_ms, UNKNOWN_MS - 1) - 1)]
+        first = max(place, bisect_right(self.ends_ms, UNKNOWN_MS - 1) - 1)
+        found = self.left[first]
+        if found >= NO_END:
+            return found
+        later = range(first + 1, len(self.left)) if gone else ()
+        return found + sum(self.left[k] - self.left[k - 1] for k in later if self.jobs[k] in gone)
 
 
 def left_now(ledger: Ledger, bound: Bound) -> int:
@@ -144,21 +153,23 @@ class LimitEnds:
         return Headroom(
             ends_ms=[self._now, *(ending.end_ms for ending in endings)],
             left=[left, *(left + np.cumsum(amounts)).tolist()],
+            jobs=[NOBODY, *(ending.job for ending in endings)],
         )
 
     def _beside_owners(self, bound: Bound, reserve: Reserve) -> Headroom:
         """As owners' own work ends, they keep as much more to themselves."""
         used = self._ledger.used_apart(bound.rung.holder, bound.dimension)
         owned = {owner: self._ledger.used_apart(owner, bound.dimension) for owner, _ in reserve.unlent}
-        ends_ms, left = [self._now], [_left(reserve, used, owned)]
+        ends_ms, left, jobs = [self._now], [_left(reserve, used, owned)], [NOBODY]
         for ending, amount in zip(*self._in_order(bound), strict=True):
             used -= int(amount)
             for owner in owned:
                 if ending.group == owner or ending.group.startswith(f"{owner}/"):
                     owned[owner] -= int(amount)
             ends_ms.append(ending.end_ms)
+            jobs.append(ending.job)
             left.append(_left(reserve, used, owned))
-        return Headroom(ends_ms=ends_ms, left=left)
+        return Headroom(ends_ms=ends_ms, left=left, jobs=jobs)
 
 
 def _left(reserve: Reserve, used: int, owned: Mapping[str, int]) -> int:

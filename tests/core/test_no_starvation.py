@@ -282,6 +282,22 @@ def test_users_own_limits_are_dated_one_by_one():
     assert [dated.job for dated in decided.limit_dates] == large
 
 
+@pytest.mark.parametrize("times", [{}, {"time_limit_s": 1_000}])
+def test_who_waits_below_its_own_limit_keeps_nothing_of_what_lies_above_for_when_its_own_work_ends(times):
+    """Nobody knows when that is; but when it does, the same room is free below the group's limit as well."""
+    users = [User(name="ada", group="lab", limit=gpu_amount(2)), User(name="eve", group="lab")]
+    world = World(node("n1"), groups=[group("lab", limit=gpu_amount(4))], users=users)
+    world.set_policy(ordering="fifo", starvation_s=0)
+    world.submit_running(spec(gpus=2, group="lab", user="ada", **times), ("n1", [0, 1]))
+    world.submit_running(spec(gpus=1, group="lab", user="eve", **times), ("n1", [2]))
+    first = world.submit(gpus=1, group="lab", user="ada", **times)
+    second = world.submit(gpus=1, group="lab", user="eve", **times)
+    decided = world.round()
+    assert decided is not None
+    assert [dated.job for dated in decided.limit_dates] == [first]
+    assert [placed.job for placed in decided.placements] == [second]
+
+
 def test_who_has_waited_long_enough_loses_nothing_of_what_it_counts_on_to_higher_priority():
     """Short jobs that may pass are evicted by long ones of higher priority, which are not to stay beyond the date."""
     clock = Clockwork(node("n1"), ordering="priority", starvation_s=STARVES_S)
