@@ -62,9 +62,17 @@ def check_group(state: State, draft: Draft, group: Group) -> Problem | None:
         or _own_problem(group)
         or _above_problem(state, group)
         or _children_problem(state, group)
+        or _unknown_level(state, group)
         or settings_users.of_group(state, group)
         or settings_cells.of_group(state, group)
     )
+
+
+def _unknown_level(state: State, group: Group) -> Problem | None:
+    """A queue level that its jobs may have and that no pool has: with nothing but such ones no job could ever enter."""
+    known = {level for pool in state.kept.pools.values() for level in pool.pool.levels}
+    unknown = next((level for level in group.levels if level not in known), None)
+    return None if unknown is None else Problem("invalid", f"no pool has a level {unknown}", "levels")
 
 
 def check_user(state: State, draft: Draft, user: User) -> Problem | None:

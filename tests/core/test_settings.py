@@ -239,3 +239,12 @@ def test_heads_set_the_limits_of_members_but_not_their_level():
     assert not may("ada", User(name="ada", group="a/b", limit=gpu_amount(9)))
     assert leads(state, user="hedy", path="a/b")
     assert not leads(state, user="hedy", path="")
+
+
+def test_a_group_names_no_queue_level_that_no_pool_has():
+    """With nothing but such levels no job of the group could ever enter."""
+    world = World(node())
+    wrong = check_group(world.state, Draft(), group("a", levels=("normal", "nosuch")))
+    assert wrong is not None
+    assert (wrong.field, wrong.message) == ("levels", "no pool has a level nosuch")
+    assert check_group(world.state, Draft(), group("a", levels=("normal", "high"))) is None
