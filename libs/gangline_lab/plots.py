@@ -83,8 +83,16 @@ def _grid_x(seconds: float) -> list[str]:
         at = top * k / (TICKS * 2)
         if at <= seconds and seconds > 0:
             x, y = _x(at / seconds), HEIGHT - BOTTOM + 18
-            parts.append(f'<text class="tick" x="{x:.1f}" y="{y}" text-anchor="middle">{at:g} s</text>')
+            parts.append(f'<text class="tick" x="{x:.1f}" y="{y}" text-anchor="middle">{said_at(at)}</text>')
     return parts
+
+
+def said_at(seconds: float) -> str:
+    """A moment on an axis: seconds of short spans, minutes, hours and days of longer ones."""
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds:g} s"
 
 
 def _curve(line: Line, top: float, count: int) -> str:

@@ -22,6 +22,11 @@ def test_a_plot_over_time_is_well_formed_and_says_its_values_where_one_points() 
     assert titles == ["0.0 s: waiting <b> 1 jobs", "1.0 s: waiting <b> 4 jobs", "2.0 s: waiting <b> 2 jobs"]
 
 
+def test_axes_of_long_spans_are_in_days() -> None:
+    tree = ElementTree.fromstring(over_time([], seconds=1_750_000.0, unit="jobs"))
+    assert {text.text for text in tree.iter("text")} >= {"0 s", "11.6 d"}
+
+
 def test_a_plot_of_nothing_is_still_a_plot() -> None:
     assert ElementTree.fromstring(over_time([], seconds=0.0, unit="jobs")).tag == "svg"
     assert ElementTree.fromstring(bars([], unit="s")).tag == "svg"

@@ -257,3 +257,25 @@ def test_times_without_end_and_marks_of_byte_order_are_met(tmp_path: Path) -> No
 def test_chronus_jobs_without_gpus_are_left_out_and_counted(tmp_path: Path) -> None:
     told = read(tmp_path, "chronus", CHRONUS + "1,vc,0,0,1,m,5,0,10,1,0,x\n2,vc,2,0,1,m,5,0,10,1,0,x\n")
     assert (len(told.arrivals), told.left_out) == (1, {"jobs without GPUs": 1})
+
+
+def test_kubernetes_yaml_is_read_and_a_jobs_end_ends_its_pod(tmp_path: Path) -> None:
+    text = """apiVersion: v1
+kind: List
+items:
+- kind: Event
+  involvedObject: {kind: Pod, namespace: n, name: train-x1}
+  reason: Started
+  firstTimestamp: 2024-05-01T10:00:00Z
+  lastTimestamp: 2024-05-01T10:00:00Z
+- kind: Event
+  involvedObject: {kind: Job, namespace: n, name: train}
+  reason: Completed
+  firstTimestamp: 2024-05-01T11:00:00Z
+  lastTimestamp: 2024-05-01T11:00:00Z
+"""
+    told = read(tmp_path, "kubernetes", text)
+    assert [(one.spec.name, one.work.run_ms) for one in told.arrivals] == [("train-x1", 3_600_000)]
+    assert told.left_out == {}
+    with pytest.raises(TraceError, match="no list of Kubernetes objects"):
+        read(tmp_path, "kubernetes", "kind: [")

@@ -12,7 +12,7 @@ from gangline_lab.metric_words import metrics_lines
 from gangline_lab.metrics import measure
 from gangline_lab.readers import read_trace
 from gangline_lab.replay import replay
-from gangline_lab.sim.conditions import Colocation, Conditions, Failures
+from gangline_lab.sim.conditions import Colocation, Conditions, Elastic, Failures
 from gangline_lab.sim.engine import Scenario, StuckError, simulate
 from gangline_lab.sim.fleet import added, read_fleet
 from gangline_lab.sim.workload import cut
@@ -159,6 +159,15 @@ def test_several_schedulers_are_simulated_and_their_archive_replays(preference: 
     report = replay(tmp_path / "a")
     assert report.equal, report.difference
     assert report.compared["scheduler"] > 10
+
+
+def test_jobs_of_a_trace_may_be_made_elastic() -> None:
+    """Alone on four GPUs a job of two takes twice its size and half its time; two of them share."""
+    usual = Policy(ordering="fifo", preemption=False)
+    alone = run(trace((0, 2, 100)), policy=usual, elastic=Elastic(most=2.0))
+    assert jcts_s(alone) == [pytest.approx(50, abs=1)]
+    slowed = run(trace((0, 2, 100)), policy=usual, elastic=Elastic(most=2.0, serial=0.5))
+    assert jcts_s(alone)[0] < jcts_s(slowed)[0] < 100
 
 
 def test_a_job_larger_than_every_node_is_split_over_nodes() -> None:

@@ -1,4 +1,4 @@
-"""Lists of Kubernetes objects as `kubectl get pods,jobs -o json` and `kubectl get events -o json` write them.
+"""Lists of Kubernetes objects as `kubectl get pods,jobs -o json` (or yaml) and `kubectl get events -o json` write them.
 
 From pods: created, started (`status.startTime`) and ended (the last container's `terminated.finishedAt`), with
 requests of `nvidia.com/gpu` (and `amd.com/gpu`, `nvidia.com/mig-*` as a GPU each), `cpu` and `memory`. From events
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import yaml
 from msgspec import Struct
 
 from gangline_core.spec import GPU_MILLI, JobSpec, Resources, Role
@@ -23,6 +24,9 @@ from gangline_wire.quantity import read_mebibytes, read_milli
 
 GPU_NAMES = ("nvidia.com/gpu", "amd.com/gpu", "nvidia.com/mig-")
 """How the names of resources begin that stand for GPUs or for instances of them."""
+HEAD_BYTES = 10_000
+JOB = "job "
+"""Before the name of an event's Job, which has no name of a pod."""
 FIRST = "first "
 """Before an event's reason: the first time of it instead of the last."""
 TOGETHER_S = 120
@@ -70,7 +74,8 @@ def read_kubernetes(path: Path) -> Workload:
             unended.add((str(item["metadata"].get("namespace", "default")), str(item["metadata"].get("name", ""))))
     known = {(pod.namespace, pod.name) for pod in pods}
     told = _from_events(events, known)
-    never = events.keys() - known - unended - {(pod.namespace, pod.name) for pod in told}
+    of_pods = {name for name in events if not name[1].startswith(JOB)}
+    never = of_pods - known - unended - {(pod.namespace, pod.name) for pod in told}
     if never:
         left_out["pods of which no event tells start and end"] += len(never)
     pods += told
@@ -94,7 +99,7 @@ def _items(path: Path) -> list[dict[str, Any]]:
         if path.stat().st_size > FILE_BYTES_MAX:
             raise TraceError(f"more than {FILE_BYTES_MAX} bytes", file=path.name, line=0)
         data = unpacked(path)
-        listed = _listed(data)
+        listed = _of_yaml(data) if _is_yaml(data) else _listed(data)
         if listed is not None:
             return listed
         lines = enumerate(data.splitlines(), start=1)
@@ -112,6 +117,22 @@ def _listed(data: bytes) -> list[dict[str, Any]] | None:
             return None
         raise
     return msgspec.convert(whole["items"], list[dict[str, Any]]) if "items" in whole else [whole]
+
+
+def _is_yaml(data: bytes) -> bool:
+    """True where a line of the beginning is a field as `-o yaml` writes it."""
+    head = data[:HEAD_BYTES].splitlines()
+    return any(line.startswith((b"apiVersion:", b"kind:", b"items:")) for line in head)
+
+
+def _of_yaml(data: bytes) -> list[dict[str, Any]]:
+    """The items of a List, or each document."""
+    try:
+        documents = [one for one in yaml.safe_load_all(data) if one is not None]
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ValueError(str(error)) from error
+    lists = msgspec.convert(documents, list[dict[str, Any]])
+    return [item for one in lists for item in msgspec.convert(one.get("items", [one]), list[dict[str, Any]])]
 
 
 def _is_object(line: bytes) -> bool:
@@ -181,14 +202,15 @@ def _note_event(
     left_out: "Counter[str]",
 ) -> None:
     about = item.get("involvedObject", item.get("regarding", {}))
-    if about.get("kind") != "Pod":
+    if about.get("kind") not in ("Pod", "Job"):
         return
     first = item.get("firstTimestamp") or item.get("eventTime") or item.get("lastTimestamp")
     last = item.get("lastTimestamp") or item.get("eventTime") or first
     if first is None:
         left_out["events without a time"] += 1
         return
-    times = events.setdefault((str(about.get("namespace", "default")), str(about.get("name", ""))), {})
+    mark = JOB if about["kind"] == "Job" else ""
+    times = events.setdefault((str(about.get("namespace", "default")), mark + str(about.get("name", ""))), {})
     reason = str(item.get("reason", ""))
     # A repeated event is one with its first and last time: a pod came by the first, and ended by the last.
     began = _time_s(first, place, "firstTimestamp")
@@ -200,7 +222,11 @@ def _from_events(events: dict[tuple[str, str], dict[str, float]], known: set[tup
     """Pods of which only events are left: when they were scheduled, started and over. They ask for one GPU."""
     pods = []
     for (namespace, name), times in sorted(events.items()):
-        end = times.get("Completed", times.get("Killing", times.get("Failed")))
+        if name.startswith(JOB):
+            continue
+        # A normal end is told of the Job that made the pod, whose name the pod's begins with.
+        whole = events.get((namespace, JOB + name.rpartition("-")[0]), {}).get("Completed")
+        end = times.get("Completed", times.get("Killing", times.get("Failed", whole)))
         start = times.get("Started", times.get("Scheduled"))
         if end is None or start is None or (namespace, name) in known:
             continue

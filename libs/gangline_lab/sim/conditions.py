@@ -31,10 +31,14 @@ class Colocation(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Elastic(Struct, frozen=True, forbid_unknown_fields=True):
-    """How the speed of an elastic job follows its size when no table says it."""
+    """How the speed of an elastic job follows its size when no table says it, and which jobs of a trace are elastic."""
 
     serial: Serial = 0.0
     """Amdahl's serial part: 0 is linear speed-up, 0.1 can never be faster than ten times one task."""
+    least: Part = 1.0
+    """Smallest size of a job of whole GPUs, as a part of the size it asks for; below 1 its tasks have one GPU each."""
+    most: Annotated[float, Meta(ge=1, le=1000)] = 1.0
+    """Largest size, likewise; both at 1 leave every job as its trace has it."""
 
 
 class Conditions(Struct, frozen=True, forbid_unknown_fields=True):

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from gangline_core.spec import JobSpec
 from gangline_lab.sim.conditions import Conditions
 from gangline_lab.sim.courses import Courses
-from gangline_lab.sim.workload import Arrival, Workload, as_single_gpus, fitted
+from gangline_lab.sim.workload import Arrival, Workload, as_elastic, as_single_gpus, fitted
 
 PHILLY_ERRORS = ((0.10, 0.0, 0.10), (0.50, 0.10, 0.50), (0.70, 0.50, 1.0), (0.90, 1.0, 10.0), (1.0, 10.0, 100.0))
 """(part of all jobs up to here, least and largest relative error): the error model that "Characterization and
@@ -31,6 +31,8 @@ def prepared(
             trace = replace(trace, arrivals=tuple(_told(one, courses) for one in trace.arrivals))
     if conditions.single_gpus:
         trace = as_single_gpus(trace)
+    if conditions.elastic.least < 1 or conditions.elastic.most > 1:
+        trace = as_elastic(trace, least=conditions.elastic.least, most=conditions.elastic.most)
     if conditions.estimates == "given" and not conditions.limits:
         return trace
     random = Random(f"estimates-{seed}")

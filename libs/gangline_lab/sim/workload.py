@@ -142,6 +142,21 @@ def as_single_gpus(trace: Workload) -> Workload:
     return replace(trace, arrivals=tuple(replace(one, spec=_singles(one.spec)) for one in trace.arrivals))
 
 
+def as_elastic(trace: Workload, *, least: float, most: float) -> Workload:
+    """Every rigid job of whole GPUs as one-GPU tasks of which it may have fewer or more than it asks for."""
+    return replace(trace, arrivals=tuple(replace(one, spec=_elastic(one, least, most)) for one in trace.arrivals))
+
+
+def _elastic(one: Arrival, least: float, most: float) -> JobSpec:
+    spec = _singles(one.spec)
+    role = spec.roles[0]
+    is_rigid = len(spec.roles) == 1 and role.min_count == role.count == role.max_count and not role.sizes
+    if one.job or not is_rigid or role.resources.whole_gpus != 1:
+        return one.spec
+    sizes = {"min_count": max(1, round(role.count * least)), "max_count": max(role.count, round(role.count * most))}
+    return replace(spec, roles=(replace(role, **sizes),))
+
+
 def _singles(spec: JobSpec) -> JobSpec:
     return replace(spec, roles=tuple(_single(role) for role in spec.roles))
 
