@@ -6,6 +6,7 @@ from gangline_core.budget_periods import period_end_ms
 from gangline_core.facts import Candidate
 from gangline_core.forecast import Start, limit_forecast, pool_forecast
 from gangline_core.gates import Gate, judge
+from gangline_core.groups import ancestors
 from gangline_core.ids import JobId
 from gangline_core.job import LIVE, Job, JobState
 from gangline_core.ordering import order
@@ -130,7 +131,7 @@ class Book:
         if code not in LIMIT_CODES and (learnt := self._learnt(job, reserved_ms)) is not None:
             return learnt
         if reserved_ms is not None:
-            return self._reserved(reserved_ms, foreseen)
+            return self._reserved(job, reserved_ms, foreseen)
         if code in LIMIT_CODES and (dated := self._below_limits(job, foreseen)) is not None:
             return dated
         if foreseen is None:
@@ -196,16 +197,25 @@ class Book:
             }
         return self._starts
 
-    def _reserved(self, reserved_ms: int, foreseen: Start | None) -> Expectation:
+    def _reserved(self, job: Job, reserved_ms: int, foreseen: Start | None) -> Expectation:
         from_ms = min(foreseen.soonest_ms, reserved_ms) if foreseen else self.now
         live = [self.state.kept.jobs[job] for job in self.state.live.get(self.pool.pool.name, {})]
         is_bounded = all(job.spec.time_limit_s or job.state == JobState.STOPPING for job in live)
+        note = f"Room is reserved for it from {utc(reserved_ms)}; it starts earlier when jobs end earlier."
+        if self._may_be_passed(job):
+            note += " Groups that are owed a guarantee go before it, as far as that goes."
+            is_bounded = False
         return Expectation(
-            note=f"Room is reserved for it from {utc(reserved_ms)}; it starts earlier when jobs end earlier.",
+            note=note,
             from_ms=max(self.now, from_ms),
             to_ms=max(self.now, reserved_ms),
             confidence="high" if is_bounded else "medium",
         )
+
+    def _may_be_passed(self, job: Job) -> bool:
+        """True when another group's guarantee may take what is reserved for it: then no date is sure."""
+        own = ancestors(job.spec.group)
+        return any(group.guaranteed and path not in own for path, group in self.state.kept.groups.items())
 
     def _below_limits(self, job: Job, foreseen: Start | None) -> Expectation | None:
         """From when on what comes back below its limits is kept for it; None when that is no longer known."""

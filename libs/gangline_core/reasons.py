@@ -305,7 +305,7 @@ def hint(reason: Reason, *, job: int) -> str:
     if reason.code == ReasonCode.NEVER_FITS_NODE and str(reason.numbers.get("largest")) == "0":
         # Where there is none at all, no smaller task would fit either.
         text = HINTS[ReasonCode.NEVER_FITS_CLUSTER]
-    return text.format_map(_Blank({**reason.numbers, "id": job}))
+    return text.format_map(_Blank({"array": job, **reason.numbers, "id": job}))
 
 
 def utc(at_ms: int) -> str:

@@ -309,3 +309,15 @@ def test_every_waiting_job_has_one_line_a_true_reason_and_a_sensible_range(data)
 def test_processors_are_told_as_they_are_asked_for():
     reason = Reason(ReasonCode.INSUFFICIENT_CPU, {"needed": 2000, "free": 1900})
     assert sentence(reason) == "Needs 2 CPUs per task; at most 1.9 are free where it could run."
+
+
+def test_a_reserved_job_is_told_when_others_guarantees_go_before_it():
+    for owed, is_told in ((0, False), (4, True)):
+        groups = [group("lab"), group("owner", guaranteed=gpu_amount(owed) if owed else {})]
+        world = World(node("n1"), groups=groups)
+        world.submit_running(spec(gpus=4, group="lab", time_limit_s=600), "n1")
+        large = world.submit(gpus=8, group="lab")
+        world.round()
+        told = explain(world.state, large, world.at)
+        assert ("Groups that are owed a guarantee go before it" in told.start_note) == is_told
+        assert (told.confidence == "high") != is_told
