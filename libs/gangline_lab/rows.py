@@ -5,7 +5,6 @@ import gzip
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TextIO, cast
 
 LINE_CHARS_MAX = 10_000
 """Longest line that is still taken for a row."""
@@ -73,28 +72,33 @@ class Row:
         return TraceError(problem, file=self._file, line=self._line, column=column)
 
 
-def _opened(path: Path) -> TextIO:
-    """The file as UTF-8; a mark of byte order, as spreadsheets write it, is no part of the text."""
-    if path.suffix == ".gz":
-        return cast("TextIO", gzip.open(path, "rt", newline="", encoding="utf-8-sig"))
-    return path.open(newline="", encoding="utf-8-sig")
+def _numbered(path: Path) -> Iterator[tuple[int, str]]:
+    """Numbered lines of a text file, line ends removed; `.gz` is unpacked.
+
+    A mark of byte order, as spreadsheets write it, is no part of the text.
+    """
+    number = 0
+    try:
+        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+            for number, raw in enumerate(file, start=1):
+                try:
+                    text = raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+                except UnicodeDecodeError as error:
+                    problem = f"cannot be read: byte {error.start + 1} of the line is no UTF-8"
+                    raise TraceError(problem, file=path.name, line=number) from error
+                _check_size(text, path.name, number)
+                yield number, text
+    except (OSError, EOFError, zlib.error) as error:
+        raise TraceError(f"cannot be read: {error}", file=path.name, line=number + 1) from error
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Numbered lines of a text file that are not empty, line ends removed; `.gz` is unpacked.
+    """Numbered lines that are not empty.
 
     Raises:
         TraceError: the file cannot be read, or a line or the whole is too long.
     """
-    try:
-        with _opened(path) as file:
-            for number, line in enumerate(file, start=1):
-                text = line.rstrip("\r\n")
-                _check_size(text, path.name, number)
-                if text:
-                    yield number, text
-    except (OSError, UnicodeDecodeError, EOFError, zlib.error) as error:
-        raise TraceError(f"cannot be read: {error}", file=path.name, line=0) from error
+    return ((number, text) for number, text in _numbered(path) if text)
 
 
 def read_table(
@@ -135,27 +139,19 @@ def read_rows(path: Path, columns: tuple[str, ...]) -> Iterator[Row]:
     Raises:
         TraceError: the file is no such table, or a row has another number of cells.
     """
-    try:
-        with _opened(path) as file:
-            yield from _rows(file, columns, path.name)
-    except (OSError, UnicodeDecodeError, EOFError, zlib.error) as error:
-        raise TraceError(f"cannot be read: {error}", file=path.name, line=0) from error
-
-
-def _rows(lines: Iterator[str], columns: tuple[str, ...], file: str) -> Iterator[Row]:
-    for number, line in enumerate(lines, start=1):
-        text = line.rstrip("\r\n")
-        _check_size(text, file, number)
+    for number, text in _numbered(path):
         if not text:
             continue
         cells = next(csv.reader([text]))
         if number == 1:
             if tuple(cells) != columns:
-                raise TraceError(f"expected the columns {','.join(columns)}, found {text[:200]}", file=file, line=1)
+                raise TraceError(
+                    f"expected the columns {','.join(columns)}, found {text[:200]}", file=path.name, line=1
+                )
             continue
         if len(cells) != len(columns):
-            raise TraceError(f"expected {len(columns)} cells, found {len(cells)}", file=file, line=number)
-        yield Row(dict(zip(columns, cells, strict=True)), file=file, line=number)
+            raise TraceError(f"expected {len(columns)} cells, found {len(cells)}", file=path.name, line=number)
+        yield Row(dict(zip(columns, cells, strict=True)), file=path.name, line=number)
 
 
 def _check_size(text: str, file: str, number: int) -> None:

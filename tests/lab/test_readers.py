@@ -279,3 +279,10 @@ items:
     assert told.left_out == {}
     with pytest.raises(TraceError, match="no list of Kubernetes objects"):
         read(tmp_path, "kubernetes", "kind: [")
+
+
+def test_a_byte_that_is_no_text_is_found_in_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "t.sacct"
+    path.write_bytes(SACCT.encode() + b"\n" * 3 + b"caf\xe9|\n")
+    with pytest.raises(TraceError, match="line 5: cannot be read: byte 4 of the line is no UTF-8"):
+        READERS["sacct"](path)
