@@ -156,11 +156,6 @@ def node(
     )
 
 
-def bytes_only(seq: int, *, at: int, data: bytes) -> Message:
-    """A message of which only the bytes matter."""
-    return Message(seq=seq, lane="", epoch=0, at=at, facts=(), raw=data)
-
-
 class World:
     """A state and the log that made it; every change goes through the fold, strictly."""
 

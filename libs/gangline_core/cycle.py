@@ -16,7 +16,7 @@ import numpy as np
 from gangline_core import gates, leases, ordering
 from gangline_core.batch import Batch
 from gangline_core.claims import honour_claims, waiting_reason
-from gangline_core.columns import SHAPE, Ints
+from gangline_core.columns import ASK, ID, SHAPE, SINCE, Ints
 from gangline_core.elasticity import grow
 from gangline_core.facts import Candidate, RoundDecided, RoundOpened
 from gangline_core.ids import JobId
@@ -39,7 +39,7 @@ from gangline_core.resuming import clear_late, honour_paused, wants_to_go_on
 from gangline_core.rotation import rotate
 from gangline_core.seating import Found, find_seats
 from gangline_core.spec import ServiceClass
-from gangline_core.state import State
+from gangline_core.state import PoolState, State
 from gangline_core.table import Table
 from gangline_core.waiting import Waiting
 
@@ -69,7 +69,7 @@ def open_round(state: State, pool: str, now: int) -> RoundOpened | None:
         return None
     front = sieve.foremost() if known.policy.backfill_depth else frozenset()
     waiting = Waiting(state, known, (sieve.columns, sieve.may(front)), now=now)
-    terms, candidates = _in_view(state, waiting, front)
+    terms, candidates = _in_view(state, waiting, front, known)
     edges = _edges(waiting, candidates)
     free = [candidate for candidate in candidates if candidate.job not in front] if front else candidates
     lent, parts = leases.lend(state, known, free, now) if renews else ((), ())
@@ -199,7 +199,9 @@ def _start(
     return found if isinstance(found, Reason) else refuser.reason(job, room)
 
 
-def _in_view(state: State, waiting: Waiting, front: frozenset[JobId]) -> tuple[tuple[str, ...], tuple[Candidate, ...]]:
+def _in_view(
+    state: State, waiting: Waiting, front: frozenset[JobId], known: PoolState
+) -> tuple[tuple[str, ...], tuple[Candidate, ...]]:
     """Names of the terms, and the first candidates in order: not too many of one shape, which could not fare better."""
     policy, always = waiting.policy, sorted({*state.kept.claims, *front})
     first = policy.candidates_max
@@ -211,8 +213,28 @@ def _in_view(state: State, waiting: Waiting, front: frozenset[JobId]) -> tuple[t
             chosen |= np.isin(ranking.ids, always)
         places = np.flatnonzero(chosen[:first])[: policy.candidates_max]
         if len(places) == policy.candidates_max or first >= len(waiting):
+            places = np.concatenate((places, _unlike(waiting, ranking.rows, places, known=known)))
             return ranking.terms, tuple(ranking.candidates(places))
         first *= 2
+
+
+def _unlike(waiting: Waiting, rows: Ints, places: Ints, *, known: PoolState) -> Ints:
+    """Places of jobs out of view that ask for what nobody in view does: of each kind the oldest, oldest first.
+
+    Those in view may all wait for what is full, while what these ask for idles. Of very many kinds as many as are in
+    view have their turn, other ones in the next round.
+    """
+    if len(places) == len(rows):
+        return np.empty(0, dtype=np.int64)
+    asks, since, ids = (waiting.field(name)[rows] for name in (ASK, SINCE, ID))
+    is_seen = np.zeros(int(asks.max()) + 1, dtype=np.bool_)
+    is_seen[asks[places]] = True
+    unseen = np.flatnonzero(~is_seen[asks])
+    unseen = unseen[np.lexsort((ids[unseen], since[unseen]))]
+    oldest = np.sort(np.unique(asks[unseen], return_index=True)[1])
+    most = known.policy.candidates_max
+    begin = known.rounds * most % len(oldest) if len(oldest) > most else 0
+    return unseen[np.roll(oldest, -begin)[:most]]
 
 
 def _edges(waiting: Waiting, candidates: tuple[Candidate, ...]) -> tuple[JobId, ...] | None:

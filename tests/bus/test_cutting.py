@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from tests.make import bytes_only
+from tests.lines import bytes_only
 
 from gangline_core.cluster import Pool
 from gangline_core.facts import LeadershipTaken, PoolSet

@@ -1,5 +1,6 @@
 """Whole rounds: who starts when, who may pass, what is said to those who wait, and that rounds come to rest."""
 
+import pytest
 from tests.clockwork import Clockwork
 from tests.make import SECOND, T0, World, gpu_amount, group, node, role, spec
 
@@ -91,6 +92,21 @@ def test_more_jobs_than_one_round_looks_at_all_start_in_time():
     jobs = [world.submit(gpus=1) for _ in range(100)]
     assert world.settle() == 10
     assert set(states(world, *jobs)) == {"running"}
+
+
+@pytest.mark.parametrize("kinds", [5, 40])
+def test_who_asks_for_what_idles_starts_however_many_wait_in_front_for_what_is_full(kinds):
+    world = World(node("n1", model="A100"), node("n2", model="H100"))
+    world.set_policy(candidates_max=10, preemption=False)
+    world.submit_running(spec(gpus=8), ("n1", range(8)))
+    for number in range(kinds):
+        for _ in range(3):
+            world.submit(gpus=1, gpu_models=["A100"], memory_mib=1_000 + number)
+    idle = [world.submit(gpus=1, gpu_models=["H100"], memory_mib=500 + number) for number in range(3)]
+    for _ in range(2 + kinds // 10):
+        world.round()
+        world.submit(gpus=1, gpu_models=["A100"], memory_mib=1_000)
+    assert all(world.job(job).state == JobState.STARTING for job in idle)
 
 
 def test_a_refused_job_says_why_once_and_again_only_when_it_changes():

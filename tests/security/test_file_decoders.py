@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.make import bytes_only
+from tests.lines import bytes_only
 from tests.security.test_decoders import busy_state, mutated
 
 from gangline_agent.fleet import FleetError as AgentFleetError

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.make import bytes_only
+from tests.lines import bytes_only
 
 from gangline_recorder.archive import Archive, BrokenArchiveError, lines, segments
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.make import bytes_only
+from tests.lines import bytes_only
 
 from gangline_recorder.archive import Archive, BrokenArchiveError, segments
 from gangline_recorder.cutting import proven
