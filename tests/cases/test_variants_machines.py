@@ -140,8 +140,9 @@ async def test_a_driver_that_cannot_start_or_changes_under_the_agent_closes_the_
 
 
 async def sick(site: Site, config: NodeSample) -> None:
-    """An agent's voice: one card of a node falls off the bus."""
-    await site.bus.publish(subjects.samples("voice"), encode(Samples(agent="voice", nodes=(config,))))
+    """The voice of the node's own agent: one card falls off the bus."""
+    agent = {"n1": "one", "n2": "two"}[config.node]
+    await site.bus.publish(subjects.samples(agent), encode(Samples(agent=agent, nodes=(config,))))
     await site.clock.sleep(1e6)
 
 
