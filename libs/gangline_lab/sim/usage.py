@@ -86,7 +86,8 @@ class _Pool:
         self.held_sum += self.held * length
         self.there_sum += self.there * length
         self.scattered_sum += self.scattered * length
-        fairness = self.fairness()
+        # Where nobody waits everybody has what he wants.
+        fairness = self.fairness() if self.waiting else 1.0
         if self.waiting:
             self.contended_ms += length
             self.fair_sum += fairness * length
