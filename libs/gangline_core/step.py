@@ -40,6 +40,8 @@ class Step(Struct):
     """Jobs whose placement did not hold any more."""
     sized: list[JobId] = []
     """Jobs whose change of size began, moved on or ended; their members want to know."""
+    undated: bool = False
+    """Nothing is kept any more for a job below limits that other pools share."""
     touched: bool = False
     """Something else changed that a service may want to look at."""
     alarms: list[str] = []

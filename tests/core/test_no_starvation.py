@@ -13,7 +13,7 @@ from tests.make import World, gpu_amount, group, node, spec
 from gangline_core import cycle, elasticity
 from gangline_core.cluster import LevelRule, Pool
 from gangline_core.explain import explain
-from gangline_core.facts import HoldSet, LimitDate, PoolSet
+from gangline_core.facts import HoldSet, LimitDate, PoolSet, RoundDecided, RoundOpened
 from gangline_core.groups import User
 from gangline_core.reasons import ReasonCode
 
@@ -243,6 +243,26 @@ def test_a_limit_over_two_pools_is_kept_in_both():
     world.round("other")
     assert not world.job(late).tasks
     assert world.job(brief).tasks
+
+
+def test_what_one_pool_no_longer_keeps_below_a_limit_the_others_look_at_again():
+    world = World(node("n1"), node("p1", pool="other"), groups=[group("lab", limit=gpu_amount(8))])
+    for pool in ("default", "other"):
+        world.set_policy(pool, ordering="fifo", starvation_s=0, preemption=False)
+    world.submit_running(spec(gpus=4, group="lab", time_limit_s=1_000), "n1")
+    dated = world.submit(gpus=8, group="lab")
+    world.round()
+    late = world.submit(gpus=2, group="lab", pool="other")
+    world.round("other")
+    assert not world.job(late).tasks
+    assert not cycle.round_due(world.state, "other")
+    pool = world.state.kept.pools["default"]
+    world.tell("queue.default", RoundOpened(pool="default", round=pool.rounds + 1, candidates=(), terms=(), waiting=1))
+    world.tell("placement.default", RoundDecided(pool="default", round=pool.rounds, refusals=(), unplaced=1, digest=""))
+    assert dated not in {date.job for date in pool.limit_dates}
+    assert cycle.round_due(world.state, "other")
+    world.round("other")
+    assert world.job(late).tasks
 
 
 def test_who_is_owed_its_guarantee_need_not_wait_for_a_dated_job():

@@ -56,7 +56,7 @@ class Rules:
     def faults(self, state: State, message: Message, step: Step) -> Iterator[str]:
         """What this message broke; `state` is what it is now."""
         yield from self._time(state, message)
-        self._note_exits(message)
+        self._note_exits(state, message)
         yield from self._stand_where_they_may(state, step)
         yield from self._go_when_they_may(state, message)
         yield from self._obey(state, message)
@@ -178,12 +178,16 @@ class Rules:
 
     # --- how it ends ----------------------------------------------------------------------------------------
 
-    def _note_exits(self, message: Message) -> None:
+    def _note_exits(self, state: State, message: Message) -> None:
+        """Members of elastic roles may be lost while the others go on, so that their ends say nothing of the job."""
         for fact in message.facts:
             if not isinstance(fact, f.TaskExited):
                 continue
             task = self._tasks.get(fact.task)
             if task is None or task.stop or task.state in (TaskState.LOST, TaskState.EXITED):
+                continue
+            job = state.kept.jobs.get(task.job)
+            if job is None or any(role.name == task.role and role.is_elastic for role in job.spec.roles):
                 continue
             exits = self._exits.setdefault((task.job, task.attempt), Exits())
             exits.late += fact.cause == f.ExitCause.TIME_LIMIT
