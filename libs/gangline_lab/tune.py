@@ -1,6 +1,7 @@
 """Searching the weights of the administrator's formula on one's own history, and saying what they are worth.
 
-The first two thirds of the history (by time) train, the last third is held out. Every trial is a simulation of the
+Five terms are weighted beside the queue level and the job's own priority; other factors of the present formula and the
+policy's other settings are not searched. The first two thirds of the history (by time) train, the last third is held out. Every trial is a simulation of the
 training part under a formula; the best is run once on the held-out part beside the present policy, and the difference
 carries a bootstrap interval over jobs. Nothing is applied: the answer is a policy page.
 """
@@ -202,11 +203,11 @@ def bootstrap(
 
 def tuned_lines(tuned: Tuned) -> list[str]:
     """The finding, and the page to apply."""
-    verdict = (
-        "The gain holds on weeks that the search did not see."
-        if tuned.is_better
-        else "On weeks that the search did not see this is no certain gain: better leave the policy as it is."
-    )
+    verdict = "On times that the search did not see this is no certain gain: better leave the policy as it is."
+    if tuned.is_better:
+        verdict = "The gain holds on times that the search did not see."
+    elif tuned.goal.endswith("_wait") and not tuned.held_out_before and not tuned.held_out_after:
+        verdict = "In the held-out part nobody waited, so it could show no gain: nothing is known of this change."
     return [
         f"{tuned.goal} over {tuned.trials} trials on {tuned.jobs_trained} jobs: "
         f"{tuned.trained_before:,.2f} as it is, {tuned.trained_after:,.2f} tuned",

@@ -28,7 +28,7 @@ from gangline_lab.sim.conditions import Conditions
 from gangline_lab.sim.engine import Scenario, simulate
 from gangline_lab.sim.fleet import added, read_fleet
 from gangline_lab.sim.workload import Workload, cut
-from gangline_lab.tune import TuneError, page_of, tune, tuned_lines
+from gangline_lab.tune import Tuned, TuneError, page_of, tune, tuned_lines
 from gangline_lab.whatif import Change, what_if
 from gangline_lab.whatif_words import answer_lines
 from gangline_lab.why import How, UnknownJobError, why
@@ -338,6 +338,26 @@ def test_tuning_finds_that_short_jobs_first_shorten_waits_and_shows_it_on_what_i
     page = parse_policy(yaml.safe_load("\n".join(page_of(tuned))))
     assert (page.policies["default"].ordering, page.policies["default"].formula) == ("weighted", tuned.formula)
     assert "\n".join(page_of(tuned)) in "\n".join(tuned_lines(tuned))
+
+
+def test_where_nobody_waited_in_the_held_out_part_tuning_says_that_it_shows_nothing() -> None:
+    told = Tuned(
+        pool="default",
+        goal="mean_wait",
+        before="fifo",
+        formula="level",
+        trials=1,
+        trained_before=9.0,
+        trained_after=5.0,
+        held_out_before=0.0,
+        held_out_after=0.0,
+        change_low=0.0,
+        change_high=0.0,
+        jobs_trained=2,
+        jobs_held_out=1,
+    )
+    assert "nobody waited" in "\n".join(tuned_lines(told))
+    assert "no certain gain" in "\n".join(tuned_lines(replace(told, held_out_before=3.0)))
 
 
 def test_too_short_a_history_is_no_teacher(tmp_path: Path) -> None:
