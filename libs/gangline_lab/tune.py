@@ -1,9 +1,9 @@
 """Searching the weights of the administrator's formula on one's own history, and saying what they are worth.
 
 Five terms are weighted beside the queue level and the job's own priority; other factors of the present formula and the
-policy's other settings are not searched. The first two thirds of the history (by time) train, the last third is held out. Every trial is a simulation of the
-training part under a formula; the best is run once on the held-out part beside the present policy, and the difference
-carries a bootstrap interval over jobs. Nothing is applied: the answer is a policy page.
+policy's other settings are not searched. The first two thirds of the history (by time) train, the last third is held
+out. Every trial is a simulation of the training part under a formula; the best is run once on the held-out part beside
+the present policy, and the difference carries a bootstrap interval over jobs. Nothing is applied: the answer is a page.
 """
 
 from collections.abc import Callable, Sequence
