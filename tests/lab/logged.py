@@ -9,8 +9,8 @@ from gangline_core.fold import Message, apply, chain
 from gangline_core.step import Step
 from gangline_wire.archive import encode_line, segment_name
 from gangline_wire.codec import encode
-from gangline_wire.stored import message
 from gangline_wire.envelope import Batch
+from gangline_wire.stored import message
 
 
 class LoggedWorld(World):

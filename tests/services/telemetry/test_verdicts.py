@@ -254,9 +254,7 @@ def test_what_another_job_does_beside_the_owner_of_a_card_is_not_the_owners_use(
     guest = world.submit(spec(roles=[replace(role(), resources=beside)], service_class=ServiceClass.OPPORTUNISTIC))
     world.settle()
     assert world.job(guest).state == JobState.RUNNING
-    assert minutes(world, busy, 5, 30, 80) == [], (
-        "nobody knows whose it is: neither is judged by it"
-    )
+    assert minutes(world, busy, 5, 30, 80) == [], "nobody knows whose it is: neither is judged by it"
 
 
 def test_absent_is_not_idle() -> None:
