@@ -16,7 +16,7 @@ from gangline_client.transport import Answer, Call, Transport
 from gangline_core.cluster import Policy
 from gangline_core.groups import Group, User
 from gangline_core.job import ENDS
-from gangline_core.windows import Window
+from gangline_core.reserving.windows import Window
 from gangline_wire import views as v
 from gangline_wire.requests import EventLine
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from gangline_client.errors import UsageError
-from gangline_core.calendar import DAYS, Season
+from gangline_core.limits.calendar import DAYS, Season
 from gangline_wire.amounts import read_amount, read_dimension, show_amount, show_dimension
 from gangline_wire.problem import WrongValueError
 from gangline_wire.seasons import show_time, with_time

@@ -6,7 +6,7 @@
         for shard in shards:
             work(shard.name, shard.start, shard.end)
 
-Rank 0 keeps the list (gangline_core.shards) at the gang's meeting point and works as well; the others ask it there. A
+Rank 0 keeps the list (sizes.shards) at the gang's meeting point and works as well; the others ask it there. A
 member whose connection ends is lost to the list, and what it was doing waits again. What is done stands in the journal
 of rank 0, so a gang that starts anew goes on where it was. A shard counts as done when the next one is asked for; an
 exception in the loop's body says that it could not be done. Only the standard library beside the list itself.
@@ -24,7 +24,7 @@ from typing import Any
 
 from gangline_client.doors import rest, steady_s
 from gangline_client.elastic import Contract
-from gangline_core.shards import Shard, ShardList, cut
+from gangline_core.sizes.shards import Shard, ShardList, cut
 
 PATIENCE_S = 60.0
 """A rank 0 that is not heard of for so long is gone, and so is the member that asks it."""

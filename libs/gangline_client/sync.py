@@ -12,7 +12,7 @@ from gangline_client.paths import JobQuery
 from gangline_client.retry import Retry
 from gangline_core.cluster import Policy
 from gangline_core.groups import Group, User
-from gangline_core.windows import Window
+from gangline_core.reserving.windows import Window
 from gangline_wire import views as v
 from gangline_wire.requests import EventLine
 

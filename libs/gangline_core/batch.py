@@ -15,17 +15,17 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gangline_core.capacity import Ints, Room
 from gangline_core.facts import Candidate
-from gangline_core.holds import placed_amounts
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
+from gangline_core.limits.quota import JOBS
 from gangline_core.placement.each import is_free_of_wishes
 from gangline_core.placement.flow import NEVER, PER_TAKEN, assign, held_by, is_unit, seat_flow, taken_by
 from gangline_core.placement.gang import Gang
 from gangline_core.placement.models import NO_GPU, Choice, acceptable
 from gangline_core.placement.ranks import in_rank_order
-from gangline_core.quota import JOBS
+from gangline_core.room.capacity import Ints, Room
+from gangline_core.room.holds import placed_amounts
 from gangline_core.seating import Found, wanted_sizes
 from gangline_core.table import Table
 

@@ -51,7 +51,7 @@ class Gpu(Struct, frozen=True, omit_defaults=True, gc=False):
     switch: int = -1
     """PCIe switch of the socket; what hangs on one switch reaches each other without the CPU; -1 when not known."""
     mig: str = ""
-    """A name in gangline_core.mig.GEOMETRIES when the card is cut into slices, which is then all it takes."""
+    """A name in gangline_core.room.mig.GEOMETRIES when the card is cut into slices, which is then all it takes."""
     slices: tuple[MigSlice, ...] = ()
     """The slices it is cut into, when an agent read them off a real card, lowest slot first: the only ones to take."""
     paths: tuple[str, ...] = ()
@@ -73,7 +73,7 @@ class Gpu(Struct, frozen=True, omit_defaults=True, gc=False):
 
     @property
     def cut(self) -> str:
-        """How it is cut, as `gangline_core.mig.geometry` reads it: by any slices of a geometry, or into fixed ones."""
+        """How it is cut, as `room.mig.geometry` reads it: by any slices of a geometry, or into fixed ones."""
         if not self.mig or not self.slices:
             return self.mig
         return f"{self.mig}:" + ",".join(f"{one.profile}@{one.start}" for one in self.slices if one.uuid)
@@ -309,7 +309,7 @@ class Policy(Struct, frozen=True, omit_defaults=True, gc=False):
     migration: bool = False
     """Gangs that start again for a change of size also do so when they can stand closer together."""
     predictor: str = "rolling"
-    """Where run times come from, a name in gangline_core.predict.PREDICTORS: jobs like it, or what the job says."""
+    """Where run times come from, a name in foresight.predict.PREDICTORS: jobs like it, or what the job says."""
     model: str = ""
     """What the predictor `learnt` was taught by `gangline lab train`, as one text."""
     lease_s: int = 0

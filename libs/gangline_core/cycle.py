@@ -13,35 +13,37 @@ two facts join them. Both are pure: the same state and the same `now` give the s
 
 import numpy as np
 
-from gangline_core import gates, leases, ordering
+from gangline_core import ordering
 from gangline_core.batch import Batch
-from gangline_core.claims import honour_claims, waiting_reason
-from gangline_core.columns import ASK, ID, SHAPE, SINCE, Ints
 from gangline_core.elasticity import grow
 from gangline_core.facts import Candidate, RoundDecided, RoundOpened
+from gangline_core.foresight.outlook import foresee
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
 from gangline_core.late_starts import late_starts
-from gangline_core.levels import Heads
-from gangline_core.limit_dates import LimitDates
-from gangline_core.loose_dates import LooseDates
-from gangline_core.lowering import lower_in_place
-from gangline_core.outlook import foresee
-from gangline_core.overtaking import Overtakes
-from gangline_core.passing import may_pass
+from gangline_core.limits import gates
+from gangline_core.limits.dates import LimitDates
+from gangline_core.making_room.claims import honour_claims, waiting_reason
+from gangline_core.making_room.lowering import lower_in_place
+from gangline_core.making_room.overtaking import Overtakes
+from gangline_core.making_room.preemption import Preemptor
+from gangline_core.pauses import leases
+from gangline_core.pauses.resuming import clear_late, honour_paused, wants_to_go_on
+from gangline_core.pauses.rotation import rotate
 from gangline_core.placement.why_not import ROOM_CODES
-from gangline_core.preemption import Preemptor
 from gangline_core.reasons import LIMIT_CODES, Reason, ReasonCode
-from gangline_core.refusals import Refuser
 from gangline_core.repairing import misses_members, repair
-from gangline_core.reserve import Reserver
-from gangline_core.resuming import clear_late, honour_paused, wants_to_go_on
-from gangline_core.rotation import rotate
+from gangline_core.reserving.loose_dates import LooseDates
+from gangline_core.reserving.passing import may_pass
+from gangline_core.reserving.reserve import Reserver
+from gangline_core.scoring.columns import ASK, ID, SHAPE, SINCE, Ints
+from gangline_core.scoring.levels import Heads
+from gangline_core.scoring.waiting import Waiting
 from gangline_core.seating import Found, find_seats
 from gangline_core.spec import ServiceClass
 from gangline_core.state import PoolState, State
 from gangline_core.table import Table
-from gangline_core.waiting import Waiting
+from gangline_core.telling.refusals import Refuser
 
 
 def round_due(state: State, pool: str) -> bool:

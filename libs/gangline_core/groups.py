@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from gangline_core.calendar import Season
+from gangline_core.limits.calendar import Season
 
 ROOT = ""
 """Path of the tree's root, which holds everything."""

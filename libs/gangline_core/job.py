@@ -168,7 +168,7 @@ OUTCOME_RANK = {
 
 
 class ResizeStage(StrEnum):
-    """How far one change of size has come; `gangline_core.resizing` has the table of legal moves."""
+    """How far one change of size has come; `gangline_core.sizes.resizing` has the table of legal moves."""
 
     NOTICED = "noticed"
     """Granted; leaving members were told and may still save their work."""
@@ -299,7 +299,7 @@ class Job(Struct, frozen=True, omit_defaults=True, gc=False):
     retimed: bool = False
     """Its time limit or deadline changed after it was placed; its tasks are told."""
     learnt_ms: tuple[int, ...] = ()
-    """Its run time as the pool's model foretold it at submission, by quantile (`gangline_core.learnt`)."""
+    """Its run time as the pool's model foretold it at submission, by quantile (`gangline_core.foresight.learnt`)."""
 
     @property
     def service_class(self) -> ServiceClass:
@@ -366,7 +366,7 @@ class Task(Struct, frozen=True, omit_defaults=True, gc=False):
     safe: bool = False
     """It leaves, and said that it has saved what it must."""
     cells: tuple[str, ...] = ()
-    """Cells of its group in which its GPUs are (see gangline_core.cells)."""
+    """Cells of its group in which its GPUs are (see gangline_core.room.cells)."""
     pause: bool = False
     """It is paused, or is being paused."""
     working: Working | None = None

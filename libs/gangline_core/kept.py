@@ -6,9 +6,8 @@ from hashlib import blake2b
 import msgspec
 from msgspec import Struct, field
 
-from gangline_core.array_record import ArrayRecord
 from gangline_core.cluster import Load, Node, Policy, Pool
-from gangline_core.decay import Past
+from gangline_core.door.array_record import ArrayRecord
 from gangline_core.facts import (
     Claim,
     GangMoved,
@@ -19,16 +18,17 @@ from gangline_core.facts import (
     StragglersSeen,
     UsageCharged,
 )
-from gangline_core.facts_queue import Lease, LimitDate
+from gangline_core.facts.queue import Lease, LimitDate
+from gangline_core.foresight.past_use import PastUse, UseRecord, note_use
 from gangline_core.groups import ROOT, Group, Token, User, UserClass
 from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.job import Job, Task
-from gangline_core.news import Known
-from gangline_core.past_use import PastUse, UseRecord, note_use
-from gangline_core.progress import Point, Progress
-from gangline_core.seen import SchedulerState
-from gangline_core.troubles import Troubles
-from gangline_core.windows import Window
+from gangline_core.reserving.windows import Window
+from gangline_core.room.seen import SchedulerState
+from gangline_core.room.troubles import Troubles
+from gangline_core.scoring.decay import Past
+from gangline_core.sizes.news import Known
+from gangline_core.sizes.progress import Point, Progress
 
 ENDED_JOBS_KEPT = 20_000
 """Ended jobs the fold remembers; older ones are found in the archive."""
@@ -187,11 +187,11 @@ class Kept(Struct):
     renewed: dict[str, tuple[int, int]] = {}
     """Per group whose budget has periods: when the present one began, and what the group had cost until then."""
     history: dict[str, tuple[int, ...]] = {}
-    """Run times in ms of recently ended jobs by class (see `gangline_core.history`)."""
+    """Run times in ms of recently ended jobs by class (see `gangline_core.foresight.history`)."""
     use_records: dict[JobId, UseRecord] = {}
     """What each live job used over its whole run so far."""
     use_history: dict[str, tuple[PastUse, ...]] = {}
-    """What recently ended jobs used, by class (see `gangline_core.past_use`)."""
+    """What recently ended jobs used, by class (see `gangline_core.foresight.past_use`)."""
     stragglers: dict[JobId, StragglersSeen] = {}
     """Members of live gangs that are slower than the others, of the attempt that is named."""
     movers: dict[JobId, GangMoved] = {}
@@ -201,7 +201,7 @@ class Kept(Struct):
     troubles: Troubles = {}
     """What went wrong on each node before."""
     packs: dict[JobId, Pack] = {}
-    """Jobs that went on beside others on the same GPUs (see `gangline_core.packing`)."""
+    """Jobs that went on beside others on the same GPUs (see `gangline_core.pauses.packing`)."""
     unpacked: dict[JobId, tuple[JobId, ...]] = {}
     """Beside whom jobs did not get on well."""
     last_versions: dict[str, int] = {}

@@ -19,19 +19,19 @@ from zlib import crc32
 
 import numpy as np
 
-from gangline_core.capacity import Flags, Room
-from gangline_core.claims import honour_claims
 from gangline_core.cluster import Policy
 from gangline_core.facts import ShareDecided, TaskPlacement
 from gangline_core.ids import JobId, NodeId
 from gangline_core.job import Job, JobState
 from gangline_core.kept import PoolState
-from gangline_core.limit_dates import LimitDates
+from gangline_core.limits.dates import LimitDates
+from gangline_core.making_room.claims import honour_claims
+from gangline_core.pauses.resuming import honour_paused
 from gangline_core.reasons import Reason
 from gangline_core.repairing import repair
-from gangline_core.resuming import honour_paused
+from gangline_core.room.capacity import Flags, Room
+from gangline_core.room.seen import SchedulerState
 from gangline_core.seating import Found, find_seats
-from gangline_core.seen import SchedulerState
 from gangline_core.spec import ServiceClass
 from gangline_core.state import State
 from gangline_core.table import Table

@@ -7,8 +7,10 @@ are input and cannot be decided again; on the admission lane the same holds for 
 from collections.abc import Callable, Iterator
 from itertools import groupby
 
-from gangline_core import accounting, admission, cycle, elasticity, parsync
+from gangline_core import cycle, elasticity, parsync
+from gangline_core.door import admission
 from gangline_core.facts import Fact, JobAdmitted, JobRejected, LeadershipTaken, RoundDecided, RoundOpened
+from gangline_core.limits import accounting
 from gangline_core.state import State
 
 Redecide = Callable[[State, str, tuple[Fact, ...], int], tuple[Fact, ...]]

@@ -5,8 +5,8 @@ job's repair time is given up: then the job goes on smaller, if it may, or start
 """
 
 from gangline_core.elasticity.room import more
-from gangline_core.holds import placed_amounts
 from gangline_core.job import Job, JobState
+from gangline_core.room.holds import placed_amounts
 from gangline_core.state import State
 from gangline_core.table import Table
 

@@ -8,19 +8,19 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gangline_core.capacity import Layout, Room
-from gangline_core.closures import Closures
 from gangline_core.cluster import Pool, model_of
-from gangline_core.holds import placed_amounts
 from gangline_core.ids import JobId
 from gangline_core.job import Job
-from gangline_core.model_limits import broken_models, may_mix, with_less, without_used
+from gangline_core.limits.model_limits import broken_models, may_mix, with_less, without_used
+from gangline_core.limits.quota import JOBS, Ledger, job_amounts, minimum_sizes
 from gangline_core.placement import Placer
 from gangline_core.placement.fit import whole_free
 from gangline_core.placement.gang import Gang, Need, Seats, gang_of
 from gangline_core.placement.models import Kinds, acceptable
-from gangline_core.quota import JOBS, Ledger, job_amounts, minimum_sizes
 from gangline_core.reasons import Reason
+from gangline_core.reserving.closures import Closures
+from gangline_core.room.capacity import Layout, Room
+from gangline_core.room.holds import placed_amounts
 from gangline_core.spec import JobSpec, Role
 from gangline_core.state import State
 

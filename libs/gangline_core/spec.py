@@ -137,7 +137,7 @@ class Role(Struct, frozen=True, omit_defaults=True, gc=False):
     sizes: tuple[int, ...] = ()
     """Allowed sizes, ascending; empty allows every size from min_count to max_count."""
     serves: str = ""
-    """The role whose tasks use its GPUs over the network; it runs until those have ended (see gangline_core.remote)."""
+    """The role whose tasks use its GPUs over the network; it runs until those have ended (see room.remote)."""
     node_selector: dict[str, str] | None = None
     """Labels of its nodes, instead of the job's; None takes the job's."""
     tolerations: tuple[Toleration, ...] | None = None

@@ -7,28 +7,28 @@ stands still while they run. `Kept` is the part a snapshot holds; everything els
 import msgspec
 from msgspec.structs import replace
 
-from gangline_core.amounts import Key, count, holds_the_same, is_counted, request_amounts, task_amounts
-from gangline_core.array_record import ArrayBook, ArrayRecord
-from gangline_core.asked import Asked
-from gangline_core.budget_periods import next_renewal_ms
-from gangline_core.capacity import Room
 from gangline_core.cluster import Node, NodeUse, gpu_span
-from gangline_core.columns import Columns, cause_of
-from gangline_core.door_index import DoorIndex
+from gangline_core.door.array_record import ArrayBook, ArrayRecord
+from gangline_core.door.asked import Asked
+from gangline_core.door.index import DoorIndex
 from gangline_core.facts import Claim
-from gangline_core.gate_memo import GateMemo
+from gangline_core.foresight.history import SERVICES_KEPT, Held, InOrder, note_end
 from gangline_core.groups import Group, User, holders, user_key, with_class
-from gangline_core.history import SERVICES_KEPT, Held, InOrder, note_end
 from gangline_core.ids import JobId, NodeId, TaskId
-from gangline_core.inventory import Inventory
 from gangline_core.job import ENDS, LIVE, Job, JobState, Task, TaskState
 from gangline_core.kept import ENDED_JOBS_KEPT, SUBMITS_KEPT, Kept, Made, OpenRound, PoolState, Snapshot, fresh, shape
-from gangline_core.live_index import LiveIndex
-from gangline_core.ports import Ports
+from gangline_core.limits.amounts import Key, count, holds_the_same, is_counted, request_amounts, task_amounts
+from gangline_core.limits.budget_periods import next_renewal_ms
+from gangline_core.limits.gate_memo import GateMemo
+from gangline_core.limits.usage_book import UsageBook
+from gangline_core.making_room.live_index import LiveIndex
 from gangline_core.reasons import Reason
-from gangline_core.rooms import Rooms
+from gangline_core.room.capacity import Room
+from gangline_core.room.inventory import Inventory
+from gangline_core.room.ports import Ports
+from gangline_core.room.rooms import Rooms
+from gangline_core.scoring.columns import Columns, cause_of
 from gangline_core.shapes import Numbers, ask_key, shape_key
-from gangline_core.usage_book import UsageBook
 
 __all__ = [
     "ENDED_JOBS_KEPT",

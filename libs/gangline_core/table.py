@@ -10,9 +10,6 @@ from functools import cached_property
 import numpy as np
 from msgspec import Struct
 
-from gangline_core.beside import Beside
-from gangline_core.capacity import Flags, Holding, Room
-from gangline_core.closures import Closures
 from gangline_core.facts import (
     Claim,
     Eviction,
@@ -28,18 +25,21 @@ from gangline_core.facts import (
     Shrink,
     TaskPlacement,
 )
-from gangline_core.handover import exchanges, going_parts
-from gangline_core.holds import placed_amounts
+from gangline_core.foresight.run_times import expected_run_ms
 from gangline_core.ids import JobId, TaskId
 from gangline_core.job import Job, Task, TaskState
+from gangline_core.limits.handover import exchanges, going_parts
+from gangline_core.limits.quota import Ledger
 from gangline_core.placement import doubt_for, placer_for, view_for
 from gangline_core.placement.gang import Seats
 from gangline_core.placement.tenants import beside_tenants, seen_beside_tenants
-from gangline_core.promised import Promised
-from gangline_core.quota import Ledger
 from gangline_core.reasons import Reason
-from gangline_core.releases import UNKNOWN_MS, Releases, run_ms
-from gangline_core.run_times import expected_run_ms
+from gangline_core.reserving.closures import Closures
+from gangline_core.reserving.promised import Promised
+from gangline_core.reserving.releases import UNKNOWN_MS, Releases, run_ms
+from gangline_core.room.beside import Beside
+from gangline_core.room.capacity import Flags, Holding, Room
+from gangline_core.room.holds import placed_amounts
 from gangline_core.seating import Asked, Seating, unless_hopeless
 from gangline_core.state import OpenRound, State, task_amounts
 

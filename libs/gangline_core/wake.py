@@ -2,23 +2,23 @@
 
 from collections.abc import Iterator
 
-from gangline_core import columns as c
-from gangline_core.ageing import since_ms, wait_since_ms
-from gangline_core.attained import crossings
-from gangline_core.calendar import next_change_ms
-from gangline_core.claims import gives_up_ms, overdue_ms
 from gangline_core.cluster import Policy
+from gangline_core.door.terms import last_start_ms
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
 from gangline_core.late_starts import start_limits_end
-from gangline_core.leases import leases_end_ms, may_move
-from gangline_core.levels import losing_place_ms, waits_that_move
-from gangline_core.pausing import slice_ends_ms
+from gangline_core.limits.calendar import next_change_ms
+from gangline_core.limits.rungs import seasons_of
+from gangline_core.making_room.claims import gives_up_ms, overdue_ms
+from gangline_core.making_room.service_order import orders_by_service
+from gangline_core.pauses.leases import leases_end_ms, may_move
+from gangline_core.pauses.pausing import slice_ends_ms
 from gangline_core.repairing import repairs_end
-from gangline_core.rungs import seasons_of
-from gangline_core.service_order import orders_by_service
+from gangline_core.scoring import columns as c
+from gangline_core.scoring.ageing import since_ms, wait_since_ms
+from gangline_core.scoring.attained import crossings
+from gangline_core.scoring.levels import losing_place_ms, waits_that_move
 from gangline_core.state import State
-from gangline_core.terms import last_start_ms
 
 
 def next_wake_ms(state: State, pool_name: str, now: int) -> int | None:

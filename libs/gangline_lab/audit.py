@@ -15,12 +15,12 @@ from gangline_core import facts as f
 from gangline_core.fold import Message, apply
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
-from gangline_core.losses import effective_priority, is_protected
+from gangline_core.making_room.losses import effective_priority, is_protected
+from gangline_core.making_room.victims import Victims
 from gangline_core.redecide import redecide
 from gangline_core.spec import GPU_MILLI, gpu_milli_wanted
 from gangline_core.state import State
 from gangline_core.table import Table
-from gangline_core.victims import Victims
 from gangline_lab.archive import Progress, read
 
 OTHERS_SHOWN = 20

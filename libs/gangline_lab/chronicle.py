@@ -6,11 +6,11 @@ from pathlib import Path
 from msgspec import Struct
 
 from gangline_core import facts as f
-from gangline_core.ageing import waited_ms
 from gangline_core.fold import Message, apply
 from gangline_core.ids import JobId, TaskId
 from gangline_core.job import ENDS, Job, JobState
 from gangline_core.reasons import Reason
+from gangline_core.scoring.ageing import waited_ms
 from gangline_core.spec import gpu_milli_wanted, task_count
 from gangline_core.state import State
 from gangline_core.step import Step

@@ -7,7 +7,7 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
-from gangline_core.learnt import ModelError
+from gangline_core.foresight.learnt import ModelError
 from gangline_lab.archive import ArchiveError
 from gangline_lab.commands import learning, logs, past, simulations
 from gangline_lab.learning.growing import LearningError

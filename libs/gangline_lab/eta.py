@@ -12,11 +12,11 @@ from msgspec.structs import replace
 
 from gangline_core.facts import RoundOpened
 from gangline_core.fold import Message, apply
-from gangline_core.forecast import plan_of, simulate
+from gangline_core.foresight.forecast import plan_of, simulate
+from gangline_core.foresight.run_times import RunTimes
+from gangline_core.foresight.start_scores import LEVEL_PERCENT, size_class
 from gangline_core.ids import JobId
 from gangline_core.job import JobState
-from gangline_core.run_times import RunTimes
-from gangline_core.start_scores import LEVEL_PERCENT, size_class
 from gangline_core.state import State
 from gangline_lab.archive import Progress, read
 

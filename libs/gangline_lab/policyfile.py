@@ -16,8 +16,8 @@ import yaml
 from msgspec import Struct
 
 from gangline_core.cluster import Policy
+from gangline_core.foresight.learnt import ModelError
 from gangline_core.groups import Group
-from gangline_core.learnt import ModelError
 from gangline_core.settings import check_policy
 from gangline_core.state import State
 from gangline_lab.learning.modelfile import read_model

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gangline_core import facts as f
-from gangline_core.arrays import array_of
+from gangline_core.door.arrays import array_of
 from gangline_core.fold import Message, apply
 from gangline_core.ids import JobId
 from gangline_core.job import ENDS, Job, JobState

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from gangline_core.job import Job, Task
-from gangline_core.progress import BATCH_MOST, GATHERED_MOST, MILLION, Point, Progress
+from gangline_core.sizes.progress import BATCH_MOST, GATHERED_MOST, MILLION, Point, Progress
 from gangline_core.spec import ResizeKind, is_beside
 
 NOTHING_SAID = -1

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from msgspec.structs import replace
 
-from gangline_core.array_record import array_size
+from gangline_core.door.array_record import array_size
 from gangline_core.spec import ArraySpec, Dependency, DependencyKind
 from gangline_wire.fields import each, flag, listed, mapping, read_fields, text, whole
 from gangline_wire.limits import most

@@ -2,7 +2,7 @@
 
 from difflib import get_close_matches
 
-from gangline_core.mig import is_profile, profiles
+from gangline_core.room.mig import is_profile, profiles
 from gangline_core.spec import Role, Toleration, TopologyWish, whole_slices
 from gangline_wire.fields import each, entries, listed, mapping, note, read_fields, text, visible_text, whole
 from gangline_wire.limits import most

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from gangline_core.remote import NIC, REMOTE_GPU
+from gangline_core.room.remote import NIC, REMOTE_GPU
 from gangline_core.spec import Resources, Role
 from gangline_wire.fields import each, listed, mapping, read_fields, text, whole
 from gangline_wire.problem import FieldError, FieldErrorsError, WrongValueError

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from gangline_core.mig import compute_milli
+from gangline_core.room.mig import compute_milli
 from gangline_core.spec import GPU_MILLI, Resources, Role
 from gangline_wire.fields import each, entries, flag, listed, note, read_fields, text, visible_text, whole
 from gangline_wire.jobfile_elastic import SizeRule, read_sizes

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gangline_core.mig import profiles
+from gangline_core.room.mig import profiles
 from gangline_core.spec import ResizeKind, ServiceClass
 from gangline_wire.jobfile_schema_order import ORDER_PROPERTIES
 from gangline_wire.jobfile_terms import FOREVER, SIGNALS

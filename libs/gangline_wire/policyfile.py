@@ -17,10 +17,10 @@ import msgspec
 from msgspec.structs import fields as struct_fields
 
 from gangline_core.cluster import PinnedCell, Policy, Pool
-from gangline_core.document import Document
 from gangline_core.groups import ROOT, BudgetMode, BudgetPeriod, Group, User, UserClass
 from gangline_core.ids import NodeId
-from gangline_core.windows import Window
+from gangline_core.reserving.windows import Window
+from gangline_core.settings.document import Document
 from gangline_wire.amounts import AMOUNT_MOST, read_amounts
 from gangline_wire.durations import read_seconds
 from gangline_wire.fields import (

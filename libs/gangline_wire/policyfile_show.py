@@ -8,9 +8,9 @@ import msgspec
 from msgspec import Struct
 
 from gangline_core.cluster import Policy, Pool
-from gangline_core.document import Document
 from gangline_core.groups import ROOT, Group, User, UserClass
-from gangline_core.windows import Window
+from gangline_core.reserving.windows import Window
+from gangline_core.settings.document import Document
 from gangline_wire.amounts import show_amounts
 from gangline_wire.durations import show_seconds
 from gangline_wire.fields import Fields

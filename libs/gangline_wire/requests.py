@@ -3,12 +3,12 @@
 from msgspec import Struct
 
 from gangline_core.cluster import Policy, Pool
-from gangline_core.document import Document
-from gangline_core.edits import JobEdit
+from gangline_core.door.edits import JobEdit
 from gangline_core.groups import Group, Token, User
 from gangline_core.reasons import Reason
+from gangline_core.reserving.windows import Window
+from gangline_core.settings.document import Document
 from gangline_core.spec import JobSpec
-from gangline_core.windows import Window
 
 
 class RequestBase(Struct, frozen=True, omit_defaults=True, tag_field="request"):

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from gangline_core.cluster import Gpu, Nic
-from gangline_core.progress import Progress
+from gangline_core.sizes.progress import Progress
 
 
 class SliceSample(Struct, frozen=True, omit_defaults=True):

@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from gangline_core.calendar import DAYS, MINUTES, Season
+from gangline_core.limits.calendar import DAYS, MINUTES, Season
 from gangline_wire.amounts import read_amounts, show_amounts
 from gangline_wire.fields import is_full, mapping, read_fields, text
 from gangline_wire.problem import FieldError, FieldErrorsError, WrongValueError

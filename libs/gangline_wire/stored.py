@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gangline_core.fold import Message
-from gangline_core.own_nodes import CARRIED
+from gangline_core.fold.own_nodes import CARRIED
 from gangline_wire import subjects
 from gangline_wire.codec import CodecError, SchemaError, decode_batch
 from gangline_wire.envelope import Batch

@@ -6,7 +6,7 @@ from msgspec import field
 
 from gangline_core.cluster import Policy, Pool
 from gangline_core.groups import Group, User
-from gangline_core.windows import Window
+from gangline_core.reserving.windows import Window
 from gangline_wire.views_jobs import View
 
 # --- machines ----------------------------------------------------------------------------------------------

@@ -4,9 +4,9 @@ import asyncio
 import contextlib
 
 from gangline_accounting.config import Config
-from gangline_core import accounting
 from gangline_core.facts import UsageCharged
 from gangline_core.fold import Message
+from gangline_core.limits import accounting
 from gangline_core.step import Step
 from gangline_kit.lane import Lane
 from gangline_kit.leader import lead

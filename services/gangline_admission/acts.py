@@ -8,10 +8,10 @@ from msgspec.structs import replace
 from gangline_admission.removals import remove_group, remove_user
 from gangline_admission.verdict import Verdict, checked, denied, stale
 from gangline_core import settings
-from gangline_core.admission import Draft
-from gangline_core.arrays import array_of, lookup
-from gangline_core.document_change import check, facts, version_of
-from gangline_core.edits import changed
+from gangline_core.door.admission import Draft
+from gangline_core.door.arrays import array_of, lookup
+from gangline_core.door.edits import changed
+from gangline_core.door.job_rights import EditProblem, Standing, check_edit, check_top
 from gangline_core.facts import (
     CancelRequested,
     HoldSet,
@@ -24,8 +24,8 @@ from gangline_core.facts import (
 )
 from gangline_core.ids import JobId
 from gangline_core.job import ENDS, Job, JobState
-from gangline_core.job_rights import EditProblem, Standing, check_edit, check_top
-from gangline_core.settings_dated import check_prices, check_window
+from gangline_core.settings.dated import check_prices, check_window
+from gangline_core.settings.document_change import check, facts, version_of
 from gangline_core.state import State
 from gangline_wire import requests as r
 

@@ -13,7 +13,7 @@ from gangline_admission.config import Config
 from gangline_admission.judge import judge
 from gangline_admission.verdict import Verdict
 from gangline_admission.waiting import Pending, WaitingRoom
-from gangline_core.admission import Draft
+from gangline_core.door.admission import Draft
 from gangline_core.facts import Fact, JobAdmitted, JobRejected
 from gangline_core.fold import Message
 from gangline_core.ids import JobId

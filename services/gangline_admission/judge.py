@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from gangline_admission import acts
 from gangline_admission.verdict import Verdict, checked, denied, stale
 from gangline_core import settings
-from gangline_core.admission import Draft, judge_submit
+from gangline_core.door.admission import Draft, judge_submit
 from gangline_core.facts import (
     DrainSet,
     GroupSet,

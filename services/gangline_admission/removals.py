@@ -3,10 +3,10 @@
 from msgspec.structs import replace
 
 from gangline_admission.verdict import Verdict, denied, stale
-from gangline_core.admission import Draft
+from gangline_core.door.admission import Draft
+from gangline_core.door.removal import check_group_removal, check_user_removal, closing, is_idle
 from gangline_core.facts import Fact, GroupRemoved, GroupSet, UserRemoved, UserSet
 from gangline_core.groups import user_key
-from gangline_core.removal import check_group_removal, check_user_removal, closing, is_idle
 from gangline_core.state import State
 from gangline_wire import requests as r
 

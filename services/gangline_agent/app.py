@@ -30,8 +30,8 @@ from gangline_agent.runner import Phase, Runner
 from gangline_agent.simulated import SimulatedRunner
 from gangline_agent.xids import Xids
 from gangline_core.facts import ExitCause
+from gangline_core.fold.own_nodes import POOL_NAME
 from gangline_core.ids import JobId
-from gangline_core.own_nodes import POOL_NAME
 from gangline_kit.errors import PermanentError, TemporaryError
 from gangline_kit.leader import lead
 from gangline_kit.service import Site

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from gangline_core.cluster import Gpu, Nic, Node
 from gangline_core.ids import NodeId
-from gangline_core.mig import GEOMETRIES
+from gangline_core.room.mig import GEOMETRIES
 from gangline_wire.nodefile import CPUS_PER_GPU, MEMORY_MIB_PER_GPU, NODES_MAX, USUAL_MODEL, read_short
 from gangline_wire.quantity import read_mebibytes, read_milli
 

@@ -14,9 +14,9 @@ from gangline_agent.journal import Folder, Intent
 from gangline_agent.output import Caps
 from gangline_agent.runner import Order
 from gangline_agent.signs import flight_recorder
+from gangline_core.door.terms import task_limit_s
 from gangline_core.job import Job
 from gangline_core.spec import Role
-from gangline_core.terms import task_limit_s
 from gangline_kit.clock import Clock
 
 WORKDIR = "workdir"

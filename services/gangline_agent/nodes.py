@@ -20,7 +20,7 @@ from gangline_agent.senses import Reading, Source, unread
 from gangline_agent.xids import Xids
 from gangline_core.cluster import Node
 from gangline_core.ids import NodeId
-from gangline_core.remote import NIC, REMOTE_GPU
+from gangline_core.room.remote import NIC, REMOTE_GPU
 from gangline_core.state import State
 from gangline_wire.samples import GpuSample, NodeSample
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 from gangline_agent.nvml_ask import Ask, text
 from gangline_agent.nvml_gpm import Gpm
 from gangline_core.cluster import MigSlice
-from gangline_core.mig import GEOMETRIES, Geometry
+from gangline_core.room.mig import GEOMETRIES, Geometry
 from gangline_wire.samples import SliceSample
 
 Processes = tuple[tuple[int, int, int | None], ...]
@@ -27,7 +27,7 @@ class Cut(Struct, frozen=True):
     """A card that is cut."""
 
     geometry: str = ""
-    """A name in gangline_core.mig.GEOMETRIES; empty when no card of the table is cut so."""
+    """A name in gangline_core.room.mig.GEOMETRIES; empty when no card of the table is cut so."""
     slices: tuple[MigSlice, ...] = ()
     samples: tuple[SliceSample, ...] = ()
 

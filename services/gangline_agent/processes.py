@@ -19,10 +19,10 @@ from gangline_agent.nursery import Nursery
 from gangline_agent.output import Caps
 from gangline_agent.runner import Local, Order, Phase
 from gangline_agent.teller import Telling, tell
+from gangline_core.door.terms import task_limit_s
 from gangline_core.facts import ExitCause
 from gangline_core.ids import JobId, TaskId
 from gangline_core.job import Job, Task
-from gangline_core.terms import task_limit_s
 from gangline_kit.errors import TemporaryError
 from gangline_wire.codec import encode
 from gangline_wire.contract import Sizing

@@ -11,12 +11,12 @@ from gangline_agent.config import Config
 from gangline_agent.nodes import Nodes
 from gangline_agent.runner import Order, Phase, Runner
 from gangline_agent.words import Words
-from gangline_core.claims import is_overdue
 from gangline_core.cluster import Node
 from gangline_core.facts import ExitCause, Fact, GpusEmpty, NodeSeen, TaskExited, TaskStarted
 from gangline_core.fold import Message
 from gangline_core.ids import NodeId, TaskId
 from gangline_core.job import Job, Task, TaskState
+from gangline_core.making_room.claims import is_overdue
 from gangline_core.state import State
 from gangline_core.step import Step
 from gangline_kit.carrying.orders import orders

@@ -18,7 +18,7 @@ from gangline_agent.runner import Local, Order, Phase
 from gangline_core.facts import ExitCause
 from gangline_core.ids import TaskId
 from gangline_core.job import Job, ResizeStage, Task, TaskState
-from gangline_core.remote import slowdown_milli
+from gangline_core.room.remote import slowdown_milli
 from gangline_kit.clock import Clock
 from gangline_kit.tasks import Tasks
 from gangline_wire.contract import Sizing

@@ -3,8 +3,8 @@
 from gangline_core.facts import Fact, ResizeConfirmed
 from gangline_core.ids import JobId, TaskId
 from gangline_core.job import Job, ResizeStage
-from gangline_core.progress import Progress, merged
-from gangline_core.resizing import OVER, is_size_of
+from gangline_core.sizes.progress import Progress, merged
+from gangline_core.sizes.resizing import OVER, is_size_of
 from gangline_core.state import State
 from gangline_wire.contract import Confirmed, Report, progress
 from gangline_wire.samples import JobReport

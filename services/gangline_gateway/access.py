@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from gangline_core.arrays import lookup
+from gangline_core.door.arrays import lookup
 from gangline_core.groups import ancestors
 from gangline_core.job import Job
 from gangline_core.spec import JobSpec

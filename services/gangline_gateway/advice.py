@@ -1,6 +1,6 @@
 """What jobs like this one used of what they had, told before and while the job waits."""
 
-from gangline_core.right_size import from_history, usable_memory_mib
+from gangline_core.foresight.right_size import from_history, usable_memory_mib
 from gangline_core.spec import JobSpec
 from gangline_core.state import State
 

@@ -6,10 +6,10 @@ from typing import cast
 import msgspec
 from msgspec.structs import replace
 
-from gangline_core.document_change import facts
 from gangline_core.facts import LeadershipTaken
 from gangline_core.fold import Message
 from gangline_core.groups import user_key
+from gangline_core.settings.document_change import facts
 from gangline_core.step import Step
 from gangline_gateway.problems import ProblemError
 from gangline_kit.errors import OutcomeUnknownError, PermanentError, TemporaryError

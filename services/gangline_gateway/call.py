@@ -10,9 +10,9 @@ from aiohttp import StreamReader, web
 from aiohttp.http_exceptions import HttpProcessingError
 from msgspec import Struct
 
-from gangline_core.arrays import element_number
-from gangline_core.book import Book
+from gangline_core.door.arrays import element_number
 from gangline_core.state import State
+from gangline_core.telling.book import Book
 from gangline_gateway.access import Caller
 from gangline_gateway.asking import Asker
 from gangline_gateway.config import Config

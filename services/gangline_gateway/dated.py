@@ -2,8 +2,8 @@
 
 from msgspec.structs import replace
 
-from gangline_core.closures import overlapping
-from gangline_core.windows import Window
+from gangline_core.reserving.closures import overlapping
+from gangline_core.reserving.windows import Window
 from gangline_gateway.asking import asked_job
 from gangline_gateway.call import Answer, Call
 from gangline_gateway.problems import ProblemError, invalid, not_found

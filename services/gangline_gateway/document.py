@@ -1,9 +1,9 @@
 """How all settings are shown and changed as one policy file."""
 
-from gangline_core import document_change as document
-from gangline_core.document import Change, Document
-from gangline_core.document_change import Wrong
 from gangline_core.groups import ROOT
+from gangline_core.settings import document_change as document
+from gangline_core.settings.document import Change, Document
+from gangline_core.settings.document_change import Wrong
 from gangline_gateway.asking import denied
 from gangline_gateway.call import Answer, Call
 from gangline_gateway.problems import ProblemError

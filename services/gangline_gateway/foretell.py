@@ -2,9 +2,9 @@
 
 from msgspec.structs import replace
 
-from gangline_core.array_record import array_size
-from gangline_core.budgets import GPU_HOUR
-from gangline_core.foretell import Effect, foretell
+from gangline_core.door.array_record import array_size
+from gangline_core.foresight.foretell import Effect, foretell
+from gangline_core.limits.budgets import GPU_HOUR
 from gangline_core.spec import JobSpec
 from gangline_core.state import State
 from gangline_gateway.advice import advice

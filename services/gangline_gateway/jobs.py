@@ -4,7 +4,7 @@ from bisect import bisect_right
 
 from msgspec import Struct
 
-from gangline_core.arrays import whole
+from gangline_core.door.arrays import whole
 from gangline_core.job import ENDS, Job, JobState
 from gangline_gateway.access import is_head, sees_job, visible_job
 from gangline_gateway.asking import asked_job

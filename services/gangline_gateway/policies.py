@@ -2,10 +2,10 @@
 
 from gangline_core.cluster import Policy
 from gangline_core.elasticity import POLICIES
-from gangline_core.factors import FACTORS
 from gangline_core.kept import PoolState
 from gangline_core.ordering import ORDERINGS
 from gangline_core.placement import PLACERS
+from gangline_core.scoring.factors import FACTORS
 from gangline_gateway.call import Answer, Call
 from gangline_gateway.problems import ProblemError, not_found
 from gangline_gateway.settings import etag, if_version, pool_of, read_settings, why_of

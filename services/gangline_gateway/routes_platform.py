@@ -2,7 +2,7 @@
 
 from gangline_core.cluster import Policy, Pool
 from gangline_core.groups import Group, User
-from gangline_core.windows import Window
+from gangline_core.reserving.windows import Window
 from gangline_gateway import dated, document, machines, policies, pools, removals, tokens, tree
 from gangline_gateway.route_parts import (
     ASSIGNMENT_EXAMPLE,

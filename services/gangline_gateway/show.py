@@ -1,11 +1,11 @@
 """How folded values are shown: views of jobs, tasks, reasons and nodes. Pure."""
 
-from gangline_core.array_record import array_text
-from gangline_core.arrays import counts, ranges_by_state
 from gangline_core.cluster import Load, Node, NodeUse
+from gangline_core.door.array_record import array_text
+from gangline_core.door.arrays import counts, ranges_by_state
+from gangline_core.foresight.right_size import right_size
 from gangline_core.job import SLURM_CODES, Job, Task
 from gangline_core.reasons import Reason, hint, sentence
-from gangline_core.right_size import right_size
 from gangline_core.spec import gpu_milli_wanted, task_count
 from gangline_core.state import State
 from gangline_wire.views import (

@@ -2,10 +2,10 @@
 
 from msgspec.structs import replace
 
-from gangline_core.arrays import lookup
-from gangline_core.edits import JobEdit
+from gangline_core.door.arrays import lookup
+from gangline_core.door.edits import JobEdit
+from gangline_core.door.job_rights import EditProblem, Standing, top_scope
 from gangline_core.job import Job
-from gangline_core.job_rights import EditProblem, Standing, top_scope
 from gangline_core.spec import ArraySpec, JobSpec
 from gangline_gateway.access import is_head
 from gangline_gateway.asking import asked_job

@@ -7,8 +7,8 @@ from hashlib import sha256
 from msgspec import Struct, json
 from msgspec.structs import replace
 
-from gangline_core.admission import Draft, with_time_limit
-from gangline_core.arrays import lookup
+from gangline_core.door.admission import Draft, with_time_limit
+from gangline_core.door.arrays import lookup
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
 from gangline_core.reasons import ReasonCode, sentence

@@ -1,10 +1,10 @@
 """How groups, users and their use are shown and changed."""
 
-from gangline_core.budget_periods import period_end_ms
-from gangline_core.budgets import GPU_HOUR
 from gangline_core.groups import Group, User, user_key
+from gangline_core.limits.budget_periods import period_end_ms
+from gangline_core.limits.budgets import GPU_HOUR
+from gangline_core.limits.spending import Spent, spent
 from gangline_core.settings import ADMINISTRATORS_OWN, HEADS_OWN, changed_fields
-from gangline_core.spending import Spent, spent
 from gangline_core.state import State
 from gangline_gateway.access import is_head, leads_above, sees_group, sees_user
 from gangline_gateway.asking import denied

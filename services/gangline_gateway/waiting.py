@@ -1,14 +1,14 @@
 """How the queue is shown, and why one job is where it is."""
 
-from gangline_core.ageing import waited_ms
-from gangline_core.arrays import array_of, first_waiting
-from gangline_core.arrays import told as told_of_array
-from gangline_core.book import Book
-from gangline_core.explain import Explanation, QueueLine, explain, queue
+from gangline_core.door.arrays import array_of, first_waiting
+from gangline_core.door.arrays import told as told_of_array
 from gangline_core.job import SLURM_CODES, Job, JobState
 from gangline_core.reasons import hint, sentence
-from gangline_core.shortfall import Shortfall, moves_sentence
+from gangline_core.scoring.ageing import waited_ms
 from gangline_core.spec import gpu_milli_wanted, task_count
+from gangline_core.telling.book import Book
+from gangline_core.telling.explain import Explanation, QueueLine, explain, queue
+from gangline_core.telling.shortfall import Shortfall, moves_sentence
 from gangline_gateway.access import sees_job
 from gangline_gateway.advice import advice
 from gangline_gateway.call import Call

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from gangline_core.edits import JobEdit
+from gangline_core.door.edits import JobEdit
 from gangline_core.fold import Message
 from gangline_core.ids import JobId
 from gangline_core.job import ENDS, Job, JobState

@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from gangline_core.arrays import lookup
+from gangline_core.door.arrays import lookup
 from gangline_core.fold import Message
 from gangline_core.ids import JobId
 from gangline_core.job import ENDS, Job

@@ -5,8 +5,8 @@ Of everything else than an array, these are plain answers about the one job.
 
 from typing import Any
 
-from gangline_core.array_record import ArrayRecord
-from gangline_core.arrays import told
+from gangline_core.door.array_record import ArrayRecord
+from gangline_core.door.arrays import told
 from gangline_core.job import ENDS, LIVE, Job, JobState, Task
 from gangline_core.state import State
 

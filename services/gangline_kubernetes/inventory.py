@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from gangline_core.claims import is_overdue
 from gangline_core.cluster import Node
 from gangline_core.facts import Fact, GpuFailed, GpuHealthy, NodeLost, NodeSeen
 from gangline_core.fold import Message
 from gangline_core.ids import NodeId, TaskId
+from gangline_core.making_room.claims import is_overdue
 from gangline_core.step import Step
 from gangline_kit.carrying.known import Phase
 from gangline_kit.lane import Lane

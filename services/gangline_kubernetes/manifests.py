@@ -6,8 +6,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from gangline_core.door.terms import limit_s
 from gangline_core.spec import Role, tolerations_of
-from gangline_core.terms import limit_s
 from gangline_kit.carrying.environment import Place, build, role_of
 from gangline_kit.carrying.known import Order
 from gangline_kubernetes.config import Config, DeviceMode

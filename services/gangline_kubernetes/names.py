@@ -5,8 +5,8 @@ from hashlib import sha256
 
 from msgspec import Struct
 
+from gangline_core.fold.own_nodes import NODE_UID
 from gangline_core.ids import TaskId
-from gangline_core.own_nodes import NODE_UID
 from gangline_kubernetes.objects import Pod
 
 GROUP = "gangline.dev"

@@ -7,9 +7,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gangline_core.cluster import Elsewhere, Gpu, Node, Taint
+from gangline_core.fold.own_nodes import POOL_NAME
 from gangline_core.ids import NodeId
 from gangline_core.job import Task
-from gangline_core.own_nodes import POOL_NAME
 from gangline_kubernetes.names import LABEL_MODEL, LABEL_NODE_UID, LABEL_POOL, NOTE_UUIDS, OWN_TAINTS, UNKNOWN_MODEL
 from gangline_kubernetes.needs import in_mebibytes, needs_of
 from gangline_kubernetes.objects import KubeNode, Pod

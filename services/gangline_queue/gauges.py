@@ -2,10 +2,10 @@
 
 from collections import Counter
 
-from gangline_core.ageing import ready_ms
 from gangline_core.cluster import free_gpu_milli
 from gangline_core.fold import Message
 from gangline_core.job import ENDS, JobState
+from gangline_core.scoring.ageing import ready_ms
 from gangline_core.spec import GPU_MILLI
 from gangline_core.step import Step
 from gangline_kit.service import Site

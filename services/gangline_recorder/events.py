@@ -1,8 +1,8 @@
 """What the public feed says of each change: one small documented event per move of a job. Pure."""
 
-from gangline_core.array_record import ArrayRecord, array_text
-from gangline_core.arrays import counts, lookup, standing_of
-from gangline_core.edits import given
+from gangline_core.door.array_record import ArrayRecord, array_text
+from gangline_core.door.arrays import counts, lookup, standing_of
+from gangline_core.door.edits import given
 from gangline_core.facts import (
     Fact,
     GpuTrespassed,

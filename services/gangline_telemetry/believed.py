@@ -6,8 +6,8 @@ lost ones alive. An agent's own bus user may publish on its agent's subject alon
 
 from msgspec.structs import replace
 
+from gangline_core.fold.own_nodes import lane_of
 from gangline_core.ids import NodeId, TaskId
-from gangline_core.own_nodes import lane_of
 from gangline_core.state import State
 from gangline_wire import subjects
 from gangline_wire.samples import Samples

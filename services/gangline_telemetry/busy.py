@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from gangline_core.company import shared_cards
 from gangline_core.facts import Fact, JobReclaimed, JobUsed, RoundDecided, TaskStarted, UtilisationSummary
 from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.job import GpuShare, Job, JobState, Task
+from gangline_core.room.company import shared_cards
 from gangline_core.spec import GPU_MILLI
 from gangline_core.state import State
 from gangline_telemetry.config import Config

@@ -4,8 +4,8 @@ from msgspec import Struct
 
 from gangline_core.facts import Fact, GpuFailed, GpuHealthy, GpuSuspected, NodeLost
 from gangline_core.ids import NodeId, TaskId
+from gangline_core.room.troubles import BY_EVENT, NO_CARD, NONE
 from gangline_core.state import State
-from gangline_core.troubles import BY_EVENT, NO_CARD, NONE
 from gangline_telemetry.busy import Busy
 from gangline_telemetry.config import Config
 from gangline_telemetry.rules import Verdict, by_flags, by_xids

@@ -8,12 +8,12 @@ where the pool's policy sets `hang_s`.
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from gangline_core.company import guests
 from gangline_core.facts import Fact, GangHung, GangMoved, ProgressReported
 from gangline_core.ids import JobId, TaskId
 from gangline_core.job import Job, JobState, Task
-from gangline_core.packing import is_packed
-from gangline_core.progress import Progress, merged
+from gangline_core.pauses.packing import is_packed
+from gangline_core.room.company import guests
+from gangline_core.sizes.progress import Progress, merged
 from gangline_core.state import State
 from gangline_telemetry.busy import Busy
 from gangline_telemetry.steps import Steps, shape_of

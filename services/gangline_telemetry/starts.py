@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from gangline_core.facts import DrainSet, ExitCause, Fact, NodeQuarantined, TaskExited, TaskStarted
 from gangline_core.ids import JobId, NodeId, TaskId
+from gangline_core.room.troubles import NONE
 from gangline_core.state import State
-from gangline_core.troubles import NONE
 from gangline_telemetry.config import Config
 
 DOUBLINGS_MAX = 6

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gangline_core.progress import POINTS_MAX, Point
+from gangline_core.sizes.progress import POINTS_MAX, Point
 
 SAID_MAX = 256
 """Step times of one shape that are remembered; the members of a gang say them in turn."""

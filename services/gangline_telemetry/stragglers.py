@@ -12,7 +12,7 @@ from msgspec import Struct
 from gangline_core.facts import Fact, StragglersSeen
 from gangline_core.ids import JobId, TaskId
 from gangline_core.job import Job, JobState
-from gangline_core.resizing import is_active
+from gangline_core.sizes.resizing import is_active
 from gangline_core.state import State
 from gangline_telemetry.config import Config
 from gangline_wire.samples import Samples

@@ -13,18 +13,19 @@ from tests.make import T0, group, spec
 from tests.watched import Watched
 
 from dollhouse.oracles import prove
-from gangline_core import cycle, elasticity, explain
+from gangline_core import cycle, elasticity
 from gangline_core import facts as f
-from gangline_core.admission import Draft, judge_submit
 from gangline_core.cluster import Node
+from gangline_core.door.admission import Draft, judge_submit
 from gangline_core.groups import ROOT, Group, User
 from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.job import ENDS, JobState, Task, TaskState
-from gangline_core.quota import recompute
+from gangline_core.limits.usage_by_class import recompute
 from gangline_core.reasons import Reason, ReasonCode, sentence
 from gangline_core.spec import JobSpec
 from gangline_core.state import State, decode_snapshot, encode_snapshot
 from gangline_core.step import Step
+from gangline_core.telling import explain
 from gangline_core.wake import next_wake_ms
 
 ROUNDS_MAX = 100

@@ -26,7 +26,7 @@ import gangline_telemetry.app
 import gangline_telemetry.config
 from dollhouse.world import Run, World
 from gangline_core.job import JobState
-from gangline_core.quota import recompute
+from gangline_core.limits.usage_by_class import recompute
 from gangline_core.spec import JobSpec
 
 DECIDING = ("admission", "queue", "placement", "elastic", "accounting", "telemetry")

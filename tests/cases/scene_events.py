@@ -8,16 +8,16 @@ from tests.cases.scene_parts import LEAVES, ORDERS, PATHS, USERS, draw_amounts, 
 from tests.make import T0
 
 from gangline_core import facts as f
-from gangline_core.admission import Draft
-from gangline_core.edits import JobEdit
+from gangline_core.door.admission import Draft
+from gangline_core.door.edits import JobEdit
+from gangline_core.door.job_rights import Standing, check_edit, check_top, top_scope
+from gangline_core.door.removal import check_group_removal
 from gangline_core.groups import User
 from gangline_core.ids import JobId
 from gangline_core.job import ENDS, JobState
-from gangline_core.job_rights import Standing, check_edit, check_top, top_scope
-from gangline_core.removal import check_group_removal
+from gangline_core.reserving.windows import Window
 from gangline_core.settings import check_group, check_policy, check_user
-from gangline_core.settings_dated import check_window
-from gangline_core.windows import Window
+from gangline_core.settings.dated import check_window
 
 if TYPE_CHECKING:
     from tests.cases.scenes import Scene

@@ -9,13 +9,13 @@ from tests.cases.drive import Drive
 from tests.make import T0, gpu_amount, group, node, role
 
 from gangline_core import facts as f
-from gangline_core.admission import Draft
-from gangline_core.calendar import Season
 from gangline_core.cluster import Gpu, LevelRule, Node
+from gangline_core.door.admission import Draft
 from gangline_core.elasticity import POLICIES
 from gangline_core.groups import BudgetMode, BudgetPeriod, Group, User
-from gangline_core.mig import compute_milli
+from gangline_core.limits.calendar import Season
 from gangline_core.ordering import ORDERINGS
+from gangline_core.room.mig import compute_milli
 from gangline_core.settings import check_group
 from gangline_core.spec import ArraySpec, Pausing, Resources, Role, ServiceClass
 from gangline_core.spec import TopologyWish as Wish

@@ -17,14 +17,14 @@ from tests.cases.scene_parts import LIFTED_S, PATHS, draw_groups, draw_job, draw
 from tests.cases.scene_parts import ORDERS as ORDERS
 from tests.make import HOUR, T0
 
-from gangline_core import accounting
 from gangline_core import facts as f
+from gangline_core.door.never_fits import never_fits
+from gangline_core.door.terms import followed
 from gangline_core.groups import User
 from gangline_core.job import ENDS, Job, JobState
-from gangline_core.never_fits import never_fits
+from gangline_core.limits import accounting
 from gangline_core.reasons import ReasonCode
 from gangline_core.spec import Dependency, DependencyKind
-from gangline_core.terms import followed
 
 
 class Scene(Drive):

@@ -9,12 +9,12 @@ from tests.make import HOUR, SECOND, World, node, spec
 
 from dollhouse.loop import live
 from gangline_core import facts as f
-from gangline_core.accounting import charge
-from gangline_core.ageing import waited_ms
-from gangline_core.explain import explain
 from gangline_core.job import JobState
+from gangline_core.limits.accounting import charge
 from gangline_core.reasons import Reason, ReasonCode, hint
+from gangline_core.scoring.ageing import waited_ms
 from gangline_core.spec import Dependency
+from gangline_core.telling.explain import explain
 from gangline_core.wake import next_wake_ms
 
 

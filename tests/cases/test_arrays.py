@@ -7,11 +7,11 @@ from tests.cases.drive import Drive
 from tests.make import World, gpu_amount, group, node, spec
 
 from gangline_core import facts as f
-from gangline_core.arrays import array_of, by_state, counts, element_number, lookup, ranges_by_state
-from gangline_core.edits import JobEdit
+from gangline_core.door.arrays import array_of, by_state, counts, element_number, lookup, ranges_by_state
+from gangline_core.door.edits import JobEdit
 from gangline_core.ids import JobId
 from gangline_core.job import JobState
-from gangline_core.quota import recompute
+from gangline_core.limits.usage_by_class import recompute
 from gangline_core.reasons import ReasonCode
 from gangline_core.spec import ArraySpec, Dependency, DependencyKind
 from gangline_core.state import decode_snapshot, encode_snapshot

@@ -8,7 +8,7 @@ from tests.make import gpu_amount, group, node
 from gangline_core import facts as f
 from gangline_core.ids import NodeId
 from gangline_core.job import ENDS, JobState
-from gangline_core.quota import recompute
+from gangline_core.limits.usage_by_class import recompute
 from gangline_core.spec import ServiceClass
 
 RACK = "topology.gangline.dev/rack"

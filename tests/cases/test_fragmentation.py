@@ -4,9 +4,9 @@ import pytest
 from tests.cases.drive import Drive
 from tests.make import gpu_amount, group, node
 
-from gangline_core.explain import explain
 from gangline_core.reasons import ReasonCode
 from gangline_core.spec import Toleration, TopologyWish
+from gangline_core.telling.explain import explain
 
 
 def test_enough_in_total_but_not_on_one_node_is_said_with_both_numbers():

@@ -8,10 +8,10 @@ from tests.cases.house import DECIDING, House, ask, house
 
 from dollhouse.loop import live
 from gangline_core import cycle
-from gangline_core.explain import queue
 from gangline_core.facts import LeadershipTaken, RoundDecided, RoundOpened, TaskStarted
 from gangline_core.job import ENDS, JobState
 from gangline_core.state import State, decode_snapshot, encode_snapshot
+from gangline_core.telling.explain import queue
 from gangline_kit.follower import as_message
 from gangline_wire import codec
 from gangline_wire.streams import LOG

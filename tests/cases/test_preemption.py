@@ -9,7 +9,7 @@ from tests.make import T0, gpu_amount, group, node, role, spec
 
 from gangline_core import facts as f
 from gangline_core.cluster import Pool
-from gangline_core.edits import JobEdit
+from gangline_core.door.edits import JobEdit
 from gangline_core.job import JobState
 from gangline_core.placement.best_fit import best_fit
 from gangline_core.placement.gang import gang_of

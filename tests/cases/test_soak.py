@@ -14,15 +14,15 @@ from tests.make import T0, gpu_amount, group, node, role
 
 from gangline_core import facts as f
 from gangline_core.cluster import Node
-from gangline_core.edits import JobEdit
+from gangline_core.door.edits import JobEdit
 from gangline_core.elasticity import POLICIES
 from gangline_core.groups import Group
 from gangline_core.ids import JobId
 from gangline_core.job import ENDS
+from gangline_core.limits.usage_by_class import recompute
 from gangline_core.ordering import ORDERINGS
-from gangline_core.quota import recompute
+from gangline_core.reserving.windows import Window
 from gangline_core.spec import ArraySpec, Pausing, ServiceClass, TopologyWish
-from gangline_core.windows import Window
 
 GROUPS = ("t/a", "t/b", "c")
 LIFTED_S = 2000

@@ -7,9 +7,9 @@ import pytest
 from tests.make import HOUR, World, group, node, spec
 
 from gangline_core import facts as f
-from gangline_core.calendar import Season, is_on
 from gangline_core.groups import BudgetPeriod
-from gangline_core.spending import spent
+from gangline_core.limits.calendar import Season, is_on
+from gangline_core.limits.spending import spent
 
 DAYS = {  # kelektiv/node-cron#563: the days of 2026 on which clocks change, and how long they last
     ("America/New_York", "2026-03-08"): 23,

@@ -7,9 +7,9 @@ from tests.cases.drive import Drive
 from tests.make import SECOND, T0, gpu_amount, group, node, role
 
 from gangline_core import facts as f
-from gangline_core.edits import JobEdit
+from gangline_core.door.edits import JobEdit
 from gangline_core.job import JobState
-from gangline_core.quota import recompute
+from gangline_core.limits.usage_by_class import recompute
 from gangline_core.reasons import ReasonCode
 from gangline_core.spec import ArraySpec
 

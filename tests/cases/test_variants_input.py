@@ -17,8 +17,8 @@ from tests.make import HOUR, node
 from tests.services.agent.rig import an_order, rig
 from tests.services.gateway.conftest import Visitor, visitor
 
-from gangline_core.calendar import Season, is_on
 from gangline_core.job import JobState
+from gangline_core.limits.calendar import Season, is_on
 from gangline_wire import output, subjects
 from gangline_wire.durations import read_seconds, show_seconds
 

@@ -13,8 +13,8 @@ from tests.make import gpu_amount, group, node, role
 from gangline_core import facts as f
 from gangline_core.cluster import LevelRule
 from gangline_core.job import JobState
+from gangline_core.limits.usage_by_class import recompute
 from gangline_core.ordering import ORDERINGS
-from gangline_core.quota import recompute
 from gangline_core.reasons import ReasonCode
 from gangline_core.spec import ArraySpec
 

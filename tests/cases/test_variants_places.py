@@ -14,7 +14,7 @@ from tests.make import World, gpu_amount, group, node, spec
 from gangline_core import facts as f
 from gangline_core.cluster import Gpu
 from gangline_core.ids import NodeId
-from gangline_core.moves import plan_moves
+from gangline_core.making_room.moves import plan_moves
 from gangline_core.reasons import ReasonCode
 from gangline_core.spec import Resources, Role, TopologyWish
 from gangline_wire.jobfile import JobFileError, parse_job

@@ -10,7 +10,7 @@ from tests.make import World, group, node, role, spec
 
 from gangline_core import facts as f
 from gangline_core.ids import NodeId
-from gangline_core.moves import plan_moves
+from gangline_core.making_room.moves import plan_moves
 from gangline_core.reasons import ReasonCode
 from gangline_core.spec import TopologyWish
 

@@ -5,7 +5,7 @@ from tests.client.command_line import NOW_MS, gangline
 from tests.client.fake_platform import FakePlatform, Reply
 
 from gangline_core.ids import NodeId
-from gangline_core.windows import Window
+from gangline_core.reserving.windows import Window
 from gangline_wire import views as v
 
 HOUR_MS = 3_600_000

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from tests.make import SECOND, World, group, node, spec
 
 from gangline_core import facts as f
-from gangline_core.accounting import CHARGES_MAX, GPU_HOUR, charge, next_budget_end_ms, spent
+from gangline_core.limits.accounting import CHARGES_MAX, GPU_HOUR, charge, next_budget_end_ms, spent
 
 
 def account(world: World) -> tuple[f.Fact, ...]:

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from tests.make import World, gpu_amount, group, node, spec
 
 from gangline_core import facts as f
-from gangline_core.admission import Draft, Judgement, judge_submit
+from gangline_core.door.admission import Draft, Judgement, judge_submit
 from gangline_core.groups import Token, User
-from gangline_core.quota import Ledger
+from gangline_core.limits.quota import Ledger
 from gangline_core.reasons import ReasonCode, sentence
 from gangline_core.spec import ArraySpec, Dependency
 

@@ -11,7 +11,7 @@ from gangline_core import facts as f
 from gangline_core.cluster import Pool
 from gangline_core.ids import NodeId
 from gangline_core.job import JobState
-from gangline_core.progress import Point, Progress
+from gangline_core.sizes.progress import Point, Progress
 from gangline_core.spec import Elastic, ResizeKind
 from gangline_core.state import State
 

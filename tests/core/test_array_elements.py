@@ -4,12 +4,12 @@ from msgspec.structs import replace
 from tests.make import World, node, spec
 
 from gangline_core import facts as f
-from gangline_core.admission import Draft
-from gangline_core.arrays import by_state, counts, element_number, lookup, standing_of
-from gangline_core.edits import JobEdit
+from gangline_core.door.admission import Draft
+from gangline_core.door.arrays import by_state, counts, element_number, lookup, standing_of
+from gangline_core.door.edits import JobEdit
+from gangline_core.door.job_rights import Standing, check_edit
 from gangline_core.ids import JobId
 from gangline_core.job import JobState
-from gangline_core.job_rights import Standing, check_edit
 from gangline_core.reasons import ReasonCode
 from gangline_core.spec import ArraySpec
 from gangline_core.state import decode_snapshot, encode_snapshot

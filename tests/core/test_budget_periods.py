@@ -10,16 +10,16 @@ from msgspec.structs import replace
 from tests.make import HOUR, World, group, node, spec
 
 from gangline_core import facts as f
-from gangline_core.accounting import budget_changes, charge, next_budget_end_ms
-from gangline_core.admission import Draft
-from gangline_core.budget_periods import period_end_ms, period_start_ms
-from gangline_core.explain import explain
-from gangline_core.gates import judge
+from gangline_core.door.admission import Draft
 from gangline_core.groups import BudgetMode, BudgetPeriod
+from gangline_core.limits.accounting import budget_changes, charge, next_budget_end_ms
+from gangline_core.limits.budget_periods import period_end_ms, period_start_ms
+from gangline_core.limits.gates import judge
+from gangline_core.limits.spending import bound_cost, spent
 from gangline_core.reasons import ReasonCode
 from gangline_core.settings import check_group
-from gangline_core.spending import bound_cost, spent
 from gangline_core.state import decode_snapshot, encode_snapshot
+from gangline_core.telling.explain import explain
 
 ZONE = "Europe/Berlin"
 

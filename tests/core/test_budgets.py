@@ -6,14 +6,14 @@ from hypothesis import strategies as st
 from tests.make import HOUR, World, gpu_amount, group, node, role, spec
 
 from gangline_core import facts as f
-from gangline_core.accounting import budget_changes, charge, next_budget_end_ms, spent
-from gangline_core.admission import Draft, judge_submit
-from gangline_core.budgets import GPU_HOUR
+from gangline_core.door.admission import Draft, judge_submit
 from gangline_core.groups import BudgetMode, User, UserClass
 from gangline_core.job import JobState
-from gangline_core.quota import recompute
+from gangline_core.limits.accounting import budget_changes, charge, next_budget_end_ms, spent
+from gangline_core.limits.budgets import GPU_HOUR
+from gangline_core.limits.spending import bound_cost
+from gangline_core.limits.usage_by_class import recompute
 from gangline_core.reasons import ReasonCode, sentence
-from gangline_core.spending import bound_cost
 
 
 def priced(world: World, **milli: int) -> World:

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.make import T0, World, gpu_amount, group, node
 
-from gangline_core.calendar import Season, is_on, next_change_ms
 from gangline_core.job import JobState
-from gangline_core.quota import Ledger
+from gangline_core.limits.calendar import Season, is_on, next_change_ms
+from gangline_core.limits.quota import Ledger
 from gangline_core.reasons import ReasonCode
 from gangline_core.wake import next_wake_ms
 
@@ -126,7 +126,7 @@ def test_the_zones_are_those_we_ship_whatever_the_machine_has(tmp_path: Path) ->
     (tmp_path / "Moon").write_bytes(tokyo)
     program = (
         "from zoneinfo import ZoneInfo; ZoneInfo('Europe/Berlin')\n"
-        "from gangline_core.calendar import Season, is_on, zone_exists\n"
+        "from gangline_core.limits.calendar import Season, is_on, zone_exists\n"
         "noon = Season(name='noon', start_minute=720, end_minute=780, zone='Europe/Berlin')\n"
         "print(is_on(noon, 1_770_030_000_000), zone_exists('Moon'), zone_exists('Europe/Berlin'))"
     )

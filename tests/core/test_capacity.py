@@ -4,14 +4,14 @@ import numpy as np
 from msgspec.structs import replace
 from tests.make import World, node, spec
 
-from gangline_core.capacity import Room
 from gangline_core.cluster import Gpu
 from gangline_core.facts import TaskPlacement
-from gangline_core.holdings import give_lines, lines_of, take_lines
 from gangline_core.ids import NodeId
 from gangline_core.job import GpuShare, TaskState
-from gangline_core.ports import FIRST_PORT, LAST_PORT, Ports
-from gangline_core.releases import UNKNOWN_MS, expected_end_ms
+from gangline_core.reserving.releases import UNKNOWN_MS, expected_end_ms
+from gangline_core.room.capacity import Room
+from gangline_core.room.holdings import give_lines, lines_of, take_lines
+from gangline_core.room.ports import FIRST_PORT, LAST_PORT, Ports
 from gangline_core.spec import Toleration
 
 

@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from tests.make import World, node, spec
 
 from gangline_core import facts as f
-from gangline_core.cells import promise_fault
 from gangline_core.cluster import Gpu, Policy, Pool
 from gangline_core.groups import Group
 from gangline_core.job import JobState
-from gangline_core.layout import Layout
+from gangline_core.room.cells import promise_fault
+from gangline_core.room.layout import Layout
 from gangline_core.settings import check_policy, check_pool
 from gangline_core.spec import ServiceClass
 

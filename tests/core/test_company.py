@@ -4,11 +4,11 @@ from tests.make import World, group, node, spec
 
 from gangline_core import elasticity
 from gangline_core import facts as f
-from gangline_core.company import START_PERCENT
 from gangline_core.elasticity.limits import STEP_PERCENT
 from gangline_core.groups import BudgetMode
 from gangline_core.job import JobState
-from gangline_core.progress import Point, Progress
+from gangline_core.room.company import START_PERCENT
+from gangline_core.sizes.progress import Point, Progress
 from gangline_core.spec import Resources, Role, ServiceClass
 from gangline_core.state import decode_snapshot, encode_snapshot
 from gangline_wire.contract import sizing

@@ -4,11 +4,11 @@ import pytest
 from tests.cases.test_soak import test_whatever_meets_everything_ends_and_the_log_replays as live_through
 
 from gangline_core import cycle
-from gangline_core.could_go import LAST_MS, CouldGo
 from gangline_core.job import Job
-from gangline_core.losses import Loss
-from gangline_core.preemption import Preemptor
-from gangline_core.trial import Plan
+from gangline_core.making_room.could_go import LAST_MS, CouldGo
+from gangline_core.making_room.losses import Loss
+from gangline_core.making_room.preemption import Preemptor
+from gangline_core.making_room.trial import Plan
 
 
 class Thorough(Preemptor):

@@ -14,7 +14,7 @@ from gangline_core.elasticity.goodput import Grad, Limits, Perf
 from gangline_core.elasticity.knapsack import choose
 from gangline_core.elasticity.pollux import Bidder, configurations, pollux
 from gangline_core.elasticity.sia import Asker, Choice, solve
-from gangline_core.progress import Point, Progress
+from gangline_core.sizes.progress import Point, Progress
 from gangline_core.spec import Elastic, ResizeKind
 
 PERF = Perf(ac=0.121, bc=0.00568, an=0.0236, bn=0.00634, ar=0.0118, br=0.00317, g=1.14)

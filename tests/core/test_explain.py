@@ -5,11 +5,11 @@ from hypothesis import strategies as st
 from tests.make import SECOND, T0, World, gpu_amount, group, node, spec
 
 from gangline_core import facts as f
-from gangline_core.explain import CONFIDENCE, GATE_CODES, Book, explain, queue
-from gangline_core.gates import sort_out
+from gangline_core.foresight.run_times import Basis
+from gangline_core.limits.gates import sort_out
 from gangline_core.reasons import HINTS, Reason, ReasonCode, hint, sentence
-from gangline_core.run_times import Basis
 from gangline_core.spec import Dependency
+from gangline_core.telling.explain import CONFIDENCE, GATE_CODES, Book, explain, queue
 
 
 def about(world: World, job):

@@ -9,11 +9,11 @@ from msgspec.structs import replace
 from tests.make import HOUR, World, group, node, role, spec
 
 from gangline_core import cycle
-from gangline_core.decay import Past, exp2
 from gangline_core.groups import ROOT
 from gangline_core.ordering import ORDERINGS, order, rank
+from gangline_core.scoring.decay import Past, exp2
+from gangline_core.scoring.waiting import Waiting
 from gangline_core.state import decode_snapshot, encode_snapshot
-from gangline_core.waiting import Waiting
 
 MILLION = 1_000_000
 

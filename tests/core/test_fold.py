@@ -11,7 +11,7 @@ from gangline_core.cluster import Pool
 from gangline_core.fold import HANDLERS, Message, apply, chain
 from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.job import MOVES, IllegalMoveError, JobState, Move, Outcome, TaskState
-from gangline_core.quota import recompute
+from gangline_core.limits.usage_by_class import recompute
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.state import State, decode_snapshot, encode_snapshot
 
@@ -562,7 +562,7 @@ def test_an_ended_task_is_charged_from_placed_to_seen_empty():
 
 
 def test_the_oldest_ended_jobs_are_forgotten_in_the_order_they_ended(monkeypatch):
-    monkeypatch.setattr("gangline_core.fold_jobs.ENDED_JOBS_KEPT", 2)
+    monkeypatch.setattr("gangline_core.fold.jobs.ENDED_JOBS_KEPT", 2)
     world = World(node())
     first, second, third = world.submit(), world.submit(), world.submit()
     world.cancel(third)

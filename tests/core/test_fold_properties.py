@@ -12,13 +12,14 @@ from tests.make import World, gpu_amount, group, node, role, spec
 
 from gangline_core import cycle, elasticity
 from gangline_core import facts as f
-from gangline_core.capacity import Room
 from gangline_core.fold import apply
-from gangline_core.gates import judge
 from gangline_core.ids import NodeId
 from gangline_core.job import ENDS, LIVE, JobState, TaskState
-from gangline_core.quota import recompute, smallest_size
+from gangline_core.limits.gates import judge
+from gangline_core.limits.quota import smallest_size
+from gangline_core.limits.usage_by_class import recompute
 from gangline_core.redecide import redecide
+from gangline_core.room.capacity import Room
 from gangline_core.spec import GPU_MILLI, ServiceClass, TopologyWish
 from gangline_core.state import State, decode_snapshot, encode_snapshot
 

@@ -5,12 +5,12 @@ from hypothesis import strategies as st
 from tests.make import HOUR, World, gpu_amount, group, node, spec
 
 from gangline_core import facts as f
-from gangline_core.budgets import GPU_HOUR
-from gangline_core.foretell import foretell
+from gangline_core.foresight.foretell import foretell
 from gangline_core.job import JobState
+from gangline_core.limits.budgets import GPU_HOUR
 from gangline_core.reasons import ReasonCode
+from gangline_core.reserving.windows import Window
 from gangline_core.spec import ServiceClass
-from gangline_core.windows import Window
 
 
 def test_a_job_with_room_would_start_now_on_the_nodes_named_at_the_cost_of_its_limit() -> None:

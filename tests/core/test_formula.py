@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gangline_core.cluster import Policy
-from gangline_core.factors import FACTORS
-from gangline_core.formula import FORMULA_LENGTH_MAX, FUNCTIONS, MILLIONTHS, FormulaError, compile_formula
+from gangline_core.scoring.factors import FACTORS
+from gangline_core.scoring.formula import FORMULA_LENGTH_MAX, FUNCTIONS, MILLIONTHS, FormulaError, compile_formula
 
 
 def value(text: str, **factors: float) -> float:

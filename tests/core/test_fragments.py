@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.make import World, node, spec, state_with
 
-from gangline_core.beside import NOTHING, WEIGHTS_SUM, Beside
 from gangline_core.cluster import Pool
-from gangline_core.mix import STANDARD, Mix, Typical, mix_of
 from gangline_core.placement import PLACERS, placer_for
 from gangline_core.placement.gang import gang_of
 from gangline_core.placement.guide import GUIDE
 from gangline_core.placement.usefulness import Usefulness
+from gangline_core.room.beside import NOTHING, WEIGHTS_SUM, Beside
+from gangline_core.room.mix import STANDARD, Mix, Typical, mix_of
 from gangline_core.spec import JobSpec
 
 SHARE = Typical(cpu_milli=2_000, gpus=1, milli=500, weight=3)

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 from tests.make import SECOND, World, gpu_amount, group, node, spec
 
 from gangline_core import facts as f
-from gangline_core.gates import sort_out
+from gangline_core.limits.gates import sort_out
 from gangline_core.reasons import Reason, ReasonCode, sentence
 from gangline_core.spec import Dependency, ServiceClass
 

@@ -3,9 +3,9 @@
 from tests.make import World, gpu_amount, group, node, spec
 
 from gangline_core import facts as f
-from gangline_core.admission import Draft, judge_submit
 from gangline_core.cycle import decide_round, open_round
-from gangline_core.quota import recompute
+from gangline_core.door.admission import Draft, judge_submit
+from gangline_core.limits.usage_by_class import recompute
 from gangline_core.reasons import ReasonCode
 from gangline_core.spec import ServiceClass
 from gangline_core.state import decode_snapshot, encode_snapshot

@@ -4,7 +4,8 @@ from tests.make import World, gpu_amount, group, node, spec
 
 from gangline_core.ids import JobId
 from gangline_core.job import JobState
-from gangline_core.quota import Ledger, recompute
+from gangline_core.limits.quota import Ledger
+from gangline_core.limits.usage_by_class import recompute
 from gangline_core.spec import ServiceClass
 
 

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.make import World, node, spec
 
-from gangline_core.capacity import Room
 from gangline_core.cluster import NodeUse
-from gangline_core.inventory import Inventory
+from gangline_core.room.capacity import Room
+from gangline_core.room.inventory import Inventory
 from gangline_core.state import State
 
 FIELDS = (

@@ -10,7 +10,7 @@ from tests.make import HOUR, World, job, node, spec
 from gangline_core import cycle
 from gangline_core import facts as f
 from gangline_core.cluster import Policy
-from gangline_core.learnt import (
+from gangline_core.foresight.learnt import (
     FEATURES,
     FINE,
     QUANTILES,
@@ -23,7 +23,7 @@ from gangline_core.learnt import (
     power,
     unpacked,
 )
-from gangline_core.run_times import RunTimes
+from gangline_core.foresight.run_times import RunTimes
 from gangline_core.settings import check_policy
 from gangline_core.state import State
 

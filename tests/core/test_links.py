@@ -5,8 +5,8 @@ from msgspec import structs
 from tests.make import World, node, spec
 
 from gangline_core.cluster import Gpu, Node
-from gangline_core.links import best_joined, links_of
 from gangline_core.placement import PLACERS
+from gangline_core.room.links import best_joined, links_of
 
 MESH = {0: (3, 1, 2), 1: (2, 0, 3), 2: (1, 3, 0), 3: (0, 2, 1)}
 """Of each card: the one it has two links to, the one it has one link to, and the one behind the processor."""

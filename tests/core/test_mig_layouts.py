@@ -10,9 +10,9 @@ from tests.make import World, node
 
 from gangline_core import facts as f
 from gangline_core.cluster import MigSlice
-from gangline_core.mig import GEOMETRIES, best_start, geometry, how_many
 from gangline_core.placement import PLACERS
 from gangline_core.reasons import ReasonCode
+from gangline_core.room.mig import GEOMETRIES, best_start, geometry, how_many
 
 SEVENTHS = {1: (0, 1, 2, 3, 4, 5, 6), 2: (0, 2, 4), 3: (0, 4), 4: (0,), 7: (0,)}
 """Start slots by compute slices of the cards with seven: NVIDIA, MIG User Guide, supported profiles (`-lgipp`)."""

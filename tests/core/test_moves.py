@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from tests.core.test_shapes_of_gangs import cut, sliced
 from tests.make import HOUR, SECOND, World, gpu_amount, group, node, role, spec
 
-from gangline_core.explain import explain
-from gangline_core.moves import plan_moves
+from gangline_core.making_room.moves import plan_moves
 from gangline_core.spec import Elastic, ResizeKind
+from gangline_core.telling.explain import explain
 
 
 def scattered():

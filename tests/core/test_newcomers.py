@@ -6,7 +6,7 @@ from tests.make import World, node, spec
 from gangline_core import elasticity
 from gangline_core import facts as f
 from gangline_core.job import JobState, ResizeStage, TaskState
-from gangline_core.quota import recompute
+from gangline_core.limits.usage_by_class import recompute
 from gangline_core.spec import Elastic, ResizeKind
 
 CANNOT = [f.ExitCause.START_FAILED, f.ExitCause.PLACE_REFUSED]

@@ -12,10 +12,10 @@ from tests.make import World, gpu_amount, group, node, spec
 
 from gangline_core import cycle, elasticity
 from gangline_core.cluster import LevelRule, Pool
-from gangline_core.explain import explain
 from gangline_core.facts import HoldSet, LimitDate, PoolSet, RoundDecided, RoundOpened
 from gangline_core.groups import User
 from gangline_core.reasons import ReasonCode
+from gangline_core.telling.explain import explain
 
 SMALL_S, LIMIT_S = 45, 50
 """How long small jobs run, and their time limit."""

@@ -11,7 +11,7 @@ from gangline_core import elasticity
 from gangline_core import facts as f
 from gangline_core.elasticity import POLICIES
 from gangline_core.elasticity.view import Target, View
-from gangline_core.progress import Point, Progress
+from gangline_core.sizes.progress import Point, Progress
 from gangline_wire.contract import Report, progress
 
 HUGE = st.one_of(

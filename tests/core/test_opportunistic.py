@@ -11,8 +11,8 @@ from gangline_core import facts as f
 from gangline_core.groups import Group
 from gangline_core.ids import JobId
 from gangline_core.job import JobState
-from gangline_core.losses import BY_CLASS
-from gangline_core.quota import Ledger
+from gangline_core.limits.quota import Ledger
+from gangline_core.making_room.losses import BY_CLASS
 from gangline_core.reasons import ReasonCode
 from gangline_core.spec import ServiceClass
 

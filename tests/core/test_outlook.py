@@ -8,12 +8,12 @@ from msgspec import Struct
 from tests.make import World, group, job, node, spec
 
 from gangline_core import cycle
-from gangline_core.explain import explain
 from gangline_core.fold import Message
-from gangline_core.outlook import EVERY_JOBS
+from gangline_core.foresight.outlook import EVERY_JOBS
+from gangline_core.foresight.start_scores import HOUR_MS, SCORES_LEAST, score, stated_range
 from gangline_core.reasons import ReasonCode
-from gangline_core.start_scores import HOUR_MS, SCORES_LEAST, score, stated_range
 from gangline_core.state import decode_snapshot, encode_snapshot
+from gangline_core.telling.explain import explain
 from gangline_lab.eta import score_messages, summed_up
 
 

@@ -6,13 +6,13 @@ from tests.core.test_pausing import resume, stand_still, suspend, whole_spec
 from tests.make import World, node
 
 from gangline_core import facts as f
-from gangline_core.accounting import charge
-from gangline_core.explain import explain
 from gangline_core.job import JobState
-from gangline_core.progress import Point, Progress
-from gangline_core.quota import recompute
+from gangline_core.limits.accounting import charge
+from gangline_core.limits.usage_by_class import recompute
 from gangline_core.reasons import ReasonCode
+from gangline_core.sizes.progress import Point, Progress
 from gangline_core.state import decode_snapshot, encode_snapshot
+from gangline_core.telling.explain import explain
 
 
 def half_spec(**fields):

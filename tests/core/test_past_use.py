@@ -4,8 +4,7 @@ from tests.make import World, node, spec
 
 from gangline_core import facts as f
 from gangline_core.facts import Candidate
-from gangline_core.ordering import order
-from gangline_core.past_use import (
+from gangline_core.foresight.past_use import (
     CLASSES_MAX,
     KEPT_USES,
     PastUse,
@@ -15,7 +14,8 @@ from gangline_core.past_use import (
     recall_use,
     usual_percent,
 )
-from gangline_core.right_size import from_history, right_size, usable_memory_mib
+from gangline_core.foresight.right_size import from_history, right_size, usable_memory_mib
+from gangline_core.ordering import order
 
 
 def run(world: World, *used: f.JobUsed, **asked: object) -> int:

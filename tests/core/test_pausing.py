@@ -6,14 +6,14 @@ from tests.make import World, gpu_amount, group, node, resources, spec
 
 from gangline_core import cycle
 from gangline_core import facts as f
-from gangline_core.accounting import charge
-from gangline_core.explain import explain
+from gangline_core.foresight.run_times import RunTimes
 from gangline_core.job import JobState
-from gangline_core.quota import recompute
+from gangline_core.limits.accounting import charge
+from gangline_core.limits.usage_by_class import recompute
 from gangline_core.reasons import ReasonCode
-from gangline_core.run_times import RunTimes
 from gangline_core.spec import Pausing, Role
 from gangline_core.state import decode_snapshot, encode_snapshot
+from gangline_core.telling.explain import explain
 from gangline_core.wake import next_wake_ms
 
 MOVES_OUT = Pausing()

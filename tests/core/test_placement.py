@@ -10,10 +10,10 @@ from tests.make import World, node, role, spec, state_with
 
 from gangline_core.cluster import Gpu, Pool, Taint
 from gangline_core.facts import TaskPlacement
+from gangline_core.limits.quota import minimum_sizes
 from gangline_core.placement import PLACERS
 from gangline_core.placement.gang import Gang, Seats, gang_of
 from gangline_core.placement.why_not import why_not
-from gangline_core.quota import minimum_sizes
 from gangline_core.reasons import ReasonCode, sentence
 from gangline_core.spec import JobSpec, Toleration, TopologyWish
 

@@ -6,7 +6,7 @@ from tests.make import World, spec
 from gangline_core.cluster import Policy
 from gangline_core.job import JobState
 from gangline_core.reasons import ReasonCode, sentence
-from gangline_core.settings_policy import policy_problem
+from gangline_core.settings.policy import policy_problem
 
 
 def world(percent: int) -> World:

@@ -9,7 +9,7 @@ from tests.make import SECOND, World, gpu_amount, group, node, role, spec
 from gangline_core import facts as f
 from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.job import JobState
-from gangline_core.quota import recompute
+from gangline_core.limits.usage_by_class import recompute
 from gangline_core.reasons import ReasonCode
 from gangline_core.spec import ServiceClass
 

@@ -6,7 +6,8 @@ from tests.make import World, gpu_amount, group, job, node, role, spec
 
 from gangline_core.facts import DrainSet, GroupSet
 from gangline_core.groups import ROOT, User
-from gangline_core.quota import Ledger, job_amounts, minimum_sizes, recompute
+from gangline_core.limits.quota import Ledger, job_amounts, minimum_sizes
+from gangline_core.limits.usage_by_class import recompute
 from gangline_core.reasons import ReasonCode
 from gangline_core.spec import ServiceClass
 

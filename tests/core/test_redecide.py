@@ -3,10 +3,12 @@
 from msgspec.structs import replace
 from tests.make import World, gpu_amount, group, node, spec
 
-from gangline_core import accounting, admission, cycle, elasticity
+from gangline_core import cycle, elasticity
 from gangline_core import facts as f
+from gangline_core.door import admission
 from gangline_core.groups import Group
 from gangline_core.job import JobState
+from gangline_core.limits import accounting
 from gangline_core.redecide import DECISIONS, redecide
 
 

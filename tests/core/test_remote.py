@@ -7,7 +7,7 @@ from gangline_agent.simulated import script
 from gangline_core import facts as f
 from gangline_core.job import JobState, TaskState
 from gangline_core.reasons import sentence
-from gangline_core.remote import NIC, REMOTE_GPU, slowdown_milli
+from gangline_core.room.remote import NIC, REMOTE_GPU, slowdown_milli
 from gangline_kit.carrying.environment import Place, build, role_of
 from gangline_kit.carrying.orders import orders
 from gangline_wire.jobfile import JobFileError, parse_job

@@ -4,16 +4,16 @@ from msgspec.structs import replace
 from tests.make import HOUR, World, gpu_amount, group, node, spec
 
 from gangline_core import facts as f
-from gangline_core.accounting import charge
-from gangline_core.admission import Draft, judge_submit
 from gangline_core.cluster import Pool
+from gangline_core.door.admission import Draft, judge_submit
+from gangline_core.door.removal import check_group_removal, check_user_removal, closing
 from gangline_core.groups import Token, User
-from gangline_core.quota import recompute
+from gangline_core.limits.accounting import charge
+from gangline_core.limits.spending import spent
+from gangline_core.limits.usage_by_class import recompute
 from gangline_core.reasons import ReasonCode
-from gangline_core.removal import check_group_removal, check_user_removal, closing
-from gangline_core.spending import spent
+from gangline_core.reserving.windows import Window
 from gangline_core.state import decode_snapshot, encode_snapshot
-from gangline_core.windows import Window
 
 LAB, VISION = group("lab"), group("lab/vision")
 

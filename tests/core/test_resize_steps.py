@@ -6,11 +6,13 @@ import pytest
 from msgspec.structs import replace
 from tests.make import World, gpu_amount, group, node, spec
 
-from gangline_core import elasticity, quota, resizing
+from gangline_core import elasticity
 from gangline_core import facts as f
 from gangline_core.ids import JobId, TaskId
 from gangline_core.job import ENDS, JobState
-from gangline_core.resizing import OVER
+from gangline_core.limits.usage_by_class import recompute
+from gangline_core.sizes import resizing
+from gangline_core.sizes.resizing import OVER
 from gangline_core.spec import Elastic, ResizeKind
 from gangline_core.state import decode_snapshot, encode_snapshot
 
@@ -136,7 +138,7 @@ def test_whatever_happens_at_any_step_leaves_nothing_behind(step: str, kind: Res
     # A service that dies here knows all of it again from the log.
     world.state = decode_snapshot(encode_snapshot(world.state))
     happen(world, job, what)
-    assert quota.recompute(world.state) == {holder: used for holder, used in world.state.usage.items() if used}, (
+    assert recompute(world.state) == {holder: used for holder, used in world.state.usage.items() if used}, (
         "what was not seen gone is still counted"
     )
     come_to_rest(world, job)

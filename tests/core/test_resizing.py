@@ -3,12 +3,13 @@
 import pytest
 from tests.make import World, gpu_amount, group, node, spec
 
-from gangline_core import elasticity, resizing
+from gangline_core import elasticity
 from gangline_core import facts as f
 from gangline_core.elasticity.stuck import stuck
 from gangline_core.job import IllegalMoveError, JobState, ResizeStage
 from gangline_core.reasons import ReasonCode
-from gangline_core.resizing import OVER, STAGES, ResizeEvent
+from gangline_core.sizes import resizing
+from gangline_core.sizes.resizing import OVER, STAGES, ResizeEvent
 from gangline_core.spec import Elastic, ResizeKind
 from gangline_core.state import decode_snapshot, encode_snapshot
 

@@ -5,16 +5,16 @@ from msgspec.structs import replace
 from tests.make import HOUR, T0, World, group, node, spec
 
 from gangline_core import facts as f
-from gangline_core.admission import Draft
-from gangline_core.edits import JobEdit
+from gangline_core.door.admission import Draft
+from gangline_core.door.edits import JobEdit
+from gangline_core.door.job_rights import EditProblem, Standing, check_edit
+from gangline_core.door.terms import task_limit_s
 from gangline_core.groups import BudgetMode
 from gangline_core.ids import JobId
 from gangline_core.job import JobState
-from gangline_core.job_rights import EditProblem, Standing, check_edit
-from gangline_core.releases import expected_end_ms
+from gangline_core.reserving.releases import expected_end_ms
+from gangline_core.reserving.windows import Window
 from gangline_core.state import decode_snapshot, encode_snapshot
-from gangline_core.terms import task_limit_s
-from gangline_core.windows import Window
 
 
 def running(limit_s: int = 3600, **more) -> tuple[World, JobId]:

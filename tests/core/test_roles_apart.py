@@ -7,13 +7,13 @@ from msgspec.structs import replace
 from tests.make import World, node, role, spec, state_with
 
 from gangline_core.cluster import Pool
+from gangline_core.door.never_fits import never_fits
 from gangline_core.facts import ResizeProposed
-from gangline_core.inventory import Inventory
-from gangline_core.never_fits import never_fits
 from gangline_core.placement import PLACERS
 from gangline_core.placement.gang import gang_of
 from gangline_core.placement.why_not import why_not
 from gangline_core.reasons import ReasonCode
+from gangline_core.room.inventory import Inventory
 from gangline_core.shapes import ask_key
 from gangline_core.spec import JobSpec, Role, Toleration
 

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from tests.make import World, node, spec
 
 from gangline_core import facts as f
-from gangline_core.attained import GPU_SECOND
 from gangline_core.ordering import order
 from gangline_core.ordering.gittins import index
+from gangline_core.scoring.attained import GPU_SECOND
 
 MILLION = 1_000_000
 

@@ -5,13 +5,13 @@ from msgspec.structs import replace
 from tests.make import World, gpu_amount, group, node
 
 from gangline_core import facts as f
-from gangline_core.admission import Draft
 from gangline_core.cluster import PinnedCell, Pool
-from gangline_core.document import Document
-from gangline_core.document_change import check
+from gangline_core.door.admission import Draft
+from gangline_core.door.removal import check_group_removal
 from gangline_core.groups import Group, User, UserClass
-from gangline_core.removal import check_group_removal
 from gangline_core.settings import check_class, check_group, check_pool, check_user
+from gangline_core.settings.document import Document
+from gangline_core.settings.document_change import check
 
 
 def user(name: str, path: str, gpus: float, **fields) -> User:

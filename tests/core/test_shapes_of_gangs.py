@@ -10,13 +10,13 @@ from tests.core.test_placement import RACK, Place, nodes_of, where
 from tests.make import World, node, role, spec
 
 from gangline_core.cluster import Nic, Pool
+from gangline_core.door.never_fits import never_fits
 from gangline_core.elasticity import propose
-from gangline_core.inventory import Inventory
-from gangline_core.mig import GEOMETRIES, best_start, how_many
-from gangline_core.never_fits import never_fits
 from gangline_core.placement import PLACERS, thorough, why_together
 from gangline_core.placement.shaped import keeps_shape
 from gangline_core.reasons import ReasonCode, sentence
+from gangline_core.room.inventory import Inventory
+from gangline_core.room.mig import GEOMETRIES, best_start, how_many
 from gangline_core.spec import Resources, Role, TopologyWish
 
 

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.make import node, spec
 
-from gangline_core.beside import Beside
-from gangline_core.capacity import Room
 from gangline_core.cluster import NodeUse, Pool
 from gangline_core.placement import PLACERS, placer_for
 from gangline_core.placement.devices import NodeView, seat_alone
 from gangline_core.placement.gang import Gang, gang_of
 from gangline_core.placement.models import acceptable
+from gangline_core.room.beside import Beside
+from gangline_core.room.capacity import Room
 
 ASKS = [
     spec(gpus=1, cpus=2),

@@ -8,8 +8,8 @@ from tests.make import World, node
 
 from gangline_core import facts as f
 from gangline_core.ids import JobId
-from gangline_core.news import Known, is_news
-from gangline_core.progress import Point, Progress
+from gangline_core.sizes.news import Known, is_news
+from gangline_core.sizes.progress import Point, Progress
 from gangline_core.spec import Elastic, ResizeKind
 
 POLICIES = ("adaptive", "goodput", "sia", "band", "grow_shrink", "idle_fill", "deadlines")

@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.make import World, node, role, spec
 
-from gangline_core.admission import Draft, judge_submit
-from gangline_core.capacity import Room
+from gangline_core.door.admission import Draft, judge_submit
 from gangline_core.ids import NodeId
 from gangline_core.job import JobState
 from gangline_core.placement import PLACERS
 from gangline_core.reasons import ReasonCode, hint, sentence
-from gangline_core.rejections import rejected_nodes
+from gangline_core.room.capacity import Room
+from gangline_core.telling.rejections import rejected_nodes
 
 TINY = {"gpus": 0, "cpus": 0, "memory_mib": 0}
 

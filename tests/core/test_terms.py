@@ -4,16 +4,16 @@ from tests.make import HOUR, SECOND, World, gpu_amount, group, node, spec
 
 from gangline_core import cycle, ordering
 from gangline_core import facts as f
-from gangline_core.admission import Draft
-from gangline_core.closures import overlapping
-from gangline_core.edits import JobEdit
-from gangline_core.explain import explain
+from gangline_core.door.admission import Draft
+from gangline_core.door.edits import JobEdit
+from gangline_core.door.job_rights import Standing, check_edit
 from gangline_core.groups import user_key
 from gangline_core.job import JobState
-from gangline_core.job_rights import Standing, check_edit
 from gangline_core.reasons import ReasonCode, sentence, utc
+from gangline_core.reserving.closures import overlapping
+from gangline_core.reserving.windows import Window
+from gangline_core.telling.explain import explain
 from gangline_core.wake import next_wake_ms
-from gangline_core.windows import Window
 
 
 def order(world: World) -> list[int]:

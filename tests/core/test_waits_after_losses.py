@@ -3,11 +3,11 @@
 from tests.make import World, node, spec
 
 from gangline_core import facts as f
-from gangline_core.ageing import since_ms, waited_ms
 from gangline_core.cluster import LevelRule, Pool
 from gangline_core.job import JobState
-from gangline_core.levels import level_now
 from gangline_core.ordering import order
+from gangline_core.scoring.ageing import since_ms, waited_ms
+from gangline_core.scoring.levels import level_now
 from gangline_core.wake import next_wake_ms
 
 LEVELS = {"normal": LevelRule(to="high", after_wait_s=3600)}

@@ -8,14 +8,14 @@ from tests.make import World, node, role, spec
 
 from gangline_core import facts as f
 from gangline_core.cluster import Nic, Pool
-from gangline_core.explain import explain
 from gangline_core.ids import NodeId
-from gangline_core.layout import Layout
 from gangline_core.placement import PLACERS
 from gangline_core.placement.shaped import keeps_shape
 from gangline_core.reasons import ReasonCode
+from gangline_core.room.layout import Layout
 from gangline_core.settings import check_policy, check_pool
 from gangline_core.spec import TopologyWish
+from gangline_core.telling.explain import explain
 
 ANY = sorted(PLACERS)
 

@@ -24,7 +24,7 @@ from dollhouse.world import World
 from gangline_core.facts import Fact
 from gangline_core.ids import JobId
 from gangline_core.job import Job
-from gangline_core.quota import recompute
+from gangline_core.limits.usage_by_class import recompute
 from gangline_kit.errors import OutcomeUnknownError, TemporaryError
 from gangline_kit.follower import as_message
 from gangline_kit.service import Site

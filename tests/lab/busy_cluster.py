@@ -9,11 +9,13 @@ from random import Random
 from tests.lab.logged import LoggedWorld
 from tests.make import group, node, spec
 
-from gangline_core import accounting, admission, cycle, elasticity
+from gangline_core import cycle, elasticity
 from gangline_core import facts as f
+from gangline_core.door import admission
 from gangline_core.groups import User
 from gangline_core.ids import JobId
 from gangline_core.job import TaskState
+from gangline_core.limits import accounting
 
 POOL = "default"
 ACTS = 40

@@ -12,8 +12,8 @@ from tests.make import node, spec
 
 from gangline_core import facts as f
 from gangline_core.cluster import Policy
+from gangline_core.foresight.learnt import ModelError, features, foretold, unpacked
 from gangline_core.ids import JobId
-from gangline_core.learnt import ModelError, features, foretold, unpacked
 from gangline_lab import philly
 from gangline_lab.cli import main
 from gangline_lab.learning.growing import Growth, LearningError, features_of

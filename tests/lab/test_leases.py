@@ -5,8 +5,8 @@ from pathlib import Path
 from msgspec.structs import replace
 from tests.lab.simulated import jcts_s, prove_archive, run, trace
 
-from gangline_core import rotation
 from gangline_core.cluster import Policy
+from gangline_core.pauses import rotation
 from gangline_lab.replay import replay
 from gangline_lab.sim.conditions import Conditions
 from gangline_lab.sim.engine import Scenario, Simulation, simulate

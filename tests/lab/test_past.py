@@ -12,10 +12,10 @@ from tests.lab.logged import LoggedWorld
 from tests.lab.simulated import FIFO, prove_archive, trace
 from tests.make import spec
 
-from gangline_core import admission
 from gangline_core import facts as f
 from gangline_core.cluster import Policy
-from gangline_core.edits import JobEdit
+from gangline_core.door import admission
+from gangline_core.door.edits import JobEdit
 from gangline_core.groups import Group
 from gangline_core.ids import JobId
 from gangline_core.spec import ArraySpec, Dependency

@@ -8,10 +8,10 @@ from tests.core.test_placement import BLOCK, RACK
 from tests.make import node, spec, state_with
 from tests.oracles.enumerated import MILLI, SLOTS, Ask, Card, Machine, Shape, part_of
 
-from gangline_core.capacity import Room
 from gangline_core.cluster import Gpu, Node
 from gangline_core.facts import TaskPlacement
 from gangline_core.job import GpuShare
+from gangline_core.room.capacity import Room
 from gangline_core.spec import JobSpec, Resources, Role, TopologyWish
 
 MEMORY = {"A": 40_000, "B": 80_000, "A30": 24_000}

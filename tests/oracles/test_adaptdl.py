@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from gangline_core.elasticity.fit import fitted
 from gangline_core.elasticity.goodput import Grad, Limits, Perf, efficiency, goodput, optimise, throughput
-from gangline_core.progress import Point
+from gangline_core.sizes.progress import Point
 
 # adaptdl/adaptdl/goodput_test.py has the parameters; the values follow from its formulas.
 PERF = Perf(ac=0.121, bc=0.00568, an=0.0236, bn=0.00634, ar=0.0118, br=0.00317, g=1.14)

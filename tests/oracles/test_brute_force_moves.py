@@ -12,7 +12,7 @@ from tests.make import World, node, role, spec
 from tests.oracles.test_brute_force_victims import RACK, pool_with_racks
 from tests.oracles.tiny import Ask, Machine, domains, ways
 
-from gangline_core.moves import MOVES_MAX, plan_moves
+from gangline_core.making_room.moves import MOVES_MAX, plan_moves
 
 LEVELS = ["", "", "node", "rack"]
 

@@ -8,12 +8,12 @@ from tests.oracles.enumerated import fits, keeps
 from tests.oracles.scenes import Scene, scenes, tight_scenes
 
 from gangline_core.cluster import Pool
-from gangline_core.inventory import Inventory
-from gangline_core.never_fits import never_fits
+from gangline_core.door.never_fits import never_fits
 from gangline_core.placement import PLACERS
 from gangline_core.placement.gang import gang_of
 from gangline_core.placement.why_not import why_not
 from gangline_core.reasons import sentence
+from gangline_core.room.inventory import Inventory
 
 ONE_SOCKET_ONLY = ("numa_balanced", "numa_least", "numa_most")
 """They refuse tasks that no single socket holds, whatever there is beside: that is their policy."""

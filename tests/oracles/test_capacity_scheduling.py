@@ -6,7 +6,7 @@ from tests.oracles.played import Played, name_of, table
 
 from gangline_core import facts as f
 from gangline_core.job import JobState
-from gangline_core.quota import Ledger
+from gangline_core.limits.quota import Ledger
 from gangline_core.spec import ServiceClass
 
 TABLE = table("capacity_scheduling")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.make import World, node, spec
 
 from gangline_core import facts as f
-from gangline_core.shards import OVERDUE_S, OVERDUE_TIMES, RETRIES, Shard, ShardList, cut
+from gangline_core.sizes.shards import OVERDUE_S, OVERDUE_TIMES, RETRIES, Shard, ShardList, cut
 from gangline_core.spec import Elastic, ResizeKind
 from gangline_wire.contract import sizing
 

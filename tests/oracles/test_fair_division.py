@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.make import group, state_with
 from tests.oracles.played import name_of, table
 
-from gangline_core.fair_division import Claimant, divide, fair_parts
+from gangline_core.limits.fair_division import Claimant, divide, fair_parts
 
 TABLE = table("water_filling")
 

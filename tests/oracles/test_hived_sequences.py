@@ -8,13 +8,13 @@ from msgspec.structs import replace
 from tests.make import World, node, role, spec
 
 from gangline_core import facts as f
-from gangline_core.admission import Draft, judge_submit
-from gangline_core.cells import promise_fault
 from gangline_core.cluster import Gpu, PinnedCell, Pool
+from gangline_core.door.admission import Draft, judge_submit
 from gangline_core.groups import Group
 from gangline_core.ids import JobId
 from gangline_core.job import JobState
-from gangline_core.layout import Layout
+from gangline_core.room.cells import promise_fault
+from gangline_core.room.layout import Layout
 from gangline_core.spec import ServiceClass
 
 PAIR, CHAIN = "topology.gangline.dev/pair", "chain"

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from tests.make import World, node, role, spec, state_with
 
 from gangline_core import facts as f
-from gangline_core.beside import Beside
 from gangline_core.cluster import Gpu, Pool
 from gangline_core.placement import PLACERS, placer_for
 from gangline_core.placement.allocatable import scores as allocatable_scores
@@ -33,6 +32,7 @@ from gangline_core.placement.numa import (
     zones_of,
 )
 from gangline_core.placement.trimaran import Risk, risk_scores, target_scores
+from gangline_core.room.beside import Beside
 from gangline_core.spec import JobSpec
 
 TABLES = json.loads((Path(__file__).parent / "data" / "placement.json").read_text(encoding="utf-8"))

@@ -5,11 +5,11 @@ from tests.make import World, node, spec
 from tests.oracles.played import name_of, table
 
 from gangline_core import facts as f
-from gangline_core.attained import crossings
 from gangline_core.ids import JobId
 from gangline_core.job import JobState
 from gangline_core.ordering import order
 from gangline_core.ordering.gittins import index
+from gangline_core.scoring.attained import crossings
 
 TABLE = table("tiresias")
 MILLION = 1_000_000

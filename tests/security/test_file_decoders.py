@@ -14,7 +14,7 @@ from gangline_agent.fleet import FleetError as AgentFleetError
 from gangline_agent.fleet import read as describe
 from gangline_client.errors import SettingsError
 from gangline_client.settings import read_contexts
-from gangline_core.learnt import ModelError
+from gangline_core.foresight.learnt import ModelError
 from gangline_kit import follower
 from gangline_lab.learning.modelfile import read_model
 from gangline_lab.policyfile import PolicyFileError as LabPolicyError

@@ -7,7 +7,7 @@ from tests.sim.test_oracles import watched
 
 from gangline_core import facts as f
 from gangline_core.elasticity import POLICIES
-from gangline_core.progress import Point, Progress
+from gangline_core.sizes.progress import Point, Progress
 from gangline_core.spec import Elastic, ResizeKind
 
 

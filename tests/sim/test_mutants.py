@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 import dollhouse.server
 import gangline_core.cycle
-import gangline_core.fold_tasks
-import gangline_core.holds
-import gangline_core.preemption
+import gangline_core.fold.tasks
+import gangline_core.making_room.preemption
+import gangline_core.room.holds
 import gangline_kit.lane
 import gangline_kit.leader
 import gangline_recorder.told
@@ -48,18 +48,18 @@ def no_epoch(patch: pytest.MonkeyPatch) -> None:
 
 def no_room_check(patch: pytest.MonkeyPatch) -> None:
     """Nobody keeps room for whoever waits for victims, and the fold books whatever was decided."""
-    patch.setattr("gangline_core.claims.alive_victims", lambda state, claim: ())
-    patch.setattr("gangline_core.fold_jobs.placement_fault", lambda state, placement: None)
+    patch.setattr("gangline_core.making_room.claims.alive_victims", lambda state, claim: ())
+    patch.setattr("gangline_core.fold.jobs.placement_fault", lambda state, placement: None)
 
 
 def room_comes_back_at_exit(patch: pytest.MonkeyPatch) -> None:
     """A task that exited holds nothing, although something of it may be left."""
-    whole = gangline_core.fold_tasks.task_exited
+    whole = gangline_core.fold.tasks.task_exited
 
     def task_exited(state: Any, fact: Any, step: Any) -> None:
         whole(state, fact, step)
         if fact.task in state.kept.tasks and state.kept.tasks[fact.task].state == TaskState.EXITED:
-            gangline_core.fold_tasks.tasks_empty(state, (fact.task,), step)
+            gangline_core.fold.tasks.tasks_empty(state, (fact.task,), step)
 
     patch.setattr("gangline_core.fold.task_exited", task_exited)
 
@@ -67,22 +67,22 @@ def room_comes_back_at_exit(patch: pytest.MonkeyPatch) -> None:
 def nobody_waits_for_quota(patch: pytest.MonkeyPatch) -> None:
     """A claim waits only for victims where its job will go, not for those that hold its group's quota."""
 
-    def waited_for(self: object, job: object, plan: gangline_core.preemption.Plan) -> tuple[TaskId, ...]:
+    def waited_for(self: object, job: object, plan: gangline_core.making_room.preemption.Plan) -> tuple[TaskId, ...]:
         nodes = {place.node for place in plan.found.seats.tasks}
         return tuple(sorted({task.id for loss in plan.losses for task in loss.tasks if task.node in nodes}))
 
-    patch.setattr(gangline_core.preemption.Preemptor, "_waited_for", waited_for)
+    patch.setattr(gangline_core.making_room.preemption.Preemptor, "_waited_for", waited_for)
 
 
 def an_ending_job_grows_on(patch: pytest.MonkeyPatch) -> None:
     """Members that ended well are replaced by new ones."""
-    whole = gangline_core.fold_tasks._one_succeeded
+    whole = gangline_core.fold.tasks._one_succeeded
 
     def one_succeeded(state: Any, job: Any, step: Any) -> None:
         whole(state, job, step)
         state.kept.jobs[job.id] = replace(state.kept.jobs[job.id], winding_down=False)
 
-    patch.setattr(gangline_core.fold_tasks, "_one_succeeded", one_succeeded)
+    patch.setattr(gangline_core.fold.tasks, "_one_succeeded", one_succeeded)
 
 
 def decisions_depend_on_the_moment(patch: pytest.MonkeyPatch) -> None:

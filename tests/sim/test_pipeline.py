@@ -26,7 +26,7 @@ import gangline_telemetry.config
 from dollhouse.loop import live
 from dollhouse.world import World
 from gangline_core.job import ENDS, JobState
-from gangline_core.quota import recompute
+from gangline_core.limits.usage_by_class import recompute
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\n" + "".join(f"n{k},64000,262144,8,V100M32\n" for k in range(4))
 ROOMS = ("admission", "queue", "placement", "elastic", "accounting", "telemetry", "recorder", "agent")

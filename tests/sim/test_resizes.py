@@ -8,7 +8,7 @@ from tests.make import role
 
 from dollhouse.loop import live
 from gangline_core.job import JobState, ResizeStage
-from gangline_core.resizing import OVER
+from gangline_core.sizes.resizing import OVER
 from gangline_core.spec import Elastic, ResizeKind
 
 

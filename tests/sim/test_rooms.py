@@ -5,8 +5,8 @@ from tests.make import World, node, spec
 from dollhouse.invariants import promised_room_is_there
 from dollhouse.rooms import watched
 from gangline_core import facts as f
-from gangline_core.capacity import Room
 from gangline_core.job import GpuShare
+from gangline_core.room.capacity import Room
 
 PLACE = f.TaskPlacement(role="worker", index=0, node="n1", gpus=(GpuShare(index=0, milli=1000, memory_mib=0),))
 

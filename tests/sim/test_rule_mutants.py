@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+import gangline_core.door.terms as terms
 import gangline_core.fold as fold
-import gangline_core.fold_jobs as fold_jobs
-import gangline_core.fold_life as fold_life
-import gangline_core.fold_tasks as fold_tasks
-import gangline_core.losses as losses
+import gangline_core.fold.jobs as fold_jobs
+import gangline_core.fold.life as fold_life
+import gangline_core.fold.tasks as fold_tasks
+import gangline_core.making_room.losses as losses
 import gangline_core.placement.search as search
-import gangline_core.terms as terms
 from dollhouse.plan import Ask, Event, Plan
 from dollhouse.play import play
 from gangline_core import facts as f
@@ -121,7 +121,7 @@ def failed_cards_are_used(patch: pytest.MonkeyPatch) -> None:
 
 
 def jobs_stay_on_failed_cards(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("gangline_core.fold_health.jobs_of_failed_gpu", lambda state, node, gpu, step: None)
+    patch.setattr("gangline_core.fold.health.jobs_of_failed_gpu", lambda state, node, gpu, step: None)
 
 
 def charges_are_one_too_high(patch: pytest.MonkeyPatch) -> None:

@@ -4,12 +4,12 @@ from tests.wire import samples_door
 
 from gangline_core import facts as f
 from gangline_core.cluster import Gpu, Node, Policy, Pool, Taint
-from gangline_core.facts_queue import Lease, Part
+from gangline_core.facts.queue import Lease, Part
 from gangline_core.groups import Group, Token, User
 from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.job import GpuShare, ResizeStage
-from gangline_core.progress import Point, Progress
 from gangline_core.reasons import Reason, ReasonCode
+from gangline_core.sizes.progress import Point, Progress
 from gangline_core.spec import (
     ArraySpec,
     Dependency,

@@ -1,13 +1,13 @@
 """Full examples of the door's facts and requests about admitted jobs, dated capacity, prices and whole documents."""
 
 from gangline_core import facts as f
-from gangline_core.calendar import Season
 from gangline_core.cluster import Policy, Pool
-from gangline_core.document import Document
-from gangline_core.edits import JobEdit
+from gangline_core.door.edits import JobEdit
 from gangline_core.groups import BudgetMode, Group, User, UserClass
 from gangline_core.ids import JobId, NodeId
-from gangline_core.windows import Window
+from gangline_core.limits.calendar import Season
+from gangline_core.reserving.windows import Window
+from gangline_core.settings.document import Document
 from gangline_wire import requests as r
 
 JOB = JobId(42)

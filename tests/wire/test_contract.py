@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gangline_core.progress import Point
+from gangline_core.sizes.progress import Point
 from gangline_wire.contract import NOTHING_SAID, Report, Sizing, progress
 from gangline_wire.jobfile import JobFileError, parse_job
 

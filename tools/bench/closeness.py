@@ -11,12 +11,12 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from gangline_core.capacity import Room
 from gangline_core.cluster import Gpu, Node, NodeUse
 from gangline_core.facts import TaskPlacement
 from gangline_core.ids import NodeId
 from gangline_core.placement import PLACERS
 from gangline_core.placement.gang import Gang, Need
+from gangline_core.room.capacity import Room
 
 GPUS = 8
 NODES = 4

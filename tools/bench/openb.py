@@ -17,14 +17,14 @@ from pathlib import Path
 from msgspec import Struct
 
 from bench.published import RIVALS
-from gangline_core.beside import Beside
-from gangline_core.capacity import Room
 from gangline_core.cluster import Gpu, Node, NodeUse
 from gangline_core.ids import NodeId
-from gangline_core.mix import Mix, Typical, mix_of
 from gangline_core.placement import PLACERS, Placer, placer_for
 from gangline_core.placement.gang import Gang, Need
 from gangline_core.placement.usefulness import Usefulness
+from gangline_core.room.beside import Beside
+from gangline_core.room.capacity import Room
+from gangline_core.room.mix import Mix, Typical, mix_of
 from gangline_core.spec import GPU_MILLI
 from gangline_lab.openb import MODELS, read_machines
 

@@ -17,8 +17,8 @@ from bench.rows import Baseline, Measured
 from gangline_core.cycle import decide_round, open_round
 from gangline_core.facts import JobAdmitted, NodeSeen, PolicySet, RoundDecided
 from gangline_core.ids import JobId
-from gangline_core.shortfall import shortfall
 from gangline_core.spec import JobSpec, Resources, Role, TopologyWish
+from gangline_core.telling.shortfall import shortfall
 from gangline_kit.loop import calm_collector
 
 BLOCK_NODES = 128

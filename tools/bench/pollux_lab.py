@@ -12,7 +12,7 @@ from bench.pollux_places import Places
 from gangline_core.elasticity.fit import fitted
 from gangline_core.elasticity.goodput import Grad, Limits, Perf, optimise
 from gangline_core.elasticity.pollux import Bidder, configurations, pollux
-from gangline_core.progress import POINTS_MAX, Point
+from gangline_core.sizes.progress import POINTS_MAX, Point
 from gangline_lab.sim.courses import STEP_UNIT
 from gangline_lab.sim.goodput import Application
 

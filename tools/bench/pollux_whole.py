@@ -18,7 +18,7 @@ from gangline_core.elasticity.fit import fitted
 from gangline_core.elasticity.goodput import Grad, Limits, Perf, optimise
 from gangline_core.elasticity.pollux import configurations
 from gangline_core.job import JobState
-from gangline_core.progress import MILLION, POINTS_MAX, Point, Progress
+from gangline_core.sizes.progress import MILLION, POINTS_MAX, Point, Progress
 from gangline_core.spec import Elastic, JobSpec, ResizeKind
 from gangline_lab.readers.pollux import read_pollux
 from gangline_lab.sim.conditions import Conditions

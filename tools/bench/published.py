@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from gangline_core.capacity import Ints, Room
 from gangline_core.placement import Placer
 from gangline_core.placement.each import by_keys, each
 from gangline_core.placement.gang import Gang, Need, Seats
 from gangline_core.placement.shelf import Keys
+from gangline_core.room.capacity import Ints, Room
 from gangline_core.spec import GPU_MILLI
 
 CPU_MOST_MILLI = 128_000

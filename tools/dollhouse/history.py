@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator
 
 from dollhouse.lease_moves import LeaseMoves
 from gangline_core import facts as f
-from gangline_core.claims import gives_up_ms
 from gangline_core.fold import Message
 from gangline_core.groups import ancestors, user_key
 from gangline_core.ids import JobId, TaskId
 from gangline_core.job import JobState, Task, TaskState
-from gangline_core.losses import BY_SERVICE, BY_SLICE, effective_priority
-from gangline_core.rotation import BY_LEASE
-from gangline_core.rungs import folded, group_limit, user_limit
+from gangline_core.limits.rungs import folded, group_limit, user_limit
+from gangline_core.making_room.claims import gives_up_ms
+from gangline_core.making_room.losses import BY_SERVICE, BY_SLICE, effective_priority
+from gangline_core.pauses.rotation import BY_LEASE
 from gangline_core.state import State
 from gangline_core.step import Step
 from gangline_wire.lanes import kind_of

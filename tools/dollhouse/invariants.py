@@ -7,13 +7,13 @@ any test may hold any state to them. What needs the way there as well is in `his
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
-from gangline_core.capacity import Holding
 from gangline_core.cluster import NodeUse
-from gangline_core.holds import starts_again
 from gangline_core.ids import NodeId
 from gangline_core.job import ENDS, LIVE, Job, JobState, TaskState
-from gangline_core.quota import recompute
+from gangline_core.limits.usage_by_class import recompute
 from gangline_core.reasons import ReasonCode, sentence
+from gangline_core.room.capacity import Holding
+from gangline_core.room.holds import starts_again
 from gangline_core.spec import GPU_MILLI
 from gangline_core.state import State, decode_snapshot, encode_snapshot
 

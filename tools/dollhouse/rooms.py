@@ -7,7 +7,7 @@ not exist, and the books show it only if somebody is placed there. So the dollho
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from gangline_core.capacity import Holding, Room
+from gangline_core.room.capacity import Holding, Room
 
 Tell = Callable[[str], None]
 

@@ -2,8 +2,8 @@
 
 from draw.markdown import code, document, table
 from gangline_core.cluster import Policy
-from gangline_core.factors import FACTORS
-from gangline_core.formula import FORMULA_LENGTH_MAX, FUNCTIONS, TERMS_MAX
+from gangline_core.scoring.factors import FACTORS
+from gangline_core.scoring.formula import FORMULA_LENGTH_MAX, FUNCTIONS, TERMS_MAX
 
 
 def page() -> str:

@@ -5,9 +5,9 @@ import sys
 
 from draw.markdown import code, document, table
 from gangline_core.cluster import Policy
+from gangline_core.foresight.predict import PREDICTORS
 from gangline_core.ordering import ORDERINGS
 from gangline_core.ordering.gavel import OBJECTIVES
-from gangline_core.predict import PREDICTORS
 
 SETTINGS = {
     "fair_share": ("half_life_s",),

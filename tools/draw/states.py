@@ -4,7 +4,7 @@ from draw.markdown import code, document, table
 from draw.structs import constants
 from gangline_core import job
 from gangline_core.job import ENDS, KUBERNETES_CONDITIONS, LIVE, MOVES, OUTCOME_RANK, SLURM_CODES, JobState
-from gangline_core.resizing import STAGES
+from gangline_core.sizes.resizing import STAGES
 
 
 def page() -> str:
@@ -23,7 +23,7 @@ def page() -> str:
         ),
         "## How far a change of size has come",
         "An elastic job also carries its present change of size, or how the last one ended (see "
-        "[elastic.md](elastic.md)); the moves stand in `gangline_core.resizing`.",
+        "[elastic.md](elastic.md)); the moves stand in `gangline_core.sizes.resizing`.",
         table(
             ("From", "Event", "To"),
             ((code(before), code(event), code(after)) for (before, event), after in STAGES.items()),

@@ -3,7 +3,7 @@
 from gangline_client.session import Session
 from gangline_client.table import Column
 from gangline_client.words import start_range
-from gangline_core.quota import shown
+from gangline_core.limits.dimension_names import shown
 from gangline_wire import views as v
 
 EFFECT_COLUMNS = (

@@ -12,7 +12,7 @@ from gangline_client.errors import InputError, UsageError
 from gangline_client.session import Session, emit
 from gangline_client.table import Column
 from gangline_core.cluster import Policy
-from gangline_core.learnt import version
+from gangline_core.foresight.learnt import version
 from gangline_wire import views as v
 
 FACTOR_COLUMNS = (Column("FACTOR"), Column("MEANING", gives_way=True))

@@ -9,7 +9,7 @@ from gangline_client.moments import moment_ms
 from gangline_client.session import Session, emit
 from gangline_client.table import Column, Row
 from gangline_core.ids import NodeId
-from gangline_core.windows import Window
+from gangline_core.reserving.windows import Window
 from gangline_wire import views as v
 from gangline_wire.problem import WrongValueError
 from gangline_wire.quantity import read_milli

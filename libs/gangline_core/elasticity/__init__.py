@@ -10,8 +10,6 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from gangline_core import resizing
-from gangline_core.claims import honour_claims
 from gangline_core.elasticity.adaptive import adaptive
 from gangline_core.elasticity.band import band, nodes_wanted
 from gangline_core.elasticity.by_hand import by_hand
@@ -29,6 +27,8 @@ from gangline_core.elasticity.stuck import next_deadline_ms, stuck
 from gangline_core.elasticity.view import Target, View, calm_until_ms, has_rest, resizable
 from gangline_core.facts import LimitSet, NodesWanted, ResizeFailed, ResizeProposed
 from gangline_core.job import JobState
+from gangline_core.making_room.claims import honour_claims
+from gangline_core.sizes import resizing
 from gangline_core.state import PoolState, State
 from gangline_core.table import Table
 

@@ -11,7 +11,7 @@ from gangline_core.elasticity.idle_fill import idle_fill
 from gangline_core.elasticity.pollux import goodput
 from gangline_core.elasticity.room import more
 from gangline_core.elasticity.view import Elastic, Target, View
-from gangline_core.holds import placed_amounts
+from gangline_core.room.holds import placed_amounts
 
 
 def adaptive(view: View) -> list[Target]:

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gangline_core.capacity import Room
 from gangline_core.facts import TaskPlacement
-from gangline_core.holds import placed_amounts
 from gangline_core.ids import JobId, TaskId
 from gangline_core.job import Job, Task
 from gangline_core.placement.gang import Gang, Seats, gang_of
 from gangline_core.placement.ranks import level_of
+from gangline_core.room.capacity import Room
+from gangline_core.room.holds import placed_amounts
 from gangline_core.spec import Role
 from gangline_core.state import task_amounts
 from gangline_core.table import Table

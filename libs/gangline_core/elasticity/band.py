@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from gangline_core.elasticity.knapsack import Knapsack
 from gangline_core.elasticity.pollux import Bidder, bidder_of, common_width, free_gpus, most, speed_ups
 from gangline_core.elasticity.view import Elastic, Target, View, elastic
-from gangline_core.facts_size import NodesWanted
+from gangline_core.facts.size import NodesWanted
 from gangline_core.placement.why_not import ROOM_CODES
 
 LEAST, MOST = 0.35, 0.65

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from gangline_core import resizing
-from gangline_core.causes import is_new
 from gangline_core.elasticity.view import Target
-from gangline_core.facts_size import BY_HAND
+from gangline_core.facts.size import BY_HAND
 from gangline_core.job import Job, JobState
 from gangline_core.seating import allowed_sizes
+from gangline_core.sizes import resizing
+from gangline_core.sizes.causes import is_new
 from gangline_core.spec import Role
 from gangline_core.state import State
 

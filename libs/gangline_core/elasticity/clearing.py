@@ -12,13 +12,13 @@ from typing import Protocol
 
 import numpy as np
 
-from gangline_core.capacity import Room
 from gangline_core.elasticity.anew import Wish, nodes_beyond, pack, wish
 from gangline_core.elasticity.goodput import Grad, Limits, Perf, optimise
 from gangline_core.elasticity.view import Elastic, Target, View
 from gangline_core.elasticity.worth import cost_s, left_s
 from gangline_core.ids import JobId
 from gangline_core.placement.gang import Seats
+from gangline_core.room.capacity import Room
 from gangline_core.spec import GPU_MILLI, ResizeKind
 
 TRIES_MAX = 8

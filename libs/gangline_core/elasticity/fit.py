@@ -10,7 +10,7 @@ from functools import lru_cache
 import numpy as np
 
 from gangline_core.elasticity.goodput import NOTHING, Floats, Perf
-from gangline_core.progress import Point
+from gangline_core.sizes.progress import Point
 
 KEPT = 4096
 """Fits remembered: the same reports give the same fit."""

@@ -4,17 +4,17 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from gangline_core import resizing
-from gangline_core.capacity import Room
 from gangline_core.elasticity.anew import Wish, beyond, in_the_way, pack, wish
 from gangline_core.elasticity.room import more, wanted
 from gangline_core.facts import Placement, ResizeProposed, Restart, Shrink
-from gangline_core.holds import placed_amounts
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState, Task, TaskState
 from gangline_core.placement.gang import Seats, gang_of, need_of
 from gangline_core.placement.why_not import ROOM_CODES
+from gangline_core.room.capacity import Room
+from gangline_core.room.holds import placed_amounts
 from gangline_core.seating import allowed_sizes
+from gangline_core.sizes import resizing
 from gangline_core.spec import ResizeKind, Role
 from gangline_core.table import Table
 

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from gangline_core.elasticity.idle_fill import idle_fill
 from gangline_core.elasticity.room import more
 from gangline_core.elasticity.view import Elastic, Target, View
-from gangline_core.holds import placed_amounts
-from gangline_core.progress import MILLION, Point
+from gangline_core.room.holds import placed_amounts
+from gangline_core.sizes.progress import MILLION, Point
 
 TRIAL = "trial"
 NOT_MEASURED = "nothing was reported of it"

@@ -12,7 +12,7 @@ from gangline_core.elasticity.room import more
 from gangline_core.elasticity.speed import Speed, speed_of
 from gangline_core.elasticity.view import Elastic, Target, View
 from gangline_core.elasticity.worth import pays_off
-from gangline_core.holds import placed_amounts
+from gangline_core.room.holds import placed_amounts
 
 STEPS_MAX = 512
 """Steps of growth looked at in one proposal."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from gangline_core.elasticity.taking import Given, Taking
 from gangline_core.elasticity.view import Elastic, Target, View
-from gangline_core.losses import effective_priority
+from gangline_core.making_room.losses import effective_priority
 from gangline_core.spec import ServiceClass
 
 

@@ -8,9 +8,9 @@ report is not measured, so the limit beside it stays where it is. Alone on its G
 One report leads to one change at most, so nothing swings by itself.
 """
 
-from gangline_core.company import START_PERCENT, is_unknown_alone, owners, slower_percent, works_beside
 from gangline_core.facts import LimitSet
 from gangline_core.job import Job
+from gangline_core.room.company import START_PERCENT, is_unknown_alone, owners, slower_percent, works_beside
 from gangline_core.spec import ServiceClass
 from gangline_core.state import State
 

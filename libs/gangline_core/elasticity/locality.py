@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from gangline_core.causes import is_new
 from gangline_core.elasticity.fit import fitted
 from gangline_core.elasticity.goodput import throughput
 from gangline_core.elasticity.view import Elastic, Target, View, calm_until_ms, elastic
@@ -18,7 +17,8 @@ from gangline_core.elasticity.worth import cost_s, left_s
 from gangline_core.job import Job, JobState
 from gangline_core.placement.gang import Gang, Seats, gang_of
 from gangline_core.placement.ranks import level_of
-from gangline_core.resizing import is_active
+from gangline_core.sizes.causes import is_new
+from gangline_core.sizes.resizing import is_active
 from gangline_core.spec import ResizeKind
 
 GAIN_PERCENT = 10

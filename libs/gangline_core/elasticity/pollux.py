@@ -21,7 +21,7 @@ from gangline_core.elasticity.room import able_nodes
 from gangline_core.elasticity.view import Elastic, Target, View
 from gangline_core.elasticity.worth import cost_s
 from gangline_core.placement.gang import gang_of
-from gangline_core.progress import BATCH_MOST, MILLION, Point, Progress
+from gangline_core.sizes.progress import BATCH_MOST, MILLION, Point, Progress
 
 POWER = -1.0
 FLOOR = 1e-3

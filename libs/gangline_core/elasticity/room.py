@@ -5,16 +5,16 @@ from collections.abc import Iterable
 import numpy as np
 from msgspec.structs import replace
 
-from gangline_core.capacity import Flags, Layout, Room
 from gangline_core.cluster import Node
 from gangline_core.facts import TaskPlacement
-from gangline_core.holds import placed_amounts
 from gangline_core.job import Job, Task
 from gangline_core.placement.gang import ANYWHERE, Gang, gang_of, need_of
 from gangline_core.placement.models import acceptable
 from gangline_core.placement.ranks import stands_within
 from gangline_core.placement.shaped import keeps_shape
 from gangline_core.reasons import ReasonCode
+from gangline_core.room.capacity import Flags, Layout, Room
+from gangline_core.room.holds import placed_amounts
 from gangline_core.spec import Role, ServiceClass, selector_of, tolerations_of
 from gangline_core.table import Table
 

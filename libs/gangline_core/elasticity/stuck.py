@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from gangline_core import resizing
 from gangline_core.facts import ResizeFailed
 from gangline_core.job import Job, JobState, ResizeStage, TaskState
+from gangline_core.sizes import resizing
 from gangline_core.state import State
 
 

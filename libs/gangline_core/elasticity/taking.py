@@ -10,8 +10,6 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gangline_core.amounts import task_amounts
-from gangline_core.capacity import Room
 from gangline_core.elasticity.giving import leaving_order
 from gangline_core.elasticity.idle_fill import idle_fill
 from gangline_core.elasticity.room import more
@@ -19,6 +17,8 @@ from gangline_core.elasticity.view import Elastic, Target, View
 from gangline_core.facts import TaskPlacement
 from gangline_core.ids import JobId
 from gangline_core.job import Task
+from gangline_core.limits.amounts import task_amounts
+from gangline_core.room.capacity import Room
 
 STEPS_MAX = 256
 """Steps down that are tried for one job at most."""

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gangline_core import resizing
-from gangline_core.causes import is_new
 from gangline_core.job import Job, JobState
-from gangline_core.progress import Progress
 from gangline_core.seating import allowed_sizes
+from gangline_core.sizes import resizing
+from gangline_core.sizes.causes import is_new
+from gangline_core.sizes.progress import Progress
 from gangline_core.spec import Role
 from gangline_core.state import State
 from gangline_core.table import Table

@@ -4,8 +4,6 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from gangline_core.ageing import starving
-from gangline_core.columns import Ints
 from gangline_core.facts import Candidate
 from gangline_core.job import Job
 from gangline_core.ordering.dominant_resource import dominant_resource
@@ -21,8 +19,10 @@ from gangline_core.ordering.scored import EVERYBODY, Ordering
 from gangline_core.ordering.shortest_predicted import shortest_predicted
 from gangline_core.ordering.topped import put_first
 from gangline_core.ordering.weighted import weighted
+from gangline_core.scoring.ageing import starving
+from gangline_core.scoring.columns import Ints
+from gangline_core.scoring.waiting import Waiting
 from gangline_core.state import PoolState, State
-from gangline_core.waiting import Waiting
 
 ORDERINGS: dict[str, Ordering] = {
     "dominant_resource": dominant_resource,

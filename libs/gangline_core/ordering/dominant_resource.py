@@ -9,12 +9,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from gangline_core import columns as c
 from gangline_core.groups import ROOT
+from gangline_core.limits.shares import capacity_of
 from gangline_core.ordering.scored import Scored
 from gangline_core.ordering.turns import Branch, take_turns
-from gangline_core.shares import capacity_of
-from gangline_core.waiting import Waiting
+from gangline_core.scoring import columns as c
+from gangline_core.scoring.waiting import Waiting
 
 MILLION = 1_000_000
 DIMENSIONS = ("gpu_milli", "cpu_milli", "memory_mib")

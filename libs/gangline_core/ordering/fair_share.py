@@ -1,18 +1,18 @@
 """Fair share: at every level of the tree whoever used least lately, for its weight, goes next.
 
-Use is decayed by the policy's half-life (`gangline_core.decay`), compared among siblings only, and a job that goes next
+Use is decayed by the policy's half-life (`scoring.decay`), compared among siblings only, and a job that goes next
 counts at once with what it is predicted to use: a burst of submissions does not all look poor.
 """
 
 import numpy as np
 
-from gangline_core.attained import service_milli
-from gangline_core.columns import ASK
+from gangline_core.foresight.predict import UNKNOWN_RUN_S, predicted_seconds
 from gangline_core.groups import ROOT
 from gangline_core.ordering.scored import Scored
 from gangline_core.ordering.turns import Branch, take_turns
-from gangline_core.predict import UNKNOWN_RUN_S, predicted_seconds
-from gangline_core.waiting import Waiting
+from gangline_core.scoring.attained import service_milli
+from gangline_core.scoring.columns import ASK
+from gangline_core.scoring.waiting import Waiting
 
 MILLION = 1_000_000
 

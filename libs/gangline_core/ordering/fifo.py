@@ -3,7 +3,7 @@
 import numpy as np
 
 from gangline_core.ordering.scored import Scored
-from gangline_core.waiting import Waiting
+from gangline_core.scoring.waiting import Waiting
 
 
 def fifo(waiting: Waiting, first: int) -> Scored:

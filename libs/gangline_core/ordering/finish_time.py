@@ -5,9 +5,9 @@ wait. The auction of the paper shares GPUs among elastic bidders; gangs take all
 first, which is the order in which the paper offers.
 """
 
-from gangline_core.finish_ratio import rho
 from gangline_core.ordering.scored import Scored, in_levels
-from gangline_core.waiting import Waiting
+from gangline_core.scoring.finish_ratio import rho
+from gangline_core.scoring.waiting import Waiting
 
 
 def finish_time(waiting: Waiting, first: int) -> Scored:

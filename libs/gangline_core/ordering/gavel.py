@@ -11,19 +11,19 @@ from functools import lru_cache
 import numpy as np
 from msgspec import Struct
 
-from gangline_core import columns as c
-from gangline_core.attained import service_milli
-from gangline_core.formula import quantised
+from gangline_core.foresight.predict import UNKNOWN_RUN_S, predicted_seconds
 from gangline_core.ids import JobId
 from gangline_core.job import Job
+from gangline_core.limits.shares import capacity_of
 from gangline_core.ordering import gavel_lp
 from gangline_core.ordering.gavel_lp import Floats, Problem
 from gangline_core.ordering.scored import Scored, bands
-from gangline_core.predict import UNKNOWN_RUN_S, predicted_seconds
-from gangline_core.shares import capacity_of
+from gangline_core.scoring import columns as c
+from gangline_core.scoring.attained import service_milli
+from gangline_core.scoring.formula import quantised
+from gangline_core.scoring.waiting import Waiting
 from gangline_core.spec import GPU_MILLI, JobSpec
 from gangline_core.state import State
-from gangline_core.waiting import Waiting
 
 OBJECTIVES: dict[str, Callable[[Problem], Floats]] = {
     "max_min": gavel_lp.max_min,

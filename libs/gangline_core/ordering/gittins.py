@@ -8,10 +8,10 @@ from bisect import bisect_right
 
 import numpy as np
 
-from gangline_core import columns as c
-from gangline_core.attained import GPU_SECOND
 from gangline_core.ordering.scored import Scored, in_levels
-from gangline_core.waiting import Waiting
+from gangline_core.scoring import columns as c
+from gangline_core.scoring.attained import GPU_SECOND
+from gangline_core.scoring.waiting import Waiting
 
 HOUR_S = 3_600
 

@@ -6,10 +6,10 @@ that waited `promote_after` times as long as it ran is back in the first queue. 
 
 import numpy as np
 
-from gangline_core import columns as c
-from gangline_core.attained import GPU_SECOND, service_milli
 from gangline_core.ordering.scored import Scored, in_levels
-from gangline_core.waiting import Column, Waiting
+from gangline_core.scoring import columns as c
+from gangline_core.scoring.attained import GPU_SECOND, service_milli
+from gangline_core.scoring.waiting import Column, Waiting
 
 
 def least_attained(waiting: Waiting, first: int) -> Scored:

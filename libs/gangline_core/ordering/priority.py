@@ -1,9 +1,9 @@
 """Strict priority: the queue level's band plus the job's own priority; equals go by age."""
 
-from gangline_core.factors import Table
-from gangline_core.formula import quantised
 from gangline_core.ordering.scored import Scored
-from gangline_core.waiting import Waiting
+from gangline_core.scoring.factors import Table
+from gangline_core.scoring.formula import quantised
+from gangline_core.scoring.waiting import Waiting
 
 TERMS = ("level", "priority")
 

@@ -2,7 +2,7 @@
 
 from gangline_core.ordering.scored import Scored
 from gangline_core.ordering.turns import Branch, take_turns
-from gangline_core.waiting import Waiting
+from gangline_core.scoring.waiting import Waiting
 
 MILLION = 1_000_000
 

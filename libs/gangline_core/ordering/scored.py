@@ -6,8 +6,8 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from gangline_core.formula import quantised
-from gangline_core.waiting import Column, Waiting
+from gangline_core.scoring.formula import quantised
+from gangline_core.scoring.waiting import Column, Waiting
 
 EVERYBODY = 1 << 60
 """How many of the front matter when all do."""

@@ -1,9 +1,9 @@
-"""Shortest predicted GPU time first: QSSF of Helios (SC 2021), with the rolling estimate of `gangline_core.predict`."""
+"""Shortest predicted GPU time first: QSSF of Helios (SC 2021), with the rolling estimate of `foresight.predict`."""
 
-from gangline_core.columns import GPU_MILLI
+from gangline_core.foresight.predict import predicted_seconds
 from gangline_core.ordering.scored import Scored, in_levels
-from gangline_core.predict import predicted_seconds
-from gangline_core.waiting import Waiting
+from gangline_core.scoring.columns import GPU_MILLI
+from gangline_core.scoring.waiting import Waiting
 
 
 def shortest_predicted(waiting: Waiting, first: int) -> Scored:

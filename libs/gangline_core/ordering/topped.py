@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from gangline_core.columns import Ints
 from gangline_core.groups import ROOT, ancestors, user_key
 from gangline_core.ids import JobId
 from gangline_core.job import Job
+from gangline_core.scoring.columns import Ints
 from gangline_core.state import State
 
 

@@ -13,11 +13,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from gangline_core import columns as c
-from gangline_core.formula import quantised
 from gangline_core.groups import ROOT, user_key
 from gangline_core.ordering.scored import Scored, bands
-from gangline_core.waiting import Waiting
+from gangline_core.scoring import columns as c
+from gangline_core.scoring.formula import quantised
+from gangline_core.scoring.waiting import Waiting
 
 
 class Branch:

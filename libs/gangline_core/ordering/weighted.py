@@ -4,11 +4,11 @@ import re
 
 import numpy as np
 
-from gangline_core.factors import SHARE_FACTORS, Table, uses_shares
-from gangline_core.formula import compile_formula
 from gangline_core.ordering.scored import Scored
-from gangline_core.surroundings import unmeasured
-from gangline_core.waiting import Waiting
+from gangline_core.scoring.factors import SHARE_FACTORS, Table, uses_shares
+from gangline_core.scoring.formula import compile_formula
+from gangline_core.scoring.surroundings import unmeasured
+from gangline_core.scoring.waiting import Waiting
 
 LOAD = re.compile(r"\bload\b")
 

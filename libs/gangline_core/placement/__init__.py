@@ -4,8 +4,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from gangline_core.beside import Beside
-from gangline_core.capacity import Room
 from gangline_core.placement.allocatable import allocatable_least, allocatable_most
 from gangline_core.placement.balance import balanced_all, balanced_network
 from gangline_core.placement.best_fit import best_fit
@@ -27,6 +25,8 @@ from gangline_core.placement.topology import topology
 from gangline_core.placement.trimaran import load_risk, target_load
 from gangline_core.placement.yoda import metric_score
 from gangline_core.reasons import Reason
+from gangline_core.room.beside import Beside
+from gangline_core.room.capacity import Room
 
 Placer = Callable[[Room, Gang], Seats | None]
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gangline_core.capacity import Ints, Room
 from gangline_core.placement.each import by_keys, each
 from gangline_core.placement.gang import Gang, Need, Seats
+from gangline_core.room.capacity import Ints, Room
 
 SCORE_MAX = 100
 CPU_WEIGHT = 1 << 20

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from gangline_core.capacity import Ints, Room
 from gangline_core.placement.allocatable import owned
 from gangline_core.placement.each import by_keys, each
 from gangline_core.placement.gang import Gang, Need, Seats
+from gangline_core.room.capacity import Ints, Room
 
 Floats = NDArray[np.float64]
 SCORE_MAX = 100

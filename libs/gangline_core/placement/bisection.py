@@ -13,13 +13,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gangline_core.beside import NOTHING, Beside
-from gangline_core.capacity import NO_KIND, Ints, Room
 from gangline_core.placement.each import all_kinds, by_keys, each, is_free_of_wishes
 from gangline_core.placement.fit import KEY_MAX, fullest_first, whole_gpus
 from gangline_core.placement.gang import Gang, Need, Seats
 from gangline_core.placement.topology import topology
 from gangline_core.reasons import Reason, ReasonCode
+from gangline_core.room.beside import NOTHING, Beside
+from gangline_core.room.capacity import NO_KIND, Ints, Room
 
 LEVELS = ("socket", "switch", "nvlink")
 """Where a node is cut, widest first."""

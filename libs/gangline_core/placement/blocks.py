@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gangline_core.capacity import Flags, Ints, Room
-from gangline_core.layout import Layout
 from gangline_core.placement.devices import NodeView, choose_whole
 from gangline_core.placement.fit import KEY_MAX
 from gangline_core.placement.gang import Need
+from gangline_core.room.capacity import Flags, Ints, Room
+from gangline_core.room.layout import Layout
 from gangline_core.spec import GPU_MILLI
 
 PARTS = ("nvlink", "switch", "socket", "node")

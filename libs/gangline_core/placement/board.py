@@ -10,10 +10,10 @@ from typing import Protocol
 
 import numpy as np
 
-from gangline_core.capacity import Flags, Ints, Room
-from gangline_core.looks import Look
 from gangline_core.placement.fit import KEY_MAX
 from gangline_core.placement.gang import Need
+from gangline_core.room.capacity import Flags, Ints, Room
+from gangline_core.room.looks import Look
 
 ASKS_MAX = 1_024
 """Kinds of task whose scores are kept; with more, all are worked out anew."""

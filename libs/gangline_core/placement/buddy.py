@@ -8,12 +8,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gangline_core.capacity import Ints, Room
 from gangline_core.placement.blocks import choose_gpus, linked_first
 from gangline_core.placement.each import by_keys, each, is_free_of_wishes
 from gangline_core.placement.fit import fullest_first
 from gangline_core.placement.gang import Gang, Need, Seats
 from gangline_core.placement.topology import topology
+from gangline_core.room.capacity import Ints, Room
 
 
 def buddy(room: Room, gang: Gang) -> Seats | None:

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from gangline_core.capacity import Room
 from gangline_core.placement.each import by_keys, each
 from gangline_core.placement.fit import fullest_first, whole_gpus
 from gangline_core.placement.gang import Gang, Need, Seats
+from gangline_core.room.capacity import Room
 
 LEVELS = ("nvlink", "switch", "socket")
 

@@ -5,19 +5,19 @@
 - Other jobs keep away from all promised cells, used or not.
 - An opportunistic job may also use promised cells while nobody needs them. It is the first to go when somebody does.
 
-Inside what it may use, a gang takes the smallest domain that holds it. Source: see `gangline_core.cells`.
+Inside what it may use, a gang takes the smallest domain that holds it. Source: see `gangline_core.room.cells`.
 """
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gangline_core.beside import NOTHING, Beside
-from gangline_core.capacity import Flags, Ints, Room
-from gangline_core.cells import Owned, Tree, Wanted, kinds_of, label_of, owner_of, pack, pinned_cells
 from gangline_core.placement.gang import Gang, Seats
 from gangline_core.placement.models import acceptable
 from gangline_core.placement.topology import topology
+from gangline_core.room.beside import NOTHING, Beside
+from gangline_core.room.capacity import Flags, Ints, Room
+from gangline_core.room.cells import Owned, Tree, Wanted, kinds_of, label_of, owner_of, pack, pinned_cells
 from gangline_core.spec import GPU_MILLI, ServiceClass
 
 LOWERED = 2

@@ -16,10 +16,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from gangline_core.beside import NOTHING, Beside
-from gangline_core.capacity import Ints, Room
-from gangline_core.layout import Kind, Layout
-from gangline_core.mix import STANDARD, Mix, Typical
 from gangline_core.placement.blocks import choose_gpus, has_parts, linked_first
 from gangline_core.placement.board import Scorer, board_of
 from gangline_core.placement.each import is_free_of_wishes
@@ -30,6 +26,10 @@ from gangline_core.placement.lone import Pick, Scores, lone
 from gangline_core.placement.models import Kinds
 from gangline_core.placement.topology import topology
 from gangline_core.placement.usefulness import Usefulness
+from gangline_core.room.beside import NOTHING, Beside
+from gangline_core.room.capacity import Ints, Room
+from gangline_core.room.layout import Kind, Layout
+from gangline_core.room.mix import STANDARD, Mix, Typical
 from gangline_core.spec import GPU_MILLI
 
 TOLD_APART_MILLI = 100

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from gangline_core.capacity import NO_KIND, Room
 from gangline_core.facts import TaskPlacement
 from gangline_core.job import GpuShare
-from gangline_core.links import Links, best_joined, links_of
-from gangline_core.looks import note
-from gangline_core.mig import best_start, slice_memory_mib
 from gangline_core.placement.gang import Need
+from gangline_core.room.capacity import NO_KIND, Room
+from gangline_core.room.links import Links, best_joined, links_of
+from gangline_core.room.looks import note
+from gangline_core.room.mig import best_start, slice_memory_mib
 from gangline_core.spec import GPU_MILLI
 
 

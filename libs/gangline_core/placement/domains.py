@@ -3,12 +3,12 @@
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from gangline_core.capacity import Ints, Layout
 from gangline_core.cluster import LEVELS_INSIDE_NODE
 from gangline_core.placement.gang import Gang
 from gangline_core.placement.packing import Machine
 from gangline_core.placement.shaped import domain_codes
 from gangline_core.placement.together import GaveUpError, Stack, Vector, Work, cut
+from gangline_core.room.capacity import Ints, Layout
 
 
 class Sorts(NamedTuple):

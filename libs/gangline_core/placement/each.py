@@ -10,7 +10,6 @@ from typing import Protocol
 import numpy as np
 from msgspec import Struct
 
-from gangline_core.capacity import Flags, Room
 from gangline_core.facts import TaskPlacement
 from gangline_core.placement.devices import NodeView
 from gangline_core.placement.exact import size_of
@@ -20,6 +19,7 @@ from gangline_core.placement.models import Choice, Kinds, acceptable, choices
 from gangline_core.placement.ranks import in_rank_order
 from gangline_core.placement.search import Manner, exactly, search
 from gangline_core.placement.shelf import Keys
+from gangline_core.room.capacity import Flags, Room
 
 
 class Spot(Struct, frozen=True):

@@ -12,11 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gangline_core.capacity import Flags, Ints, Room
 from gangline_core.cluster import LEVELS_INSIDE_NODE
 from gangline_core.facts import TaskPlacement
 from gangline_core.job import GpuShare
-from gangline_core.looks import Look
 from gangline_core.placement.devices import NodeView
 from gangline_core.placement.domains import Holder, Sorts, Tree
 from gangline_core.placement.fit import slots
@@ -25,6 +23,8 @@ from gangline_core.placement.models import Choice
 from gangline_core.placement.packing import Card, Item, Machine, Packer
 from gangline_core.placement.shaped import CLOSE
 from gangline_core.placement.together import GaveUpError, Vector, Work
+from gangline_core.room.capacity import Flags, Ints, Room
+from gangline_core.room.looks import Look
 from gangline_core.spec import GPU_MILLI
 
 NODE = LEVELS_INSIDE_NODE[-1]

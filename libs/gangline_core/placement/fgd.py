@@ -14,10 +14,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from gangline_core.beside import NOTHING, Beside
-from gangline_core.capacity import Flags, Ints, Room
-from gangline_core.layout import Kind
-from gangline_core.mix import Mix
 from gangline_core.placement.board import Board, allowed, board_of
 from gangline_core.placement.each import Spot, each, is_free_of_wishes
 from gangline_core.placement.fit import KEY_MAX
@@ -26,6 +22,10 @@ from gangline_core.placement.gradient import Gradient
 from gangline_core.placement.lone import Scores, lone
 from gangline_core.placement.models import Kinds
 from gangline_core.placement.usefulness import Usefulness
+from gangline_core.room.beside import NOTHING, Beside
+from gangline_core.room.capacity import Flags, Ints, Room
+from gangline_core.room.layout import Kind
+from gangline_core.room.mix import Mix
 from gangline_core.spec import GPU_MILLI
 
 SCORE_MAX = 100

@@ -10,9 +10,9 @@ from hashlib import blake2b
 
 import numpy as np
 
-from gangline_core.capacity import Ints, Room
 from gangline_core.placement.each import by_keys, each
 from gangline_core.placement.gang import Gang, Need, Seats
+from gangline_core.room.capacity import Ints, Room
 
 
 def first_fit(room: Room, gang: Gang) -> Seats | None:

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gangline_core.capacity import CORES_SHOWN, CROWDED_BELOW, Flags, Ints, Room
-from gangline_core.layout import Layout
-from gangline_core.mig import geometry, how_many
 from gangline_core.placement.devices import share_of
 from gangline_core.placement.gang import Need
+from gangline_core.room.capacity import CORES_SHOWN, CROWDED_BELOW, Flags, Ints, Room
+from gangline_core.room.layout import Layout
+from gangline_core.room.mig import geometry, how_many
 from gangline_core.spec import GPU_MILLI
 
 SLOTS_MAX = 1 << 20

@@ -13,7 +13,6 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from gangline_core.capacity import NO_KIND, Flags, Ints, Room
 from gangline_core.facts import TaskPlacement
 from gangline_core.placement.devices import NodeView
 from gangline_core.placement.each import by_keys, each, is_free_of_wishes, options
@@ -21,6 +20,7 @@ from gangline_core.placement.fit import slots
 from gangline_core.placement.gang import Gang, Need, Seats
 from gangline_core.placement.models import Choice
 from gangline_core.placement.ranks import in_rank_order
+from gangline_core.room.capacity import NO_KIND, Flags, Ints, Room
 
 PER_TAKEN = 100
 """Cost of a slot for every slot of its node that is taken already."""

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from gangline_core.cluster import LEVELS_INSIDE_NODE, Pool
 from gangline_core.facts import TaskPlacement
 from gangline_core.ids import NodeId
-from gangline_core.layout import Flags, Layout
+from gangline_core.room.layout import Flags, Layout
 from gangline_core.spec import JobSpec, Role, ServiceClass, Toleration, selector_of, tolerations_of
 
 ANYWHERE = ""

@@ -8,10 +8,10 @@ indexes.
 
 from collections.abc import Sequence
 
-from gangline_core.capacity import NO_KIND, Ints, Room
 from gangline_core.placement.each import by_keys, each
 from gangline_core.placement.fit import whole_gpus
 from gangline_core.placement.gang import Gang, Need, Seats
+from gangline_core.room.capacity import NO_KIND, Ints, Room
 
 _MEMORY_SHOWN = 1 << 24
 """More free MiB than this on one node are not told apart."""

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gangline_core.capacity import Ints, Room
 from gangline_core.placement.each import by_keys, each
 from gangline_core.placement.fit import KEY_MAX, fits_share, fullest_first
 from gangline_core.placement.gang import Gang, Need, Seats
+from gangline_core.room.capacity import Ints, Room
 
 
 def gpushare(room: Room, gang: Gang) -> Seats | None:

@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from gangline_core.capacity import NO_KIND, Flags, Ints, Room
-from gangline_core.layout import Parts
 from gangline_core.placement.fit import KEY_MAX, share_of_kind
 from gangline_core.placement.gang import Need
 from gangline_core.placement.usefulness import Usefulness
+from gangline_core.room.capacity import NO_KIND, Flags, Ints, Room
+from gangline_core.room.layout import Parts
 from gangline_core.spec import GPU_MILLI
 
 NEVER_MILLI = 1 << 40

@@ -4,12 +4,12 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from gangline_core.capacity import Flags, Ints, Layout, Room
 from gangline_core.cluster import LEVELS_INSIDE_NODE
 from gangline_core.placement.fit import slots, whole_free, whole_gpus
 from gangline_core.placement.gang import Gang, Need
 from gangline_core.placement.models import acceptable
 from gangline_core.reasons import Reason, ReasonCode
+from gangline_core.room.capacity import Flags, Ints, Layout, Room
 from gangline_core.spec import GPU_MILLI
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from gangline_core.capacity import Flags, Ints, Room
 from gangline_core.placement.board import Board, Scorer
 from gangline_core.placement.devices import seat_alone
 from gangline_core.placement.each import options
@@ -12,6 +11,7 @@ from gangline_core.placement.gang import Gang, Need, Seats
 from gangline_core.placement.models import Kinds
 from gangline_core.placement.ranks import alone
 from gangline_core.placement.shelf import ASKED_MAX, best_row
+from gangline_core.room.capacity import Flags, Ints, Room
 
 Pick = Callable[[Room, Need, Kinds, int], tuple[int, ...]]
 """The GPUs that a task takes on the node of this row."""

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from gangline_core.layout import Kind, Layout
-from gangline_core.mig import geometry
 from gangline_core.placement.gang import Gang, Need
+from gangline_core.room.layout import Kind, Layout
+from gangline_core.room.mig import geometry
 
 Kinds = tuple[int, ...]
 """Numbers of kinds of one model in a layout."""

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from msgspec import Struct
 
-from gangline_core.capacity import NO_KIND, Ints, Room
 from gangline_core.placement.each import by_keys, each
 from gangline_core.placement.fit import KEY_MAX, whole_gpus
 from gangline_core.placement.gang import Gang, Need, Seats
+from gangline_core.room.capacity import NO_KIND, Ints, Room
 
 SCORE_MAX = 100
 ZONES_MAX = 8

@@ -9,12 +9,12 @@ from functools import cache
 from typing import NamedTuple
 
 from gangline_core.job import GpuShare
-from gangline_core.layout import Layout
-from gangline_core.mig import geometry, slice_memory_mib
 from gangline_core.placement.devices import share_of
 from gangline_core.placement.gang import Need
 from gangline_core.placement.models import Kinds
 from gangline_core.placement.together import Limit, Stack, Vector, Work, cut, largest_of
+from gangline_core.room.layout import Layout
+from gangline_core.room.mig import geometry, slice_memory_mib
 from gangline_core.spec import GPU_MILLI
 
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from gangline_core.capacity import Ints
 from gangline_core.placement.fit import KEY_MAX, SLOTS_MAX
+from gangline_core.room.capacity import Ints
 
 
 def portions(keys: Ints, free: Ints, count: int, *, sizes: Ints, spreads: bool) -> list[tuple[int, int]]:

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from gangline_core.capacity import Holding, Layout
 from gangline_core.cluster import LEVELS_INSIDE_NODE
 from gangline_core.facts import TaskPlacement
 from gangline_core.placement.gang import ANYWHERE, Gang, Seats
+from gangline_core.room.capacity import Holding, Layout
 
 CLOSE = LEVELS_INSIDE_NODE[:-1]
 """The levels below the node, closest first."""

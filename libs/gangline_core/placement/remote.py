@@ -9,14 +9,14 @@ from collections.abc import Callable
 import numpy as np
 from msgspec.structs import replace
 
-from gangline_core.beside import Beside
-from gangline_core.capacity import Room
 from gangline_core.facts import TaskPlacement
 from gangline_core.placement.devices import NodeView
 from gangline_core.placement.gang import ANYWHERE, Gang, Need, Seats
 from gangline_core.placement.models import acceptable
 from gangline_core.placement.ranks import level_of
-from gangline_core.remote import NIC, REMOTE_GPU
+from gangline_core.room.beside import Beside
+from gangline_core.room.capacity import Room
+from gangline_core.room.remote import NIC, REMOTE_GPU
 
 UNKNOWN_PERCENT = 100
 

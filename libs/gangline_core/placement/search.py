@@ -12,7 +12,6 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gangline_core.capacity import Flags, Ints, Room
 from gangline_core.cluster import LEVELS_INSIDE_NODE
 from gangline_core.facts import TaskPlacement
 from gangline_core.placement.devices import NodeView, seat_alone
@@ -25,6 +24,7 @@ from gangline_core.placement.ranks import alone, in_rank_order
 from gangline_core.placement.shaped import Shape, keeps_shape
 from gangline_core.placement.shelf import ASKED_MAX, Keys, RowKeys, best_row
 from gangline_core.placement.thorough import Thorough, is_hard
+from gangline_core.room.capacity import Flags, Ints, Room
 
 DOMAINS_TRIED_MAX = 256
 """Topology domains that look large enough but are tried in vain before the next larger level."""

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from gangline_core.capacity import Ints, Room
 from gangline_core.cluster import LEVELS_INSIDE_NODE, model_of
 from gangline_core.facts import TaskPlacement
 from gangline_core.job import Task
-from gangline_core.layout import Layout
 from gangline_core.placement.fit import share_slots, whole_gpus
 from gangline_core.placement.gang import Gang, Need
+from gangline_core.room.capacity import Ints, Room
+from gangline_core.room.layout import Layout
 
 CLOSE = LEVELS_INSIDE_NODE[:-1]
 """Levels below the node."""

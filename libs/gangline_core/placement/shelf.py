@@ -12,9 +12,9 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from gangline_core.capacity import Flags, Ints, Room
 from gangline_core.placement.fit import KEY_MAX, holds_one
 from gangline_core.placement.gang import Need
+from gangline_core.room.capacity import Flags, Ints, Room
 
 ASKED_ONCE = object()
 """Stands on a room's shelves where one question of a kind has been asked."""

@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gangline_core.capacity import Room
-from gangline_core.layout import NEVER_MIB
 from gangline_core.placement.gang import Gang, Seats
+from gangline_core.room.capacity import Room
+from gangline_core.room.layout import NEVER_MIB
 from gangline_core.spec import GPU_MILLI
 
 Seek = Callable[[Room, Gang], Seats | None]

@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from gangline_core.capacity import Flags, Room
 from gangline_core.facts import TaskPlacement
 from gangline_core.placement.exact import Exact, Most
 from gangline_core.placement.gang import ANYWHERE, Gang
 from gangline_core.placement.models import Choice, choices
 from gangline_core.placement.shaped import CLOSE
 from gangline_core.placement.together import GaveUpError, Work
+from gangline_core.room.capacity import Flags, Room
 
 WORK_MAX = 1_000_000
 """Work of all exact searches for one gang in one room: about a twentieth of a second."""

@@ -11,7 +11,7 @@ from operator import mul
 
 import numpy as np
 
-from gangline_core.layout import Ints
+from gangline_core.room.layout import Ints
 
 Vector = tuple[int, ...]
 Limit = tuple[Vector, int]

@@ -13,11 +13,11 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from gangline_core.beside import NOTHING, Beside
-from gangline_core.capacity import Ints, Room
 from gangline_core.placement.allocatable import owned
 from gangline_core.placement.each import by_keys, each
 from gangline_core.placement.gang import Gang, Need, Seats
+from gangline_core.room.beside import NOTHING, Beside
+from gangline_core.room.capacity import Ints, Room
 
 Floats = NDArray[np.float64]
 SCORE_MAX = 100

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gangline_core.capacity import NO_KIND, Ints, Room
-from gangline_core.layout import Kind, Parts
-from gangline_core.mix import Mix
+from gangline_core.room.capacity import NO_KIND, Ints, Room
+from gangline_core.room.layout import Kind, Parts
+from gangline_core.room.mix import Mix
 from gangline_core.spec import GPU_MILLI
 
 _COUNT_BITS = 8

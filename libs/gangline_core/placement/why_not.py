@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from gangline_core.capacity import Flags, Ints, Layout, Room, matches, tolerates
 from gangline_core.cluster import tasks_most
 from gangline_core.placement.fit import slots, whole_free
 from gangline_core.placement.gang import Gang, Need, Where
@@ -10,6 +9,7 @@ from gangline_core.placement.in_numbers import able_members, fragmented, in_gpus
 from gangline_core.placement.models import acceptable
 from gangline_core.placement.why_together import why_not_together
 from gangline_core.reasons import Reason, ReasonCode
+from gangline_core.room.capacity import Flags, Ints, Layout, Room, matches, tolerates
 from gangline_core.spec import GPU_MILLI
 
 ROOM_CODES = frozenset(

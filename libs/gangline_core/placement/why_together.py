@@ -7,7 +7,6 @@ told by the exact search: how many tasks fit together at most, of one role or of
 import numpy as np
 from msgspec.structs import replace
 
-from gangline_core.capacity import Flags, Room
 from gangline_core.placement.fit import whole_free
 from gangline_core.placement.gang import ANYWHERE, Gang
 from gangline_core.placement.in_numbers import able_members, best_domain, fragmented, kinds_for, most_on, suitable_gpus
@@ -15,6 +14,7 @@ from gangline_core.placement.models import acceptable
 from gangline_core.placement.thorough import WORK_MAX, Fit, fit
 from gangline_core.placement.together import Work
 from gangline_core.reasons import Reason, ReasonCode
+from gangline_core.room.capacity import Flags, Room
 from gangline_core.spec import GPU_MILLI
 
 Numbers = dict[str, int | str]

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gangline_core.capacity import Ints, Room
 from gangline_core.placement.each import by_keys, each
 from gangline_core.placement.fit import fits_share, whole_gpus
 from gangline_core.placement.gang import Gang, Need, Seats
+from gangline_core.room.capacity import Ints, Room
 
 FREE_WEIGHT, TOTAL_WEIGHT = 2, 1
 """Of one card's free and total memory."""

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from gangline_core.array_record import array_size
-from gangline_core.company import START_PERCENT
+from gangline_core.door.array_record import array_size
 from gangline_core.ids import NodeId, TaskId
 from gangline_core.job import Task
-from gangline_core.remote import PORT_FIRST, server_of
+from gangline_core.room.company import START_PERCENT
+from gangline_core.room.remote import PORT_FIRST, server_of
 from gangline_core.spec import GPU_MILLI, ResizeKind, Role
 from gangline_kit.carrying.known import Order
 

@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from gangline_core.learnt import unpacked
+from gangline_core.foresight.learnt import unpacked
 from gangline_lab.commands.simulations import told_trace
 from gangline_lab.commands.words import say
 from gangline_lab.learning.growing import LEAVES, TREES, Growth

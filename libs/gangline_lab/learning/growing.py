@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from gangline_core.learnt import FEATURES, FINE, HEADS, NAMED, QUANTILES, UNKNOWN, Model, Tree
+from gangline_core.foresight.learnt import FEATURES, FINE, HEADS, NAMED, QUANTILES, UNKNOWN, Model, Tree
 from gangline_lab.learning.samples import Sample
 
 SEED = 7
@@ -65,7 +65,7 @@ def grow(rows: Sequence[Sample], *, made_of: str, growth: Growth = USUAL) -> Mod
 
 
 def features_of(names: dict[str, dict[str, int]], row: Sample) -> tuple[int, ...]:
-    """The row's features, as `gangline_core.learnt.features` gives them in the fold."""
+    """The row's features, as `gangline_core.foresight.learnt.features` gives them in the fold."""
     return (*row.plain, *(names.get(one, {}).get(name, UNKNOWN) for one, name in row.names), *row.like)
 
 

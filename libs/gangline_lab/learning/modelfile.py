@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gangline_core.learnt import QUANTILES, ModelError, packed, unpacked, version
+from gangline_core.foresight.learnt import QUANTILES, ModelError, packed, unpacked, version
 from gangline_lab.learning.growing import USUAL, Growth, grow
 from gangline_lab.learning.samples import Sample
 from gangline_lab.learning.score import Score, scores

@@ -14,12 +14,12 @@ from msgspec import Struct
 
 from gangline_core.facts import JobUsed
 from gangline_core.fold import Message
+from gangline_core.foresight.history import note_end, recall
+from gangline_core.foresight.learnt import RUN, like, named, plain
+from gangline_core.foresight.predict import rolling_ms
 from gangline_core.groups import user_key
-from gangline_core.history import note_end, recall
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
-from gangline_core.learnt import RUN, like, named, plain
-from gangline_core.predict import rolling_ms
 from gangline_core.spec import JobSpec
 from gangline_lab.archive import read
 from gangline_lab.readers.archives import history

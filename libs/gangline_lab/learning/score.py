@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from gangline_core.learnt import MIDDLE, QUANTILES, RUN, Model, foretold
+from gangline_core.foresight.learnt import MIDDLE, QUANTILES, RUN, Model, foretold
 from gangline_lab.learning.growing import doublings, features_of
 from gangline_lab.learning.samples import Sample
 

@@ -14,8 +14,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gangline_core import facts as f
-from gangline_core.array_record import array_size
 from gangline_core.cluster import Policy
+from gangline_core.door.array_record import array_size
 from gangline_core.fold import Message, apply
 from gangline_core.groups import Group
 from gangline_core.ids import JobId

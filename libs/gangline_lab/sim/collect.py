@@ -3,9 +3,9 @@
 from msgspec import Struct
 
 from gangline_core import facts as f
-from gangline_core.ageing import waited_ms
 from gangline_core.ids import JobId
 from gangline_core.job import ENDS, Job
+from gangline_core.scoring.ageing import waited_ms
 from gangline_core.spec import gpu_milli_wanted
 from gangline_core.state import State
 from gangline_core.step import Step

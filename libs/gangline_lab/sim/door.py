@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gangline_core import admission
 from gangline_core import facts as f
+from gangline_core.door import admission
 from gangline_core.ids import JobId
 from gangline_core.job import ENDS
 from gangline_core.reasons import ReasonCode, sentence

@@ -12,15 +12,17 @@ from random import Random
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from gangline_core import accounting, admission, cycle, elasticity, parsync
+from gangline_core import cycle, elasticity, parsync
 from gangline_core import facts as f
-from gangline_core.budgets import GPU_HOUR
 from gangline_core.cluster import Node, Policy, Pool
-from gangline_core.edits import WAITING_ONLY, given
+from gangline_core.door import admission
+from gangline_core.door.edits import WAITING_ONLY, given
 from gangline_core.groups import Group
 from gangline_core.ids import JobId, NodeId
 from gangline_core.job import ENDS, JobState
-from gangline_core.spending import spent
+from gangline_core.limits import accounting
+from gangline_core.limits.budgets import GPU_HOUR
+from gangline_core.limits.spending import spent
 from gangline_core.wake import next_wake_ms
 from gangline_lab.sim.agents import Agents
 from gangline_lab.sim.collect import Collector, JobRecord

@@ -8,8 +8,8 @@ from tests.make import T0, World, group, node, spec
 from gangline_admission.judge import judge
 from gangline_admission.verdict import Verdict
 from gangline_core import facts as f
-from gangline_core.admission import Draft
 from gangline_core.cluster import Policy
+from gangline_core.door.admission import Draft
 from gangline_core.groups import Group, Token, User
 from gangline_core.reasons import ReasonCode
 from gangline_wire import requests as r

@@ -10,8 +10,8 @@ from tests.make import HOUR, T0, spec
 from tests.services.gateway.conftest import Visitor
 
 from gangline_core import facts as f
+from gangline_core.reserving.windows import Window
 from gangline_core.spec import ArraySpec
-from gangline_core.windows import Window
 from gangline_gateway.openapi import document
 from gangline_gateway.problems import KINDS
 from gangline_gateway.routes import ROUTES

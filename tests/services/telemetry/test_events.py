@@ -3,7 +3,7 @@
 from tests.make import World, node
 
 from gangline_core import facts as f
-from gangline_core.troubles import CardTrouble
+from gangline_core.room.troubles import CardTrouble
 from gangline_telemetry.config import Config
 from gangline_telemetry.health import Watch
 from gangline_wire.samples import CardEvent, GpuSample, NodeSample

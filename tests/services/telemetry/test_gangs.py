@@ -4,8 +4,8 @@ from tests.make import World, node, spec
 
 from gangline_core import facts as f
 from gangline_core.job import JobState
-from gangline_core.progress import Point, Progress
 from gangline_core.reasons import sentence
+from gangline_core.sizes.progress import Point, Progress
 from gangline_core.spec import Elastic, ResizeKind
 from gangline_telemetry.busy import Busy
 from gangline_telemetry.config import Config

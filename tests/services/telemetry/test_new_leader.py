@@ -6,7 +6,7 @@ from tests.services.telemetry.test_gangs import step
 
 from gangline_core import facts as f
 from gangline_core.job import JobState
-from gangline_core.progress import Progress
+from gangline_core.sizes.progress import Progress
 from gangline_telemetry.busy import Busy
 from gangline_telemetry.config import Config
 from gangline_telemetry.progress import Stories

@@ -11,7 +11,7 @@ from tests.make import World, node, role, spec
 from gangline_core import facts as f
 from gangline_core.ids import JobId
 from gangline_core.job import JobState
-from gangline_core.progress import POINTS_MAX, Point, Progress
+from gangline_core.sizes.progress import POINTS_MAX, Point, Progress
 from gangline_core.spec import Elastic, ResizeKind, Resources, ServiceClass
 from gangline_telemetry.progress import Stories
 from gangline_telemetry.steps import SAID_MAX, Steps, middle

@@ -9,9 +9,9 @@ from gangline_core import facts as f
 from gangline_core.cluster import Gpu, MigSlice
 from gangline_core.groups import Group, User
 from gangline_core.job import JobState
-from gangline_core.mig import compute_milli
-from gangline_core.progress import Progress
 from gangline_core.reasons import ReasonCode, sentence
+from gangline_core.room.mig import compute_milli
+from gangline_core.sizes.progress import Progress
 from gangline_core.spec import JobSpec, Pausing, Resources, ServiceClass
 from gangline_telemetry.busy import Busy
 from gangline_telemetry.config import Config

@@ -1,0 +1,103 @@
+"""What a job's own terms say about when it may run: what it follows, its namesakes, its deadline."""
+
+from collections.abc import Iterable
+
+from gangline_core.door.arrays import lookup
+from gangline_core.ids import JobId
+from gangline_core.job import ENDS, Job, JobState
+from gangline_core.reasons import Reason, ReasonCode
+from gangline_core.spec import Dependency, DependencyKind, JobSpec
+from gangline_core.state import State
+
+_ENDED_HOW = {
+    JobState.SUCCEEDED: "succeeded",
+    JobState.FAILED: "failed",
+    JobState.CANCELLED: "was cancelled",
+    JobState.TIMED_OUT: "ran into its time limit",
+    JobState.LOST: "was lost",
+}
+NEVER = frozenset({ReasonCode.DEPENDENCY_FAILED, ReasonCode.DEADLINE})
+"""Reasons for which a waiting job can never run any more."""
+
+
+def terms_reason(state: State, job: Job, now: int) -> Reason | None:
+    """Why the job's own terms keep it from starting now; None when they do not."""
+    spec = job.spec
+    if spec.deadline_ms and (late := deadline_reason(spec, now)) is not None:
+        return late
+    if spec.after and (reason := dependency_reason(state, spec.after)) is not None:
+        return reason
+    if spec.singleton and (reason := singleton_reason(state, job)) is not None:
+        return reason
+    if spec.not_before_ms > now:
+        return Reason(ReasonCode.NOT_BEFORE, {"not_before_ms": spec.not_before_ms})
+    return None
+
+
+def dependency_reason(state: State, after: Iterable[Dependency]) -> Reason | None:
+    """What the job still has to wait for, or why it can never run; a failure is told before anything that waits."""
+    waits: Reason | None = None
+    for dependency in after:
+        wants = dependency.wants
+        had = "fail" if wants == DependencyKind.NOT_OK else "succeed"
+        other = lookup(state, dependency.job)
+        if other is None:
+            # Ended so long ago that only the archive knows how; a wanted outcome is not assumed.
+            if wants != DependencyKind.ANY:
+                numbers: dict[str, int | str] = {"job": dependency.job, "had": had, "state": "is no longer known"}
+                return Reason(ReasonCode.DEPENDENCY_FAILED, numbers)
+        elif other.state not in ENDS:
+            waits = waits or Reason(ReasonCode.DEPENDENCY, {"job": other.id})
+        elif wants != DependencyKind.ANY and (other.state == JobState.SUCCEEDED) != (wants == DependencyKind.OK):
+            numbers = {"job": other.id, "had": had, "state": _ENDED_HOW[other.state]}
+            return Reason(ReasonCode.DEPENDENCY_FAILED, numbers)
+    return waits
+
+
+def singleton_reason(state: State, job: Job) -> Reason | None:
+    """The earlier job of the same user and name, in whatever group, that has not ended."""
+    namesakes = state.door.namesakes.get((job.spec.user, job.spec.name), {})
+    own = job.array or job.id
+    earlier = min((other for other in namesakes if other < own), default=None)
+    return None if earlier is None else Reason(ReasonCode.SINGLETON, {"job": earlier})
+
+
+def deadline_reason(spec: JobSpec, now: int) -> Reason | None:
+    """Why the job can no longer end in time, were it to start now."""
+    if not spec.deadline_ms or now + shortest_ms(spec) <= spec.deadline_ms:
+        return None
+    return Reason(ReasonCode.DEADLINE, {"deadline_ms": spec.deadline_ms})
+
+
+def last_start_ms(spec: JobSpec) -> int:
+    """After this moment a job with a deadline can no longer end in time."""
+    return spec.deadline_ms - shortest_ms(spec)
+
+
+def shortest_ms(spec: JobSpec) -> int:
+    """How long the job is expected to run at least; one millisecond when nobody says anything."""
+    return max(1, (spec.estimate_s or spec.time_limit_s) * 1000)
+
+
+def limit_s(spec: JobSpec, start_ms: int) -> float:
+    """How long the job may run when it starts then, by its time limit and its deadline; 0 means for ever."""
+    left = max(1.0, (spec.deadline_ms - start_ms) / 1000) if spec.deadline_ms else 0.0
+    if not left or not spec.time_limit_s:
+        return left or float(spec.time_limit_s)
+    return min(left, float(spec.time_limit_s))
+
+
+def task_limit_s(job: Job, placed_ms: int) -> float:
+    """What the job's terms leave of its time to a task that was placed then; 0 is for ever.
+
+    A member that joins a running job does not begin its time anew.
+    """
+    began_ms = job.started_ms
+    allowed_s = limit_s(job.spec, began_ms or placed_ms)
+    used_s = max(0, placed_ms - began_ms) / 1000 if began_ms else 0
+    return max(1.0, allowed_s - used_s) if allowed_s else 0
+
+
+def followed(state: State, spec: JobSpec) -> list[Job]:
+    """The jobs that this one follows, as far as they are known."""
+    return [other for d in spec.after if (other := lookup(state, JobId(d.job))) is not None]

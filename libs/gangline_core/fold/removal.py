@@ -1,0 +1,75 @@
+"""How groups and users leave: at once when a fact says so, or when the last job of one that is closing has ended."""
+
+from gangline_core.door.removal import is_idle, members_of, without
+from gangline_core.facts import GroupRemoved, UserRemoved
+from gangline_core.fold.budgets import note_period
+from gangline_core.groups import user_key
+from gangline_core.state import State
+from gangline_core.step import Step
+
+VERSIONS_MAX = 10_000
+"""Removed groups and users whose last version is remembered, the latest."""
+
+
+def group_removed(state: State, fact: GroupRemoved, step: Step) -> None:
+    """The group goes, unless something came in between that needs it; then it closes instead."""
+    group = state.kept.groups.get(fact.path)
+    if group is None:
+        return
+    if _may_go(state, fact.path):
+        _take_out_group(state, fact.path, step)
+    step.settings = True
+
+
+def user_removed(state: State, fact: UserRemoved, step: Step) -> None:
+    """The membership ends."""
+    holder = user_key(fact.group, fact.user)
+    if holder in state.kept.users and is_idle(state, holder):
+        _take_out_user(state, holder, step)
+    step.settings = True
+
+
+def finish_removals(state: State, step: Step) -> None:
+    """After a message: those that are closing and idle are taken out, the deepest groups first."""
+    for holder in sorted(state.door.closing_users):
+        if is_idle(state, holder):
+            _take_out_user(state, holder, step)
+    for path in sorted(state.door.closing_groups, key=lambda path: (-path.count("/"), path)):
+        if _may_go(state, path):
+            _take_out_group(state, path, step)
+
+
+def _may_go(state: State, path: str) -> bool:
+    return is_idle(state, path) and not any(name.startswith(f"{path}/") for name in state.kept.groups)
+
+
+def _note_version(state: State, holder: str, version: int) -> None:
+    """One of the same name goes on from this version: whoever saw the old one must not change the new one unseen."""
+    state.kept.last_versions.pop(holder, None)
+    state.kept.last_versions[holder] = version
+    while len(state.kept.last_versions) > VERSIONS_MAX:
+        del state.kept.last_versions[next(iter(state.kept.last_versions))]
+
+
+def _take_out_group(state: State, path: str, step: Step) -> None:
+    for user in members_of(state, path):
+        _take_out_user(state, user_key(user.group, user.name), step)
+    _note_version(state, path, state.kept.groups[path].version)
+    state.forget_group(path)
+    state.kept.exhausted.pop(path, None)
+    note_period(state, path, step.at)
+    for digest, token in list(state.kept.tokens.items()):
+        if path in token.groups:
+            state.kept.tokens[digest] = without(token, path)
+    step.settings = True
+
+
+def _take_out_user(state: State, holder: str, step: Step) -> None:
+    user = state.kept.users[holder]
+    _note_version(state, holder, user.version)
+    state.forget_user(holder)
+    for digest, token in list(state.kept.tokens.items()):
+        # Tokens of heads and of those who only read open a group by themselves, not by this membership.
+        if token.user == user.name and token.role == "user" and user.group in token.groups:
+            state.kept.tokens[digest] = without(token, user.group)
+    step.settings = True

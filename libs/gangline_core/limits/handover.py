@@ -1,0 +1,74 @@
+"""What those who go for a claim give back, and how much of it only changes hands below each limit.
+
+A claim's job starts when its victims are gone: until then they count, from then on it does, and never both. So of what
+the claim takes only that is new which the victims below the same holder do not give.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from gangline_core.groups import holders
+from gangline_core.ids import JobId
+from gangline_core.job import Job, JobState, Task, TaskState
+from gangline_core.limits.amounts import count, task_amounts
+from gangline_core.limits.quota import JOBS
+from gangline_core.pauses.pausing import given_up, leaving_part
+from gangline_core.spec import ServiceClass
+
+if TYPE_CHECKING:
+    from gangline_core.table import Table
+
+
+class Exchange(Struct, frozen=True):
+    """So much of a dimension changes hands below a holder; `loose` of it from opportunistic to other work."""
+
+    holder: str
+    dimension: str
+    both: int
+    loose: int
+
+
+def going_parts(table: "Table", tasks: Sequence[Task]) -> list[Task]:
+    """What comes back from tasks that were told to go, or are by this round; of one that pauses it is a part."""
+    paused = {pause.job for pause in table.pauses}
+    found = []
+    for task in tasks:
+        job = table.state.kept.jobs.get(task.job)
+        pauses = job is not None and task.job in paused and task.working is None
+        found.append(given_up(task, job.spec) if job is not None and pauses else leaving_part(table.state, task))
+    return found
+
+
+def exchanges(table: "Table", job: Job, amounts: Mapping[str, int], parts: Sequence[Task]) -> Iterator[Exchange]:
+    """What the job takes of these parts of others below each holder of both."""
+    taken = {dimension.lower(): amount for dimension, amount in amounts.items()}
+    own = holders(job.spec.group, job.spec.user)
+    given: dict[tuple[str, str], int] = {}
+    firm: dict[tuple[str, str], int] = {}
+    for other, back in _given(table, job, parts):
+        theirs = holders(other.spec.group, other.spec.user)
+        is_loose = other.service_class == ServiceClass.OPPORTUNISTIC
+        for holder in own:
+            for dimension, amount in back.items() if holder in theirs else ():
+                count(given, (holder, dimension.lower()), amount)
+                count(firm, (holder, dimension.lower()), 0 if is_loose else amount)
+    for (holder, dimension), amount in given.items():
+        both = min(amount, taken.get(dimension, 0))
+        if both > 0:
+            yield Exchange(holder, dimension, both, both - min(both, firm.get((holder, dimension), 0)))
+
+
+def _given(table: "Table", job: Job, parts: Sequence[Task]) -> Iterator[tuple[Job, dict[str, int]]]:
+    """What each of these gives back to its group; jobs that end with all of them are running jobs less."""
+    jobs, evicted = table.state.kept.jobs, {eviction.job for eviction in table.evictions}
+    numbers: dict[JobId, int] = {}
+    for part in parts:
+        if part.job in jobs and part.job != job.id and part.state != TaskState.LOST:
+            yield jobs[part.job], task_amounts(part)
+            numbers[part.job] = numbers.get(part.job, 0) + 1
+    for name, number in numbers.items():
+        other = jobs[name]
+        if number == len(other.tasks) and (name in evicted or other.state == JobState.STOPPING):
+            yield other, {JOBS: 1}

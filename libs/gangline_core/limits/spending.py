@@ -1,0 +1,87 @@
+"""What every group and user has used up to a moment, what it costs, and what running jobs can still cost."""
+
+from msgspec import Struct
+
+from gangline_core.door.terms import limit_s
+from gangline_core.groups import ancestors, holders
+from gangline_core.job import Job, Task, TaskState
+from gangline_core.limits.budgets import ENDLESS, cost_of, rest_cost
+from gangline_core.spec import JobSpec, costs_gpu_time
+from gangline_core.state import State, count
+
+
+class Spent(Struct, frozen=True):
+    """Use in GPU thousandths times milliseconds, by group path (ancestors included) and user_key."""
+
+    charged: dict[str, int]
+    """Allocations that ended, whether already written down or not."""
+    running: dict[str, int]
+    """Allocations that still hold GPUs."""
+    cost: dict[str, int] = {}
+    """What all of it costs by the price list, in the same unit."""
+    before: dict[str, int] = {}
+    """What of the cost belongs to earlier periods of a group's budget."""
+
+    def total(self, holder: str) -> int:
+        """Everything a holder has used up to now."""
+        return self.charged.get(holder, 0) + self.running.get(holder, 0)
+
+    def cost_of(self, holder: str) -> int:
+        """What everything a holder has used up to now costs."""
+        return self.cost.get(holder, 0)
+
+    def of_budget(self, group: str) -> int:
+        """What a group's budget has paid in its present period."""
+        return self.cost_of(group) - self.before.get(group, 0)
+
+
+def spent(state: State, now: int) -> Spent:
+    """What every group and user has used up to `now`."""
+    charged, cost = dict(state.kept.charged), dict(state.kept.charged)
+    for holder, extra in state.kept.surcharge.items():
+        count(cost, holder, extra)
+    for usage in state.kept.uncharged.values():
+        for holder in holders(usage.group, usage.user):
+            count(charged, holder, usage.gpu_milli_ms)
+            count(cost, holder, usage.gpu_milli_ms if usage.cost < 0 else usage.cost)
+    running: dict[str, int] = {}
+    for task in state.kept.tasks.values():
+        used = task_usage(task, now)
+        if used:
+            price = cost_of(used, state.kept.prices, task.gpu_model)
+            for holder in holders(task.group, task.user):
+                count(running, holder, used)
+                count(cost, holder, price)
+    before = {group: paid for group, (_, paid) in state.kept.renewed.items()}
+    return Spent(charged=charged, running=running, cost=cost, before=before)
+
+
+def task_usage(task: Task, now: int) -> int:
+    """What a live allocation has used; one of a lost node stopped being its group's when the node was lost."""
+    end = task.stop_ms if task.state == TaskState.LOST else now
+    return task.used_until(end)
+
+
+def bound_cost(state: State, now: int) -> dict[str, int]:
+    """Per group what its budget has paid in this period, and what running jobs can still cost until their limits."""
+    used = spent(state, now)
+    bound = {holder: cost - used.before.get(holder, 0) for holder, cost in used.cost.items()}
+    for job in state.live_jobs():
+        cost = left_cost(state, job, job.spec, now)
+        for path in ancestors(job.spec.group):
+            count(bound, path, cost)
+    return bound
+
+
+def left_cost(state: State, job: Job, spec: JobSpec, now: int) -> int:
+    """The most that a live job with these terms can still cost, its grace included."""
+    if job.outcome is not None:
+        return rest_cost(spec, state.kept.prices, left_ms=spec.grace_s * 1000)
+    began_ms = job.started_ms or now
+    length_s = limit_s(spec, began_ms)
+    if not length_s:
+        return ENDLESS if costs_gpu_time(spec) else 0
+    # Time in which it stood still does not count as run time, so it may go on for as much longer.
+    stood_ms = max((task.paused_ms for task in state.tasks_of(job)), default=0)
+    end_ms = began_ms + int((length_s + spec.grace_s) * 1000) + stood_ms
+    return rest_cost(spec, state.kept.prices, left_ms=max(0, end_ms - now))

@@ -1,0 +1,181 @@
+"""How much a round could win back below a limit: the most that shrinking and evicting may free for one job.
+
+It is an upper bound by the rules of preemption, without looking at nodes. A job that a limit stops enters the round
+when this much would let it pass; whether it comes about, and without breaking a guarantee, the round decides.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from gangline_core.foresight.forecast import held_by
+from gangline_core.groups import ROOT, ancestors, holders, user_of
+from gangline_core.job import Job, JobState
+from gangline_core.limits.owed_models import owed_models
+from gangline_core.limits.quota import Ledger
+from gangline_core.making_room.losses import effective_priority, is_sealed
+from gangline_core.spec import ServiceClass, smallest_size
+from gangline_core.state import State, count, request_amounts
+
+_LOWEST = -(10**18)
+"""Priority of work that any other may push away."""
+
+
+class _Branches(NamedTuple):
+    """What could be won below a holder."""
+
+    parts: dict[str, tuple[list[str], int]]
+    """By branch right below the holder: its groups, and how much by those of other branches."""
+    total: int
+
+
+class Winnable:
+    """What can be won back in one pool's round; computed when somebody asks, once."""
+
+    def __init__(self, state: State, pool: str, ledger: Ledger, now: int) -> None:
+        """On the frozen state."""
+        self._state = state
+        self._pool = state.kept.pools[pool]
+        self._ledger = ledger
+        self._now = now
+        self._surplus: dict[str, dict[str, int]] | None = None
+        self._members: dict[str, list[tuple[str, int, dict[str, int]]]] = {}
+        """Per group what possible victims in it use, by user and priority."""
+        self.is_lasting = True
+        """What was found follows from who lives where alone; False once protected jobs were seen, whose time ends."""
+        self._branches: dict[tuple[str, str, int], _Branches] = {}
+        """Per holder, dimension and priority."""
+        self._has_guarantees = any(group.guaranteed for group in state.kept.groups.values())
+        self._borrowed: dict[tuple[str, str], dict[str, int]] = {}
+        """By group and dimension."""
+        self._children: dict[str, list[str]] | None = None
+
+    def amount(self, job: Job, holder: str, dimension: str, amounts: Mapping[str, int]) -> int:
+        """The most of a dimension that could be freed below the holder for this job, which asks for `amounts`."""
+        if job.spec.service_class == ServiceClass.OPPORTUNISTIC:
+            return 0
+        freed = 0
+        if self._pool.policy.shrink:
+            if self._surplus is None:
+                self._surplus = elastic_surplus(self._state, self._pool.pool.name)
+            freed += self._surplus.get(holder, {}).get(dimension, 0)
+        if self._pool.policy.preemption:
+            freed += self._of_lower_priority(job, holder, dimension)
+            borrowed = self._borrowed_beside(job, holder, dimension)
+            if borrowed and self._is_owed(job, amounts):
+                freed += borrowed
+        return freed
+
+    def _is_owed(self, job: Job, amounts: Mapping[str, int]) -> bool:
+        """True within a guarantee, if only one of a model that the job may be on."""
+        if self._ledger.within_guarantee(job, amounts):
+            return True
+        return bool(owed_models(self._state, self._ledger, job, amounts))
+
+    def _of_lower_priority(self, job: Job, holder: str, dimension: str) -> int:
+        """What preemptible jobs of lower priority below the holder use, less what their groups are owed beside it."""
+        key = (holder, dimension, effective_priority(self._pool.pool, job.spec))
+        known = self._branches.get(key)
+        if known is None:
+            known = self._branches[key] = self._by_branch(*key)
+        own = known.parts.get(_branch(job.spec.group, user_of(holder)[0]))
+        if own is None or not self._has_guarantees:
+            return known.total
+        groups, amount = own
+        return known.total - amount + sum(self._spared(group, key, beneficiary=job.spec.group) for group in groups)
+
+    def _by_branch(self, holder: str, dimension: str, priority: int) -> "_Branches":
+        """The same for whoever comes from none of these branches."""
+        above = user_of(holder)[0]
+        parts: dict[str, tuple[list[str], int]] = {}
+        for group in self._state.live_index.groups_below(self._pool.pool.name, holder):
+            groups, amount = parts.get(branch := _branch(group, above), ([], 0))
+            amount += self._spared(group, (holder, dimension, priority), beneficiary=above)
+            parts[branch] = ([*groups, group], amount)
+        return _Branches(parts, sum(amount for _, amount in parts.values()))
+
+    def _spared(self, group: str, key: tuple[str, str, int], *, beneficiary: str) -> int:
+        """The same of one group: a group is never taken below its guarantee, but where the beneficiary shares it."""
+        holder, dimension, priority = key
+        amount = self._below(group, user_of(holder)[1], dimension, priority)
+        if not amount or not self._has_guarantees:
+            return amount
+        return min(amount, self._ledger.spare(group, dimension, beneficiary=beneficiary, whole=True))
+
+    def _below(self, group: str, user: str, dimension: str, priority: int) -> int:
+        """What possible victims of a group, of one user if that is said, below a priority use of a dimension."""
+        return sum(
+            used.get(dimension, 0)
+            for own, theirs, used in self._of_group(group)
+            if theirs < priority and (not user or own == user)
+        )
+
+    def _of_group(self, group: str) -> list[tuple[str, int, dict[str, int]]]:
+        """What possible victims of a group use, by user and priority."""
+        known = self._members.get(group)
+        if known is not None:
+            return known
+        found: dict[tuple[str, int], dict[str, int]] = {}
+        for job_id in self._state.live_index.groups.get(self._pool.pool.name, {}).get(group, {}):
+            job = self._state.kept.jobs[job_id]
+            spec = job.spec
+            self.is_lasting &= not spec.protected_s
+            if job.state == JobState.STOPPING or not spec.preemptible or is_sealed(job, self._now):
+                continue
+            is_loose = job.service_class == ServiceClass.OPPORTUNISTIC
+            priority = _LOWEST if is_loose else effective_priority(self._pool.pool, spec)
+            used = found.setdefault((spec.user, priority), {})
+            for dimension, amount in held_by(self._state, job).folded.items():
+                used[dimension] = used.get(dimension, 0) + amount
+        known = self._members[group] = [(user, priority, used) for (user, priority), used in found.items()]
+        return known
+
+    def _borrowed_beside(self, job: Job, holder: str, dimension: str) -> int:
+        """What groups below the holder use beyond their guarantees that stand beside the job's way down from it."""
+        own, found = ancestors(job.spec.group), 0
+        if holder not in own:
+            return 0
+        way = own[: own.index(holder) + 1]
+        for path in way[1:] or way:
+            borrowed = self._borrowed_below(path, dimension)
+            found += sum(amount for child, amount in borrowed.items() if child not in own)
+        return found
+
+    def _borrowed_below(self, path: str, dimension: str) -> dict[str, int]:
+        """What each group right below this one uses beyond its guarantee, where that is anything."""
+        borrowed = self._borrowed.get((path, dimension))
+        if borrowed is None:
+            found = ((child, self._ledger.borrowed(child, dimension)) for child in self._right_below(path))
+            borrowed = self._borrowed[path, dimension] = {child: amount for child, amount in found if amount}
+        return borrowed
+
+    def _right_below(self, holder: str) -> list[str]:
+        if self._children is None:
+            self._children = {}
+            for path in self._state.kept.groups:
+                if path != ROOT:
+                    self._children.setdefault(path.rpartition("/")[0], []).append(path)
+        return self._children.get(holder, [])
+
+
+def elastic_surplus(state: State, pool: str) -> dict[str, dict[str, int]]:
+    """What running elastic jobs of the pool hold above their smallest sizes, per holder and dimension."""
+    surplus: dict[str, dict[str, int]] = {}
+    sorts = state.live_sorts.get(pool, {})
+    for job_id in (job_id for sort, alike in sorts.items() if sort.elastic for job_id in alike):
+        job = state.kept.jobs[job_id]
+        if job.state not in (JobState.RUNNING, JobState.RESIZING):
+            continue
+        for role in job.spec.roles:
+            spare = max(0, job.sizes.get(role.name, 0) - smallest_size(role))
+            for dimension, amount in request_amounts(role.resources).items():
+                for holder in holders(job.spec.group, job.spec.user):
+                    count(surplus.setdefault(holder, {}), dimension, spare * amount)
+    return surplus
+
+
+def _branch(group: str, holder: str) -> str:
+    """The group right below the holder on the way down to this one; the holder itself where it is that."""
+    if group == holder:
+        return group
+    end = group.find("/", len(holder) + 1 if holder else 0)
+    return group if end < 0 else group[:end]

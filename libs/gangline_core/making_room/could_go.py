@@ -1,0 +1,206 @@
+"""Live jobs of a pool that could go at all, read once in a round: in which order they are asked, and who are alike.
+
+Many waiting jobs ask after the same live ones, so what is equal for whole kinds of them has a number: whose job it is
+and how important (`kind`), and what it holds (`size`).
+"""
+
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+
+from gangline_core.foresight.forecast import held_by
+from gangline_core.groups import ancestors, holders, user_of
+from gangline_core.ids import JobId
+from gangline_core.job import Job, JobState
+from gangline_core.limits.quota import JOBS, Ledger, amount_of
+from gangline_core.making_room.losses import LiveJob, effective_priority, is_sealed, live_job
+from gangline_core.spec import ServiceClass
+from gangline_core.table import Table
+
+LAST_MS = 1 << 62
+"""More important than this nobody is."""
+JUST_LIVE = {JOBS}
+"""What a job counts that holds nothing."""
+Cost = tuple[int, int, int, int, int]
+
+
+class Standing(Struct):
+    """A live job, and what it holds as soon as somebody asked."""
+
+    job: Job
+    is_firm: bool
+    """It is not opportunistic."""
+    priority: int
+    kind: int
+    """Equal for jobs of one user that are equally important."""
+    victim: LiveJob | None = None
+    size: int = -1
+    """Equal for jobs that hold the same amounts."""
+    cost: Cost = (0, 0, 0, 0, 0)
+    place: tuple[bool, int, int] = (True, 0, 0)
+    """What sorts them into the order in which they are asked."""
+    is_bare: bool = False
+    """It stands on no GPU and in no cell."""
+
+
+Members = dict[bool, tuple[list[Standing], dict[str, int]]]
+"""Those of one group that hold something, by whether they are opportunistic, and the least that each of them holds."""
+
+
+class CouldGo:
+    """Everybody who could go, least important first and newest first."""
+
+    def __init__(self, table: Table) -> None:
+        """Live jobs of the table's pool."""
+        self._table = table
+        self._pool = table.pool.pool.name
+        self._kinds: dict[tuple[object, ...], int] = {}
+        self._sizes: dict[tuple[tuple[str, int], ...], int] = {}
+        self._by_job: dict[JobId, Standing] = {}
+        self._order: list[Standing] | None = None
+        self._standing: dict[str, list[Standing]] = {}
+        """By group, as far as somebody asked."""
+        self._members: dict[str, Members] = {}
+        self._freed: dict[tuple[str, str, int], dict[str, int]] = {}
+        self.gone: set[JobId] = set()
+        """Jobs that go in this round."""
+
+    @property
+    def order(self) -> list[Standing]:
+        """All of them."""
+        if self._order is None:
+            live = self._table.state.live_index.groups.get(self._pool, {})
+            self._order = sorted((one for group in live for one in self._of(group)), key=_place)
+        return self._order
+
+    def below(self, under: Iterable[str]) -> list[Standing]:
+        """Those below any of these holders, in the same order."""
+        return sorted((one for group in self._groups(under) for one in self._of(group)), key=_place)
+
+    def live_job(self, job: Job) -> LiveJob:
+        """What any live job holds, and what it is worth."""
+        one = self._by_job.get(job.id)
+        if one is None:
+            one = self._by_job[job.id] = Standing(job=job, is_firm=True, priority=0, kind=-1)
+        return self.victim(one)
+
+    def victim(self, one: Standing) -> LiveJob:
+        """The same of somebody who could go."""
+        known = one.victim
+        if known is None:
+            known = one.victim = live_job(self._table, one.job)
+            one.cost = known.cost
+            one.is_bare = not any(task.gpus or task.cells for task in known.tasks)
+            one.size = self._sizes.setdefault(tuple(known.amounts.items()), len(self._sizes))
+        return known
+
+    def go(self, job: JobId) -> None:
+        """This job goes, so that nobody else can have it go."""
+        one = self._by_job.get(job)
+        if job in self.gone:
+            return
+        self.gone.add(job)
+        if one is None or one.kind < 0:
+            return
+        above = holders(one.job.spec.group, one.job.spec.user)
+        for (holder, dimension, below), freed in self._freed.items():
+            if holder in above and (not one.is_firm or one.priority < below):
+                freed[one.job.spec.group] -= amount_of(self._amounts(one), dimension)
+
+    def most_freed(self, holder: str, dimension: str, *, below: int) -> dict[str, int]:
+        """By group, what all less important than `below` could give back of a dimension that a holder counts."""
+        freed = self._freed.get((holder, dimension, below))
+        if freed is None:
+            freed = self._freed[holder, dimension, below] = {}
+            for group in self._groups((holder,)):
+                freed[group] = sum(self._could_free(group, holder, dimension, below))
+        return freed
+
+    def _could_free(self, group: str, holder: str, dimension: str, below: int) -> Iterator[int]:
+        user = user_of(holder)[1]
+        for one in self._of(group):
+            may = (not one.is_firm or one.priority < below) and one.job.id not in self.gone
+            if may and (not user or one.job.spec.user == user):
+                yield amount_of(self._amounts(one), dimension)
+
+    def may_give(
+        self, ledger: Ledger, beneficiary: str, under: Iterable[str] | None = None, *, whole: bool
+    ) -> list[Standing]:
+        """Those who hold something, but not firm ones of groups that may lose less for this one than each holds.
+
+        With `under` only those of groups below these holders.
+        """
+        shared = ancestors(beneficiary)
+        found: list[Standing] = []
+        for group in self._groups(under):
+            for is_loose, (members, least) in self._members_of(group).items():
+                own = () if is_loose or group in shared else ledger.beyond(group, whole=whole)
+                if any(0 < least.get(name, 0) > spare for name, spare in own):
+                    continue
+                if ledger.over_guarantee(members[0].job, least, beneficiary=beneficiary, whole=whole):
+                    found.extend(members)
+        found.sort(key=_place)
+        return found
+
+    def _groups(self, under: Iterable[str] | None) -> Iterable[str]:
+        """The groups in which jobs live, below these holders where that is said."""
+        live = self._table.state.live_index
+        if under is None:
+            return live.groups.get(self._pool, {})
+        return dict.fromkeys(group for holder in under for group in live.groups_below(self._pool, holder))
+
+    def _members_of(self, group: str) -> Members:
+        """Who of a group holds something, apart whether opportunistic, and the least that each holds of what all do."""
+        found = self._members.get(group)
+        if found is not None:
+            return found
+        found = self._members[group] = {}
+        for one in self._of(group):
+            amounts = self._amounts(one)
+            if amounts.keys() == JUST_LIVE:
+                self.victim(one)
+                if one.is_bare:
+                    continue
+            is_loose = one.job.service_class == ServiceClass.OPPORTUNISTIC
+            known = found.get(is_loose)
+            if known is None:
+                found[is_loose] = ([one], {name: amount for name, amount in amounts.items() if name != JOBS})
+                continue
+            known[0].append(one)
+            for name, lowest in list(known[1].items()):
+                amount = amounts.get(name, 0)
+                if not amount:
+                    del known[1][name]
+                elif amount < lowest:
+                    known[1][name] = amount
+        return found
+
+    def _amounts(self, one: Standing) -> dict[str, int]:
+        return held_by(self._table.state, one.job).used
+
+    def _of(self, group: str) -> list[Standing]:
+        """Those of a group."""
+        found = self._standing.get(group)
+        if found is None:
+            found = self._standing[group] = list(self._listed(group))
+        return found
+
+    def _listed(self, group: str) -> Iterator[Standing]:
+        table, pool = self._table, self._table.pool.pool
+        for job_id in table.state.live_index.groups.get(pool.name, {}).get(group, {}):
+            job = table.state.kept.jobs[job_id]
+            if not job.spec.preemptible or job.state == JobState.STOPPING or is_sealed(job, table.now):
+                continue
+            is_firm, priority = job.service_class != ServiceClass.OPPORTUNISTIC, effective_priority(pool, job.spec)
+            place = (is_firm, priority, -job.id)
+            one = self._by_job[job_id] = Standing(job, is_firm, priority, self._kind(job, priority), place=place)
+            yield one
+
+    def _kind(self, job: Job, priority: int) -> int:
+        spec = job.spec
+        key = (spec.group, spec.user, priority, spec.service_class, job.service_class)
+        return self._kinds.setdefault(key, len(self._kinds))
+
+
+def _place(one: Standing) -> tuple[bool, int, int]:
+    return one.place

@@ -1,0 +1,121 @@
+"""A more important job takes over room that is being cleared for a less important one.
+
+The victims are stopping already, so nobody new has to go: the room they leave is planned for the more important job,
+and the other waits again. A claim is never taken over by an equal, nor by whom its job had evicted, nor unless the new
+job is then placed or has a claim itself. Nor is it taken from a job within its group's guarantee that is of the
+guaranteed class, or of another group than one that borrows and from which it would be reclaimed at once.
+
+Source: Zhao et al., "HiveD", OSDI 2020, and its scheduler: a preemptor that meets a lower one cancels it completely.
+"""
+
+from gangline_core.facts import Claim
+from gangline_core.ids import JobId
+from gangline_core.job import Job, JobState
+from gangline_core.making_room.claims import claimed_amounts, honour_claims
+from gangline_core.making_room.losses import effective_priority
+from gangline_core.making_room.preemption import Preemptor
+from gangline_core.scoring.ageing import is_starving
+from gangline_core.seating import Found, find_seats
+from gangline_core.spec import ServiceClass
+from gangline_core.table import Held, Table
+
+OVERTAKES_MAX = 4
+"""Jobs of one round that may take over claims, since each has the round decided anew."""
+
+
+class Overtakes:
+    """Which claims are taken over in one round; kept while the round is decided again and again."""
+
+    def __init__(self) -> None:
+        """None yet."""
+        self.heirs: set[JobId] = set()
+        """Jobs that take over the room of these claims."""
+        self._taken: dict[JobId, set[JobId]] = {}
+        """For whom which claims are taken over, in the order in which they were."""
+        self._tried: set[JobId] = set()
+        self._is_open = False
+
+    @property
+    def overtaken(self) -> frozenset[JobId]:
+        """Jobs whose claims are dropped."""
+        return frozenset().union(*self._taken.values())
+
+    def would_help(self, table: Table, job: Job) -> bool:
+        """True when the job should take over claims; they are among the `overtaken` then."""
+        if job.id in self._tried or len(self._tried) >= OVERTAKES_MAX or not table.held:
+            return False
+        weaker = _weaker(table, job)
+        if not weaker or not _helps(table, job, {claim.job for claim in weaker}):
+            return False
+        needed = {claim.job for claim in weaker}
+        for claim in weaker:
+            # Those of the most important jobs are given back first; where others that stop leave enough, all are.
+            if _helps(table, job, needed - {claim.job}):
+                needed.discard(claim.job)
+        self._tried.add(job.id)
+        self.heirs.add(job.id)
+        self._taken[job.id] = needed
+        self._is_open = True
+        return True
+
+    def is_settled(self, table: Table) -> bool:
+        """True when the round stands as it was decided; else it is to be decided anew."""
+        if self._is_open:
+            self._is_open = False
+            return False
+        has = {*(placement.job for placement in table.placements), *(claim.job for claim in table.claims)}
+        # It may come out differently in the whole round than alone: then nothing is taken over for that job, and what
+        # was taken over for others before it is looked at again.
+        in_vain = next((heir for heir in reversed(self._taken) if heir not in has), None)
+        if in_vain is None:
+            return True
+        self.heirs.discard(in_vain)
+        del self._taken[in_vain]
+        return False
+
+
+def _weaker(table: Table, job: Job) -> list[Claim]:
+    """Claims made in earlier rounds by waiting jobs of lower priority, those of the most important ones first."""
+    if not table.policy.preemption or job.spec.service_class == ServiceClass.OPPORTUNISTIC:
+        return []
+    pool, jobs = table.pool.pool, table.state.kept.jobs
+    fresh = {claim.job for claim in table.claims}
+    mine = effective_priority(pool, job.spec)
+    found = []
+    for held in (held for held in table.held if held.claim.job not in fresh):
+        other = jobs[held.claim.job]
+        is_equal = effective_priority(pool, other.spec) >= mine
+        if is_starving(table.state, other, table.policy, table.now):
+            continue
+        if other.state == JobState.WAITING and not is_equal and not _keeps(table, held, job, other):
+            found.append(held.claim)
+    return sorted(found, key=lambda claim: (-effective_priority(pool, jobs[claim.job].spec), claim.made_ms, claim.job))
+
+
+def _keeps(table: Table, held: Held, job: Job, other: Job) -> bool:
+    """True when the other keeps its claim: it had the job evicted, or would reclaim from it what it is owed."""
+    if other.id in job.yielded_to:
+        return True
+    if other.spec.service_class != ServiceClass.GUARANTEED and (
+        other.spec.group == job.spec.group or table.is_owed(job)
+    ):
+        return False
+    # The ledger counts the claim already; what is asked is whether it stays within the guarantee, once.
+    claimed = claimed_amounts(table, held.claim, held.alive)
+    table.ledger.give(other, claimed)
+    is_owed = table.is_owed(other)
+    table.ledger.take(other, claimed)
+    return is_owed
+
+
+def _helps(table: Table, job: Job, overtaken: set[JobId]) -> bool:
+    """True when the job finds room without these claims, beside what this round decided so far."""
+    trial = Table(table.state, table.pool.pool.name, table.now)
+    honour_claims(trial, {*overtaken, *table.claims_dropped})
+    fresh = {claim.job for claim in table.claims}
+    for held in table.held:
+        if held.claim.job in fresh:
+            trial.hold(held.claim, held.alive, {})
+    for place, _ in table.placed:
+        trial.room.take(place)
+    return isinstance(find_seats(trial.seating, job, trial.room), Found) or Preemptor(trial, {job.id}).make_room(job)

@@ -1,0 +1,397 @@
+"""Making room for one job: as few and as cheap losses as possible, and none at all unless the job then fits.
+
+First everything that could go is taken away in thought. If the job fits then, as much as possible is put back, most
+valuable first, and what is left is the plan: take any one of it away and the job would not fit. The same is tried in
+the order of the cheapest places (see `cheapest`), and the plan that loses less is kept. Shrinking comes before
+evicting; tasks that stop anyway are counted first. The room goes to the job as a claim in the same decision.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from itertools import takewhile
+
+from gangline_core.facts import Claim, Eviction, JobPaused, Placement, Shrink
+from gangline_core.groups import holders
+from gangline_core.ids import JobId, NodeId, TaskId
+from gangline_core.job import Job
+from gangline_core.limits.budgets import BUDGET
+from gangline_core.limits.owed_models import narrowed, owed_models
+from gangline_core.limits.quota import amount_of
+from gangline_core.limits.rungs import MODEL_PREFIX
+from gangline_core.making_room.by_cost import by_cost, that_matter, tries
+from gangline_core.making_room.cheapest import by_place, plan_cost
+from gangline_core.making_room.losses import BY_GUARANTEE, EVICT, PAUSE, SHRINK, WAIT, Loss
+from gangline_core.making_room.lowering import with_lowered
+from gangline_core.making_room.trial import Plan, Trial, counts_for, limited_above
+from gangline_core.making_room.victim_sets import cheapest_set, first_of
+from gangline_core.making_room.victims import (
+    CONSIDERED_MAX,
+    Victims,
+    may_evict_somebody,
+    may_shrink_somebody,
+)
+from gangline_core.placement.gang import Gang
+from gangline_core.reserving.passing import holds_against, may_pass
+from gangline_core.room.capacity import Flags, Room
+from gangline_core.spec import GPU_MILLI, ServiceClass
+from gangline_core.table import Table
+
+PLANS_MAX = 64
+"""Jobs of one round for which room-making is thought through; as many again of those that are owed their guarantee."""
+IN_VAIN_MAX = 16
+"""Of these so many of one group for whom there is no plan, so that no group's hopeless jobs stand before others'."""
+
+
+def _evicted(plan: Plan) -> set[JobId]:
+    """Who would have to go."""
+    return {loss.job.id for loss in plan.losses if loss.kind == EVICT}
+
+
+class Preemptor:
+    """Makes room in one round."""
+
+    def __init__(self, table: Table, heirs: Collection[JobId] = ()) -> None:
+        """Nobody has to go yet; `heirs` take over room that is being cleared already, and may claim that alone."""
+        self._table = table
+        self._heirs = heirs
+        self._victims = Victims(table)
+        self._plans: Counter[bool] = Counter()
+        """Jobs that were thought through, by whether they are owed their guarantee."""
+        self._in_vain: Counter[tuple[str, bool]] = Counter()
+        """Those for whom there was no plan, by group, too."""
+        self._no_room: set[tuple[int, tuple[NodeId, ...], bool]] = set()
+        self._is_lost = False
+        """Not even all losses together made room when it was tried last."""
+        self.is_above_limits = False
+        """The last job for which there was no plan stays above its limits whoever goes, and wherever it would go."""
+
+    def make_room(self, job: Job) -> bool:
+        """Clear room for a job that found none, if that is allowed and then suffices; True when it has a claim now."""
+        plan = with_lowered(self._table, job, lambda: self._plan(job), evicted=_evicted) or self._plan(job)
+        if (plan := plan or self._plan_on_owed(job)) is None:
+            return False
+        self._commit(job, plan)
+        return True
+
+    def make_room_of(self, job: Job, others: Sequence[Job], *, rule: str, room: Room) -> bool:
+        """Clear room for a job by letting go as many of these as it needs, the first of them first; else of none."""
+        losses = self._victims.losses_of(others, rule=rule)
+        plan = Trial(self._table, job, room.copy(), losses).run() if losses else None
+        if plan is None:
+            return False
+        self._commit(job, plan)
+        return True
+
+    def let_go(self, victim: Job, job: Job, *, rule: str) -> bool:
+        """The victim stops for this job, which claims nothing; False when it goes already."""
+        losses = self._victims.losses_of([victim], rule=rule)
+        self._table.evictions += [Eviction(job=loss.job.id, beneficiary=job.id, rule=rule) for loss in losses]
+        self._victims.go(losses)
+        return bool(losses)
+
+    def _plan(self, job: Job) -> Plan | None:
+        table, policy = self._table, self._table.policy
+        self.is_above_limits = False
+        is_owed = table.is_owed(job)
+        own = (job.spec.group, is_owed)
+        is_through = self._plans[is_owed] >= PLANS_MAX or self._in_vain[own] >= IN_VAIN_MAX
+        if is_through or job.spec.service_class == ServiceClass.OPPORTUNISTIC:
+            return None
+        may_evict = policy.preemption and may_evict_somebody(table, job, is_owed=is_owed)
+        shrinks = self._victims.shrinks(job) if policy.shrink and may_shrink_somebody(table) else []
+        if not may_evict and not self._could_do(job, shrinks):
+            self.is_above_limits = next(table.ledger.broken(job, table.seating.least(job).amounts), None) is not None
+            return None
+        waits = self._victims.waits()
+        others = [*waits, *shrinks]
+        self.is_above_limits = not self._could_pass(job, others, is_owed=is_owed)
+        if self.is_above_limits:
+            return None
+        self._plans[is_owed] += 1
+        if table.has_guarantees and not self._could_pass(job, others, is_owed=is_owed, kept=True):
+            self.is_above_limits = True
+            self._in_vain[own] += 1
+            return None
+        plan = self._within_guarantees(job, waits, shrinks, is_owed=is_owed)
+        for under, everybody in self._circles(job, is_owed=is_owed) if plan is None and may_evict else ():
+            allowed = self._victims.allowed(job, is_owed=is_owed, under=under, everybody=everybody)
+            # First a plan in which nobody loses work: those that may be paused are, and go on later where they are.
+            pauses = self._victims.pauses(allowed)
+            for one in _shrunk_or_paused(shrinks, pauses) if pauses else ():
+                plan = plan or self._within_guarantees(job, waits, one, is_owed=is_owed)
+            if (
+                plan is None
+                and allowed
+                and not (self._is_lost and not shrinks and self._victims.free_no_more(job, allowed, pauses))
+            ):
+                evictions = self._victims.evictions(allowed, beside=others)
+                plan = self._within_guarantees(job, waits, [*shrinks, *evictions], is_owed=is_owed)
+            if plan is not None or (not everybody and len(allowed) < CONSIDERED_MAX):
+                break
+        self._in_vain[own] += plan is None
+        return plan
+
+    def _circles(self, job: Job, *, is_owed: bool) -> Iterator[tuple[frozenset[str] | None, bool]]:
+        """Below which holders victims are looked for, one circle after the other, and whether all there are.
+
+        Of very many live jobs those come first that count for a limit which is used up: without as much of theirs as
+        the job asks for it cannot start, and mostly their room does, too.
+        """
+        under = self._in_the_way(job, is_owed=is_owed)
+        is_many = len(self._table.state.live.get(self._table.pool.pool.name, {})) > CONSIDERED_MAX
+        if under is None and is_many and (full := self._used_up(job)):
+            yield full, True
+        yield under, False
+        yield under, True
+
+    def _used_up(self, job: Job) -> frozenset[str]:
+        """The holders above the job that may use none of what it asks for beyond what they use."""
+        amounts = self._table.seating.least(job).amounts
+        main = "gpu_milli" if amounts.get("gpu_milli") else "cpu_milli"
+        return frozenset(
+            rung.holder
+            for rung, dimension, used, _ in self._table.ledger.broken(job, amounts)
+            if dimension == main and not rung.owners and used >= rung.limit[dimension]
+        )
+
+    def _plan_on_owed(self, job: Job) -> Plan | None:
+        """The same on a GPU model that the job does not ask for alone, but of which its group is owed some."""
+        table = self._table
+        if not table.has_guarantees or table.is_owed(job):
+            return None
+        for model in owed_models(table.state, table.ledger, job, table.seating.least(job).amounts):
+            is_above = self.is_above_limits
+            with table.seating.only(job, model):
+                plan = self._plan(narrowed(job, model))
+            self.is_above_limits &= is_above
+            if plan is not None:
+                return plan
+        return None
+
+    def _could_pass(self, job: Job, others: list[Loss], *, is_owed: bool, kept: bool = False) -> bool:
+        """A cheap look whether all who could go would bring the job below its limits; a hopeless one is no plan.
+
+        With `kept`, no group gives up more than what it uses beyond its guarantee.
+        """
+        ledger = self._table.after if kept else self._table.ledger
+        for rung, dimension, used, needed in self._table.ledger.broken(job, self._table.seating.least(job).amounts):
+            if dimension == BUDGET or rung.owners:
+                continue
+            missing = used + needed - rung.limit[dimension] - _freed_below(rung.holder, dimension, others)
+            freed = self._victims.most_freed(job, rung.holder, dimension, is_owed=is_owed)
+            if kept:
+                whole, own = self._victims.goes_whole(job), job.spec.group
+                spare = {group: ledger.spare(group, dimension, beneficiary=own, whole=whole) for group in freed}
+                freed = {group: min(amount, spare[group]) for group, amount in freed.items()}
+            if missing > sum(freed.values()):
+                return False
+        return True
+
+    def _in_the_way(self, job: Job, *, is_owed: bool) -> frozenset[str] | None:
+        """The holders of the limits that alone are in the job's way; None when it lacks room, too.
+
+        There is room as things are: then only who counts for one of these limits could help. Limits by model are left
+        out, since they are known only with the place.
+        """
+        rungs = self._table.ledger.rungs(job)
+        if any(name.startswith(MODEL_PREFIX) for rung in rungs for name in rung.limit) or any(
+            rung.reserves for rung in rungs
+        ):
+            return None
+        ask = self._table.seating.least(job)
+        broken = frozenset(rung.holder for rung, *_ in self._table.ledger.broken(job, ask.amounts))
+        if not broken:
+            return None
+        return broken if self._has_room(job, is_owed=is_owed) else None
+
+    def _has_room(self, job: Job, *, is_owed: bool) -> bool:
+        """True when there is room for the job at its smallest; room only gets less while a round goes on."""
+        seating = self._table.seating
+        key = (seating.number(job), seating.closures.nodes(job.spec), is_owed)
+        if key in self._no_room:
+            return False
+        if seating.placer(self._room_for(is_owed=is_owed), seating.least(job).gang) is not None:
+            return True
+        self._no_room.add(key)
+        return False
+
+    def _is_hopeless(self, job: Job, losses: list[Loss]) -> bool:
+        """A cheap look: even all of these losses together leave the job above a limit."""
+        ledger = self._table.ledger
+        for rung, dimension, used, needed in ledger.broken(job, self._table.seating.least(job).amounts):
+            if rung.owners or dimension == BUDGET:
+                continue
+            if used + needed - rung.limit[dimension] > _freed_below(rung.holder, dimension, losses):
+                return True
+        return False
+
+    def _could_do(self, job: Job, shrinks: list[Loss]) -> bool:
+        """A cheap look whether shrinking could give as many GPUs as the job needs at its smallest."""
+        if not shrinks:
+            return False
+        freed = sum(loss.amounts.get("gpu_milli", 0) for loss in shrinks)
+        wanted = self._table.seating.least(job).amounts.get("gpu_milli", 0)
+        return freed + int(self._table.room.milli.clip(0).sum()) >= wanted
+
+    def _within_guarantees(self, job: Job, waits: list[Loss], losses: list[Loss], *, is_owed: bool) -> Plan | None:
+        """A plan with these losses; should it take too much from a group, one with only what may go together."""
+        everything = [*waits, *losses]
+        plan = self._with(job, everything, is_owed=is_owed) if losses or job.id in self._heirs else None
+        self._is_lost = plan is None
+        if plan is None:
+            return None
+        if not self._keeps(job, plan):
+            together = self._victims.keep_guarantees(losses, job)
+            plan = self._with(job, [*waits, *together], is_owed=is_owed)
+        return self._cheaper(job, everything, plan, is_owed=is_owed) or plan
+
+    def _keeps(self, job: Job, plan: Plan) -> bool:
+        """True when these losses together leave every group what it is owed."""
+        chosen = [loss for loss in plan.losses if loss.kind != WAIT]
+        return len(self._victims.keep_guarantees(chosen, job)) == len(chosen)
+
+    def _cheaper(self, job: Job, losses: list[Loss], plan: Plan | None, *, is_owed: bool) -> Plan | None:
+        """The cheapest set of victims of all, where so many can be tried; None where it costs no less than the plan.
+
+        Who reclaims a guarantee takes from whoever borrowed most, so sets are only tried where that finds none.
+        """
+        if plan is not None and any(loss.rule == BY_GUARANTEE for loss in losses):
+            return None
+        pool, gang = self._table.pool.pool, self._table.seating.least(job).gang
+        room, kept, losses = self._ground(job, losses, is_owed=is_owed)
+        mask, limited = gang.mask(room.layout), limited_above(self._table, job)
+        evictions = that_matter(room, mask, losses, lambda loss: counts_for(limited, loss))
+        most = None if plan is None else plan_cost(pool, plan.losses)[0]
+        if not evictions or (most is not None and most[2] == 0):
+            return None
+        missing = _missing_milli(room, mask, gang, [loss for loss in losses if loss.kind != EVICT])
+        sets = takewhile(
+            lambda some: most is None or plan_cost(pool, some)[0] < most,
+            by_cost(pool, room, mask, evictions, missing=missing),
+        )
+        trial = Trial(self._table, job, room.copy(), losses, kept)
+        for some in trial.those_that_fit(sets, most=tries(room, len(evictions))):
+            found = Trial(self._table, job, room.copy(), first_of(some, losses), kept).run()
+            if (
+                found is not None
+                and self._keeps(job, found)
+                and (most is None or plan_cost(pool, found.losses)[0] < most)
+            ):
+                return found
+        return None
+
+    def _with(self, job: Job, losses: list[Loss], *, is_owed: bool) -> Plan | None:
+        if self._is_hopeless(job, losses):
+            return None
+        pool, gang = self._table.pool.pool, self._table.seating.least(job).gang
+        room, kept, losses = self._ground(job, losses, is_owed=is_owed)
+        best = Trial(self._table, job, room.copy(), losses, kept).run()
+        if best is None:
+            return None
+        exact = cheapest_set(pool, room, gang, losses)
+        orders = [by_place(pool, room, gang, losses), None if exact is None else first_of(exact, losses)]
+        for order in orders:
+            plan = Trial(self._table, job, room.copy(), order, kept).run() if order is not None else None
+            if plan is not None and plan_cost(pool, plan.losses) < plan_cost(pool, best.losses):
+                best = plan
+        return best
+
+    def _ground(self, job: Job, losses: list[Loss], *, is_owed: bool) -> tuple[Room, frozenset[TaskId], list[Loss]]:
+        """The room in which the job may be seated, tasks whose room goes to others, and the losses that then help."""
+        kept = frozenset[TaskId]() if is_owed else self._kept(job, losses)
+        return self._room_for(is_owed=is_owed), kept, self._helpful(job, losses, kept) if kept else losses
+
+    def _kept(self, job: Job, losses: list[Loss]) -> frozenset[TaskId]:
+        """Tasks whose room goes to a reserved job; none for who ends before it begins, or has a higher priority."""
+        jobs = self._table.state.kept.jobs
+        reserved = (jobs[reservation.job] for reservation in self._table.reservations)
+        if not any(holds_against(self._table, other, job) for other in reserved):
+            return frozenset()
+        grace_ms = max((loss.job.spec.grace_s for loss in losses), default=0) * 1000
+        if may_pass(self._table, job, delay_ms=grace_ms):
+            return frozenset()
+        return self._table.promised.kept([(loss.job, loss.tasks) for loss in losses])
+
+    def _helpful(self, job: Job, losses: list[Loss], kept: frozenset[TaskId]) -> list[Loss]:
+        """Without those that give the job nothing, as all of their room is kept for others and no limit counts them."""
+        limited = limited_above(self._table, job)
+        return [
+            loss
+            for loss in losses
+            if loss.kind == SHRINK or counts_for(limited, loss) or not kept.issuperset(task.id for task in loss.tasks)
+        ]
+
+    def _room_for(self, *, is_owed: bool) -> Room:
+        """A copy of what is free; only who is owed its guarantee may take room that a reservation counts on."""
+        room = self._table.room.copy()
+        if not is_owed and self._table.guarded is not None:
+            room.close(self._table.reserved_rows())
+        return room
+
+    def _commit(self, job: Job, plan: Plan) -> None:
+        """Book the claim, and tell the victims to go."""
+        table = self._table
+        shrunk: dict[JobId, list[TaskId]] = {}
+        for loss in plan.losses:
+            names = [task.id for task in loss.tasks]
+            if loss.kind == EVICT:
+                table.evictions.append(
+                    Eviction(job=loss.job.id, beneficiary=job.id, rule=loss.rule, lost_ms=loss.lost_ms)
+                )
+            elif loss.kind == PAUSE:
+                table.pauses.append(JobPaused(job=loss.job.id, beneficiary=job.id, rule=loss.rule))
+            elif loss.kind == SHRINK:
+                shrunk.setdefault(loss.job.id, []).extend(names)
+        self._victims.go(plan.losses)
+        for victim, names in sorted(shrunk.items()):
+            table.shrinks.append(Shrink(job=victim, tasks=tuple(sorted(names)), beneficiary=job.id))
+        victims = self._waited_for(job, plan)
+        claim = Claim(
+            job=job.id,
+            placement=Placement(
+                job=job.id,
+                attempt=job.attempt + 1,
+                tasks=plan.found.seats.tasks,
+                port=table.port_for(plan.found.seats.tasks),
+                level=plan.found.seats.level,
+            ),
+            victims=victims,
+            made_ms=table.now,
+        )
+        table.claims.append(claim)
+        table.hold(claim, claim.victims, plan.found.amounts)
+
+    def _waited_for(self, job: Job, plan: Plan) -> tuple[TaskId, ...]:
+        """Tasks that must be gone before the job starts: where it goes, or wherever a limit above it counts them."""
+        nodes = {place.node for place in plan.found.seats.tasks}
+        limited = limited_above(self._table, job)
+        waited: set[TaskId] = set()
+        for loss in plan.losses:
+            counts = counts_for(limited, loss)
+            waited |= {task.id for task in (*loss.tasks, *loss.also) if counts or task.node in nodes}
+        return tuple(sorted(waited))
+
+
+def _shrunk_or_paused(shrinks: list[Loss], pauses: list[Loss]) -> Iterator[list[Loss]]:
+    """Losses in which no job is both shrunk and paused, for a member gives its room once; shrunk if that is enough."""
+    may_shrink = {loss.job.id for loss in shrinks}
+    yield [*shrinks, *(loss for loss in pauses if loss.job.id not in may_shrink)]
+    paused = {loss.job.id for loss in pauses}
+    if not may_shrink.isdisjoint(paused):
+        yield [*(loss for loss in shrinks if loss.job.id not in paused), *pauses]
+
+
+def _missing_milli(room: Room, mask: Flags, gang: Gang, free: Sequence[Loss]) -> int:
+    """GPU thousandths that evictions must free at least where the gang may go; the others go anyway."""
+    wanted = sum(need.count * (need.gpus * GPU_MILLI or need.milli) for need in gang.needs)
+    held = sum(share.milli for loss in free for task in loss.tasks for share in task.gpus)
+    return wanted - held - int(room.milli[mask].clip(0).sum())
+
+
+def _freed_below(holder: str, dimension: str, losses: list[Loss]) -> int:
+    """What these losses give back of a dimension that a limit of the holder counts."""
+    return sum(
+        amount_of(loss.amounts, dimension)
+        for loss in losses
+        if holder in holders(loss.job.spec.group, loss.job.spec.user)
+    )

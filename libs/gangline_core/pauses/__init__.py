@@ -1,0 +1,1 @@
+"""Who stands still, who goes on, and who has room until when."""

@@ -1,0 +1,211 @@
+"""Who has room until the lease ends: those that run and those that wait in one order, and nobody for longer.
+
+Gavel (OSDI 2020, section 5): time is cut into leases. At the end of each, jobs that run and jobs that wait are put into
+one order and taken greedily while their GPUs last. Who is taken and runs goes on where it is; who is not makes way for
+those that wait and were taken. Under the `gavel` ordering the order is by model: part of time allocated over time had
+there, since the parts were last worked out.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from msgspec.structs import replace
+
+from gangline_core.facts.queue import Candidate, Lease, Part, RoundOpened
+from gangline_core.ids import JobId
+from gangline_core.job import Job, JobState
+from gangline_core.kept import PoolState
+from gangline_core.making_room.losses import is_protected
+from gangline_core.ordering import rank
+from gangline_core.ordering.gavel import models_of, parts_by_model, speeds_of
+from gangline_core.scoring.attained import attained
+from gangline_core.scoring.waiting import Waiting
+from gangline_core.spec import gpu_milli_wanted
+from gangline_core.state import State
+
+RESET_MS = 1_000_000
+"""Parts of time are worked out again at most so often, as in the published simulator."""
+MICRO = 1_000_000
+ORDERED_BY_PART = "gavel"
+
+
+def is_over(pool: PoolState, now: int) -> bool:
+    """True when the present lease has ended, or there was none yet."""
+    lease_ms = pool.policy.lease_s * 1000
+    return lease_ms > 0 and (not pool.leased_at or now >= pool.leased_at + lease_ms)
+
+
+def leases_end_ms(pool: PoolState) -> int | None:
+    """When the present lease ends; None where room is not lent."""
+    return pool.leased_at + pool.policy.lease_s * 1000 if pool.policy.lease_s else None
+
+
+def may_move(state: State, pool: PoolState) -> bool:
+    """True when a new lease may put somebody on another model although nobody waits."""
+    name = pool.pool.name
+    return pool.policy.ordering == ORDERED_BY_PART and len(models_of(state, name)) > 1 and bool(state.live.get(name))
+
+
+def lend(
+    state: State, pool: PoolState, candidates: Sequence[Candidate], now: int
+) -> tuple[tuple[Lease, ...], tuple[Part, ...]]:
+    """The order in which room is lent until the next lease ends, and parts of time where they are worked out anew."""
+    running = [_as_waiting(state, job, now) for job in renewable(state, pool, now)]
+    waiting = [state.kept.jobs[candidate.job] for candidate in candidates]
+    both = Waiting.of(state, pool, [*waiting, *running], now=now)
+    if pool.policy.ordering != ORDERED_BY_PART:
+        is_running = np.arange(len(both)) >= len(waiting)
+        ranking = rank(both, running=is_running)
+        return tuple(Lease(JobId(job)) for job in ranking.ids.tolist()), ()
+    parts = _parts(state, pool, both, now) if _is_outdated(pool, both, now) else ()
+    had = {} if parts else time_had(state, pool, now)
+    known = {part.job: {} for part in parts} if parts else {job: dict(own) for job, own in pool.parts.items()}
+    for part in parts:
+        known[part.job][part.model] = part.micro
+    owed = owed_then(state, pool, now) if parts else pool.owed
+    return tuple(_by_part(state, pool, both, known=known, had=had, owed=owed)), parts
+
+
+def renewable(state: State, pool: PoolState, now: int) -> list[Job]:
+    """Running jobs whose lease may end: others keep their room."""
+    live = (state.kept.jobs[job] for job in sorted(state.live.get(pool.pool.name, {})))
+    return [
+        job
+        for job in live
+        if job.state == JobState.RUNNING and job.spec.preemptible and not job.outcome and not is_protected(job, now)
+    ]
+
+
+def _as_waiting(state: State, job: Job, now: int) -> Job:
+    """The job as if it had just come back to the queue, with all the service it has had."""
+    return replace(job, attained=attained(state, job, now) + job.forgiven, queued_ms=now)
+
+
+def time_had(state: State, pool: PoolState, now: int) -> dict[JobId, dict[str, int]]:
+    """Per job and model the ms that it had since parts were last worked out."""
+    had = {job: dict(own) for job, own in pool.had.items()}
+    for job_id in sorted(state.live.get(pool.pool.name, {})):
+        job = state.kept.jobs[job_id]
+        tasks = state.tasks_of(job)
+        if job.started_ms and tasks:
+            since = max(job.started_ms, pool.leased_at)
+            own = had.setdefault(job_id, {})
+            own[tasks[0].gpu_model.lower()] = own.get(tasks[0].gpu_model.lower(), 0) + max(0, now - since)
+    return had
+
+
+def ran_on(state: State, pool: PoolState, at: int) -> dict[JobId, dict[str, int]]:
+    """Per job and model the ms that it had since its first lease."""
+    found = {job: dict(own) for job, own in pool.ran_on.items()}
+    for job, own in time_had(state, pool, at).items():
+        total = found.setdefault(job, {})
+        for model, ms in own.items():
+            total[model] = total.get(model, 0) + ms
+    return found
+
+
+def owed_then(state: State, pool: PoolState, at: int) -> dict[JobId, dict[str, int]]:
+    """What is owed to each job, in ms by model, if its parts end at this time."""
+    had = time_had(state, pool, at)
+    owed = {job: dict(own) for job, own in pool.owed.items()}
+    for job, parts in pool.parts.items():
+        own = owed.setdefault(job, {})
+        for model, micro in parts.items():
+            promised = micro * max(0, at - pool.parts_at) // MICRO
+            own[model] = own.get(model, 0) + promised - had.get(job, {}).get(model, 0)
+    return owed
+
+
+def note(state: State, fact: RoundOpened, at: int) -> None:
+    """Remember what a round lent, and what time everybody had until now."""
+    pool = state.kept.pools[fact.pool]
+    if not fact.leases:
+        return
+    if pool.policy.ordering == ORDERED_BY_PART:
+        had = {} if fact.parts else time_had(state, pool, at)
+        if fact.parts:
+            parts: dict[JobId, dict[str, int]] = {}
+            for part in fact.parts:
+                parts.setdefault(part.job, {})[part.model] = part.micro
+            pool.ran_on = {job: own for job, own in ran_on(state, pool, at).items() if job in parts}
+            pool.owed = {job: own for job, own in owed_then(state, pool, at).items() if job in parts}
+            pool.parts, pool.parts_at = parts, at
+        pool.had = had
+    pool.leases, pool.leased_at = fact.leases, at
+
+
+# --- parts of time --------------------------------------------------------------------------------------
+
+
+def _is_outdated(pool: PoolState, both: Waiting, now: int) -> bool:
+    """True when other jobs are there than when parts were worked out, and that was not just now."""
+    return (not pool.parts or now - pool.parts_at >= RESET_MS) and set(both.ids.tolist()) != set(pool.parts)
+
+
+def _parts(state: State, pool: PoolState, both: Waiting, now: int) -> tuple[Part, ...]:
+    models = models_of(state, pool.pool.name)
+    parts = parts_by_model(both, models, ran_on(state, pool, now))
+    return tuple(
+        Part(JobId(job), model, round(float(parts[row, k]) * MICRO))
+        for row, job in enumerate(both.ids.tolist())
+        for k, model in enumerate(models)
+    )
+
+
+def _by_part(
+    state: State,
+    pool: PoolState,
+    both: Waiting,
+    *,
+    known: dict[JobId, dict[str, int]],
+    had: dict[JobId, dict[str, int]],
+    owed: dict[JobId, dict[str, int]],
+) -> Iterator[Lease]:
+    """Model by model, those who lag most behind their part first, then to whom most is owed, then the oldest."""
+    half_ms = pool.policy.lease_s * 500
+    models = models_of(state, pool.pool.name)
+    speeds = np.array([speeds_of(job.spec, models) for job in both.jobs]).sum(axis=0)
+    fastest_first = sorted(range(len(models)), key=lambda k: (-speeds[k], models[k]))
+    ids = sorted(JobId(job) for job in both.ids.tolist())
+    for model in (models[k] for k in fastest_first):
+        lag = {
+            job: known.get(job, {}).get(model, 0) * MICRO // (half_ms + had.get(job, {}).get(model, 0)) for job in ids
+        }
+        yield from (
+            Lease(job, model) for job in _in_order(ids, lag, {job: owed.get(job, {}).get(model, 0) for job in ids})
+        )
+
+
+def _in_order(ids: list[JobId], lag: dict[JobId, int], owed: dict[JobId, int]) -> list[JobId]:
+    return sorted(ids, key=lambda job: (-lag[job], -owed[job], job))
+
+
+# --- taking ---------------------------------------------------------------------------------------------
+
+
+def taken(state: State, leases: Sequence[Lease], free: dict[str, int], holding: dict[JobId, str]) -> dict[JobId, str]:
+    """Who has room, and on which model ("" for any): greedily in order while GPUs last.
+
+    `free` are GPU thousandths by model and lent; `holding` says on which model each renewable job is.
+    """
+    left = dict(free)
+    chosen: dict[JobId, str] = {}
+    for lease in leases:
+        job = state.job(lease.job)
+        if job is None or lease.job in chosen or (job.state != JobState.WAITING and lease.job not in holding):
+            continue
+        wanted = gpu_milli_wanted(job.spec)
+        accepted = {model.lower() for role in job.spec.roles for model in role.resources.gpu_models}
+        model = lease.model
+        if model and accepted and model not in accepted:
+            continue
+        models = [model] if model else [one for one in left if not accepted or one in accepted]
+        if sum(left.get(one, 0) for one in models) < wanted:
+            continue
+        chosen[lease.job] = model
+        held = holding.get(lease.job, "")
+        for one in sorted(models, key=lambda name: (name != held, name)):
+            part = min(wanted, max(0, left.get(one, 0)))
+            left[one] = left.get(one, 0) - part
+            wanted -= part
+    return chosen

@@ -1,0 +1,149 @@
+"""Giving room for the next lease: whoever was taken and waits gets a place, and those who were not make way for it.
+
+The order stands in `leases`. Rounds in the middle of a lease follow it as well for jobs that were taken for a model: a
+job that moves to another model stops first and starts there in the next round. Until all movers stand still nobody
+else starts, or room that one of them leaves would be gone before the other comes.
+"""
+
+import numpy as np
+
+from gangline_core.facts import TaskPlacement
+from gangline_core.foresight.forecast import held_by
+from gangline_core.ids import JobId
+from gangline_core.job import Job, JobState
+from gangline_core.making_room.preemption import Preemptor
+from gangline_core.pauses.leases import renewable, taken
+from gangline_core.reserving.promised import has_all
+from gangline_core.room.capacity import Room
+from gangline_core.seating import Found, find_seats
+from gangline_core.table import Table
+
+BY_LEASE = "lease"
+"""The rule that lets a job go whose lease is over and was given to another one."""
+
+
+def rotate(table: Table, preemptor: Preemptor, *, is_new: bool) -> None:
+    """Take jobs in the order of the leases; with a new lease those that were not taken make way."""
+    leases = table.pool.leases
+    if not table.policy.lease_s or not leases or not (is_new or leases[0].model):
+        return
+    table.is_moving = _is_moving(table)
+    running = {job.id: job for job in renewable(table.state, table.pool, table.now)} if is_new else {}
+    running = {job.id: job for job in running.values() if not table.ledger.is_sheltered(job)}
+    holding = {job: model_held(table, own) for job, own in running.items()}
+    settled = _settled(table)
+    open_leases = [lease for lease in leases if lease.job not in settled]
+    chosen = taken(table.state, open_leases, _free(table, running), holding)
+    order = {lease.job: k for k, lease in reversed(list(enumerate(leases)))}
+    losers = [running[job] for job in _last_first(running, order) if job not in chosen]
+    movers = [running[job] for job in chosen if job in running and chosen[job] not in ("", holding[job])]
+    for job_id, model in chosen.items():
+        job = table.state.kept.jobs[job_id]
+        if job.state == JobState.WAITING:
+            leaving = [one for one in (*losers, *movers) if not model or holding[one.id] == model]
+            _seat(table, preemptor, job, losers=leaving, model=model)
+    still = [loser for loser in losers if not table.leaving.issuperset(loser.tasks)]
+    table.is_moving |= _move(table, preemptor, {job.id: chosen[job.id] for job in movers}, losers=still)
+
+
+def _is_moving(table: Table) -> bool:
+    """True while a job that was let go for its own sake has not stopped."""
+    live = (table.state.kept.jobs[job] for job in sorted(table.state.live.get(table.pool.pool.name, {})))
+    return any(job.state == JobState.STOPPING and job.yielded_to[-1:] == (job.id,) for job in live)
+
+
+def model_held(table: Table, job: Job) -> str:
+    """The GPU model that a running job is on, in lower case."""
+    return next((task.gpu_model.lower() for task in table.state.tasks_of(job) if task.gpus), "")
+
+
+def _last_first(running: dict[JobId, Job], order: dict[JobId, int]) -> list[JobId]:
+    return sorted(running, key=lambda job: (-order.get(job, len(order)), -job))
+
+
+def _free(table: Table, running: dict[JobId, Job]) -> dict[str, int]:
+    """GPU thousandths by model that are free or lent."""
+    room = table.room
+    free: dict[str, int] = {}
+    for number, kind in enumerate(room.layout.kinds):
+        there = int(room.milli[room.layout.kind == number].clip(0).sum())
+        free[kind.model] = free.get(kind.model, 0) + there
+    for job in running.values():
+        for task in table.state.tasks_of(job):
+            model = task.gpu_model.lower()
+            free[model] = free.get(model, 0) + task.gpu_milli
+    return free
+
+
+def _settled(table: Table) -> set[JobId]:
+    return {held.claim.job for held in table.held} | {placement.job for placement in table.placements}
+
+
+def _seat(table: Table, preemptor: Preemptor, job: Job, *, losers: list[Job], model: str) -> None:
+    """The job starts where there is room, or claims that of losers, the last in the order first."""
+    room = _only(table.room, model)
+    found = find_seats(table.seating, job, room)
+    if isinstance(found, Found):
+        table.place(job, found.seats, found.amounts, guarded=False, backfilled=False)
+    elif losers and found is None:
+        preemptor.make_room_of(job, losers, rule=BY_LEASE, room=room)
+
+
+def _move(table: Table, preemptor: Preemptor, movers: dict[JobId, str], *, losers: list[Job]) -> bool:
+    """Who has a place on its model stops, to start there in the next round, and so does who is in its way there.
+
+    Nobody leaves its room unless all movers together find theirs once everybody is gone; true when anybody does.
+    """
+    seats, room = _seated(table, movers, losers)
+    for loser in reversed(losers):
+        # The last in the order goes first: those before it stay where nobody comes.
+        tasks = [task for task in table.state.tasks_of(loser) if task.id not in table.leaving]
+        if all(has_all(room, room.layout.row[task.node], task) for task in tasks):
+            for task in tasks:
+                room.take(task)
+            continue
+        nodes = {task.node for task in tasks}
+        comers = [job for job, places in seats.items() if any(place.node in nodes for place in places)]
+        preemptor.let_go(loser, table.state.kept.jobs[comers[0]], rule=BY_LEASE)
+    for job_id in seats:
+        job = table.state.kept.jobs[job_id]
+        preemptor.let_go(job, job, rule=BY_LEASE)
+    return bool(seats)
+
+
+def _seated(
+    table: Table, movers: dict[JobId, str], losers: list[Job]
+) -> tuple[dict[JobId, tuple[TaskPlacement, ...]], Room]:
+    """Where each mover would be once all movers and losers are gone, and the room left then; who finds none stays."""
+    staying: set[JobId] = set()
+    while True:
+        moving = {job: model for job, model in movers.items() if job not in staying}
+        room = table.settled()
+        for job in (*losers, *(table.state.kept.jobs[job] for job in moving)):
+            for task in table.state.tasks_of(job):
+                if task.id not in table.leaving and task.node in room.layout.row:
+                    room.give(task)
+        seats: dict[JobId, tuple[TaskPlacement, ...]] = {}
+        for job_id, model in moving.items():
+            job = table.state.kept.jobs[job_id]
+            own = held_by(table.state, job).folded
+            table.ledger.give(job, own)
+            found = find_seats(table.seating, job, _only(room, model))
+            table.ledger.take(job, own)
+            if isinstance(found, Found):
+                seats[job_id] = found.seats.tasks
+                for place in found.seats.tasks:
+                    room.take(place)
+        if len(seats) == len(moving):
+            return seats, room
+        staying.update(job for job in moving if job not in seats)
+
+
+def _only(room: Room, model: str) -> Room:
+    """The room on nodes that have this model; all of it when the model does not matter."""
+    if not model:
+        return room
+    numbers = [number for number, kind in enumerate(room.layout.kinds) if kind.model == model]
+    own = room.copy()
+    own.close(np.asarray(~np.isin(room.layout.kind, numbers).any(axis=1), dtype=np.bool_))
+    return own

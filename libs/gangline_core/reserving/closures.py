@@ -1,0 +1,83 @@
+"""Which nodes dated capacity closes to a job now, and how that is told."""
+
+from gangline_core.door.terms import limit_s
+from gangline_core.ids import JobId, NodeId
+from gangline_core.pauses.pausing import stood_ms
+from gangline_core.reasons import Reason, ReasonCode
+from gangline_core.reserving.windows import Window
+from gangline_core.spec import JobSpec
+from gangline_core.state import State
+
+
+def windows_in_way(state: State, spec: JobSpec, now: int, *, started_ms: int = 0) -> list[Window]:
+    """Windows of the job's pool that it would run into if it started now (or runs into, since it started then)."""
+    windows = state.kept.windows
+    if not windows:
+        return []
+    began = started_ms or now
+    length = limit_s(spec, began)
+    end_ms = int(began + (length + spec.grace_s) * 1000) if length else None
+    in_pool = (window for _, window in sorted(windows.items()) if window.pool == spec.pool)
+    return [window for window in in_pool if window.hits(now, end_ms) and not window.admits(spec)]
+
+
+class Closures:
+    """Closed nodes as one decision sees them; worked out once for jobs with the same windows in their way."""
+
+    def __init__(self, state: State, now: int) -> None:
+        """On the frozen state."""
+        self._state = state
+        self._now = now
+        self._known: dict[tuple[str, ...], tuple[NodeId, ...]] = {}
+
+    def nodes(self, spec: JobSpec, *, started_ms: int = 0) -> tuple[NodeId, ...]:
+        """Nodes on which the job may not start now, in id order."""
+        windows = windows_in_way(self._state, spec, self._now, started_ms=started_ms)
+        if not windows:
+            return ()
+        key = tuple(window.name for window in windows)
+        if key not in self._known:
+            self._known[key] = self._closed(windows, spec.pool)
+        return self._known[key]
+
+    def _closed(self, windows: list[Window], pool: str) -> tuple[NodeId, ...]:
+        if any(not window.nodes for window in windows):
+            return tuple(sorted(node.id for node in self._state.kept.nodes.values() if node.pool == pool))
+        return tuple(sorted({node for window in windows for node in window.nodes}))
+
+
+def window_reason(state: State, spec: JobSpec, now: int) -> Reason:
+    """The first window in the job's way, with the time limit that would pass."""
+    window = min(windows_in_way(state, spec, now), key=lambda one: (one.start_ms, one.name))
+    nodes = len(window.nodes) or sum(node.pool == window.pool for node in state.kept.nodes.values())
+    numbers: dict[str, int | str] = {
+        "window": window.name,
+        "nodes": nodes,
+        "from_ms": window.start_ms,
+        "to_ms": window.end_ms,
+        "fits_s": max(0, (window.start_ms - now) // 1000 - spec.grace_s),
+    }
+    return Reason(ReasonCode.WINDOW, numbers)
+
+
+def window_fault(state: State, spec: JobSpec, nodes: set[NodeId]) -> str | None:
+    """Which window one of these nodes is kept for, at the log's latest time; None when none is in the way."""
+    for window in windows_in_way(state, spec, state.kept.at):
+        if not window.nodes or nodes & set(window.nodes):
+            return f"nodes are kept for {window.name}"
+    return None
+
+
+def overlapping(state: State, window: Window, now: int) -> list[JobId]:
+    """Jobs that run on the window's nodes now and may still do so when it begins."""
+    found = []
+    for job in state.live_jobs():
+        if job.spec.pool != window.pool or window.admits(job.spec):
+            continue
+        started = (job.started_ms or now) + stood_ms(state, job, now)
+        length = limit_s(job.spec, started)
+        end_ms = int(started + (length + job.spec.grace_s) * 1000) if length else None
+        nodes = {task.node for task in state.tasks_of(job)}
+        if window.hits(now, end_ms) and (not window.nodes or nodes & set(window.nodes)):
+            found.append(job.id)
+    return found

@@ -1,0 +1,134 @@
+"""When room is expected to come back: by time limits, else by estimates, else nobody knows."""
+
+import numpy as np
+
+from gangline_core.facts import TaskPlacement
+from gangline_core.ids import TaskId
+from gangline_core.job import Job, Task, TaskState
+from gangline_core.pauses.pausing import leaving_part
+from gangline_core.room.capacity import Ints, Layout, Room
+from gangline_core.room.holdings import MILLI, as_lines, give_lines, lines_of, task_lines
+from gangline_core.spec import GPU_MILLI, JobSpec
+from gangline_core.state import State
+
+UNKNOWN_MS = 1 << 62
+"""Stands for an end that nobody knows."""
+
+
+def run_ms(spec: JobSpec) -> int | None:
+    """How long a job may or is expected to run; None when nobody knows."""
+    seconds = spec.time_limit_s or spec.estimate_s
+    return seconds * 1000 if seconds else None
+
+
+def expected_end_ms(task: Task, job: Job) -> int:
+    """When a task is expected to give its room back."""
+    if task.state == TaskState.LOST:
+        return UNKNOWN_MS
+    if task.state == TaskState.EXITED:
+        return task.exited_ms
+    if task.stop:
+        return task.stop_ms + job.spec.grace_s * 1000
+    length = run_ms(job.spec) or job.expected_ms or None
+    if length is None or task.pause:
+        return UNKNOWN_MS
+    return (task.started_ms or task.placed_ms) + task.paused_ms + length
+
+
+class Releases:
+    """The room of a pool at later times, as one round sees it."""
+
+    def __init__(self, state: State, settled: Room, *, leaving: set[TaskId]) -> None:
+        """`settled` is the room with all claims settled; tasks `leaving` are already counted as gone in it."""
+        self._settled = settled
+        self._sums: Ints | None = None
+        """At most so many GPU thousandths are free when so many lines have ended."""
+        layout = settled.layout
+        self._ends, self._lines = _tenants(state, layout)
+        if leaving:
+            self._drop(state, layout, leaving)
+        order = np.argsort(self._ends, kind="stable")
+        self._ends, self._lines = self._ends[order], self._lines[order]
+
+    def add(self, placed: list[tuple[TaskPlacement, int]]) -> None:
+        """Tasks placed in this round and when they are expected to end."""
+        self._sums = None
+        layout = self._settled.layout
+        lines = [task_lines(layout, place) for place, _ in placed]
+        ends = [end for (_, end), own in zip(placed, lines, strict=True) for _ in own]
+        self._lines = np.concatenate([self._lines, as_lines(layout, [line for own in lines for line in own])])
+        self._ends = np.concatenate([self._ends, np.array(ends, dtype=np.int64)])
+        order = np.argsort(self._ends, kind="stable")
+        self._ends, self._lines = self._ends[order], self._lines[order]
+
+    def book(self, tasks: tuple[TaskPlacement, ...], end_ms: int) -> None:
+        """These places are taken at all later times, up to this end."""
+        self.take([(place, end_ms) for place in tasks])
+
+    def take(self, placed: list[tuple[TaskPlacement, int]]) -> None:
+        """These places are taken at all later times, each up to its end."""
+        if not placed:
+            return
+        for place, _ in placed:
+            self._settled.take(place)
+        self.add(placed)
+
+    def times(self) -> Ints:
+        """All times at which room comes back, ascending."""
+        return np.unique(self._ends)
+
+    def may_hold(self, time: int, gpus: int) -> bool:
+        """A cheap look whether so many whole GPUs could be free by then at all."""
+        if self._sums is None:
+            settled = int(self._settled.milli.clip(0).sum())
+            self._sums = settled + np.cumsum(self._lines[:, MILLI].clip(0))
+            self._sums = np.concatenate([[settled], self._sums])
+        return gpus * GPU_MILLI <= int(self._sums[self._gone_by(time)])
+
+    def _gone_by(self, time: int) -> int:
+        """How many lines have ended by then."""
+        return int(np.searchsorted(self._ends, time, side="right"))
+
+    def at(self, time: int) -> Room:
+        """The room when everything expected to end by then has ended."""
+        room = self._settled.copy()
+        give_lines(room, self._lines[: self._gone_by(time)])
+        return room
+
+    def _drop(self, state: State, layout: Layout, leaving: set[TaskId]) -> None:
+        """Leave out tasks that are counted as gone already, by taking their lines out again."""
+        for task in sorted(leaving):
+            known = state.kept.tasks.get(task)
+            if known is None:
+                continue
+            end = expected_end_ms(known, state.kept.jobs[known.job])
+            lines = lines_of(layout, [leaving_part(state, known)])
+            self._lines = np.concatenate([self._lines, -_only_amounts(lines)])
+            self._ends = np.concatenate([self._ends, np.full(len(lines), end, dtype=np.int64)])
+
+
+def _only_amounts(lines: Ints) -> Ints:
+    """Lines whose place stays positive when the whole is negated."""
+    turned = lines.copy()
+    turned[:, :2] *= -1
+    return turned
+
+
+def _tenants(state: State, layout: Layout) -> tuple[Ints, Ints]:
+    """Expected ends and lines of all tasks on the layout's nodes; only nodes that changed are read again."""
+    for row in sorted(layout.stale):
+        node = layout.nodes[row].id
+        ends: list[int] = []
+        lines: list[list[int]] = []
+        for name in sorted(state.node_tasks.get(node, {})):
+            task = state.kept.tasks[name]
+            job = state.kept.jobs.get(task.job)
+            own = task_lines(layout, task)
+            lines.extend(own)
+            ends.extend([UNKNOWN_MS if job is None else expected_end_ms(task, job)] * len(own))
+        layout.tenants[row] = (np.array(ends, dtype=np.int64), as_lines(layout, lines))
+    layout.stale.clear()
+    if not layout.tenants:
+        return np.zeros(0, dtype=np.int64), as_lines(layout, [])
+    parts = [layout.tenants[row] for row in range(len(layout.nodes))]
+    return np.concatenate([ends for ends, _ in parts]), np.concatenate([lines for _, lines in parts])

@@ -1,0 +1,179 @@
+"""Dated room for the first job in order that cannot start, and who may pass it.
+
+A job may pass (backfill) when its time limit ends before the reservation begins, when it leaves the reservation's room
+alone, or when the reserved job may push it away again: an opportunistic job, or one that runs on borrowed quota which
+the reserved job's group is owed. Where nobody knows when room comes back, a day from now stands for it, so that short
+jobs pass and endless ones do not; the date moves forward as soon as more is known.
+"""
+
+from collections.abc import Sequence
+
+from gangline_core.facts import Reservation, TaskPlacement
+from gangline_core.job import Job
+from gangline_core.placement.gang import Gang, Seats
+from gangline_core.placement.models import acceptable
+from gangline_core.reasons import Reason, ReasonCode
+from gangline_core.reserving.releases import UNKNOWN_MS, Releases
+from gangline_core.room.capacity import Flags, Layout, Room
+from gangline_core.spec import GPU_MILLI, ServiceClass
+from gangline_core.table import Table
+
+RESERVATIONS_MAX = 4
+"""Reservations of one round; each further one is for a job that no other reserved job competes with."""
+OVERDUE_MS = 60_000
+"""What should have ended already is given so long to do so."""
+UNKNOWN_RUN_MS = 86_400_000
+"""A reservation that depends on ends nobody knows begins a day from now."""
+
+
+class Reserver:
+    """Makes the reservations of one round."""
+
+    def __init__(self, table: Table) -> None:
+        """No reservation yet."""
+        self._table = table
+        self._releases: Releases | None = None
+        self._booked: list[tuple[tuple[TaskPlacement, ...], int]] = []
+        """What reserved jobs take from further dates, and until when."""
+        self._seen = (0, 0)
+        """How many tasks this round had placed, and claims it held, when the releases were last brought up to date."""
+        self._beside = 0
+        """How many reservations of others are booked, for a job that comes after them."""
+        self._taken: Flags | None = None
+        """Nodes that some reserved job could use."""
+        self._is_over = False
+        """True when those are all nodes, so that every further job competes with one of them."""
+
+    def consider(self, job: Job) -> Reservation | None:
+        """Reserve room for a refused job, unless it competes with a job that has a reservation already."""
+        table = self._table
+        depth = table.policy.backfill_depth
+        if (
+            self._is_over
+            or depth == 0
+            or len(table.reservations) >= max(RESERVATIONS_MAX, depth)
+            or job.spec.service_class == ServiceClass.OPPORTUNISTIC
+        ):
+            return None
+        gang = table.seating.least(job).gang
+        wanted = usable_nodes(table.room, gang)
+        competes = self._taken is not None and bool((self._taken & wanted).any())
+        if not wanted.any() or (competes and len(table.reservations) >= depth):
+            return None
+        releases = self._up_to_date()
+        planned = self._plan(job, gang, releases)
+        if planned is None:
+            return None
+        until_ms, start_ms, seats, later = planned
+        reservation = Reservation(job=job.id, start_ms=start_ms, tasks=seats.tasks)
+        table.reserve(reservation, later, wanted, until_ms=until_ms)
+        self._taken = wanted if self._taken is None else self._taken | wanted
+        self._is_over = bool(self._taken.all()) and len(table.reservations) >= depth
+        if depth > 1:
+            # Conservative: further dates count on this job having begun, and on its room again when it ends.
+            length_ms = table.run_ms(job)
+            self._booked.append((seats.tasks, UNKNOWN_MS if length_ms is None else start_ms + length_ms))
+            releases.book(*self._booked[-1])
+        return reservation
+
+    def planned(self, job: Job, *, beside: Sequence[Reservation]) -> tuple[Reservation, Room] | None:
+        """When and where a job would start that comes after these reservations, and the room then; nothing is kept."""
+        table = self._table
+        releases = self._up_to_date()
+        for other in beside[self._beside :]:
+            length_ms = table.run_ms(table.state.kept.jobs[other.job])
+            self._booked.append((other.tasks, UNKNOWN_MS if length_ms is None else other.start_ms + length_ms))
+            releases.book(*self._booked[-1])
+        self._beside = len(beside)
+        found = self._plan(job, table.seating.least(job).gang, releases)
+        if found is None:
+            return None
+        _, start_ms, seats, later = found
+        return Reservation(job=job.id, start_ms=start_ms, tasks=seats.tasks), later
+
+    def _up_to_date(self) -> Releases:
+        """What comes back when, also from jobs that started since the last date was worked out."""
+        table = self._table
+        placed, held = self._seen
+        if self._releases is None or len(table.held) != held:
+            self._releases = table.releases()
+            for tasks, end_ms in self._booked:
+                self._releases.book(tasks, end_ms)
+        else:
+            self._releases.take(table.placed[placed:])
+        self._seen = (len(table.placed), len(table.held))
+        return self._releases
+
+    def _plan(self, job: Job, gang: Gang, releases: Releases) -> tuple[int, int, Seats, Room] | None:
+        """The earliest time at which the gang fits, its date, its seats and the room then; None when it never does."""
+        times = releases.times().tolist()
+        before = next((known for known in self._table.pool.reservations if known.job == job.id), None)
+        low, high = 0, len(times) - 1
+        best: tuple[int, Seats, Room] | None = None
+        # The last round's date mostly still holds, and one look just before it proves that.
+        likely = high if before is None or before.start_ms not in times else times.index(before.start_ms)
+        probes = [likely, likely - 1]
+        while low <= high:
+            probe = probes.pop(0) if probes else (low + high) // 2
+            if not low <= probe <= high:
+                continue
+            if not releases.may_hold(times[probe], gang.whole_gpus):
+                low = probe + 1
+                continue
+            later = releases.at(times[probe])
+            seats = self._table.seating.placer(later, gang)
+            if seats is None:
+                low = probe + 1
+            else:
+                best, high = (times[probe], seats, later), probe - 1
+        if best is None:
+            return None
+        time, seats, later = best
+        return time, self._dated(time, before), self._apart_from_shares(later, gang) or seats, later
+
+    def _apart_from_shares(self, later: Room, gang: Gang) -> Seats | None:
+        """Seats at the same time that leave cards which are shared now to further shares; None when there are none."""
+        milli = self._table.room.milli
+        shared = (milli > 0) & (milli < GPU_MILLI)
+        if not shared.any() or any(need.is_share for need in gang.needs):
+            return None
+        apart = later.copy()
+        apart.milli[shared] = 0
+        apart.count_all()
+        return self._table.seating.placer(apart, gang)
+
+    def _dated(self, time: int, before: Reservation | None) -> int:
+        now = self._table.now
+        if now < time < UNKNOWN_MS:
+            return time
+        if before is not None and before.start_ms > now:
+            return before.start_ms
+        # What is late by an hour is as likely to take another hour as to end at once.
+        return now + (UNKNOWN_RUN_MS if time == UNKNOWN_MS else max(OVERDUE_MS, now - time))
+
+
+def usable_nodes(room: Room, gang: Gang) -> Flags:
+    """Nodes of which the gang could use anything."""
+    layout = room.layout
+    models = tuple(need.accepts for need in gang.needs)
+    asked = ("usable", gang.where, models)
+    return layout.remember(asked, lambda: _usable_nodes(layout, gang))
+
+
+def _usable_nodes(layout: Layout, gang: Gang) -> Flags:
+    mask = gang.mask(layout)
+    if any(not need.wants_gpu for need in gang.needs):
+        return mask
+    kinds = {number for need in gang.needs for own in acceptable(layout, need).values() for number in own}
+    return mask & layout.has_kind(tuple(sorted(kinds)))
+
+
+def reserved_reason(table: Table) -> Reason:
+    """Why a job that would fit may not pass."""
+    first = min((*table.reservations, *table.loose), key=lambda reservation: (reservation.start_ms, reservation.job))
+    numbers: dict[str, int | str] = {
+        "job": first.job,
+        "from_ms": first.start_ms,
+        "fits_s": max(0, first.start_ms - table.now) // 1000 if table.policy.backfill else 0,
+    }
+    return Reason(ReasonCode.RESERVED, numbers)

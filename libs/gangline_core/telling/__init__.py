@@ -1,0 +1,1 @@
+"""Why a job stands where it stands, and what it lacks."""

@@ -1,0 +1,105 @@
+"""What this round refused already: equal asks are refused at once, and reasons are shared."""
+
+from msgspec.structs import replace
+
+from gangline_core.ids import JobId, NodeId
+from gangline_core.job import Job
+from gangline_core.making_room.service_order import orders_by_service
+from gangline_core.placement.gang import Gang
+from gangline_core.placement.why_not import why_not
+from gangline_core.reasons import Reason
+from gangline_core.reserving.closures import window_reason
+from gangline_core.reserving.reserve import reserved_reason
+from gangline_core.room.capacity import Room
+from gangline_core.table import Table
+
+
+class Refuser:
+    """Remembers refusals of one round. Room only gets less while a round goes on, so a refusal stays true."""
+
+    def __init__(self, table: Table) -> None:
+        """Nothing refused yet."""
+        self._table = table
+        self._by_shape: dict[tuple[int, tuple[JobId, ...]], Reason] = {}
+        """By what is asked, and by whom the job may not have evicted."""
+        self._no_room: dict[tuple[int, int, tuple[NodeId, ...]], Reason] = {}
+        """By what is asked of room alone (whoever asks), whether beside reservations, and without which nodes."""
+        self._shared: dict[tuple[object, ...], Reason] = {}
+        self._by_limit: dict[tuple[object, ...], Reason] = {}
+        """By what is counted below whose limits, where nothing but those is in the way, wherever the job might go."""
+
+    def known(self, job: Job) -> Reason | None:
+        """The reason for which an equal job was refused in this round, or one that counts as much below its limits."""
+        if not self._by_shape:
+            return None
+        shape = (self._shape(job), job.yielded_to)
+        reason = self._by_shape.get(shape)
+        if reason is None and self._by_limit:
+            reason = self._by_limit.get(self._count(job))
+            if reason is not None:
+                self._by_shape[shape] = reason
+        return reason
+
+    def limited(self, job: Job, reason: Reason) -> None:
+        """No room helps such jobs: they are above their limits, and nobody who could go would change that."""
+        pool = self._table.pool.pool
+        if not (pool.cells or pool.pinned or orders_by_service(self._table.policy)):
+            self._by_limit[self._count(job)] = reason
+
+    def remember(self, job: Job, reason: Reason) -> bool:
+        """Keep the reason for equal jobs; False when it was known already."""
+        shape = (self._shape(job), job.yielded_to)
+        is_new = shape not in self._by_shape
+        self._by_shape[shape] = reason
+        return is_new
+
+    def has_no_room(self, job: Job, room: Room) -> bool:
+        """True when the same was asked of this room before, in vain."""
+        return bool(self._no_room) and self._key(job, room) in self._no_room
+
+    def reason(self, job: Job, room: Room) -> Reason:
+        """Why the job finds no room here."""
+        key = self._key(job, room)
+        reason = self._no_room.get(key)
+        if reason is None:
+            gang = self._table.seating.least(job).gang
+            reason = self._no_room[key] = self._share(self._window(job, gang, room) or self._why(gang, room))
+        return reason
+
+    def _key(self, job: Job, room: Room) -> tuple[int, int, tuple[NodeId, ...]]:
+        """What decides whether there is room: the ask, which room, and which nodes are closed to the job."""
+        table = self._table
+        # What is left beside opportunistic jobs' reservations is made anew for each one that asks.
+        which = 0 if room is table.room else 1 if room is table.guarded else 2
+        return table.seating.number(job), which, table.seating.closures.nodes(job.spec)
+
+    def _window(self, job: Job, gang: Gang, room: Room) -> Reason | None:
+        """The dated capacity that is in the way, if the job would fit without it."""
+        table = self._table
+        if not table.seating.closures.nodes(job.spec):
+            return None
+        open_gang = replace(gang, excluded=job.spec.exclude_nodes)
+        fits = table.seating.placer(room, open_gang) is not None
+        return window_reason(table.state, job.spec, table.now) if fits else None
+
+    def _why(self, gang: Gang, room: Room) -> Reason:
+        table = self._table
+        if room is not table.room and table.seating.placer(table.room, gang) is not None:
+            return reserved_reason(table)
+        if (doubt := table.seating.doubt(room, gang)) is not None:
+            return doubt
+        return why_not(table.seating.view(table.room, gang), gang)
+
+    def _share(self, reason: Reason) -> Reason:
+        return self._shared.setdefault((reason.code, *sorted(reason.numbers.items())), reason)
+
+    def _count(self, job: Job) -> tuple[object, ...]:
+        """What decides how a job fares below its limits: who it is of, how important, and what it counts."""
+        spec = job.spec
+        models = [role.resources.gpu_models for role in spec.roles]
+        amounts = self._table.seating.least(job).amounts
+        who = (spec.group, spec.user, spec.level, spec.priority, spec.service_class, job.yielded_to)
+        return (*who, *models, *amounts.items())
+
+    def _shape(self, job: Job) -> int:
+        return self._table.state.shapes[job.id]

@@ -1,0 +1,125 @@
+"""Which nodes cannot take a task right now, counted by the first cause found on each."""
+
+from collections.abc import Mapping
+
+from gangline_core.cluster import Gpu, Node, NodeUse, tasks_most
+from gangline_core.room.capacity import PLACES_MAX, matches, tolerates
+from gangline_core.room.layout import kind_of
+from gangline_core.room.mig import geometry, how_many
+from gangline_core.spec import GPU_MILLI, JobSpec, Resources, Role, selector_of, tolerations_of
+from gangline_core.state import State
+
+
+def rejected_nodes(state: State, spec: JobSpec, role: Role) -> tuple[dict[str, int], int]:
+    """Nodes of the job's pool that cannot take one task of the role, by cause; and how many could take one."""
+    causes, open_nodes = rejected(state, spec, role)
+    return {cause: nodes for cause, (nodes, _) in causes.items()}, open_nodes
+
+
+def rejected(state: State, spec: JobSpec, role: Role) -> tuple[dict[str, tuple[int, int]], int]:
+    """The same with how many GPUs these nodes have, (nodes, GPUs) by cause, most nodes first."""
+    causes: dict[str, tuple[int, int]] = {}
+    open_nodes, need = 0, role.resources
+    models = {model.lower() for model in need.gpu_models}
+    known = state.kept.pools.get(spec.pool)
+    most = known.policy.node_tasks_max if known is not None else PLACES_MAX
+    wish = spec.topology
+    bound = (wish.required, wish.spread_level, wish.slice_level if wish.slice_tasks else "")
+    labels = {level: label for level, label in known.pool.topology.items() if level in bound} if known else {}
+    for node in state.kept.nodes.values():
+        if node.pool == spec.pool:
+            use = state.use[node.id]
+            cause = _node_cause(node, spec, role) or _domain_cause(node, labels) or _room_cause(node, use, need, models)
+            if not cause and len(use.tasks) >= tasks_most(node, most):
+                cause = "as many tasks as a node takes"
+            if cause:
+                nodes, gpus = causes.get(cause, (0, 0))
+                causes[cause] = (nodes + 1, gpus + len(node.gpus))
+            else:
+                open_nodes += 1
+    return dict(sorted(causes.items(), key=lambda entry: (-entry[1][0], entry[0]))), open_nodes
+
+
+def _node_cause(node: Node, spec: JobSpec, role: Role) -> str:
+    """Why the node takes nothing of this role, whatever is free on it."""
+    if node.lost:
+        return "lost"
+    if node.drained:
+        return "drained"
+    if node.problem:
+        return "sick"
+    if node.quarantine:
+        return "sick"
+    if node.id in spec.exclude_nodes:
+        return "excluded"
+    if not matches(node, selector_of(spec, role)):
+        return "labels do not match"
+    if not tolerates(node, tolerations_of(spec, role)):
+        return "taint not tolerated"
+    return ""
+
+
+def _domain_cause(node: Node, labels: Mapping[str, str]) -> str:
+    """The label without which the node is in no domain of a level that binds the job."""
+    level = next((level for level, label in labels.items() if not node.labels.get(label)), "")
+    return f"in no {level}, for lack of the label {labels[level]}" if level else ""
+
+
+def _room_cause(node: Node, use: NodeUse, need: Resources, models: set[str]) -> str:
+    """What is too little on the node for one task."""
+    if need.wants_gpu:
+        cause = _gpu_cause(node, use, need, models)
+        if cause:
+            return cause
+    if use.cpu_milli + need.cpu_milli > node.cpu_milli:
+        return "not enough CPUs free"
+    if use.memory_mib + need.memory_mib > node.memory_mib:
+        return "not enough memory free"
+    if not _has_devices(node.devices, use.devices, need.devices):
+        return "not enough devices free"
+    return ""
+
+
+def _gpu_cause(node: Node, use: NodeUse, need: Resources, models: set[str]) -> str:
+    if not node.gpus:
+        return "no GPUs"
+    right = list(node.gpus)
+    if models or need.exclude_models:
+        without = {model.lower() for model in need.exclude_models}
+        named = ((gpu, gpu.model.lower()) for gpu in node.gpus)
+        right = [gpu for gpu, model in named if (not models or model in models) and model not in without]
+    if not right:
+        return "other GPU model"
+    right = [gpu for gpu in right if (need.mig in geometry(gpu.cut).profiles if gpu.mig else not need.mig)]
+    if not right:
+        return "no such slice" if need.mig else "GPUs are cut into slices"
+    if need.near_nic:
+        right = [gpu for gpu in right if kind_of(node, gpu).near_nic]
+        if not right:
+            return "no network card near a GPU"
+    large = [gpu for gpu in right if gpu.memory_mib >= need.gpu_memory_mib]
+    if not large:
+        return "not enough GPU memory"
+    healthy = [gpu for gpu in large if gpu.healthy]
+    if need.whole_gpus:
+        if len(large) < need.whole_gpus:
+            return "not so many GPUs"
+        free = sum(use.gpu_milli[gpu.index] == 0 and use.gpu_memory_mib[gpu.index] == 0 for gpu in healthy)
+        if free >= need.whole_gpus:
+            return ""
+        return "not enough GPUs free" if len(healthy) >= need.whole_gpus else "GPUs failed"
+    if any(_has_share(gpu, use, need) for gpu in healthy):
+        return ""
+    return "not enough of one GPU free" if healthy else "GPUs failed"
+
+
+def _has_share(gpu: Gpu, use: NodeUse, need: Resources) -> bool:
+    if need.mig:
+        return bool(how_many(gpu.cut, need.mig, geometry(gpu.cut).all_free & ~use.gpu_slots[gpu.index]))
+    milli = need.gpu_milli or need.gpu_memory_mib * GPU_MILLI // gpu.memory_mib
+    memory = need.gpu_memory_mib or gpu.memory_mib * need.gpu_milli // GPU_MILLI
+    return use.gpu_milli[gpu.index] + milli <= GPU_MILLI and use.gpu_memory_mib[gpu.index] + memory <= gpu.memory_mib
+
+
+def _has_devices(total: Mapping[str, int], used: Mapping[str, int], need: Mapping[str, int]) -> bool:
+    return all(used.get(name, 0) + amount <= total.get(name, 0) for name, amount in need.items())

@@ -1,0 +1,114 @@
+"""What stands between a waiting job and its room: which nodes are out, the best there is, what must come free."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from msgspec import Struct
+
+from gangline_core.cluster import LEVELS_INSIDE_NODE
+from gangline_core.door.never_fits import never_fits
+from gangline_core.job import Job
+from gangline_core.making_room.moves import MovePlan, plan_moves
+from gangline_core.placement.gang import ANYWHERE, Gang
+from gangline_core.placement.in_numbers import best_domain
+from gangline_core.placement.models import acceptable
+from gangline_core.reasons import sentence
+from gangline_core.room.capacity import Room
+from gangline_core.state import State
+from gangline_core.table import Table
+from gangline_core.telling.rejections import rejected
+
+NEVER, NOT_NOW = "never", "not now"
+GPU_HOUR_MS = 3_600_000
+
+
+class Excluded(Struct, frozen=True):
+    """Nodes that can take none of the job's tasks, for one cause, with the GPUs on them."""
+
+    cause: str
+    nodes: int
+    gpus: int
+
+
+class Shortfall(Struct, frozen=True):
+    """Why there is no room, in full."""
+
+    verdict: str
+    """NEVER when no empty pool could hold the job, else NOT_NOW."""
+    excluded: tuple[Excluded, ...] = ()
+    able_nodes: int = 0
+    """Nodes that could take at least one task now."""
+    best: str = ""
+    """The best place that exists, as a sentence."""
+    missing: str = ""
+    """What would have to come free, as a sentence."""
+    moves: MovePlan | None = None
+    """Running jobs that could move out of the way."""
+
+
+def shortfall(state: State, job: Job, now: int) -> Shortfall:
+    """What a waiting job lacks of room, at its smallest."""
+    pool = state.kept.pools[job.spec.pool].pool
+    by_cause, able = _excluded(state, job)
+    excluded = tuple(Excluded(cause=cause, nodes=nodes, gpus=gpus) for cause, (nodes, gpus) in by_cause.items())
+    never = never_fits(state.inventory(job.spec.pool), pool, job.spec)
+    if never is not None:
+        return Shortfall(verdict=NEVER, excluded=excluded, able_nodes=able, best=sentence(never[0]))
+    table = Table(state, job.spec.pool, now)
+    gang = table.seating.least(job).gang
+    best, missing = _best(table.room, gang)
+    return Shortfall(
+        verdict=NOT_NOW,
+        excluded=excluded,
+        able_nodes=able,
+        best=best,
+        missing=missing,
+        moves=plan_moves(state, job, now),
+    )
+
+
+def moves_sentence(plan: MovePlan) -> str:
+    """A plan as a user reads it, without whose jobs they are."""
+    count = len(plan.moves)
+    jobs = "1 running job" if count == 1 else f"{count} running jobs"
+    if any(move.tasks < move.of_tasks for move in plan.moves):
+        jobs = f"tasks of {jobs}"
+    hours = f"{plan.lost_gpu_ms / GPU_HOUR_MS:.1f}"
+    return f"It would start at once if {jobs} moved; without checkpoints that would lose {hours} GPU-hours of work."
+
+
+def _excluded(state: State, job: Job) -> tuple[Mapping[str, tuple[int, int]], int]:
+    """Causes for the role that fewest nodes can take, most nodes first."""
+    found = [rejected(state, job.spec, role) for role in job.spec.roles]
+    return min(found, key=lambda entry: entry[1]) if found else ({}, 0)
+
+
+def _best(room: Room, gang: Gang) -> tuple[str, str]:
+    """The best place for what the gang needs together, and how much more would have to come free there."""
+    kinds = tuple(sorted({k for need in gang.needs for own in acceptable(room.layout, need).values() for k in own}))
+    if not gang.whole_gpus or not kinds:
+        return "", ""
+    mask = gang.mask(room.layout)
+    per_task = max(need.gpus for need in gang.needs)
+    if gang.required != ANYWHERE:
+        most, where = best_domain(room, gang, gang.required, kinds, mask)
+        return _words(gang.whole_gpus, most, gang.required, where)
+    free = int(np.where(mask, room.free, 0).sum())
+    if gang.whole_gpus > free:
+        lacking = gang.whole_gpus - free
+        return f"Needs {gang.whole_gpus} GPUs; {free} are free.", f"{lacking} more GPUs would have to come free."
+    most, where = best_domain(room, gang, LEVELS_INSIDE_NODE[-1], kinds, mask)
+    return _words(per_task, most, LEVELS_INSIDE_NODE[-1], where)
+
+
+def _words(needed: int, most: int, level: str, where: str) -> tuple[str, str]:
+    names = {"nvlink": "NVLink island", "switch": "PCIe switch", "socket": "CPU socket"}
+    shown = names.get(level, level)
+    on = f", on {where}" if where and level in LEVELS_INSIDE_NODE else f", {where}" if where else ""
+    best = f"Needs {needed} in one {shown}; the best free {shown} has {most}{on}."
+    if most >= needed:
+        # GPUs are not what lacks: the reason says what does.
+        return "", ""
+    more = needed - most
+    gpus = "1 more GPU" if more == 1 else f"{more} more GPUs"
+    return best, f"{gpus} would have to come free there." if where else ""
