@@ -4,6 +4,7 @@ import pytest
 from tests.make import World, gpu_amount, group, node, role, spec
 
 from gangline_core.reasons import ReasonCode
+from gangline_core.telling.explain import explain
 
 
 def world(*nodes, groups=(), **policy) -> World:
@@ -104,3 +105,14 @@ def test_a_limit_above_does_not_keep_out_who_gets_a_model_back_below_it():
     made.round()
     made.settle()
     assert models(made, job) == ["A100"]
+
+
+@pytest.mark.parametrize("named", [(), ("A100",)])
+def test_whom_a_models_limit_keeps_out_reads_that_whether_it_names_the_model_or_not(named):
+    made = world(node("a"), groups=[group("lab", limit=gpu_amount(4, "A100"))])
+    jobs = [made.submit(gpus=1, gpu_models=named, group="lab") for _ in range(6)]
+    made.round()
+    for job in jobs[4:]:
+        told = explain(made.state, job, made.at).reason
+        assert told is not None
+        assert told.code == ReasonCode.GROUP_LIMIT

@@ -83,9 +83,17 @@ class Book:
         gate = self.kept_out.get(job.id)
         if gate is not None:
             return gate
-        if job.reason is not None and job.reason.code not in GATE_CODES:
+        if job.reason is not None and (job.reason.code not in GATE_CODES or self._is_of_a_round(job.reason)):
             return job.reason
         return Reason(ReasonCode.NOT_YET_CONSIDERED, {"position": self.position[job.id]})
+
+    def _is_of_a_round(self, reason: Reason) -> bool:
+        """True for a limit that the gates do not know, as of a model that the job does not name: a round found it.
+
+        It holds for as long as no round is due, since whatever gives back below a limit makes one due.
+        """
+        is_settled = self.pool.open_round is None and self.pool.opened_seq >= self.state.kept.changed_seq
+        return is_settled and reason.code in (ReasonCode.GROUP_LIMIT, ReasonCode.USER_LIMIT, ReasonCode.BORROW_LIMIT)
 
     def also(self, job: Job) -> tuple[Reason, ...]:
         """Everything else that would keep a waiting job back if its first reason were gone."""
