@@ -146,6 +146,29 @@ def test_a_window_on_one_node_leaves_the_others_alone() -> None:
     assert [task.node for task in world.tasks(job)] == ["n2"]
 
 
+def test_of_several_windows_the_one_that_leaves_most_time_is_told_and_when_none_is_in_the_way() -> None:
+    world = World(node("n1"), node("n2"))
+    hour = 3_600_000
+    world.tell(
+        "admission",
+        f.WindowSet(window=Window("soon", "default", world.at + 60_000, world.at + hour, nodes=("n2",)), by="admin"),
+    )
+    world.tell(
+        "admission",
+        f.WindowSet(window=Window("later", "default", world.at + 2 * hour, world.at + 3 * hour), by="admin"),
+    )
+    endless = world.submit(gpus=1)
+    world.round()
+    reason = world.job(endless).reason
+    assert reason is not None
+    assert (reason.code, reason.numbers["window"]) == (ReasonCode.WINDOW, "later")
+    fits_s = int(reason.numbers["fits_s"])
+    assert (reason.numbers["free_ms"], reason.numbers["last"]) == (world.at + 3 * hour, "later")
+    brief = world.submit(gpus=1, time_limit_s=fits_s - 1)
+    world.round()
+    assert [task.node for task in world.tasks(brief)] == ["n1"]
+
+
 def test_those_a_window_is_kept_for_use_it_and_nobody_else_does() -> None:
     world = World(node("n1"), groups=[group("g"), group("g/x")])
     window(world, after_h=0, groups=("g",), users=("eve",))

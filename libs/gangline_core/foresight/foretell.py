@@ -21,8 +21,8 @@ from gangline_core.making_room.claims import honour_claims
 from gangline_core.ordering import order
 from gangline_core.placement.gang import Gang
 from gangline_core.placement.why_not import why_not
-from gangline_core.reasons import Reason, ReasonCode, sentence, utc
-from gangline_core.reserving.closures import window_reason
+from gangline_core.reasons import Reason, ReasonCode, sentence
+from gangline_core.reserving.closures import after_windows, window_reason
 from gangline_core.seating import Found, find_seats, wanted_sizes
 from gangline_core.spec import JobSpec
 from gangline_core.state import State
@@ -166,9 +166,7 @@ def _start(table: Table, job: Job, standing: tuple[list[Job], Reason | None]) ->
     if reason is not None and reason.code in GATE_CODES:
         return Expectation(note=sentence(reason))
     if reason is not None and reason.code == ReasonCode.WINDOW:
-        return Expectation(
-            note=f"Not before {utc(int(reason.numbers['to_ms']))}, when {reason.numbers['window']} is over."
-        )
+        return Expectation(note=after_windows(reason))
     if not ahead and reason is None:
         return Expectation(from_ms=now, to_ms=now, confidence="high", note="There is room for it and nobody before it.")
     line = [other for other in ahead if other.reason is None or other.reason.code not in LIMIT_CODES] + [job]

@@ -3,7 +3,7 @@
 from gangline_core.door.terms import limit_s
 from gangline_core.ids import JobId, NodeId
 from gangline_core.pauses.pausing import stood_ms
-from gangline_core.reasons import Reason, ReasonCode
+from gangline_core.reasons import Reason, ReasonCode, utc
 from gangline_core.reserving.windows import Window
 from gangline_core.spec import JobSpec
 from gangline_core.state import State
@@ -47,17 +47,45 @@ class Closures:
 
 
 def window_reason(state: State, spec: JobSpec, now: int) -> Reason:
-    """The first window in the job's way, with the time limit that would pass."""
-    window = min(windows_in_way(state, spec, now), key=lambda one: (one.start_ms, one.name))
-    nodes = len(window.nodes) or sum(node.pool == window.pool for node in state.kept.nodes.values())
+    """The window in the job's way on the node that is free longest, and the time limit that would pass there."""
+    windows = windows_in_way(state, spec, now)
+    in_pool = sorted(node.id for node in state.kept.nodes.values() if node.pool == spec.pool)
+    by_node = [[window for window in windows if not window.nodes or node in window.nodes] for node in in_pool]
+    firsts = [min(own, key=lambda one: (one.start_ms, one.name)) for own in by_node if own]
+    window = max(firsts or windows, key=lambda one: (one.start_ms, one.name))
+    later = [other for _, other in sorted(state.kept.windows.items()) if other.pool == spec.pool]
+    bars = [[other for other in later if not other.nodes or node in other.nodes] for node in in_pool] or [windows]
+    free_ms = min(_free_ms(spec, [bar for bar in own if not bar.admits(spec)], now) for own in bars)
+    last = next((other.name for other in later if other.end_ms == free_ms), window.name)
     numbers: dict[str, int | str] = {
         "window": window.name,
-        "nodes": nodes,
+        "nodes": len(window.nodes) or len(in_pool),
         "from_ms": window.start_ms,
         "to_ms": window.end_ms,
         "fits_s": max(0, (window.start_ms - now) // 1000 - spec.grace_s),
+        "free_ms": free_ms,
+        "last": last,
     }
     return Reason(ReasonCode.WINDOW, numbers)
+
+
+def after_windows(reason: Reason) -> str:
+    """When no window is in the way any more, for people; reasons of older builds know one window only."""
+    free_ms = reason.numbers.get("free_ms", reason.numbers.get("to_ms", 0))
+    last = reason.numbers.get("last", reason.numbers.get("window", "?"))
+    return f"Not before {utc(int(free_ms))}, when {last} is over."
+
+
+def _free_ms(spec: JobSpec, windows: list[Window], now: int) -> int:
+    """From when on none of these windows is in the job's way."""
+    begin = now
+    while True:
+        length = limit_s(spec, begin)
+        end_ms = int(begin + (length + spec.grace_s) * 1000) if length else None
+        ends = [window.end_ms for window in windows if window.hits(begin, end_ms)]
+        if not ends:
+            return begin
+        begin = max(ends)
 
 
 def window_fault(state: State, spec: JobSpec, nodes: set[NodeId]) -> str | None:

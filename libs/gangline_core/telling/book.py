@@ -16,6 +16,7 @@ from gangline_core.ordering import order
 from gangline_core.placement.why_not import ROOM_CODES
 from gangline_core.reasons import LIMIT_CODES as LIMIT_CODES
 from gangline_core.reasons import Reason, ReasonCode, utc
+from gangline_core.reserving.closures import after_windows
 from gangline_core.state import State
 
 CONFIDENCE = {Basis.LIMIT: "high", Basis.ESTIMATE: "medium", Basis.HISTORY: "low"}
@@ -289,8 +290,7 @@ def _plain_note(reason: Reason) -> str | None:
         case ReasonCode.SINGLETON:
             return f"Nobody can tell: after job {reason.numbers.get('job', '?')} of the same name."
         case ReasonCode.WINDOW:
-            over = reason.numbers.get("to_ms", 0)
-            return f"Not before {utc(int(over))}, when {reason.numbers.get('window', '?')} is over."
+            return after_windows(reason)
         case ReasonCode.DEPENDENCY_FAILED | ReasonCode.DEADLINE:
             return "Never: the next round ends it."
         case _:
