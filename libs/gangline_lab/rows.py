@@ -111,7 +111,10 @@ def read_table(
     """
     header: list[str] = []
     for number, text in read_lines(path):
-        cells = next(csv.reader([text], delimiter=separator))
+        try:
+            cells = next(csv.reader([text], delimiter=separator))
+        except csv.Error as error:
+            raise TraceError(f"no row of a table: {error}", file=path.name, line=number) from error
         if not header:
             header = [cell.strip() for cell in cells]
             missing = [column for column in needed if column not in header]

@@ -9,6 +9,7 @@ from tests.cases.house import DECIDING, House, ask, house
 from dollhouse.loop import live
 from gangline_core import cycle
 from gangline_core.facts import LeadershipTaken, RoundDecided, RoundOpened, TaskStarted
+from gangline_core.fold import Message
 from gangline_core.job import ENDS, JobState
 from gangline_core.state import State, decode_snapshot, encode_snapshot
 from gangline_core.telling.explain import queue
@@ -19,7 +20,7 @@ from gangline_wire.streams import LOG
 FLEETS = {"one": {"n1": 8, "n2": 8}, "two": {"n3": 8, "n4": 8}}
 
 
-def messages(world: House) -> list[codec.Message]:
+def messages(world: House) -> list[Message]:
     """The whole log."""
     return [as_message(stored) for stored in world.server.streams[LOG.name].messages]
 

@@ -186,7 +186,7 @@ def test_one_that_no_machine_there_could_hold_stands_in_front_of_nobody():
     assert not world.job(large).tasks
     assert world.job(small).tasks
     world.tell("agent.sim", NodeSeen(node=node("n1")))
-    world.submit_running(spec(gpus=1, level="low"), "n1")
+    world.submit_running(spec(gpus=1, preemptible=False), "n1")
     behind = world.submit(gpus=1)
     world.round()
     assert not world.job(behind).tasks, "the machine is there again, and the large one waits for it"

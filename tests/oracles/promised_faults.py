@@ -58,7 +58,7 @@ FAULTS: dict[str, tuple[str, ...]] = {
     ),
     "a check or a fence that is taken away is noticed": (
         "sim/test_mutants::test_the_dollhouse_notices_what_is_taken_away",
-        "sim/test_mutants::test_the_runs_that_notice_mutants_are_sound_without_them",
+        "sim/test_mutants::test_a_run_that_notices_mutants_is_sound_without_them",
         "sim/test_log_mutants::test_the_dollhouse_notices_what_is_taken_away_from_the_log",
         "sim/test_log_mutants::test_the_runs_that_notice_it_are_sound_and_the_log_was_cut_in_them",
     ),

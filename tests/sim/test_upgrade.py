@@ -21,10 +21,13 @@ from gangline_core.ids import JobId
 from gangline_core.job import JobState
 from gangline_core.state import State, decode_snapshot
 from gangline_recorder.archive import lines
+from gangline_wire.codec import decode_batch
 from gangline_wire.stored import message
 from gangline_wire.streams import LOG
 
 FOLDER = Path(__file__).parent / "upgrade"
+PREVIOUS_S = 300.0
+"""Longer than the previous version wrote."""
 FLEETS = {"one": ("n1", "n2"), "two": ("n3", "n4")}
 
 
@@ -61,7 +64,11 @@ async def upgraded_story(folder: Path) -> None:
     async with House() as world:
         log = world.server.streams[LOG.name]
         for stored in previous_log():
-            log.append(stored.subject, stored.data.encode(), expected_seq=None, msg_id=None, writer="the previous one")
+            data = stored.data.encode()
+            at = decode_batch(data).at
+            log.append(stored.subject, data, expected_seq=None, msg_id=None, writer="the previous one", stored_ms=at)
+        # The clock of this world begins where the previous one stood when it stopped writing.
+        await world.clock.sleep(PREVIOUS_S)
         before = len(log.messages)
         await world.until(lambda state: state.kept.seq == before)
         running = [job.id for job in world.state.kept.jobs.values() if job.state == JobState.RUNNING]

@@ -76,7 +76,8 @@ class Rules:
         """Nobody writes a time before what it had read; rounds are decided at the time at which they were opened."""
         is_round = kind_of(message.lane) in ("placement", "scheduler")
         seen = message.seq - 1 if message.seen < 0 else message.seen
-        if 0 <= seen < len(self._at) and message.at < self._at[seen] and not (message.parked or is_round):
+        is_its_own = not (message.note or is_round)
+        if is_its_own and 0 <= seen < len(self._at) and message.at < self._at[seen]:
             yield f"its time {message.at} is before {self._at[seen]}, which its writer had read"
         while len(self._at) < message.seq:
             self._at.append(self._at[-1])
@@ -187,11 +188,12 @@ class Rules:
             if task is None or task.stop or task.state in (TaskState.LOST, TaskState.EXITED):
                 continue
             job = state.kept.jobs.get(task.job)
-            if job is None or any(role.name == task.role and role.is_elastic for role in job.spec.roles):
+            if job is None:
                 continue
             exits = self._exits.setdefault((task.job, task.attempt), Exits())
             exits.late += fact.cause == f.ExitCause.TIME_LIMIT
-            exits.failed += fact.cause != f.ExitCause.EXITED or fact.exit_code != 0
+            if not any(role.name == task.role and role.is_elastic for role in job.spec.roles):
+                exits.failed += fact.cause != f.ExitCause.EXITED or fact.exit_code != 0
 
     def _ends(self, job: Job, after: JobState) -> Iterator[str]:
         """An end follows from how the members ended, and a job that was cancelled before ends cancelled."""

@@ -84,8 +84,9 @@ class StoredStream:
         msg_id: str | None,
         headers: dict[str, str] | None = None,
         writer: str = "",
+        stored_ms: int | None = None,
     ) -> int:
-        """Store one message; errors as `Bus.append`."""
+        """Store one message; errors as `Bus.append`. A copy of another log keeps the times at which that stored it."""
         if len(data) > MESSAGE_BYTES_MAX:
             raise TooLargeError(f"{subject}: {len(data)} bytes are more than the server takes")
         if msg_id is not None and msg_id in self._ids:
@@ -102,7 +103,7 @@ class StoredStream:
             raise LaneConflictError(f"{subject}: last is {last}, expected {expected_seq}")
         self._make_room(len(data))
         self.last += 1
-        stored_ms = EPOCH_MS + int(self._now_s() * 1000)
+        stored_ms = EPOCH_MS + int(self._now_s() * 1000) if stored_ms is None else stored_ms
         stored = LogMessage(seq=self.last, subject=subject, data=data, headers=headers, stored_ms=stored_ms)
         self.messages.append(stored)
         self.ever.append(stored)
