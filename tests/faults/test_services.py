@@ -49,7 +49,7 @@ async def fail_over(here: Stand, usual_s: float, figure: Figure) -> float:
             killed_s = time.monotonic()
             here.platform.kill_service(name)
             times.append(await here.recover() - usual_s)
-            # A job needs not all of them, so the lane tells when it is led again: never, where the one that stood by died.
+            # A job does not need all of them, so the lane tells when it is led again: never, if the other one led.
             if led_s is None and (await asyncio.wait([led], timeout=LED_S_MAX))[0]:
                 led_s = await led - killed_s
             led.cancel()
