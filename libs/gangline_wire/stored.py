@@ -18,6 +18,8 @@ from gangline_wire.codec import CodecError, SchemaError, decode_batch
 from gangline_wire.envelope import Batch
 from gangline_wire.lanes import stray_facts
 
+UNREADABLE = "it cannot be read"
+"""The same whichever build and library tried: notes go into the hash chain."""
 AHEAD_MS_MAX = 60_000
 """So far the clock of a machine that carries nodes may be ahead of the bus server's."""
 
@@ -54,17 +56,16 @@ def message(seq: int, data: bytes, *, subject: str = "", stored_ms: int = 0) -> 
     Without subject and time its lane and its time are believed.
 
     Raises:
-        CodecError: another build wrote it, which knows what this one does not.
+        CodecError: another build of a service wrote it, which knows what this one does not. What an agent writes is
+            parked then, since whoever took one over could end everybody by it: services are upgraded before agents.
     """
     lane = subject.removeprefix(f"{subjects.LOG}.")
     try:
         batch = decode_batch(data)
-    except SchemaError:
-        raise
     except CodecError as error:
-        if not lane.startswith(CARRIED) and _is_of_some_schema(data):
+        if not lane.startswith(CARRIED) and (isinstance(error, SchemaError) or _is_of_some_schema(data)):
             raise
-        return _parked(seq, data, Note(parked=f"it cannot be read: {error}", at=stored_ms, lane=lane))
+        return _parked(seq, data, Note(parked=UNREADABLE, at=stored_ms, lane=lane))
     if lane and lane != batch.lane:
         return _parked(seq, data, Note(parked=f"it says it is of lane {batch.lane}", at=stored_ms, lane=lane))
     if stray := stray_facts(batch.lane, batch.facts):

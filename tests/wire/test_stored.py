@@ -40,6 +40,8 @@ def fold(data: bytes, subject: str = SUBJECT) -> tuple[State, list[str]]:
         (b"not a batch", "cannot be read"),
         (b"\xff\xfe\x00", "cannot be read"),
         (b'{"lane":"agent.n1","epoch":1,"seq_seen":0,"at":1,"facts":[{"fact":"Nonsense"}]}', "cannot be read"),
+        (batch(f.LeadershipTaken(holder="me")).replace(b'"v":1', b'"v":9'), "cannot be read"),
+        (batch(f.LeadershipTaken(holder="me")).replace(b'"v":1', b'"v":0'), "cannot be read"),
         (batch(ISSUED), "must not carry TokenIssued"),
         (batch(SEEN, ISSUED), "must not carry TokenIssued"),
         (batch(ISSUED, lane="admission"), "says it is of lane admission"),
@@ -63,7 +65,7 @@ def test_rubbish_on_the_lane_of_a_service_is_parked_and_facts_of_a_newer_build_a
     with pytest.raises(codec.CodecError):
         fold(newer, subjects.log("queue.default"))
     with pytest.raises(codec.SchemaError, match="upgrade first"):
-        fold(batch(SEEN).replace(b'"v":1', b'"v":9'))
+        fold(batch(lane="queue.default").replace(b'"v":1', b'"v":9'), subjects.log("queue.default"))
 
 
 def test_the_time_of_an_agent_that_is_far_ahead_is_the_servers() -> None:
