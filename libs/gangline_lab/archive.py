@@ -12,6 +12,14 @@ from gangline_wire.codec import CodecError
 Progress = Callable[[int, int], None]
 """Told how many bytes of how many are read."""
 
+
+def part_of(progress: Progress | None, done: int, total: int) -> Progress | None:
+    """Progress of one of `total` equal parts, of which `done` are over, as a part of the whole."""
+    if progress is None:
+        return None
+    return lambda at, whole: progress(done * max(1, whole) + at, total * max(1, whole))
+
+
 PROGRESS_LINES = 256
 """Lines between two words to `Progress`."""
 

@@ -21,7 +21,7 @@ from gangline_core.redecide import redecide
 from gangline_core.spec import GPU_MILLI, gpu_milli_wanted
 from gangline_core.state import State
 from gangline_core.table import Table
-from gangline_lab.archive import Progress, read
+from gangline_lab.archive import Progress, part_of, read
 
 OTHERS_SHOWN = 20
 """Other possible victims that are shown, and as many of those that could not go."""
@@ -106,15 +106,8 @@ def preemptions(path: Path, *, progress: Progress | None = None) -> list[Preempt
         ArchiveError: the archive is broken.
     """
     # Decisions are kept from a first reading: the states on which they were made lie before them.
-    decided = [entry.message for entry in read(path, progress=half(progress, 0)) if _evicts(entry.message)]
-    return preemptions_of((entry.message for entry in read(path, progress=half(progress, 1))), decided)
-
-
-def half(progress: Progress | None, done: int) -> Progress | None:
-    """Progress of one of two readings as a half of the whole."""
-    if progress is None:
-        return None
-    return lambda at, total: progress(done * total + at, 2 * total)
+    decided = [entry.message for entry in read(path, progress=part_of(progress, 0, 2)) if _evicts(entry.message)]
+    return preemptions_of((entry.message for entry in read(path, progress=part_of(progress, 1, 2))), decided)
 
 
 def _evicts(message: Message) -> bool:

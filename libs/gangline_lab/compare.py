@@ -10,14 +10,6 @@ from gangline_lab.sim.engine import RunResult
 from gangline_lab.words import duration, table
 from gangline_wire.codec import encode
 
-STUDENT_95 = (
-    *(0.0, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
-    *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
-    *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
-)
-"""Two-sided 95 % quantiles of Student's t for 0 to 30 degrees of freedom; from there on 1.96 to 2.04."""
-STUDENT_MANY = 2.04
-
 
 class Measure(Struct, frozen=True):
     """One number of a comparison: how it is read, said, and which way is better (0: neither)."""
@@ -152,7 +144,9 @@ def interval(values: Sequence[float]) -> Cell:
     if count < 2:
         return Cell(mean=mean, half=0.0, runs=count)
     spread = sqrt(sum((value - mean) ** 2 for value in values) / (count - 1))
-    quantile = STUDENT_95[count - 1] if count <= len(STUDENT_95) else STUDENT_MANY
+    from scipy.special import stdtrit  # type: ignore[import-untyped]  # no hints; only here
+
+    quantile = float(stdtrit(count - 1, 0.975))
     return Cell(mean=mean, half=quantile * spread / sqrt(count), runs=count)
 
 

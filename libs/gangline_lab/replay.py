@@ -13,7 +13,7 @@ from msgspec import Struct
 from gangline_core.fold import Message, apply
 from gangline_core.redecide import redecide
 from gangline_core.state import State
-from gangline_lab.archive import ArchiveError, Entry, Fault, Progress, read, read_at
+from gangline_lab.archive import ArchiveError, Entry, Fault, Progress, part_of, read, read_at
 from gangline_lab.difference import Difference, compare
 from gangline_wire.lanes import kind_of
 
@@ -71,8 +71,8 @@ def replay(path: Path, *, progress: Progress | None = None) -> ReplayReport:
     """
     run = _Replay()
     try:
-        pending = _index(read(path, progress=_part(progress, 0)))
-        log = _Log(read(path, progress=_part(progress, 1)))
+        pending = _index(read(path, progress=part_of(progress, 0, 2)))
+        log = _Log(read(path, progress=part_of(progress, 1, 2)))
         run.decide_all(log.messages(pending.pop(0, ())))
         while run.difference is None and (entry := log.next()) is not None:
             run.fold(entry)
@@ -80,13 +80,6 @@ def replay(path: Path, *, progress: Progress | None = None) -> ReplayReport:
     except ArchiveError as error:
         run.fault = error.fault
     return run.report()
-
-
-def _part(progress: Progress | None, done: int) -> Progress | None:
-    """Progress of one of the two passes as a half of the whole."""
-    if progress is None:
-        return None
-    return lambda at, total: progress(done * total + at, 2 * total)
 
 
 def _index(entries: Iterator[Entry]) -> dict[int, list[_Place]]:

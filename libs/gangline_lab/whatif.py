@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from gangline_core import facts as f
 from gangline_core.cluster import Node, Policy
 from gangline_core.groups import Group
+from gangline_lab.archive import part_of
 from gangline_lab.compare import Cell, interval
 from gangline_lab.metrics import HOUR_GPU_MS, size_class
 from gangline_lab.readers.archives import History
@@ -148,7 +149,7 @@ def what_if(history: History, change: Change, *, varied: int = 4, progress: Prog
     for seed in range(varied + 1):
         trace = history.trace if seed == 0 else varied_durations(history.trace, seed)
         pair = [
-            simulate(scenario_of(history, own, trace), progress=_part(progress, 2 * seed + k, total))
+            simulate(scenario_of(history, own, trace), progress=part_of(progress, 2 * seed + k, total))
             for k, own in enumerate((Change(conditions=change.conditions), change))
         ]
         runs.append((pair[0], pair[1]))
@@ -200,12 +201,6 @@ def _is_replaced(told: Input, change: Change, fixed: set[str]) -> bool:
     if isinstance(fact, f.GroupRemoved):
         return fact.path in fixed
     return isinstance(fact, f.GroupSet) and fact.group.path in fixed
-
-
-def _part(progress: Progress | None, done: int, total: int) -> Progress | None:
-    if progress is None:
-        return None
-    return lambda at, of: progress(done * max(1, of) + at, total * max(1, of))
 
 
 def _kept(history: History, change: Change) -> list[int]:

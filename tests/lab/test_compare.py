@@ -49,7 +49,7 @@ def test_an_even_division_gives_nobody_more_than_asked() -> None:
 def test_seeds_give_an_interval_and_one_run_gives_none() -> None:
     cell = interval([1.0, 2.0, 3.0])
     assert (cell.mean, cell.runs) == (2.0, 3)
-    assert cell.half == pytest.approx(4.303 / 3**0.5)
+    assert cell.half == pytest.approx(4.30265273 / 3**0.5)
     assert interval([5.0]).half == 0
 
 
