@@ -199,6 +199,8 @@ class History:
             if eviction.rule == BY_LEASE and eviction.beneficiary not in claims:
                 yield from self._leases.moves(state, decided, eviction)
                 continue
+            if self._makes_way(state, eviction):
+                continue
             # By name, since a member may have gone between the decision and now.
             if not any(name.startswith(f"{eviction.job}-") for name in claims.get(eviction.beneficiary, ())):
                 yield f"job {eviction.job} is evicted for job {eviction.beneficiary}, which does not get its room"
@@ -210,6 +212,15 @@ class History:
         for less in decided.shrinks:
             if less.beneficiary and not set(less.tasks) & claims.get(less.beneficiary, set()):
                 yield f"job {less.job} shrinks for job {less.beneficiary}, which does not get its room"
+
+    def _makes_way(self, state: State, eviction: f.Eviction) -> bool:
+        """True when whoever goes stands in the very place of a paused job, which keeps that and needs no claim."""
+        job = state.kept.jobs.get(eviction.beneficiary)
+        if job is None or job.state != JobState.PAUSED:
+            return False
+        place = {(task.node, share.index) for task in state.tasks_of(job) for share in task.gpus}
+        own = (task for task in self._tasks.values() if task.job == eviction.job)
+        return any((task.node, share.index) in place for task in own for share in task.gpus)
 
     def _claims_end_well(self, state: State, message: Message) -> Iterator[str]:
         """Room that was cleared for a job becomes its room, unless something came in between."""
