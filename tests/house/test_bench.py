@@ -1,10 +1,12 @@
 """A benchmark's rows are judged by the range files, and nothing is dropped."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from bench.__main__ import BENCHMARKS
+from bench.elastic import WORKLOADS, unpack
 from bench.load import percentile, post
 from bench.rows import RANGES, Bar, Baseline, Measured, as_json, as_table, bars, judge, never_measured
 
@@ -72,3 +74,9 @@ def test_a_prepared_request_is_plain_http() -> None:
         b"",
         b"{}",
     ]
+
+
+def test_the_pollux_workloads_are_unpacked_on_every_python_that_is_supported(tmp_path: Path) -> None:
+    unpack(tmp_path)
+    assert {path.name for path in (tmp_path / "workloads").iterdir()} == {f"workload-{n}.csv" for n in WORKLOADS}
+    assert all((model / "scalability.csv").stat().st_size for model in (tmp_path / "profiles").iterdir())
