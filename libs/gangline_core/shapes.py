@@ -30,6 +30,7 @@ def shape_key(spec: JobSpec, ask: int) -> tuple[object, ...]:
         spec.service_class,
         spec.priority,
         spec.preemptible,
+        spec.preempts,
         spec.time_limit_s,
         spec.protected_s,
         spec.protected_below,

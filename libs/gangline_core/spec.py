@@ -263,6 +263,8 @@ class JobSpec(Struct, frozen=True, omit_defaults=True, gc=False):
     """Protected time holds only against lower priorities than this; None holds against all."""
     retry_from: int = 0
     """Only failures with an exit code from this one on are worth another attempt: 128 are ends by a signal."""
+    preempts: bool = True
+    """Others may have to make way for it; without that it only goes before them in the queue."""
 
 
 def selector_of(spec: JobSpec, role: Role) -> dict[str, str]:
@@ -312,6 +314,11 @@ def costs_gpu_time(spec: JobSpec) -> bool:
 def may_pause(spec: JobSpec) -> bool:
     """True when the job's processes may be stopped where they are: it said so, or it has no GPU."""
     return spec.pausing is not None or not any(role.resources.wants_gpu for role in spec.roles)
+
+
+def may_take(spec: JobSpec) -> bool:
+    """True when others may have to go, or become smaller, for the job at all."""
+    return spec.preempts and spec.service_class != ServiceClass.OPPORTUNISTIC
 
 
 def has_terms(spec: JobSpec) -> bool:

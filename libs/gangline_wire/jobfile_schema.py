@@ -306,6 +306,10 @@ JOB_PROPERTIES: dict[str, Schema] = {
         "that what the program itself calls a failure is final.",
     ),
     "preemptible": {"type": "boolean", "description": "False keeps it from being preempted by priority."},
+    "preempts": {
+        "type": "boolean",
+        "description": "False has nobody preempted or made smaller for it: it goes before others in the queue only.",
+    },
     **ORDER_PROPERTIES,
     "hold": {"type": "boolean", "description": "True admits it held, until it is released."},
     "secrets": {

@@ -191,6 +191,7 @@ TERM_FIELDS: dict[str, tuple[str, Reader]] = {
     "retries": ("retries", whole("retries")),
     "retry_from": ("retry_from", whole("exit_code")),
     "preemptible": ("preemptible", flag),
+    "preempts": ("preempts", flag),
     "after": ("after", read_after),
     "not_before": ("not_before_ms", read_moment),
     "hold": ("hold", flag),

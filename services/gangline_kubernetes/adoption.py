@@ -79,6 +79,8 @@ NOT_PREEMPTIBLE = {
     "volcano.sh/preemptable": "false",
     "yunikorn.apache.org/allow-preemption": "false",
 }
+NEVER = "Never"
+"""Preemption policy of pods for which nobody has to make way."""
 TIME_LIMIT = ("kueue.x-k8s.io/max-exec-time-seconds",)
 GPU_COUNT = ("gangline.dev/gpu-count",)
 """Whole GPUs of a pod that asks no device plugin for them."""
@@ -214,6 +216,7 @@ def job_of(
         time_limit_s=max(0, deadline),
         grace_s=30 if spec.termination_grace_period_seconds is None else spec.termination_grace_period_seconds,
         preemptible=not any(_says(first, name, value) for name, value in NOT_PREEMPTIBLE.items()),
+        preempts=not any(pods[0].spec.preemption_policy == NEVER for pods in roles),
     )
 
 

@@ -149,6 +149,8 @@ class PodSpec(Struct, frozen=True, rename="camel"):
     tolerations: tuple[PodToleration, ...] = ()
     priority: int | None = None
     priority_class_name: str = ""
+    preemption_policy: str = ""
+    """"Never" has nobody make way for the pod."""
     active_deadline_seconds: int | None = None
     termination_grace_period_seconds: int | None = None
     resource_claims: tuple[PodClaim, ...] = ()
@@ -275,6 +277,8 @@ class PriorityClass(Struct, frozen=True, rename="camel"):
     value: int = 0
     global_default: bool = False
     """True for the one that pods have which name none."""
+    preemption_policy: str = ""
+    """Of its pods; as there."""
 
 
 class JobObject(Struct, frozen=True):

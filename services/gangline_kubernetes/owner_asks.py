@@ -104,6 +104,7 @@ def shape_of(spec: JobSpec) -> tuple[object, ...]:
     may_go = spec.preemptible or LABEL_KEPT in spec.labels
     how = (
         spec.priority,
+        spec.preempts,
         spec.time_limit_s,
         may_go,
         spec.labels.get(LABEL_INDEXES, ""),

@@ -29,18 +29,27 @@ class Priorities:
         """The pods, part by part, with the one priority of their job: that of the first part which names a class."""
         specs = [part[0].spec for part in parts]
         name = next((spec.priority_class_name for spec in specs if spec.priority_class_name), "")
-        said = next((spec.priority for spec in specs if spec.priority is not None), None)
-        value = self._value(name, said)
-        if value is None:
+        said = next((spec for spec in specs if spec.priority is not None), None)
+        rank = (said.priority, said.preemption_policy) if not name and said is not None else self._rank(name)
+        if rank is None:
             return Unfit(f"there is no PriorityClass {name}")
-        return [[replace(part[0], spec=replace(part[0].spec, priority=value))] * len(part) for part in parts]
+        value, policy = rank
+        # A template may repeat the policy of its class, which is all that the server lets its pods say.
+        policy = policy or next((spec.preemption_policy for spec in specs if spec.preemption_policy), "")
+        return [[_with(part[0], value, policy)] * len(part) for part in parts]
 
-    def _value(self, name: str, said: int | None) -> int | None:
-        if not name and said is not None:
-            return said
+    def _rank(self, name: str) -> tuple[int | None, str] | None:
+        """What the class says, or the cluster's default one; None for a class that is not there."""
         if not name:
             usual = [one for one in self._classes.values() if one.global_default]
             # Of several defaults the server takes the smallest.
-            return min((one.value for one in usual), default=0)
+            found = min(usual, key=lambda one: (one.value, one.metadata.name), default=None)
+            return (found.value, found.preemption_policy) if found is not None else (0, "")
         found = self._classes.get(name)
-        return found.value if found is not None else SYSTEM.get(name)
+        if found is None:
+            return (SYSTEM[name], "") if name in SYSTEM else None
+        return found.value, found.preemption_policy
+
+
+def _with(pod: Pod, value: int | None, policy: str) -> Pod:
+    return replace(pod, spec=replace(pod.spec, priority=value, preemption_policy=policy))

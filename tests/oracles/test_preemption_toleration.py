@@ -5,7 +5,6 @@ from tests.make import World, node, spec
 from tests.oracles.played import name_of, table
 
 from gangline_core.job import JobState
-from gangline_core.spec import ServiceClass
 
 TABLE = table("preemption_toleration")
 
@@ -19,8 +18,7 @@ def test_who_is_exempt_from_whom(case):
     world.place(victim, "n1")
     if case["ran_s"] >= 0:
         world.start(victim).wait(case["ran_s"])
-    kind = ServiceClass.OPPORTUNISTIC if case.get("never") else ServiceClass.BURSTABLE
-    world.submit(spec(gpus=1, priority=case["preemptor"], service_class=kind))
+    world.submit(spec(gpus=1, priority=case["preemptor"], preempts=not case.get("never")))
     decided = world.round()
     evicted = [] if decided is None else [eviction.job for eviction in decided.evictions]
     assert (evicted == []) == case["exempt"]

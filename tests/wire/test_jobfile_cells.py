@@ -53,3 +53,8 @@ def test_a_pinned_cell_without_its_group_is_refused_with_its_path():
     with pytest.raises(PolicyFileError) as caught:
         parse_policy({"pools": {"default": {"pinned": {"robots": {"level": "node", "cell": "n1"}}}}})
     assert [error.path for error in caught.value.errors] == ["pools.default.pinned.robots.group"]
+
+
+def test_a_job_says_that_nobody_has_to_make_way_for_it():
+    assert parse_job(JOB).preempts
+    assert not parse_job({**JOB, "preempts": False}).preempts

@@ -10,6 +10,8 @@ from kubedouble.store import Object, Store
 CLASSES = "scheduling.k8s.io/priorityclasses"
 POLICIES = "admissionregistration.k8s.io/mutatingadmissionpolicies"
 BINDINGS = "admissionregistration.k8s.io/mutatingadmissionpolicybindings"
+PREEMPTS = "PreemptLowerPriority"
+"""What pods whose class says nothing do."""
 SYSTEM = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 
@@ -64,7 +66,10 @@ def _ranked(store: Store, pod: Object) -> Object:
         raise _forbidden(pod, f"no PriorityClass with name {name} was found")
     if spec.get("priority") not in (None, value):
         raise _forbidden(pod, "the integer value of priority must not be provided in pod spec")
-    return {**pod, "spec": {**spec, "priority": value}}
+    policy = (found or {}).get("preemptionPolicy", PREEMPTS)
+    if spec.get("preemptionPolicy") not in (None, policy):
+        raise _forbidden(pod, f"the string value of PreemptionPolicy must not be provided in pod spec: it is {policy}")
+    return {**pod, "spec": {**spec, "priority": value, "preemptionPolicy": policy}}
 
 
 def _forbidden(pod: Object, why: str) -> ApiError:

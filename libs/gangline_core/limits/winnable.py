@@ -13,7 +13,7 @@ from gangline_core.job import Job, JobState
 from gangline_core.limits.owed_models import owed_models
 from gangline_core.limits.quota import Ledger
 from gangline_core.making_room.losses import effective_priority, is_sealed
-from gangline_core.spec import ServiceClass, smallest_size
+from gangline_core.spec import ServiceClass, may_take, smallest_size
 from gangline_core.state import State, count, request_amounts
 
 _LOWEST = -(10**18)
@@ -51,7 +51,7 @@ class Winnable:
 
     def amount(self, job: Job, holder: str, dimension: str, amounts: Mapping[str, int]) -> int:
         """The most of a dimension that could be freed below the holder for this job, which asks for `amounts`."""
-        if job.spec.service_class == ServiceClass.OPPORTUNISTIC:
+        if not may_take(job.spec):
             return 0
         freed = 0
         if self._pool.policy.shrink:

@@ -16,7 +16,7 @@ from gangline_core.making_room.losses import effective_priority, live_job
 from gangline_core.room.capacity import Room
 from gangline_core.room.cells import owner_of
 from gangline_core.seating import Found, find_seats
-from gangline_core.spec import ServiceClass
+from gangline_core.spec import may_take
 from gangline_core.table import Table
 
 Gained = TypeVar("Gained")
@@ -82,7 +82,7 @@ def lazy_victims(table: Table, job: Job) -> list[Job]:
     owner = owner_of(pool.cells, job.spec.group)
     if owner is None or job.spec.pinned_cell or not table.policy.preemption:
         return []
-    if job.spec.service_class == ServiceClass.OPPORTUNISTIC:
+    if not may_take(job.spec):
         return []
     mine = effective_priority(pool, job.spec)
     able = [

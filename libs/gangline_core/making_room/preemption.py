@@ -33,7 +33,7 @@ from gangline_core.making_room.victims import (
 from gangline_core.placement.gang import Gang
 from gangline_core.reserving.passing import holds_against, may_pass
 from gangline_core.room.capacity import Flags, Room
-from gangline_core.spec import GPU_MILLI, ServiceClass
+from gangline_core.spec import GPU_MILLI, may_take
 from gangline_core.table import Table
 
 PLANS_MAX = 64
@@ -75,7 +75,7 @@ class Preemptor:
 
     def make_room_of(self, job: Job, others: Sequence[Job], *, rule: str, room: Room) -> bool:
         """Clear room for a job by letting go as many of these as it needs, the first of them first; else of none."""
-        losses = self._victims.losses_of(others, rule=rule)
+        losses = self._victims.losses_of(others, rule=rule) if job.spec.preempts else []
         plan = Trial(self._table, job, room.copy(), losses).run() if losses else None
         if plan is None:
             return False
@@ -95,7 +95,7 @@ class Preemptor:
         is_owed = table.is_owed(job)
         own = (job.spec.group, is_owed)
         is_through = self._plans[is_owed] >= PLANS_MAX or self._in_vain[own] >= IN_VAIN_MAX
-        if is_through or job.spec.service_class == ServiceClass.OPPORTUNISTIC:
+        if is_through or not may_take(job.spec):
             return None
         may_evict = policy.preemption and may_evict_somebody(table, job, is_owed=is_owed)
         shrinks = self._victims.shrinks(job) if policy.shrink and may_shrink_somebody(table) else []

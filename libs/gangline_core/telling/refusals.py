@@ -98,7 +98,7 @@ class Refuser:
         spec = job.spec
         models = [role.resources.gpu_models for role in spec.roles]
         amounts = self._table.seating.least(job).amounts
-        who = (spec.group, spec.user, spec.level, spec.priority, spec.service_class, job.yielded_to)
+        who = (spec.group, spec.user, spec.level, spec.priority, spec.service_class, spec.preempts, job.yielded_to)
         return (*who, *models, *amounts.items())
 
     def _shape(self, job: Job) -> int:
