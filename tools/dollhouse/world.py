@@ -12,6 +12,7 @@ from typing import Any, cast
 from dollhouse.bus import MemoryBus
 from dollhouse.clock import LoopClock
 from dollhouse.connection import Gate, Rates
+from dollhouse.digests import Digest, SameForAll
 from dollhouse.history import History
 from dollhouse.invariants import faults_of, indexes_follow_from_what_is_kept
 from dollhouse.rules import Rules
@@ -73,6 +74,7 @@ class Process:
             config=KitConfig(),
             tasks=Tasks(world.note_failure),
         )
+        world.compare(name, self.site.follower)
 
     def start(self) -> None:
         """Begin to live."""
@@ -138,6 +140,7 @@ class World:
         """Promises that were broken, the first ones."""
         self.history = History(self._writer_of, self.note_fault)
         self.rules = Rules()
+        self._same = SameForAll()
         self._recipes: dict[str, tuple[Run, Any]] = {}
         self._copies = 0
         self._witness = Follower(cast("Bus", MemoryBus(self.server, self.clock)), self.clock, read=self.read)
@@ -151,6 +154,7 @@ class World:
     async def __aenter__(self) -> "World":
         """Open the house."""
         self._witness.listen(self._look)
+        self.compare("the witness", self._witness)
         await self._witness.start()
         return self
 
@@ -229,6 +233,17 @@ class World:
         """A promise was broken."""
         if len(self.faults) < FAULTS_KEPT:
             self.faults.append(fault)
+
+    def compare(self, name: str, follower: Follower) -> None:
+        """After every message that it folds, this process must know what whoever folded it knows."""
+        digest = Digest()
+
+        def folded(message: Message, step: Step) -> None:
+            fault = self._same.fault(name, message.seq, digest.of(follower.state.kept))
+            if fault:
+                self.note_fault(f"message {message.seq} of {message.lane}: {fault}")
+
+        follower.listen(folded)
 
     def _writer_of(self, seq: int) -> str:
         return self.server.streams[LOG.name].writers[seq - 1]
