@@ -2,7 +2,6 @@
 
 How a gang of several roles, of shares or inside a level fits, only the placer can say. So sets are tried, and the
 first that helps is the cheapest there is: none of its victims can be spared, since every smaller set was tried before.
-How many are tried has a limit (see `tries`): of few victims every set is, of many only the cheapest.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -13,43 +12,20 @@ from gangline_core.making_room.cheapest import Cost, plan_cost
 from gangline_core.making_room.losses import EVICT, Loss
 from gangline_core.room.capacity import Flags, Room
 
-FEW_MAX = 8
-"""Of so many possible victims every set is tried: the one that is taken is the cheapest."""
-MANY_SETS_MAX = 48
-"""Of more victims so many sets are tried, cheapest first."""
-ROWS_TRIED_MAX = 20_000
-"""On large pools fewer: sets times nodes."""
-SETS_LISTED_MAX = 1_024
-"""Sets that are looked at, also those that cannot help at all."""
-
-Held = tuple[int, int]
-"""What a set frees, in GPU thousandths, and the number of its last victim."""
-
-
-def tries(room: Room, candidates: int) -> int:
-    """How many sets may be tried with the placer."""
-    if candidates <= FEW_MAX:
-        return 1 << FEW_MAX
-    return min(MANY_SETS_MAX, max(FEW_MAX, ROWS_TRIED_MAX // max(1, len(room.nodes))))
-
 
 def that_matter(room: Room, mask: Flags, losses: Sequence[Loss], counts: Callable[[Loss], bool]) -> list[Loss]:
     """Evictions that free anything where the job may go, or that `counts` against a limit above it."""
-    return [loss for loss in losses if loss.kind == EVICT and (_milli_on(room, mask, loss) >= 0 or counts(loss))]
+    return [loss for loss in losses if loss.kind == EVICT and (milli_on(room, mask, loss) >= 0 or counts(loss))]
 
 
 def by_cost(pool: Pool, room: Room, mask: Flags, evictions: Sequence[Loss], *, missing: int) -> Iterator[list[Loss]]:
     """Sets of these evictions that free so many GPU thousandths, cheapest first (see `cheapest.plan_cost`)."""
     costs = [plan_cost(pool, [loss])[0] for loss in evictions]
-    freed = [max(0, _milli_on(room, mask, loss)) for loss in evictions]
-    listed = 0
+    freed = [max(0, milli_on(room, mask, loss)) for loss in evictions]
     for band in sorted({cost[0] for cost in costs}):
         # Only the least important go: sets with nobody of this band were tried before.
         order = sorted((k for k, cost in enumerate(costs) if cost[0] <= band), key=lambda k: (costs[k], k))
         for some in _ascending([costs[k] for k in order]):
-            listed += 1
-            if listed > SETS_LISTED_MAX:
-                return
             chosen = [order[k] for k in some]
             if any(costs[k][0] == band for k in chosen) and sum(freed[k] for k in chosen) >= missing:
                 yield [evictions[k] for k in chosen]
@@ -69,7 +45,7 @@ def _ascending(costs: Sequence[Cost]) -> Iterator[tuple[int, ...]]:
             heappush(heap, (cost - work[some[-1]] + work[following], size, (*some[:-1], following)))
 
 
-def _milli_on(room: Room, mask: Flags, loss: Loss) -> int:
+def milli_on(room: Room, mask: Flags, loss: Loss) -> int:
     """GPU thousandths that an eviction frees on these nodes; -1 when it has no task there."""
     found = -1
     for task in (*loss.tasks, *loss.also):

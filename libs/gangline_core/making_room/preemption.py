@@ -8,7 +8,6 @@ evicting; tasks that stop anyway are counted first. The room goes to the job as 
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from itertools import takewhile
 
 from gangline_core.facts import Claim, Eviction, JobPaused, Placement, Shrink
 from gangline_core.groups import holders
@@ -18,9 +17,9 @@ from gangline_core.limits.budgets import BUDGET
 from gangline_core.limits.owed_models import narrowed, owed_models
 from gangline_core.limits.quota import amount_of
 from gangline_core.limits.rungs import MODEL_PREFIX
-from gangline_core.making_room.by_cost import by_cost, that_matter, tries
+from gangline_core.making_room.cheaper import TRIES_OF_ROUND_MAX, Ground, cheaper
 from gangline_core.making_room.cheapest import by_place, plan_cost
-from gangline_core.making_room.losses import BY_GUARANTEE, EVICT, PAUSE, SHRINK, WAIT, Loss
+from gangline_core.making_room.losses import EVICT, PAUSE, SHRINK, WAIT, Loss
 from gangline_core.making_room.lowering import with_lowered
 from gangline_core.making_room.trial import Plan, Trial, counts_for, limited_above
 from gangline_core.making_room.victim_sets import cheapest_set, first_of
@@ -30,10 +29,10 @@ from gangline_core.making_room.victims import (
     may_evict_somebody,
     may_shrink_somebody,
 )
-from gangline_core.placement.gang import Gang
+from gangline_core.placement.together import Work
 from gangline_core.reserving.passing import holds_against, may_pass
-from gangline_core.room.capacity import Flags, Room
-from gangline_core.spec import GPU_MILLI, may_take
+from gangline_core.room.capacity import Room
+from gangline_core.spec import may_take
 from gangline_core.table import Table
 
 PLANS_MAX = 64
@@ -60,6 +59,7 @@ class Preemptor:
         self._in_vain: Counter[tuple[str, bool]] = Counter()
         """Those for whom there was no plan, by group, too."""
         self._no_room: set[tuple[int, tuple[NodeId, ...], bool]] = set()
+        self._tries = Work(TRIES_OF_ROUND_MAX)
         self._is_lost = False
         """Not even all losses together made room when it was tried last."""
         self.is_above_limits = False
@@ -251,34 +251,9 @@ class Preemptor:
         return len(self._victims.keep_guarantees(chosen, job)) == len(chosen)
 
     def _cheaper(self, job: Job, losses: list[Loss], plan: Plan | None, *, is_owed: bool) -> Plan | None:
-        """The cheapest set of victims of all, where so many can be tried; None where it costs no less than the plan.
-
-        Who reclaims a guarantee takes from whoever borrowed most, so sets are only tried where that finds none.
-        """
-        if plan is not None and any(loss.rule == BY_GUARANTEE for loss in losses):
-            return None
-        pool, gang = self._table.pool.pool, self._table.seating.least(job).gang
-        room, kept, losses = self._ground(job, losses, is_owed=is_owed)
-        mask, limited = gang.mask(room.layout), limited_above(self._table, job)
-        evictions = that_matter(room, mask, losses, lambda loss: counts_for(limited, loss))
-        most = None if plan is None else plan_cost(pool, plan.losses)[0]
-        if not evictions or (most is not None and most[2] == 0):
-            return None
-        missing = _missing_milli(room, mask, gang, [loss for loss in losses if loss.kind != EVICT])
-        sets = takewhile(
-            lambda some: most is None or plan_cost(pool, some)[0] < most,
-            by_cost(pool, room, mask, evictions, missing=missing),
-        )
-        trial = Trial(self._table, job, room.copy(), losses, kept)
-        for some in trial.those_that_fit(sets, most=tries(room, len(evictions))):
-            found = Trial(self._table, job, room.copy(), first_of(some, losses), kept).run()
-            if (
-                found is not None
-                and self._keeps(job, found)
-                and (most is None or plan_cost(pool, found.losses)[0] < most)
-            ):
-                return found
-        return None
+        """A cheaper set of victims than the plan's, or one where there is none; None when none was found."""
+        ground = Ground(*self._ground(job, losses, is_owed=is_owed), self._tries)
+        return cheaper(self._table, job, ground, plan, lambda found: self._keeps(job, found))
 
     def _with(self, job: Job, losses: list[Loss], *, is_owed: bool) -> Plan | None:
         if self._is_hopeless(job, losses):
@@ -379,13 +354,6 @@ def _shrunk_or_paused(shrinks: list[Loss], pauses: list[Loss]) -> Iterator[list[
     paused = {loss.job.id for loss in pauses}
     if not may_shrink.isdisjoint(paused):
         yield [*(loss for loss in shrinks if loss.job.id not in paused), *pauses]
-
-
-def _missing_milli(room: Room, mask: Flags, gang: Gang, free: Sequence[Loss]) -> int:
-    """GPU thousandths that evictions must free at least where the gang may go; the others go anyway."""
-    wanted = sum(need.count * (need.gpus * GPU_MILLI or need.milli) for need in gang.needs)
-    held = sum(share.milli for loss in free for task in loss.tasks for share in task.gpus)
-    return wanted - held - int(room.milli[mask].clip(0).sum())
 
 
 def _freed_below(holder: str, dimension: str, losses: list[Loss]) -> int:

@@ -1,7 +1,6 @@
 """Would a job fit without these others? They are all taken away in thought, and put back as far as it still fits."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -60,22 +59,27 @@ class Trial:
         self._restore([k for k in everything if self._out[k]])
         return plan
 
-    def those_that_fit(self, sets: Iterable[Sequence[Loss]], *, most: int) -> Iterator[Sequence[Loss]]:
-        """Of the first `most` sets of evictions those after which the job fits, everything else but evictions gone.
+    def helps(self, some: Iterable[Loss]) -> bool:
+        """True when the job fits once these evictions and everything else but evictions are gone.
 
-        The room and the ledger are as they were whenever one is told, and at the end.
+        The room and the ledger are left as they were.
         """
-        free = [k for k, loss in enumerate(self._losses) if loss.kind != EVICT]
-        number = {loss.job.id: k for k, loss in enumerate(self._losses) if loss.kind == EVICT}
-        for some in islice(sets, most):
-            going = sorted([*free, *(number[loss.job.id] for loss in some)])
-            if not self._below_limits(going):
-                continue
-            self._take_out(going)
-            fits = self._fits()
-            self._restore(going)
-            if fits:
-                yield some
+        going = self._with_the_free(some)
+        if not self._below_limits(going):
+            return False
+        self._take_out(going)
+        fits = self._fits()
+        self._restore(going)
+        return fits
+
+    def is_below_limits(self, some: Iterable[Loss]) -> bool:
+        """A cheap look at the sums of the same; where it says no, the job does not fit."""
+        return self._below_limits(self._with_the_free(some))
+
+    def _with_the_free(self, some: Iterable[Loss]) -> list[int]:
+        """The numbers of these evictions and of everything else but evictions."""
+        jobs = {loss.job.id for loss in some}
+        return [k for k, loss in enumerate(self._losses) if loss.kind != EVICT or loss.job.id in jobs]
 
     def _below_limits(self, going: Sequence[int]) -> bool:
         """A cheap look at the sums: these losses bring the job below its limits; a set that does not never fits."""

@@ -1,0 +1,111 @@
+"""The cheapest set of victims among many, and proof that it is: what fails tells of whom at least one has to go.
+
+Room only grows with victims. So a set that does not help, grown by all who could go as well without helping, leaves
+others, of whom one must go. The cheapest set with one of each such group costs no more than any set that helps: if it
+helps it is the cheapest there is, if not it fails and names one more group (implicit hitting sets: Moreno-Centeno and
+Karp, Operations Research 61(2), 2013). Sets are masks of bits, one per victim.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from gangline_core.placement.together import Work
+
+STEPS_MAX = 20_000
+"""Steps of one search for the cheapest set with one of each group."""
+
+Asked = Callable[[int], bool]
+
+
+def cheapest(
+    weights: Sequence[int], helps: Asked, may: Asked, *, below: int | None, known: Sequence[int] = ()
+) -> int | None:
+    """The cheapest set that helps and may go, below a weight where one is given; None when there is none.
+
+    All together help, and so do those `known`. With more who go, a set that helps still does, and one that may not go
+    still may not. `helps` raises GaveUpError when it was asked as often as it may be; nothing is known then.
+    """
+    do, do_not, groups = list(known), list[int](), list[int]()
+
+    def asked(some: int) -> bool:
+        if any(not one & ~some for one in do):
+            return True
+        if any(not some & ~one for one in do_not):
+            return False
+        found = helps(some)
+        (do if found else do_not).append(some)
+        return found
+
+    while True:
+        some = _one_of_each(groups, weights, may, below)
+        if some is None or asked(some):
+            return some
+        groups.append(_of_whom_one_must_go(some, weights, asked))
+
+
+def _of_whom_one_must_go(some: int, weights: Sequence[int], helps: Asked) -> int:
+    """Those left when a set that does not help has grown as far as it still does not, by the cheapest first."""
+    rest = [k for k in sorted(range(len(weights)), key=lambda k: (weights[k], k)) if not some >> k & 1]
+    group = 0
+    while rest and not (group and not helps(some | _mask(rest))):
+        # So many of the rest in a row do not help, and so many do.
+        low, high = 0, len(rest)
+        while high - low > 1:
+            middle = (low + high) // 2
+            if helps(some | _mask(rest[:middle])):
+                high = middle
+            else:
+                low = middle
+        some |= _mask(rest[:low])
+        group |= _mask(rest[low:high])
+        rest = rest[high:]
+    return group
+
+
+def _one_of_each(groups: Sequence[int], weights: Sequence[int], may: Asked, below: int | None) -> int | None:
+    """The cheapest set that has one of each group and may go; None when none is below the weight."""
+    best: list[int | None] = [None]
+    bound = [below]
+    steps = Work(STEPS_MAX)
+
+    def go(some: int, weight: int, banned: int) -> None:
+        steps.spend(1)
+        unhit = [group for group in groups if not group & some]
+        if any(not group & ~banned for group in unhit):
+            return
+        if bound[0] is not None and weight + _least(unhit, weights, banned) >= bound[0]:
+            return
+        if not unhit:
+            best[0], bound[0] = some, weight
+            return
+        for k in sorted(_members(min(unhit, key=_size) & ~banned), key=lambda k: (weights[k], k)):
+            if may(some | 1 << k):
+                go(some | 1 << k, weight + weights[k], banned)
+            banned |= 1 << k
+
+    go(0, 0, 0)
+    return best[0]
+
+
+def _least(groups: Sequence[int], weights: Sequence[int], banned: int) -> int:
+    """What one of each of these costs at least: groups that have nobody in common are paid for one by one."""
+    counted, least = 0, 0
+    for group in sorted(groups, key=_size):
+        if not group & counted:
+            counted |= group
+            least += min(weights[k] for k in _members(group & ~banned))
+    return least
+
+
+def _size(some: int) -> int:
+    return some.bit_count()
+
+
+def _mask(members: Sequence[int]) -> int:
+    return sum(1 << k for k in members)
+
+
+def _members(some: int) -> Iterator[int]:
+    while some:
+        low = some & -some
+        yield low.bit_length() - 1
+        some ^= low
