@@ -199,7 +199,7 @@ class History:
             if eviction.rule == BY_LEASE and eviction.beneficiary not in claims:
                 yield from self._leases.moves(state, decided, eviction)
                 continue
-            if self._makes_way(state, eviction):
+            if self._makes_way(state, eviction.job, eviction.beneficiary):
                 continue
             # By name, since a member may have gone between the decision and now.
             if not any(name.startswith(f"{eviction.job}-") for name in claims.get(eviction.beneficiary, ())):
@@ -210,17 +210,22 @@ class History:
                 yield f"jobs {eviction.job} and {eviction.beneficiary} evict each other"
             self._evicted[eviction.job, eviction.beneficiary] = None
         for less in decided.shrinks:
-            if less.beneficiary and not set(less.tasks) & claims.get(less.beneficiary, set()):
+            has_claim = not less.beneficiary or set(less.tasks) & claims.get(less.beneficiary, set())
+            if not has_claim and not self._makes_way(state, less.job, less.beneficiary):
                 yield f"job {less.job} shrinks for job {less.beneficiary}, which does not get its room"
 
-    def _makes_way(self, state: State, eviction: f.Eviction) -> bool:
+    def _makes_way(self, state: State, goes: JobId, beneficiary: JobId) -> bool:
         """True when whoever goes stands in the very place of a paused job, which keeps that and needs no claim."""
-        job = state.kept.jobs.get(eviction.beneficiary)
+        job = state.kept.jobs.get(beneficiary)
         if job is None or job.state != JobState.PAUSED:
             return False
+        nodes = {task.node for task in state.tasks_of(job)}
         place = {(task.node, share.index) for task in state.tasks_of(job) for share in task.gpus}
-        own = (task for task in self._tasks.values() if task.job == eviction.job)
-        return any((task.node, share.index) in place for task in own for share in task.gpus)
+        own = [task for task in self._tasks.values() if task.job == goes]
+        if any((task.node, share.index) in place for task in own for share in task.gpus):
+            return True
+        # Members without GPUs may be in the way of its CPUs.
+        return any(task.node in nodes for task in own if not (task.gpus and place))
 
     def _claims_end_well(self, state: State, message: Message) -> Iterator[str]:
         """Room that was cleared for a job becomes its room, unless something came in between."""

@@ -1,20 +1,20 @@
 """The round's part: proposed sizes get their room after all candidates, and only room that no refused one could use."""
 
-from collections.abc import Callable
-
 from msgspec.structs import replace
 
 from gangline_core.elasticity.anew import Wish, beyond, in_the_way, pack, wish
 from gangline_core.elasticity.room import more, wanted
 from gangline_core.facts import Placement, ResizeProposed, Restart, Shrink
 from gangline_core.ids import JobId
-from gangline_core.job import Job, JobState, Task, TaskState
+from gangline_core.job import Job, JobState
+from gangline_core.pauses.resuming import keep_for_paused
 from gangline_core.placement.gang import Seats, gang_of, need_of
 from gangline_core.placement.why_not import ROOM_CODES
 from gangline_core.room.capacity import Room
 from gangline_core.room.holds import placed_amounts
 from gangline_core.seating import allowed_sizes
 from gangline_core.sizes import resizing
+from gangline_core.sizes.leaving import leaving_order
 from gangline_core.spec import ResizeKind, Role
 from gangline_core.table import Table
 
@@ -29,6 +29,8 @@ def grow(table: Table) -> None:
         return
     room = (table.room if table.guarded is None else table.guarded).copy()
     room.close(wanted(table, (job for job, reason in table.refused if reason.code in ROOM_CODES)))
+    keep_for_paused(table, room)
+    gives = {less.job for less in table.shrinks}
     wishes: list[Wish] = []
     for job_id in sorted(proposals):
         job, proposal = table.state.job(job_id), proposals[job_id]
@@ -43,7 +45,7 @@ def grow(table: Table) -> None:
             wishes += _wishes(table, job, role, proposal)
         elif proposal.size < job.sizes.get(role.name, 0):
             _take_back(table, job, role, proposal.size)
-        elif not table.unseen:
+        elif not table.unseen and job.id not in gives:
             _add(table, room, job, role, proposal.size)
     _start_over(table, room, wishes)
 
@@ -127,13 +129,3 @@ def _take_back(table: Table, job: Job, role: Role, wanted_size: int) -> None:
         return
     names = [task.id for task in sorted(members, key=leaving_order(job))[: len(members) - size]]
     table.shrinks.append(Shrink(job=job.id, tasks=tuple(sorted(names)), beneficiary=NOBODY))
-
-
-def leaving_order(job: Job) -> Callable[[Task], tuple[bool, int]]:
-    """Members that have not started go first, then the last to come; rank 0 stays to the end.
-
-    Of a gang in slices the last to come go first: whole slices do, since its sizes are made of them.
-    """
-    if job.spec.topology.slice_tasks:
-        return lambda task: (True, -task.rank)
-    return lambda task: (task.state != TaskState.PLACED, -task.rank)

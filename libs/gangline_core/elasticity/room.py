@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from gangline_core.cluster import Node
 from gangline_core.facts import TaskPlacement
 from gangline_core.job import Job, Task
+from gangline_core.pauses.resuming import keep_for_paused
 from gangline_core.placement.gang import ANYWHERE, Gang, gang_of, need_of
 from gangline_core.placement.models import acceptable
 from gangline_core.placement.ranks import stands_within
@@ -35,7 +36,7 @@ KEPT_OUT_CODES = frozenset(
 
 
 def open_to_growth(table: Table) -> None:
-    """Close the room of a table that waiting jobs could use or that is reserved: growth takes only what is left."""
+    """Close the room that waiting jobs could use, is reserved, or is a paused job's: growth takes what is left."""
     state, pool = table.state, table.pool
     waiting = (state.kept.jobs[job] for job in sorted(state.waiting.get(pool.pool.name, {})))
     closed = wanted(table, (job for job in waiting if job.reason is None or job.reason.code not in KEPT_OUT_CODES))
@@ -44,6 +45,7 @@ def open_to_growth(table: Table) -> None:
     for reservation in pool.reservations:
         closed[[row[place.node] for place in reservation.tasks if place.node in row]] = True
     table.room.close(closed)
+    keep_for_paused(table, table.room)
 
 
 def wanted(table: Table, jobs: Iterable[Job]) -> Flags:

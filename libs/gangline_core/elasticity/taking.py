@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gangline_core.elasticity.giving import leaving_order
 from gangline_core.elasticity.idle_fill import idle_fill
 from gangline_core.elasticity.room import more
 from gangline_core.elasticity.view import Elastic, Target, View
@@ -19,6 +18,7 @@ from gangline_core.ids import JobId
 from gangline_core.job import Task
 from gangline_core.limits.amounts import task_amounts
 from gangline_core.room.capacity import Room
+from gangline_core.sizes.leaving import leaving_order
 
 STEPS_MAX = 256
 """Steps down that are tried for one job at most."""

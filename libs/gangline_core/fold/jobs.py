@@ -18,7 +18,7 @@ from gangline_core.facts import (
 )
 from gangline_core.fold.arrays import admit_array, cancel_array, hold_array
 from gangline_core.fold.learnt import with_learnt
-from gangline_core.fold.life import move_job, order_stop, sizes, staying
+from gangline_core.fold.life import move_job, order_stop, staying
 from gangline_core.fold.pause import ask_to_go_on, pause_by_request
 from gangline_core.fold.repair import found_again, ranks_for
 from gangline_core.foresight.run_times import expected_run_ms
@@ -30,6 +30,7 @@ from gangline_core.room.holds import claim_fault, placement_fault
 from gangline_core.scoring.ageing import waited_ms
 from gangline_core.scoring.attained import is_promoted, note_turn
 from gangline_core.sizes import resizing
+from gangline_core.sizes.allowed import sizes
 from gangline_core.sizes.resizing import ResizeEvent
 from gangline_core.state import ENDED_JOBS_KEPT, State
 from gangline_core.step import JobMoved, Step

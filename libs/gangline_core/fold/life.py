@@ -152,11 +152,3 @@ def without(job: Job, task: Task, at: int) -> Job:
 def staying(tasks: Iterable[Task]) -> list[Task]:
     """Members that were not told to leave."""
     return [task for task in tasks if not task.stop]
-
-
-def sizes(tasks: Iterable[Task]) -> dict[str, int]:
-    """Tasks per role."""
-    count: dict[str, int] = {}
-    for task in tasks:
-        count[task.role] = count.get(task.role, 0) + 1
-    return count

@@ -7,12 +7,12 @@ may have. Whatever had to be given up for an allowed size leaves as at any chang
 
 from msgspec.structs import replace
 
-from gangline_core.fold.allowed import targets_with, too_many
-from gangline_core.fold.life import order_stop, requeue, sizes, staying, stop_task
+from gangline_core.fold.life import order_stop, requeue, staying, stop_task
 from gangline_core.fold.resize import go_on_without
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState, Outcome, Task, TaskState
 from gangline_core.reasons import Reason, ReasonCode
+from gangline_core.sizes.allowed import sizes, targets_with, too_many
 from gangline_core.spec import ResizeKind
 from gangline_core.state import State
 from gangline_core.step import Step

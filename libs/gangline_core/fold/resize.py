@@ -6,8 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from gangline_core import facts as f
-from gangline_core.fold.allowed import targets_with, too_many
-from gangline_core.fold.life import move_job, order_stop, requeue, settle, sizes, staying, stop_task
+from gangline_core.fold.life import move_job, order_stop, requeue, settle, staying, stop_task
 from gangline_core.ids import JobId, TaskId
 from gangline_core.job import LIVE, Job, JobState, Move, Outcome, ResizeStage, Task, TaskState
 from gangline_core.kept import PoolState
@@ -16,6 +15,7 @@ from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.room.company import limit_set, note_steps
 from gangline_core.room.holds import limit_fault, room_fault
 from gangline_core.sizes import resizing
+from gangline_core.sizes.allowed import sizes, targets_with, too_many
 from gangline_core.sizes.news import Known, is_news
 from gangline_core.sizes.progress import merged
 from gangline_core.sizes.resizing import ResizeEvent

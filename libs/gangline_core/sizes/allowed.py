@@ -1,8 +1,8 @@
 """Which sizes a job may have with the members that are left, and who is one too many. Pure."""
 
 from collections import Counter
+from collections.abc import Iterable
 
-from gangline_core.fold.life import sizes
 from gangline_core.job import Job, Task
 from gangline_core.spec import Role
 
@@ -40,6 +40,14 @@ def in_whole_slices(job: Job, members: list[Task]) -> list[Task]:
         return members
     slices = Counter((task.role, task.rank // unit) for task in members)
     return [task for task in members if slices[task.role, task.rank // unit] == unit]
+
+
+def sizes(tasks: Iterable[Task]) -> dict[str, int]:
+    """Tasks per role."""
+    count: dict[str, int] = {}
+    for task in tasks:
+        count[task.role] = count.get(task.role, 0) + 1
+    return count
 
 
 def _largest(role: Role, have: int) -> int | None:
