@@ -265,6 +265,8 @@ class JobSpec(Struct, frozen=True, omit_defaults=True, gc=False):
     """Only failures with an exit code from this one on are worth another attempt: 128 are ends by a signal."""
     preempts: bool = True
     """Others may have to make way for it; without that it only goes before them in the queue."""
+    stays: int = 0
+    """So many of its tasks stay whatever others need or a policy wants; its owner may still make it smaller."""
 
 
 def selector_of(spec: JobSpec, role: Role) -> dict[str, str]:
@@ -324,6 +326,11 @@ def may_take(spec: JobSpec) -> bool:
 def has_terms(spec: JobSpec) -> bool:
     """True when anything of its own could keep the job from starting."""
     return bool(spec.after or spec.not_before_ms or spec.deadline_ms or spec.singleton)
+
+
+def least_size(spec: JobSpec, role: Role, *, size: int, tasks: int) -> int:
+    """How small others, or a policy, may make a role that has this size while the job has so many tasks."""
+    return max(smallest_size(role), size - max(0, tasks - spec.stays))
 
 
 def task_count(spec: JobSpec) -> int:

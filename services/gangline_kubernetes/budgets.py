@@ -1,12 +1,11 @@
 """Disruption budgets: jobs whose pods may not go now are nobody's victims, for as long as that is so.
 
-The log chooses victims; so it is told in good time which jobs a PodDisruptionBudget keeps, and told again when it does
-not any more. Where a budget shrinks after a victim was chosen, the eviction is refused and waits (see `evicting`), and
-who wanted the room looks for other room when it has waited for a grace.
+The log chooses victims; so it is told in good time which jobs a PodDisruptionBudget keeps, or how many tasks of an
+elastic one, and told again when it does not any more. Where a budget shrinks after a victim was chosen, the eviction is
+refused and waits (see `evicting`), and who wanted the room looks for other room when it has waited for a grace.
 """
 
 import logging
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,15 +13,16 @@ from msgspec import Struct
 
 from gangline_core.door.edits import JobEdit
 from gangline_core.fold import Message
-from gangline_core.ids import JobId
+from gangline_core.ids import JobId, TaskId
 from gangline_core.job import ENDS, Job, JobState
-from gangline_core.reasons import ReasonCode
+from gangline_core.spec import is_elastic
 from gangline_core.step import Step
 from gangline_kit.service import Site
 from gangline_kubernetes.asking import ask
 from gangline_kubernetes.carrier import Carrier
 from gangline_kubernetes.config import Config
 from gangline_kubernetes.desk import by
+from gangline_kubernetes.evicting import ends_for_others
 from gangline_kubernetes.objects import Meta, Pod
 from gangline_kubernetes.owners import Owners
 from gangline_kubernetes.ownership import LABEL_KEPT
@@ -91,55 +91,91 @@ class Budgets:
         self._is_dirty = True
 
     def lets_go(self, job: Job) -> bool:
-        """False for a preempted job that has more living pods than a budget lets go now."""
-        if not self._known or job.reason is None or job.reason.code != ReasonCode.PREEMPTED:
+        """False while a job has to give up more living pods for others, all or some, than a budget lets go now."""
+        if not self._known:
             return True
-        return job.id not in self._kept() or any(map(self._carrier.is_past_budget, job.tasks))
+        going = [task for task in self._site.follower.state.tasks_of(job) if ends_for_others(job, task)]
+        if not going or any(self._carrier.is_past_budget(task.id) for task in going):
+            return True
+        names = {task.id for task in going}
+        counted = (sum(name in names for name in pods) > allowed for pods, allowed, _ in self._counts(job.id))
+        return not any(counted)
 
     async def work_for_ever(self) -> None:
         """Tell the log what changed."""
         while True:
             await self._site.clock.sleep(LOOK_S)
-            if self._is_dirty or self._free_since:
+            if self._is_dirty or self._free_since or self._carrier.kept:
                 self._is_dirty = False
                 await self._look()
 
     async def _look(self) -> None:
         jobs, now_s = self._site.follower.state.kept.jobs, self._site.clock.monotonic_s()
         kept = self._kept()
-        for name, why in kept.items():
+        for name, (why, stays) in kept.items():
             job = jobs.get(name)
             self._free_since.pop(name, None)
-            if job is not None and job.state in LIVES and job.spec.preemptible:
-                await self._say(job, why)
-        for job in [one for one in jobs.values() if LABEL_KEPT in one.spec.labels and one.id not in kept]:
+            if job is not None and job.state in LIVES and (edit := _kept_by(job, stays)) is not None:
+                await self._say(job, edit, why)
+        held = (one for one in jobs.values() if LABEL_KEPT in one.spec.labels or one.spec.stays)
+        for job in [one for one in held if one.id not in kept]:
             since_s = self._free_since.setdefault(job.id, now_s)
             if job.state in ENDS:
                 self._free_since.pop(job.id)
             elif job.state not in LIVES or now_s - since_s >= CALM_S:
                 self._free_since.pop(job.id)
-                await self._say(job, "")
+                await self._say(job, _freed(job), "no budget keeps it now")
 
-    def _kept(self) -> dict[JobId, str]:
-        """Why a job may not be preempted whole: more of its pods would go than a budget allows."""
-        found: dict[JobId, str] = {}
+    def _counts(self, only: JobId | None = None) -> Iterator[tuple[list[TaskId], int, str]]:
+        """For each job and budget the tasks that count in it, how many of those it lets go, and its name."""
         tasks = self._site.follower.state.kept.tasks
         for (namespace, name), budget in sorted(self._known.items()):
-            pods = ((task, pod) for task, pod in self._carrier.pods.items() if _is_meant(budget, pod))
-            counts = Counter(tasks[task].job for task, _ in pods if task in tasks)
-            allowed = budget.status.disruptions_allowed
-            why = f"PodDisruptionBudget {namespace}/{name} lets {allowed} of its pods go now"
-            found |= {job: why for job, count in counts.items() if count > allowed}
+            found: dict[JobId, list[TaskId]] = {}
+            for task, pod in self._carrier.pods.items():
+                if task in tasks and only in (None, tasks[task].job) and _is_meant(budget, pod):
+                    found.setdefault(tasks[task].job, []).append(task)
+            for members in found.values():
+                yield members, budget.status.disruptions_allowed, f"{namespace}/{name}"
+
+    def _kept(self) -> dict[JobId, tuple[str, int]]:
+        """Why a job may not be preempted whole, as more of its pods would go than a budget allows; how many stay."""
+        found: dict[JobId, tuple[str, int]] = {}
+        state = self._site.follower.state
+        for members, allowed, name in self._counts():
+            job = state.job(state.kept.tasks[members[0]].job)
+            if job is None or len(members) <= allowed:
+                continue
+            _, stays = found.get(job.id, ("", 0))
+            why = f"PodDisruptionBudget {name} lets {allowed} of its pods go now"
+            found[job.id] = (why, max(stays, len(job.tasks) - allowed))
+        for task, why in self._carrier.kept.items():
+            # Whether we see the budget or not: what it was asked for it did not allow.
+            job = state.job(state.kept.tasks[task].job) if task in state.kept.tasks else None
+            if job is not None:
+                found[job.id] = (why, len(job.tasks))
         return found
 
-    async def _say(self, job: Job, why: str) -> None:
-        """Have the log keep the job from being a victim, with a reason, or keep it no longer."""
-        labels = {key: value for key, value in job.spec.labels.items() if key != LABEL_KEPT}
-        edit = JobEdit(preemptible=not why, labels=labels | ({LABEL_KEPT: "true"} if why else {}))
-        mine = by(self._config.cluster)
-        request = EditJob(job=int(job.id), edit=edit, by=mine, standing="admin", why=why or "no budget keeps it now")
+    async def _say(self, job: Job, edit: JobEdit, why: str) -> None:
+        """Have the log keep the job, or so many of its tasks, from making room for others; or keep it no longer."""
+        request = EditJob(job=int(job.id), edit=edit, by=by(self._config.cluster), standing="admin", why=why)
         if isinstance(denied := await ask(self._site, request), Denied):
             log.warning("job %s is not kept as its budget says: %s", job.id, denied.message)
+
+
+def _kept_by(job: Job, stays: int) -> JobEdit | None:
+    """What the log has to know of a job that a budget keeps; None when it does."""
+    stays = stays if is_elastic(job.spec) else 0
+    if not job.spec.preemptible:
+        return JobEdit(stays=stays) if stays != job.spec.stays else None
+    return JobEdit(preemptible=False, labels=job.spec.labels | {LABEL_KEPT: "true"}, stays=stays)
+
+
+def _freed(job: Job) -> JobEdit:
+    """What the log has to know of a job that no budget keeps any more; who could never be preempted still cannot."""
+    if LABEL_KEPT not in job.spec.labels:
+        return JobEdit(stays=0)
+    labels = {key: value for key, value in job.spec.labels.items() if key != LABEL_KEPT}
+    return JobEdit(preemptible=True, labels=labels, stays=0)
 
 
 def _is_meant(budget: Budget, pod: Pod) -> bool:

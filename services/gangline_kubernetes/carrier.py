@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from gangline_core.facts import ExitCause
 from gangline_core.ids import NodeId, TaskId
-from gangline_core.job import Outcome
-from gangline_core.reasons import ReasonCode, sentence
+from gangline_core.job import Job, JobState, Outcome
+from gangline_core.reasons import sentence
 from gangline_kit.carrying.known import Local, Order, Phase
 from gangline_kit.errors import TemporaryError
 from gangline_kit.service import Site
@@ -18,13 +18,14 @@ from gangline_kit.tasks import Tasks
 from gangline_kubernetes.api import RefusedError
 from gangline_kubernetes.broods import NoPodError
 from gangline_kubernetes.config import Config
-from gangline_kubernetes.evicting import KeptError
+from gangline_kubernetes.evicting import KeptError, ends_for_others
 from gangline_kubernetes.happenings import Happenings
 from gangline_kubernetes.marks import Marks
 from gangline_kubernetes.names import MANAGER, mark_of
 from gangline_kubernetes.objects import Pod
 from gangline_kubernetes.reading import HOPELESS, local_of, stuck, unbound, vanished
 from gangline_kubernetes.starts import Refusal, Start, Starter
+from gangline_kubernetes.statuses import resized
 from gangline_wire.seal import SecretMissingError
 
 log = logging.getLogger(__name__)
@@ -37,6 +38,7 @@ STOP_TRIES_MAX = 1_000
 MANAGED_BY = "app.kubernetes.io/managed-by"
 CONDITION_CHARS_MAX = 1_000
 GOES_BACK = frozenset({None, Outcome.REQUEUED, Outcome.SUSPENDED})
+GOES_ON = frozenset({JobState.RUNNING, JobState.RESIZING})
 OWN_ENDS = frozenset({ExitCause.START_FAILED, ExitCause.TIME_LIMIT})
 """Ends that a task is itself to blame for."""
 
@@ -83,6 +85,8 @@ class Carrier:
         """Nodes that refused a pod: until when they are given no more, and why."""
         self.kept: dict[TaskId, str] = {}
         """Tasks that shall end and whose pods a disruption budget keeps, and what it says."""
+        self.kept_ms: dict[TaskId, int] = {}
+        """When a budget kept each of those last, until it is gone: its time to end counts from then."""
         self.happenings: Happenings | None = None
         self._slots = asyncio.Semaphore(config.in_flight)
         self._work = Tasks()
@@ -222,20 +226,52 @@ class Carrier:
             if pod is None or self._known[name].phase == Phase.EMPTY:
                 return
             try:
+                if self._leaves(name):
+                    # Its owner would take it away without asking.
+                    await self._ask(name, pod)
                 await self._makes.unmake(name)
                 await self._end(name, pod)
                 return
             except KeptError as error:
-                self.kept[name] = str(error)
-                await self._tell(pod, "EvictionWaits", f"{self._makes_way(name)} It stays for now: {error}")
+                await self._stays(name, pod, str(error))
             except (RefusedError, TemporaryError) as error:
                 log.warning("stop of %s: %s", name, error)
             await self.site.clock.sleep(min(30.0, 0.5 * number))
 
+    async def may_leave(self, name: TaskId) -> None:
+        """Wait until no budget keeps a member that shall leave a gang which goes on: only then is it told."""
+        for number in range(1, STOP_TRIES_MAX):
+            pod = self.pods.get(name)
+            if pod is None or not self._leaves(name):
+                return
+            try:
+                await self._ask(name, pod)
+                return
+            except KeptError as error:
+                await self._stays(name, pod, str(error))
+            except (RefusedError, TemporaryError) as error:
+                log.warning("whether %s may leave: %s", name, error)
+            await self.site.clock.sleep(min(30.0, 0.5 * number))
+
+    async def _ask(self, name: TaskId, pod: Pod) -> None:
+        if not self.is_past_budget(name):
+            async with self._slots:
+                await self.starter.ask(pod.metadata)
+            self.kept.pop(name, None)
+
+    async def _stays(self, name: TaskId, pod: Pod, why: str) -> None:
+        self.kept[name], self.kept_ms[name] = why, self.site.now_ms()
+        await self._tell(pod, "EvictionWaits", f"{self._makes_way(name)} It stays for now: {why}")
+
+    def _leaves(self, name: TaskId) -> bool:
+        """True for a member that leaves for others, while its job runs on."""
+        job = self._job_of(name)
+        return job is not None and job.state in GOES_ON and self._is_for_others(name)
+
     async def _end(self, name: TaskId, pod: Pod) -> None:
         """Delete the pod, or evict it where that is for somebody else, who may have to wait for a budget's leave."""
         why = self._makes_way(name)
-        is_eviction = self._is_preempted(name) and not self.is_past_budget(name)
+        is_eviction = self._is_for_others(name) and not self.is_past_budget(name)
         async with self._slots:
             await self.starter.delete(
                 pod.metadata,
@@ -258,17 +294,21 @@ class Carrier:
         patience_ms = int(self.config.budget_s * 1000)
         return bool(patience_ms) and task is not None and self.site.now_ms() >= task.stop_ms + patience_ms
 
-    def _is_preempted(self, name: TaskId) -> bool:
+    def _is_for_others(self, name: TaskId) -> bool:
+        task, job = self.site.follower.state.kept.tasks.get(name), self._job_of(name)
+        is_own = self._stopping.get(name) in OWN_ENDS
+        return task is not None and job is not None and not is_own and ends_for_others(job, task)
+
+    def _job_of(self, name: TaskId) -> Job | None:
         state = self.site.follower.state
         task = state.kept.tasks.get(name)
-        job = state.job(task.job) if task is not None else None
-        return job is not None and job.reason is not None and job.reason.code == ReasonCode.PREEMPTED
+        return state.job(task.job) if task is not None else None
 
     def _makes_way(self, name: TaskId) -> str:
-        """For whom or what a task ends that is not to blame for it, as its job goes back to the queue."""
-        state = self.site.follower.state
-        task = state.kept.tasks.get(name)
-        job = state.job(task.job) if task is not None else None
+        """For whom or what a task ends that is not to blame for it, as its job queues again or goes on without it."""
+        job = self._job_of(name)
+        if job is not None and self._leaves(name):
+            return resized(job)[:CONDITION_CHARS_MAX]
         if (
             job is None
             or job.outcome not in (None, Outcome.REQUEUED)
@@ -300,6 +340,7 @@ class Carrier:
         self._stuck_since.pop(task, None)
         self._faults.pop(task, None)
         self.kept.pop(task, None)
+        self.kept_ms.pop(task, None)
         pod = self.pods.pop(task, None)
         if pod is not None:
             self._work.spawn(self._release(pod), name=f"release {task}")

@@ -68,6 +68,8 @@ class Inventory:
         self.unready_since: dict[NodeId, float] = {}
         self.gone: dict[NodeId, None] = {}
         """Nodes whose object is no more, until the log knows."""
+        self._undead: dict[NodeId, None] = {}
+        """Nodes with a task that does not end."""
         self.strangers: dict[NodeId, None] = {}
         """Nodes whose name a node of another cluster has: they are not told of, as a name is one machine in the log."""
         self.happenings: Happenings | None = None
@@ -199,12 +201,19 @@ class Inventory:
         return is_of_another(known, self.nodes[name], self.terms.agent)
 
     def _look_for_undead(self) -> None:
-        """Nodes with a task that should have been gone for long take no more."""
-        state, now = self.site.follower.state, self.site.now_ms()
-        for name in state.stopping_tasks:
-            task = state.kept.tasks[name]
-            if task.node in self.nodes and name not in self.carrier.kept and is_overdue(state, task, now):
-                self.dirty[task.node] = None
+        """Nodes with a task that should have been gone for long take no more; when it is gone, they do again."""
+        self.dirty |= self._undead
+        tasks = self.site.follower.state.kept.tasks
+        late = (tasks[name].node for name in self.site.follower.state.stopping_tasks if self._is_undead(name))
+        self._undead = dict.fromkeys(node for node in late if node in self.nodes)
+        self.dirty |= self._undead
+
+    def _is_undead(self, name: TaskId) -> bool:
+        """True for a task that had its time to end; while a budget keeps it, that has not begun."""
+        state, carrier = self.site.follower.state, self.carrier
+        task = state.kept.tasks[name]
+        kept_ms = max(0, carrier.kept_ms.get(name, 0) - task.stop_ms)
+        return name not in carrier.kept and is_overdue(state, task, self.site.now_ms() - kept_ms)
 
     def _look_for_claims(self) -> None:
         """Devices that others were given, or gave back, and those that are given twice."""
@@ -327,8 +336,7 @@ class Inventory:
     def _problem(self, name: NodeId) -> str:
         if name in self.carrier.resting:
             return self.carrier.resting[name][1]
-        state, now = self.site.follower.state, self.site.now_ms()
-        kept = self.carrier.kept
-        late = [t for t in state.node_tasks.get(name, ()) if t in state.stopping_tasks and t not in kept]
-        undead = next((t for t in late if is_overdue(state, state.kept.tasks[t], now)), None)
+        state = self.site.follower.state
+        late = (task for task in state.node_tasks.get(name, ()) if task in state.stopping_tasks)
+        undead = next((task for task in late if self._is_undead(task)), None)
         return f"task {undead} does not end" if undead is not None else ""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from gangline_core.ids import JobId, TaskId
+from gangline_core.job import JobState
 from gangline_kit.carrying.known import Order
 from gangline_kit.service import Site
 from gangline_kubernetes.adoption import is_gated
@@ -13,6 +14,7 @@ from gangline_kubernetes.api import Api, RefusedError, path_of
 from gangline_kubernetes.config import Config, DeviceMode
 from gangline_kubernetes.desk import Desk
 from gangline_kubernetes.devices import Claim
+from gangline_kubernetes.evicting import KeptError
 from gangline_kubernetes.handing import claim_names
 from gangline_kubernetes.inventory import Inventory
 from gangline_kubernetes.manifests import Home, secret_key, secret_name
@@ -116,7 +118,16 @@ class Maker:
         raise RefusedError(409, "Conflict", "nobody makes its ResourceClaims")
 
     async def unmake(self, task: TaskId) -> None:
-        """See Letting.unmake."""
+        """See Letting.unmake.
+
+        Raises:
+            KeptError: its owner would take away more pods than a disruption budget lets go now.
+        """
+        state = self._owners.state
+        known = state.kept.tasks.get(task)
+        job = state.job(known.job) if known is not None else None
+        if job is not None and job.state in (JobState.RUNNING, JobState.RESIZING) and not self._owners.may_go(job):
+            raise KeptError("more of its gang would go than a disruption budget allows")
         await self._owners.letting.unmake(task)
 
     async def _adopted(self, order: Order) -> Pod | None:

@@ -262,6 +262,18 @@ class Starter:
             return
         raise TemporaryError(f"pod {pod.metadata.name} is changed by others all the time")
 
+    async def ask(self, pod: Meta) -> None:
+        """See whether a pod might be evicted now; one that is gone might.
+
+        Raises:
+            KeptError, RefusedError, TemporaryError: as `delete`.
+        """
+        try:
+            await evict(self._api, pod, {"preconditions": {"uid": pod.uid}}, is_asked_only=True)
+        except RefusedError as error:
+            if error.code not in (404, 409):
+                raise
+
     async def delete(
         self, pod: Meta, *, grace_s: int | None, notice: str = "", makes_way: str = "", is_eviction: bool = False
     ) -> None:

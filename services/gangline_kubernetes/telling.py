@@ -19,6 +19,8 @@ from gangline_wire.contract import Sizing, sizing
 
 log = logging.getLogger(__name__)
 
+KEPT_MS = 500
+"""A member that waited so long for a budget has its notice from then on."""
 TELL_TRIES_MAX = 5
 """What a pod could not be told after so many tries is dropped: the next news says it, too."""
 
@@ -35,7 +37,8 @@ class Telling:
         """Version of the size that each pod was last told."""
         self._wanted: dict[TaskId, Sizing] = {}
         """What is still to be told."""
-        self._leaving: dict[TaskId, None] = {}
+        self._leaving: dict[TaskId, int] = {}
+        """Members that shall leave, and since when they may; 0 while that is being asked."""
         self._work = Tasks()
 
     @property
@@ -51,6 +54,9 @@ class Telling:
         """Let a member of an elastic job know the job's size; what it knows already is not told again."""
         job = self.state.job(task.job)
         if job is None or not any(role.is_elastic for role in job.spec.roles):
+            return
+        if task.leaves and not self._leaving.get(task.id):
+            # A budget may keep it: it is told that it leaves when it may.
             return
         name, found = task.id, sizing(job, task, self.state.tasks_of(job))
         pod = self.carrier.pods.get(name)
@@ -106,16 +112,22 @@ class Telling:
 
     def leave(self, task: Task) -> None:
         """Tell a member that it leaves, and stop it when its notice is over; a repeat changes nothing."""
-        self.inform(task)
         if task.id not in self._leaving:
-            self._leaving[task.id] = None
+            self._leaving[task.id] = 0
             self._work.spawn(self._leave(task), name=f"leave {task.id}")
+        self.inform(task)
 
     async def _leave(self, task: Task) -> None:
-        """Counted from when the log said so, so that a new leader goes on counting."""
+        """Counted from when the log said so, so that a new leader goes on counting; or from when it may leave."""
+        asked_ms = self.site.now_ms()
+        await self.carrier.may_leave(task.id)
+        waited_ms = self.site.now_ms() - asked_ms
+        self._leaving[task.id] = self.site.now_ms()
+        self.inform(task)
         job = self.state.job(task.job)
         notice_ms = job.spec.elastic.notice_s * 1000 if job is not None else 0
-        await self.site.clock.sleep(max(0, task.stop_ms + notice_ms - self.site.now_ms()) / 1000)
+        since_ms = self.site.now_ms() if waited_ms >= KEPT_MS else task.stop_ms
+        await self.site.clock.sleep(max(0, since_ms + notice_ms - self.site.now_ms()) / 1000)
         self.carrier.stop(task.id, ExitCause.STOPPED)
 
     def forget(self, name: TaskId) -> None:

@@ -4,14 +4,16 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.kubernetes.house import NAMESPACE, PODS, House, opened
+from tests.kubernetes.house import JOBS, NAMESPACE, PODS, House, opened
 from tests.kubernetes.test_adopted import bound, make
+from tests.kubernetes.test_owner_sizes import apply_elastic, count
 from tests.kubernetes.test_owners import KIND, Object, Operator, apply_owner, suspended
 
 from dollhouse.loop import live
 from gangline_core.job import JobState
 from kubedouble.faults import Fault
 
+KEPT = "Cannot evict pod as it would violate the pod's disruption budget."
 BUDGETS = f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets"
 
 
@@ -156,3 +158,98 @@ async def owner_story() -> None:
         await asyncio.sleep(30)
         assert house.job(1).id in house.world.state.kept.jobs, "it keeps its place"
         assert house.job(1).state == JobState.WAITING
+
+
+async def widened(house: House, **more: Any) -> None:
+    """An elastic job of ours that has four tasks and may have one."""
+    wide = {"tasks": 4, "min": 1, "max": 4, "gpus": 1, "command": ["x"], "elastic": {"kind": "torchrun"}, **more}
+    await house.apply("wide", **wide)
+    await house.phase("wide", "Running")
+    assert len(bound(house)) == 4
+
+
+def deleted(house: House) -> list[str]:
+    """Pods that were deleted without asking anybody."""
+    return [path for method, path in house.double.requests if method == "DELETE" and path.startswith(PODS)]
+
+
+@pytest.mark.parametrize(("allowed", "wanted"), [(1, 1), (2, 2)])
+def test_an_elastic_job_gives_as_many_pods_as_its_budget_lets_go_by_evictions(allowed: int, wanted: int) -> None:
+    live(smaller_story(allowed, wanted))
+
+
+async def smaller_story(allowed: int, wanted: int) -> None:
+    async with opened(nodes=1, gpus=4) as house:
+        await widened(house)
+        await budget(house, allowed, {"gangline.dev/job": "1"})
+        await house.until(lambda: house.job(1).spec.stays == 4 - allowed, 10)
+        await house.apply("next", gpus=wanted, command=["x"])
+        await house.phase("next", "Running", 120)
+        assert house.job(1).sizes == {"worker": 4 - wanted}
+        assert house.job(1).preemptions == 0
+        asked = [path for method, path in house.double.requests if path.endswith("/eviction")]
+        assert len(set(asked)) == wanted
+        assert not deleted(house), "evicted, not deleted"
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_an_elastic_job_gives_no_pod_that_its_budget_keeps(is_told: bool) -> None:
+    live(kept_story(is_told))
+
+
+async def kept_story(is_told: bool) -> None:
+    """With `is_told` false nobody could tell the log in time: the eviction alone is refused."""
+    async with opened(nodes=1, gpus=4) as house:
+        await widened(house, elastic={"kind": "torchrun", "notice": "10s"})
+        if not is_told:
+            house.double.faults.add(Fault(method="GET", path="poddisruptionbudgets", status=403, times=10_000))
+            house.double.store.hang_up()
+            await asyncio.sleep(5)
+        await budget(house, 0, {"gangline.dev/job": "1"})
+        await asyncio.sleep(5)
+        await house.apply("next", gpus=1, priority=100, command=["x"])
+        await asyncio.sleep(90)
+        assert len([pod for pod in house.stored("/pods") if "deletionTimestamp" not in pod["metadata"]]) == 4
+        assert not [pod for pod in house.stored("/pods") if "gangline.dev/notice" in pod["metadata"]["annotations"]]
+        assert house.status("next")["phase"] == "Waiting"
+        told = words(house, "EvictionWaits")
+        assert bool(told) != is_told
+        if not is_told:
+            assert "From 4 tasks to 3 tasks: room for job 2." in told[0]
+        await allow(house, 1)
+        await house.phase("next", "Running", 180)
+        assert house.job(1).sizes == {"worker": 3}
+        assert not deleted(house)
+
+
+def test_who_asks_for_fewer_tasks_of_a_job_asks_no_budget() -> None:
+    live(own_story())
+
+
+async def own_story() -> None:
+    async with opened(nodes=1, gpus=4) as house:
+        await widened(house)
+        await budget(house, 0, {"gangline.dev/job": "1"})
+        await house.until(lambda: house.job(1).spec.stays == 4, 10)
+        await house.ask("PATCH", f"{JOBS}/wide", {"spec": {"tasks": 2}}, form="application/merge-patch+json")
+        await house.until(lambda: house.job(1).sizes == {"worker": 2} and house.job(1).state == JobState.RUNNING, 90)
+        assert len(deleted(house)) == 2
+        assert not [path for method, path in house.double.requests if path.endswith("/eviction")]
+
+
+def test_an_owner_is_not_made_smaller_past_a_budget() -> None:
+    live(owner_smaller_story())
+
+
+async def owner_smaller_story() -> None:
+    async with opened(nodes=1, gpus=3) as house:
+        Operator(house, KIND["Job"])
+        await apply_elastic(house, "Job", workers=3)
+        await house.until(lambda: house.job(1).state == JobState.RUNNING)
+        house.double.faults.add(Fault(method="POST", path="eviction", status=429, times=10_000, message=KEPT))
+        await house.apply("next", gpus=1, command=["x"])
+        await asyncio.sleep(90)
+        assert count(house, "Job") == 3, "or its controller would take one away, whatever budgets say"
+        house.double.faults.waiting.clear()
+        await house.phase("next", "Running", 120)
+        assert count(house, "Job") == 2

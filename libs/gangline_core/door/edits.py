@@ -24,6 +24,7 @@ class JobEdit(Struct, frozen=True, omit_defaults=True, gc=False):
     labels: dict[str, str] | None = None
     at_most: int | None = None
     """For arrays: elements that may be unfinished at once; 0 lifts the cap."""
+    stays: int | None = None
 
 
 EDITABLE = tuple(field.name for field in struct_fields(JobEdit))

@@ -10,7 +10,7 @@ from gangline_core.seating import allowed_sizes
 from gangline_core.sizes import resizing
 from gangline_core.sizes.causes import is_new
 from gangline_core.sizes.progress import Progress
-from gangline_core.spec import Role
+from gangline_core.spec import Role, least_size
 from gangline_core.state import State
 from gangline_core.table import Table
 
@@ -88,11 +88,13 @@ def resizable(state: State, pool: str, now: int) -> Iterator[Elastic]:
 
 def elastic(state: State, job: Job, role: Role) -> Elastic:
     """One role as policies see it."""
+    size, tasks = job.sizes.get(role.name, 0), sum(job.sizes.values())
+    least = least_size(job.spec, role, size=size, tasks=tasks) if job.spec.stays else 0
     return Elastic(
         job=job,
         role=role,
-        size=job.sizes.get(role.name, 0),
-        sizes=tuple(allowed_sizes(role)),
+        size=size,
+        sizes=tuple(allowed for allowed in allowed_sizes(role) if allowed >= least),
         progress=_believed(state.kept.progress.get(job.id)),
     )
 
