@@ -14,7 +14,6 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from gangline_core.elasticity.speed import part_lost_milli
-from gangline_core.fold.allowed import in_whole_slices
 from gangline_core.groups import ancestors, holders
 from gangline_core.ids import JobId, TaskId
 from gangline_core.job import Job, JobState, Task, TaskState
@@ -44,6 +43,7 @@ from gangline_core.making_room.service_order import orders_by_service, sunk_belo
 from gangline_core.pauses.pausing import can_be_paused, slice_ends_ms
 from gangline_core.reserving.passing import promises
 from gangline_core.seating import allowed_sizes
+from gangline_core.sizes.allowed import in_whole_slices
 from gangline_core.spec import Role, ServiceClass, least_size
 from gangline_core.state import task_amounts
 from gangline_core.table import Table
@@ -105,7 +105,7 @@ class Victims:
         self._spare: list[tuple[tuple[bool, int, int, JobId, int], Loss]] | None = None
         self._fair_parts: dict[str, int] | None = None
         """What each group deserves of all GPUs, in thousandths; worked out when somebody asks."""
-        self.shrunk: set[TaskId] = set()
+        self.shrunk: set[TaskId] = {name for less in table.shrinks for name in less.tasks}
         """Members that this round takes away."""
 
     def waits(self) -> list[Loss]:
@@ -300,9 +300,9 @@ class Victims:
             job = kept.jobs[job_id]
             if job.state not in (JobState.RUNNING, JobState.RESIZING):
                 continue
-            members = [task for task in table.state.tasks_of(job) if not task.stop and task.state != TaskState.EXITED]
+            members = [one for one in table.state.tasks_of(job) if not (one.stop or one.id in self.shrunk)]
             for role in job.spec.roles:
-                own = [task for task in members if task.role == role.name]
+                own = [task for task in members if task.role == role.name and task.state != TaskState.EXITED]
                 lost_milli = part_lost_milli(table.state, job, role)
                 gone = 0
                 for tasks in _spare(job, role, own, of=len(members)):
