@@ -115,11 +115,16 @@ def test_rank_0_never_leaves_by_a_change_of_size(kind: ResizeKind) -> None:
     assert not world.round().shrinks
 
 
-def test_a_pool_that_does_not_shrink_and_a_guarantee_keep_everybody() -> None:
+def test_a_pool_that_does_not_shrink_tasks_that_must_stay_and_a_guarantee_keep_everybody() -> None:
     world = World(node(gpus=4))
     world.set_policy(shrink=False)
     paused = a_place(world, 2)
     elastic_on(world, 0, 1, 2, 3)
+    resume(world, paused)
+    assert not world.round().shrinks
+    world = World(node(gpus=4))
+    paused = a_place(world, 2)
+    elastic_on(world, 0, 1, 2, 3, stays=4)
     resume(world, paused)
     assert not world.round().shrinks
     world = World(node(gpus=4), groups=[group(), group("a", guaranteed=gpu_amount(4)), group("b")])

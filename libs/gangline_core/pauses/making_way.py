@@ -183,7 +183,8 @@ def _ways_to_shrink(table: Table, other: Job, parts: list[Task]) -> Iterator[Way
             continue
         extra = {task.id for task in too_many(other, stay, targets)}
         leaving = tuple(task for task in members if task.id in first or task.id in extra)
-        if not (keeps_first and any(task.rank == 0 for task in leaving)):
+        keeps_most = len(members) - len(leaving) >= other.spec.stays
+        if keeps_most and not (keeps_first and any(task.rank == 0 for task in leaving)):
             yield Way(job=other, parts=leaving, leaving=leaving)
 
 
