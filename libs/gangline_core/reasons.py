@@ -152,7 +152,7 @@ SENTENCES: dict[ReasonCode, str] = {
     ReasonCode.TOPOLOGY: "Needs {needed} {things} inside one {level}{free}{where}.",
     ReasonCode.NO_LABEL: "No node that could take it has the label {label}, which names its {level}.",
     ReasonCode.NO_ELIGIBLE_NODE: (
-        "No node may take it now: {drained} drained, {lost} lost, {tainted} tainted, {unmatched} do not match."
+        "No node may take it now: {drained} drained, {lost} lost, {sick}{tainted} tainted, {unmatched} do not match."
     ),
     ReasonCode.BEHIND_HEAD: "Level {level} is served strictly in order, and job {job} in front of it does not fit yet.",
     ReasonCode.POSTPONED: "Waits for a place with a utility of {least} %; the best one now has {best} %.",
@@ -285,6 +285,11 @@ HINTS: dict[ReasonCode, str] = {
     ReasonCode.TIME_LIMIT_TOO_LONG: "Give a shorter time limit, and save checkpoints to go on from.",
 }
 """What the reader can do about it, where there is something to do."""
+SICK_HINT = (
+    "See what ails the sick ones with `gangline nodes`; they are tried again by themselves, or at once when an "
+    "administrator says `gangline resume NODE`."
+)
+"""The same where machines would do that are closed for what was seen to fail on them."""
 
 
 class _Blank(dict[str, int | str]):
@@ -305,6 +310,8 @@ def hint(reason: Reason, *, job: int) -> str:
     if reason.code == ReasonCode.NEVER_FITS_NODE and str(reason.numbers.get("largest")) == "0":
         # Where there is none at all, no smaller task would fit either.
         text = HINTS[ReasonCode.NEVER_FITS_CLUSTER]
+    if reason.code == ReasonCode.NO_ELIGIBLE_NODE and reason.numbers.get("sick"):
+        text = SICK_HINT
     return text.format_map(_Blank({"array": job, **reason.numbers, "id": job}))
 
 
@@ -328,6 +335,9 @@ def _readable(reason: Reason) -> dict[str, int | str]:
         return {**reason.numbers, "free": _together(reason, "there are {free} now")}
     if reason.code == ReasonCode.HUNG:
         return {**reason.numbers, "sign": SIGNS.get(str(reason.numbers.get("sign", "")), "")}
+    if reason.code == ReasonCode.NO_ELIGIBLE_NODE:
+        sick = reason.numbers.get("sick")
+        return {**reason.numbers, "sick": f"{sick} sick, " if sick else ""}
     shown = {name: _shown(name, number, is_cpu=is_cpu) for name, number in reason.numbers.items()}
     if reason.code in PER_TASK:
         held, tasks = reason.numbers.get("held"), reason.numbers.get("tasks")

@@ -162,7 +162,7 @@ class Starts:
             for name, node in state.kept.nodes.items()
             if name not in nodes and node.pool == pool and (node.takes_work or node.quarantine)
         )
-        return len(nodes) < 2 or next(untried, None) is not None
+        return next(untried, None) is not None
 
 
 def _lives(state: State, job: JobId) -> bool:

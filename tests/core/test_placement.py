@@ -8,13 +8,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.make import World, node, role, spec, state_with
 
+from gangline_core import facts as f
 from gangline_core.cluster import Gpu, Pool, Taint
 from gangline_core.facts import TaskPlacement
 from gangline_core.limits.quota import minimum_sizes
 from gangline_core.placement import PLACERS
 from gangline_core.placement.gang import Gang, Seats, gang_of
 from gangline_core.placement.why_not import why_not
-from gangline_core.reasons import ReasonCode, sentence
+from gangline_core.reasons import ReasonCode, hint, sentence
 from gangline_core.spec import JobSpec, Toleration, TopologyWish
 
 RACK = "topology.gangline.dev/rack"
@@ -253,6 +254,18 @@ def test_labels_and_taints_decide_who_may_take_it():
     reason = place.why(gpus=1, node_selector={"zone": "c"})
     assert reason.code == ReasonCode.NO_ELIGIBLE_NODE
     assert reason.numbers["unmatched"] == 5
+
+
+def test_who_waits_for_sick_machines_reads_that_they_are_sick_and_not_lost():
+    world, asked = World(node("n1"), node("n2", problem="no driver"), node("n3")), spec(gpus=1)
+    world.tell("telemetry", f.NodeLost(node="n1", silent_ms=30_000))
+    gang = gang_of(asked, minimum_sizes(asked), Pool("default"))
+    world.tell("telemetry", f.NodeQuarantined(node="n3", problem="starts fail here"))
+    sick = why_not(world.state.room("default"), gang)
+    assert sentence(sick).endswith("0 drained, 1 lost, 2 sick, 0 tainted, 0 do not match.")
+    assert "gangline resume NODE" in hint(sick, job=1)
+    plain = Place(node("n1", drained=True)).why(gpus=1)
+    assert "sick" not in sentence(plain) + hint(plain, job=1)
 
 
 def test_a_toleration_with_a_value_accepts_only_that_value():

@@ -72,8 +72,10 @@ def _no_node(layout: Layout, gang: Gang, where: Where | None) -> Reason:
             count["tainted"] += 1
         elif node.drained:
             count["drained"] += 1
-        else:
+        elif node.lost:
             count["lost"] += 1
+        else:
+            count["sick"] = count.get("sick", 0) + 1
     return Reason(ReasonCode.NO_ELIGIBLE_NODE, dict(count))
 
 

@@ -115,6 +115,13 @@ def test_what_fails_on_every_node_that_there_is_closes_none() -> None:
     assert scene.judge() == set()
 
 
+def test_the_only_node_that_there_is_stays_open_to_those_whose_programs_fail() -> None:
+    scene = Scene(1)
+    for _ in range(5):
+        scene.fail(scene.job(), "n1")
+        assert scene.judge() == set()
+
+
 def test_a_program_that_runs_on_clears_its_node_although_it_does_not_end() -> None:
     scene = Scene(2)
     for _ in range(2):
