@@ -23,6 +23,8 @@ RETRY_S_MAX = 15.0
 RETRY_ASKED_S_MAX = 60.0
 """A server that asks for more is tried again after this."""
 TRIES_MAX = 6
+TOO_LARGE = ("request is too large", "message larger than max")
+"""What the store behind the server says of objects that it does not take."""
 
 
 class Answer(Struct, frozen=True):
@@ -73,6 +75,14 @@ class RefusedError(Exception):
         """True when the object of that name is not the one that was meant: a patch with its uid is then invalid."""
         return self.code == 422 and "metadata.uid" in self.message
 
+    @property
+    def is_too_large(self) -> bool:
+        """True when the request, or what would become of its object, is more than the server or its store takes.
+
+        The store's word for it comes as a fault of the server's own, and does not pass.
+        """
+        return self.code == 413 or (self.code == 500 and any(word in self.message for word in TOO_LARGE))
+
 
 class Api:
     """Requests with their retries; what may be repeated safely is, until the server's answer is known."""
@@ -119,6 +129,8 @@ class Api:
             if answer.status < 300:
                 return answer.body
             refused = refusal(answer)
+            if refused.is_too_large:
+                raise refused
             if not _passes(refused, may_repeat) or number == tries:
                 if answer.status >= 500 and not may_repeat:
                     raise OutcomeUnknownError(f"{method} {path}: {answer.status} {refused}")

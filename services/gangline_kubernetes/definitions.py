@@ -70,6 +70,7 @@ JOB_STATUS: Schema = {
         "resizes": {"type": "integer", "description": "How often its size was changed."},
         "gpus": {"type": "integer", "description": "GPUs it holds now."},
         "nodes": {"type": "array", "items": TEXT, "description": "Nodes it runs on."},
+        "nodesLeftOut": {"type": "integer", "description": "Nodes that are not named, as there are very many."},
         "exitCode": {"type": "integer", "description": "Exit code of the task that failed, or 0."},
         "startTime": TIME,
         "completionTime": TIME,

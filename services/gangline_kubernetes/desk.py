@@ -171,7 +171,12 @@ class Desk:
             await self._look(uid)
         except (RefusedError, TemporaryError) as error:
             log.warning("job object %s: %s", uid, error)
-            self.wait_until[uid] = self.site.clock.monotonic_s() + UNFINISHED_TRIES_S
+            is_full = isinstance(error, RefusedError) and error.is_too_large
+            pause_s = REFUSED_TRIES_S if is_full else UNFINISHED_TRIES_S
+            self.wait_until[uid] = self.site.clock.monotonic_s() + pause_s
+            if is_full and uid in self.objects:
+                message = f"the server takes no larger object, so nothing can be written to it: {error}"
+                await self.happenings.tell(self.objects[uid].metadata, "TooLarge", message, is_warning=True)
         finally:
             self._busy.pop(uid, None)
 

@@ -8,6 +8,7 @@ import msgspec
 from gangline_kit.errors import TemporaryError
 from gangline_kubernetes.api import MERGE, Api, RefusedError
 from gangline_kubernetes.objects import JobObject, SettingObject
+from gangline_kubernetes.statuses import shortened
 
 TRIES_MAX = 5
 """So often an object is read anew at once, when somebody changed it between our reading and our writing."""
@@ -18,14 +19,16 @@ Own = TypeVar("Own", JobObject, SettingObject)
 async def write_status(api: Api, path: str, found: Own, make: Callable[[Own], dict[str, Any]]) -> None:
     """Write the status that `make` gives for the object; one that is gone, or another by now, has none to write.
 
+    An object that has no room for all of it gets it shortened.
+
     Raises:
         RefusedError: as `Api.call`.
         TemporaryError: somebody else changes it all the time, or as `Api.call`.
     """
-    uid = found.metadata.uid
+    uid, is_large = found.metadata.uid, False
     try:
         for _ in range(TRIES_MAX):
-            status = make(found)
+            status = shortened(make(found)) if is_large else make(found)
             if found.metadata.uid != uid or status == found.status:
                 return
             # Fields that no longer hold are taken away by name: a merge keeps what it is not told.
@@ -36,8 +39,9 @@ async def write_status(api: Api, path: str, found: Own, make: Callable[[Own], di
                 await api.call("PATCH", f"{path}/status", body, form=MERGE)
                 return
             except RefusedError as error:
-                if error.code != 409:
+                if error.code != 409 and (is_large or not error.is_too_large):
                     raise
+                is_large |= error.is_too_large
             found = msgspec.json.decode(await api.call("GET", path), type=type(found))
     except RefusedError as error:
         if not error.is_gone and not error.is_another:

@@ -11,6 +11,10 @@ Status = dict[str, Any]
 
 QUOTA = frozenset({ReasonCode.GROUP_LIMIT, ReasonCode.USER_LIMIT, ReasonCode.BUDGET_EXHAUSTED})
 """Waits that no new machine ends."""
+NODES_MAX = 1_000
+"""Nodes that a status names; of more it says how many there are."""
+SHORT_CHARS = 200
+"""So much of each sentence is left where an object takes no more."""
 ROOM = frozenset(
     {
         ReasonCode.INSUFFICIENT_GPUS,
@@ -42,8 +46,10 @@ def status_of(job: Job, tasks: Sequence[Task], before: Status, *, generation: in
         "resizes": job.resize.number if job.resize is not None else 0,
         "tasks": {"wanted": sum(job.sizes.values()) or sum(r.count for r in job.spec.roles), "placed": len(tasks)},
         "gpus": sum(task.gpu_milli for task in tasks) // 1000,
-        "nodes": nodes,
+        "nodes": nodes[:NODES_MAX],
     }
+    if len(nodes) > NODES_MAX:
+        found["nodesLeftOut"] = len(nodes) - NODES_MAX
     found["tasks"] |= {"running": count[TaskState.STARTED], "ended": count[TaskState.EXITED]}
     for field, at in (("startTime", job.started_ms), ("completionTime", job.ended_ms)):
         if at:
@@ -56,6 +62,15 @@ def status_of(job: Job, tasks: Sequence[Task], before: Status, *, generation: in
     ]
     found["conditions"] = with_times(conditions, before.get("conditions") or [], now_ms)
     return found
+
+
+def shortened(status: Status) -> Status:
+    """The same for an object that has room for little more: without names of nodes, in short sentences."""
+    found = {key: value for key, value in status.items() if key != "nodes"}
+    if left_out := len(status.get("nodes") or ()) + int(status.get("nodesLeftOut") or 0):
+        found["nodesLeftOut"] = left_out
+    conditions = [{**one, "message": str(one.get("message", ""))[:SHORT_CHARS]} for one in status["conditions"]]
+    return {**found, "message": str(status.get("message", ""))[:SHORT_CHARS], "conditions": conditions}
 
 
 def refused_status(code: str, message: str, before: Status, *, generation: int, now_ms: int) -> Status:

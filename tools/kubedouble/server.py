@@ -9,7 +9,7 @@ import msgspec
 import yaml
 from msgspec import Struct
 
-from kubedouble import discovery, patches, pods, scale, selectors, tables
+from kubedouble import discovery, patches, pods, scale, selectors, sizes, tables
 from kubedouble.answers import Answer
 from kubedouble.errors import ApiError, bad_request, invalid, not_found
 from kubedouble.faults import Faults
@@ -63,6 +63,8 @@ class Double:
             self.verbs.user = self.users.get(shown, ADMIN)
             if self.tokens and shown not in self.tokens:
                 raise ApiError(401, "Unauthorized", "Unauthorized")
+            sizes.check_body(body)
+            self.verbs.sizes.weight = len(body)
             answer = self._answer(method, path, parse_qs(query, keep_blank_values=True), body, headers)
         except ApiError as error:
             more = {"Retry-After": "1"} if error.code == 429 else {}

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from kubedouble import guards, patches, plugins, policies, rules, schemas
+from kubedouble import guards, patches, plugins, policies, rules, schemas, sizes
 from kubedouble.errors import STALE, ApiError, already_exists, bad_request, conflict, invalid, not_found
 from kubedouble.kinds import Kind, Kinds
 from kubedouble.store import Change, Object, Store
@@ -36,13 +36,14 @@ class Verbs:
         """Refuse pods whose service account is not there; nobody makes accounts here, as a controller would."""
         self.user = ""
         """Who asks for what is being done."""
+        self.sizes = sizes.Sizes()
         self.scales: dict[str, tuple[str, str]] = {}
         """Where objects of each custom kind say how many are wanted and how many there are."""
         self.owners: dict[str, dict[str, patches.Fields]] = {}
         """Fields of each applied object by who applied them, by uid."""
         self._uids = itertools.count(1)
         store.listeners.append(self._collect_garbage)
-        store.listeners.append(partial(guards.finish, self))
+        store.listeners += [partial(guards.finish, self), self.sizes.hear]
         for name in ("default", "kube-system"):
             self.create(self._kind("", "v1", "namespaces"), "", {"metadata": {"name": name}})
 
@@ -103,6 +104,7 @@ class Verbs:
         guards.admit(self.store, kind, item)
         if self.wants_accounts and kind.storage == PODS:
             self._check_account(item)
+        self.sizes.check(item)
         return item if dry else self.store.put(kind.storage, item, None)
 
     def _check_account(self, pod: Object) -> None:
@@ -114,6 +116,7 @@ class Verbs:
     def _fit(self, kind: Kind, item: Object, *, strict: bool, before: Object | None) -> Object:
         """The object as its schema wants it."""
         rules.check(kind, item)
+        sizes.check_data(kind, item)
         schema = self.schemas.get(f"{kind.storage}/{kind.version}")
         if schema is None:
             return item
@@ -282,6 +285,7 @@ class Verbs:
             policies.admit(self.store, kind, item, before, user=self.user)
         if item == before or dry:
             return item
+        self.sizes.check(item)
         stored = self.store.put(kind.storage, item, before)
         return self._finish_delete(kind, stored)
 

@@ -13,6 +13,7 @@ from gangline_core.room.company import START_PERCENT
 from gangline_core.room.remote import PORT_FIRST, server_of
 from gangline_core.spec import GPU_MILLI, ResizeKind, Role
 from gangline_kit.carrying.known import Order
+from gangline_wire.limits import most
 
 INHERITED = (
     "PATH",
@@ -179,7 +180,9 @@ def _gang(order: Order, role: Role, place: Place) -> dict[str, str]:
     }
     values |= _torchrun(order, role, host=host, port=port) | _remote(order, role, place)
     if len(gang) > 1 and {member.role for member in gang} <= TENSORFLOW_ROLES:
-        values["TF_CONFIG"] = _tensorflow(order, place, first_port=int(port or 0))
+        config = _tensorflow(order, place, first_port=int(port or 0))
+        # No program can be started with a longer one, so that gangs of very many members would not run at all.
+        values |= {"TF_CONFIG": config} if len(config) <= most("env_bytes") else {}
     return values
 
 

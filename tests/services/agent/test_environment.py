@@ -69,6 +69,19 @@ def test_a_gang_of_tensorflow_roles_finds_its_cluster() -> None:
     }
 
 
+def test_a_member_of_a_very_large_gang_can_be_started_at_all() -> None:
+    """Linux starts no program with a longer variable than this."""
+    longest = 128 << 10
+    world = World(*(node(f"machine-{number}", gpus=8) for number in range(500)))
+    job = world.submit(spec("llm", tasks=4_000, gpus=1))
+    world.settle(starts=False)
+    (order,) = orders(world.state, [world.tasks(job)[7].id])
+    values = built(order).values
+    assert max(len(f"{name}={value}") for name, value in values.items()) < longest
+    assert "TF_CONFIG" not in values
+    assert values["WORLD_SIZE"] == "4000"
+
+
 def test_a_member_still_counts_those_that_ended_before_it_started() -> None:
     order = gang()[3]
     late = replace(order, gang=order.gang[2:])
