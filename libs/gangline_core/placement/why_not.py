@@ -115,15 +115,17 @@ def _gpu_fault(room: Room, gang: Gang, need: Need, kinds: tuple[int, ...], mask:
     if not any(room.total[number] for number in kinds):
         return Reason(ReasonCode.INSUFFICIENT_GPUS, {"needed": need.count * need.gpus, "free": 0, "total": total})
     free = np.where(mask, whole_free(room, kinds), 0)
-    usable = int((free // need.gpus).sum()) * need.gpus
-    wanted, free_in_all, free_on_one = need.count * need.gpus, int(free.sum()), int(free.max(initial=0))
-    if usable >= wanted:
+    held = int((free // need.gpus).sum())
+    if held >= need.count:
         return None
+    wanted, free_in_all, free_on_one = need.count * need.gpus, int(free.sum()), int(free.max(initial=0))
     if free_in_all >= need.gpus > free_on_one:
         where = room.nodes[int(free.argmax())].id if free_on_one else ""
         return fragmented(need.gpus * GPU_MILLI, free_in_all * GPU_MILLI, free_on_one * GPU_MILLI, where)
-    shown = usable if free_in_all >= wanted else free_in_all
-    return Reason(ReasonCode.INSUFFICIENT_GPUS, {"needed": wanted, "free": shown, "total": total})
+    if free_in_all >= wanted:
+        # There are enough, but not so many times as many on one node.
+        return _places_for(need.count, f"of {need.gpus} GPUs on one node each", held)
+    return Reason(ReasonCode.INSUFFICIENT_GPUS, {"needed": wanted, "free": free_in_all, "total": total})
 
 
 def _share_fault(room: Room, need: Need, kinds: tuple[int, ...], mask: Flags, suitable: Flags) -> Reason | None:
@@ -136,16 +138,27 @@ def _share_fault(room: Room, need: Need, kinds: tuple[int, ...], mask: Flags, su
     most_mib = int(np.where(suitable, room.gpu_memory, 0).max(initial=0))
     if need.gpu_memory_mib > most_mib:
         return Reason(ReasonCode.INSUFFICIENT_GPU_MEMORY, {"needed": need.gpu_memory_mib, "free": max(0, most_mib)})
-    free = np.where(suitable, np.maximum(room.milli, 0), 0)
-    free_in_all, most = int(free.sum()), int(free.max(initial=0))
-    if free_in_all >= need.milli > most:
-        return fragmented(need.milli, free_in_all, most)
+    free_in_all = int(np.where(suitable, np.maximum(room.milli, 0), 0).sum())
+    if need.count * need.milli <= free_in_all:
+        return _places_for(need.count, f"of {share_words(need)} each", held)
     numbers = {
-        "needed": in_gpus(need.count * max(1, need.milli)),
+        "needed": in_gpus(need.count * need.milli),
         "free": in_gpus(free_in_all),
         "total": int(suitable.sum()),
     }
     return Reason(ReasonCode.INSUFFICIENT_GPUS, numbers)
+
+
+def _places_for(needed: int, shape: str, held: int) -> Reason:
+    """Enough in sum, but not where it is."""
+    return Reason(ReasonCode.SHAPE, {"needed": needed, "shape": shape, "free": held})
+
+
+def share_words(need: Need) -> str:
+    """What a share takes of one GPU: "0.5 of one GPU", "2000 MiB of one GPU", "0.5 and 2000 MiB of one GPU"."""
+    parts = [f"{in_gpus(need.milli)}"] if need.milli else []
+    parts += [f"{need.gpu_memory_mib} MiB"] if need.gpu_memory_mib else []
+    return f"{' and '.join(parts)} of one GPU"
 
 
 def _rest_fault(room: Room, need: Need, kinds: tuple[int, ...], mask: Flags, able: Flags) -> Reason | None:

@@ -2,20 +2,15 @@
 
 from collections.abc import Mapping
 
-import numpy as np
 from msgspec import Struct
 
-from gangline_core.cluster import LEVELS_INSIDE_NODE
 from gangline_core.door.never_fits import never_fits
 from gangline_core.job import Job
 from gangline_core.making_room.moves import MovePlan, plan_moves
-from gangline_core.placement.gang import ANYWHERE, Gang
-from gangline_core.placement.in_numbers import best_domain
-from gangline_core.placement.models import acceptable
 from gangline_core.reasons import sentence
-from gangline_core.room.capacity import Room
 from gangline_core.state import State
 from gangline_core.table import Table
+from gangline_core.telling.lacking import lack_of
 from gangline_core.telling.rejections import rejected
 
 NEVER, NOT_NOW = "never", "not now"
@@ -56,13 +51,15 @@ def shortfall(state: State, job: Job, now: int) -> Shortfall:
         return Shortfall(verdict=NEVER, excluded=excluded, able_nodes=able, best=sentence(never[0]))
     table = Table(state, job.spec.pool, now)
     gang = table.seating.least(job).gang
-    best, missing = _best(table.room, gang)
+    if table.seating.placer(table.room, gang) is not None:
+        return Shortfall(verdict=NOT_NOW, excluded=excluded, able_nodes=able)
+    lack = lack_of(table.room, gang)
     return Shortfall(
         verdict=NOT_NOW,
         excluded=excluded,
         able_nodes=able,
-        best=best,
-        missing=missing,
+        best=lack.best,
+        missing=lack.missing,
         moves=plan_moves(state, job, now),
     )
 
@@ -81,34 +78,3 @@ def _excluded(state: State, job: Job) -> tuple[Mapping[str, tuple[int, int]], in
     """Causes for the role that fewest nodes can take, most nodes first."""
     found = [rejected(state, job.spec, role) for role in job.spec.roles]
     return min(found, key=lambda entry: entry[1]) if found else ({}, 0)
-
-
-def _best(room: Room, gang: Gang) -> tuple[str, str]:
-    """The best place for what the gang needs together, and how much more would have to come free there."""
-    kinds = tuple(sorted({k for need in gang.needs for own in acceptable(room.layout, need).values() for k in own}))
-    if not gang.whole_gpus or not kinds:
-        return "", ""
-    mask = gang.mask(room.layout)
-    per_task = max(need.gpus for need in gang.needs)
-    if gang.required != ANYWHERE:
-        most, where = best_domain(room, gang, gang.required, kinds, mask)
-        return _words(gang.whole_gpus, most, gang.required, where)
-    free = int(np.where(mask, room.free, 0).sum())
-    if gang.whole_gpus > free:
-        lacking = gang.whole_gpus - free
-        return f"Needs {gang.whole_gpus} GPUs; {free} are free.", f"{lacking} more GPUs would have to come free."
-    most, where = best_domain(room, gang, LEVELS_INSIDE_NODE[-1], kinds, mask)
-    return _words(per_task, most, LEVELS_INSIDE_NODE[-1], where)
-
-
-def _words(needed: int, most: int, level: str, where: str) -> tuple[str, str]:
-    names = {"nvlink": "NVLink island", "switch": "PCIe switch", "socket": "CPU socket"}
-    shown = names.get(level, level)
-    on = f", on {where}" if where and level in LEVELS_INSIDE_NODE else f", {where}" if where else ""
-    best = f"Needs {needed} in one {shown}; the best free {shown} has {most}{on}."
-    if most >= needed:
-        # GPUs are not what lacks: the reason says what does.
-        return "", ""
-    more = needed - most
-    gpus = "1 more GPU" if more == 1 else f"{more} more GPUs"
-    return best, f"{gpus} would have to come free there." if where else ""
