@@ -1,5 +1,6 @@
 """One cgroup (version 2) per task where the machine allows it: it holds even processes that left everything else."""
 
+import os
 from pathlib import Path
 
 from gangline_agent.proc import PROC
@@ -31,21 +32,26 @@ class Cgroups:
         return path
 
     def pids(self, task: TaskId) -> list[int]:
-        """Processes in the task's cgroup."""
+        """Processes in the task's cgroup, and in those that were made below it."""
         path = self._path(task)
-        try:
-            return [] if path is None else [int(pid) for pid in (path / "cgroup.procs").read_text().split()]
-        except OSError:
+        if path is None:
             return []
+        found = []
+        for folder, _, _ in os.walk(path):
+            try:
+                found += [int(pid) for pid in (Path(folder) / "cgroup.procs").read_text().split()]
+            except OSError:
+                continue  # Gone meanwhile.
+        return found
 
     def remove(self, task: TaskId) -> None:
-        """Take an empty cgroup away."""
+        """Take an empty cgroup away, with those below it."""
         path = self._path(task)
-        try:
-            if path is not None:
-                path.rmdir()
-        except OSError:
-            return  # Not there, or something is in it: then it is looked at again.
+        for folder, _, _ in os.walk(path, topdown=False) if path is not None else ():
+            try:
+                os.rmdir(folder)
+            except OSError:
+                return  # Not there, or something is in it: then it is looked at again.
 
     def close(self) -> None:
         """Leave nothing behind when no task is left."""

@@ -6,7 +6,7 @@ import os
 import signal
 from collections.abc import Iterable
 
-from gangline_agent import proc
+from gangline_agent import containers, proc
 from gangline_agent.cgroups import Cgroups
 from gangline_agent.journal import write_whole
 from gangline_agent.lives import Live
@@ -30,29 +30,47 @@ class Group:
         """`boot` names the boot on which supervisors are looked for."""
         self._cgroups = cgroups
         self._boot = boot
+        self._has_containers = True
+        """Any container ran on this machine when it was looked at last; nobody has looked yet."""
 
     def pids(self, live: Live) -> list[int]:
         """Every process of the task but its supervisor."""
-        below = proc.members(proc.everything(), live.life.pid) if live.supervisor_lives else self.left(live)
-        return sorted({*below, *self._cgroups.pids(live.intent.task)} - {live.life.pid})
+        if not live.supervisor_lives:
+            return [pid for pid in self.left(live) if pid != live.life.pid]
+        everything = self._everything()
+        below = proc.members(everything, live.life.pid)
+        inside = containers.of_task(everything, str(live.folder.notice)) if self._has_containers else []
+        return sorted({*below, *inside, *self._cgroups.pids(live.intent.task)} - {live.life.pid})
 
     def by_task(self, lives: Iterable[Live]) -> dict[str, list[int]]:
         """Processes of all of these tasks, found in one look at the machine."""
-        everything = proc.everything()
-        return {
-            live.intent.task: sorted({*proc.members(everything, live.life.pid), *self._cgroups.pids(live.intent.task)})
-            for live in lives
-            if live.supervisor_lives
-        }
+        everything = self._everything()
+        inside: dict[str, list[int]] = {}
+        for mark, pids in containers.of_tasks(everything) if self._has_containers else ():
+            inside.setdefault(mark, []).extend(pids)
+        found = {}
+        for live in lives:
+            if live.supervisor_lives:
+                own = {*proc.members(everything, live.life.pid), *inside.get(str(live.folder.notice), ())}
+                found[live.intent.task] = sorted(own | set(self._cgroups.pids(live.intent.task)))
+        return found
 
     def left(self, live: Live) -> list[int]:
-        """Processes of a task whose supervisor is gone."""
+        """Processes of a task whose supervisor is gone, or saw that nothing below it is left: containers may be."""
         if live.life.boot != self._boot:
             return []
+        found, notice = set(self._cgroups.pids(live.intent.task)), str(live.folder.notice)
+        if live.life.empty and not self._has_containers:
+            return sorted(found)
+        everything = self._everything()
+        if not live.life.empty:
+            found |= {*proc.members(everything, live.life.pid), *proc.marked(everything, containers.MARK + notice)}
+        return sorted(found | set(containers.of_task(everything, notice)))
+
+    def _everything(self) -> dict[int, proc.Process]:
         everything = proc.everything()
-        mark = f"GANGLINE_TASK_NOTICE_FILE={live.folder.notice}"
-        found = {*proc.members(everything, live.life.pid), *proc.marked(everything, mark)}
-        return sorted(found | set(self._cgroups.pids(live.intent.task)))
+        self._has_containers = containers.are_here(everything)
+        return everything
 
     def end(self, live: Live, number: int) -> None:
         """Ask all of them to end, or kill them; one that stands still hears it, too."""

@@ -18,7 +18,7 @@ class Found(Struct, frozen=True):
 
     supervisor_lives: bool
     something_is_left: bool
-    """Processes of the task beside the supervisor; only looked for when the supervisor does not live."""
+    """Processes of the task beside the supervisor; only looked for when that does not live, or has seen no more."""
     is_told: bool
     """All it wrote is in the log of outputs, or waited long enough to get there."""
 
@@ -49,7 +49,7 @@ def local(intent: Intent, life: Life, found: Found) -> Local:
     is_lost = life.pid > 0 and not found.supervisor_lives and not life.is_over
     if not (life.is_over or is_lost):
         return replace(known, phase=Phase.RUNNING) if known.started else known
-    nothing_left = life.empty or not (found.supervisor_lives or found.something_is_left)
+    nothing_left = not found.something_is_left and (life.empty or not found.supervisor_lives)
     known = replace(known, phase=Phase.EMPTY if nothing_left and found.is_told else Phase.EXITED)
     if life.failed:
         return replace(known, cause=intent.stop_cause or ExitCause.START_FAILED, error=life.failed)
@@ -65,8 +65,13 @@ def _cause(intent: Intent, life: Life) -> ExitCause:
     return intent.stop_cause or ExitCause.EXITED
 
 
-def due(intent: Intent, life: Life, now: Local, *, now_s: float, running_since_s: float) -> tuple[Due, Intent]:
-    """What is due at `now_s` (seconds since boot), and the intent to write down before it is done."""
+def due(
+    intent: Intent, life: Life, now: Local, *, now_s: float, running_since_s: float, is_left: bool = False
+) -> tuple[Due, Intent]:
+    """What is due at `now_s` (seconds since boot), and the intent to write down before it is done.
+
+    `is_left` says that something of the task is, although its supervisor saw nothing more.
+    """
     if now.phase == Phase.RUNNING and intent.stop_cause is None and _limit_is_over(intent, now_s, running_since_s):
         intent = replace(intent, stop_cause=ExitCause.TIME_LIMIT)
     if now.phase == Phase.RUNNING and intent.stop_cause is None and _has_left(intent, now_s):
@@ -77,7 +82,7 @@ def due(intent: Intent, life: Life, now: Local, *, now_s: float, running_since_s
     if _stands_still(intent, now, now_s):
         return Due.STILL, replace(intent, still_s=now_s)
     stops = now.phase == Phase.RUNNING and intent.stop_cause is not None
-    leaves_strays = now.phase == Phase.EXITED and not life.empty
+    leaves_strays = now.phase == Phase.EXITED and (is_left or not life.empty)
     if not (stops or leaves_strays):
         return Due.NOTHING, intent
     if intent.kill_at_s == 0:

@@ -22,6 +22,8 @@ class Process(Struct, frozen=True):
     session: int
     start_ticks: int
     """Start time in clock ticks since boot: with the pid, its name for ever on this boot."""
+    name: str = ""
+    """What the kernel calls the program: 15 letters at most."""
 
 
 def parse_stat(text: str) -> Process | None:
@@ -36,6 +38,7 @@ def parse_stat(text: str) -> Process | None:
             group=int(fields[2]),
             session=int(fields[3]),
             start_ticks=int(fields[19]),
+            name=head.partition("(")[2],
         )
     except (IndexError, ValueError):
         return None

@@ -338,7 +338,7 @@ class ProcessRunner:
         if live.local.phase == Phase.EMPTY:
             return
         now_s = self.around.clock.monotonic_s()
-        left = self.group.left(live) if live.life.pid and not (live.supervisor_lives or live.life.empty) else []
+        left = self.group.left(live) if live.life.pid and (live.life.empty or not live.supervisor_lives) else []
         is_over = live.life.empty or (live.life.pid > 0 and not live.supervisor_lives and not left)
         if is_over and not live.over_s:
             live.over_s = now_s
@@ -352,7 +352,7 @@ class ProcessRunner:
                 self._known[local.task] = local
                 self.around.changed(local.task)
         since_s = live.life.main_ticks / proc.TICKS_PER_S
-        due, intent = judge.due(live.intent, live.life, local, now_s=now_s, running_since_s=since_s)
+        due, intent = judge.due(live.intent, live.life, local, now_s=now_s, running_since_s=since_s, is_left=bool(left))
         live.write(intent)
         if due == Due.STILL and self.group.stand_still(live):
             self._act(live)

@@ -64,6 +64,12 @@ class Rig:
                 self.event.clear()
                 await self.event.wait()
 
+    async def until_true(self, holds: Callable[[], bool], *, within_s: float = 20) -> None:
+        """Wait until it holds on the machine, of which the runner tells nothing."""
+        async with asyncio.timeout(within_s):
+            while not holds():
+                await SystemClock().sleep(0.01)
+
     async def phase(self, order: Order, *phases: Phase) -> Local:
         """Wait until the task is in one of these phases."""
         await self.until(lambda: self.runner.known[order.task.id].phase in phases)
