@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
+from tests.kubernetes.test_chart import rendered
 
 import gangline_accounting.app
 import gangline_accounting.config
@@ -19,6 +20,7 @@ import gangline_queue.app
 import gangline_queue.config
 import gangline_telemetry.app
 import gangline_telemetry.config
+import programs
 from dollhouse.clock import LoopClock
 from dollhouse.world import World
 from gangline_core.facts import Fact
@@ -36,6 +38,7 @@ from gangline_wire.streams import LOG
 from kubedouble.claims import ClaimController
 from kubedouble.faults import CutError
 from kubedouble.kubelet import Kubelets, Life, life_of
+from kubedouble.rights import Rule, rules_for
 from kubedouble.server import Double
 
 Object = dict[str, Any]
@@ -49,14 +52,15 @@ PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 TOKEN = "token-of-the-service"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 SERVICE_ACCOUNT = "system:serviceaccount:system:release-gangline-kubernetes"
+LEAVING = "system:serviceaccount:system:release-gangline-leave"
 
 
 class MemoryTransport:
     """See gangline_kubernetes.api.Transport: straight into the double, no sockets."""
 
-    def __init__(self, double: Double) -> None:
+    def __init__(self, double: Double, account: str = SERVICE_ACCOUNT) -> None:
         self.double = double
-        double.users[TOKEN] = SERVICE_ACCOUNT
+        double.users[TOKEN] = account
 
     async def send(self, method: str, path: str, query: str, body: Any, form: str, timeout_s: float) -> Answer:
         """See Transport."""
@@ -192,6 +196,7 @@ async def opened(
         body = {"metadata": {"name": name, "annotations": {"gangline.dev/group": "lab", "gangline.dev/user": "ann"}}}
         await double.handle("POST", "/api/v1/namespaces", "", msgspec.json.encode(body))
     config = msgspec.convert({"image": "trainer:1", **settings}, Config)
+    double.rights = granted(config)
 
     async def run(site: Site, config: Config) -> None:
         await run_cluster(site, config, MemoryTransport(double))
@@ -205,6 +210,15 @@ async def opened(
         yield house
         world.check()
         assert recompute(world.state) == {path: used for path, used in world.state.usage.items() if used}
+
+
+def granted(config: Config) -> dict[str, tuple[Rule, ...]]:
+    """What the chart lets its service accounts do, so that no test passes with a right that it does not give."""
+    if programs.found("helm") is None:
+        return {}
+    values = (f"cluster.mode={config.mode}", f"cluster.adopt={str(config.adopt).lower()}")
+    objects = rendered([*values, f"cluster.provisioningClass={config.provisioning_class}"])
+    return {account: rules_for(account, objects) for account in (SERVICE_ACCOUNT, LEAVING)}
 
 
 def start_platform(world: World) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from tests.kubernetes.house import JOBS, PODS, MemoryTransport, opened
+from tests.kubernetes.house import JOBS, LEAVING, PODS, MemoryTransport, opened
 from tests.kubernetes.test_adopted import bound, make
 from tests.kubernetes.test_chart import rendered
 from tests.kubernetes.test_rights import Right, calls, right_of
@@ -31,12 +31,12 @@ async def leave_story() -> None:
         await house.world.crash("kubernetes")
         foreign = {"metadata": {"finalizers": ["gangline.dev/seen", "somebody.example/else"]}}
         await house.ask("PATCH", f"{PODS}/others", foreign, "application/merge-patch+json")
-        done = await leave(Api(MemoryTransport(house.double), LoopClock(), SystemIds()))
+        done = await leave(Api(MemoryTransport(house.double, LEAVING), LoopClock(), SystemIds()))
         assert done == 4, "three pods and an object"
         left = [one["metadata"].get("finalizers") for one in house.stored("/pods")]
         assert sorted(filter(None, left)) == [["somebody.example/else"]]
         assert all(pod["status"]["phase"] == "Running" for pod in house.stored("/pods"))
-        assert await leave(Api(MemoryTransport(house.double), LoopClock(), SystemIds())) == 0
+        assert await leave(Api(MemoryTransport(house.double, LEAVING), LoopClock(), SystemIds())) == 0
         await house.ask("DELETE", f"{JOBS}/train")
         await asyncio.sleep(60)
         assert not house.stored("gangline.dev/jobs")

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.kubernetes.house import MemoryTransport, opened
+from tests.kubernetes.house import SERVICE_ACCOUNT, House, MemoryTransport, opened
 from tests.kubernetes.test_adopted import make, quota_story
 from tests.kubernetes.test_autoscaling import request_story
 from tests.kubernetes.test_chart import rendered
@@ -19,10 +19,11 @@ from tests.kubernetes.test_whole_path import applied_story, names_story, preempt
 
 import programs
 from dollhouse.loop import live
+from gangline_core.job import JobState
 from gangline_kubernetes.api import Answer
 from gangline_kubernetes.owner_kinds import GROUPS, KINDS
+from kubedouble.rights import request_of
 
-VERBS = {"POST": "create", "PATCH": "patch", "DELETE": "delete", "PUT": "update"}
 NEEDED_FOR_OWNERS = {("gangline.dev", "jobs/finalizers", "update")}
 """No call of ours, but what the API server asks of whoever sets blockOwnerDeletion."""
 SEEN_ELSEWHERE = {
@@ -39,13 +40,9 @@ Right = tuple[str, str, str]
 
 def right_of(method: str, path: str) -> Right:
     """Group, resource and verb of a call."""
-    parts = [part for part in path.split("/") if part]
-    group, rest = ("", parts[2:]) if parts[0] == "api" else (parts[1], parts[3:])
-    if rest[0] == "namespaces" and len(rest) > 2:
-        rest = rest[2:]
-    resource = rest[0] + (f"/{rest[2]}" if len(rest) > 2 else "")
-    verb = VERBS.get(method) or ("get" if len(rest) > 1 else "list")
-    return group, resource, verb
+    asked_for = request_of(method, path)
+    assert asked_for is not None
+    return asked_for.group, asked_for.resource, asked_for.verb
 
 
 @pytest.fixture
@@ -179,3 +176,40 @@ def test_whoever_edits_a_namespace_may_submit_and_scale_jobs_and_whoever_views_i
     assert rights("view", "view") == {(kind, verb) for kind in kinds for verb in looks}
     more = roles["release-gangline-jobs-view"]
     assert not any("aggregate" in label for label in more["metadata"]["labels"]), "jobs may hold values of secrets"
+
+
+async def answer_to(house: House, method: str, path: str) -> tuple[int, str]:
+    """Status and message of what the service would be answered."""
+    sent = await MemoryTransport(house.double).send(method, path, "", {}, "application/json", 5)
+    return sent.status, sent.body.decode()
+
+
+def test_every_test_of_the_service_has_the_rights_of_the_chart_and_no_others() -> None:
+    live(enforced_story())
+
+
+async def enforced_story() -> None:
+    async with opened(nodes=1, gpus=1) as house:
+        assert house.double.rights[SERVICE_ACCOUNT]
+        status, why = await answer_to(house, "GET", "/api/v1/namespaces/team/secrets/any")
+        assert status == 403
+        assert 'cannot get resource \\"secrets\\" in API group \\"\\" in the namespace \\"team\\"' in why
+        assert (await answer_to(house, "DELETE", "/api/v1/namespaces/team/secrets/any"))[0] == 403
+        assert (await answer_to(house, "DELETE", "/api/v1/namespaces/gangline-jobs/secrets/any"))[0] == 404
+        assert (await answer_to(house, "DELETE", "/api/v1/nodes"))[0] == 403
+        assert (await answer_to(house, "GET", "/apis"))[0] == 200, "everybody may see which kinds there are"
+
+
+def test_a_pod_that_may_not_be_bound_is_told_so_and_nothing_is_held_for_it() -> None:
+    live(less_story())
+
+
+async def less_story() -> None:
+    async with opened(nodes=1, gpus=1) as house:
+        rights = house.double.rights[SERVICE_ACCOUNT]
+        house.double.rights[SERVICE_ACCOUNT] = tuple(one for one in rights if "pods/binding" not in one.resources)
+        await make(house, "plain")
+        await house.until(lambda: bool(house.world.state.kept.jobs) and house.job(1).state == JobState.FAILED)
+        assert house.job(1).reason is not None
+        assert "pods/binding" in str(house.job(1).reason)
+        assert not house.world.state.kept.tasks

@@ -9,7 +9,7 @@ import msgspec
 import yaml
 from msgspec import Struct
 
-from kubedouble import discovery, patches, pods, scale, selectors, sizes, tables
+from kubedouble import discovery, patches, pods, rights, scale, selectors, sizes, tables
 from kubedouble.answers import Answer
 from kubedouble.errors import ApiError, bad_request, invalid, not_found
 from kubedouble.faults import Faults
@@ -44,6 +44,8 @@ class Double:
         self.tokens = {token} if token else set[str]()
         self.users: dict[str, str] = {}
         """Whose tokens these are; whoever shows another or none is the administrator."""
+        self.rights: dict[str, tuple[rights.Rule, ...]] = {}
+        """What each user may do; whoever is not named may do everything."""
         self.requests: list[tuple[str, str]] = []
         """Method and path of every request, for what tests say about calls."""
 
@@ -63,6 +65,7 @@ class Double:
             self.verbs.user = self.users.get(shown, ADMIN)
             if self.tokens and shown not in self.tokens:
                 raise ApiError(401, "Unauthorized", "Unauthorized")
+            self._permit(method, path, query)
             sizes.check_body(body)
             self.verbs.sizes.weight = len(body)
             answer = self._answer(method, path, parse_qs(query, keep_blank_values=True), body, headers)
@@ -70,6 +73,12 @@ class Double:
             more = {"Retry-After": "1"} if error.code == 429 else {}
             answer = Answer(error.code, msgspec.json.encode(error.status()), headers=more)
         return fault.after(answer) if fault is not None else answer
+
+    def _permit(self, method: str, path: str, query: str) -> None:
+        user = self.verbs.user
+        request = rights.request_of(method, path, is_watch="watch=true" in query) if user in self.rights else None
+        if request is not None:
+            rights.check(self.rights[user], user, request)
 
     def _answer(
         self, method: str, path: str, query: dict[str, list[str]], body: bytes, headers: dict[str, str]
