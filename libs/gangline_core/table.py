@@ -28,7 +28,7 @@ from gangline_core.facts import (
 from gangline_core.foresight.run_times import expected_run_ms
 from gangline_core.ids import JobId, TaskId
 from gangline_core.job import Job, Task, TaskState
-from gangline_core.limits.handover import exchanges, going_parts
+from gangline_core.limits.handover import count_claim, going_parts
 from gangline_core.limits.quota import Ledger
 from gangline_core.placement import doubt_for, placer_for, view_for
 from gangline_core.placement.gang import Seats
@@ -215,7 +215,7 @@ class Table:
         """The job starts on these seats; `guarded` when they were found beside what reservations need."""
         tasks = seats.tasks
         self._take(job, tasks, guarded=guarded)
-        self._count(job, amounts)
+        self.count(job, amounts)
         self.placements.append(
             Placement(
                 job=job.id,
@@ -234,13 +234,13 @@ class Table:
     def grow(self, job: Job, tasks: tuple[TaskPlacement, ...], amounts: dict[str, int]) -> None:
         """A running elastic job gets these members more."""
         self._take(job, tasks, guarded=True)
-        self._count(job, amounts)
+        self.count(job, amounts)
         self.growths.append(Growth(job=job.id, attempt=job.attempt, tasks=tasks))
 
     def start_again(self, job: Job, placement: Placement, more: tuple[TaskPlacement, ...], why: str) -> None:
         """A gang stops and starts again on this placement, which is `more` than it has now."""
         self._take(job, more, guarded=True)
-        self._count(job, placed_amounts(self.state, more))
+        self.count(job, placed_amounts(self.state, more))
         self.restarts.append(Restart(job=job.id, placement=placement, why=why))
 
     def start_over(self, restarts: Sequence[Restart], own: Sequence[Task], amounts: Sequence[dict[str, int]]) -> None:
@@ -251,7 +251,7 @@ class Table:
                 room.keep_both(own, places)
         self.placed.extend((place, UNKNOWN_MS) for place in places)
         for restart, more in zip(restarts, amounts, strict=True):
-            self._count(self.state.kept.jobs[restart.job], more)
+            self.count(self.state.kept.jobs[restart.job], more)
         self.restarts.extend(restarts)
 
     def go_on(self, job: Job, parts: Iterable[Task], amounts: dict[str, int]) -> None:
@@ -271,7 +271,7 @@ class Table:
                 if room is not None:
                     room.take(part)
         self.kept_for.add(job.id)
-        self._count(job, amounts)
+        self.count(job, amounts)
 
     def hold(self, claim: Claim, alive: tuple[TaskId, ...], amounts: dict[str, int]) -> None:
         """Keep a claim's room: others get no more than is free both before and after its victims are gone.
@@ -286,10 +286,7 @@ class Table:
         self.promised.take(claim.placement.tasks)
         self.held.append(Held(claim=claim, alive=alive))
         self.leaving.update(alive)
-        job = self.state.kept.jobs[claim.job]
-        self._count(job, amounts)
-        for exchanged in exchanges(self, job, amounts, parts):
-            self.ledger.count_once(exchanged.holder, exchanged.dimension, exchanged.both, loose=exchanged.loose)
+        count_claim(self, self.state.kept.jobs[claim.job], amounts, parts)
 
     def reserve(self, reservation: Reservation, later: Room, wanted: Flags, *, until_ms: int) -> None:
         """Jobs that would be in the way of this reservation get no more than it leaves of the room at its beginning.
@@ -312,7 +309,8 @@ class Table:
         """The job waits on, for this reason."""
         self.refused.append((job, reason))
 
-    def _count(self, job: Job, amounts: dict[str, int]) -> None:
+    def count(self, job: Job, amounts: dict[str, int]) -> None:
+        """So much is the job's from now on, below limits and guarantees."""
         self.ledger.take(job, amounts)
         self.taken.append((job, amounts))
         if self._after is not None:

@@ -41,7 +41,15 @@ def going_parts(table: "Table", tasks: Sequence[Task]) -> list[Task]:
     return found
 
 
-def exchanges(table: "Table", job: Job, amounts: Mapping[str, int], parts: Sequence[Task]) -> Iterator[Exchange]:
+def count_claim(table: "Table", job: Job, amounts: dict[str, int], parts: Sequence[Task]) -> None:
+    """Count what a claim takes; of that and what goes for it only one counts at a time, first the latter."""
+    table.count(job, amounts)
+    table.ledger.claim(job, amounts, _given(table, job, parts))
+    for exchanged in _exchanges(table, job, amounts, parts):
+        table.ledger.count_once(exchanged.holder, exchanged.dimension, exchanged.both, loose=exchanged.loose)
+
+
+def _exchanges(table: "Table", job: Job, amounts: Mapping[str, int], parts: Sequence[Task]) -> Iterator[Exchange]:
     """What the job takes of these parts of others below each holder of both."""
     taken = {dimension.lower(): amount for dimension, amount in amounts.items()}
     own = holders(job.spec.group, job.spec.user)

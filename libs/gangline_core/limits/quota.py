@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from gangline_core.groups import ancestors, holders, meeting
 from gangline_core.job import Job
+from gangline_core.limits.amounts import add_all
 from gangline_core.limits.broken import limit_reason
 from gangline_core.limits.budgets import BUDGET, worst_cost
 from gangline_core.limits.rungs import (
@@ -45,6 +46,9 @@ class Ledger:
         self._changes: dict[str, dict[str, int]] = {}
         self._class_changes: dict[tuple[str, ServiceClass], dict[str, int]] = {}
         self._exchanged: dict[tuple[str, str], int] = {}
+        self._claimed: dict[str, dict[str, int]] = {}
+        self._returning: dict[str, dict[str, int]] = {}
+        """By holder, of what is counted: what claims use only when their victims are gone, and those no more."""
         self._rungs: dict[tuple[str, str], tuple[Rung, ...]] = {}
         """Per group and user the holders with limits on the way up."""
         self._group_rungs: dict[str, tuple[Rung, ...]] = {}
@@ -94,21 +98,28 @@ class Ledger:
 
     def _not_lent(self, rung: Rung, reserve: Reserve, needed: int) -> Iterator[tuple[Rung, str, int, int]]:
         """Taking so much would use what others keep to themselves."""
-        used = self.used(rung.holder, reserve.dimension)
-        left = self._lent(reserve)
+        used, left = self._beside_owners(rung, reserve)
         if used + needed > left:
             owners = tuple(holder for holder, _ in reserve.unlent)
-            kept = Rung(holder=rung.holder, group=rung.group, user="", limit={reserve.dimension: left}, owners=owners)
+            kept = Rung(rung.holder, rung.group, user="", limit={reserve.dimension: left}, owners=owners)
             yield kept, reserve.dimension, used, needed
 
-    def _lent(self, reserve: Reserve) -> int:
-        """What of a capacity is left beside what others keep to themselves and do not use.
+    def _beside_owners(self, rung: Rung, reserve: Reserve) -> tuple[int, int]:
+        """What is used below a holder, and the most that may be, beside what others keep to themselves and do not use.
 
         Owners who use all that they keep keep nothing from anybody: how much is borrowed elsewhere is no matter of
-        theirs. So no start of an owner, within what it keeps, takes away what was left to others before.
+        theirs. So no start of an owner, within what it keeps, takes away what was left to others before. While claims
+        wait for their victims, both must hold: how it is until these are gone, and how it is then.
         """
-        kept = sum(max(0, amount - self.used(holder, reserve.dimension)) for holder, amount in reserve.unlent)
-        return reserve.capacity - kept if kept else NO_END
+        dimension, views = reserve.dimension, []
+        for unlike in (self._claimed, self._returning) if self._claimed else ({},):
+            used = {
+                holder: self.used(holder, dimension) - unlike.get(holder, {}).get(dimension, 0)
+                for holder in (rung.holder, *(holder for holder, _ in reserve.unlent))
+            }
+            kept = sum(max(0, amount - used[holder]) for holder, amount in reserve.unlent)
+            views.append((used[rung.holder], reserve.capacity - kept if kept else NO_END))
+        return min(views, key=lambda view: view[1] - view[0])
 
     def asked(self, job: Job, amounts: Mapping[str, int]) -> Mapping[str, int]:
         """The amounts with what a start can cost where a budget must hold it."""
@@ -125,11 +136,19 @@ class Ledger:
         """Count these amounts as given back by the job."""
         self._change(job, amounts, -1)
 
+    def claim(self, job: Job, amounts: Mapping[str, int], going: Iterable[tuple[Job, Mapping[str, int]]]) -> None:
+        """Of what was taken, these amounts count only once what `going` jobs give back for them is there."""
+        for unlike, whose, part in ((self._claimed, job, amounts), *((self._returning, *one) for one in going)):
+            for holder in holders(whose.spec.group, whose.spec.user):
+                add_all(unlike.setdefault(holder, {}), lowered(part).items())
+
     def count_once(self, holder: str, dimension: str, both: int, *, loose: int) -> None:
         """So much was taken below a holder in exchange for what counts until then; `loose` of it was opportunistic."""
         changes = self._changes.setdefault(holder, {})
         changes[dimension] = changes.get(dimension, 0) - both
         self._exchanged[holder, dimension] = self._exchanged.get((holder, dimension), 0) + both
+        for unlike in (self._claimed, self._returning):
+            count(unlike.setdefault(holder, {}), dimension, -both)
         if loose:
             count(self._class_changes.setdefault((holder, ServiceClass.OPPORTUNISTIC), {}), dimension, -loose)
         self._forget_margins(holder)
@@ -172,8 +191,8 @@ class Ledger:
                 left = limit - self.used(rung.holder, dimension)
                 room[dimension] = min(left, room.get(dimension, left))
             for reserve in rung.reserves:
-                left = self._lent(reserve) - self.used(rung.holder, reserve.dimension)
-                room[reserve.dimension] = min(left, room.get(reserve.dimension, left))
+                used, most = self._beside_owners(rung, reserve)
+                room[reserve.dimension] = min(most - used, room.get(reserve.dimension, most - used))
         return room
 
     # --- guarantees -------------------------------------------------------------------------------------

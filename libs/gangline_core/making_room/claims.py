@@ -13,6 +13,7 @@ from gangline_core.facts import Claim
 from gangline_core.groups import ancestors
 from gangline_core.ids import JobId, TaskId
 from gangline_core.job import Job, JobState, Task
+from gangline_core.limits.handover import count_claim, going_parts
 from gangline_core.limits.quota import JOBS
 from gangline_core.pauses.pausing import is_gone
 from gangline_core.placement.gang import Seats
@@ -33,9 +34,10 @@ def honour_claims(table: Table, overtaken: Collection[JobId] = ()) -> None:
     ready: list[Claim] = []
     for claim in sorted(kept.claims.values(), key=lambda claim: (claim.made_ms, claim.job)):
         job = kept.jobs.get(claim.job)
-        if job is not None and job.spec.pool != pool:
-            continue
         alive = alive_victims(table.state, claim)
+        if job is not None and job.spec.pool != pool:
+            _count_elsewhere(table, claim, job, alive)
+            continue
         is_late = alive and table.now >= gives_up_ms(table.state, claim)
         may_not = job is not None and job.state == JobState.WAITING and _may_not_start(table, job)
         if is_late or may_not or claim.job in overtaken or claim_fault(table.state, claim) is not None:
@@ -46,6 +48,13 @@ def honour_claims(table: Table, overtaken: Collection[JobId] = ()) -> None:
             ready.append(claim)
     for claim in ready:
         _start(table, claim)
+
+
+def _count_elsewhere(table: Table, claim: Claim, job: Job, alive: tuple[TaskId, ...]) -> None:
+    """What another pool clears for a job counts here as well: limits and guarantees hold over all pools."""
+    if claim_fault(table.state, claim) is None:
+        parts = going_parts(table, [table.state.kept.tasks[task] for task in alive])
+        count_claim(table, job, claimed_amounts(table, claim, alive), parts)
 
 
 def _may_not_start(table: Table, job: Job) -> bool:

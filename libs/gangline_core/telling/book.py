@@ -18,6 +18,7 @@ from gangline_core.reasons import LIMIT_CODES as LIMIT_CODES
 from gangline_core.reasons import Reason, ReasonCode, utc
 from gangline_core.reserving.closures import after_windows
 from gangline_core.state import State
+from gangline_core.telling.limit_now import LimitsNow
 
 CONFIDENCE = {Basis.LIMIT: "high", Basis.ESTIMATE: "medium", Basis.HISTORY: "low"}
 """What a start rests on -> how far to trust it."""
@@ -73,6 +74,7 @@ class Book:
         self.terms = ordered.terms
         self.candidates: list[Candidate] = ordered.candidates
         self.position = {candidate.job: k for k, candidate in enumerate(self.candidates, start=1)}
+        self._limits_now = LimitsNow(state, pool, now)
         self._times = RunTimes(state, pool)
         self._starts: dict[JobId, Start | None] | None = None
         self._waits: dict[JobId, int | None] | None = None
@@ -84,17 +86,19 @@ class Book:
         gate = self.kept_out.get(job.id)
         if gate is not None:
             return gate
-        if job.reason is not None and (job.reason.code not in GATE_CODES or self._is_of_a_round(job.reason)):
+        if job.reason is not None and self._is_of_a_round(job.reason):
+            return self._limits_now.reason(job, job.reason)
+        if job.reason is not None and job.reason.code not in GATE_CODES:
             return job.reason
         return Reason(ReasonCode.NOT_YET_CONSIDERED, {"position": self.position[job.id]})
 
     def _is_of_a_round(self, reason: Reason) -> bool:
-        """True for a limit that the gates do not know, as of a model that the job does not name: a round found it.
+        """A limit below which the gates saw a way, such as another model or somebody's going: rounds saw none.
 
         It holds for as long as no round is due, since whatever gives back below a limit makes one due.
         """
         is_settled = self.pool.open_round is None and self.pool.opened_seq >= self.state.kept.changed_seq
-        return is_settled and reason.code in (ReasonCode.GROUP_LIMIT, ReasonCode.USER_LIMIT, ReasonCode.BORROW_LIMIT)
+        return is_settled and reason.code in LIMIT_CODES
 
     def also(self, job: Job) -> tuple[Reason, ...]:
         """Everything else that would keep a waiting job back if its first reason were gone."""
