@@ -146,7 +146,8 @@ def _process_runner(
         tail_bytes=config.output_tail_mib * MIB,
         bytes_per_s=config.output_kib_per_s * KIB,
     )
-    runner = ProcessRunner(journal, Cgroups(config.name, home=own()), around, caps=caps, lease_s=config.orphan_s)
+    cgroups = Cgroups(config.name, home=own(), state=journal.root)
+    runner = ProcessRunner(journal, cgroups, around, caps=caps, lease_s=config.orphan_s)
     reporter.says_safe = runner.safe
     reporter.told_news = desk.tell_news
     return runner

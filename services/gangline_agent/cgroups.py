@@ -1,5 +1,6 @@
 """One cgroup (version 2) per task where the machine allows it: it holds even processes that left everything else."""
 
+import hashlib
 import os
 from pathlib import Path
 
@@ -11,10 +12,15 @@ from gangline_wire.subjects import token
 class Cgroups:
     """The agent's own cgroup and those of its tasks below it; every call does nothing where there are none."""
 
-    def __init__(self, agent: str, *, home: Path | None) -> None:
-        """`home` is the cgroup the agent runs in, as `own` finds it."""
+    def __init__(self, agent: str, *, home: Path | None, state: Path) -> None:
+        """`home` is the cgroup the agent runs in, as `own` finds it, and `state` the folder of the agent's own files.
+
+        Agents of several platforms on one machine often have one name, and their tasks too: what tells them apart, and
+        the same agent after its restart from the others, is that folder.
+        """
         self.home = home
-        self.root = None if home is None else home / f"gangline-{token(agent)}"
+        whose = hashlib.sha256(os.fsencode(state.resolve())).hexdigest()[:8]
+        self.root = None if home is None else home / f"gangline-{token(agent)}-{whose}"
         try:
             if self.root is not None:
                 self.root.mkdir(exist_ok=True)
@@ -59,7 +65,7 @@ class Cgroups:
             if self.root is not None:
                 self.root.rmdir()
         except OSError:
-            return  # Tasks run on in it, and the next agent of the name uses it.
+            return  # Tasks run on in it, and the agent uses it again when it is back.
 
     def _path(self, task: TaskId) -> Path | None:
         return None if self.root is None else self.root / token(task)

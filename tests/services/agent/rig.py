@@ -40,7 +40,8 @@ class Rig:
             changed=lambda task: self.event.set(),
             devices=lambda order: tuple(str(share.index) for share in order.task.gpus),
         )
-        self.runner = ProcessRunner(Journal(root), Cgroups("rig", home=cgroup), around, caps=caps, lease_s=lease_s)
+        cgroups = Cgroups("rig", home=cgroup, state=root)
+        self.runner = ProcessRunner(Journal(root), cgroups, around, caps=caps, lease_s=lease_s)
 
     async def append(self, subject: str, data: bytes, name: str, headers: dict[str, str]) -> None:
         """Store output once per message id, as the bus does."""

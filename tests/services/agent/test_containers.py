@@ -140,7 +140,7 @@ async def test_the_next_agent_looks_for_containers_of_a_task_that_ended_without_
 
 def test_a_cgroup_that_a_container_runtime_made_below_the_task_s_is_the_task_s(tmp_path: Path) -> None:
     task = TaskId("7-worker-0-1")
-    made = cgroups.Cgroups("rig", home=tmp_path)
+    made = cgroups.Cgroups("rig", home=tmp_path, state=tmp_path / "state")
     path = made.make(task)
     assert path is not None
     for folder, pids in ((path, "11\n"), (path / "docker-1", "12\n13\n")):

@@ -282,19 +282,21 @@ async def test_a_task_whose_supervisor_was_killed_is_lost_and_nothing_of_it_runs
         assert not set(members) & set(proc.everything())
 
 
-def a_cgroup(name: str) -> Path | None:
-    """A cgroup we may make others in, or None on this machine."""
+def a_cgroup(state: Path) -> Path:
+    """A cgroup we may make others in; skips on a machine that allows none."""
     home = cgroups.own()
-    made = cgroups.Cgroups(name, home=home)
-    return home if made.root is not None and made.make(TaskId("try")) is not None else None
+    made = cgroups.Cgroups("rig", home=home, state=state)
+    if home is None or made.make(TaskId("try")) is None:
+        pytest.skip("no cgroup of version 2 may be made on this machine")
+    made.remove(TaskId("try"))
+    made.close()
+    return home
 
 
 async def test_even_a_process_that_left_group_session_parent_and_environment_is_found_by_its_cgroup(
     tmp_path: Path,
 ) -> None:
-    home = a_cgroup("rig")
-    if home is None:
-        pytest.skip("no cgroup of version 2 may be made on this machine")
+    home = a_cgroup(tmp_path)
     order = an_order(*sh("(setsid env -i sh -c 'echo stray $$; exec sleep 1000' &); sleep 0.3; echo ready; sleep 1000"))
     async with rig(tmp_path, cgroup=home) as made:
         made.runner.start(order)
@@ -306,6 +308,25 @@ async def test_even_a_process_that_left_group_session_parent_and_environment_is_
         assert proc.read(stray) is None
         made.runner.forget(order.task.id)
         assert made.runner.cgroups.pids(order.task.id) == []
+
+
+async def test_two_agents_of_one_name_on_one_machine_keep_their_hands_off_each_other_s_tasks(tmp_path: Path) -> None:
+    home = a_cgroup(tmp_path)
+    order = an_order(*sh("echo ready; sleep 1000"))
+    async with rig(tmp_path / "a", cgroup=home) as mine, rig(tmp_path / "b", cgroup=home) as other:
+        for made in (mine, other):
+            made.runner.start(order)
+            await made.heard(order, "ready")
+        theirs = set(other.runner.cgroups.pids(order.task.id))
+        assert theirs
+        assert not theirs & set(mine.runner.cgroups.pids(order.task.id))
+        mine.runner.stop(order.task.id, ExitCause.STOPPED)
+        await mine.phase(order, Phase.EMPTY)
+        assert theirs <= set(proc.everything())
+        other.runner.stop(order.task.id, ExitCause.STOPPED)
+        await other.phase(order, Phase.EMPTY)
+        for made in (mine, other):
+            made.runner.forget(order.task.id)
 
 
 async def test_a_stop_that_an_earlier_agent_began_is_not_begun_again(tmp_path: Path) -> None:
