@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from gangline_client.client import Client
+from gangline_client.paths import JobQuery
 from gangline_embedded.config import PlatformConfig
 from gangline_embedded.platform import Platform
 
@@ -35,7 +36,10 @@ async def switch_ms() -> list[float]:
         folder = Path(name)
         config = PlatformConfig(data_dir=folder / "data", user="bench")
         async with Platform(config) as platform, Client(platform.url, platform.token) as client:
-            return sorted(await _switches(client, folder))
+            try:
+                return sorted(await _switches(client, folder))
+            finally:
+                await _end(client)
 
 
 async def _switches(client: Client, folder: Path) -> list[float]:
@@ -65,6 +69,16 @@ async def _start(client: Client, name: str, lines: Path, *, cpus: int, priority:
     job = await client.submit({"name": name, "cpus": cpus, "priority": priority, "command": command})
     await _until(lambda: lines.exists() and _last(lines) > 0)
     return job.id
+
+
+async def _end(client: Client) -> None:
+    """A platform leaves running jobs alone when it stops, and these would write lines for ever."""
+    async with asyncio.timeout(PATIENCE_S):
+        jobs = [view.id async for view in client.jobs(JobQuery(states=("unfinished",)))]
+        for job in jobs:
+            await client.cancel(job)
+        for job in jobs:
+            await client.wait(job)
 
 
 async def _until(holds: Callable[[], bool]) -> None:
