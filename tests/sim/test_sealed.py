@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from dollhouse.asks import job_file
 from dollhouse.loop import live
-from dollhouse.people import People, job_file
+from dollhouse.people import People
 from dollhouse.plan import FLEETS, Ask
 from dollhouse.town import Town
 from gangline_core.job import JobState

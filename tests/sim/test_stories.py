@@ -5,14 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from dollhouse.plan import Event, Plan, decode_plan, draw_plan, encode_plan, tell
+from dollhouse.plan import Event, Plan, decode_plan, encode_plan, tell
 from dollhouse.play import Outcome, play
 from dollhouse.shrink import shrink
-from dollhouse.sweep import STORY, WAITS, WHO, sweep
+from dollhouse.sweep import STORY, WHO, sweep, waits_of
+from dollhouse.wider import draw_plan
 
 STORIES = sorted((Path(__file__).parent / "stories").glob("*.json"))
 SEEDS = (2, 8, 16, 29, 36)
 """Short ones that met a fault once, or hold what most others do not."""
+MANY_WAITS = 100
 NEW = 2
 """Seeds that change with every run, so that whoever runs the tests looks further."""
 
@@ -37,15 +39,29 @@ def test_a_new_seed_ends_well(turn: int) -> None:
     prove(draw_plan(1_000_000 + int.from_bytes(os.urandom(4), "big") + turn))
 
 
-@pytest.mark.parametrize("plan", list(sweep(step=40, first=7)), ids=lambda p: f"{p.events[0].who} {p.events[0].number}")
+@pytest.mark.parametrize(
+    "plan", list(sweep(step=149, first=7)), ids=lambda p: f"{p.events[0].who} {p.events[0].number}"
+)
 def test_whoever_dies_at_any_of_its_waits_leaves_everything_as_it_should_be(plan: Plan) -> None:
     prove(plan)
 
 
-def test_a_sweep_kills_everybody_at_every_wait() -> None:
-    deaths = [(plan.events[0].who, plan.events[0].number) for plan in sweep()]
-    assert deaths == [(who, wait) for who in WHO for wait in range(WAITS)]
-    assert play(Plan(seed=0, events=STORY)).faults == ()
+def test_a_sweep_kills_everybody_at_every_wait_from_the_storys_beginning_to_its_last_job() -> None:
+    deaths = {(plan.events[0].who, plan.events[0].number): plan for plan in sweep()}
+    for copies in (1, 2):
+        for who, waits in waits_of(copies).items():
+            if who in WHO:
+                assert waits > MANY_WAITS
+                assert {(who, wait) for wait in range(waits)} <= set(deaths), who
+    assert len(deaths) == len(list(sweep()))
+
+
+def test_a_death_at_a_wait_is_at_that_very_wait() -> None:
+    tripped = play(
+        Plan(seed=0, copies=1, doors=1, events=(Event(at_s=0, what="dies_at", who="queue", number=60), *STORY))
+    )
+    assert tripped.faults == ()
+    assert tripped.seconds != play(Plan(seed=0, copies=1, doors=1, events=STORY)).seconds
 
 
 def test_the_same_seed_is_the_same_run() -> None:

@@ -18,10 +18,11 @@ from pathlib import Path
 from msgspec import Struct
 
 from dollhouse.ledger import Ledger
-from dollhouse.plan import Plan, decode_plan, draw_plan, encode_plan, tell
+from dollhouse.plan import Plan, decode_plan, encode_plan, tell
 from dollhouse.play import Outcome, play
 from dollhouse.shrink import shrink
 from dollhouse.sweep import death_of, sweep
+from dollhouse.wider import draw_plan
 
 BAR = 30
 SEEDS_PER_PROCESS = 200
@@ -161,10 +162,18 @@ def summary(ran: list[Ran], failed: list[Ran], seconds: float) -> str:
         f"{sum(each.evictions for each in outcomes)} evictions",
         f"{sum(each.dropped for each in outcomes)} messages dropped behind snapshots, "
         f"{sum(each.cut_off for each in outcomes)} processes began anew because of that",
+        "what mattered: " + ", ".join(f"{count} {rule}" for rule, count in sorted(_met(outcomes).items())),
         "what happened: " + ", ".join(f"{count} {what}" for what, count in sorted(troubles.items())),
         f"failed: {len(failed)}" + (f" (seeds {', '.join(str(one.seed) for one in failed[:20])})" if failed else ""),
     ]
     return "\n".join(lines)
+
+
+def _met(outcomes: list[Outcome]) -> Counter[str]:
+    met: Counter[str] = Counter()
+    for outcome in outcomes:
+        met.update(outcome.met)
+    return met
 
 
 if __name__ == "__main__":

@@ -20,6 +20,8 @@ from gangline_wire.samples import NodeSample
 GPU_MEMORY_MIB = 40_960
 MEMORY_MIB = 262_144
 CPU_MILLI = 64_000
+CUT = "a100-40gb"
+"""How cards are cut that are."""
 
 
 class Driver:
@@ -59,10 +61,17 @@ class Driver:
 class Rack:
     """The nodes of one agent: their driver, and the machines, which go on whatever becomes of the agent."""
 
-    def __init__(self, name: str, gpus: Mapping[str, int], ledger: Ledger, *, orphan_s: float = 18.0) -> None:
-        """So many GPUs per node."""
+    def __init__(
+        self, name: str, gpus: Mapping[str, int], ledger: Ledger, *, orphan_s: float = 18.0, cut: int = 0
+    ) -> None:
+        """So many GPUs per node; so many of the first node's are cut."""
         self.name = name
-        self.driver = Driver([_node(node, agent=name, gpus=count) for node, count in gpus.items()])
+        self.driver = Driver(
+            [
+                _node(node, agent=name, gpus=count, cut=0 if place else cut)
+                for place, (node, count) in enumerate(gpus.items())
+            ]
+        )
         self.machines = Machines(ledger, orphan_s=orphan_s)
         self._supervisors = Tasks()
         self._supervisors.spawn(self.machines.watch(), name=f"supervisors of {name}")
@@ -80,14 +89,21 @@ class Rack:
         await carry(site, config, reporter, hands, renew=hands.renew)
 
 
-def _node(name: str, *, agent: str, gpus: int) -> Node:
+def _node(name: str, *, agent: str, gpus: int, cut: int) -> Node:
     return Node(
         id=NodeId(name),
         agent=agent,
         cpu_milli=CPU_MILLI,
         memory_mib=MEMORY_MIB,
         gpus=tuple(
-            Gpu(index=k, model="V100", memory_mib=GPU_MEMORY_MIB, uuid=f"GPU-{name}-{k}", island=k // 2)
+            Gpu(
+                index=k,
+                model="V100",
+                memory_mib=GPU_MEMORY_MIB,
+                uuid=f"GPU-{name}-{k}",
+                island=k // 2,
+                mig=CUT if k < cut else "",
+            )
             for k in range(gpus)
         ),
         labels={"topology.gangline.dev/rack": agent},

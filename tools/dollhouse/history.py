@@ -94,7 +94,7 @@ class History:
 
     def _missing(self, state: State) -> Iterator[JobId]:
         for job in self.accepted:
-            if job not in state.kept.jobs and job < state.kept.next_job:
+            if job not in state.kept.jobs and job not in state.kept.arrays and job < state.kept.next_job:
                 yield job
 
     # --- who may write ------------------------------------------------------------------------------------

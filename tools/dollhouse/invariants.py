@@ -14,6 +14,7 @@ from gangline_core.limits.usage_by_class import recompute
 from gangline_core.reasons import ReasonCode, sentence
 from gangline_core.room.capacity import Holding
 from gangline_core.room.holds import starts_again
+from gangline_core.room.mig import GEOMETRIES
 from gangline_core.spec import GPU_MILLI
 from gangline_core.state import State, decode_snapshot, encode_snapshot
 
@@ -166,8 +167,27 @@ def charges_are_booked_once(state: State) -> Iterator[str]:
             yield f"{holder} was charged {amount}"
 
 
+def slices_are_whole_and_nobody_elses(state: State) -> Iterator[str]:
+    """On a card that is cut each task has one slice as the card's maker cuts them, and no slot belongs to two."""
+    taken: Counter[tuple[NodeId, int]] = Counter()
+    for task in state.kept.tasks.values():
+        node = state.kept.nodes.get(task.node)
+        cards = {} if node is None else {gpu.index: gpu.mig for gpu in node.gpus}
+        for share in task.gpus:
+            name = cards.get(share.index)
+            if name is None:
+                continue
+            masks = {mask for profile in GEOMETRIES[name].profiles.values() for mask in profile.masks} if name else {0}
+            if share.slots not in masks:
+                yield f"task {task.id} has slots {share.slots:b} of GPU {share.index} of {task.node} ({name})"
+            if taken[task.node, share.index] & share.slots:
+                yield f"task {task.id} has slots of GPU {share.index} of {task.node} that are another's"
+            taken[task.node, share.index] |= share.slots
+
+
 INVARIANTS: dict[str, Invariant] = {
     "capacity is never exceeded": capacity_is_never_exceeded,
+    "slices are whole and nobody else's": slices_are_whole_and_nobody_elses,
     "use is the sum of tasks": use_is_the_sum_of_tasks,
     "usage is what lives": usage_is_what_lives,
     "gangs are whole": gangs_are_whole,

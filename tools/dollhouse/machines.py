@@ -65,10 +65,14 @@ class Ledger:
     def _look(self, task: Task) -> None:
         """No GPU of the node is used by more than fit on it."""
         used: dict[int, int] = {}
+        slots: dict[int, int] = {}
         for each in self.tasks.values():
             if each.node == task.node and each.id not in self.resting:
                 for share in each.gpus:
                     used[share.index] = used.get(share.index, 0) + share.milli
+                    if slots.get(share.index, 0) & share.slots:
+                        self._fault(f"a slice of GPU {share.index} of {task.node} is used by two")
+                    slots[share.index] = slots.get(share.index, 0) | share.slots
         for index, milli in used.items():
             if milli > GPU_MILLI:
                 names = sorted(each.id for each in self.tasks.values() if each.node == task.node)

@@ -18,7 +18,12 @@ from gangline_core.step import Step
 from gangline_wire.lanes import kind_of
 
 ORACLES: dict[str, tuple[str, ...]] = {
-    "O1": ("capacity is never exceeded", "use is the sum of tasks", "promised room is there"),
+    "O1": (
+        "capacity is never exceeded",
+        "slices are whole and nobody else's",
+        "use is the sum of tasks",
+        "promised room is there",
+    ),
     "O2": ("usage is what lives", "charges are booked once"),
     "O3": ("gangs are whole", "tasks belong to live jobs"),
     "O4": ("history: decisions in a row end",),

@@ -2,22 +2,26 @@
 
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any
 
+from dollhouse.asks import job_file
 from dollhouse.front import Answered, Door, json_of
 from dollhouse.plan import SECOND_POOL, Ask, Event
 from dollhouse.town import ADMIN_TOKEN, Town
 from dollhouse.visits import READS, Visit, is_wrong, reply_of, reply_to_submit, visit_of
 from gangline_core.cluster import Policy, Pool
-from gangline_core.groups import Group, User
+from gangline_core.door.arrays import lookup
+from gangline_core.door.edits import JobEdit
+from gangline_core.facts import Candidate
+from gangline_core.groups import BudgetMode, Group, User
+from gangline_core.ids import JobId
 from gangline_core.job import ENDS, JobState
-from gangline_core.spec import JobSpec
 from gangline_kit.errors import TemporaryError
 from gangline_wire.jobfile import parse_job
 from gangline_wire.requests import (
     Admitted,
     AssignNode,
     CancelJob,
+    EditJob,
     Refused,
     Reply,
     Request,
@@ -26,10 +30,12 @@ from gangline_wire.requests import (
     SetHold,
     SetPolicy,
     SetPool,
+    SetPrices,
     SetUser,
     SubmitJobs,
     Unavailable,
 )
+from gangline_wire.seal import seal
 
 GROUPS = ("lab", "lab/x", "shop")
 ORDERINGS = ("weighted", "fifo", "priority")
@@ -42,6 +48,11 @@ VISIT_S = 15.0
 """How long somebody waits for one answer before they ask again, perhaps at another door."""
 NO_DOOR_S = 1.0
 READ_TRIES = 8
+BUDGET_MODES = tuple(BudgetMode)
+DEAR_MILLI = 100_000
+"""So many thousandths of a GPU-hour of budget an hour costs, so that a few minutes use up a budget."""
+DECIDING_S = 0.75
+"""Whoever decides has heard of a round by then and is not heard yet; see `wider.LATE`."""
 
 Act = Callable[["People", Event], Awaitable[None]]
 
@@ -151,10 +162,11 @@ class People:
     async def _hand_in(self, asked: Ask, number: int) -> Reply:
         """One job, perhaps handed in twice: whoever repeats a submit with its key has one job."""
         key = f"submit-{self._asked}"
-        document = job_file(asked, self.jobs)
+        document = job_file(asked, self.jobs, now_ms=self.town.now_ms, number=self._asked)
         if not self._by_http:
-            spec = parse_job(document)
-            return await self.ask(SubmitJobs(jobs=(spec,), submit_id=key, by=asked.user))
+            spec, values = seal(parse_job(document))
+            secrets = (values,) if values else ()
+            return await self.ask(SubmitJobs(jobs=(spec,), submit_id=key, by=asked.user, secrets=secrets))
         visit = Visit("POST", "/v1/jobs", json.dumps(document).encode(), key)
         if number % 4 == 1:
             await self._hang_up(visit, after_s=number // 4 * 0.002)
@@ -260,6 +272,55 @@ class People:
         await self.town.clock.sleep(event.seconds)
         await self.ask(AssignNode(node=node, pool="", by=ADMIN))
 
+    async def budget(self, event: Event) -> None:
+        """GPU time costs so much that a group's budget is soon used up; later there is none any more."""
+        path, mode = GROUPS[event.number % 3], BUDGET_MODES[event.number // 3 % 3]
+        await self.ask(SetPrices(milli={"v100": DEAR_MILLI}, by=ADMIN))
+        hours = 1 + event.number // 9 % 10
+        await self.ask(SetGroup(group=Group(path=path, budget_gpu_hours=hours, budget_mode=mode), by=ADMIN))
+        await self.town.clock.sleep(event.seconds)
+        await self.ask(SetGroup(group=Group(path=path), by=ADMIN))
+
+    async def edit(self, event: Event) -> None:
+        """Somebody changes the terms of a job."""
+        if self.jobs:
+            edit = JobEdit(priority=event.number % 7 - 3) if event.number % 2 else JobEdit(time_limit_s=20)
+            await self.ask(EditJob(job=self._pick(event), edit=edit, by=ADMIN, standing="admin"))
+
+    async def meddle(self, event: Event) -> None:
+        """Something changes between the opening of a round and its decision, so that the decision does not hold."""
+        deadline_s = self.town.clock.monotonic_s() + event.seconds
+        while self.town.clock.monotonic_s() < deadline_s:
+            opened = self._open_rounds()
+            await self.town.clock.sleep(DECIDING_S)
+            for candidates in [opened[round_] for round_ in self._open_rounds() if round_ in opened]:
+                await self._overtake(event, candidates[event.number // 4 % len(candidates)].job)
+                return
+
+    def _open_rounds(self) -> dict[tuple[str, int], tuple[Candidate, ...]]:
+        """Who may start in the rounds that wait for their decision."""
+        pools = self.town.state.kept.pools.items()
+        rounds = {(name, pool.rounds): pool.open_round for name, pool in pools}
+        return {
+            name: one.opened.candidates for name, one in rounds.items() if one is not None and one.opened.candidates
+        }
+
+    async def _overtake(self, event: Event, job: JobId) -> None:
+        known = self.town.state.kept.jobs.get(job)
+        match event.number % 4:
+            case 0:
+                await self.ask(CancelJob(job=job, by="ann"))
+            case 1:
+                await self.ask(SetHold(job=job, held=True, by="ann"))
+            case 2 if known is not None:
+                await self.ask(SetGroup(group=Group(path=known.spec.group, limit={"gpu_milli": 1000}), by=ADMIN))
+            case _:
+                for node in sorted(self.town.state.kept.nodes):
+                    await self.ask(SetDrain(node=node, drained=True, by=ADMIN, why="repair"))
+                await self.town.clock.sleep(DECIDING_S)
+                for node in sorted(self.town.state.kept.nodes):
+                    await self.ask(SetDrain(node=node, drained=False, by=ADMIN))
+
     async def lift_all(self) -> None:
         """No limit, no drain, no hold stands in anybody's way any more."""
         for path in GROUPS:
@@ -270,29 +331,45 @@ class People:
             await self.ask(SetDrain(node=node, drained=False, by=ADMIN))
             if self.town.state.kept.nodes[node].home:
                 await self.ask(AssignNode(node=node, pool="", by=ADMIN))
-        for job in list(self.jobs):
-            known = self.town.state.kept.jobs[job]  # type: ignore[index]  # ids are numbers here
-            if known.state in (JobState.HELD, JobState.PAUSED, JobState.SUSPENDED):
+        for array in list(self.town.state.kept.arrays.values()):
+            if array.held is not None:
+                await self.ask(SetHold(job=array.id, held=False, by="ann"))
+        for job in self._each():
+            if self.state_of(job) in (JobState.HELD, JobState.PAUSED, JobState.SUSPENDED):
                 await self.ask(SetHold(job=job, held=False, by="ann"))
-            if known.spec.pool == SECOND_POOL and known.state not in ENDS:
+        for job in list(self.jobs):
+            known = lookup(self.town.state, job)
+            if known is not None and known.spec.pool == SECOND_POOL and known.state not in ENDS:
                 await self.ask(CancelJob(job=job, by="ann"))
 
     def stopping(self) -> list[int]:
         """Accepted jobs whose tasks have been told to stop and are not gone yet."""
-        jobs = self.town.state.kept.jobs
-        return [job for job in self.jobs if jobs[job].state == JobState.STOPPING]  # type: ignore[index]  # ids are numbers here
+        return [job for job in self._each() if self.state_of(job) == JobState.STOPPING]
 
     def unfinished(self) -> list[int]:
         """Accepted jobs that have not ended."""
-        jobs = self.town.state.kept.jobs
-        return [job for job in self.jobs if jobs[job].state not in ENDS]  # type: ignore[index]  # ids are numbers here
+        return [job for job in self.jobs if self.state_of(job) not in ENDS]
 
     def unasked(self) -> list[int]:
         """Jobs that exist though nobody was told so: all submits have been answered."""
-        return sorted(set(self.town.state.kept.jobs) - set(self.jobs))
+        return sorted(set(self.town.state.kept.jobs) - set(self._each()))
+
+    def _each(self) -> list[int]:
+        """All jobs, and the elements of arrays."""
+        arrays = self.town.state.kept.arrays
+        sizes = {job: arrays[JobId(job)].size if JobId(job) in arrays else 0 for job in self.jobs}
+        return [number for job, size in sizes.items() for number in range(job, job + size + 1)]
+
+    def state_of(self, job: int) -> JobState:
+        """Where a job, an array or an element of one stands."""
+        known = lookup(self.town.state, job)
+        assert known is not None, f"job {job} is there"
+        return known.state
 
     def _pick(self, event: Event) -> int:
-        return self.jobs[event.number % len(self.jobs)]
+        """Some job, or an element of an array."""
+        numbers = self._each() if event.number % 5 == 0 else self.jobs
+        return numbers[event.number % len(numbers)]
 
 
 ACTS: dict[str, Act] = {
@@ -307,45 +384,8 @@ ACTS: dict[str, Act] = {
     "assign": People.assign,
     "look": People.look,
     "again": People.again,
+    "budget": People.budget,
+    "edit": People.edit,
+    "meddle": People.meddle,
 }
 """What an event says -> what people do."""
-
-
-def spec_of(ask: Ask, jobs: list[int]) -> JobSpec:
-    """The job as the door gets it."""
-    return parse_job(job_file(ask, jobs))
-
-
-def job_file(ask: Ask, jobs: list[int]) -> dict[str, Any]:
-    """The job as its user writes it; `jobs` are those that there are already."""
-    times = {
-        "run_time_s": ask.run_s,
-        "exit_code": ask.code,
-        "start_time_s": ask.start_s,
-        "stop_time_s": ask.stop_s,
-        "stuck_time_s": ask.stuck_s,
-    }
-    document: dict[str, Any] = {
-        "command": ["true"],
-        "tasks": ask.tasks,
-        "gpus": f"{ask.gpu_milli}m",
-        "cpus": 1,
-        "memory": "1Gi",
-        "group": ask.group,
-        "user": ask.user,
-        "priority": ask.priority,
-        "service_class": ask.service_class,
-        "attributes": {name: value for name, value in times.items() if value or name == "run_time_s"},
-        "protected": ask.protected_s,
-        "grace": ask.grace_s,
-        "retries": ask.retries,
-        "hold": ask.hold,
-    }
-    document |= {"min": ask.least} if ask.least else {}
-    document |= {"max": ask.most} if ask.most else {}
-    document |= {"topology": {"required": ask.topology}} if ask.topology else {}
-    document |= {"time_limit": ask.limit_s} if ask.limit_s else {}
-    document |= {"pause": {}} if ask.run_s % 2 else {}
-    document |= {"pool": ask.pool} if ask.pool else {}
-    document |= {"after": [jobs[-1]]} if ask.after and jobs else {}
-    return document

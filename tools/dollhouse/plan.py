@@ -47,6 +47,18 @@ class Ask(Struct, frozen=True, omit_defaults=True):
     """Only when the job before it has ended."""
     pool: str = ""
     """In another pool than the usual one; refused while there is none of this name."""
+    array: int = 0
+    """So many equal jobs in one; 0 when it is a single one."""
+    at_most: int = 0
+    """How many of them at once; 0 is all."""
+    mig: str = ""
+    """A slice of a card that is cut, in place of whole ones or shares."""
+    secret: bool = False
+    """With a value that nobody else may ever see."""
+    due_s: float = 0
+    """Of no use so long after it arrived; 0 is never."""
+    wants: str = ""
+    """With `after`, how the job before it must have ended; "" is well."""
 
 
 class Event(Struct, frozen=True, omit_defaults=True):
@@ -71,6 +83,8 @@ class Plan(Struct, frozen=True, omit_defaults=True):
     """Gateways through which people ask; 0: they ask admission themselves."""
     log_keep_s: float = 0
     """The log drops what is older; 0: nothing."""
+    cut: int = 0
+    """So many cards of one node are cut into slices."""
 
 
 ON_SERVICES = (
@@ -94,8 +108,8 @@ ON_SETTINGS = ("limit", "user_limit", "policy", "drain", "assign", "gpu")
 ON_JOBS = ("cancel", "hold", "release")
 
 
-def draw_plan(seed: int) -> Plan:
-    """The run of this seed."""
+def draw_usual(seed: int) -> Plan:
+    """What is in every run of this seed; see `wider.draw_plan` for the whole."""
     draw = Random(seed)
     count = draw.randrange(6, EVENTS_MOST)
     events = sorted((_event(draw) for _ in range(count)), key=lambda event: event.at_s)
@@ -193,7 +207,8 @@ def decode_plan(data: bytes) -> Plan:
 def tell(plan: Plan) -> str:
     """The plan as a story for people, one line per event."""
     doors = f", {plan.doors} gateways" if plan.doors else ""
-    kept = f", the log keeps {plan.log_keep_s:g} s" if plan.log_keep_s else ""
+    kept = f", {plan.cut} cards are cut" if plan.cut else ""
+    kept += f", the log keeps {plan.log_keep_s:g} s" if plan.log_keep_s else ""
     lines = [f"seed {plan.seed}, {plan.copies} copies of each service{doors}{kept}{_rates_told(plan.rates)}"]
     lines += [f"  {event.at_s:8.3f} s  {_told(event)}" for event in plan.events]
     return "\n".join(lines)

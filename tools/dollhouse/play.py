@@ -9,6 +9,7 @@ from pathlib import Path
 from aiohttp import web_app
 from msgspec import Struct
 
+from dollhouse.asks import PLANTED
 from dollhouse.loop import live
 from dollhouse.people import ACTS, People
 from dollhouse.plan import FLEETS, Event, Plan
@@ -19,7 +20,6 @@ from dollhouse.troubles import TROUBLES, heal_all
 from gangline_core import cycle
 from gangline_core.facts import LeadershipTaken, RoundOpened
 from gangline_core.fold import Message, apply
-from gangline_core.ids import JobId
 from gangline_core.state import State, decode_snapshot, encode_snapshot
 from gangline_kit.errors import flat
 from gangline_kit.follower import as_message
@@ -29,7 +29,7 @@ from gangline_recorder.events import public_events
 from gangline_wire import codec
 from gangline_wire.lanes import kind_of
 from gangline_wire.requests import EventLine
-from gangline_wire.streams import EVENTS, LOG
+from gangline_wire.streams import EVENTS, LOG, SECRETS
 
 EVENT_S_MAX = 1500.0
 """No single thing that happens takes longer."""
@@ -55,6 +55,10 @@ class Outcome(Struct, frozen=True):
     """Messages up to this one were dropped from the log."""
     cut_off: int = 0
     """Processes that had fallen behind that, and began anew."""
+    met: dict[str, int] = {}
+    """Rule -> how often it had something to say."""
+    waits: dict[str, int] = {}
+    """How often each process waited for something outside until the last job had ended; of those that never died."""
 
     @property
     def kind(self) -> str:
@@ -76,11 +80,11 @@ def play(plan: Plan) -> Outcome:
 
 async def _play(plan: Plan, folder: Path) -> Outcome:
     town = Town(folder, rates=plan.rates, seed=plan.seed, log_keep_s=plan.log_keep_s)
-    people = People(town)
+    people, waits = People(town), Counter[str]()
     try:
         async with town:
             with watched(town.note_fault):
-                await _story(town, people, plan)
+                await _story(town, people, plan, waits)
     except Exception as error:  # noqa: BLE001 - whatever ends a run is what the run was for
         if not town.faults:
             for each in flat(error) if isinstance(error, BaseExceptionGroup) else (error,):
@@ -93,6 +97,8 @@ async def _play(plan: Plan, folder: Path) -> Outcome:
         seconds=town.clock.monotonic_s(),
         dropped=town.server.streams[LOG.name].dropped_until,
         cut_off=town.cut_off,
+        met=dict(sorted(town.rules.met.items())),
+        waits=dict(waits),
     )
 
 
@@ -102,9 +108,10 @@ def _place_of(error: BaseException) -> str:
     return ", ".join(f"{Path(frame.filename).name}:{frame.lineno}" for frame in last)
 
 
-async def _story(town: Town, people: People, plan: Plan) -> None:
-    await town.begin(FLEETS, copies=plan.copies, doors=plan.doors)
+async def _story(town: Town, people: People, plan: Plan, waits: Counter[str]) -> None:
+    await town.begin(FLEETS, copies=plan.copies, doors=plan.doors, cut=plan.cut)
     await people.settle_in(by_http=plan.doors > 0)
+    waits.subtract({name: process.gate.waits for name, process in town.processes.items()})
     happening = Tasks(town.note_failure)
     began_s = town.clock.monotonic_s()
     try:
@@ -122,6 +129,7 @@ async def _story(town: Town, people: People, plan: Plan) -> None:
     await _until(town, lambda: not people.stopping(), CALM_S_MAX, "jobs never stop", people)
     await people.lift_all()
     await _until(town, lambda: not people.unfinished(), END_S_MAX, "jobs never end", people)
+    waits.update({name: process.gate.waits for name, process in town.processes.items()})
     if doubled := people.unasked():
         town.note_fault(f"nobody was told of jobs {doubled}")
     kept = town.state.kept
@@ -146,7 +154,7 @@ async def _until(
         town.check()
         if town.clock.monotonic_s() > deadline_s:
             jobs = [] if people is None else people.unfinished()
-            states = {job: town.state.kept.jobs[JobId(job)].state.value for job in jobs}
+            states = {job: people.state_of(job).value for job in jobs} if people is not None else {}
             raise AssertionError(f"{what}: {states}")
         await town.clock.sleep(POLL_S)
 
@@ -237,6 +245,21 @@ def _look_at_the_end(town: Town) -> None:
     if [line.raw for line in lines(town.archive)] != [message.data for message in log]:
         town.note_fault("the archive is not the log")
     _look_at_feed(town)
+    _look_for_secrets(town)
+
+
+def _look_for_secrets(town: Town) -> None:
+    """What was told in secret is nowhere: neither kept when its job has ended nor told to anybody."""
+    left = town.server.buckets[SECRETS.name].held()
+    if left:
+        town.note_fault(f"everything has ended and secrets of {left} are kept")
+    planted = PLANTED.encode()
+    told = {name: b"".join(each.data for each in stream.ever) for name, stream in town.server.streams.items()}
+    told |= {f"snapshot {name}": data for name, data in town.server.objects.items()}
+    told |= {path.name: path.read_bytes() for path in sorted(town.archive.rglob("*")) if path.is_file()}
+    for name, data in told.items():
+        if planted in data:
+            town.note_fault(f"{name} tells a secret")
 
 
 def _look_at_feed(town: Town) -> None:

@@ -15,7 +15,7 @@ from gangline_core.cluster import LEVELS_INSIDE_NODE, Node
 from gangline_core.fold import Message
 from gangline_core.groups import ancestors, user_key
 from gangline_core.ids import JobId, NodeId, TaskId
-from gangline_core.job import ENDS, Job, JobState, Task, TaskState
+from gangline_core.job import ENDS, LIVE, Job, JobState, Task, TaskState
 from gangline_core.spec import DependencyKind
 from gangline_core.state import State
 from gangline_core.step import Step
@@ -26,9 +26,10 @@ OWN_FAULTS = (f.ExitCause.EXITED, f.ExitCause.TIME_LIMIT)
 
 
 class Exits(Struct):
-    """How the members of one attempt ended that nobody had told to stop."""
+    """How the members of one attempt ended."""
 
     failed: int = 0
+    """Members that nobody had told to stop."""
     late: int = 0
     """Members that ran into the time limit."""
 
@@ -50,6 +51,8 @@ class Rules:
         """Jobs that somebody cancelled, and what they were then."""
         self._failed: set[tuple[NodeId, int]] = set()
         """GPUs of which it was said that they failed, and not yet that they are well."""
+        self._spent: dict[str, None] = {}
+        """Groups whose budget is used up, as accounting told."""
         self._at: list[int] = [0]
         """The latest time in the log after each message."""
 
@@ -57,6 +60,7 @@ class Rules:
         """What this message broke; `state` is what it is now."""
         yield from self._time(state, message)
         self._note_exits(state, message)
+        self._note_budgets(message)
         yield from self._stand_where_they_may(state, step)
         yield from self._go_when_they_may(state, message)
         yield from self._obey(state, message)
@@ -64,8 +68,10 @@ class Rules:
             job = state.kept.jobs.get(moved.job)
             if job is not None:
                 yield from self._starts(state, job, moved.after)
+                yield from self._starts_in_time(state, message, job, moved.after)
                 yield from self._ends(job, moved.after)
         yield from self._grow_no_further(state, step)
+        yield from self._hold_nothing_in_vain(state, step)
         self._count_used(state, message)
         self._jobs, self._tasks = dict(state.kept.jobs), dict(state.kept.tasks)
         self._nodes = dict(state.kept.nodes)
@@ -145,6 +151,15 @@ class Rules:
                         if not task.stop:
                             yield f"task {task.id} stays on GPU {fact.gpu} of {fact.node}, which failed"
 
+    def _note_budgets(self, message: Message) -> None:
+        for fact in message.facts:
+            if isinstance(fact, f.BudgetExhausted):
+                self.met["a budget is used up" if fact.exhausted else "there is a budget again"] += 1
+                if fact.exhausted:
+                    self._spent[fact.group] = None
+                else:
+                    self._spent.pop(fact.group, None)
+
     # --- what people want -----------------------------------------------------------------------------------
 
     def _obey(self, state: State, message: Message) -> Iterator[str]:
@@ -168,14 +183,42 @@ class Rules:
         if job.id in self._cancelled:
             yield f"job {job.id} starts although it was cancelled"
         for other in job.spec.after:
-            earlier = state.kept.jobs.get(JobId(other.job))
-            if earlier is None:
+            ended = _ended_well(state, JobId(other.job))
+            if ended is None:
                 continue
             self.met["waits for others"] += 1
-            is_well = earlier.state == JobState.SUCCEEDED
+            has_ended, is_well = ended
             wanted = {DependencyKind.OK: is_well, DependencyKind.NOT_OK: not is_well, DependencyKind.ANY: True}
-            if earlier.state not in ENDS or not wanted[other.wants]:
-                yield f"job {job.id} starts, job {earlier.id} is {earlier.state} and should be {other.wants}"
+            if not has_ended or not wanted[other.wants]:
+                yield f"job {job.id} starts, and job {other.job} has not ended as it should: {other.wants}"
+
+    def _starts_in_time(self, state: State, message: Message, job: Job, after: JobState) -> Iterator[str]:
+        """Nobody starts past its deadline or on a budget that is used up, nor more of an array than may at once."""
+        if after != JobState.STARTING:
+            return
+        if job.spec.deadline_ms:
+            self.met["starts before its deadline"] += 1
+            if message.at > job.spec.deadline_ms:
+                yield f"job {job.id} starts {message.at - job.spec.deadline_ms} ms after its deadline"
+        uses_gpus = any(role.resources.gpu_milli for role in job.spec.roles)
+        spent = [path for path in ancestors(job.spec.group) if path in self._spent]
+        if spent and uses_gpus:
+            yield f"job {job.id} starts although the budget of {spent[0]} is used up"
+        array = state.kept.arrays.get(JobId(job.array)) if job.array else None
+        if array is not None and array.spec.array is not None and array.spec.array.at_most:
+            self.met["few of an array at once"] += 1
+            numbers = range(array.id + 1, array.id + 1 + len(array.marks))
+            live = [number for number in numbers if (one := state.kept.jobs.get(JobId(number))) and one.state in LIVE]
+            if len(live) > array.spec.array.at_most:
+                yield f"{len(live)} elements of array {array.id} live, {array.spec.array.at_most} may"
+
+    def _hold_nothing_in_vain(self, state: State, step: Step) -> Iterator[str]:
+        """Whoever got room by a decision that did not hold any more holds none of it."""
+        new = {task.job for name, task in state.kept.tasks.items() if name not in self._tasks}
+        for job in step.voided:
+            self.met["a decision is overtaken"] += 1
+            if job in new:
+                yield f"job {job} got room by a decision that does not hold"
 
     # --- how it ends ----------------------------------------------------------------------------------------
 
@@ -185,14 +228,15 @@ class Rules:
             if not isinstance(fact, f.TaskExited):
                 continue
             task = self._tasks.get(fact.task)
-            if task is None or task.stop or task.state in (TaskState.LOST, TaskState.EXITED):
+            if task is None or task.state in (TaskState.LOST, TaskState.EXITED):
                 continue
             job = state.kept.jobs.get(task.job)
             if job is None:
                 continue
             exits = self._exits.setdefault((task.job, task.attempt), Exits())
+            # Also of those that were told to stop: their time, or their deadline, may be over before they have.
             exits.late += fact.cause == f.ExitCause.TIME_LIMIT
-            if not any(role.name == task.role and role.is_elastic for role in job.spec.roles):
+            if not task.stop and not any(role.name == task.role and role.is_elastic for role in job.spec.roles):
                 exits.failed += fact.cause != f.ExitCause.EXITED or fact.exit_code != 0
 
     def _ends(self, job: Job, after: JobState) -> Iterator[str]:
@@ -236,3 +280,12 @@ class Rules:
             end = task.stop_ms if task.state == TaskState.LOST else message.at
             for path in (*ancestors(task.group), user_key(task.group, task.user)):
                 self.used[path] += task.used_until(end)
+
+
+def _ended_well(state: State, number: JobId) -> tuple[bool, bool] | None:
+    """Whether a job, or an array as a whole, has ended, and whether well; None when nobody knows it."""
+    job = state.kept.jobs.get(number)
+    if job is not None:
+        return job.state in ENDS, job.state == JobState.SUCCEEDED
+    array = state.kept.arrays.get(number)
+    return None if array is None else (bool(array.ended_ms), set(array.marks) == {"s"})

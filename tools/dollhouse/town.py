@@ -28,10 +28,12 @@ from dollhouse.front import Front
 from dollhouse.machines import Ledger
 from dollhouse.plan import COPIED
 from dollhouse.world import Process, Run, World
+from gangline_core.facts import TaskStarted
+from gangline_core.fold import Message
 from gangline_kit.bus import Bus
 from gangline_kit.service import Site
 from gangline_recorder.cutting import rescue
-from gangline_wire.streams import LEASES
+from gangline_wire.streams import LEASES, SECRETS
 
 BEGIN_S_MAX = 60.0
 SEGMENT_BYTES = 12_000
@@ -65,14 +67,22 @@ class Town(World):
         for rack in self.racks.values():
             await rack.close()
 
-    async def begin(self, fleets: Mapping[str, Mapping[str, int]], *, copies: int = 1, doors: int = 0) -> None:
-        """Everybody moves in; returns when every node is known."""
+    @property
+    def now_ms(self) -> int:
+        """The right time."""
+        return self.clock.now_ms()
+
+    async def begin(
+        self, fleets: Mapping[str, Mapping[str, int]], *, copies: int = 1, doors: int = 0, cut: int = 0
+    ) -> None:
+        """Everybody moves in; returns when every node is known. So many cards of the first node are cut."""
         for kind, run, config in self._services():
             wanted = doors if kind == "gateway" else copies
             for copy in range(wanted if kind in COPIED else 1):
                 self.start(kind if copy == 0 else f"{kind}-{copy + 1}", run, config)
         for name, nodes in fleets.items():
-            rack = self.racks[name] = Rack(name, nodes, self.ledger)
+            rack = self.racks[name] = Rack(name, nodes, self.ledger, cut=cut)
+            cut = 0
             self.start(name, rack.run, gangline_agent.config.Config(name=name))
         count = sum(map(len, fleets.values()))
         await self.until(lambda state: len(state.kept.nodes) == count and "lab" in state.kept.groups, BEGIN_S_MAX)
@@ -86,6 +96,19 @@ class Town(World):
         """A process ends as by SIGTERM: it takes no further connections."""
         self.front.leave(name)
         await super().stop(name)
+
+    def look(self, message: Message) -> None:
+        """The values that a job was given in secret are there when it starts."""
+        for fact in message.facts:
+            task = self.state.kept.tasks.get(fact.task) if isinstance(fact, TaskStarted) else None
+            if task is None or task.stop:
+                continue
+            job = self.state.kept.jobs.get(task.job)
+            if job is not None and job.spec.secrets:
+                key = str(job.array or job.id)
+                self.rules.met["has its secrets"] += 1
+                if key not in self.server.buckets[SECRETS.name].held():
+                    self.note_fault(f"job {job.id} starts without its secrets")
 
     def process(self, name: str) -> Process | None:
         """The process of this name, if it lives."""

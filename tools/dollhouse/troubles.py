@@ -30,11 +30,16 @@ async def crash(town: Town, event: Event) -> None:
 
 
 async def crash_at(town: Town, event: Event) -> None:
-    """A process dies at exactly its n-th wait from now, between any two things that it does."""
+    """A process dies at one of its next waits, between any two things that it does."""
+    await dies_at(town, replace(event, number=event.number % CRASH_WAITS_MOST))
+
+
+async def dies_at(town: Town, event: Event) -> None:
+    """A process dies at exactly its n-th wait from now."""
     process = town.process(event.who)
     if process is None:
         return
-    process.gate.trip_after(1 + event.number % CRASH_WAITS_MOST)
+    process.gate.trip_after(1 + event.number)
     for _ in range(int(TRIP_S_MAX / RESTART_S)):
         await town.clock.sleep(RESTART_S)
         if process.gate.tripped.is_set() or town.process(event.who) is not process:
@@ -240,6 +245,7 @@ def _synced_bytes(town: Town, path: Path) -> int:
 TROUBLES: dict[str, Trouble] = {
     "crash": crash,
     "crash_at": crash_at,
+    "dies_at": dies_at,
     "restart": restart,
     "freeze": freeze,
     "cut": cut,

@@ -12,6 +12,7 @@ from gangline_wire.requests import (
     CancelJob,
     Denied,
     Done,
+    EditJob,
     Refused,
     Reply,
     Request,
@@ -20,6 +21,7 @@ from gangline_wire.requests import (
     SetHold,
     SetPolicy,
     SetPool,
+    SetPrices,
     SetUser,
     Unavailable,
 )
@@ -71,6 +73,15 @@ def visit_of(request: Request) -> Visit:
             return Visit("POST", f"/v1/jobs/{job}/resume", b'{"urgent": true}')
         case SetHold(job=job):
             return Visit("POST", f"/v1/jobs/{job}/release")
+        case EditJob(job=job, edit=edit):
+            terms = {"priority": edit.priority} if edit.priority is not None else {"time_limit": edit.time_limit_s}
+            return Visit("PATCH", f"/v1/jobs/{job}", msgspec.json.encode(terms))
+        case _:
+            return _setting(request)
+
+
+def _setting(request: Request) -> Visit:
+    match request:
         case SetGroup(group=group):
             return Visit("PUT", f"/v1/groups/{group.path}", msgspec.json.encode(group))
         case SetUser(user=user):
@@ -83,6 +94,8 @@ def visit_of(request: Request) -> Visit:
             return Visit("POST", f"/v1/nodes/{node}/{'drain' if drained else 'resume'}")
         case AssignNode(node=node, pool=pool):
             return Visit("POST", f"/v1/nodes/{node}/assign", msgspec.json.encode({"pool": pool}))
+        case SetPrices(milli=milli):
+            return Visit("PUT", "/v1/prices", msgspec.json.encode({"milli": milli}))
         case _:
             raise AssertionError(f"nobody here asks for {type(request).__name__}")
 

@@ -253,10 +253,14 @@ class World:
         self.history.look(self.state, message, step)
         for fault in self.rules.faults(self.state, message, step):
             self.note_fault(f"message {message.seq} of {message.lane}: {fault}")
+        self.look(message)
         for fault in faults_of(self.state):
             self.note_fault(f"message {message.seq} of {message.lane}: {fault}")
         if message.seq % DEAR_EVERY == 0:
             self.look_closely()
+
+    def look(self, message: Message) -> None:
+        """What else whoever builds on this world looks at after every message."""
 
     def look_closely(self) -> None:
         """What is dear to look at: indexes follow from what is kept, and everybody who is here knows the same."""

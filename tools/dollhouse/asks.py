@@ -1,0 +1,56 @@
+"""A job of a plan as its user writes it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from dollhouse.plan import Ask
+
+PLANTED = "s3cr3t-of-the-house"
+"""How every secret value begins, so that nobody can show one without being seen."""
+SECRET_NAME = "API_TOKEN"
+
+
+def job_file(ask: Ask, jobs: Sequence[int], *, now_ms: int = 0, number: int = 0) -> dict[str, Any]:
+    """The job as its user writes it at this time; `jobs` are those that there are already."""
+    times = {
+        "run_time_s": ask.run_s,
+        "exit_code": ask.code,
+        "start_time_s": ask.start_s,
+        "stop_time_s": ask.stop_s,
+        "stuck_time_s": ask.stuck_s,
+    }
+    document: dict[str, Any] = {
+        "command": ["true"],
+        "tasks": ask.tasks,
+        "cpus": 1,
+        "memory": "1Gi",
+        "group": ask.group,
+        "user": ask.user,
+        "priority": ask.priority,
+        "service_class": ask.service_class,
+        "attributes": {name: value for name, value in times.items() if value or name == "run_time_s"},
+        "protected": ask.protected_s,
+        "grace": ask.grace_s,
+        "retries": ask.retries,
+        "hold": ask.hold,
+    }
+    document |= {"mig": ask.mig} if ask.mig else {"gpus": f"{ask.gpu_milli}m"}
+    document |= {"min": ask.least} if ask.least else {}
+    document |= {"max": ask.most} if ask.most else {}
+    document |= {"topology": {"required": ask.topology}} if ask.topology else {}
+    document |= {"time_limit": ask.limit_s} if ask.limit_s else {}
+    document |= {"pause": {}} if ask.run_s % 2 else {}
+    document |= {"pool": ask.pool} if ask.pool else {}
+    document |= {"after": [_followed(ask.wants, jobs[-1])]} if ask.after and jobs else {}
+    document |= {"array": _indexes(ask)} if ask.array else {}
+    document |= {"deadline": now_ms + round(ask.due_s * 1000)} if ask.due_s else {}
+    document |= {"env": {SECRET_NAME: f"{PLANTED}-{number}"}, "secrets": [SECRET_NAME]} if ask.secret else {}
+    return document
+
+
+def _followed(wants: str, job: int) -> int | str:
+    return f"{wants}:{job}" if wants else job
+
+
+def _indexes(ask: Ask) -> str:
+    return f"0-{ask.array - 1}" + (f"%{ask.at_most}" if ask.at_most else "")
