@@ -200,14 +200,22 @@ class Cluster:
         """Kinds of others, as far as this cluster has them."""
         if not self.config.adopt:
             return []
-        kinds = {one.name: self._optional(one, partial(owners.hear, one)) for one in (*KINDS, *COUNTED)}
+        kinds = [(one.name, self._optional(one, partial(owners.hear, one))) for one in (*KINDS, *COUNTED)]
         owners.offer = partial(nursery.hear, None)
 
         def is_known(name: str) -> bool:
-            return all(one.is_known for kind, one in kinds.items() if name in ("", kind))
+            """True for a kind that was listed, in any of its versions; without a name, for all kinds."""
+            names = {kind for kind, _ in kinds if name in ("", kind)}
+            return all(any(one.is_known for kind, one in kinds if kind == each) for each in names)
 
-        owners.is_known = is_known
-        return [*kinds.values(), *(self._optional(one, nursery.hear_group) for one in GROUPS)]
+        def look_for(name: str) -> None:
+            """Its definition may have been made since we looked last."""
+            for kind, one in kinds:
+                if kind == name:
+                    one.look_again()
+
+        owners.is_known, owners.look_for = is_known, look_for
+        return [*(one for _, one in kinds), *(self._optional(one, nursery.hear_group) for one in GROUPS)]
 
     def _optional(
         self, kind: OwnerKind | Group, hear: Callable[[OwnerObject | None, OwnerObject | None], None]

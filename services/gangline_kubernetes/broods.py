@@ -107,10 +107,14 @@ class Broods:
 
     def is_unclear(self, meta: Meta) -> bool:
         """True while an owner that should be known is not, as watches of different kinds are not in step."""
+        return bool(self.missing(meta))
+
+    def missing(self, meta: Meta) -> str:
+        """Kind of the owner that should be known and is not; empty when all are."""
         above = next((one for one in meta.owner_references if one.controller and one.kind in KIND_NAMES), None)
         if above is None:
-            return False
-        return above.uid not in self.objects or self.is_unclear(self.objects[above.uid][1].metadata)
+            return ""
+        return self.missing(self.objects[above.uid][1].metadata) if above.uid in self.objects else above.kind
 
 
 def _above(meta: Meta) -> str | None:

@@ -101,6 +101,7 @@ class Nursery:
         if after is not None and self.config.adopt and wants_us(after, self.config) and not self.owners.claims(after):
             if uid not in self.pods and (self.owners.broods.is_unclear(after.metadata) or self._misses_group(after)):
                 self.unclear[uid] = (after, self.site.clock.monotonic_s())
+                self.owners.look_for(self.owners.broods.missing(after.metadata))
             else:
                 self._take(after)
         elif uid in self.pods:

@@ -123,6 +123,8 @@ KINDS = (
     ),
     OwnerKind("kubeflow.org/v1", "pytorchjobs", "PyTorchJob", RUN_POLICY, _replicas("pytorchReplicaSpecs"), KUBEFLOW),
     OwnerKind("kubeflow.org/v1", "tfjobs", "TFJob", RUN_POLICY, _replicas("tfReplicaSpecs"), KUBEFLOW),
+    # As the training operator serves it, and as the MPI operator does: a cluster has one of them.
+    OwnerKind("kubeflow.org/v1", "mpijobs", "MPIJob", RUN_POLICY, _replicas("mpiReplicaSpecs"), KUBEFLOW),
     OwnerKind("kubeflow.org/v2beta1", "mpijobs", "MPIJob", RUN_POLICY, _replicas("mpiReplicaSpecs"), MPI),
     OwnerKind("ray.io/v1", "rayjobs", "RayJob", PLAIN, _ray("rayClusterSpec"), "ray.io/group"),
     OwnerKind("ray.io/v1", "rayclusters", "RayCluster", PLAIN, _ray(), "ray.io/group"),

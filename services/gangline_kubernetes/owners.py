@@ -66,6 +66,8 @@ class Owners:
         """Takes pods that belong to no task of their owner's job."""
         self.is_known: Callable[[str], bool] = lambda kind: True
         """False for a kind of which nobody knows now which objects there are."""
+        self.look_for: Callable[[str], None] = lambda kind: None
+        """Looks again for a kind that was not there, as somebody speaks of its objects."""
         self.may_go: Callable[[Job], bool] = lambda job: True
         """False while a disruption budget keeps pods of a job that makes way: suspension would ask no budget."""
         self.jobs: dict[str, JobId] = {}

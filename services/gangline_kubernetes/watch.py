@@ -36,6 +36,8 @@ IDLE_S = 90.0
 """A watch without any line for longer (bookmarks come each minute) is dead, whatever the connection says."""
 ABSENT_S = 60.0
 """A kind that is not there is looked for again after this: its definition may be made at any time."""
+STEP_S = 1.0
+"""Or after this, when somebody speaks of its objects."""
 AWAY_S = 5.0
 """The same for one that was there before, which may be back at once."""
 GONE_S = 300.0
@@ -81,6 +83,7 @@ class Watched(Generic[T]):
         """Since when its kind is not served, or not for us."""
         self.is_gone = False
         """True for a kind that is not served, and has not been for long."""
+        self._is_wanted = False
         self._page: msgspec.json.Decoder[Listed[T]] = msgspec.json.Decoder(Listed[kind])  # type: ignore[valid-type]  # the type is known at run time only
         self._pieces = msgspec.json.Decoder(Listed[msgspec.Raw])
         self._bare = msgspec.json.Decoder(Mark)
@@ -134,8 +137,14 @@ class Watched(Generic[T]):
             self.is_gone = True
             for key, before in list(self.items.items()):
                 self._put(key, before, None)
-        self.is_synced = True
-        await self._clock.sleep(AWAY_S if self.lists and not self.is_gone else ABSENT_S)
+        self.is_synced, self._is_wanted = True, False
+        end_s = now_s + (AWAY_S if self.lists and not self.is_gone else ABSENT_S)
+        while not self._is_wanted and (left_s := end_s - self._clock.monotonic_s()) > 0:
+            await self._clock.sleep(min(STEP_S, left_s))
+
+    def look_again(self) -> None:
+        """Somebody speaks of an object of this kind: if it was not there, it may be by now."""
+        self._is_wanted = True
 
     async def list(self) -> None:
         """Read everything and tell every difference from what was known.
