@@ -1,31 +1,20 @@
 """What nodes, racks and blocks hold of a gang together, where slices stay inside domains or tasks stand apart."""
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 from gangline_core.cluster import LEVELS_INSIDE_NODE
+from gangline_core.placement.crossing import Cell, Crossed, Sorts, components
 from gangline_core.placement.gang import Gang
 from gangline_core.placement.packing import Machine
 from gangline_core.placement.shaped import domain_codes
-from gangline_core.placement.together import GaveUpError, Stack, Vector, Work, cut
+from gangline_core.placement.together import Stack, Vector, Work, cut
 from gangline_core.room.capacity import Ints, Layout
-
-
-class Sorts(NamedTuple):
-    """What is counted: items (see `packing.Item`), and of these what is asked for in the end."""
-
-    items: Vector
-    """How many tasks of each item are of use."""
-    axis: Vector
-    """Per item the number of what it counts for."""
-    wanted: Vector
-    """How many tasks are asked for of each of those."""
 
 
 class Holder:
     """A node or a domain, and the largest vectors that it holds."""
 
-    __slots__ = ("machine", "members", "origin", "row", "stack", "tops")
+    __slots__ = ("crossed", "machine", "members", "origin", "row", "stack", "tops")
 
     def __init__(
         self,
@@ -36,11 +25,14 @@ class Holder:
         members: Sequence["Holder"] = (),
         stack: Stack | None = None,
         origin: dict[Vector, Vector] | None = None,
+        crossed: Crossed | None = None,
     ) -> None:
         """A node with its machine, or a domain with its members; `row` is the node, or the first of them."""
         self.tops, self.row, self.machine, self.members, self.stack = tops, row, machine, members, stack
         self.origin = origin
         """Where it tells in roles what its members tell by model: for every vector of roles one by model."""
+        self.crossed = crossed
+        """How its members, which are cells, hold it together."""
 
 
 class Tree:
@@ -79,8 +71,8 @@ class Tree:
             for holder in holders:
                 if (code := int(codes[holder.row])) >= 0:
                     groups.setdefault(code, []).append(holder)
-            if depth + 1 < len(self._levels):
-                _check_nested(self._levels[depth + 1][1], groups.values())
+            if depth + 1 < len(self._levels) and not _is_nested(self._levels[depth + 1][1], groups.values()):
+                return self._domain(None, self._across(holders))
             holders = [self._domain(level, members) for _, members in sorted(groups.items())]
         return self._domain(None, holders)
 
@@ -91,6 +83,11 @@ class Tree:
     def parts(self, holder: Holder, wanted: Vector) -> Iterator[tuple[Holder, Vector]]:
         """The nodes that take part in holding this vector, each with its tasks by item."""
         if not any(wanted):
+            return
+        if holder.crossed is not None:
+            split = holder.crossed.split(wanted)
+            for member, (_, part) in zip(holder.members, sorted(split.items()), strict=True):
+                yield from self.parts(member, part)
             return
         if holder.origin is not None:
             wanted = self._by_item(holder.origin, wanted)
@@ -122,6 +119,31 @@ class Tree:
         stack, tops, origin = known
         row = members[0].row if members else -1
         return Holder(tops, row, members=chosen[: len(stack.tops)], stack=stack, origin=origin)
+
+    def _across(self, leaves: Sequence[Holder]) -> list[Holder]:
+        """Nodes put together by what hangs together, where domains of the slices lie across those of the spread."""
+        gang, found = self._gang, list[Holder]()
+        codes = dict(self._levels)
+        racks, feeds = codes[gang.slice_level], codes[gang.spread_level]
+        cells: dict[Cell, list[Holder]] = {}
+        for leaf in leaves:
+            cell = (int(racks[leaf.row]), int(feeds[leaf.row]))
+            if min(cell) >= 0:
+                cells.setdefault(cell, []).append(leaf)
+        held = {cell: self._cell(members) for cell, members in cells.items()}
+        for together in components(list(cells)):
+            tops = {cell: held[cell].tops for cell in together}
+            crossed = Crossed(tops, self._sorts, unit=gang.slice_tasks, most=gang.spread_most, work=self._work)
+            members = [held[cell] for cell in together]
+            found.append(Holder(crossed.tops, members[0].row, members=members, crossed=crossed))
+        return found
+
+    def _cell(self, members: Sequence[Holder]) -> Holder:
+        """What nodes in one domain of the slices and one of the spread hold, whatever slices and spread ask."""
+        stack = Stack(self._sorts.items, self._work)
+        for member in members:
+            stack.add(member.tops)
+        return Holder(stack.largest(), members[0].row, members=members, stack=stack)
 
     def _of_use(self, holding: Sequence[Holder], numbers: dict[int, int]) -> list[Holder]:
         """No more alike than there are tasks."""
@@ -162,10 +184,7 @@ class Tree:
         """The same by role, whatever the model, and for each of these one of the vectors by model."""
         origin: dict[Vector, Vector] = {}
         for top in tops:
-            vector = [0] * len(self._sorts.wanted)
-            for axis, number in zip(self._sorts.axis, top, strict=True):
-                vector[axis] += number
-            origin.setdefault(tuple(map(min, vector, self._sorts.wanted)), top)
+            origin.setdefault(tuple(map(min, self._sorts.by_role(top), self._sorts.wanted)), top)
         return cut(origin, (), self._work), origin
 
     def _by_item(self, origin: dict[Vector, Vector], wanted: Vector) -> Vector:
@@ -179,8 +198,6 @@ class Tree:
         return tuple(found)
 
 
-def _check_nested(above: Ints, groups: Iterable[Sequence[Holder]]) -> None:
-    """Domains that lie across two larger ones cannot be counted."""
-    for members in groups:
-        if len({int(above[member.row]) for member in members}) > 1:
-            raise GaveUpError
+def _is_nested(above: Ints, groups: Iterable[Sequence[Holder]]) -> bool:
+    """True when no domain lies across two larger ones."""
+    return all(len({int(above[member.row]) for member in members}) < 2 for members in groups)

@@ -15,14 +15,15 @@ import numpy as np
 from gangline_core.cluster import LEVELS_INSIDE_NODE
 from gangline_core.facts import TaskPlacement
 from gangline_core.job import GpuShare
+from gangline_core.placement.crossing import Sorts
 from gangline_core.placement.devices import NodeView
-from gangline_core.placement.domains import Holder, Sorts, Tree
+from gangline_core.placement.domains import Holder, Tree
 from gangline_core.placement.fit import slots
 from gangline_core.placement.gang import ANYWHERE, Gang, Need
 from gangline_core.placement.models import Choice
 from gangline_core.placement.packing import Card, Item, Machine, Packer
 from gangline_core.placement.shaped import CLOSE
-from gangline_core.placement.together import GaveUpError, Vector, Work
+from gangline_core.placement.together import TooManySortsError, Vector, Work
 from gangline_core.room.capacity import Flags, Ints, Room
 from gangline_core.room.looks import Look
 from gangline_core.spec import GPU_MILLI
@@ -65,7 +66,7 @@ class Exact:
         self._weights = _weights([gang.needs[own[0]] for own in self._roles])
         self._known: dict[object, tuple[Machine, list[Vector]]] = {}
         if len(self._items) > ITEMS_MAX:
-            raise GaveUpError
+            raise TooManySortsError
         self._may = sum(
             (self._able_for(item).astype(np.int64) << k for k, item in enumerate(self._items)), self._none()
         )
@@ -108,7 +109,7 @@ class Exact:
         elif level == ANYWHERE:
             yield "", self._leaves(rows)
         elif level in dict(gang.levels):
-            codes, names = self._room.layout.domains(dict(gang.levels)[level])
+            codes, names = gang.domains(self._room.layout, level)
             own = codes[rows]
             for code in dict.fromkeys(own.tolist()) if among is None else among:
                 if code >= 0:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from gangline_core.cluster import LEVELS_INSIDE_NODE, Pool
 from gangline_core.facts import TaskPlacement
 from gangline_core.ids import NodeId
-from gangline_core.room.layout import Flags, Layout
+from gangline_core.room.layout import Flags, Ints, Layout
 from gangline_core.spec import JobSpec, Role, ServiceClass, Toleration, selector_of, tolerations_of
 
 ANYWHERE = ""
@@ -168,6 +168,11 @@ class Gang(Struct, frozen=True):
         for one in own:
             found |= layout.eligible(dict(one.selector), one.tolerations, self.excluded)
         return found
+
+    def domains(self, layout: Layout, level: str) -> tuple[Ints, list[str]]:
+        """Domains of a level from the rack upwards, each inside one of the required level, whether they nest or not."""
+        names = dict(self.levels)
+        return layout.domains_inside(names[level], names.get(self.required, ""))
 
     def ladder(self) -> tuple[str, ...]:
         """All levels, smallest first; the last is anywhere."""

@@ -17,8 +17,9 @@ def in_rank_order(layout: Layout, gang: Gang, tasks: list[TaskPlacement]) -> Sea
     """The tasks by role as asked for, and inside a role by place, largest domain first; indexes follow the ranks."""
     if len(tasks) == 1:
         return alone(layout, tasks[0])
-    levels = [level for level, _ in reversed(gang.levels)]
-    codes = [layout.domains(label)[0] for _, label in reversed(gang.levels)]
+    levels = _largest_first(layout, gang)
+    labels = dict(gang.levels)
+    codes = [layout.domains(labels[level])[0] for level in levels]
     # Slices inside a node must stand side by side, whatever else hangs together.
     inside = [*([gang.slice_level] if gang.slice_level in CLOSE else []), "socket", "nvlink", "switch"]
 
@@ -44,6 +45,20 @@ def in_rank_order(layout: Layout, gang: Gang, tasks: list[TaskPlacement]) -> Sea
             for k, task in enumerate(members)
         )
     return Seats(tasks=tuple(ordered), level=level_of(layout, gang.levels, tasks))
+
+
+def _largest_first(layout: Layout, gang: Gang) -> list[str]:
+    """Levels above the node in the order of ranks; that of slices before larger ones across which its domains lie."""
+    levels = [level for level, _ in reversed(gang.levels)]
+    if not gang.slice_tasks or gang.slice_level not in levels:
+        return levels
+    labels = dict(gang.levels)
+    names = layout.domains(labels[gang.slice_level])[1]
+    larger = levels[: levels.index(gang.slice_level)]
+    inside = (layout.domains_inside(labels[gang.slice_level], labels[level]) for level in larger)
+    if all(len(parts) <= len(names) for _, parts in inside):
+        return levels
+    return [gang.slice_level, *(level for level in levels if level != gang.slice_level)]
 
 
 def _model(layout: Layout, task: TaskPlacement) -> int:
@@ -81,15 +96,19 @@ def level_of(layout: Layout, levels: tuple[tuple[str, str], ...], tasks: Sequenc
 
 
 def stands_within(layout: Layout, gang: Gang, required: str, tasks: Sequence[Holding]) -> bool:
-    """True when one domain of the required level holds all of these tasks; levels inside nodes need not nest."""
+    """True when one domain of the required level holds all of these tasks; levels need not nest."""
     ladder = gang.ladder()
+    label = dict(gang.levels).get(required)
+    if label is not None and all(task.node in layout.row for task in tasks):
+        found = {layout.domains(label)[0].item(layout.row[task.node]) for task in tasks}
+        return len(found) <= 1 and -1 not in found
     if required not in ladder or ladder.index(level_of(layout, gang.levels, tasks)) > ladder.index(required):
         return False
     if required not in CLOSE:
         return True
     parts = layout.part(required)
-    found = {parts.item(layout.row[task.node], share.index) for task in tasks for share in task.gpus}
-    return len(found) <= 1 and -1 not in found
+    inside = {parts.item(layout.row[task.node], share.index) for task in tasks for share in task.gpus}
+    return len(inside) <= 1 and -1 not in inside
 
 
 def _level_inside(layout: Layout, row: int, tasks: Sequence[Holding]) -> str:

@@ -103,7 +103,7 @@ def _among(room: Room, gang: Gang, choice: Choice, mask: Flags, level: str) -> l
     if level in LEVELS_INSIDE_NODE:
         rows: list[int] = np.flatnonzero(_holding_all(room, gang, choice, mask, level)).tolist()
         return rows
-    codes, names = room.layout.domains(dict(gang.levels)[level])
+    codes, names = gang.domains(room.layout, level)
     return _domains_by_fit(room, gang, choice, mask, codes, len(names))
 
 
@@ -178,7 +178,7 @@ def _at_level(
         return _in_one_node(room, gang, choice, mask, level, manner)
     if level == gang.spread_level and gang.tasks > gang.spread_most:
         return None
-    codes, names = room.layout.domains(dict(gang.levels)[level])
+    codes, names = gang.domains(room.layout, level)
     domains = _domains_by_fit(room, gang, choice, mask, codes, len(names))[:DOMAINS_TRIED_MAX]
     for code in domains:
         tasks = _seat_all(room, gang, choice, mask & (codes == code), manner, again=len(domains) <= DOMAINS_AGAIN_MAX)
@@ -216,7 +216,8 @@ def _seat_all(
     order = sorted(range(len(gang.needs)), key=lambda k: size_of(gang.needs[k]))
     for one in islice(permutations(order), ORDERS_TRIED_MAX if again else 1):
         done = _seat_in_order(room, gang, choice, mask, manner, one)
-        if done is not None:
+        if done is not None and (not gang.slice_tasks or not gang.spread_level or keeps_shape(room.layout, gang, done)):
+            # Domains of slices that lie across those of the spread are not counted well above.
             return done
     return None
 

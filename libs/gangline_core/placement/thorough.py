@@ -8,7 +8,7 @@ from gangline_core.placement.exact import Exact, Most
 from gangline_core.placement.gang import ANYWHERE, Gang
 from gangline_core.placement.models import Choice, choices
 from gangline_core.placement.shaped import CLOSE
-from gangline_core.placement.together import GaveUpError, Work
+from gangline_core.placement.together import GaveUpError, TooManySortsError, Work
 from gangline_core.room.capacity import Flags, Room
 
 WORK_MAX = 1_000_000
@@ -25,6 +25,8 @@ class Thorough:
         self._known: dict[Choice, Exact] = {}
         self.gave_up = False
         """True when the bound was reached, so that a gang without seats may have some after all."""
+        self.has_too_many_sorts = False
+        """True when that was because there are more sorts of tasks than are told apart."""
 
     def seats(self, choice: Choice, level: str, among: Sequence[int] | None = None) -> list[TaskPlacement] | None:
         """Seats on these models inside one domain of the level (see `Exact.seats`); None when none were found."""
@@ -32,17 +34,20 @@ class Thorough:
             return None
         try:
             return self._exact(choice).seats(level, among)
-        except GaveUpError:
-            self.gave_up = True
+        except (GaveUpError, TooManySortsError) as error:
+            self._give_up(error)
             return None
 
     def most(self, choice: Choice, level: str) -> Most:
         """The most tasks that fit together on these models into one domain of the level; none where it gave up."""
         try:
             return Most(0, "") if self.gave_up else self._exact(choice).most(level)
-        except GaveUpError:
-            self.gave_up = True
+        except (GaveUpError, TooManySortsError) as error:
+            self._give_up(error)
             return Most(0, "")
+
+    def _give_up(self, error: Exception) -> None:
+        self.gave_up, self.has_too_many_sorts = True, isinstance(error, TooManySortsError)
 
     def _exact(self, choice: Choice) -> Exact:
         found = self._known.get(choice)
@@ -66,6 +71,8 @@ class Fit(NamedTuple):
     most: Most
     is_known: bool
     """False where the search gave up: then it is no more than was found."""
+    has_too_many_sorts: bool = False
+    """Why it gave up: there are more sorts of tasks than are told apart."""
 
 
 def fit(room: Room, gang: Gang, mask: Flags, level: str, work: Work) -> Fit:
@@ -73,7 +80,7 @@ def fit(room: Room, gang: Gang, mask: Flags, level: str, work: Work) -> Fit:
     thorough = Thorough(room, gang, mask, work)
     found = [thorough.most(choice, level) for choice in _widest(room, gang)]
     best = max(found, key=lambda most: most.tasks, default=Most(0, ""))
-    return Fit(best, not thorough.gave_up)
+    return Fit(best, not thorough.gave_up, thorough.has_too_many_sorts)
 
 
 def _widest(room: Room, gang: Gang) -> Iterator[Choice]:

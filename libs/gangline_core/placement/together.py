@@ -28,6 +28,10 @@ class GaveUpError(Exception):
     """The search took as much work as it may; nothing is known then."""
 
 
+class TooManySortsError(Exception):
+    """There are more sorts of tasks, or more of each, than are told apart; nothing is known then."""
+
+
 class Work:
     """How much a search may still do, in vectors looked at: the same everywhere, unlike time."""
 
@@ -56,7 +60,7 @@ class Stack:
         self._others = [k for k in range(len(caps)) if k != self._axis]
         shape = tuple(caps[k] + 1 for k in self._others)
         if prod(shape) > CELLS_MAX:
-            raise GaveUpError
+            raise TooManySortsError
         first = np.full(shape, NONE, dtype=np.int64)
         first[(0,) * len(shape)] = 0
         self.stages: list[Ints] = [first]

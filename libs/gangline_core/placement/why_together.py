@@ -89,13 +89,16 @@ def _too_much(room: Room, gang: Gang, mask: Flags, work: Work) -> Reason | None:
     on = mask & (able_members(room, gang, mask) > 0)
     if sum(need.count * need.cpu_milli for need in gang.needs) > int(room.cpu[on].clip(0).sum()):
         most = max(need.cpu_milli for need in gang.needs)
-        numbers: Numbers = {"needed": most, "free": most_on(room.cpu, on)}
-        return Reason(ReasonCode.INSUFFICIENT_CPU, numbers | _held(room, gang, mask, work))
+        return _beside(ReasonCode.INSUFFICIENT_CPU, most, most_on(room.cpu, on), _held(room, gang, mask, work))
     if sum(need.count * need.memory_mib for need in gang.needs) > int(room.memory[on].clip(0).sum()):
         most = max(need.memory_mib for need in gang.needs)
-        numbers = {"needed": most, "free": most_on(room.memory, on)}
-        return Reason(ReasonCode.INSUFFICIENT_MEMORY, numbers | _held(room, gang, mask, work))
+        return _beside(ReasonCode.INSUFFICIENT_MEMORY, most, most_on(room.memory, on), _held(room, gang, mask, work))
     return None
+
+
+def _beside(code: ReasonCode, needed: int, free: int, held: Numbers) -> Reason | None:
+    """Too little for all of them together; None where for how many there is enough was not found out, but for one."""
+    return Reason(code, {"needed": needed, "free": free, **held}) if held or needed > free else None
 
 
 def _held(room: Room, gang: Gang, mask: Flags, work: Work) -> Numbers:
@@ -141,7 +144,9 @@ def _shape(gang: Gang) -> str:
 
 def _told(gang: Gang, found: Fit, words: str, *, roles: int = 0) -> Reason:
     """So many places are needed and so many there are; or the search for them was given up."""
-    free: Numbers = {"free": found.most.tasks} if found.is_known else {"steps": WORK_MAX}
+    free: Numbers = {"free": found.most.tasks}
+    if not found.is_known:
+        free = {"sorts": len(gang.needs)} if found.has_too_many_sorts else {"steps": WORK_MAX}
     if roles:
         free["roles"] = roles
     if gang.required:

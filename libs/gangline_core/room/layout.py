@@ -79,7 +79,7 @@ class Layout:
         """Rows that stand in the matrices."""
         self._masks: dict[tuple[tuple[tuple[str, str], ...], tuple[Toleration, ...]], Flags] = {}
         self._eligible: dict[object, Flags] = {}
-        self._domains: dict[str, tuple[Ints, list[str]]] = {}
+        self._domains: dict[str | tuple[str, str], tuple[Ints, list[str]]] = {}
         self.remembered: dict[object, Any] = {}
         """What placement worked out about these nodes, by what it was asked; forgotten when a node changes."""
         self.version = 0
@@ -313,6 +313,23 @@ class Layout:
             codes = (number.get(node.labels.get(label, ""), -1) for node in self.nodes)
             known = (np.fromiter(codes, dtype=np.int64, count=len(self.nodes)), names)
             self._domains[label] = known
+        return known
+
+    def domains_inside(self, label: str, outer: str) -> tuple[Ints, list[str]]:
+        """The same of parts that domains of two labels have in common: one may lie across others."""
+        if label == outer or not outer:
+            return self.domains(label)
+        known = self._domains.get((label, outer))
+        if known is None:
+            (codes, names), (around, outers) = self.domains(label), self.domains(outer)
+            both = np.where((codes >= 0) & (around >= 0), codes * len(outers) + around, -1)
+            pairs, numbers = np.unique(both, return_inverse=True)
+            first = int(bool(len(pairs)) and int(pairs[0]) < 0)
+            known = (
+                (numbers - first).astype(np.int64),
+                [names[pair // len(outers)] for pair in pairs[first:].tolist()],
+            )
+            self._domains[label, outer] = known
         return known
 
 
