@@ -324,6 +324,9 @@ class Policy(Struct, frozen=True, omit_defaults=True, gc=False):
     """Partitions of the nodes; a scheduler has seen everything anew after so many rounds."""
     scheduler_delay_s: int = 10
     """Adaptive schedulers look at freshness first while the jobs that they place waited longer than this."""
+    newcomers_wait: bool = False
+    """With leases under the gavel ordering: who came since parts of time were last worked out starts only when they
+    are worked out again, as in the published simulators; otherwise it has what others leave until then."""
 
 
 class NodeUse:

@@ -147,7 +147,7 @@ def place_all(table: Table, opened: RoundOpened, *, overtakes: Overtakes, preemp
         if job.id in limited:
             dates.consider(job)
             continue
-        if (reason := heads.in_the_way(job)) is not None:
+        if (reason := leases.waits_for_part(table.pool, job.id) or heads.in_the_way(job)) is not None:
             table.refuse(job, reason)
             continue
         reason = refuser.known(job)

@@ -11,7 +11,7 @@ from gangline_core.limits.calendar import next_change_ms
 from gangline_core.limits.rungs import seasons_of
 from gangline_core.making_room.claims import gives_up_ms, overdue_ms
 from gangline_core.making_room.service_order import orders_by_service
-from gangline_core.pauses.leases import leases_end_ms, may_move
+from gangline_core.pauses.leases import leases_end_ms, may_move, parts_end_ms
 from gangline_core.pauses.pausing import slice_ends_ms
 from gangline_core.repairing import repairs_end
 from gangline_core.scoring import columns as c
@@ -35,6 +35,8 @@ def next_wake_ms(state: State, pool_name: str, now: int) -> int | None:
     runs = bool(state.live.get(pool_name))
     if runs and (waiting or may_move(state, pool)) and (ends := leases_end_ms(pool)) is not None:
         times.append(ends)
+    if waiting and pool.policy.newcomers_wait:
+        times.append(parts_end_ms(pool))
     if waiting:
         times += _of_waiting(state, pool_name, pool.policy.starvation_s * 1000, now)
     for claim in state.kept.claims.values():

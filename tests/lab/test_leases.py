@@ -6,7 +6,10 @@ from msgspec.structs import replace
 from tests.lab.simulated import jcts_s, prove_archive, run, trace
 
 from gangline_core.cluster import Policy
+from gangline_core.facts import RoundDecided
 from gangline_core.pauses import rotation
+from gangline_core.reasons import ReasonCode
+from gangline_lab.archive import read
 from gangline_lab.replay import replay
 from gangline_lab.sim.conditions import Conditions
 from gangline_lab.sim.engine import Scenario, Simulation, simulate
@@ -118,6 +121,47 @@ def test_of_a_hundred_taken_for_a_model_all_but_one_stand_on_it_before_time_goes
     prove_archive(tmp_path / "moves")
     assert seen > 150
     assert on_model >= 0.99 * seen
+
+
+ALONE_FIRST = ((0, 2, 3_000), (150, 1, 3_000), (250, 1, 500))
+
+
+def test_who_came_since_parts_were_worked_out_waits_for_its_part_where_the_policy_has_it_so(tmp_path: Path) -> None:
+    """Room is free all the time; the first was alone, so its part is worked out anew for the second at once."""
+    at_once = run(trace(*ALONE_FIRST), policy=ROTATING, round_s=100)
+    assert [job.waited_ms for job in at_once.jobs] == [0, 50_000, 50_000]
+    waiting = replace(ROTATING, newcomers_wait=True)
+    result = run(trace(*ALONE_FIRST), policy=waiting, round_s=100)
+    assert [job.waited_ms for job in result.jobs] == [0, 50_000, 950_000]
+    scenario = Scenario(
+        trace=trace(*ALONE_FIRST),
+        fleet=read_fleet("1x4xV100"),
+        policies={"default": waiting},
+        conditions=Conditions(round_s=100),
+    )
+    simulate(scenario, archive=tmp_path / "a")
+    assert replay(tmp_path / "a").equal
+    refused = [
+        one.reason.code
+        for entry in read(tmp_path / "a")
+        for fact in entry.message.facts
+        if isinstance(fact, RoundDecided)
+        for one in fact.refusals
+    ]
+    assert ReasonCode.NO_PART_YET in refused
+
+
+def test_who_comes_to_an_empty_pool_does_not_wait_for_ever_for_a_part() -> None:
+    result = run(
+        trace((0, 1, 50), (0, 1, 50), (120, 1, 50)), policy=replace(ROTATING, newcomers_wait=True), round_s=100
+    )
+    assert result.jobs[2].waited_ms == 880_000
+
+
+def test_a_start_costs_nothing_where_little_is_left() -> None:
+    jobs = trace((0, 1, 100), (0, 1, 300))
+    assert jcts_s(run(jobs, start_s=20, free_start_s=115)) == [100, 320]
+    assert jcts_s(run(jobs, start_s=20)) == [120, 320]
 
 
 class _Seen:

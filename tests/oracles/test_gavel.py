@@ -14,7 +14,7 @@ GRID = np.linspace(0, 1, 11)
 
 
 def problem(
-    speeds, *, gpus=None, counts=None, steps=None, elapsed=None, capacity=(1.0, 1.0), prices=(1.0, 1.0)
+    speeds, *, gpus=None, counts=None, steps=None, elapsed=None, done=None, capacity=(1.0, 1.0), prices=(1.0, 1.0)
 ) -> Problem:
     rows = len(speeds)
     ones = np.ones(rows)
@@ -28,6 +28,7 @@ def problem(
         ranks=np.arange(rows, 0, -1).astype(float),
         capacity=np.array(capacity, dtype=float),
         prices=np.array(prices, dtype=float),
+        done=np.zeros(rows) if done is None else np.array(done, dtype=float),
     )
 
 
@@ -75,10 +76,14 @@ def test_no_allocation_ends_the_last_job_earlier(speeds, steps):
     speeds=two_by_two,
     steps=st.lists(st.integers(1, 20), min_size=2, max_size=2),
     elapsed=st.lists(st.integers(0, 20), min_size=2, max_size=2),
+    done=st.lists(st.integers(0, 20), min_size=2, max_size=2),
+    gpus=st.lists(st.integers(1, 2), min_size=2, max_size=2),
 )
-def test_no_allocation_makes_the_worst_finish_time_fairer(speeds, steps, elapsed):
-    asked = problem(speeds, steps=steps, elapsed=elapsed)
-    alone = asked.elapsed + asked.steps / asked.equal_speeds()
+def test_no_allocation_makes_the_worst_finish_time_fairer(speeds, steps, elapsed, done, gpus):
+    asked = problem(speeds, steps=steps, elapsed=elapsed, done=done, gpus=gpus, capacity=(2.0, 2.0))
+    # Alone a job has its part of the GPUs of both models, for as many of them as it needs, and at most all of its time.
+    own = np.minimum(1.0, (2.0 / 2 / asked.gpus) * 2) / 2
+    alone = (asked.done + asked.steps) / (asked.speeds.sum(axis=1) * own)
 
     def worst(x) -> float:
         speed = np.maximum((asked.speeds * x).sum(axis=1), 1e-12)
@@ -87,6 +92,14 @@ def test_no_allocation_makes_the_worst_finish_time_fairer(speeds, steps, elapsed
     x = gavel_lp.finish_time(asked)
     assert is_possible(asked, x)
     assert worst(x) <= min(worst(y) for y in possible(asked)) + 1e-3
+
+
+def test_who_cannot_be_helped_any_more_takes_nothing_from_the_others():
+    """One job is late whatever it has; the two others, on the second GPU, still have all of that."""
+    asked = problem([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]], steps=[10, 10, 10], elapsed=[90, 0, 0], done=[1, 0, 0])
+    x = gavel_lp.finish_time(asked)
+    assert x[0, 0] == pytest.approx(1.0)
+    assert x[1:, 1].tolist() == pytest.approx([0.5, 0.5])
 
 
 @settings(max_examples=8, deadline=None)

@@ -11,7 +11,7 @@ from gangline_core.ordering.gavel import OBJECTIVES
 
 SETTINGS = {
     "fair_share": ("half_life_s",),
-    "gavel": ("objective",),
+    "gavel": ("objective", "newcomers_wait"),
     "least_attained": ("service_thresholds", "promote_after"),
     "weighted": ("formula",),
 }
@@ -57,9 +57,10 @@ def page() -> str:
         "jobs that wait stand in one order, and are taken from its front while GPUs last. Who is taken and runs "
         "goes on where it is; who is not makes way for those that were and need its room. It is Gavel's mechanism "
         "(section 5); under `gavel` the order is by part of time over time had on each model, and a job may move to "
-        "another model. Protected time, shelter of guarantees and `preemptible: false` hold as ever. Stops cost "
-        "time, so leases should be long beside those; and one that keeps no checkpoint begins anew each time, so "
-        "a lease shorter than such jobs run lets them never end.",
+        "another model. Parts are worked out at most every 1,000 s; who came since has what others leave, or waits for "
+        "its part (`newcomers_wait`). Protected time, shelter of guarantees and `preemptible: false` hold as ever. "
+        "Stops cost time, so leases should be long beside those; and one that keeps no checkpoint begins anew each "
+        "time, so a lease shorter than such jobs run lets them never end.",
         "`predictor` says where run times come from: "
         + "; ".join(f"`{name}`: {about[0].lower()}{about[1:].rstrip('.')}" for name, about in PREDICTORS.items())
         + ".",

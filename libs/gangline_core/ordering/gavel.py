@@ -10,6 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from gangline_core.foresight.predict import UNKNOWN_RUN_S, predicted_seconds
 from gangline_core.ids import JobId
@@ -54,6 +55,7 @@ class Row(Struct, frozen=True):
     steps: float = 0.0
     elapsed: float = 0.0
     rank: float = 0.0
+    done: float = 0.0
 
 
 def gavel(waiting: Waiting, first: int) -> Scored:
@@ -97,7 +99,7 @@ def parts_by_model(waiting: Waiting, models: Sequence[str], ran_on: TimesByModel
     others = sorted(set(waiting.state.live.get(waiting.pool.pool.name, {})) - present)
     live = [waiting.state.kept.jobs[job] for job in others]
     rows = _rows(waiting, oldest, [job for job in live if gpus_of(job.spec)], models, ran_on=ran_on or {})
-    kinds = sorted(set(rows), key=lambda row: (row.speeds, row.gpus, row.weight, row.steps, row.elapsed, row.rank))
+    kinds = sorted(set(rows), key=astuple)
     counts = [0] * len(kinds)
     number = {kind: k for k, kind in enumerate(kinds)}
     for row in rows:
@@ -128,6 +130,7 @@ def solve(
         ranks=np.array([row.rank for row in kinds]),
         capacity=np.array(capacity),
         prices=np.array(prices),
+        done=np.array([row.done for row in kinds]),
     )
     allocation = OBJECTIVES[objective](problem)
     return tuple(tuple(round(part, 6) for part in row) for row in allocation.tolist())
@@ -163,24 +166,23 @@ def _rows(
         speeds, gpus = speeds_of(job.spec, models), gpus_of(job.spec)
         group = groups.get(job.spec.group)
         run_s = (predicted[row] if row >= 0 else job.spec.estimate_s or job.spec.time_limit_s) if needs_time else 0
+        done = _steps_done(job, dict(zip(models, speeds, strict=True)), ran_on)
         rows.append(
             Row(
                 speeds=speeds,
                 gpus=gpus,
                 weight=float(max(1, group.weight if group is not None else 1)),
-                steps=_steps_left(job, run_s or UNKNOWN_RUN_S, dict(zip(models, speeds, strict=True)), ran_on),
+                steps=max(max(speeds), (run_s or UNKNOWN_RUN_S) * max(speeds) - done),
                 elapsed=(waiting.now - job.submitted_ms) / 1000 if objective == "finish_time" else 0.0,
                 rank=float(len(oldest) + len(live) - place) if objective == "fifo" else 0.0,
+                done=done if objective == "finish_time" else 0.0,
             )
         )
     return rows
 
 
-def _steps_left(job: Job, run_s: float, speeds: Mapping[str, float], ran_on: TimesByModel) -> float:
-    """What is left to do, in units of speed times seconds; run times are those on the fastest model."""
-    best = max(speeds.values())
+def _steps_done(job: Job, speeds: Mapping[str, float], ran_on: TimesByModel) -> float:
+    """What is done, in units of speed times seconds; run times are those on the fastest model."""
     if job.id in ran_on:
-        done = sum(ms / 1000 * speeds.get(model, 0.0) for model, ms in sorted(ran_on[job.id].items()))
-    else:
-        done = job.attained / max(1, service_milli(job.spec)) / 1000 * best
-    return max(best, run_s * best - done)
+        return sum(ms / 1000 * speeds.get(model, 0.0) for model, ms in sorted(ran_on[job.id].items()))
+    return job.attained / max(1, service_milli(job.spec)) / 1000 * max(speeds.values())

@@ -44,6 +44,8 @@ class Problem(Struct, frozen=True):
     """Per model: GPUs there are."""
     prices: Floats
     """Per model: what a GPU costs."""
+    done: Floats
+    """Per row: what is done already, in the same units as `steps`."""
 
     @property
     def jobs(self) -> float:
@@ -54,6 +56,15 @@ class Problem(Struct, frozen=True):
         """Per row: the speed when every job had the same part of every model."""
         part = self.capacity / self.jobs
         return self.speeds @ (part / max(1.0, float(part.sum())))
+
+    def isolated(self) -> Floats:
+        """The allocation in which every job has the same part of the GPUs of every model for itself alone."""
+        parts: Floats = (self.capacity / self.jobs)[None, :] / np.maximum(self.gpus, EDGE)[:, None]
+        return parts / np.maximum(1.0, parts.sum(axis=1))[:, None] * (self.speeds > 0)
+
+    def reached(self, allocation: Floats) -> Floats:
+        """Per row: the speed under an allocation, never quite nothing."""
+        return np.maximum((self.speeds * allocation).sum(axis=1), EDGE)
 
 
 def max_min(problem: Problem) -> Floats:
@@ -78,25 +89,38 @@ def makespan(problem: Problem) -> Floats:
 def finish_time(problem: Problem) -> Floats:
     """The worst finish time, compared with that on a part of the cluster of one's own, is as good as can be.
 
-    Dinkelbach's search (1967): aim at a ratio, raise the least part of the speed that anybody would need for it, and
-    aim next at the worst ratio that this allocation reaches. The ratios fall to the best one, faster with every step.
+    The time on such a part is that of all of the job's work, of what is done as of what is left (section 4.2).
+    Dinkelbach's search (1967): aim at a ratio, at first that of such parts, raise the least part of the speed that
+    anybody would need for it, and aim next at the worst ratio that this allocation reaches. The ratios fall to the best
+    one, faster with every step.
     """
-    alone = problem.elapsed + problem.steps / np.maximum(problem.equal_speeds(), EDGE)
     can_run = problem.speeds.max(axis=1) > 0
-    best, aim, least = np.zeros_like(problem.speeds), 1.0, float("inf")
+    best = problem.isolated()
+    alone = np.maximum((problem.done + problem.steps) / problem.reached(best), EDGE)
+    least = _worst(problem, best, alone)
     for _ in range(AIMS_MAX):
-        wanted = problem.steps / np.maximum(aim * alone - problem.elapsed, EDGE)
-        found = _level(problem, problem.speeds / wanted[:, None], is_open=can_run, floors=np.zeros(len(wanted)))
-        if found is None:
-            return best
-        speed = np.maximum((problem.speeds * found.allocation).sum(axis=1), EDGE)
-        reached = float(((problem.elapsed + problem.steps / speed) / alone).max(where=can_run, initial=0.0))
-        if reached >= least:
-            return best
-        best, aim, least = found.allocation, reached, reached
-        if 1 <= found.level <= 1 + CLOSE:
-            return best
-    return best
+        found = _level(problem, _towards(problem, least, alone), is_open=can_run, floors=np.zeros(len(alone)))
+        worst = _worst(problem, found.allocation, alone) if found is not None else least
+        if found is None or worst >= least:
+            break
+        best, least = found.allocation, worst
+        if found.level <= 1 + CLOSE:
+            break
+    # Whoever nothing helps any more holds the ratio down alone; the others still have as much more as can be.
+    filled = _fill(problem, _towards(problem, least, alone))
+    return filled if _worst(problem, filled, alone) <= least * (1 + CLOSE) else best
+
+
+def _towards(problem: Problem, ratio: float, alone: Floats) -> Floats:
+    """Speeds as parts of the one with which a job would end in so many times its time alone."""
+    wanted = problem.steps / np.maximum(ratio * alone - problem.elapsed, EDGE)
+    return problem.speeds / wanted[:, None]
+
+
+def _worst(problem: Problem, allocation: Floats, alone: Floats) -> float:
+    """The worst finish time under an allocation over that alone, of those who can run at all."""
+    ratios = (problem.elapsed + problem.steps / problem.reached(allocation)) / alone
+    return float(ratios.max(where=problem.speeds.max(axis=1) > 0, initial=0.0))
 
 
 def throughput(problem: Problem) -> Floats:

@@ -18,6 +18,7 @@ from gangline_core.kept import PoolState
 from gangline_core.making_room.losses import is_protected
 from gangline_core.ordering import rank
 from gangline_core.ordering.gavel import models_of, parts_by_model, speeds_of
+from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.scoring.attained import attained
 from gangline_core.scoring.waiting import Waiting
 from gangline_core.spec import gpu_milli_wanted
@@ -38,6 +39,11 @@ def is_over(pool: PoolState, now: int) -> bool:
 def leases_end_ms(pool: PoolState) -> int | None:
     """When the present lease ends; None where room is not lent."""
     return pool.leased_at + pool.policy.lease_s * 1000 if pool.policy.lease_s else None
+
+
+def parts_end_ms(pool: PoolState) -> int:
+    """From when on parts of time may be worked out anew."""
+    return pool.parts_at + RESET_MS
 
 
 def may_move(state: State, pool: PoolState) -> bool:
@@ -64,6 +70,14 @@ def lend(
         known[part.job][part.model] = part.micro
     owed = owed_then(state, pool, now) if parts else pool.owed
     return tuple(_by_part(state, pool, both, known=known, had=had, owed=owed)), parts
+
+
+def waits_for_part(pool: PoolState, job: JobId) -> Reason | None:
+    """Why a job that came since parts of time were worked out does not start yet, where the policy has it so."""
+    policy = pool.policy
+    if not policy.newcomers_wait or not policy.lease_s or policy.ordering != ORDERED_BY_PART or job in pool.parts:
+        return None
+    return Reason(ReasonCode.NO_PART_YET, {"due_ms": parts_end_ms(pool)})
 
 
 def renewable(state: State, pool: PoolState, now: int) -> list[Job]:
@@ -138,8 +152,12 @@ def note(state: State, fact: RoundOpened, at: int) -> None:
 
 
 def _is_outdated(pool: PoolState, both: Waiting, now: int) -> bool:
-    """True when other jobs are there than when parts were worked out, and that was not just now."""
-    return (not pool.parts or now - pool.parts_at >= RESET_MS) and set(both.ids.tolist()) != set(pool.parts)
+    """True when other jobs are there than when parts were worked out, and that was not just now.
+
+    Parts of a job that was alone divide nothing: they are worked out again as soon as somebody comes.
+    """
+    is_due = len(pool.parts) <= 1 or now >= parts_end_ms(pool)
+    return is_due and set(both.ids.tolist()) != set(pool.parts)
 
 
 def _parts(state: State, pool: PoolState, both: Waiting, now: int) -> tuple[Part, ...]:
@@ -166,7 +184,7 @@ def _by_part(
     models = models_of(state, pool.pool.name)
     speeds = np.array([speeds_of(job.spec, models) for job in both.jobs]).sum(axis=0)
     fastest_first = sorted(range(len(models)), key=lambda k: (-speeds[k], models[k]))
-    ids = sorted(JobId(job) for job in both.ids.tolist())
+    ids = sorted(JobId(job) for job in both.ids.tolist() if job in known or not pool.policy.newcomers_wait)
     for model in (models[k] for k in fastest_first):
         lag = {
             job: known.get(job, {}).get(model, 0) * MICRO // (half_ms + had.get(job, {}).get(model, 0)) for job in ids

@@ -104,6 +104,8 @@ class Agents:
             cost_s = self._conditions.resume_s
         if self._minds_neighbours:
             run.part_milli = neighbours_leave(self._state, job, self._conditions)
+        if self._conditions.free_start_s and run.left_ms(held) < 1000 * self._conditions.free_start_s:
+            cost_s = 0.0
         run.start(held, sum(task.gpu_milli for task in tasks), now=now, cost_ms=round(1000 * cost_s))
         self.foresee(job, run)
 

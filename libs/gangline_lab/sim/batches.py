@@ -9,6 +9,7 @@ from collections.abc import Callable
 from math import ceil
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 DATASET = {"ResNet-18": 50_000, "ResNet-50": 100_000, "Transformer": 10_000, "LM": 59_675, "Recommendation": 117_907}
 """Samples of an epoch."""
@@ -68,6 +69,8 @@ class Stage(Struct, frozen=True):
     batch_size: int
     seconds: float
     """On the machines that the stages were worked out for."""
+    left_s: float = 0.0
+    """Time left at its beginning if the batch size stayed as it is."""
 
 
 def batch_at(mode: str, model: str, first: int, gpus: int, epoch: int) -> int:
@@ -98,15 +101,16 @@ def stages(
     """The job's training alone, round by round; `speed` gives steps per second by batch size, 0 where unknown."""
     samples = DATASET.get(model)
     if not mode or samples is None or speed(first) <= 0:
-        return (Stage(first, steps / speed(first)),) if speed(first) > 0 else ()
+        alone_s = steps / speed(first) if speed(first) > 0 else 0.0
+        return (Stage(first, alone_s, alone_s),) if alone_s else ()
     limit_s = int(OVERTIME * foreseen_s(mode, model, first, gpus=gpus, steps=steps, speed=speed))
     found: list[Stage] = []
     total, done, batch, wanted, ran = steps, 0, first, first, 0.0
     while done < total and ran <= limit_s:
         taken = min(int(speed(batch) * ROUND_S), total - done)
         seconds = max(taken, 1) / speed(batch)
+        found.append(Stage(batch, seconds, (total - done) / speed(batch)))
         done, ran = done + max(taken, 1), ran + seconds
-        found.append(Stage(batch, seconds))
         if wanted != batch:
             total, done = _scaled(samples, total, done, before=batch, after=wanted)
             batch = wanted
@@ -160,7 +164,7 @@ def _joined(found: list[Stage]) -> tuple[Stage, ...]:
     joined: list[Stage] = []
     for stage in found:
         if joined and joined[-1].batch_size == stage.batch_size:
-            joined[-1] = Stage(stage.batch_size, joined[-1].seconds + stage.seconds)
+            joined[-1] = replace(joined[-1], seconds=joined[-1].seconds + stage.seconds)
         else:
             joined.append(stage)
     return tuple(joined)

@@ -50,6 +50,8 @@ class Conditions(Struct, frozen=True, forbid_unknown_fields=True):
     """What every first start costs before work begins: image, data, processes."""
     restart_s: Seconds = 0.0
     """What every later start and every change of size costs."""
+    free_start_s: Seconds = 0.0
+    """Both cost nothing where what is left to do takes less than this, as in Shockwave's simulator."""
     resume_s: Seconds = 0.0
     """What it costs a paused job to go on where it stood still."""
     stop_s: Seconds = 0.0
@@ -61,9 +63,10 @@ class Conditions(Struct, frozen=True, forbid_unknown_fields=True):
     failures: Failures = Failures()
     colocation: Colocation = Colocation()
     elastic: Elastic = Elastic()
-    estimates: Literal["given", "true", "none", "philly", "lognormal"] = "given"
-    """What jobs say about their duration: what the trace has, the truth, nothing, or the truth with an error:
-    Philly's error quantiles (Hu et al., SC 2021) or a log-normal factor."""
+    estimates: Literal["given", "true", "none", "philly", "lognormal", "present"] = "given"
+    """What jobs say about their duration: what the trace has, the truth, nothing, the truth with an error (Philly's
+    error quantiles, Hu et al., SC 2021, or a log-normal factor), or what their present batch size would take, told
+    anew whenever it changes."""
     estimate_sigma: Spread = 1.0
     """Spread of the log-normal factor."""
     limits: bool = False

@@ -33,6 +33,7 @@ from gangline_lab.sim.estimates import prepared
 from gangline_lab.sim.events import Arrive, Cancel, Events, Moment, Tell, Turn
 from gangline_lab.sim.fleet import AGENT, Fleet
 from gangline_lab.sim.journal import Journal
+from gangline_lab.sim.present import told_anew
 from gangline_lab.sim.runs import Run
 from gangline_lab.sim.usage import Point, Use
 from gangline_lab.sim.workload import Input, Workload
@@ -224,6 +225,7 @@ class Simulation:
                 self._hear_of_job(one)
         for index in moment.cancels:
             self._cancel(index)
+        self.tell("admission", told_anew(self.state, self.agents.runs, self.now, self.conditions))
         if self.state.kept.uncharged:
             self.tell("accounting", accounting.charge(self.state, self.now))
         for pool in sorted(self.state.kept.pools):

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from gangline_core.spec import JobSpec
 from gangline_lab.sim.conditions import Conditions
 from gangline_lab.sim.courses import Courses
+from gangline_lab.sim.present import first_told_s
 from gangline_lab.sim.workload import Arrival, Workload, as_elastic, as_single_gpus, fitted
 
 PHILLY_ERRORS = ((0.10, 0.0, 0.10), (0.50, 0.10, 0.50), (0.70, 0.50, 1.0), (0.90, 1.0, 10.0), (1.0, 10.0, 100.0))
@@ -36,7 +37,8 @@ def prepared(
     if conditions.estimates == "given" and not conditions.limits:
         return trace
     random = Random(f"estimates-{seed}")
-    return replace(trace, arrivals=tuple(_estimated(one, conditions, random) for one in trace.arrivals))
+    known = courses if conditions.estimates == "present" else None
+    return replace(trace, arrivals=tuple(_estimated(one, conditions, random, known) for one in trace.arrivals))
 
 
 def _timed(one: Arrival, courses: Courses) -> Arrival:
@@ -57,10 +59,12 @@ def _told(one: Arrival, courses: Courses) -> Arrival:
     return replace(one, spec=replace(one.spec, attributes={**one.spec.attributes, **told}))
 
 
-def _estimated(one: Arrival, conditions: Conditions, random: Random) -> Arrival:
+def _estimated(one: Arrival, conditions: Conditions, random: Random, courses: Courses | None) -> Arrival:
     spec = one.spec
     true_s = max(1, -(-one.work.run_ms // 1000))
-    if conditions.estimates != "given":
+    if courses is not None:
+        spec = replace(spec, estimate_s=first_told_s(courses.course(spec, one.work)) or true_s)
+    elif conditions.estimates != "given":
         spec = replace(spec, estimate_s=_estimate_s(true_s, conditions, random))
     return replace(one, spec=_limited(spec, true_s) if conditions.limits else spec)
 

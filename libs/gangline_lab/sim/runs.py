@@ -78,12 +78,22 @@ class Run:
             self.done = advance(self.course, self.held, done=self.done, ms=worked, part_milli=self.part_milli)
         self.since_ms = now
 
+    def done_by(self, now: int) -> int:
+        """Units done by this time."""
+        if self.held is None:
+            return self.done
+        worked = max(0, now - max(self.since_ms, self.ready_ms))
+        return advance(self.course, self.held, done=self.done, ms=worked, part_milli=self.part_milli)
+
     def ends_ms(self) -> int:
         """When the work will be done if nothing changes; `count` first."""
         if self.held is None:
             raise ValueError("a job that holds nothing does not end")
-        left = time_left_ms(self.course, self.held, done=self.done, part_milli=self.part_milli)
-        return max(self.since_ms, self.ready_ms) + left
+        return max(self.since_ms, self.ready_ms) + self.left_ms(self.held)
+
+    def left_ms(self, held: Held) -> int:
+        """How long what is left to do takes on these GPUs."""
+        return time_left_ms(self.course, held, done=self.done, part_milli=self.part_milli)
 
     def stop(self, now: int, *, keeps: bool, checkpoint_ms: int) -> None:
         """The job holds nothing any more; what no checkpoint has is lost unless it `keeps` everything."""

@@ -82,12 +82,13 @@ class Throughputs(Struct, frozen=True):
         def speed(batch_size: int, kind: str = kind) -> float:
             return self.alone.get(kind, {}).get((f"{model} (batch size {batch_size})", gpus), 0.0)
 
-        done, legs = 0, []
+        done, legs, left = 0, [], []
         for stage in stages(work.mode, model, work.batch_size, gpus=gpus, steps=work.steps, speed=speed):
+            left.append((done, round(stage.left_s * 1000)))
             done += max(1, round(stage.seconds * 1000)) * UNIT
             own = speed(stage.batch_size)
             legs.append((done, {name: round(UNIT * speed(stage.batch_size, name) / own) for name in self.alone}))
-        return Staged(total=done, legs=tuple(legs))
+        return Staged(total=done, legs=tuple(legs), left=tuple(left))
 
     def foreseen_s(self, spec: JobSpec, work: Work) -> float:
         """Run time in s alone on the fastest type, as foreseen batch by batch (Shockwave, NSDI 2023)."""
@@ -115,11 +116,21 @@ class Staged(Struct, frozen=True):
     total: int
     legs: tuple[tuple[int, dict[str, int]], ...]
     """Units after which each stage ends, and the speed in it by type."""
+    left: tuple[tuple[int, int], ...] = ()
+    """Units at which each stage begins, and the ms that are left then if its batch size stayed."""
+
+    def stage(self, done: int) -> int:
+        """Which stage is under way after so many units."""
+        return min(bisect_right(self.legs, done, key=lambda leg: leg[0]), len(self.legs) - 1)
+
+    def left_ms(self, done: int) -> int:
+        """Time left on the type that the job likes best, if the present batch size stayed."""
+        begun, left_ms = self.left[self.stage(done)]
+        return max(0, left_ms - (done - begun) // UNIT)
 
     def leg(self, done: int, held: Held) -> Leg:
         """The stage under way."""
-        place = bisect_right(self.legs, done, key=lambda leg: leg[0])
-        until, rates = self.legs[min(place, len(self.legs) - 1)]
+        until, rates = self.legs[self.stage(done)]
         kind = held.model.lower()
         spread = rates.get(kind + SPREAD) if len(held.per_node) > 1 else None
         return Leg(until, max(1, spread or rates.get(kind, 0)))
