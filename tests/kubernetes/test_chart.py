@@ -63,6 +63,8 @@ MATRIX = {
         "commonLabels.team=x",
     ],
 }
+VERSIONS = ("1.30", "1.36")
+"""Of Kubernetes, from the oldest on."""
 NOT_OF_KUBERNETES = {"ServiceMonitor", "PrometheusRule"}
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -116,9 +118,14 @@ def validator() -> Callable[..., object]:
 
 
 @cache
-def check(text: str) -> None:
+def check(text: str, version: str = "1.36") -> None:
     """Validate an object, once for all releases that have it."""
-    validator()(json.loads(text), "1.36", strict=True)
+    validator()(json.loads(text), version, strict=True)
+
+
+def test_the_oldest_version_that_is_checked_is_the_oldest_that_the_chart_allows() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
+    assert chart["kubeVersion"] == f">={VERSIONS[0]}.0-0"
 
 
 @needs_helm
@@ -127,8 +134,8 @@ def test_every_object_is_valid_to_the_letter(settings: list[str]) -> None:
     objects = rendered(settings)
     assert len(objects) > 20
     for one in objects:
-        if one["kind"] not in NOT_OF_KUBERNETES:
-            check(json.dumps(one, sort_keys=True))
+        for version in VERSIONS if one["kind"] not in NOT_OF_KUBERNETES else ():
+            check(json.dumps(one, sort_keys=True), version)
     names = [(one["kind"], one["metadata"].get("namespace", ""), one["metadata"]["name"]) for one in objects]
     assert len(set(names)) == len(names)
 

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from kubedouble import cel
-from kubedouble.errors import invalid
 
 Object = dict[str, Any]
 Schema = dict[str, Any]
@@ -120,31 +119,3 @@ def _rules(value: Any, schema: Schema, shown: str, before: Any) -> Iterator[str]
             continue
         if not holds:
             yield f"{shown}: Invalid value: {rule.get('message', text)}"
-
-
-def check_structure(name: str, schema: Schema, path: str = "openAPIV3Schema") -> None:
-    """The schema is structural, and its rules can be read.
-
-    Raises:
-        ApiError: 422, it is not.
-    """
-    free = schema.get("x-kubernetes-preserve-unknown-fields") or schema.get("x-kubernetes-int-or-string")
-    if not schema.get("type") and not free:
-        raise invalid("CustomResourceDefinition", name, [f"{path}.type: Required value: must not be empty"])
-    if schema.get("additionalProperties") and schema.get("properties"):
-        raise invalid("CustomResourceDefinition", name, [f"{path}.additionalProperties: Forbidden: with properties"])
-    for word in ("anyOf", "oneOf", "allOf"):
-        for inner in schema.get(word, ()):
-            if "type" in inner and not schema.get("x-kubernetes-int-or-string"):
-                raise invalid("CustomResourceDefinition", name, [f"{path}.{word}.type: Forbidden: must be empty"])
-    for rule in schema.get("x-kubernetes-validations", ()):
-        try:
-            cel.compiled(rule["rule"])
-        except cel.CelError as error:
-            fault = f"{path}.x-kubernetes-validations.rule: Invalid value: compilation failed: {error}"
-            raise invalid("CustomResourceDefinition", name, [fault]) from None
-    for key, inner in schema.get("properties", {}).items():
-        check_structure(name, inner, f"{path}.properties[{key}]")
-    for word in ("items", "additionalProperties"):
-        if isinstance(schema.get(word), dict):
-            check_structure(name, schema[word], f"{path}.{word}")

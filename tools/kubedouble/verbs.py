@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from kubedouble import guards, patches, plugins, policies, rules, schemas, sizes
+from kubedouble import guards, patches, plugins, policies, rules, schemas, sizes, structure
 from kubedouble.errors import STALE, ApiError, already_exists, bad_request, conflict, invalid, not_found
 from kubedouble.kinds import Kind, Kinds
 from kubedouble.store import Change, Object, Store
@@ -136,13 +136,10 @@ class Verbs:
 
     def _define(self, crd: Object) -> Object:
         """Serve the kind that a definition describes; gives the definition with its status."""
+        structure.check(crd)
         spec, names = crd["spec"], crd["spec"]["names"]
-        if crd["metadata"]["name"] != f"{names['plural']}.{spec['group']}":
-            fault = 'metadata.name: Invalid value: must be spec.names.plural+"."+spec.group'
-            raise invalid("CustomResourceDefinition", crd["metadata"]["name"], [fault])
         for version in spec["versions"]:
             schema = version["schema"]["openAPIV3Schema"]
-            schemas.check_structure(crd["metadata"]["name"], schema)
             kind = Kind(
                 spec["group"],
                 version["name"],
