@@ -126,5 +126,5 @@ def test_what_a_pool_asks_for_becomes_its_mix_and_few_jobs_do_not_change_it():
     assert Beside(world.state, "default").mix == mix
 
 
-def test_every_placement_is_explained():
-    assert set(GUIDE) == set(PLACERS)
+def test_no_placement_is_recommended_that_is_not_there():
+    assert set(GUIDE) <= set(PLACERS)

@@ -1,8 +1,11 @@
 """Draws docs/placement.md: every placement policy with its source and use, and how the default decides."""
 
+import inspect
+from collections.abc import Callable
+
 from draw.markdown import code, document, table
 from gangline_core.placement import PLACERS
-from gangline_core.placement.guide import GUIDE
+from gangline_core.placement.guide import GUIDE, Guide
 
 
 def page() -> str:
@@ -13,7 +16,7 @@ def page() -> str:
         "fgd}` in the [policy file](policy-file.md). Whatever is named, a gang starts whole or not at all, "
         "and a job's own wishes (models, levels, slices, spread) come first: the placement decides among what "
         "they leave.",
-        table(("Name", "From", "Use"), ((code(name), GUIDE[name].source, GUIDE[name].use) for name in sorted(PLACERS))),
+        table(("Name", "From", "Use"), (advice(name, placer) for name, placer in sorted(PLACERS.items()))),
         *_DEFAULT,
         *_ROLES,
         *_SCORING,
@@ -22,6 +25,12 @@ def page() -> str:
         *_SLICES,
         *_SEVERAL,
     )
+
+
+def advice(name: str, placer: Callable[..., object]) -> tuple[str, str, str]:
+    """One row: what the guide says of a placer, or else what its own docstring says."""
+    known = GUIDE.get(name) or Guide("Gangline", (inspect.getdoc(placer) or "").partition("\n")[0])
+    return code(name), known.source, known.use
 
 
 _DEFAULT = (
