@@ -28,7 +28,8 @@ class Meta(Struct, frozen=True, rename="camel"):
     annotations: dict[str, str] = {}
     finalizers: tuple[str, ...] = ()
     owner_references: tuple[Owner, ...] = ()
-    creation_timestamp: str = ""
+    creation_timestamp: str | None = None
+    """Null in bookmarks, and in templates."""
     deletion_timestamp: str | None = None
     deletion_grace_period_seconds: int | None = None
 

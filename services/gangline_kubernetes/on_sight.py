@@ -150,7 +150,7 @@ class OnSight:
 
     def _age_s(self, meta: Meta) -> float:
         try:
-            made = datetime.strptime(meta.creation_timestamp, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+            made = datetime.strptime(meta.creation_timestamp or "", "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
         except ValueError:
             return FRESH_S + 1
         return self._site.clock.now_ms() / 1000 - made.timestamp()

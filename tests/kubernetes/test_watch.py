@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
 from tests.kubernetes.house import MemoryTransport
 
 from dollhouse.clock import LoopClock
@@ -23,7 +24,8 @@ BODY = {"spec": {"containers": [{"name": "main", "image": "x:1"}]}}
 class Desk:
     """A double, a watch of its pods, and what the watch told."""
 
-    def __init__(self, *, relist_s: float = 100_000.0) -> None:
+    def __init__(self, way: type[MemoryTransport] = MemoryTransport, *, relist_s: float = 100_000.0) -> None:
+        """`way` is how the server is reached."""
         clock = LoopClock()
         self.double = Double(lambda: clock.now_ms() / 1000)
         kind = self.double.kinds.find("", "v1", "pods")
@@ -35,7 +37,7 @@ class Desk:
             Pod,
             "/api/v1/pods",
             self.hear,
-            api=Api(MemoryTransport(self.double), clock, CountedIds()),
+            api=Api(way(self.double), clock, CountedIds()),
             clock=clock,
             ids=CountedIds(),
             metrics=self.metrics,
@@ -191,3 +193,44 @@ async def pages_story() -> None:
     async with watching(desk):
         assert len(desk.names) == 1200
         assert sum(path == "/api/v1/pods" for _, path in desk.double.requests) == 4
+
+
+def test_bookmarks_are_read_as_every_version_of_the_server_writes_them() -> None:
+    live(bookmark_story())
+
+
+async def bookmark_story() -> None:
+    desk = Desk()
+    async with watching(desk):
+        desk.make("a")
+        desk.double.store.version += 500
+        await asyncio.sleep(130)
+        assert int(desk.watched.version) == desk.double.store.version, "nothing of this kind happened since"
+        assert desk.watched.lists == 1
+
+
+@pytest.mark.parametrize("line", [b"{", b'{"type":"ADDED"}', b"<html>", b'{"type":"BOOKMARK","object":{"metadata":5}}'])
+def test_a_stream_that_cannot_be_read_is_begun_anew_and_ends_nothing(line: bytes) -> None:
+    live(broken_story(line))
+
+
+async def broken_story(line: bytes) -> None:
+    left = [line]
+
+    class Broken(MemoryTransport):
+        """Its first stream begins with something else than an event."""
+
+        async def stream(self, path: str, query: str, idle_s: float) -> AsyncIterator[bytes]:
+            """See Transport."""
+            while left:
+                yield left.pop()
+            async for one in super().stream(path, query, idle_s):
+                yield one
+
+    desk = Desk(Broken)
+    async with watching(desk):
+        await asyncio.sleep(5)
+        desk.make("a")
+        await asyncio.sleep(5)
+        assert desk.names == ["a"]
+        assert desk.watched.lists == 2

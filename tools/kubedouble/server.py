@@ -139,6 +139,9 @@ class Double:
         limit = int(ask.get("limit") or 0)
         shown, token, left, version = self.store.page(items, limit, ask.get("continue", ""))
         meta: Object = {"resourceVersion": str(version)}
+        if not place.kind.custom:
+            # Only objects of custom kinds say in a list what they are.
+            shown = [{key: value for key, value in one.items() if key not in ("kind", "apiVersion")} for one in shown]
         if token:
             meta |= {"continue": token, "remainingItemCount": left}
         listed = {
@@ -185,9 +188,12 @@ class Double:
         return Answer(200, stream=self._until(stream, watcher, float(ask.get("timeoutSeconds") or WATCH_S_MAX)))
 
     def _bookmark(self, kind: Kind, *, ends_initial: bool = False) -> Object:
-        notes = {"k8s.io/initial-events-end": "true"} if ends_initial else {}
-        meta = {"resourceVersion": str(self.store.version), "annotations": notes}
-        return {"kind": kind.name, "apiVersion": kind.api_version, "metadata": meta}
+        # An object without content, as typed servers before 1.34 write one.
+        meta: Object = {"resourceVersion": str(self.store.version), "creationTimestamp": None}
+        if ends_initial:
+            meta["annotations"] = {"k8s.io/initial-events-end": "true"}
+        empty = {"spec": {"containers": None}, "status": {}} if kind.name == "Pod" else {}
+        return {"kind": kind.name, "apiVersion": kind.api_version, "metadata": meta, **empty}
 
     async def _with_initial(self, stream: AsyncIterator[bytes], waiting: Any, kind: Kind) -> AsyncIterator[bytes]:
         """The objects there are, then a bookmark that says so, then what happens."""
