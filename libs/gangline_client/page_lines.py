@@ -43,26 +43,38 @@ def read_page(text: str, place: str) -> Page:
         raise InputError(f"{place}:{line}{getattr(error, 'problem', None) or error}") from error
     if not isinstance(document, dict):
         raise InputError(f"{place} must be a mapping of settings")
+    return Page(_plain(document), place, lines_of(node, place))
+
+
+def lines_of(node: Any, place: str) -> dict[str, int]:
+    """The line, counted from 1, of every path of a document that was composed.
+
+    Raises:
+        InputError: a mapping names a key twice; YAML takes one of the two and loses the other.
+    """
     lines: dict[str, int] = {}
-    for path, number in _lines(node, ""):
+    for path, number in _lines(node, "", set()):
         if path in lines:
             raise InputError(f"{place}:{number}: {path} stands twice, first in line {lines[path]}")
         lines[path] = number
-    return Page(_plain(document), place, lines)
+    return lines
 
 
-def _lines(node: Any, path: str) -> Iterator[tuple[str, int]]:
-    """Path and line of every key and entry below a node."""
+def _lines(node: Any, path: str, seen: set[int]) -> Iterator[tuple[str, int]]:
+    """Path and line of every key and entry below a node; what aliases name again is looked at once."""
+    if id(node) in seen:
+        return
+    seen.add(id(node))
     if node.id == "mapping":
         for key, value in node.value:
             here = join(path, str_key(key.value))
             yield here, key.start_mark.line + 1
-            yield from _lines(value, here)
+            yield from _lines(value, here, seen)
     elif node.id == "sequence":
         for index, value in enumerate(node.value):
             here = f"{path}[{index}]"
             yield here, value.start_mark.line + 1
-            yield from _lines(value, here)
+            yield from _lines(value, here, seen)
 
 
 def _plain(value: Any) -> Any:

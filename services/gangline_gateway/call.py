@@ -16,6 +16,7 @@ from gangline_core.telling.book import Book
 from gangline_gateway.access import Caller
 from gangline_gateway.asking import Asker
 from gangline_gateway.config import Config
+from gangline_gateway.named_twice import named_twice
 from gangline_gateway.problems import ProblemError, invalid, wrong_query
 from gangline_kit.service import Site
 from gangline_wire.fields import Fields, flag, mapping, read_fields, visible_text
@@ -213,14 +214,17 @@ def parse_json(body: bytes) -> object:
     """A JSON document.
 
     Raises:
-        ProblemError: it is none, or nested too deeply.
+        ProblemError: it is none, is nested too deeply, or has a name twice in one object.
     """
     try:
-        return _decoder.decode(body)
+        document: object = _decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise ProblemError("malformed_json", str(error)) from None
     except RecursionError:
         raise ProblemError("malformed_json", "The body is nested too deeply.") from None
+    if (path := named_twice(body, document)) is not None:
+        raise invalid(path, "stands twice")
+    return document
 
 
 def encode_view(view: View) -> bytes:

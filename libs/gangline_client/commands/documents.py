@@ -2,8 +2,10 @@
 
 import json
 from argparse import Namespace
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -13,6 +15,8 @@ from gangline_client.batch_script import is_script, read_script
 from gangline_client.batch_terms import PASSED_ON
 from gangline_client.errors import InputError, UsageError
 from gangline_client.moments import moment_ms
+from gangline_client.page_lines import lines_of
+from gangline_wire.fields import str_key
 
 FILE_BYTES_MAX = 16 * 1024 * 1024
 STANDARD_INPUT = "-"
@@ -215,9 +219,17 @@ def _check_sendable(job: Document, where: str) -> None:
 
 def _load_json(text: str, place: str) -> list[Any]:
     try:
-        return [json.loads(text)]
+        return [json.loads(text, object_pairs_hook=partial(_object, place))]
     except ValueError as error:
         raise InputError(f"{place} is not JSON: {error}") from error
+
+
+def _object(place: str, pairs: list[tuple[str, Any]]) -> Document:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        often = Counter(name for name, _ in pairs)
+        raise InputError(f"{place}: {str_key(next(name for name in found if often[name] > 1))} stands twice")
+    return found
 
 
 def _load_yaml(text: str, place: str) -> list[Any]:
@@ -225,6 +237,8 @@ def _load_yaml(text: str, place: str) -> list[Any]:
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
+        for node in yaml.compose_all(text, Loader=loader):
+            lines_of(node, place)
         return [document for document in yaml.load_all(text, Loader=loader) if document is not None]
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
