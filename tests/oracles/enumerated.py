@@ -13,6 +13,9 @@ SLOTS = {"1g.6gb": (0b0001, 0b0010, 0b0100, 0b1000), "2g.12gb": (0b0011, 0b1100)
 MILLI = {"1g.6gb": 250, "2g.12gb": 500, "4g.24gb": 1000}
 
 
+CLOSE = ("nvlink", "switch", "socket")
+
+
 class Card(NamedTuple):
     """One GPU: what it is, and what is free of it."""
 
@@ -24,6 +27,10 @@ class Card(NamedTuple):
     free: int
     slots: int
     is_cut: bool = False
+    switch: int = -1
+    is_near: bool = False
+    """A network card is under its switch."""
+    is_sick: bool = False
 
     @property
     def is_whole(self) -> bool:
@@ -40,6 +47,9 @@ class Machine(NamedTuple):
     cards: tuple[Card, ...]
     zone: str = ""
     is_excluded: bool = False
+    devices: int = 0
+    taint: str = ""
+    is_drained: bool = False
 
 
 class Ask(NamedTuple):
@@ -53,6 +63,11 @@ class Ask(NamedTuple):
     mig: str = ""
     models: tuple[str, ...] = ()
     zone: str = ""
+    devices: int = 0
+    is_near: bool = False
+    tolerates: str = ""
+    without: str = ""
+    """A model that will not do."""
 
     @property
     def wants_gpu(self) -> bool:
@@ -96,13 +111,13 @@ def _by_model(machines: list[Machine], asks: list[Ask], shape: Shape) -> list[li
 def parts(machines: list[Machine], level: str, asks: list[Ask]) -> Iterator[list[Machine]]:
     """The machines cut down to each domain of a level; others have nothing left."""
     empty = Machine(0, "", "", 0, ())
-    if level in ("nvlink", "socket") and not any(ask.wants_gpu for ask in asks):
+    if level in CLOSE and not any(ask.wants_gpu for ask in asks):
         level = "node"
     if level == "":
         yield machines
-    elif level in ("nvlink", "socket", "node"):
+    elif level in (*CLOSE, "node"):
         for k, one in enumerate(machines):
-            numbers = sorted({_part(card, level) for card in one.cards}) if level != "node" else [0]
+            numbers = sorted({_part(card, level) for card in one.cards} - {None}) if level != "node" else [(0,)]
             for number in numbers:
                 # Cards keep their places: those outside of the part are used up.
                 gone = {"milli": -1, "free": -1, "slots": 0}
@@ -113,8 +128,10 @@ def parts(machines: list[Machine], level: str, asks: list[Ask]) -> Iterator[list
             yield [one if getattr(one, level) == name else empty for one in machines]
 
 
-def _part(card: Card, level: str) -> int:
-    return {"nvlink": card.island, "socket": card.socket, "node": 0}[level]
+def _part(card: Card, level: str) -> object:
+    """The part of its machine in which a card is; None where it is in none."""
+    switch = None if card.switch < 0 else (card.socket, card.switch)
+    return {"nvlink": (card.island,), "socket": (card.socket,), "switch": switch, "node": (0,)}[level]
 
 
 def _seat(machines: list[Machine], asks: list[Ask], shape: Shape) -> bool:
@@ -156,9 +173,9 @@ def _added(counts: tuple, key: object, most: int) -> tuple | None:
 def domain(machines: list[Machine], state: tuple[Machine, ...], spot: Spot, level: str) -> object:
     """The domain of a level in which a task would stand; None when in none, or across two."""
     node, cards, _ = spot
-    if level in ("nvlink", "socket"):
+    if level in CLOSE:
         found = {_part(state[node].cards[k], level) for k in cards}
-        return (node, found.pop()) if len(found) == 1 else None
+        return (node, *found.pop()) if len(found) == 1 and None not in found else None
     if level == "node":
         return node
     return getattr(machines[node], level, "") or None
@@ -167,12 +184,12 @@ def domain(machines: list[Machine], state: tuple[Machine, ...], spot: Spot, leve
 def spots(state: tuple[Machine, ...], ask: Ask) -> Iterator[Spot]:
     """Everywhere one task may go."""
     for node, one in enumerate(state):
-        if one.is_excluded or one.places < 1 or one.cpus < ask.cpus or (ask.zone not in ("", one.zone)):
+        if one.places < 1 or one.cpus < ask.cpus or one.devices < ask.devices or not _is_open(one, ask):
             continue
         if not ask.wants_gpu:
             yield node, (), 0
             continue
-        may = [k for k, card in enumerate(one.cards) if not ask.models or card.model in ask.models]
+        may = [k for k, card in enumerate(one.cards) if _may_use(ask, card)]
         if ask.gpus:
             whole = [k for k in may if one.cards[k].is_whole and one.cards[k].memory >= ask.memory]
             for chosen in combinations(whole, ask.gpus):
@@ -180,6 +197,18 @@ def spots(state: tuple[Machine, ...], ask: Ask) -> Iterator[Spot]:
                     yield node, chosen, 0
         else:
             yield from ((node, (k,), mask) for k in may for mask in _on_card(ask, one.cards[k]))
+
+
+def _is_open(one: Machine, ask: Ask) -> bool:
+    """True when the machine takes work of this role."""
+    closed = one.is_excluded or one.is_drained or one.taint not in ("", ask.tolerates)
+    return not closed and ask.zone in ("", one.zone)
+
+
+def _may_use(ask: Ask, card: Card) -> bool:
+    """True when the card will do, however much of it is free."""
+    is_named = (not ask.models or card.model in ask.models) and card.model != ask.without
+    return is_named and not card.is_sick and (card.is_near or not ask.is_near)
 
 
 def _on_card(ask: Ask, card: Card) -> Iterator[int]:
@@ -214,21 +243,24 @@ def taken(state: tuple[Machine, ...], ask: Ask, spot: Spot) -> tuple[Machine, ..
         else:
             milli, memory = part_of(ask, card)
             cards[k] = card._replace(milli=card.milli - milli, free=card.free - memory)
-    one = state[node]._replace(cpus=state[node].cpus - ask.cpus, places=state[node].places - 1, cards=tuple(cards))
+    left = {"cpus": state[node].cpus - ask.cpus, "devices": state[node].devices - ask.devices}
+    one = state[node]._replace(**left, places=state[node].places - 1, cards=tuple(cards))
     return (*state[:node], one, *state[node + 1 :])
 
 
 def keeps(machines: list[Machine], asks: list[Ask], shape: Shape, seats: list[tuple[int, Spot]]) -> bool:
     """True when seats, (role, spot) in rank order, stand where they may, inside the level, in slices and apart."""
     state = tuple(machines)
-    if any(machines[node].is_excluded or asks[k].zone not in ("", machines[node].zone) for k, (node, _, _) in seats):
+    if not all(_is_open(machines[node], asks[k]) for k, (node, _, _) in seats):
+        return False
+    if not all(_may_use(asks[k], machines[node].cards[card]) for k, (node, cards, _) in seats for card in cards):
         return False
 
     def among(level: str, some: list[Spot]) -> list[object]:
         return [domain(machines, state, spot, level) for spot in some]
 
     spots = [spot for _, spot in seats]
-    if shape.required in ("nvlink", "socket"):
+    if shape.required in CLOSE:
         # Who has no GPU stands in no part of a node, only on it.
         inside = among(shape.required, [spot for spot in spots if spot[1]])
         if len({node for node, _, _ in spots}) > 1 or len(set(inside)) > 1 or None in inside:

@@ -8,16 +8,18 @@ from tests.core.test_placement import BLOCK, RACK
 from tests.make import node, spec, state_with
 from tests.oracles.enumerated import MILLI, SLOTS, Ask, Card, Machine, Shape, part_of
 
-from gangline_core.cluster import Gpu, Node
+from gangline_core.cluster import Gpu, Nic, Node
 from gangline_core.facts import TaskPlacement
 from gangline_core.job import GpuShare
 from gangline_core.room.capacity import Room
-from gangline_core.spec import JobSpec, Resources, Role, TopologyWish
+from gangline_core.spec import JobSpec, Resources, Role, Toleration, TopologyWish
 
 MEMORY = {"A": 40_000, "B": 80_000, "A30": 24_000}
 CUT = "a30-24gb"
 TASKS_MAX = 4
 """With more tasks no machine gets any more."""
+SLICED = ("nvlink", "socket", "node", "rack", "block")
+"""Levels of slices."""
 
 
 class Scene(NamedTuple):
@@ -33,13 +35,17 @@ class Scene(NamedTuple):
         return [_node(k, one) for k, one in enumerate(self.machines)]
 
     def emptied(self) -> "Scene":
-        """The same with nothing taken."""
+        """The same with nothing taken, all well and open."""
         empty = [
             one._replace(
                 cards=tuple(
-                    card._replace(milli=1000, free=card.memory, slots=SLOTS["4g.24gb"][0] if card.is_cut else 0)
+                    card._replace(
+                        milli=1000, free=card.memory, slots=SLOTS["4g.24gb"][0] if card.is_cut else 0, is_sick=False
+                    )
                     for card in one.cards
-                )
+                ),
+                taint="",
+                is_drained=False,
             )
             for one in self.machines
         ]
@@ -84,7 +90,18 @@ class Scene(NamedTuple):
 def _node(k: int, one: Machine) -> Node:
     names = ((RACK, one.rack), (BLOCK, one.block), ("zone", one.zone))
     labels = {label: name for label, name in names if name}
-    made = node(f"n{k}", gpus=0, cpus=one.cpus, labels=labels, tasks_max=one.places)
+    near = sorted({(card.socket, card.switch) for card in one.cards if card.is_near})
+    made = node(
+        f"n{k}",
+        gpus=0,
+        cpus=one.cpus,
+        labels=labels,
+        tasks_max=one.places,
+        devices={"rdma": one.devices},
+        taints=[one.taint] if one.taint else [],
+        drained=one.is_drained,
+        nics=tuple(Nic(name=f"ib{socket}{switch}", socket=socket, switch=switch) for socket, switch in near),
+    )
     gpus = tuple(
         Gpu(
             index=index,
@@ -93,6 +110,8 @@ def _node(k: int, one: Machine) -> Node:
             uuid=f"GPU-{k}-{index}",
             island=card.island,
             socket=card.socket,
+            switch=card.switch,
+            healthy=not card.is_sick,
             mig=CUT if card.is_cut else "",
         )
         for index, card in enumerate(one.cards)
@@ -109,6 +128,9 @@ def _role(name: str, ask: Ask) -> Role:
         cpu_milli=ask.cpus * 1000,
         memory_mib=1,
         mig=ask.mig,
+        devices={"rdma": ask.devices} if ask.devices else {},
+        near_nic=ask.is_near,
+        exclude_models=(ask.without,) if ask.without else (),
     )
     return Role(
         name=name,
@@ -118,6 +140,7 @@ def _role(name: str, ask: Ask) -> Role:
         resources=need,
         command=("true",),
         node_selector={"zone": ask.zone} if ask.zone else None,
+        tolerations=(Toleration(key=ask.tolerates),) if ask.tolerates else None,
     )
 
 
@@ -140,7 +163,33 @@ def tight_scenes(draw: st.DrawFn, *, kinds: tuple[str, ...], levels: tuple[str, 
     step = unit or 1
     wanted = [ask._replace(tasks=number - number % step) for ask, number in zip(asks, held, strict=True)]
     wanted = [ask for ask in wanted if ask.tasks] or [asks[0]._replace(tasks=step)]
+    if "rest" in kinds:
+        machines = [draw(_with_rest(one, spare=sum(ask.devices * ask.tasks for ask in wanted))) for one in machines]
     return Scene(machines, wanted, draw(_shapes(kinds=kinds, levels=levels, unit=unit)))
+
+
+@st.composite
+def _with_rest(draw: st.DrawFn, one: Machine, *, spare: int = 1) -> Machine:
+    """The machine with PCIe switches, network cards, other devices, and now and then a taint, a drain or sick cards."""
+    near = draw(st.sampled_from([(0,), (1,), (0, 1), (0, 1)]))
+    has_switches = draw(st.integers(0, 4)) > 0
+    cards = [
+        card._replace(
+            switch=k // 2 if has_switches else -1,
+            is_near=has_switches and k // 2 in near,
+            is_sick=draw(st.integers(0, 15)) == 0,
+        )
+        for k, card in enumerate(one.cards)
+    ]
+    # A network card is under a switch of a socket, and near all cards there.
+    under = {(card.socket, card.switch) for card in cards if card.is_near}
+    cards = [card._replace(is_near=(card.socket, card.switch) in under) for card in cards]
+    return one._replace(
+        cards=tuple(cards),
+        devices=draw(st.sampled_from([spare, spare, 1, 0])),
+        taint=draw(st.sampled_from(["", "", "", "", "t", "u"])),
+        is_drained=draw(st.integers(0, 11)) == 0,
+    )
 
 
 @st.composite
@@ -208,6 +257,8 @@ def scenes(draw: st.DrawFn, *, kinds: tuple[str, ...], levels: tuple[str, ...], 
         )
     )
     unit = draw(st.sampled_from([1, 2])) if "slices" in kinds else 0
+    if "rest" in kinds:
+        machines = [draw(_with_rest(one)) for one in machines]
     asks = draw(st.lists(_asks(kinds=kinds, unit=unit or 1), min_size=1 if "one" in kinds else 2, max_size=3))
     return Scene(machines, asks, draw(_shapes(kinds=kinds, levels=levels, unit=unit)))
 
@@ -218,7 +269,7 @@ def _shapes(draw: st.DrawFn, *, kinds: tuple[str, ...], levels: tuple[str, ...],
     return Shape(
         required=draw(st.sampled_from(levels)),
         unit=unit,
-        slices=draw(st.sampled_from(["nvlink", "socket", "node", "rack", "block"])) if unit else "",
+        slices=draw(st.sampled_from([*(["switch"] if "rest" in kinds else []), *SLICED])) if unit else "",
         most=draw(st.integers(1, 3)) if spread else 0,
         spread=draw(st.sampled_from(["node", "rack", "block"])) if spread else "",
         same_model="models" in kinds and draw(st.booleans()),
@@ -258,6 +309,13 @@ def _machines(draw: st.DrawFn, *, kinds: tuple[str, ...], sockets: int) -> Machi
 @st.composite
 def _asks(draw: st.DrawFn, *, kinds: tuple[str, ...], unit: int) -> Ask:
     ask = draw(_tasks(kinds=kinds, unit=unit))
+    if "rest" in kinds:
+        ask = ask._replace(
+            devices=draw(st.sampled_from([0, 0, 1])),
+            is_near=ask.wants_gpu and draw(st.integers(0, 4)) == 0,
+            tolerates=draw(st.sampled_from(["", "t", "t", "u"])),
+            without=draw(st.sampled_from(["", "", "", "", "B"])) if ask.wants_gpu and not ask.mig else "",
+        )
     return ask._replace(zone=draw(st.sampled_from(["", "a", "b"]))) if "where" in kinds else ask
 
 

@@ -22,6 +22,7 @@ ALL = {
     "levels": ("", "", "nvlink", "socket", "node", "rack", "block"),
     "sockets": 2,
 }
+CLOSED = {"kinds": ("rest", "cpu", "share", "where", "one"), "levels": ("", "", "switch", "node", "rack")}
 EASY = {"kinds": ("cpu", "share", "memory", "one"), "levels": ("", "node", "rack")}
 
 
@@ -34,7 +35,7 @@ def refused(scene: Scene):
     return gang_of(asked, {role.name: role.count for role in asked.roles}, Pool(name="default"))
 
 
-@pytest.mark.parametrize("wants", [ALL, EASY])
+@pytest.mark.parametrize("wants", [ALL, CLOSED, EASY])
 def test_whoever_waits_for_room_is_told_what_is_missing_and_where_it_could_come_free(wants):
     @settings(max_examples=EXAMPLES, deadline=None)
     @given(scenes(**wants) | tight_scenes(**wants))

@@ -31,6 +31,18 @@ SCENES = {
     "slices": {"kinds": ("cpu", "slices", "one"), "levels": ("", "", "socket", "rack")},
     "two sockets": {"kinds": ("cpu", "slices", "one"), "levels": ("", "socket", "nvlink"), "sockets": 2},
     "roles in zones, nodes excluded": {"kinds": ("where", "cpu", "share"), "levels": ("", "", "rack")},
+    "network cards, devices, taints, drains and sick cards": {
+        "kinds": ("rest", "cpu", "share", "mig"),
+        "levels": ("", "", "switch", "node", "rack"),
+    },
+    "slices below switches, models and all the rest": {
+        "kinds": ("rest", "slices", "models", "one"),
+        "levels": ("", "", "switch", "rack"),
+    },
+    "everything at once": {
+        "kinds": ("rest", "cpu", "share", "memory", "mig", "models", "slices", "spread", "where", "one"),
+        "levels": ("", "", "", "socket", "node", "rack", "block"),
+    },
     "slices, spread and models": {
         "kinds": ("slices", "spread", "models", "share", "one"),
         "levels": ("", "block"),

@@ -59,7 +59,8 @@ def _domain(layout: Layout, gang: Gang, task: Member) -> tuple[int, int] | None:
     if gang.slice_level in CLOSE:
         part = layout.part(gang.slice_level)[row]
         found = {int(part[share.index]) for share in task.gpus}
-        return (row, found.pop()) if len(found) == 1 else None
+        # Whose switch nobody told is under none.
+        return (row, found.pop()) if len(found) == 1 and -1 not in found else None
     code = int(domain_codes(layout, gang, gang.slice_level)[row])
     return None if code < 0 else (code, 0)
 

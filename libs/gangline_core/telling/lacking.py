@@ -55,7 +55,8 @@ def lack_of(room: Room, gang: Gang) -> Lack:
             return Lack("", f"A node that could take it would have to get the label {numbers['label']}.")
         case ReasonCode.NO_ELIGIBLE_NODE:
             back = ", ".join(f"{numbers[k]} {k}" for k in ("drained", "lost", "sick", "tainted") if numbers.get(k))
-            return Lack("", f"A node would have to take work again: {back}." if back else "")
+            found = f"take it again: {back}" if back else "come that has its labels and is not excluded"
+            return Lack("", f"A node would have to {found}.")
         case _:
             return Lack("")
 
