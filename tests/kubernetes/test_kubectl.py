@@ -174,3 +174,41 @@ async def test_a_policy_refuses_what_kubectl_run_asks_for(shell: Shell) -> None:
         await shell.run("apply", "-f", "-", stdin=one)
     assert "no variables here" in await shell.run("run", "p", "--image=x:1", "--env=A=1", fails=True)
     assert "created" in await shell.run("run", "q", "--image=x:1")
+
+
+async def test_events_of_a_job_are_described_and_followed(shell: Shell) -> None:
+    await shell.run("apply", "-f", "-", stdin=JOB)
+    uid = await shell.run("get", "gj", "train", "-o", "jsonpath={.metadata.uid}")
+    about = {"apiVersion": "gangline.dev/v1alpha1", "kind": "Job", "name": "train", "namespace": "default", "uid": uid}
+    event = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": "train.1"},
+        "involvedObject": about,
+        "reason": "QuotaHeld",
+        "message": "waits for its group",
+        "type": "Normal",
+        "lastTimestamp": "2026-01-01T00:00:00Z",
+    }
+    await shell.run("create", "-f", "-", stdin=event)
+    described = await shell.run("describe", "gj", "train")
+    assert "QuotaHeld" in described
+    assert "waits for its group" in described
+    assert "QuotaHeld" in await shell.run("events", "--for", "jobs.gangline.dev/train")
+    assert "QuotaHeld" in await shell.run("get", "events", "--field-selector", "involvedObject.name=train")
+
+
+async def test_changes_are_seen_as_they_come_and_undone_by_none_of_the_kinds_of_patch(shell: Shell) -> None:
+    await shell.run("apply", "-f", "-", stdin=JOB)
+    watching = asyncio.get_running_loop().create_task(
+        shell.run("get", "gj", "train", "--watch", "-o", "jsonpath={.spec.hold} ", "--request-timeout=4s")
+    )
+    await asyncio.sleep(1.5)
+    for form, change in (
+        ("merge", '{"spec": {"hold": true}}'),
+        ("json", '[{"op": "replace", "path": "/spec/hold", "value": false}]'),
+    ):
+        assert "patched" in await shell.run("patch", "gj", "train", "--type", form, "-p", change)
+    assert "true false" in " ".join((await watching).split())
+    said = await shell.run("patch", "gj", "train", "--type", "strategic", "-p", "{}", fails=True)
+    assert "UnsupportedMediaType" in said or "application/strategic-merge-patch+json is not supported" in said

@@ -13,7 +13,13 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "*": ("metadata.name", "metadata.namespace"),
     "Pod": ("spec.nodeName", "spec.schedulerName", "spec.restartPolicy", "status.phase", "status.podIP"),
     "Node": ("spec.unschedulable",),
-    "Event": ("involvedObject.name", "involvedObject.uid", "involvedObject.kind", "reason", "type"),
+    "Event": (
+        *(f"involvedObject.{one}" for one in ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion")),
+        "involvedObject.fieldPath",
+        "reason",
+        "reportingComponent",
+        "type",
+    ),
     "Job": ("status.successful",),
     "Secret": ("type",),
 }

@@ -9,7 +9,8 @@ from kubedouble.store import Object
 _FILTER = re.compile(r'^(\w+)\[\?\(@\.(\w+)==["\'](\w+)["\']\)\]$')
 PODS = (("Status", "string", ".status.phase"), ("Node", "string", ".spec.nodeName"))
 NODES = (("Schedulable", "string", ".spec.unschedulable"),)
-COMMON: dict[str, tuple[tuple[str, str, str], ...]] = {"Pod": PODS, "Node": NODES}
+EVENTS = (("Type", "string", ".type"), ("Reason", "string", ".reason"), ("Message", "string", ".message"))
+COMMON: dict[str, tuple[tuple[str, str, str], ...]] = {"Pod": PODS, "Node": NODES, "Event": EVENTS}
 
 
 def table(kind: Kind, crd: Object | None, listed: Object) -> Object:
