@@ -45,6 +45,16 @@ class Asked(Struct, frozen=True):
     spec: JobSpec
     secrets: dict[str, str]
 
+    path: str = ""
+    """Where in the body its file stands."""
+    is_short: bool = False
+    """True when the fields of its only role stand at the top of the file."""
+
+    def place(self, field: str) -> str:
+        """Where in the body a field of the job was written."""
+        if self.is_short:
+            field = "" if field == "roles" else field.removeprefix("roles[0].")
+        return join(self.path, field)
 
 async def submit_one(call: Call) -> Answer:
     """POST /v1/jobs: one job file; 202 when the log holds it."""
@@ -141,7 +151,8 @@ def _read(call: Call, document: object, *, path: str) -> Asked:
     if why:
         raise ProblemError("forbidden", why, errors=[FieldError(path=join(path, field), message=why)])
     sealed, secrets = seal(spec)
-    return Asked(spec=sealed, secrets=secrets)
+    is_short = isinstance(document, dict) and "roles" not in document
+    return Asked(spec=sealed, secrets=secrets, path=path, is_short=is_short)
 
 
 def _owned(call: Call, spec: JobSpec, *, path: str) -> JobSpec:
@@ -188,7 +199,7 @@ async def _ask(call: Call, asked: list[Asked], *, dry_run: bool) -> Admitted:
                 _check_same(call, asked, reply.jobs)
             return reply
         case Refused():
-            raise _refused(reply)
+            raise _refused(reply, asked)
         case Denied():
             raise denied(reply)
         case _:
@@ -244,9 +255,13 @@ def _as_admitted(asked: JobSpec, admitted: JobSpec) -> JobSpec:
     return replace(asked, name=asked.name or admitted.name, time_limit_s=limit_s, after=after)
 
 
-def _refused(reply: Refused) -> ProblemError:
+def _refused(reply: Refused, asked: list[Asked]) -> ProblemError:
     views = [RefusalView(index=one.index, reason=reason_view(one.reason, job=0)) for one in reply.refusals]
-    errors = [FieldError(path=one.field, message=sentence(one.reason)) for one in reply.refusals if one.field]
+    errors = [
+        FieldError(path=asked[one.index].place(one.field), message=sentence(one.reason))
+        for one in reply.refusals
+        if one.field
+    ]
     codes = {one.reason.code for one in reply.refusals}
     detail = views[0].reason.sentence if views else ""
     if codes and codes <= TOO_MANY:

@@ -47,6 +47,18 @@ async def test_a_batch_is_admitted_whole(visitor: Visitor) -> None:
     assert len(visitor.setting.bus.requests) == 1
 
 
+async def test_a_refusal_names_the_field_where_it_was_written(visitor: Visitor) -> None:
+    short = {"command": ["true"], "gpus": 64}
+    assert (await visitor.submit("una", gpus=64, status=422))["errors"][0]["path"] == "gpus"
+    long = {"roles": [{"name": "a", "command": ["true"], "gpus": 1}, {"name": "b", "command": ["true"], "gpus": 64}]}
+    problem = await visitor.ask("una", "POST", "/v1/jobs", status=422, json=long)
+    assert problem["errors"][0]["path"] == "roles[1].gpus"
+    batch = {"jobs": [{"command": ["true"]}, short, {"command": ["true"], "pool": "nowhere"}, long]}
+    problem = await visitor.ask("una", "POST", "/v1/jobs:batch", status=422, json=batch)
+    paths = [error["path"] for error in problem["errors"]]
+    assert paths == ["jobs[1].gpus", "jobs[2].pool", "jobs[3].roles[1].gpus"]
+
+
 async def test_one_wrong_job_refuses_the_batch_and_says_where(visitor: Visitor) -> None:
     documents = [{"command": ["true"]}, {"command": ["true"], "gpus": -1}, {"command": ["true"], "memory": 3}]
     problem = await visitor.ask("una", "POST", "/v1/jobs:batch", status=422, json={"jobs": documents})
@@ -128,6 +140,18 @@ async def test_a_repeat_with_the_same_key_gives_the_first_answer(visitor: Visito
     assert (first.status, again.status) == (202, 202)
     assert again.headers["Idempotent-Replayed"] == "true"
     assert len(jobs_of(visitor)) == 1
+
+
+async def test_a_repeat_gives_the_first_answer_whatever_was_changed_of_the_job_since(visitor: Visitor) -> None:
+    for number, more in enumerate(({}, {"array": "0-3%2"})):
+        key, file = {"Idempotency-Key": f"k-{number}"}, {"command": ["true"], **more}
+        first = await visitor.ask("una", "POST", "/v1/jobs", status=202, json=file, headers=key)
+        await visitor.ask("una", "PATCH", f"/v1/jobs/{first['id']}", json={"time_limit": 90, "labels": {"a": "b"}})
+        again = await visitor.ask("una", "POST", "/v1/jobs", status=202, json=file, headers=key)
+        assert again["id"] == first["id"]
+        other = {**file, "command": ["false"]}
+        problem = await visitor.ask("una", "POST", "/v1/jobs", status=422, json=other, headers=key)
+        assert problem["code"] == "key_reused"
 
 
 async def test_a_key_used_for_another_job_is_refused(visitor: Visitor) -> None:
