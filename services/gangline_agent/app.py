@@ -28,6 +28,7 @@ from gangline_agent.processes import ProcessRunner
 from gangline_agent.reporter import Reporter
 from gangline_agent.runner import Phase, Runner
 from gangline_agent.simulated import SimulatedRunner
+from gangline_agent.topology_file import Place, TopologyFileError, read_place
 from gangline_agent.xids import Xids
 from gangline_core.facts import ExitCause
 from gangline_core.fold.own_nodes import POOL_NAME
@@ -117,7 +118,20 @@ def machine_of(site: Site, config: Config, *, folder: str, address: str = "", xi
         offers=Offers(nic_mbps=config.nic_mbps, gpus_over_network=config.remote_gpus),
         tests=CardTests(config.gpu_test, every_s=config.gpu_test_every_s, monotonic_s=site.clock.monotonic_s),
         xids=xids,
+        place=_place(config),
     )
+
+
+def _place(config: Config) -> Place:
+    """What the administrator's file says of this machine.
+
+    Raises:
+        PermanentError: it cannot be read.
+    """
+    try:
+        return read_place(config.topology_file, config.name) if config.topology_file else Place()
+    except TopologyFileError as error:
+        raise PermanentError(str(error)) from error
 
 
 def _process_runner(

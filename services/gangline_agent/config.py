@@ -17,6 +17,9 @@ class Config(Struct, frozen=True, kw_only=True):
     """Where other members of a gang reach this machine; empty finds out by the way to the message bus."""
     labels: str = ""
     """Labels of the node, such as "topology.gangline.dev/rack=r7,zone=b"."""
+    topology_file: str = ""
+    """File of the administrator that says where machines stand (racks, blocks, any level) and how their GPUs hang
+    together (see gangline_agent.topology_file); what it says goes before the driver, `labels` before it."""
     simulate: str = ""
     """Nodes to simulate: machines in short such as 4x8xH100, or a file with nodes (see gangline_agent.fleet)."""
     simulate_nodes_max: int = 0

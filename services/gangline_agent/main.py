@@ -37,6 +37,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--pool", help='pool the machine belongs to ("default")')
     parser.add_argument("--address", help="where other machines reach this one (found by the way to the server)")
     parser.add_argument("--labels", help="labels of the node: key=value,key=value")
+    parser.add_argument("--topology-file", metavar="FILE", help="where machines stand: racks, blocks, islands of GPUs")
     parser.add_argument("--data", dest="data_dir", metavar="FOLDER", help="folder for the tasks' files")
     parser.add_argument("--simulate", metavar="FILE", help="carry simulated nodes from this file instead")
     parser.add_argument("--speed", type=float, help="how much faster than real time simulated tasks run")

@@ -17,6 +17,7 @@ from gangline_agent.nvml import Nvml
 from gangline_agent.pci import PCI_DEVICES, network_cards
 from gangline_agent.runner import Order
 from gangline_agent.senses import Reading, Source, unread
+from gangline_agent.topology_file import Place
 from gangline_agent.xids import Xids
 from gangline_core.cluster import Node
 from gangline_core.ids import NodeId
@@ -83,6 +84,7 @@ class Machine:
         offers: "Offers | None" = None,
         tests: CardTests | None = None,
         xids: Xids | None = None,
+        place: Place | None = None,
     ) -> None:
         """Nothing is looked at before `refresh`. `folder` is where tasks write, on a disk that must have room."""
         self.node = Node(
@@ -102,7 +104,8 @@ class Machine:
         self._pci_devices = pci_devices
         self._labels: dict[str, str] = {}
         """What was found out about drivers and cards; what the administrator says goes before."""
-        self._nics = network_cards()
+        self._place = place or Place()
+        self._nics = self._place.nics or network_cards()
         self._offers = offers or Offers()
         self.tests = tests or CardTests("", every_s=0, monotonic_s=monotonic_s)
         self._xids = xids or Xids()
@@ -128,9 +131,9 @@ class Machine:
                 agent=node.agent,
                 cpu_milli=node.cpu_milli,
                 memory_mib=node.memory_mib,
-                gpus=self.gpus.gpus,
+                gpus=self._place.on(self.gpus.gpus),
                 pool=node.pool,
-                labels=self._labels | node.labels,
+                labels=self._labels | self._place.labels | node.labels,
                 address=node.address,
                 problem=self.gpus.problem or self.disk_problem,
                 nics=self._nics,

@@ -18,6 +18,7 @@ def page() -> str:
         "they leave.",
         table(("Name", "From", "Use"), (advice(name, placer) for name, placer in sorted(PLACERS.items()))),
         *_DEFAULT,
+        *_LEVELS,
         *_ROLES,
         *_SCORING,
         *_CELLS,
@@ -51,6 +52,28 @@ _DEFAULT = (
     "Whatever places, no node is given more than `node_tasks_max` tasks (512 unless set: `gangline policy set "
     "node_tasks_max=200`), and on Kubernetes no more than its kubelet takes pods. So a job of thousands of tasks "
     "that ask for nothing cannot stall a machine's agent; those that wait for it say `InsufficientPlaces`.",
+)
+_LEVELS = (
+    "## Levels, and where machines stand",
+    "Inside a node the levels are `nvlink` (island), `switch` (PCIe) and `socket`, then `node`; the agent reads them "
+    "from the driver's link matrix. Above it a pool has any levels its administrator names, smallest first, each with "
+    "the node label that names its domains: `topology: {rack: topology.gangline.dev/rack, feed: power-feed}` in the "
+    "[policy file](policy-file.md). Labels come from the agent's `--labels`, on Kubernetes from the nodes, or for "
+    "many machines from one file (`gangline agent --topology-file`, `GANGLINE_AGENT_TOPOLOGY_FILE`), which may also "
+    "say how GPUs hang together where a driver does not tell. It goes before the driver, and `--labels` before it; "
+    "an agent reads it when it starts, which harms no task.",
+    """```yaml
+nodes:
+  - names: ["gpu-a*"]
+    labels: {topology.gangline.dev/rack: r1, power-feed: f1}
+  - names: [gpu-a07, "gpu-b0[1-4]"]
+    islands: [0, 0, 1, 1]
+    switches: [0, 0, 1, 1]
+    sockets: [0, 0, 1, 1]
+    nics: [{name: ib0, socket: 0, switch: 0}]
+```""",
+    "Levels need not nest: where racks lie across power feeds, required levels, slices and spread hold all the same. "
+    "A node without a level's label is in none of its domains.",
 )
 _ROLES = (
     "## Gangs of several roles",
