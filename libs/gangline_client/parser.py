@@ -1,8 +1,11 @@
 """How the words of a command line become arguments, and what `--help` says."""
 
 import argparse
+import re
 import textwrap
 from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import NoReturn
 
 from gangline_client.verbs import CHAPTERS, HANDOVERS, VERBS, Verb
 
@@ -31,9 +34,26 @@ class Formatter(argparse.RawDescriptionHelpFormatter):
         super().__init__(prog, max_help_position=32, width=min(110, _columns()))
 
 
+class Parser(argparse.ArgumentParser):
+    """Says of a word that is no verb what verb may have been meant; argparse knows only those that it parses."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print usage and the message, and leave with 2."""
+        wrong = re.match(r"argument VERB: invalid choice: '([^']*)'", message)
+        super().error(_no_verb(wrong[1]) if wrong else message)
+
+
+def _no_verb(word: str) -> str:
+    begun = [each.name for each in HANDOVERS]
+    if word in begun:
+        return f"{word} comes first, before all flags: `gangline {word} [FLAGS]`"
+    near = get_close_matches(word, [*begun, *(verb.name for verb in VERBS)], n=1, cutoff=0.7)
+    return f"there is no verb {word}{f'; did you mean {near[0]}?' if near else '.'} See `gangline --help`."
+
+
 def build_parser() -> argparse.ArgumentParser:
     """The parser of all verbs."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="gangline", usage="gangline VERB [ARGUMENTS]", add_help=False, formatter_class=Formatter
     )
     _add_common(parser)

@@ -57,6 +57,9 @@ def test_wrong_usage_ends_with_2_and_says_what_is_wrong(words: list[str]) -> Non
 @pytest.mark.parametrize(
     ("words", "told"),
     [
+        (["dmo"], "there is no verb dmo; did you mean demo? See `gangline --help`."),
+        (["bogus"], "there is no verb bogus. See `gangline --help`."),
+        (["-o", "json", "up"], "up comes first, before all flags"),
         (["submit", "--cpus", "1", "--", "sleep", "9"], "gangline run --detach --cpus 1 -- sleep 9"),
         (["edit", "7", "--time-limit", "20m"], "time_limit=VALUE"),
         (["queue", "--gpu"], "gangline queue --help"),
