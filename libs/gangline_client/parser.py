@@ -53,9 +53,7 @@ def _no_verb(word: str) -> str:
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser of all verbs."""
-    parser = Parser(
-        prog="gangline", usage="gangline VERB [ARGUMENTS]", add_help=False, formatter_class=Formatter
-    )
+    parser = Parser(prog="gangline", usage="gangline VERB [ARGUMENTS]", add_help=False, formatter_class=Formatter)
     _add_common(parser)
     parser.add_argument("--help", "-h", action="store_true", dest="help_wanted")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB")
