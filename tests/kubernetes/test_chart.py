@@ -161,6 +161,32 @@ def test_no_container_is_root_or_may_more_than_it_needs(settings: list[str]) -> 
 
 
 @needs_helm
+@pytest.mark.parametrize("settings", MATRIX.values(), ids=MATRIX)
+def test_nothing_that_is_told_apart_by_its_name_stands_twice(settings: list[str]) -> None:
+    """Or server-side apply, by which helm installs, refuses the object."""
+    for name, spec in pods(rendered([*settings, "services.queue.env.GANGLINE_LOG_LEVEL=debug"])):
+        lists = [spec["volumes"], spec["containers"]]
+        for one in spec["containers"]:
+            lists += [one.get("env", []), one.get("ports", [])]
+            places = [mount["mountPath"] for mount in one.get("volumeMounts", [])]
+            assert len(set(places)) == len(places), name
+        for entries in lists:
+            names = [entry["name"] for entry in entries]
+            assert len(set(names)) == len(names), (name, names)
+
+
+@needs_helm
+def test_what_is_said_for_one_service_takes_the_place_of_what_the_chart_says() -> None:
+    found = dict(pods(rendered(["services.queue.env.GANGLINE_LOG_LEVEL=debug", "services.queue.env.MINE=1"])))
+    (queue,), (placement,) = (found[f"release-gangline-{name}"]["containers"] for name in ("queue", "placement"))
+    levels = [
+        [one["value"] for one in each["env"] if one["name"] == "GANGLINE_LOG_LEVEL"] for each in (queue, placement)
+    ]
+    assert levels == [["debug"], ["info"]]
+    assert {"name": "MINE", "value": "1"} in queue["env"]
+
+
+@needs_helm
 def test_a_service_gets_its_own_password_and_no_other() -> None:
     for name, spec in pods(rendered(EVERYTHING)):
         # Whoever only looks at a cluster's nodes is an agent, too.

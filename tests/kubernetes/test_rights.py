@@ -1,12 +1,13 @@
 """The rights the chart asks for are the calls the service makes: none missing, none too many."""
 
+import json
 from typing import Any
 
 import pytest
 from tests.kubernetes.house import SERVICE_ACCOUNT, House, MemoryTransport, opened
 from tests.kubernetes.test_adopted import make, quota_story
 from tests.kubernetes.test_autoscaling import request_story
-from tests.kubernetes.test_chart import rendered
+from tests.kubernetes.test_chart import check, rendered
 from tests.kubernetes.test_devices import dra_story
 from tests.kubernetes.test_elastic import scale_story
 from tests.kubernetes.test_handing import made_for_story
@@ -213,3 +214,34 @@ async def less_story() -> None:
         assert house.job(1).reason is not None
         assert "pods/binding" in str(house.job(1).reason)
         assert not house.world.state.kept.tasks
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Every object that the service asked the server to make, by what it is."""
+    found: dict[str, Any] = {}
+    send = MemoryTransport.send
+
+    async def noted(self: MemoryTransport, method: str, path: str, query: str, body: Any, *rest: Any) -> Answer:
+        if method == "POST":
+            found[f"{path}: {sorted(body.get('spec', ()))}"] = body
+        return await send(self, method, path, query, body, *rest)
+
+    monkeypatch.setattr(MemoryTransport, "send", noted)
+    return found
+
+
+@pytest.mark.parametrize("version", ["1.30", "1.34", "1.36"])
+def test_every_object_that_is_made_is_valid_to_the_letter(made: dict[str, Any], version: str) -> None:
+    live(life_of_a_cluster())
+    live(request_story())
+    kinds = {"Pod", "Binding", "Eviction", "Event", "Secret", "Service", "PodTemplate"}
+    if version != "1.30":
+        # The first version that has claims of this form is 1.34.
+        live(dra_story())
+        live(made_for_story())
+        kinds.add("ResourceClaim")
+    assert kinds <= {one["kind"] for one in made.values()}
+    for one in made.values():
+        if not one["apiVersion"].startswith("autoscaling.x-k8s.io"):
+            check(json.dumps(one, sort_keys=True), version)

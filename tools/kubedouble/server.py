@@ -115,6 +115,9 @@ class Double:
     def _body(body: bytes, form: str) -> Any:
         if not body:
             return {}
+        if "protobuf" in form or ("cbor" in form and "apply" not in form):
+            why = "the body of the request was in an unknown format - accepted media types include: application/json"
+            raise ApiError(415, "UnsupportedMediaType", why)
         try:
             return yaml.safe_load(body) if "yaml" in form else msgspec.json.decode(body)
         except (msgspec.DecodeError, yaml.YAMLError) as error:

@@ -97,3 +97,31 @@ affinity: {{ toYaml . | nindent 2 }}
 - { name: GANGLINE_OTLP_ENDPOINT, value: {{ . | quote }} }
 {{- end }}
 {{- end -}}
+
+{{- define "gangline.serviceEnv" -}}
+{{ include "gangline.busEnv" (dict "root" .root "user" .service) }}
+- { name: GANGLINE_HTTP_HOST, value: 0.0.0.0 }
+- { name: GANGLINE_HTTP_PORT, value: "9100" }
+{{- if eq .service "gateway" }}
+- { name: GANGLINE_GATEWAY_HOST, value: 0.0.0.0 }
+- { name: GANGLINE_GATEWAY_HOSTS, value: {{ list .root.Values.ingress.host (printf "%s-gateway" (include "gangline.fullname" .root)) (printf "%s-gateway.%s.svc" (include "gangline.fullname" .root) .root.Release.Namespace) | join "," | quote }} }
+{{- else if eq .service "admission" }}
+- { name: GANGLINE_ADMISSION_ADMIN_TOKEN_FILE, value: /etc/gangline-keys/admin.token }
+- { name: GANGLINE_ADMISSION_FIRST_GROUP, value: {{ .root.Values.jobs.group | quote }} }
+- { name: GANGLINE_ADMISSION_FIRST_USER, value: {{ .root.Values.jobs.user | quote }} }
+{{- else if (eq .service "recorder") }}
+- { name: GANGLINE_RECORDER_ARCHIVE_DIR, value: /var/lib/gangline/archive }
+{{- else if (eq .service "kubernetes") }}
+- { name: GANGLINE_KUBERNETES_CLUSTER, value: {{ .root.Values.cluster.name | quote }} }
+- { name: GANGLINE_KUBERNETES_MODE, value: {{ .root.Values.cluster.mode }} }
+- { name: GANGLINE_KUBERNETES_POOL, value: {{ .root.Values.cluster.pool | quote }} }
+- { name: GANGLINE_KUBERNETES_NAMESPACE, value: {{ .root.Values.jobs.namespace | quote }} }
+- { name: GANGLINE_KUBERNETES_GROUP, value: {{ .root.Values.cluster.defaultGroup | quote }} }
+- { name: GANGLINE_KUBERNETES_USER, value: {{ .root.Values.cluster.defaultUser | quote }} }
+- { name: GANGLINE_KUBERNETES_IMAGE, value: {{ .root.Values.cluster.defaultImage | quote }} }
+- { name: GANGLINE_KUBERNETES_ADOPT, value: {{ .root.Values.cluster.adopt | quote }} }
+- { name: GANGLINE_KUBERNETES_BUDGET_S, value: {{ .root.Values.cluster.budgetSeconds | quote }} }
+- { name: GANGLINE_KUBERNETES_SUSPEND, value: {{ .root.Values.cluster.suspend | quote }} }
+- { name: GANGLINE_KUBERNETES_PROVISIONING_CLASS, value: {{ .root.Values.cluster.provisioningClass | quote }} }
+{{- end }}
+{{- end -}}
