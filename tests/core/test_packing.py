@@ -2,6 +2,7 @@
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.core.test_pausing import resume, stand_still, suspend, whole_spec
 from tests.make import World, node
 
@@ -202,3 +203,47 @@ def test_whatever_happens_no_gpu_is_given_twice_and_nothing_is_left_behind(event
     world.stop_all()
     assert world.state.use["n1"].gpu_milli[0] == 0
     assert not world.state.kept.packs
+
+
+def test_half_of_a_packed_gpu_is_nobody_elses_whoever_of_the_two_would_go() -> None:
+    world, first, second = packed()
+    asked = world.wait(600).submit(gpus=0.5, priority=10)
+    decided = world.round()
+    assert {one.job for one in (*decided.evictions, *decided.pauses)} in (set(), {first, second})
+    assert all(set(claim.victims) == {task.id for job in (first, second) for task in world.tasks(job)}
+               for claim in decided.claims)  # fmt: skip
+    stand_still(world)
+    world.settle()
+    assert world.job(asked).state == JobState.RUNNING
+    assert not {world.job(job).state for job in (first, second)} & {JobState.RUNNING, JobState.STARTING}
+
+
+def test_who_is_packed_with_a_victim_goes_with_it_as_it_goes_itself() -> None:
+    world = World(node(gpus=1)).set_policy(time_slice_s=60, packing=True)
+    first = world.submit(half_spec())
+    world.settle()
+    report(world, first, 100_000)
+    used(world, first, 40)
+    second = world.wait(61).submit(replace(half_spec(), pausing=None))
+    world.round()
+    stand_still(world)
+    world.settle()
+    report(world, second, 200_000)
+    used(world, second, 45)
+    assert world.round().packings == ((first, second),)
+    urgent = world.wait(1).submit(gpus=1, priority=50)
+    decided = world.round()
+    assert sorted(one.job for one in decided.evictions) == [first, second]
+    world.settle()
+    assert world.job(urgent).state == JobState.RUNNING
+
+
+def test_a_guest_that_a_user_cancels_leaves_its_half_to_its_host_and_to_nobody_else() -> None:
+    world, first, second = packed()
+    world.cancel(first)
+    other = world.submit(gpus=0.5)
+    assert not world.round().claims
+    world.stop_all()
+    world.settle()
+    assert shares(world, second) == [1000]
+    assert world.job(other).state == JobState.WAITING

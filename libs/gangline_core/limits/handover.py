@@ -33,11 +33,14 @@ class Exchange(Struct, frozen=True):
 def going_parts(table: "Table", tasks: Sequence[Task]) -> list[Task]:
     """What comes back from tasks that were told to go, or are by this round; of one that pauses it is a part."""
     paused = {pause.job for pause in table.pauses}
+    going = {*table.leaving, *(task.id for task in tasks)} if table.state.kept.packs else ()
     found = []
     for task in tasks:
         job = table.state.kept.jobs.get(task.job)
-        pauses = job is not None and task.job in paused and task.working is None
-        found.append(given_up(task, job.spec) if job is not None and pauses else leaving_part(table.state, task))
+        if job is not None and task.job in paused and task.working is None:
+            found.append(given_up(task, job.spec))
+        else:
+            found.append(leaving_part(table.state, task, going=going))
     return found
 
 

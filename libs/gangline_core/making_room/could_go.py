@@ -14,6 +14,7 @@ from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
 from gangline_core.limits.quota import JOBS, Ledger, amount_of
 from gangline_core.making_room.losses import LiveJob, effective_priority, is_sealed, live_job
+from gangline_core.pauses.packing import guest_of
 from gangline_core.spec import ServiceClass
 from gangline_core.table import Table
 
@@ -187,11 +188,18 @@ class CouldGo:
 
     def _listed(self, group: str) -> Iterator[Standing]:
         table, pool = self._table, self._table.pool.pool
+        packed = {name for pair in table.packings for name in pair}
         for job_id in table.state.live_index.groups.get(pool.name, {}).get(group, {}):
             job = table.state.kept.jobs[job_id]
             if not job.spec.preemptible or job.state == JobState.STOPPING or is_sealed(job, table.now):
                 continue
+            guest = guest_of(table.state, job_id)
+            stays = guest is not None and (not guest.spec.preemptible or is_sealed(guest, table.now))
+            if job_id in table.state.kept.packs or job_id in packed or stays:
+                continue  # What one of a pack leaves is the other's: both go, or none.
             is_firm, priority = job.service_class != ServiceClass.OPPORTUNISTIC, effective_priority(pool, job.spec)
+            if guest is not None:
+                priority = max(priority, effective_priority(pool, guest.spec))
             place = (is_firm, priority, -job.id)
             one = self._by_job[job_id] = Standing(job, is_firm, priority, self._kind(job, priority), place=place)
             yield one

@@ -309,12 +309,13 @@ class Preemptor:
         shrunk: dict[JobId, list[TaskId]] = {}
         for loss in plan.losses:
             names = [task.id for task in loss.tasks]
+            gone = [loss.job.id] if loss.guest is None else [loss.job.id, loss.guest.id]
             if loss.kind == EVICT:
-                table.evictions.append(
-                    Eviction(job=loss.job.id, beneficiary=job.id, rule=loss.rule, lost_ms=loss.lost_ms)
-                )
+                table.evictions += [
+                    Eviction(job=one, beneficiary=job.id, rule=loss.rule, lost_ms=loss.lost_ms) for one in gone
+                ]
             elif loss.kind == PAUSE:
-                table.pauses.append(JobPaused(job=loss.job.id, beneficiary=job.id, rule=loss.rule))
+                table.pauses += [JobPaused(job=one, beneficiary=job.id, rule=loss.rule) for one in gone]
             elif loss.kind == SHRINK:
                 shrunk.setdefault(loss.job.id, []).extend(names)
         self._victims.go(plan.losses)

@@ -40,7 +40,7 @@ from gangline_core.making_room.losses import (
     is_protected,
 )
 from gangline_core.making_room.service_order import orders_by_service, sunk_below, would_be_below
-from gangline_core.pauses.pausing import can_be_paused, slice_ends_ms
+from gangline_core.pauses.pausing import can_be_paused, leaving_part, slice_ends_ms
 from gangline_core.reserving.passing import promises
 from gangline_core.seating import allowed_sizes
 from gangline_core.sizes.allowed import in_whole_slices
@@ -113,7 +113,7 @@ class Victims:
         table, kept = self._table, self._table.state.kept
         found: list[Loss] = []
         for name in sorted(table.state.stopping_tasks):
-            task = kept.tasks[name]
+            task = leaving_part(table.state, kept.tasks[name])
             if task.state == TaskState.LOST or name in table.leaving or is_overdue(table.state, task, table.now):
                 continue
             found.append(Loss(kind=WAIT, job=kept.jobs[task.job], tasks=(task,), amounts=task_amounts(task)))

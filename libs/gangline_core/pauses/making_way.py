@@ -15,6 +15,7 @@ from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.job import Job, JobState, Task, TaskState
 from gangline_core.limits.amounts import add_all, task_amounts
 from gangline_core.making_room.losses import effective_priority, is_protected
+from gangline_core.pauses.packing import guest_of
 from gangline_core.pauses.pausing import can_be_paused, given_up, leaving_part, slice_ends_ms
 from gangline_core.room.capacity import Room
 from gangline_core.sizes.allowed import targets_with, too_many
@@ -34,6 +35,8 @@ class Way(Struct, frozen=True):
     """What comes back."""
     rule: str = ""
     leaving: tuple[Task, ...] = ()
+    guest: Job | None = None
+    """Whoever is packed with it and goes as well: what one of them leaves is the other's."""
 
 
 def who_makes_way(table: Table, job: Job, parts: list[Task], going: set[JobId]) -> list[Way] | None:
@@ -70,11 +73,14 @@ def send_off(table: Table, way: Way, job: Job) -> None:
     if way.leaving:
         names = tuple(sorted(task.id for task in way.leaving))
         table.shrinks.append(Shrink(job=way.job.id, tasks=names, beneficiary=job.id))
-    elif can_be_paused(table.state, way.job):
-        table.pauses.append(JobPaused(job=way.job.id, beneficiary=job.id, rule=way.rule))
-    else:
-        lost_ms = table.now - way.job.started_ms if way.job.started_ms else 0
-        table.evictions.append(Eviction(job=way.job.id, beneficiary=job.id, rule=way.rule, lost_ms=lost_ms))
+        return
+    gently = can_be_paused(table.state, way.job)
+    for one in (way.job,) if way.guest is None else (way.job, way.guest):
+        if gently:
+            table.pauses.append(JobPaused(job=one.id, beneficiary=job.id, rule=way.rule))
+        else:
+            lost_ms = table.now - one.started_ms if one.started_ms else 0
+            table.evictions.append(Eviction(job=one.id, beneficiary=job.id, rule=way.rule, lost_ms=lost_ms))
 
 
 class _Trial:
@@ -105,9 +111,11 @@ class _Trial:
         """The whole job goes, and not only some of its members; True when that is enough."""
         for way in [way for way in self._ways if way.job.id == other.id]:
             self._take_back(way)
-        gently, tasks = can_be_paused(self._table.state, other), self._table.state.tasks_of(other)
-        parts = tuple(given_up(task, other.spec) if gently else task for task in tasks)
-        self._make(Way(job=other, parts=parts, rule=rule))
+        state, guest = self._table.state, guest_of(self._table.state, other.id)
+        both = [other] if guest is None else [other, guest]
+        gently = can_be_paused(state, other)
+        parts = [given_up(task, one.spec) if gently else task for one in both for task in state.tasks_of(one)]
+        self._make(Way(job=other, parts=tuple(parts), rule=rule, guest=guest))
         return fits(self._room, self._parts)
 
     def needed(self) -> list[Way]:
@@ -216,6 +224,9 @@ def _who_may_go(table: Table, job: Job, parts: list[Task]) -> list[tuple[Job, st
             task = kept.tasks[name]
             other = kept.jobs[task.job]
             on_it = not wanted or any((node, share.index) in wanted for share in task.gpus)
+            guest = guest_of(table.state, other.id)
+            if other.id in kept.packs or (guest is not None and not _rule(table, job, guest, mine)):
+                continue
             if (
                 other.id in found
                 or not on_it

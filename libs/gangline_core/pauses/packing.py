@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from gangline_core.ids import JobId
 from gangline_core.job import GpuShare, Job, JobState, Task, TaskState
 from gangline_core.kept import Pack
-from gangline_core.pauses.pausing import taken_up
+from gangline_core.pauses.pausing import packed_with, taken_up
 from gangline_core.room.company import slower_percent
 from gangline_core.sizes.resizing import is_active
 from gangline_core.spec import GPU_MILLI, is_elastic
@@ -61,7 +61,13 @@ def pack_fault(state: State, job: Job, host: Job) -> str | None:
 
 def is_packed(state: State, job: JobId) -> bool:
     """True for both jobs of a pack."""
-    return job in state.kept.packs or any(pack.host == job for pack in state.kept.packs.values())
+    return packed_with(state, job) is not None
+
+
+def guest_of(state: State, job: JobId) -> Job | None:
+    """Who works beside this job and goes whenever it has to: what one of a pack leaves is the other's."""
+    other = packed_with(state, job) if state.kept.packs else None
+    return None if other is None or other not in state.kept.packs else state.kept.jobs[other]
 
 
 def packed_note(state: State, job: Job) -> str | None:

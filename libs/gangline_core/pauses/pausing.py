@@ -5,10 +5,12 @@ stays. CPU and GPU time, and the rest of that memory, are free for others while 
 whole: nobody else could use a part of it.
 """
 
+from collections.abc import Collection
+
 from msgspec.structs import replace
 
 from gangline_core.cluster import Policy
-from gangline_core.ids import NodeId, TaskId
+from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.job import GpuShare, Job, JobState, Task, TaskState, Working
 from gangline_core.room.capacity import PART_RANK
 from gangline_core.sizes.resizing import is_active
@@ -45,12 +47,29 @@ def taken_up(task: Task) -> Task:
     return replace(task, rank=PART_RANK, cpu_milli=task.working.cpu_milli, gpus=gpus, memory_mib=0, devices={})
 
 
-def leaving_part(state: State, task: Task) -> Task:
-    """What comes back from a task that was told to go: all of it, or what pausing gives back."""
+def leaving_part(state: State, task: Task, *, going: Collection[TaskId] | None = ()) -> Task:
+    """What comes back from a task that was told to go: all of it, or what pausing gives back.
+
+    The part of the GPUs of one that is packed with another goes to that one, unless it goes, too: told already, or
+    among those `going`; with None it goes in any case.
+    """
     job = state.kept.jobs.get(task.job)
-    if job is None or task.stop or not task.pause or task.working is not None:
+    if job is None:
         return task
-    return given_up(task, job.spec)
+    part = task if task.stop or not task.pause or task.working is not None else given_up(task, job.spec)
+    other = packed_with(state, job.id) if state.kept.packs else None
+    if other is None or going is None:
+        return part
+    if all(one.stop or one.pause or one.id in going for one in state.tasks_of(state.kept.jobs[other])):
+        return part
+    return replace(part, gpus=tuple(replace(share, milli=0) for share in part.gpus))
+
+
+def packed_with(state: State, job: JobId) -> JobId | None:
+    """The other one of a pack (see `packing`); None for a job that has its GPUs alone."""
+    if (own := state.kept.packs.get(job)) is not None:
+        return own.host
+    return next((guest for guest, pack in state.kept.packs.items() if pack.host == job), None)
 
 
 def is_gone(state: State, name: TaskId) -> bool:

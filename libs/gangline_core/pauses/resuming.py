@@ -80,7 +80,9 @@ def _taken_up(tasks: list[Task]) -> tuple[list[Task], dict[str, int]]:
 
 def _is_packed(table: Table, job: Job, going: set[JobId]) -> bool:
     """True when the job goes on beside the one that works on its GPUs, where the pool packs jobs."""
-    if not table.policy.packing or (host := host_for(table.state, job)) is None or host.id in going:
+    if not table.policy.packing or table.policy.lease_s:
+        return False
+    if (host := host_for(table.state, job)) is None or host.id in going:
         return False
     if any(host.id == other for _, other in table.packings) or host.id in table.resumes:
         return False

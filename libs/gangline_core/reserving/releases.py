@@ -102,7 +102,7 @@ class Releases:
             if known is None:
                 continue
             end = expected_end_ms(known, state.kept.jobs[known.job])
-            lines = lines_of(layout, [leaving_part(state, known)])
+            lines = lines_of(layout, [leaving_part(state, known, going=None)])
             self._lines = np.concatenate([self._lines, -_only_amounts(lines)])
             self._ends = np.concatenate([self._ends, np.full(len(lines), end, dtype=np.int64)])
 

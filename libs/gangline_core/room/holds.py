@@ -134,7 +134,9 @@ def room_fault(
     there = (state.kept.tasks[name] for name in without if name in state.kept.tasks)
     for gone in (task for task in there if task.job in evicted or not is_gone(state, task.id)):
         # Whoever was told to pause and is now evicted leaves nothing behind.
-        leaving.setdefault(gone.node, []).append(gone if gone.job in evicted else leaving_part(state, gone))
+        leaving.setdefault(gone.node, []).append(
+            gone if gone.job in evicted else leaving_part(state, gone, going=without)
+        )
     for node_id, places in by_node.items():
         node = state.kept.nodes.get(node_id)
         if node is None or not node.takes_work:
