@@ -16,7 +16,7 @@ from gangline_kit import loop
 from gangline_kit.bus import Bus, BusConfig
 from gangline_kit.clock import STEP_S_MAX, Clock, SystemClock
 from gangline_kit.config import ConfigError, KitConfig, load_kit
-from gangline_kit.errors import PermanentError, TemporaryError
+from gangline_kit.errors import PermanentError, TemporaryError, flat
 from gangline_kit.follower import Follower
 from gangline_kit.ids import Ids, SystemIds
 from gangline_kit.metrics import Metrics
@@ -100,7 +100,12 @@ def run_service(name: str, run: Run, config: KitConfig | None = None, *, before:
         log.critical("gangline-%s ends: %s", name, error)
         code = 1
     except BaseExceptionGroup as errors:
-        log.critical("gangline-%s ends", name, exc_info=errors)
+        causes = list(flat(errors))
+        if all(isinstance(cause, PermanentError | TemporaryError) for cause in causes):
+            # What the outside world refuses is told in words; where in the code is of interest for defects only.
+            log.critical("gangline-%s ends: %s", name, "; ".join(map(str, causes)))
+        else:
+            log.critical("gangline-%s ends", name, exc_info=errors)
         code = 1
     if code:
         # Threads of exporters and resolvers must not hold a failed process up.

@@ -38,6 +38,9 @@ async def background(site):
     site.tasks.spawn(fail(), name="fail")
     await asyncio.Event().wait()
 
+async def refused(site):
+    raise service.PermanentError("another agent uses this folder")
+
 async def traced(site):
     while True:
         for _ in range(100):
@@ -166,6 +169,13 @@ async def test_a_service_with_a_defect_ends_loudly(start: Start, run: str, said:
     code, log, _ = await (await start(run)).end()
     assert code == 1
     assert said in log
+
+
+async def test_a_service_that_the_outside_world_refuses_says_so_in_one_line(start: Start) -> None:
+    code, log, _ = await (await start("refused")).end()
+    assert code == 1
+    assert "gangline-test ends: another agent uses this folder" in log
+    assert "Traceback" not in log
 
 
 async def test_a_service_that_will_not_end_is_ended(start: Start) -> None:
