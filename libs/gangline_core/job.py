@@ -296,10 +296,10 @@ class Job(Struct, frozen=True, omit_defaults=True, gc=False):
     limited_ms: int = 0
     resumed_ms: int = 0
     """When it last went on after a pause of the present attempt; 0 when it never did."""
-    retimed: bool = False
-    """Its time limit or deadline changed after it was placed; its tasks are told."""
+    retimed: bool = False  # Its time limit or deadline changed after it was placed; its tasks are told.
     learnt_ms: tuple[int, ...] = ()
     """Its run time as the pool's model foretold it at submission, by quantile (`gangline_core.foresight.learnt`)."""
+    edited: bool = False  # Its terms are not all as they were asked for.
 
     @property
     def service_class(self) -> ServiceClass:

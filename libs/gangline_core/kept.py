@@ -206,6 +206,8 @@ class Kept(Struct):
     """Beside whom jobs did not get on well."""
     last_versions: dict[str, int] = {}
     """Of groups and users (by user_key) that were removed: their last versions, so that no later one has the same."""
+    sealed: dict[JobId, int] = {}
+    """Unfinished jobs and arrays that were given values in secret, and the epoch of the door that let them in."""
 
     def next_version(self, version: int, holder: str) -> int:
         """The version after this one; of a holder that is new (version 0) one that none of its name ever had."""
@@ -215,7 +217,7 @@ class Kept(Struct):
         """A job has ended: what was said of it alone is forgotten, what it used is remembered with its like."""
         note_use(self.use_history, self.use_records, job)
         said_of_it = (self.progress, self.alone, self.reported, self.job_use, self.proofs, self.stragglers, self.movers)
-        for said in (*said_of_it, self.known_news, self.unpacked):
+        for said in (*said_of_it, self.known_news, self.unpacked, self.sealed):
             said.pop(job.id, None)
 
 

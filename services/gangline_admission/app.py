@@ -11,15 +11,12 @@ from msgspec.structs import replace
 from gangline_admission.bootstrap import first_facts
 from gangline_admission.config import Config
 from gangline_admission.judge import judge
+from gangline_admission.vault import Vault
 from gangline_admission.verdict import Verdict
 from gangline_admission.waiting import Pending, WaitingRoom
 from gangline_core.door.admission import Draft
 from gangline_core.facts import Fact, JobAdmitted, JobRejected
-from gangline_core.fold import Message
-from gangline_core.ids import JobId
-from gangline_core.job import ENDS
-from gangline_core.step import Step
-from gangline_kit.errors import StreamFullError, TemporaryError, TooLargeError
+from gangline_kit.errors import LaneConflictError, StreamFullError, TemporaryError, TooLargeError
 from gangline_kit.lane import Lane
 from gangline_kit.leader import lead
 from gangline_kit.service import Site
@@ -44,6 +41,8 @@ PENDING_MAX = 4_000
 JOB_REQUESTS = SubmitJobs | CancelJob | SetHold
 JOBS_MAX = 2_000
 """Most jobs judged into one append."""
+NO_ROOM = "there is no room now for the values that the job is given in secret; ended jobs give theirs back"
+NO_ROOM_RETRY_S = 5.0
 BYTES_MAX = streams.MESSAGE_BYTES_MAX // 2
 """Most request bytes judged into one append, so that the batch fits a message."""
 
@@ -60,11 +59,10 @@ class Door:
         """A door; it serves requests and writes only inside `work`."""
         self.site = site
         self.config = config
-        self.secrets = site.bus.kv(streams.SECRETS.name)
+        self.vault = Vault(site)
         self.waiting = WaitingRoom()
         self.answered = 0
         """How many requests were answered together last time."""
-        self.ended_with_secrets: asyncio.Queue[JobId] = asyncio.Queue()
 
     async def work(self, lane: Lane) -> None:
         """Answer requests for as long as this process leads."""
@@ -72,11 +70,11 @@ class Door:
         facts = first_facts(self.site.follower.state, self.config, self.site.ids)
         if facts:
             await lane.append(facts, at=now)
-        self._shred_what_ended_meanwhile()
-        shredding = self.site.tasks.spawn(self._shred(), name="shred secrets")
+        self.vault.begin(lane.epoch)
+        shredding = self.site.tasks.spawn(self.vault.shred(), name="shred secrets")
         serving = await self.site.bus.serve(subjects.API_ADMISSION, self.receive)
         try:
-            with self.site.follower.listening(self.note):
+            with self.site.follower.listening(self.vault.note):
                 await self._judge_for_ever(lane)
         finally:
             shredding.cancel()
@@ -98,18 +96,6 @@ class Door:
         self.waiting.add(Pending(request=request, size=len(data), answer=answer))
         return answer
 
-    def note(self, message: Message, step: Step) -> None:
-        """Secrets are shredded when their job has ended."""
-        for moved in step.moves:
-            if moved.after in ENDS:
-                job = self.site.follower.state.job(moved.job)
-                if job is not None and job.spec.secrets and not job.array:
-                    self.ended_with_secrets.put_nowait(job.id)
-        for array in step.arrays:
-            record = self.site.follower.state.kept.arrays.get(array)
-            if record is not None and record.spec.secrets:
-                self.ended_with_secrets.put_nowait(array)
-
     async def _judge_for_ever(self, lane: Lane) -> None:
         while True:
             batch = await self._gather()
@@ -117,20 +103,52 @@ class Door:
             now = self.site.now_ms()
             verdicts = self._judge(batch, now)
             try:
+                batch, verdicts = await self._keep_secrets(batch, verdicts, now)
                 await self._store(lane, verdicts, now, stored=partial(_answer_all, batch, verdicts))
-            except (TemporaryError, StreamFullError) as error:
+            except LaneConflictError:
+                await self.vault.take_back(verdicts)
+                raise
+            except TemporaryError as error:
                 log.warning("could not append", extra={"error": str(error)})
+                await self.vault.take_back(verdicts)
                 for pending in batch:
                     _answer(pending, Unavailable(retry_after_s=1.0, message=str(error)))
                 continue
             except TooLargeError as error:
                 # Only a batch of one can be: it is answered, and those behind it are judged.
                 log.warning("a request is more than the log takes", extra={"error": str(error)})
+                await self.vault.take_back(verdicts)
                 for pending in batch:
                     _answer(pending, Denied(kind="too_large", message=str(error)))
                 continue
+            self.vault.entered(verdicts)
             self._trace(batch, now)
             self._count(verdicts)
+
+    async def _keep_secrets(
+        self, batch: list[Pending], verdicts: list[Verdict], now: int
+    ) -> tuple[list[Pending], list[Verdict]]:
+        """Keep what jobs were given in secret; whoever finds no room for that is told, and the others judged anew.
+
+        Raises:
+            TemporaryError: the bus is away.
+        """
+        while (place := await self._first_without_room(verdicts)) is not None:
+            await self.vault.take_back(verdicts)
+            _answer(batch[place], Unavailable(retry_after_s=NO_ROOM_RETRY_S, message=NO_ROOM))
+            batch = batch[:place] + batch[place + 1 :]
+            verdicts = self._judge(batch, now)
+        return batch, verdicts
+
+    async def _first_without_room(self, verdicts: Sequence[Verdict]) -> int | None:
+        for place, verdict in enumerate(verdicts):
+            try:
+                if verdict.secrets:
+                    await self.vault.keep(verdict)
+            except StreamFullError as error:
+                log.warning("no room for what a job was given in secret", extra={"error": str(error)})
+                return place
+        return None
 
     def _trace(self, batch: Sequence[Pending], began_ms: int) -> None:
         """Judging and storing, in the trace of each submit."""
@@ -173,9 +191,6 @@ class Door:
             stored(0)
             return
         seq_seen = self.site.follower.state.kept.seq
-        for verdict in verdicts:
-            for job, values in verdict.secrets.items():
-                await self.secrets.put(str(job), encode(values))
         await lane.append(tuple(facts), at=now, seq_seen=seq_seen, stored=stored)
 
     def _count(self, verdicts: Sequence[Verdict]) -> None:
@@ -185,25 +200,6 @@ class Door:
         for fact in facts:
             if isinstance(fact, JobRejected):
                 self.site.metrics.count("gangline_jobs_rejected_total", reason=fact.reason.code.value)
-
-    def _shred_what_ended_meanwhile(self) -> None:
-        """Jobs that ended while nobody led: whoever led before may have died before it came to them."""
-        kept = self.site.follower.state.kept
-        for job in kept.jobs.values():
-            if job.state in ENDS and job.spec.secrets and not job.array:
-                self.ended_with_secrets.put_nowait(job.id)
-        for number, record in kept.arrays.items():
-            if record.ended_ms and record.spec.secrets:
-                self.ended_with_secrets.put_nowait(number)
-
-    async def _shred(self) -> None:
-        while True:
-            job = await self.ended_with_secrets.get()
-            try:
-                await self.secrets.delete(str(job))
-            except TemporaryError as error:
-                await self.site.clock.sleep(error.retry_after_s)
-                self.ended_with_secrets.put_nowait(job)
 
     def _turn_away(self) -> None:
         """We lead no more: whoever waits asks the next leader. Nothing unanswered was promised."""

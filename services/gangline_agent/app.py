@@ -33,10 +33,10 @@ from gangline_agent.xids import Xids
 from gangline_core.facts import ExitCause
 from gangline_core.fold.own_nodes import POOL_NAME
 from gangline_core.ids import JobId
+from gangline_kit.carrying.sealed import sealed_values
 from gangline_kit.errors import PermanentError, TemporaryError
 from gangline_kit.leader import lead
 from gangline_kit.service import Site
-from gangline_wire.codec import decode
 from gangline_wire.connection import data_folder
 from gangline_wire.streams import LOG, SECRETS
 from gangline_wire.subjects import token
@@ -144,8 +144,7 @@ def _process_runner(
         site.metrics.count("gangline_task_output_bytes_total", len(data))
 
     async def secrets_of(job: JobId) -> Mapping[str, str]:
-        found = await secrets.get(str(job))
-        return decode(found[0], dict[str, str]) if found is not None else {}
+        return await sealed_values(secrets, site.follower.state, job)
 
     around = Surroundings(
         clock=site.clock,

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from gangline_core.door.admission import Draft, with_time_limit
 from gangline_core.door.arrays import lookup
+from gangline_core.door.edits import edited, terms_of
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
 from gangline_core.reasons import ReasonCode, sentence
@@ -44,7 +45,6 @@ class Asked(Struct, frozen=True):
 
     spec: JobSpec
     secrets: dict[str, str]
-
     path: str = ""
     """Where in the body its file stands."""
     is_short: bool = False
@@ -55,6 +55,7 @@ class Asked(Struct, frozen=True):
         if self.is_short:
             field = "" if field == "roles" else field.removeprefix("roles[0].")
         return join(self.path, field)
+
 
 async def submit_one(call: Call) -> Answer:
     """POST /v1/jobs: one job file; 202 when the log holds it."""
@@ -240,7 +241,7 @@ def _check_same(call: Call, asked: list[Asked], jobs: tuple[int, ...]) -> None:
     """
     known = [lookup(call.state, number) for number in jobs]
     same = len(known) == len(asked) and all(
-        job is None or _as_admitted(one.spec, job.spec) == job.spec for one, job in zip(asked, known, strict=True)
+        job is None or _as_admitted(one.spec, job) == job.spec for one, job in zip(asked, known, strict=True)
     )
     if not same:
         shown = [job for job in known if job is not None and sees_job(call.state, call.caller, job.spec)]
@@ -248,8 +249,11 @@ def _check_same(call: Call, asked: list[Asked], jobs: tuple[int, ...]) -> None:
         raise ProblemError("key_reused", detail)
 
 
-def _as_admitted(asked: JobSpec, admitted: JobSpec) -> JobSpec:
-    """What was asked for, with what admission fills in where the file says nothing."""
+def _as_admitted(asked: JobSpec, job: Job) -> JobSpec:
+    """What was asked for, with what admission fills in where the file says nothing, and what was changed since."""
+    admitted = job.spec
+    if job.edited:
+        asked = edited(asked, terms_of(admitted))
     after = admitted.after if any(dependency.index >= 0 for dependency in asked.after) else asked.after
     limit_s = asked.time_limit_s or admitted.time_limit_s
     return replace(asked, name=asked.name or admitted.name, time_limit_s=limit_s, after=after)

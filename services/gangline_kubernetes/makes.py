@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from gangline_core.ids import JobId, TaskId
 from gangline_core.job import JobState
 from gangline_kit.carrying.known import Order
+from gangline_kit.carrying.sealed import sealed_values
 from gangline_kit.service import Site
 from gangline_kubernetes.adoption import is_gated
 from gangline_kubernetes.api import Api, RefusedError, path_of
@@ -25,7 +26,6 @@ from gangline_kubernetes.objects import Pod
 from gangline_kubernetes.owners import Owners
 from gangline_kubernetes.ownership import LABEL_OWNER, LABEL_PODS
 from gangline_kubernetes.starts import Start, decode_pod
-from gangline_wire.codec import decode
 from gangline_wire.seal import PLACEHOLDER, unseal_text
 from gangline_wire.streams import SECRETS
 
@@ -62,6 +62,7 @@ class Maker:
         self._nursery = nursery
         self._owners = owners
         self._clock = site.clock
+        self._follower = site.follower
         self._there: dict[str, float] = {}
         """When Services were last known to be there, by namespace and name."""
         self._making = asyncio.Lock()
@@ -139,8 +140,7 @@ class Maker:
     async def _make_secret(self, order: Order, home: Home) -> None:
         """The job's sealed values as a Secret that goes with its Job object; made once, found by every task."""
         job = JobId(order.job.array or order.task.job)
-        found = await self._secrets.get(str(job))
-        values = decode(found[0], dict[str, str]) if found is not None else {}
+        values = await sealed_values(self._secrets, self._follower.state, job)
         # Of every role: whichever task comes first makes it for all.
         said = (text for role in order.job.spec.roles for text in (*role.command, *role.environment.values()))
         texts = {text for text in said if PLACEHOLDER in text}

@@ -1,4 +1,4 @@
-"""What services rely on of a bus, promised alike by the dollhouse's, by one real server and by three.
+"""What services rely on of a bus, promised alike by the dollhouse's, by one real server and by three (see `alike`).
 
 Each promise is one function of an opened bus; a second bus is another process's. What the fake does otherwise than the
 real ones would make every simulated run worthless, so none may be skipped for one of them.
@@ -6,16 +6,13 @@ real ones would make every simulated run worthless, so none may be skipped for o
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import pytest_asyncio
+from tests.bus.alike import KINDS, LAST, RING, SMALL, SOON, TIGHT, Connect, connecting
 
-from dollhouse.bus import MemoryBus
-from dollhouse.server import MemoryServer
-from gangline_kit.bus import Bus, BusConfig, Record
-from gangline_kit.clock import SystemClock
+from gangline_kit.bus import Bus, Record
 from gangline_kit.errors import (
     KeyExistsError,
     LaneConflictError,
@@ -25,63 +22,16 @@ from gangline_kit.errors import (
     StreamFullError,
     TemporaryError,
 )
-from gangline_kit.nats_cluster import NatsCluster
-from gangline_kit.nats_server import NatsServer
-from gangline_kit.service import patiently
-from gangline_wire.streams import BUCKETS, LEASES, LOG, SECRETS, SNAPSHOTS, Bucket, Stream
+from gangline_wire.streams import LEASES, LOG, SECRETS, SNAPSHOTS, Stream
 
-SMALL = Stream(name="SMALL", subjects=("small.>",), bytes_max=4_000)
-RING = Stream(name="RING", subjects=("ring.>",), bytes_max=4_000, discard_old=True)
-LAST = Stream(name="LAST", subjects=("last.>",), bytes_max=1 << 20, messages_per_subject_max=2)
-BRIEF = Stream(name="BRIEF", subjects=("brief.>",), bytes_max=1 << 20, duplicate_window_s=1)
-CUT = Stream(name="CUT", subjects=("cut.>",), bytes_max=1 << 20)
-AGED = Stream(name="AGED", subjects=("aged.>",), bytes_max=1 << 20, age_s_max=1, duplicate_window_s=1)
-STREAMS = (LOG, SMALL, RING, LAST, BRIEF, CUT, AGED)
-SOON = Bucket(name="SOON", ttl_s=1.0)
-TIGHT = Bucket(name="TIGHT", bytes_max=4_000)
-
-Connect = Callable[[], Awaitable[Bus]]
+Two = tuple[Bus, Bus]
 
 
-def memory() -> Connect:
-    clock = SystemClock()
-    server = MemoryServer((), (), clock.monotonic_s)
-
-    async def connect() -> Bus:
-        # The memory bus has the words of the real one, which is a class and not a protocol.
-        return cast("Bus", MemoryBus(server, clock))
-
-    return connect
-
-
-def real(url: str) -> Connect:
-    async def connect() -> Bus:
-        return await Bus.connect(BusConfig(url=url), SystemClock())
-
-    return connect
-
-
-@pytest_asyncio.fixture(params=["memory", "one server", "three servers"], scope="module", loop_scope="module")
+@pytest_asyncio.fixture(params=KINDS, scope="module", loop_scope="module")
 async def connect(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Connect]:
     """Makes connections to a server that has the streams."""
-    folder: Path = tmp_path_factory.mktemp("nats")
-    server: NatsServer | NatsCluster | None = None
-    if request.param == "one server":
-        server = NatsServer(folder, sync_always=False)
-    elif request.param == "three servers":
-        server = NatsCluster(folder, sync_always=False)
-    if server is not None:
-        await server.start()
-    connect = memory() if server is None else real(server.url)
-    first = await connect()
-    replicas = 3 if request.param == "three servers" else 1
-    await patiently(
-        lambda: first.ensure(STREAMS, (*BUCKETS, SOON, TIGHT), (SNAPSHOTS,), replicas=replicas), SystemClock()
-    )
-    await first.close()
-    yield connect
-    if server is not None:
-        await server.stop()
+    async with connecting(request.param, tmp_path_factory.mktemp("nats")) as connect:
+        yield connect
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -94,8 +44,6 @@ async def buses(connect: Connect) -> AsyncIterator[tuple[Bus, Bus]]:
 
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-Two = tuple[Bus, Bus]
 
 
 async def test_messages_have_one_order_and_keep_their_headers(buses: Two) -> None:

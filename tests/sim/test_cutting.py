@@ -14,7 +14,7 @@ import gangline_recorder.config
 from dollhouse.bus import MemoryBus
 from dollhouse.clock import LoopClock
 from dollhouse.loop import live
-from dollhouse.server import StoredStream
+from dollhouse.stored import StoredStream
 from dollhouse.world import World
 from gangline_core.state import encode_snapshot
 from gangline_kit.bus import Bus

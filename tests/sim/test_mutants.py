@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-import dollhouse.server
+import dollhouse.stored
 import gangline_core.cycle
 import gangline_core.fold.tasks
 import gangline_core.making_room.preemption
@@ -26,12 +26,12 @@ from gangline_core.job import TaskState
 
 def no_expected_sequence(patch: pytest.MonkeyPatch) -> None:
     """An append whose lane went on without its writer is stored all the same."""
-    whole = dollhouse.server.StoredStream.append
+    whole = dollhouse.stored.StoredStream.append
 
     def append(self: Any, subject: str, data: bytes, *, expected_seq: int | None, **rest: Any) -> int:
         return whole(self, subject, data, expected_seq=None, **rest)
 
-    patch.setattr(dollhouse.server.StoredStream, "append", append)
+    patch.setattr(dollhouse.stored.StoredStream, "append", append)
 
 
 def no_epoch(patch: pytest.MonkeyPatch) -> None:

@@ -4,10 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from dollhouse.plan import Ask
+from dollhouse.telling import STEP_TIME
 
 PLANTED = "s3cr3t-of-the-house"
 """How every secret value begins, so that nobody can show one without being seen."""
 SECRET_NAME = "API_TOKEN"
+MOST = "16Gi"
+"""Memory of each GPU that jobs use which say so: two of them fit."""
 
 
 def job_file(ask: Ask, jobs: Sequence[int], *, now_ms: int = 0, number: int = 0) -> dict[str, Any]:
@@ -18,6 +21,7 @@ def job_file(ask: Ask, jobs: Sequence[int], *, now_ms: int = 0, number: int = 0)
         "start_time_s": ask.start_s,
         "stop_time_s": ask.stop_s,
         "stuck_time_s": ask.stuck_s,
+        STEP_TIME: ask.tells_ms / 1000,
     }
     document: dict[str, Any] = {
         "command": ["true"],
@@ -35,6 +39,7 @@ def job_file(ask: Ask, jobs: Sequence[int], *, now_ms: int = 0, number: int = 0)
         "hold": ask.hold,
     }
     document |= {"mig": ask.mig} if ask.mig else {"gpus": f"{ask.gpu_milli}m"}
+    document |= {"gpu_memory_most": MOST} if ask.tells_ms else {}
     document |= {"min": ask.least} if ask.least else {}
     document |= {"max": ask.most} if ask.most else {}
     document |= {"topology": {"required": ask.topology}} if ask.topology else {}

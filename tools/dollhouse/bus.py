@@ -9,7 +9,8 @@ from msgspec import Struct
 
 from dollhouse.clock import EPOCH_MS
 from dollhouse.connection import HOP_S, Gate, MemoryConnection, Rates
-from dollhouse.server import Handler, Listener, MemoryServer, StoredStream, Subscription, matches
+from dollhouse.server import Handler, Listener, MemoryServer, Subscription
+from dollhouse.stored import StoredStream, check_message, matches
 from dollhouse.stores import MemoryKv, MemoryObjects
 from gangline_kit.bus import Record
 from gangline_kit.bus.jetstream import StreamInfo, StreamState
@@ -22,6 +23,8 @@ from gangline_wire.streams import Bucket, Stream
 WRITE_S = 0.0015
 """A durable append."""
 BATCH_MAX = 500
+FOUND_S = 0.2
+"""A reader looks so often for a stream that nobody made yet."""
 KEPT = 0.7
 """Share of those messages that servers agree on at last."""
 AGREE_S = (0.05, 0.7, 4.0, 12.0)
@@ -50,6 +53,7 @@ class MemoryBus:
         self._waiting: dict[asyncio.Future[bytes], str] = {}
         """Answers that are waited for, and the subject that was asked."""
         self._own: list[Subscription] = []
+        self._served: dict[str, None] = {}
         self._arrives_s: dict[str, float] = {}
         """When the last plain message of each subject arrives: those of one subject stay in order."""
 
@@ -72,6 +76,7 @@ class MemoryBus:
     ) -> bytes:
         """Ask a service."""
         await self._hop(HOP_S)
+        check_message(subject, data, headers)
         first: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         handlers = self.server.servers_of(subject)
         if self.connection.happens(self.connection.rates.doubled):
@@ -97,20 +102,29 @@ class MemoryBus:
 
     async def serve(self, subject: str, handler: Handler, queue: str = "") -> "MemoryServing":
         """Answer requests until stopped."""
+        assert subject not in self._served, f"{subject} is served here already"
+        self._served[subject] = None
 
         async def handled(data: bytes, headers: dict[str, str]) -> bytes:
             await self._hop(0)
-            return await handler(data, headers)
+            answer = await handler(data, headers)
+            check_message(subject, answer)
+            return answer
 
         subscription = Subscription(pattern=subject, handler=handled, queue=queue, connection=self.connection)
         self._enter(subscription)
         return MemoryServing(self, subscription)
+
+    def forget(self, subject: str) -> None:
+        """The subject is not served here any more."""
+        self._served.pop(subject, None)
 
     async def publish(self, subject: str, data: bytes, headers: dict[str, str] | None = None) -> None:
         """Tell whoever listens now, or a little later: messages of different subjects overtake each other."""
         if not self.connection.is_reached:
             self.dropped += 1
             return
+        check_message(subject, data, headers)
         times = 2 if self.connection.happens(self.connection.rates.doubled) else 1
         jitter_s = self.connection.rates.jitter_s
         for _ in range(times):
@@ -127,6 +141,14 @@ class MemoryBus:
         await self._deliver(subject, data, headers)
 
     async def _deliver(self, subject: str, data: bytes, headers: dict[str, str]) -> None:
+        """To whoever listens, and into the stream that takes the subject, if one does and has room."""
+        stream = self.server.taking(subject)
+        if stream is not None:
+            with suppress(StreamFullError):
+                stream.append(subject, data, expected_seq=None, msg_id=None, headers=headers, writer=self.name)
+        await self._tell(subject, data, headers)
+
+    async def _tell(self, subject: str, data: bytes, headers: dict[str, str]) -> None:
         for subscription in list(self.server.subscriptions):
             if subscription.hears(subject) and subscription.listener is not None:
                 await subscription.listener(subject, data, headers)
@@ -152,11 +174,13 @@ class MemoryBus:
     ) -> int:
         """Store a message."""
         await self._hop(WRITE_S / 2)
+        check_message(subject, data, headers)
         self.connection.check_stores()
         stream = self.server.stream_of(subject)
         if expected_seq is not None and expected_seq == stream.last_seq(subject):
             await self._agree(stream, subject, data, headers, timeout_s)
         seq = stream.append(subject, data, expected_seq=expected_seq, msg_id=msg_id, headers=headers, writer=self.name)
+        await self._tell(subject, data, headers or {})
         await self.connection.check_answer(timeout_s)
         await self._hop(WRITE_S / 2)
         return seq
@@ -203,7 +227,7 @@ class MemoryBus:
     ) -> None:
         """Make what is missing."""
         await self._hop(HOP_S)
-        self.server.ensure(streams, buckets)
+        self.server.ensure(streams, buckets, objects, replicas)
 
     async def last_seq(self, stream: str) -> int:
         """Sequence of the stream's last message."""
@@ -214,9 +238,10 @@ class MemoryBus:
         """A stream's ends and limit."""
         await self._hop(HOP_S)
         stored = self.server.stream(stream)
-        first = stored.messages[0].seq if stored.messages else stored.last + 1
-        state = StreamState(messages=len(stored.messages), bytes=stored.bytes, first_seq=first, last_seq=stored.last)
-        return StreamInfo(created="once", state=state, config={"max_bytes": stored.settings.bytes_max}, ts=_now())
+        state = StreamState(
+            messages=len(stored.messages), bytes=stored.bytes, first_seq=stored.first, last_seq=stored.last
+        )
+        return StreamInfo(created="once", state=state, config=self.server.settings_of(stream), ts=_now())
 
     async def drop_until(self, stream: str, seq: int) -> None:
         """Drop messages up to `seq` but the newest of every subject."""
@@ -228,6 +253,8 @@ class MemoryBus:
     async def message_at(self, stream: str, seq: int) -> bytes | None:
         """The stored bytes at a sequence."""
         await self._hop(HOP_S)
+        if seq <= 0:
+            raise PermanentError(f"{stream} has no message {seq}")
         found = self.server.stream(stream).at(seq)
         return None if found is None else found.data
 
@@ -261,7 +288,7 @@ class MemoryBus:
 
     def objects(self, name: str) -> MemoryObjects:
         """An object store."""
-        return MemoryObjects(self)
+        return MemoryObjects(self, name)
 
     async def hop(self, seconds: float = HOP_S) -> None:
         """One round trip, or TemporaryError."""
@@ -304,6 +331,7 @@ class MemoryServing(Struct, frozen=True):
 
     async def stop(self) -> None:
         """Answer no more."""
+        self.bus.forget(self.subscription.pattern)
         await self.bus.unsubscribe(self.subscription)
 
 
@@ -317,10 +345,27 @@ class MemoryTail(Struct):
     follow: bool
     resubscribed: int = 0
 
+    async def _found(self) -> StoredStream:
+        """The stream, once somebody has made it.
+
+        Raises:
+            PermanentError: it ends before what was read of it.
+        """
+        while True:
+            await self.bus.connection.wait_connected()
+            try:
+                stored = self.bus.server.stream(self.stream)
+            except TemporaryError:
+                await asyncio.sleep(FOUND_S)
+                continue
+            if stored.last < self.position:
+                raise PermanentError(f"stream {self.stream} ends at {stored.last} but {self.position} was read before")
+            return stored
+
     async def batches(self) -> AsyncIterator[list[LogMessage]]:
         """Messages as they come."""
         connection = self.bus.connection
-        stored = self.bus.server.stream(self.stream)
+        stored = await self._found()
         while True:
             await connection.wait_connected()
             await connection.flowing.wait()

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from dollhouse.machines import Hands, Ledger, Machines
+from dollhouse.telling import tell_steps
 from gangline_agent.app import carry
 from gangline_agent.config import Config
 from gangline_agent.nodes import Fleet
@@ -30,6 +31,8 @@ class Driver:
     def __init__(self, nodes: Sequence[Node]) -> None:
         """All GPUs are well."""
         self.sick: dict[tuple[str, int], str] = {}
+        self.busy_percent: int | None = None
+        """How busy all GPUs are; nobody measures them before any program tells of its steps."""
         self._fleet = Fleet(nodes)
 
     @property
@@ -50,7 +53,10 @@ class Driver:
         return tuple(self._with_problems(sample) for sample in self._fleet.samples(state, at))
 
     def _with_problems(self, sample: NodeSample) -> NodeSample:
-        gpus = tuple(replace(gpu, problem=self.sick.get((sample.node, gpu.index), "")) for gpu in sample.gpus)
+        gpus = tuple(
+            replace(gpu, problem=self.sick.get((sample.node, gpu.index), ""), utilisation_percent=self.busy_percent)
+            for gpu in sample.gpus
+        )
         return replace(sample, gpus=gpus)
 
     def devices(self, order: Order) -> tuple[str, ...]:
@@ -86,7 +92,12 @@ class Rack:
         reporter = Reporter(site, config, self.driver)
         hands = Hands(self.machines, site.bus.connection.gate, reporter.changed, reporter.met)  # type: ignore[attr-defined]  # the memory bus's connection has a gate
         hands.renew()
-        await carry(site, config, reporter, hands, renew=hands.renew)
+        tellers = Tasks()
+        tellers.spawn(tell_steps(self.machines, reporter, self.driver), name=f"steps on {self.name}")
+        try:
+            await carry(site, config, reporter, hands, renew=hands.renew)
+        finally:
+            await tellers.close()
 
 
 def _node(name: str, *, agent: str, gpus: int, cut: int) -> Node:

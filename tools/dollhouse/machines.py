@@ -5,12 +5,13 @@ it has, and no job may live twice, whatever the log, the agents and the rest of 
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from dollhouse.connection import Gate
+from dollhouse.telling import STEP_TIME
 from gangline_agent.judge import BUS_LOST_GRACE_S_MAX
 from gangline_agent.runner import Local, Order, Phase
 from gangline_agent.simulated import STOPPED_CODE, Script, script
@@ -24,7 +25,7 @@ STUCK_TIME = "stuck_time_s"
 START_TIME = "start_time_s"
 """Attribute of a job whose processes take so long to start."""
 WATCH_S = 1.0
-GPU_MILLI = 1000
+GPU_MILLI, PACKED = 1000, 2
 SAVES_S = 2.0
 """A member that leaves has saved what it must after so long."""
 JOINS_S = 1.0
@@ -41,16 +42,20 @@ class Ledger:
         """Those that stand still: what they gave up may be others'."""
         self.undead: dict[TaskId, None] = {}
         """Killed, and still there: their GPU is theirs, but their job may live elsewhere."""
+        self.bounded: dict[TaskId, None] = {}
+        """Those that said how much of their GPUs' memory they use."""
         self._fault = fault
 
-    def enter(self, task: Task) -> None:
-        """A task's processes begin to use its GPUs."""
+    def enter(self, task: Task, *, bounded: bool = False) -> None:
+        """A task's processes begin to use its GPUs; two that are bounded in memory may work on the same ones."""
         for other in self.tasks.values():
             if other.job == task.job and other.attempt != task.attempt and other.id not in self.undead:
                 self._fault(f"job {task.job} lives twice: {other.id} on {other.node} and {task.id} on {task.node}")
         if task.id in self.tasks:
             self._fault(f"task {task.id} is started twice")
         self.tasks[task.id] = task
+        if bounded:
+            self.bounded[task.id] = None
         self._look(task)
 
     def rest(self, task: TaskId) -> None:
@@ -66,15 +71,17 @@ class Ledger:
         """No GPU of the node is used by more than fit on it."""
         used: dict[int, int] = {}
         slots: dict[int, int] = {}
+        packed: dict[int, int] = {}
         for each in self.tasks.values():
             if each.node == task.node and each.id not in self.resting:
                 for share in each.gpus:
                     used[share.index] = used.get(share.index, 0) + share.milli
+                    packed[share.index] = packed.get(share.index, 0) + (each.id in self.bounded)
                     if slots.get(share.index, 0) & share.slots:
                         self._fault(f"a slice of GPU {share.index} of {task.node} is used by two")
                     slots[share.index] = slots.get(share.index, 0) | share.slots
         for index, milli in used.items():
-            if milli > GPU_MILLI:
+            if milli > GPU_MILLI and not (milli == PACKED * GPU_MILLI and packed[index] == PACKED):
                 names = sorted(each.id for each in self.tasks.values() if each.node == task.node)
                 self._fault(f"GPU {index} of {task.node} carries {milli} thousandths: {', '.join(names)}")
 
@@ -87,6 +94,7 @@ class Ledger:
         self.tasks.pop(task, None)
         self.resting.pop(task, None)
         self.undead.pop(task, None)
+        self.bounded.pop(task, None)
 
 
 class Program(Struct):
@@ -127,6 +135,13 @@ class Machines:
     def _now_s() -> float:
         return asyncio.get_running_loop().time()
 
+    def at_work(self) -> Iterator[Order]:
+        """What runs and does not stand still."""
+        for name, program in self._programs.items():
+            known = self.known[name]
+            if known.phase == Phase.RUNNING and not known.still and program.stop is None:
+                yield program.order
+
     async def watch(self) -> None:
         """Supervisors look for their agent, for ever."""
         while True:
@@ -151,7 +166,7 @@ class Machines:
             timer=timer,
         )
         self._say(Local(task=task.id, placed_ms=task.placed_ms, phase=Phase.STARTING, silent=True))
-        self.ledger.enter(task)
+        self.ledger.enter(task, bounded=attributes.get(STEP_TIME, 0) != 0)
 
     def _begin(self, task: TaskId) -> None:
         self._work_on(task, self._programs[task].course.lasts_s)

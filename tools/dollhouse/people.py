@@ -248,6 +248,7 @@ class People:
             backfill=number // 27 % 2 > 0,
             starvation_s=(3600, 20)[number // 54 % 2],
             time_slice_s=(0, 3)[number // 108 % 2],
+            packing=number // 216 % 2 > 0,
             schedulers=(1, 1, 3, 2)[number // 216 % 4],
             scheduler_preference=PREFERENCES[number % 3],
             scheduler_partitions=3,

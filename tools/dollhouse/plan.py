@@ -59,6 +59,8 @@ class Ask(Struct, frozen=True, omit_defaults=True):
     """Of no use so long after it arrived; 0 is never."""
     wants: str = ""
     """With `after`, how the job before it must have ended; "" is well."""
+    tells_ms: int = 0
+    """One task with whole GPUs that says how much of their memory it uses, and what each step takes; 0 does neither."""
 
 
 class Event(Struct, frozen=True, omit_defaults=True):

@@ -28,8 +28,10 @@ from dollhouse.front import Front
 from dollhouse.machines import Ledger
 from dollhouse.plan import COPIED
 from dollhouse.world import Process, Run, World
+from gangline_core.door.sealed import vault_names
 from gangline_core.facts import TaskStarted
 from gangline_core.fold import Message
+from gangline_core.ids import JobId
 from gangline_kit.bus import Bus
 from gangline_kit.service import Site
 from gangline_recorder.cutting import rescue
@@ -105,9 +107,9 @@ class Town(World):
                 continue
             job = self.state.kept.jobs.get(task.job)
             if job is not None and job.spec.secrets:
-                key = str(job.array or job.id)
                 self.rules.met["has its secrets"] += 1
-                if key not in self.server.buckets[SECRETS.name].held():
+                names = vault_names(self.state.kept, JobId(job.array or job.id))
+                if not set(names) & set(self.server.buckets[SECRETS.name].held()):
                     self.note_fault(f"job {job.id} starts without its secrets")
 
     def process(self, name: str) -> Process | None:

@@ -49,6 +49,8 @@ def _wider(ask: Ask, draw: Random) -> Ask:
         return replace(ask, due_s=draw.choice(DUE_S))
     if chance < 0.52:
         return replace(ask, after=True, wants=draw.choice(WANTS))
+    if chance < 0.72 and ask.gpu_milli >= 1000 and not ask.least:
+        return replace(ask, tasks=1, tells_ms=draw.choice((100, 200, 400)))
     return ask
 
 

@@ -50,6 +50,8 @@ class ArrayRecord(Struct, frozen=True, omit_defaults=True):
     """Who held an element that is not in the queue yet, by position."""
     edits: dict[int, JobEdit] = {}
     """Terms of elements that are not in the queue yet, where they differ from the array's, by position."""
+    edited: bool = False
+    """Its terms are not all as they were asked for."""
 
     @property
     def size(self) -> int:

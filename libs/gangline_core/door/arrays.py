@@ -71,6 +71,7 @@ def whole(state: State, array: ArrayRecord) -> Job:
         reason=_reason(array, standing),
         ended_ms=array.ended_ms,
         trace=array.trace,
+        edited=array.edited,
     )
 
 

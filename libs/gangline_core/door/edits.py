@@ -38,6 +38,12 @@ def given(edit: JobEdit) -> dict[str, Any]:
     return {name: value for name in EDITABLE if (value := getattr(edit, name)) is not None}
 
 
+def terms_of(spec: JobSpec) -> JobEdit:
+    """All terms of a job that an edit may change, as they stand."""
+    terms = {name: getattr(spec, name) for name in EDITABLE if name != "at_most"}
+    return JobEdit(**terms, at_most=None if spec.array is None else spec.array.at_most)
+
+
 def edited(spec: JobSpec, edit: JobEdit) -> JobSpec:
     """The job as asked for, with the edit's terms in place."""
     terms = given(edit)

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from gangline_core import facts as f
 from gangline_core.cluster import Policy, Pool
+from gangline_core.door.sealed import DOOR
 from gangline_core.facts.size import BY_HAND
 from gangline_core.fold import door as fold_door
 from gangline_core.fold import health as fold_health
@@ -137,6 +138,8 @@ def _leadership_taken(state: State, fact: f.LeadershipTaken, step: Step) -> None
 
 def _job_admitted(state: State, fact: f.JobAdmitted, step: Step) -> None:
     admit(state, fact, step)
+    if fact.spec.secrets:
+        state.kept.sealed[fact.job] = state.kept.epochs.get(DOOR, 0)
     _remember_submit(state, fact.submit_id, (*state.kept.submits.get(fact.submit_id, ()), fact.job))
     minute_ago = step.at - 60_000
     for path in holders(fact.spec.group, fact.spec.user):

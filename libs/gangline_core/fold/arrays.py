@@ -157,7 +157,7 @@ def edit_array(state: State, fact: JobEdited, step: Step) -> list[JobId]:
     if array is not None and not array.ended_ms:
         # What is said of the whole array counts for every element, also where an element had its own word.
         edits = {k: merged(edit, fact.edit) for k, edit in array.edits.items()}
-        array = replace(array, spec=edited(array.spec, fact.edit), edits=edits)
+        array = replace(array, spec=edited(array.spec, fact.edit), edits=edits, edited=True)
         state.put_array(array)
         opened = list(state.arrays.open.get(array.id, {}))
         enter_queue(state, array, step)
@@ -182,6 +182,7 @@ def _put(state: State, array: ArrayRecord, step: Step) -> None:
     if not array.ended_ms and not {PENDING, KEPT, OPEN} & set(array.marks):
         array = replace(array, ended_ms=step.at)
         step.arrays.append(array.id)
+        state.kept.sealed.pop(array.id, None)
     state.put_array(array)
     step.touched = True
 

@@ -29,7 +29,8 @@ def _edit(state: State, job: Job, fact: JobEdited, step: Step) -> None:
     if waits:
         state.drop_claim(job.id)
     is_waiting = job.state == JobState.WAITING
-    job = replace(job, spec=edited(job.spec, fact.edit), reason=None if is_waiting else job.reason)
+    spec = edited(job.spec, fact.edit)
+    job = replace(job, spec=spec, reason=None if is_waiting else job.reason, edited=True)
     is_retimed = not waits and bool(TIMES & given(fact.edit).keys())
     state.put_job(replace(job, retimed=True) if is_retimed else job)
     if is_retimed:

@@ -118,6 +118,7 @@ def give_up(state: State, job_id: JobId, reason: Reason, step: Step) -> None:
     """A job that can never run any more ends as failed."""
     job = state.job(job_id)
     if job is not None and job.state in (JobState.WAITING, JobState.HELD):
+        state.drop_claim(job_id)
         move_job(state, replace(job, reason=reason, ended_ms=step.at), Move.GIVE_UP, step)
 
 

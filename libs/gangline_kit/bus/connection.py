@@ -30,6 +30,7 @@ SUBSCRIPTION_MESSAGES_MAX = 65_536
 SUBSCRIPTION_BYTES_MAX = 256 << 20
 CLOSE_TIMEOUT_S = 2.0
 NO_RESPONDER = "503"
+HEAD_LINE = b"NATS/1.0\r\n"
 
 Callback = Callable[[Msg], Awaitable[None]]
 
@@ -211,10 +212,13 @@ class Connection:
         await self._send(subject, data, reply, headers)
 
     async def _send(self, subject: str, data: bytes, reply: str, headers: dict[str, str] | None) -> None:
+        # The client counts the data alone; a server that gets more with its headers closes the connection for good.
+        if wire_bytes(data, headers) > self.client.max_payload:
+            raise TooLargeError(f"{subject}: {len(data)} bytes are more than the server takes")
         try:
             await self.client.publish(subject, data, reply, headers)
-        except nats.errors.MaxPayloadError as error:
-            raise TooLargeError(f"{subject}: {len(data)} bytes are more than the server takes") from error
+        except (nats.errors.BadSubjectError, nats.errors.BadHeaderError) as error:
+            raise PermanentError(f"{subject!r} or its headers are nothing that can be sent: {error!r}") from error
         except NatsError as error:
             raise TemporaryError(f"{subject}: {error!r}") from error
 
@@ -318,3 +322,11 @@ class Connection:
     def _tell(self) -> None:
         for listener in tuple(self._listeners):
             listener()
+
+
+def wire_bytes(data: bytes, headers: dict[str, str] | None) -> int:
+    """What a server counts of a message: its data and its headers, as they cross the wire."""
+    if not headers:
+        return len(data)
+    lines = sum(len(name.encode()) + len(value.encode()) + 4 for name, value in headers.items())
+    return len(HEAD_LINE) + lines + 2 + len(data)

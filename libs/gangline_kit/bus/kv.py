@@ -78,9 +78,12 @@ class Kv:
 
     async def keys(self) -> list[str]:
         """All keys that have a value, sorted."""
+        return [name for name in await self.names() if await self.get(name) is not None]
+
+    async def names(self) -> list[str]:
+        """All keys of which anything is kept, were it only that they were taken away, sorted: no value is read."""
         subjects = await jetstream.subjects(self._connection, self._stream, f"{self._prefix}>")
-        names = [subject.removeprefix(self._prefix) for subject in subjects]
-        return sorted([name for name in names if await self.get(name) is not None])
+        return sorted(subject.removeprefix(self._prefix) for subject in subjects)
 
     async def _write(
         self, key: str, value: bytes, *, expected: int | None = None, headers: dict[str, str] | None = None
