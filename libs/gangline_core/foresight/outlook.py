@@ -15,7 +15,7 @@ from gangline_core.facts import Candidate, Foreseen
 from gangline_core.foresight.forecast import Ask, Pile, best_pile, free_and_asks, held_by
 from gangline_core.foresight.history import classes
 from gangline_core.foresight.run_times import RunTimes, Span
-from gangline_core.foresight.start_scores import stated_range
+from gangline_core.foresight.start_scores import Scores
 from gangline_core.ids import JobId
 from gangline_core.job import Job
 from gangline_core.pauses.pausing import stood_ms
@@ -60,11 +60,11 @@ def foresee(
         return ()
     jobs = [state.kept.jobs[candidate.job] for candidate in candidates[: new[-1] + 1]]
     waits = middle_waits(state, pool.pool.name, jobs, times=RunTimes(state, pool.pool.name), now=now)
-    found = []
+    found, scores = [], Scores(pool)
     for place in new:
         wait_ms = waits[jobs[place].id]
         if wait_ms is not None:
-            stated = stated_range(pool, jobs[place].spec, wait_ms)
+            stated = scores.stated_range(jobs[place].spec, wait_ms)
             low, middle, high = (stated.low_ms, stated.middle_ms, stated.high_ms) if stated else (0, wait_ms, -1)
             found.append(Foreseen(job=jobs[place].id, wait_ms=wait_ms, low_ms=low, middle_ms=middle, high_ms=high))
     return tuple(found)
@@ -105,6 +105,8 @@ class _Draws:
         self._state = state
         self._now = now
         self.futures = futures
+        self._alike: dict[tuple[str, ...], tuple[list[int], Ints] | None] = {}
+        """What jobs of these classes took, as far as somebody asked."""
 
     def coming(self, live: Sequence[Job], wanted: set[str], times: RunTimes) -> dict[str, Coming]:
         """What of each class that somebody asks for comes back when."""
@@ -146,7 +148,9 @@ class _Draws:
         """Run times that the job may have, shortest first: what was learnt of it, or what jobs like it took."""
         if job.learnt_ms:
             return list(job.learnt_ms), np.array(job.learnt_ms, dtype=np.int64)
-        return self._state.run_times.of_classes(names, least=SAMPLES_LEAST)
+        if names not in self._alike:
+            self._alike[names] = self._state.run_times.of_classes(names, least=SAMPLES_LEAST)
+        return self._alike[names]
 
     def wholes(self, asks: Sequence[Ask], jobs: Mapping[JobId, Job]) -> list[list[int] | None]:
         """How long waiting jobs will run in each future, in ms; None when nobody knows."""

@@ -10,6 +10,7 @@ to, whatever changes (adaptive conformal inference, Gibbs and Candes, NeurIPS 20
 """
 
 from functools import lru_cache
+from itertools import chain
 from math import lcm
 
 import numpy as np
@@ -62,13 +63,32 @@ class Range(Struct, frozen=True):
 
 def stated_range(pool: PoolState, spec: JobSpec, wait_ms: int) -> Range | None:
     """The range of a forecast by how earlier ones of the size, else of all sizes, turned out; None with too few."""
-    for name in (size_class(spec), ""):
-        hours = tuple(pool.start_scores.get(name, {}).values())
-        count = sum(len(own) for own in hours)
-        if count >= SCORES_LEAST:
-            low, middle, high = _quantiles(hours, pool.tails.get(name, (TAIL, TAIL)))
-            return Range(_wait(wait_ms, low), _wait(wait_ms, middle), _wait(wait_ms, high), count)
-    return None
+    return Scores(pool).stated_range(spec, wait_ms)
+
+
+class Scores:
+    """How earlier forecasts of a pool turned out, looked at once for each size for as long as nothing changes."""
+
+    def __init__(self, pool: PoolState) -> None:
+        """Those that the pool remembers now."""
+        self._pool = pool
+        self._known: dict[str, tuple[int, tuple[int, int, int]] | None] = {}
+
+    def stated_range(self, spec: JobSpec, wait_ms: int) -> Range | None:
+        """The range of a forecast by those of the size, else of all sizes; None with too few."""
+        for name in (size_class(spec), ""):
+            if name not in self._known:
+                self._known[name] = self._look(name)
+            if (found := self._known[name]) is not None:
+                count, (low, middle, high) = found
+                return Range(_wait(wait_ms, low), _wait(wait_ms, middle), _wait(wait_ms, high), count)
+        return None
+
+    def _look(self, name: str) -> tuple[int, tuple[int, int, int]] | None:
+        """How many forecasts of the size were scored, and how they turned out; None where they are too few."""
+        hours = tuple(self._pool.start_scores.get(name, {}).values())
+        count = sum(map(len, hours))
+        return (count, _quantiles(hours, self._pool.tails.get(name, (TAIL, TAIL)))) if count >= SCORES_LEAST else None
 
 
 def score(pool: PoolState, job: Job, at: int) -> None:
@@ -125,11 +145,11 @@ def _quantiles(hours: Hours, tails: tuple[int, int]) -> tuple[int, int, int]:
     return min(low, middle), middle, max(high, middle)
 
 
-@lru_cache(maxsize=16)
 def _weighed(hours: Hours) -> tuple[Ints, Ints]:
     """All scores in order, and what each and all before it count together."""
-    scores = np.array([*ASSUMED, *(ratio for own in hours for ratio in own)], dtype=np.int64)
-    counts = np.array([1] * len(ASSUMED) + [len(own) for own in hours for _ in own], dtype=np.int64)
+    scores = np.array([*ASSUMED, *chain.from_iterable(hours)], dtype=np.int64)
+    sizes = np.fromiter(map(len, hours), dtype=np.int64, count=len(hours))
+    counts = np.concatenate([np.ones(len(ASSUMED), dtype=np.int64), np.repeat(sizes, sizes)])
     order = np.argsort(scores, kind="stable")
     return scores[order], np.cumsum(HOUR_WEIGHT // counts[order])
 
