@@ -7,7 +7,7 @@ from gangline_core.ids import TaskId
 from gangline_core.job import Job, Task, TaskState
 from gangline_core.pauses.pausing import leaving_part
 from gangline_core.room.capacity import Ints, Layout, Room
-from gangline_core.room.holdings import MILLI, as_lines, give_lines, lines_of, task_lines
+from gangline_core.room.holdings import MILLI, ROW, as_lines, give_lines, lines_of, task_lines
 from gangline_core.spec import GPU_MILLI, JobSpec
 from gangline_core.state import State
 
@@ -47,8 +47,7 @@ class Releases:
         self._ends, self._lines = _tenants(state, layout)
         if leaving:
             self._drop(state, layout, leaving)
-        order = np.argsort(self._ends, kind="stable")
-        self._ends, self._lines = self._ends[order], self._lines[order]
+            self._ends, self._lines = _in_order(self._ends, self._lines)
 
     def add(self, placed: list[tuple[TaskPlacement, int]]) -> None:
         """Tasks placed in this round and when they are expected to end."""
@@ -58,8 +57,7 @@ class Releases:
         ends = [end for (_, end), own in zip(placed, lines, strict=True) for _ in own]
         self._lines = np.concatenate([self._lines, as_lines(layout, [line for own in lines for line in own])])
         self._ends = np.concatenate([self._ends, np.array(ends, dtype=np.int64)])
-        order = np.argsort(self._ends, kind="stable")
-        self._ends, self._lines = self._ends[order], self._lines[order]
+        self._ends, self._lines = _in_order(self._ends, self._lines)
 
     def book(self, tasks: tuple[TaskPlacement, ...], end_ms: int) -> None:
         """These places are taken at all later times, up to this end."""
@@ -75,7 +73,7 @@ class Releases:
 
     def times(self) -> Ints:
         """All times at which room comes back, ascending."""
-        return np.unique(self._ends)
+        return self._ends[np.flatnonzero(np.diff(self._ends, prepend=self._ends[:1] - 1))]
 
     def may_hold(self, time: int, gpus: int) -> bool:
         """A cheap look whether so many whole GPUs could be free by then at all."""
@@ -115,20 +113,34 @@ def _only_amounts(lines: Ints) -> Ints:
 
 
 def _tenants(state: State, layout: Layout) -> tuple[Ints, Ints]:
-    """Expected ends and lines of all tasks on the layout's nodes; only nodes that changed are read again."""
+    """Expected ends of all tasks on the layout's nodes, soonest first, and their lines; only read them.
+
+    Only nodes that changed are read again.
+    """
+    known = layout.tenants
+    if known is not None and not layout.stale:
+        return known
+    ends: list[int] = []
+    lines: list[list[int]] = []
     for row in sorted(layout.stale):
-        node = layout.nodes[row].id
-        ends: list[int] = []
-        lines: list[list[int]] = []
-        for name in sorted(state.node_tasks.get(node, {})):
+        for name in sorted(state.node_tasks.get(layout.nodes[row].id, {})):
             task = state.kept.tasks[name]
             job = state.kept.jobs.get(task.job)
             own = task_lines(layout, task)
             lines.extend(own)
             ends.extend([UNKNOWN_MS if job is None else expected_end_ms(task, job)] * len(own))
-        layout.tenants[row] = (np.array(ends, dtype=np.int64), as_lines(layout, lines))
+    fresh = np.array(ends, dtype=np.int64), as_lines(layout, lines)
+    if known is not None:
+        is_stale = np.zeros(len(layout.nodes), dtype=np.bool_)
+        is_stale[list(layout.stale)] = True
+        stays = ~is_stale[known[1][:, ROW]]
+        fresh = np.concatenate([known[0][stays], fresh[0]]), np.concatenate([known[1][stays], fresh[1]])
+    layout.tenants = _in_order(*fresh)
     layout.stale.clear()
-    if not layout.tenants:
-        return np.zeros(0, dtype=np.int64), as_lines(layout, [])
-    parts = [layout.tenants[row] for row in range(len(layout.nodes))]
-    return np.concatenate([ends for ends, _ in parts]), np.concatenate([lines for _, lines in parts])
+    return layout.tenants
+
+
+def _in_order(ends: Ints, lines: Ints) -> tuple[Ints, Ints]:
+    """Soonest first."""
+    order = np.argsort(ends, kind="stable")
+    return ends[order], lines[order]

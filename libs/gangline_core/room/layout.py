@@ -73,8 +73,8 @@ class Layout:
         """How many GPUs of each model the nodes have, most first."""
         self.stale = set(range(rows))
         """Rows whose tenants changed since they were last read."""
-        self.tenants: dict[int, tuple[Ints, Ints]] = {}
-        """Per row the expected ends of what is on it and its lines (see `releases`); read when first needed."""
+        self.tenants: tuple[Ints, Ints] | None = None
+        """Expected ends of what is on all rows, soonest first, and its lines (see `releases`), when last read."""
         self._entered: set[int] = set()
         """Rows that stand in the matrices."""
         self._masks: dict[tuple[tuple[tuple[str, str], ...], tuple[Toleration, ...]], Flags] = {}
@@ -126,9 +126,7 @@ class Layout:
             setattr(twin, name, column)
         after = dict(zip(come_from.tolist(), stays.tolist(), strict=True))
         twin.stale = {after[row] for row in self.stale if row in after} | set(np.flatnonzero(before < 0).tolist())
-        twin.tenants = {
-            after[row]: (ends, _moved(lines, after[row])) for row, (ends, lines) in self.tenants.items() if row in after
-        }
+        twin.tenants = None if self.tenants is None else _moved(*self.tenants, after=after)
         twin._entered = {after[row] for row in self._entered if row in after}
         twin._masks, twin._eligible, twin._domains, twin.remembered, twin.version = {}, {}, {}, {}, 0
         twin.looks, twin._build_numbers = self.looks, self._build_numbers
@@ -333,11 +331,12 @@ class Layout:
         return known
 
 
-def _moved(lines: Ints, row: int) -> Ints:
-    """Lines of holdings (see `holdings`) of a node that stands in another row now."""
-    lines = lines.copy()
-    lines[:, 0] = row
-    return lines
+def _moved(ends: Ints, lines: Ints, *, after: dict[int, int]) -> tuple[Ints, Ints]:
+    """The lines of rows that stay, under the numbers that these have then."""
+    stays = np.array([row in after for row in lines[:, 0].tolist()], dtype=np.bool_)
+    lines = lines[stays]
+    lines[:, 0] = [after[row] for row in lines[:, 0].tolist()]
+    return ends[stays], lines
 
 
 def _most_alike(part: list[int], columns: list[int]) -> int:
