@@ -210,10 +210,10 @@ def _in_view(
     while True:
         ranking = ordering.rank(waiting, first)
         first = max(first, ranking.exact)
-        chosen = _numbers(waiting.field(SHAPE)[ranking.rows]) < policy.candidates_per_shape
+        chosen = _numbers(waiting.field(SHAPE)[ranking.rows[:first]]) < policy.candidates_per_shape
         if always:
-            chosen |= np.isin(ranking.ids, always)
-        places = np.flatnonzero(chosen[:first])[: policy.candidates_max]
+            chosen |= np.isin(ranking.ids[:first], always)
+        places = np.flatnonzero(chosen)[: policy.candidates_max]
         if len(places) == policy.candidates_max or first >= len(waiting):
             places = np.concatenate((places, _unlike(waiting, ranking.rows, places, known=known)))
             return ranking.terms, tuple(ranking.candidates(places))
@@ -228,11 +228,14 @@ def _unlike(waiting: Waiting, rows: Ints, places: Ints, *, known: PoolState) -> 
     """
     if len(places) == len(rows):
         return np.empty(0, dtype=np.int64)
-    asks, since, ids = (waiting.field(name)[rows] for name in (ASK, SINCE, ID))
+    asks = waiting.field(ASK)[rows]
     is_seen = np.zeros(int(asks.max()) + 1, dtype=np.bool_)
     is_seen[asks[places]] = True
     unseen = np.flatnonzero(~is_seen[asks])
-    unseen = unseen[np.lexsort((ids[unseen], since[unseen]))]
+    if not len(unseen):
+        return unseen
+    since, ids = (waiting.field(name)[rows[unseen]] for name in (SINCE, ID))
+    unseen = unseen[np.lexsort((ids, since))]
     oldest = np.sort(np.unique(asks[unseen], return_index=True)[1])
     most = known.policy.candidates_max
     begin = known.rounds * most % len(oldest) if len(oldest) > most else 0

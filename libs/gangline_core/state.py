@@ -27,8 +27,9 @@ from gangline_core.room.capacity import Room
 from gangline_core.room.inventory import Inventory
 from gangline_core.room.ports import Ports
 from gangline_core.room.rooms import Rooms
-from gangline_core.scoring.columns import Columns, cause_of
+from gangline_core.scoring.columns import Columns
 from gangline_core.shapes import Numbers, ask_key, shape_key
+from gangline_core.told import Told
 
 __all__ = [
     "ENDED_JOBS_KEPT",
@@ -93,8 +94,8 @@ class State:
         """What live jobs give back when they end, as far as `forecast` looked at it."""
         self._shape_numbers, self._ask_numbers = Numbers(), Numbers()
         self._rooms = Rooms(self.kept, self.use)
-        self.stopping_tasks: dict[TaskId, None] = {}
-        """Live tasks that were told to stop."""
+        self.told = Told()
+        self.stopping_tasks = self.told.stopping
         self._derive()
         self._book.is_restored = self._rooms.is_restored = True
 
@@ -213,8 +214,7 @@ class State:
         self._rooms.touch(task.node)
         use.add(task, 1)
         self.node_tasks.setdefault(task.node, {})[task.id] = None
-        if task.stop:
-            self.stopping_tasks[task.id] = None
+        self.told.enter(task)
         if task.rank == 0:
             self.ports.take(task.endpoint)
         if task.state != TaskState.LOST:
@@ -225,7 +225,7 @@ class State:
         self._rooms.touch(task.node)
         self.use[task.node].add(task, -1)
         self.node_tasks[task.node].pop(task.id, None)
-        self.stopping_tasks.pop(task.id, None)
+        self.told.leave(task.id)
         if task.rank == 0:
             self.ports.give(task.endpoint)
         if task.state != TaskState.LOST:
@@ -249,8 +249,7 @@ class State:
         known = self.kept.tasks.get(task.id)
         if known is not None and holds_the_same(known, task):
             self.kept.tasks[task.id] = task
-            if task.stop and not known.stop:
-                self.stopping_tasks[task.id] = None
+            self.told.enter(task)
             self._rooms.retell(task.node)
             return
         if known is not None:
@@ -366,7 +365,7 @@ class State:
     def put_reason(self, job: Job, reason: Reason | None) -> None:
         """A waiting job waits for this reason, on which no other index depends; None when none is known by now."""
         self.kept.jobs[job.id] = replace(job, reason=reason)
-        self.columns[job.spec.pool].note_cause(job.id, cause_of(reason))
+        self.columns[job.spec.pool].note_reason(job.id, reason)
 
     def put_claim(self, claim: Claim) -> None:
         """Keep room for a job whose victims are stopping."""

@@ -148,7 +148,7 @@ class Table:
         """True when its limit, or what is expected of it, ends before any reservation; never without backfill."""
         if not self.policy.backfill:
             return False
-        limit_ms = job.spec.time_limit_s * 1000 or expected_run_ms(self.state, job, self.policy)
+        limit_ms = job.spec.time_limit_s * 1000 or self._expected_ms(job)
         return bool(limit_ms) and self.now + delay_ms + limit_ms <= self.first_reserved_ms
 
     def run_ms(self, job: Job) -> int | None:

@@ -95,9 +95,9 @@ def _paused(state: State, pool_name: str) -> Iterator[Job]:
 
 def _protected(state: State, pool_name: str) -> Iterator[Job]:
     """Running jobs that nobody may evict in the first seconds of their run."""
-    for job_id in state.live.get(pool_name, {}):
+    for job_id in state.live_index.protected.get(pool_name, {}):
         job = state.kept.jobs[job_id]
-        if job.spec.protected_s and job.started_ms:
+        if job.started_ms:
             yield job
 
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 from gangline_core.foresight.history import classes
 from gangline_core.foresight.run_times import Basis, RunTimes, Span
 from gangline_core.groups import holders
-from gangline_core.ids import JobId
+from gangline_core.ids import JobId, NodeId
 from gangline_core.job import Job, Task
 from gangline_core.limits.amounts import add_all
 from gangline_core.limits.quota import JOBS, Ledger, job_amounts, minimum_sizes
@@ -233,8 +233,15 @@ def held_by(state: State, job: Job) -> Held:
         used, folded = used_by(tasks), dict[str, int]()
         for dimension, amount in used.items():
             count(folded, dimension.lower(), amount)
-        known = state.held[job.id] = Held(job.tasks, job.spec, _amounts(tasks), classes(job.spec), used, folded)
+        own = classes(job.spec)
+        known = state.held[job.id] = Held(job.tasks, job.spec, _amounts(tasks), own, used, folded, _still(tasks))
     return known
+
+
+def _still(tasks: Sequence[Task]) -> tuple[tuple[NodeId, int], ...] | None:
+    """Where these tasks work when they do, and on how much CPU; None where some work now."""
+    places = [(task.node, task.working.cpu_milli) for task in tasks if task.working is not None]
+    return tuple(places) if len(places) == len(tasks) else None
 
 
 def used_by(tasks: Iterable[Task]) -> dict[str, int]:

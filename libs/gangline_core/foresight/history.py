@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from gangline_core.ids import TaskId
+from gangline_core.ids import NodeId, TaskId
 from gangline_core.job import Job, JobState
 from gangline_core.spec import JobSpec, gpu_milli_wanted
 
@@ -73,6 +73,8 @@ class Held(Struct, frozen=True, gc=False):
     """What it counts against quotas, by dimension."""
     folded: dict[str, int]
     """The same with the names of models and devices in lower case."""
+    still: tuple[tuple[NodeId, int], ...] | None = None
+    """Where all of its tasks stand still: per task its node, and the CPU thousandths that it takes when it works."""
 
 
 class InOrder:

@@ -70,6 +70,7 @@ def holds_the_same(known: Task, task: Task) -> bool:
         and known.cpu_milli == task.cpu_milli
         and known.memory_mib == task.memory_mib
         and known.endpoint == task.endpoint
+        and known.working is task.working
         and (task.stop or not known.stop)
         and is_counted(known) == is_counted(task)
     )

@@ -261,7 +261,7 @@ class Gate:
             doubt |= columns.field(slots, c.LEAST_GPU_MILLI) > 0
         left = np.full((len(_BY_COLUMN), len(columns.members)), np.iinfo(np.int64).max)
         others = np.zeros(len(columns.members), dtype=np.bool_)
-        for number in np.unique(members).tolist():
+        for number in np.flatnonzero(np.bincount(members)).tolist():
             for dimension, amount in self._left(columns.members[number]).room.items():
                 at = _BY_COLUMN.get(dimension)
                 if at is not None:

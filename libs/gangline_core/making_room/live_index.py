@@ -27,6 +27,8 @@ class LiveIndex:
         """Live jobs by group, per pool; no empty entries."""
         self.below: dict[str, dict[str, dict[str, None]]] = {}
         """Per pool and group path the groups at and below it in which jobs live; no empty entries."""
+        self.protected: dict[str, dict[JobId, None]] = {}
+        """Live jobs that are safe in the first seconds of their run, per pool."""
         self.stirred: dict[str, int] = {}
         """Per group path (ancestors included) and user_key a number that changes with whatever lives below it."""
         self.rules = 0
@@ -41,6 +43,8 @@ class LiveIndex:
             for path in ancestors(job.spec.group):
                 below.setdefault(path, {})[job.spec.group] = None
         groups.setdefault(job.spec.group, {})[job.id] = None
+        if job.spec.protected_s:
+            self.protected.setdefault(job.spec.pool, {})[job.id] = None
         self.stir(job)
 
     def leave(self, job: Job) -> None:
@@ -51,6 +55,8 @@ class LiveIndex:
         if job.spec.group not in groups:
             for path in ancestors(job.spec.group):
                 _drop(self.below[job.spec.pool], path, job.spec.group)
+        if job.spec.protected_s:
+            del self.protected[job.spec.pool][job.id]
         self.stir(job)
 
     def groups_below(self, pool: str, holder: str) -> Iterable[str]:

@@ -79,7 +79,7 @@ def with_lowered(
 def lazy_victims(table: Table, job: Job) -> list[Job]:
     """Less important jobs of the same owner of cells that would give theirs up, those that lose least first."""
     pool = table.pool.pool
-    owner = owner_of(pool.cells, job.spec.group)
+    owner = owner_of(pool.cells, job.spec.group) if pool.cells else None
     if owner is None or job.spec.pinned_cell or not table.policy.preemption:
         return []
     if not may_take(job.spec):

@@ -57,12 +57,14 @@ class Ranking(Struct, frozen=True):
     """Job ids, first to last."""
     scores: Ints
     columns: list[Ints]
+    """Terms, by row."""
     exact: int
     """So many of the first are in their true order, which is all of them unless the ordering takes turns."""
 
     def candidates(self, places: Ints) -> list[Candidate]:
         """The candidates at these places of the order, the first of all being 0."""
-        terms = [column[places].tolist() for column in self.columns]
+        rows = self.rows[places]
+        terms = [column[rows].tolist() for column in self.columns]
         found = zip(self.ids[places].tolist(), self.scores[places].tolist(), zip(*terms, strict=True), strict=True)
         return [Candidate(job, score, own) for job, score, own in found]
 
@@ -92,12 +94,11 @@ def rank(waiting: Waiting, first: int = EVERYBODY, *, running: NDArray[np.bool_]
     key = np.where(is_starving, waiting.since, place)
     sequence = np.lexsort((waiting.ids, waiting.since, key, ~is_starving))
     sequence = sequence[put_first(waiting.state, waiting.pool.pool.name, waiting.ids[sequence])]
-    columns = [column[sequence] for column in scored.columns]
     return Ranking(
         terms=scored.names,
         rows=sequence,
         ids=waiting.ids[sequence],
         scores=scores[sequence],
-        columns=columns,
+        columns=scored.columns,
         exact=len(waiting) if scored.sequence is None else first,
     )

@@ -8,6 +8,7 @@ to everybody once they have had their time slice, where the pool has slices (Xia
 from msgspec.structs import replace
 
 from gangline_core.facts import JobPaused
+from gangline_core.foresight.forecast import held_by
 from gangline_core.ids import JobId, NodeId
 from gangline_core.job import Job, Task
 from gangline_core.limits.amounts import add_all
@@ -18,6 +19,9 @@ from gangline_core.pauses.pausing import can_be_paused, taken_up
 from gangline_core.room.capacity import Room
 from gangline_core.state import State, task_amounts
 from gangline_core.table import Table
+
+Places = tuple[tuple[NodeId, int], ...]
+"""Per task of a job that stands still its node, and the CPU thousandths that it takes when it works."""
 
 
 def honour_paused(table: Table) -> None:
@@ -36,10 +40,10 @@ def clear_late(table: Table) -> None:
 
 def keep_for_paused(table: Table, room: Room) -> None:
     """Nobody grows into the place of a paused job that wants to go on and may, though others are still in its way."""
-    for job, tasks in _who_want(table):
+    for job, _ in _who_want(table):
         if job.id in table.kept_for:
             continue
-        parts, amounts = _taken_up(tasks)
+        parts, amounts = _taken_up(table.state.tasks_of(job))
         if table.ledger.fault(job, amounts) is None:
             for part in parts:
                 room.take(part)
@@ -48,13 +52,13 @@ def keep_for_paused(table: Table, room: Room) -> None:
 def _honour(table: Table, before_ms: int | None) -> None:
     """With a bound, only those paused before it, and urgent ones, have others sent away."""
     going = {one.job for one in table.evictions} | {one.job for one in table.pauses}
-    stirs: dict[NodeId, bool] = {}
-    for job, tasks in _who_want(table):
+    stirring = _stirring(table) if table.state.paused.get(table.pool.pool.name) else frozenset[NodeId]()
+    for job, places in _who_want(table):
         if job.id in table.resumes or job.id in table.kept_for or _is_packed(table, job, going):
             continue
-        if _is_stuck(table, job, tasks, stirs):
+        if _is_stuck(table, job, places, stirring):
             continue
-        parts, amounts = _taken_up(tasks)
+        parts, amounts = _taken_up(table.state.tasks_of(job))
         if table.ledger.fault(job, amounts) is not None:
             continue
         if fits(table.room, parts):
@@ -95,26 +99,20 @@ def _is_packed(table: Table, job: Job, going: set[JobId]) -> bool:
     return True
 
 
-def _is_stuck(table: Table, job: Job, tasks: list[Task], stirs: dict[NodeId, bool]) -> bool:
-    """A cheap look: its place is taken, nobody may be sent away for it, and nobody there goes (`stirs`, by node)."""
-    if may_send(table, job) or may_shrink(table, job):
+def _is_stuck(table: Table, job: Job, places: Places, stirring: frozenset[NodeId]) -> bool:
+    """A cheap look: its place is taken, nobody may be sent away for it, and nobody there goes (see `_stirring`)."""
+    row, cpu = table.room.layout.row, table.room.cpu
+    if not any([node not in row or wanted > max(0, cpu.item(row[node])) for node, wanted in places]):
         return False
-    room = table.room
-    if not any(_is_taken(room, task) for task in tasks):
+    if any([node in stirring for node, _ in places]):
         return False
-    for task in tasks:
-        known = stirs.get(task.node)
-        if known is None:
-            known = stirs[task.node] = any(goes(table, name) for name in table.state.node_tasks.get(task.node, ()))
-        if known:
-            return False
-    return True
+    return not (may_send(table, job) or may_shrink(table, job))
 
 
-def _is_taken(room: Room, task: Task) -> bool:
-    """True when the CPU that the paused task gave up is not there."""
-    row, given = room.layout.row.get(task.node), task.working
-    return row is None or (given is not None and given.cpu_milli > max(0, room.cpu[row]))
+def _stirring(table: Table) -> frozenset[NodeId]:
+    """The nodes on which some task goes whose room is nobody's yet."""
+    told, tasks = table.state.told, table.state.kept.tasks
+    return frozenset(tasks[name].node for name in (*told.stopping, *told.pausing) if goes(table, name))
 
 
 def wants_to_go_on(state: State, pool: str) -> bool:
@@ -137,16 +135,16 @@ def _oldest_wait(table: Table) -> int:
     return min((table.state.kept.jobs[job].queued_ms for job in waiting), default=table.now)
 
 
-def _who_want(table: Table) -> list[tuple[Job, list[Task]]]:
-    """Jobs that want to go on, all of whose tasks stand still, with these: urgent ones first, then oldest pause."""
+def _who_want(table: Table) -> list[tuple[Job, Places]]:
+    """Jobs that want to go on, all of whose tasks stand still, with where: urgent ones first, then oldest pause."""
     state = table.state
-    found: list[tuple[tuple[bool, int, JobId], Job, list[Task]]] = []
+    found: list[tuple[tuple[bool, int, JobId], Job, Places]] = []
     for name in state.paused.get(table.pool.pool.name, {}):
         job = state.kept.jobs[name]
         if job.pause is None or not job.pause.wants:
             continue
-        tasks = state.tasks_of(job)
-        if all([task.working is not None for task in tasks]):
-            found.append(((not job.pause.urgent, job.pause.since_ms, job.id), job, tasks))
+        places = held_by(state, job).still
+        if places is not None:
+            found.append(((not job.pause.urgent, job.pause.since_ms, job.id), job, places))
     found.sort(key=lambda entry: entry[0])
-    return [(job, tasks) for _, job, tasks in found]
+    return [(job, places) for _, job, places in found]

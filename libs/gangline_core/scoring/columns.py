@@ -53,6 +53,7 @@ Ints = NDArray[np.int64]
 ) = range(28)
 """Fields of a row. Amounts are those at start, LEAST_* those of the smallest sizes; SINCE is what makes the age."""
 WIDTH = 28
+NOBODY: Ints = np.zeros(0, dtype=np.int64)
 CLASS_RANK = {ServiceClass.OPPORTUNISTIC: 0, ServiceClass.BURSTABLE: 1, ServiceClass.GUARANTEED: 2}
 MOVING_NUMBERS = frozenset({"used", "left"})
 """Numbers of a reason that change with every job that starts or ends; a change of them alone is not a new reason."""
@@ -84,8 +85,14 @@ class Columns:
         """A line per field, so that a whole column lies together."""
         self._slots: dict[JobId, int] = {}
         self._free: list[int] = list(range(63, -1, -1))
-        self._sorted: Ints | None = None
-        """Slots by job id, until somebody comes or goes."""
+        self._sorted, self._sorted_ids = NOBODY, NOBODY
+        """Slots by job id, and these ids, as they were when somebody last asked."""
+        self._came: set[int] = set()
+        """Slots that were taken since then."""
+        self._is_same = True
+        """Nobody came or left since then."""
+        self._told: tuple[Reason | None, int] = (None, 0)
+        """The last reason that was noted, and its number: mostly many jobs in turn have one."""
         self.groups, self.holders, self.levels, self.kinds = Names(), Names(), Names(), Names()
         self.members: list[tuple[str, str]] = []
         """Per holder number its group and user."""
@@ -106,7 +113,8 @@ class Columns:
         holder = self.holders.number(user_key(spec.group, spec.user))
         if holder == len(self.members):
             self.members.append((spec.group, spec.user))
-        self._sorted = None
+        self._came.add(slot)
+        self._is_same = False
         self._fields[:, slot] = (
             job.id,
             shape,
@@ -138,13 +146,16 @@ class Columns:
         if slot is not None:
             self._fields[ID, slot] = 0
             self._free.append(slot)
-            self._sorted = None
+            self._came.discard(slot)
+            self._is_same = False
 
-    def note_cause(self, job: JobId, cause: int) -> None:
+    def note_reason(self, job: JobId, reason: Reason | None) -> None:
         """The recorded reason of a waiting job is another one."""
         slot = self._slots.get(job)
         if slot is not None:
-            self._fields[CAUSE, slot] = cause
+            if self._told[0] is not reason:
+                self._told = (reason, cause_of(reason))
+            self._fields[CAUSE, slot] = self._told[1]
 
     def kind_of(self, job: JobId) -> int | None:
         """The number of a waiting job's kind: equal for those whose run times are expected to be equal."""
@@ -153,10 +164,25 @@ class Columns:
 
     def slots(self) -> Ints:
         """Where the rows of all waiting jobs are, by job id."""
-        if self._sorted is None:
-            used = np.flatnonzero(self._fields[ID])
-            self._sorted = used[np.argsort(self._fields[ID, used], kind="stable")]
+        if not self._is_same:
+            self._sort()
         return self._sorted
+
+    def _sort(self) -> None:
+        """Leave out who left, and sort in who came."""
+        ids = self._fields[ID]
+        stays = ids[self._sorted] == self._sorted_ids
+        slots = self._sorted[stays]
+        if self._came:
+            came = np.fromiter(self._came, dtype=np.int64, count=len(self._came))
+            # Who left and came back, perhaps to the same slot, stands once.
+            is_new = np.zeros(len(ids), dtype=np.bool_)
+            is_new[came] = True
+            slots = np.concatenate([slots[~is_new[slots]], came])
+            slots = slots[np.argsort(ids[slots], kind="stable")]
+        self._sorted, self._sorted_ids = slots, ids[slots]
+        self._came.clear()
+        self._is_same = True
 
     def slots_of(self, jobs: Sequence[Job]) -> Ints | None:
         """Where the rows of these jobs are, in their order; None when some of them do not wait here."""

@@ -1,6 +1,7 @@
 """What a priority formula may look at: one row per named factor, and how its column is computed for all jobs."""
 
 from collections.abc import Callable, Iterable
+from functools import cached_property
 
 import numpy as np
 from msgspec import Struct
@@ -36,6 +37,17 @@ class Table:
         self.ahead_milli: Column = np.zeros(len(waiting))
         """GPU thousandths that each job's group asks for with jobs that go before it."""
         self._columns: dict[str, Column] = {}
+
+    @cached_property
+    def total_milli(self) -> int:
+        """Thousandths of all GPUs, at least one."""
+        return max(1, total_gpu_milli(self.state))
+
+    @cached_property
+    def used_milli(self) -> Column:
+        """GPU thousandths that each job's group uses now."""
+        usage = self.state.usage
+        return self.waiting.per_group(lambda path: usage.get(path, {}).get("gpu_milli", 0))
 
     def column(self, name: str) -> Column:
         """One number per job for a factor or attribute."""
@@ -102,10 +114,7 @@ def _age_hours(table: Table) -> Column:
 
 def _share_used(table: Table) -> Column:
     """The group's live share of all GPUs, its own jobs that go before this one included."""
-    total = max(1, total_gpu_milli(table.state))
-    usage = table.state.usage
-    used = table.waiting.per_group(lambda path: usage.get(path, {}).get("gpu_milli", 0))
-    return (used + table.ahead_milli) / total
+    return (table.used_milli + table.ahead_milli) / table.total_milli
 
 
 def _weight_share(table: Table) -> Column:

@@ -107,7 +107,7 @@ class Heads:
 
     def recorded(self) -> tuple[tuple[str, JobId], ...]:
         """Who stood in front of which level, for the fold to remember since when."""
-        return tuple(sorted((front.level, front.job) for front in self._fronts))
+        return tuple(sorted((front.level, front.job) for front in self._fronts)) if self._fronts else ()
 
     def _competing(self, level: str, nodes: Flags) -> list[Front]:
         return [front for front in self._fronts if front.level == level and bool((front.nodes & nodes).any())]

@@ -1,0 +1,28 @@
+"""Which live tasks were told to go and have not gone yet: to stop, or to stand still."""
+
+from gangline_core.ids import TaskId
+from gangline_core.job import Task
+
+
+class Told:
+    """Follows tasks as they are entered, change, and leave; changed by the fold only."""
+
+    def __init__(self) -> None:
+        """Nobody was told anything."""
+        self.stopping: dict[TaskId, None] = {}
+        """Tasks that were told to stop."""
+        self.pausing: dict[TaskId, None] = {}
+        """Tasks that were told to stand still and do not yet."""
+
+    def enter(self, task: Task) -> None:
+        """A task is new, or what it was told is."""
+        for is_told, index in ((task.stop, self.stopping), (task.pause and task.working is None, self.pausing)):
+            if is_told:
+                index[task.id] = None
+            else:
+                index.pop(task.id, None)
+
+    def leave(self, task: TaskId) -> None:
+        """The task is gone."""
+        self.stopping.pop(task, None)
+        self.pausing.pop(task, None)
