@@ -296,13 +296,6 @@ def unless_hopeless(placer: Placer) -> Placer:
     return place
 
 
-def lacks_gpus(room: Room, gang: Gang) -> bool:
-    """A cheap look that no placer need repeat: fewer whole GPUs are free in all than the gang asks for."""
-    return any(
-        sum(room.total[kind] for kind in kinds) < need.count * need.gpus for need, kinds in _wanted_gpus(room, gang)
-    )
-
-
 def _wanted_gpus(room: Room, gang: Gang) -> list[tuple[Need, Kinds]]:
     """The needs that ask for whole GPUs, each with the kinds that it accepts."""
     return [

@@ -81,11 +81,6 @@ def read_connection(folder: Path) -> Connection | None:
     return _parse(text, path)
 
 
-def remove_connection(folder: Path) -> None:
-    """Forget the connection, for instance when the platform stopped for good; missing is fine."""
-    connection_file(folder).unlink(missing_ok=True)
-
-
 def _parse(text: str, path: Path) -> Connection:
     try:
         fields = json.loads(text)

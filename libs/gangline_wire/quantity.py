@@ -74,14 +74,6 @@ def show_milli(milli: int) -> str:
     return str(whole) if not rest else f"{whole}.{rest:03}".rstrip("0")
 
 
-def show_mebibytes(mebibytes: int) -> str:
-    """MiB as a user writes them, in the largest whole unit: "16Gi", "1536Mi"."""
-    for unit, size in (("Pi", 1 << 30), ("Ti", 1 << 20), ("Gi", 1 << 10)):
-        if mebibytes and mebibytes % size == 0:
-            return f"{mebibytes // size}{unit}"
-    return f"{mebibytes}Mi"
-
-
 def kind_name(value: object) -> str:
     """What the value is, in the words of a job file."""
     names = {bool: "true or false", type(None): "null", dict: "a mapping", list: "a list", str: "text"}

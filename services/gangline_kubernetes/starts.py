@@ -19,7 +19,7 @@ from gangline_kubernetes.devices import Claim
 from gangline_kubernetes.evicting import evict
 from gangline_kubernetes.manifests import Home, NoImageError
 from gangline_kubernetes.meeting import NOTE_NOTICE
-from gangline_kubernetes.names import FINALIZER, MANAGER, NOTE_VISIBLE, Mark, mark_of, pod_name
+from gangline_kubernetes.names import FINALIZER, MANAGER, NOTE_VISIBLE, Mark, mark_of
 from gangline_kubernetes.objects import Meta, Pod
 from gangline_kubernetes.places import pointed
 
@@ -334,8 +334,3 @@ def _judged(error: RefusedError) -> Refusal:
 def decode_pod(data: bytes) -> Pod:
     """A pod as the server answers with it."""
     return msgspec.json.decode(data, type=Pod)
-
-
-def name_of(order: Order) -> str:
-    """Name of the pod we make for a task."""
-    return pod_name(order.job.spec.name, order.task.id)

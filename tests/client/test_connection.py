@@ -11,7 +11,6 @@ from gangline_wire.connection import (
     connection_file,
     data_folder,
     read_connection,
-    remove_connection,
     write_connection,
 )
 
@@ -38,7 +37,6 @@ def test_what_is_written_is_read_back_and_nobody_else_can_read_it(tmp_path: Path
 
 def test_no_platform_is_no_error(tmp_path: Path) -> None:
     assert read_connection(tmp_path) is None
-    remove_connection(tmp_path)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"url": 1, "token": "x"}', '{"url": "http://x"}'])

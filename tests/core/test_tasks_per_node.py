@@ -12,7 +12,7 @@ from gangline_core.job import JobState
 from gangline_core.placement import PLACERS
 from gangline_core.reasons import ReasonCode, hint, sentence
 from gangline_core.room.capacity import Room
-from gangline_core.telling.rejections import rejected_nodes
+from gangline_core.telling.rejections import rejected
 
 TINY = {"gpus": 0, "cpus": 0, "memory_mib": 0}
 
@@ -100,8 +100,8 @@ def test_a_node_that_takes_none_is_no_room_although_its_gpus_are_free():
     assert [task.node for task in world.tasks(first)] == ["n3"]
     assert world.job(second).state == JobState.WAITING
     assert world.job(second).reason.code == ReasonCode.INSUFFICIENT_PLACES
-    causes, _ = rejected_nodes(world.state, world.job(second).spec, world.job(second).spec.roles[0])
-    assert causes["as many tasks as a node takes"] == 1
+    causes, _ = rejected(world.state, world.job(second).spec, world.job(second).spec.roles[0])
+    assert causes["as many tasks as a node takes"][0] == 1
 
 
 def test_a_full_node_is_cleared_for_a_job_that_matters_more():

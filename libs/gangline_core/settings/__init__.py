@@ -12,7 +12,7 @@ from msgspec.structs import fields as struct_fields
 
 from gangline_core.cluster import LEVELS_INSIDE_NODE, Policy, Pool
 from gangline_core.door.admission import Draft
-from gangline_core.groups import ROOT, Group, User, UserClass, ancestors, user_key
+from gangline_core.groups import ROOT, Group, User, UserClass, ancestors
 from gangline_core.limits.quota import JOBS
 from gangline_core.limits.rungs import MODEL_PREFIX
 from gangline_core.room.cells import promise_fault
@@ -272,40 +272,6 @@ def check_policy(state: State, policy: Policy, pool: str = "") -> Problem | None
 
 
 # --- rights -------------------------------------------------------------------------------------------------
-
-
-def may_edit_group(state: State, *, user: str, role: str, path: str, wanted: Group | None = None) -> bool:
-    """True when the editor may change this group, to `wanted` if it is given, in any way if it is not.
-
-    Administrators may everything. Heads of a group above may make and change the groups below it, except for what
-    moves jobs before those of others. The head of the group itself may change how it is divided, not how much it gets.
-    """
-    if role == "admin":
-        return True
-    if role == "readonly":
-        return False
-    known = state.kept.groups.get(path)
-    changed = None if wanted is None else changed_fields(known or Group(path=path), wanted)
-    if path and leads(state, user=user, path=path.rpartition("/")[0]):
-        return changed is not None and not changed & set(ADMINISTRATORS_OWN)
-    if known is not None and leads(state, user=user, path=path):
-        return changed is not None and changed <= set(HEADS_OWN)
-    return False
-
-
-def may_edit_user(state: State, *, user: str, role: str, wanted: User) -> bool:
-    """True when the editor may make or change this member: an administrator, or a head who leaves the level alone."""
-    if role == "admin":
-        return True
-    known = state.kept.users.get(user_key(wanted.group, wanted.name))
-    level = known.level if known else 0
-    return role != "readonly" and wanted.level == level and leads(state, user=user, path=wanted.group)
-
-
-def leads(state: State, *, user: str, path: str) -> bool:
-    """True when the user is a head of this group or of one above it."""
-    groups = state.kept.groups
-    return any(above in groups and user in groups[above].heads for above in ancestors(path))
 
 
 def changed_fields(known: Group, wanted: Group) -> set[str]:

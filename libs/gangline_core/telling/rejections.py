@@ -10,14 +10,11 @@ from gangline_core.spec import GPU_MILLI, JobSpec, Resources, Role, selector_of,
 from gangline_core.state import State
 
 
-def rejected_nodes(state: State, spec: JobSpec, role: Role) -> tuple[dict[str, int], int]:
-    """Nodes of the job's pool that cannot take one task of the role, by cause; and how many could take one."""
-    causes, open_nodes = rejected(state, spec, role)
-    return {cause: nodes for cause, (nodes, _) in causes.items()}, open_nodes
-
-
 def rejected(state: State, spec: JobSpec, role: Role) -> tuple[dict[str, tuple[int, int]], int]:
-    """The same with how many GPUs these nodes have, (nodes, GPUs) by cause, most nodes first."""
+    """Nodes of the job's pool that cannot take one task of the role, and their GPUs, by cause; how many could take one.
+
+    The causes are in order of their number of nodes, most first.
+    """
     causes: dict[str, tuple[int, int]] = {}
     open_nodes, need = 0, role.resources
     models = {model.lower() for model in need.gpu_models}
