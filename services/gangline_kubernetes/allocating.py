@@ -21,7 +21,6 @@ from gangline_kubernetes.handing import Request, Unfit, requests_of
 from gangline_kubernetes.names import MANAGER
 from gangline_kubernetes.objects import Meta
 
-GROUP_VERSION = "resource.k8s.io/v1"
 PROTECTED = "resource.kubernetes.io/delete-protection"
 """With this finalizer the cluster's own controller keeps a claim until it is given back."""
 TRIES_MAX = 5
@@ -48,8 +47,8 @@ class Allocator:
 
     async def make(self, order: Order, pod: Meta) -> Claim:
         """The claim of a pod that we made, or the one that an earlier try has made."""
-        body = manifests.claim(order, self._config, pod)
-        path = path_of(GROUP_VERSION, "resourceclaims", namespace=pod.namespace)
+        body = manifests.claim(order, self._config, pod, version=self._claims.version)
+        path = path_of(self._claims.version, "resourceclaims", namespace=pod.namespace)
         try:
             made = await self._api.call("POST", path, body)
         except RefusedError as error:
@@ -146,13 +145,16 @@ class Allocator:
     async def drop(self, pod: Meta) -> None:
         """Delete the claim of a pod that we made, and so give its devices back."""
         try:
-            await self._api.call("DELETE", _path(pod))
+            await self._api.call("DELETE", self._path(pod))
         except RefusedError as error:
             if error.code != 404:
                 raise
 
+    def _path(self, meta: Meta) -> str:
+        return path_of(self._claims.version, "resourceclaims", namespace=meta.namespace, name=meta.name)
+
     async def _read(self, meta: Meta) -> Claim:
-        return self._claim.decode(await self._api.call("GET", _path(meta)))
+        return self._claim.decode(await self._api.call("GET", self._path(meta)))
 
     async def _changed(self, claim: Claim, finalizers: list[str]) -> Claim:
         """The claim with these finalizers; the list is sent whole, so with the version it was read in."""
@@ -161,16 +163,12 @@ class Allocator:
         if wanted == list(meta.finalizers):
             return claim
         change = {"uid": meta.uid, "resourceVersion": meta.resource_version, "finalizers": wanted}
-        return self._claim.decode(await self._api.call("PATCH", _path(meta), {"metadata": change}, form=MERGE))
+        return self._claim.decode(await self._api.call("PATCH", self._path(meta), {"metadata": change}, form=MERGE))
 
     async def _write_status(self, claim: Claim, status: dict[str, Any]) -> Claim:
         meta = claim.metadata
         body = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version}, "status": status}
-        return self._claim.decode(await self._api.call("PATCH", f"{_path(meta)}/status", body, form=MERGE))
-
-
-def _path(meta: Meta) -> str:
-    return path_of(GROUP_VERSION, "resourceclaims", namespace=meta.namespace, name=meta.name)
+        return self._claim.decode(await self._api.call("PATCH", f"{self._path(meta)}/status", body, form=MERGE))
 
 
 def _shares(claims: Sequence[Claim], places: Sequence[Place], config: Config) -> Iterator[Share]:

@@ -14,6 +14,7 @@ from gangline_kubernetes.affinities import Affinities
 from gangline_kubernetes.api import Api, Transport, path_of
 from gangline_kubernetes.budgets import Budget, Budgets
 from gangline_kubernetes.carrier import Carrier
+from gangline_kubernetes.claim_versions import served
 from gangline_kubernetes.claims import Claims
 from gangline_kubernetes.config import Config, DeviceMode
 from gangline_kubernetes.desk import Desk
@@ -82,7 +83,7 @@ class Cluster:
         desk = Desk(self.site, self.config, self.api)
         reporter = Reporter(self.site, self.config, agent)
         settings = Settings(self.site, self.config, self.api)
-        claims = Claims(self.config.device_class, self.site.clock, lambda: self.site.follower.state.kept.tasks)
+        claims = await self._claims()
         asks = Asks(self.config, claims, Affinities(), Volumes(self.api, self.site.clock, self.config.scheduler_name))
         owners = Owners(self.site, self.config, self.api, desk=desk, asks=asks)
         marks = Marks(self.site, self.config, owners)
@@ -138,6 +139,14 @@ class Cluster:
             await telling.close()
             await carrier.close()
 
+    async def _claims(self) -> Claims:
+        """What is known of claims, in the version in which this cluster has them."""
+        claims = Claims(self.config.device_class, self.site.clock, lambda: self.site.follower.state.kept.tasks)
+        if self.config.mode is DeviceMode.DRA:
+            self.site.not_ready[PART] = "the API server has not said which claims it serves"
+            claims.version = await served(self.api)
+        return claims
+
     async def _synced(self, watches: tuple[Watched[Any], ...]) -> None:
         """Wait until everything was listed once; /readyz names what was not, such as a kind that is not defined."""
         while missing := [watched.name for watched in watches if not watched.is_synced]:
@@ -175,7 +184,7 @@ class Cluster:
             return (nodes,)
 
         def path(plural: str) -> str:
-            return path_of("resource.k8s.io/v1", plural)
+            return path_of(claims.version, plural)
 
         claims.watched = self._watched(Claim, path("resourceclaims"), claims.hear)
         slices = self._watched(ResourceSlice, path("resourceslices"), inventory.hear_slice)

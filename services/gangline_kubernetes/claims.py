@@ -8,6 +8,7 @@ from gangline_core.job import GpuShare, Task
 from gangline_core.spec import GPU_MILLI
 from gangline_kit.clock import Clock
 from gangline_kubernetes.api import RefusedError
+from gangline_kubernetes.claim_versions import NEWEST
 from gangline_kubernetes.devices import Claim, ClaimTemplate, Result
 from gangline_kubernetes.watch import Key, Watched, key_of
 
@@ -44,6 +45,8 @@ class Claims:
         self._driver = driver
         self._clock = clock
         self._living = living
+        self.version = NEWEST
+        """In which version claims are read and written."""
         self.pods: dict[str, TaskId] = {}
         """Task of every pod of ours, by uid, for as long as a claim of it may be there."""
         self.found: dict[Key, Claim] = {}

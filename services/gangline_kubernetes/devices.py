@@ -52,14 +52,26 @@ class TaintRule(Struct, frozen=True):
     spec: RuleSpec = RuleSpec()
 
 
-class Device(Struct, frozen=True, rename="camel"):
-    """One device of a slice."""
+class Told(Struct, frozen=True, rename="camel"):
+    """What is said of a device."""
 
-    name: str = ""
     attributes: dict[str, Driver] = {}
     capacity: dict[str, Quantity] = {}
     taints: tuple[DeviceTaint, ...] = ()
     consumes_counters: tuple[Any, ...] = ()
+
+
+class Device(Told, frozen=True, rename="camel"):
+    """One device of a slice."""
+
+    name: str = ""
+    basic: Told | None = None
+    """Where v1beta1 says all of it."""
+
+    @property
+    def told(self) -> Told:
+        """What is said of it, in whichever version."""
+        return self if self.basic is None else self.basic
 
 
 class SlicePool(Struct, frozen=True, rename="camel"):
@@ -133,12 +145,17 @@ class Exactly(Struct, frozen=True, rename="camel"):
     capacity: dict[str, Any] | None = None
 
 
-class DeviceRequest(Struct, frozen=True, rename="camel"):
-    """One request of a claim."""
+class DeviceRequest(Exactly, frozen=True, rename="camel"):
+    """One request of a claim; v1beta1 says in it what later versions say under `exactly`."""
 
     name: str = ""
     exactly: Exactly | None = None
     first_available: tuple[Any, ...] = ()
+
+    @property
+    def wants(self) -> Exactly | None:
+        """What it asks for, in whichever version; None for a choice of several."""
+        return self if self.exactly is None and self.device_class_name else self.exactly
 
 
 class DeviceRequests(Struct, frozen=True):

@@ -148,7 +148,7 @@ def requests_of(spec: ClaimSpec, config: Config) -> list[Request] | Unfit:
     """So many GPUs for each request of a claim; only what we can promise: whole numbers of devices of our class."""
     found: list[Request] = []
     for one in spec.devices.requests:
-        wants = one.exactly
+        wants = one.wants
         if wants is None or one.first_available:
             return Unfit("only requests with `exactly` are understood")
         if wants.device_class_name != config.device_class:

@@ -10,6 +10,7 @@ from gangline_core.door.terms import limit_s
 from gangline_core.spec import Role, tolerations_of
 from gangline_kit.carrying.environment import Place, build, role_of
 from gangline_kit.carrying.known import Order
+from gangline_kubernetes.claim_versions import FLAT, NEWEST
 from gangline_kubernetes.config import Config, DeviceMode
 from gangline_kubernetes.meeting import (
     FOLDER,
@@ -229,11 +230,12 @@ def resources(order: Order, config: Config) -> Manifest:
     return asked
 
 
-def claim(order: Order, config: Config, pod: Meta) -> Manifest:
+def claim(order: Order, config: Config, pod: Meta, *, version: str = NEWEST) -> Manifest:
     """The ResourceClaim of a task's pod, with which it goes: as many devices of the class as the task has GPUs."""
     exactly = {"deviceClassName": config.device_class, "allocationMode": "ExactCount", "count": len(order.task.gpus)}
+    asked = exactly if version == FLAT else {"exactly": exactly}
     return {
-        "apiVersion": "resource.k8s.io/v1",
+        "apiVersion": version,
         "kind": "ResourceClaim",
         "metadata": {
             "name": pod.name,
@@ -241,7 +243,7 @@ def claim(order: Order, config: Config, pod: Meta) -> Manifest:
             "labels": {LABEL_JOB: str(order.task.job), "app.kubernetes.io/managed-by": MANAGER},
             "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid}],
         },
-        "spec": {"devices": {"requests": [{"name": CLAIM, "exactly": exactly}]}},
+        "spec": {"devices": {"requests": [{"name": CLAIM, **asked}]}},
     }
 
 

@@ -76,14 +76,17 @@ def _said(taint: DeviceTaint) -> str:
 
 def _is_whole(device: Device) -> bool:
     """A card as such, and not a part of one or one that parts may be taken of."""
-    kind = next((value.string for name, value in device.attributes.items() if name.rpartition("/")[2] == "type"), WHOLE)
-    return kind == WHOLE and not device.consumes_counters
+    kind = next(
+        (value.string for name, value in device.told.attributes.items() if name.rpartition("/")[2] == "type"), WHOLE
+    )
+    return kind == WHOLE and not device.told.consumes_counters
 
 
 def _offer(pool: str, device: Device) -> Offer:
-    attributes = {name.rpartition("/")[2]: value for name, value in device.attributes.items()}
-    capacity = {name.rpartition("/")[2]: value for name, value in device.capacity.items()}
-    taint = next((one for one in device.taints if one.effect in KEEPS_AWAY), None)
+    told = device.told
+    attributes = {name.rpartition("/")[2]: value for name, value in told.attributes.items()}
+    capacity = {name.rpartition("/")[2]: value for name, value in told.capacity.items()}
+    taint = next((one for one in told.taints if one.effect in KEEPS_AWAY), None)
     return Offer(
         place=(pool, device.name),
         model=attributes["productName"].string if "productName" in attributes else "",

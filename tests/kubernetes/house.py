@@ -179,11 +179,20 @@ def condition(found: Object, kind: str) -> Object:
 
 @asynccontextmanager
 async def opened(
-    nodes: int = 2, *, gpus: int = 8, life: Callable[[Object], Life] = life_of, **settings: Any
+    nodes: int = 2,
+    *,
+    gpus: int = 8,
+    life: Callable[[Object], Life] = life_of,
+    prepare: Callable[[Double], None] = lambda double: None,
+    **settings: Any,
 ) -> AsyncIterator[House]:
-    """A platform with one cluster of so many nodes; not a fixture, as time is virtual only inside a test."""
+    """A platform with one cluster of so many nodes; not a fixture, as time is virtual only inside a test.
+
+    `prepare` makes the server another one before anybody sees it.
+    """
     clock = LoopClock()
     double = Double(lambda: clock.now_ms() / 1000)
+    prepare(double)
     kubelets = Kubelets(double, life)
     ClaimController(double)
     for number in range(nodes):

@@ -53,7 +53,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> set[Right]:
     send, stream = MemoryTransport.send, MemoryTransport.stream
 
     async def noted(self: MemoryTransport, method: str, path: str, *rest: Any) -> Answer:
-        found.add(right_of(method, path))
+        if request_of(method, path) is not None:
+            found.add(right_of(method, path))
         return await send(self, method, path, *rest)
 
     def watched(self: MemoryTransport, path: str, *rest: Any) -> object:

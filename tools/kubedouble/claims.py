@@ -32,8 +32,7 @@ class ClaimController:
         """A claim for every template that the pod names, and the pod's status says which."""
         meta, made = pod["metadata"], list(pod["status"].get("resourceClaimStatuses") or ())
         known = {one["name"] for one in made}
-        kind = self.double.kinds.find("resource.k8s.io", "v1", "resourceclaims")
-        assert kind is not None
+        kind = next(one for one in self.double.kinds if one.storage == CLAIMS)
         for one in pod["spec"].get("resourceClaims") or ():
             template = self.store.get(TEMPLATES, meta["namespace"], one.get("resourceClaimTemplateName") or "")
             if template is None or one["name"] in known:
