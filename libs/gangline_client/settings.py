@@ -16,7 +16,6 @@ CONTEXT_VARIABLE = "GANGLINE_CONTEXT"
 CONFIG_VARIABLE = "GANGLINE_CONFIG"
 GROUP_VARIABLE = "GANGLINE_GROUP"
 POOL_VARIABLE = "GANGLINE_POOL"
-CONFIG_FILE_BYTES_MAX = 1024 * 1024
 
 HOW_TO_CONNECT = (
     "Start a platform on this machine with `gangline up`, or name one: --url and --token, "

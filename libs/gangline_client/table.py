@@ -7,7 +7,6 @@ from unicodedata import east_asian_width
 
 GAP = "  "
 ELLIPSIS = "…"
-CONTROL_BELOW = 0x20
 
 
 class Paint(Enum):

@@ -8,8 +8,6 @@ from gangline_client import flags_jobs as jobs
 from gangline_client import flags_platform as platform
 from gangline_client import flags_steer as steer
 
-COMMANDS = "gangline_client.commands"
-
 
 @dataclass(frozen=True)
 class Verb:

@@ -37,7 +37,6 @@ UNBOUND_S = 60.0
 STOP_TRIES_MAX = 1_000
 MANAGED_BY = "app.kubernetes.io/managed-by"
 CONDITION_CHARS_MAX = 1_000
-GOES_BACK = frozenset({None, Outcome.REQUEUED, Outcome.SUSPENDED})
 GOES_ON = frozenset({JobState.RUNNING, JobState.RESIZING})
 OWN_ENDS = frozenset({ExitCause.START_FAILED, ExitCause.TIME_LIMIT})
 """Ends that a task is itself to blame for."""

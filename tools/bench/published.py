@@ -18,8 +18,6 @@ CPU_MOST_MILLI = 128_000
 GPUS_MOST_MILLI = 8 * GPU_MILLI
 FINE = 1_000_000
 
-CLUSTERS = ("shares", "one", "several", "none")
-
 
 def _free_milli(room: Room) -> Ints:
     found: Ints = room.milli.clip(0).sum(axis=1)

@@ -22,7 +22,6 @@ from gangline_lab.sim.workload import Arrival, Work, Workload
 
 NOMINAL, BORROWED = 20, 100
 UNIT_MILLI = 1000
-GRID_S = 0.1
 
 
 class Class(Struct, frozen=True):

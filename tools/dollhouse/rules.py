@@ -21,9 +21,6 @@ from gangline_core.state import State
 from gangline_core.step import Step
 from gangline_wire.lanes import kind_of
 
-OWN_FAULTS = (f.ExitCause.EXITED, f.ExitCause.TIME_LIMIT)
-"""Ends of a task that say something of its program."""
-
 
 class Exits(Struct):
     """How the members of one attempt ended."""

@@ -40,8 +40,6 @@ FINE = 1_000
 """Leaves are in this part of a doubling."""
 DOUBLINGS_MOST = 50
 _STEPS = tuple(round(2 ** (step / FINE) * (1 << 20)) for step in range(FINE))
-SAMPLES_OF = 4
-"""Numbers that every class of jobs like it gives."""
 NAMED = ("group", "user", "stem", "kind", "field", "model")
 """What is looked up by name, in a table of the model; the last three are attributes of jobs."""
 PLAIN = ("gpu_milli", "tasks", "hour", "weekday", "estimate_s", "limit_s", "priority")

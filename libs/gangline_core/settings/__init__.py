@@ -41,7 +41,6 @@ CELLS = "cells"
 """The placement that keeps guarantees of shape."""
 LEVELS_MAX = 64
 CANDIDATES_MAX = 100_000
-STARVATION_S_MAX = 366 * 86_400
 
 HEADS_OWN = ("user_limit", "job_limit", "user_queued_jobs_max", "user_submits_per_minute", "user_priority_max")
 """What a head may change of the very group they lead; how much that group gets is decided above it."""

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 DATASET = {"ResNet-18": 50_000, "ResNet-50": 100_000, "Transformer": 10_000, "LM": 59_675, "Recommendation": 117_907}
 """Samples of an epoch."""
 LARGEST = {"ResNet-18": 256, "ResNet-50": 128, "Transformer": 128, "LM": 80, "Recommendation": 8_192}
-SMALLEST = {"ResNet-18": 16, "ResNet-50": 16, "Transformer": 16, "LM": 5, "Recommendation": 512}
 STEADY = "Transformer"
 """The model that accordion leaves alone."""
 DOUBLINGS: dict[tuple[str, int, int], tuple[int, ...]] = {
