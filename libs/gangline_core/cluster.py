@@ -327,6 +327,9 @@ class Policy(Struct, frozen=True, omit_defaults=True, gc=False):
     newcomers_wait: bool = False
     """With leases under the gavel ordering: who came since parts of time were last worked out starts only when they
     are worked out again, as in the published simulators; otherwise it has what others leave until then."""
+    returned_last: bool = False
+    """Where attained service orders: inside one queue who was stopped stands behind those that waited before it, as in
+    Tiresias' simulator; otherwise whoever has waited longest in all goes first."""
 
 
 class NodeUse:

@@ -56,6 +56,19 @@ def test_a_job_sinks_as_its_gpus_times_time_grow():
         world.cancel(fresh)
 
 
+@pytest.mark.parametrize(("returned_last", "first"), [(False, "older"), (True, "younger")])
+def test_inside_a_queue_who_was_stopped_stands_behind_those_that_waited_where_the_policy_has_it_so(
+    returned_last, first
+):
+    """Muri's copy of Tiresias' simulator puts whoever stops at the end of its queue."""
+    world = World(node()).set_policy(ordering="least_attained", starvation_s=0, returned_last=returned_last)
+    older = world.submit(gpus=1)
+    world.wait(100)
+    younger = world.submit(gpus=1)
+    _stopped_once(world, older, 10)
+    assert ids(world) == ([older, younger] if first == "older" else [younger, older])
+
+
 def test_who_waited_long_compared_with_what_it_ran_is_promoted_and_what_it_had_is_forgiven():
     world = World(node()).set_policy(ordering="least_attained", promote_after=2)
     job = world.submit(gpus=4)

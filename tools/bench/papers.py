@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from bench.paper_runs import replayed_run_of, run_of
 from bench.papers_leases import GAVEL, OWN, SHOCKWAVE, gavel, shockwave
 from bench.papers_philly import loads, weeks, whole
-from bench.papers_sharing import muri, spot
+from bench.papers_sharing import MURI, muri, spot
 from bench.rows import Baseline, Measured
 from gangline_lab.metrics import measure as metrics_of
 from gangline_lab.policyfile import Rules, read_policy
@@ -34,7 +34,8 @@ TIRESIAS = {1: 2474.0, 2: 5145.0, 3: 3876.0, 4: 3280.0, 5: 3501.0, 6: 3469.69, 7
 TIRESIAS_MEAN, OPTIMUS_MEAN = 4038.2, 5681.9
 QUICK_LENT = ("max-min", "min-total-duration", "gangline")
 """Policies of the quick run's B4."""
-QUICK_MURI_JOBS = 200
+QUICK_MURI = ("trace3",)
+"""Traces of the quick run's B6."""
 THINNED_EVERY = 16
 
 
@@ -45,7 +46,7 @@ async def measure() -> AsyncIterator[Measured]:
         weeks(),
         shockwave(QUICK_LENT),
         gavel(("gavel-max-min",)),
-        muri(QUICK_MURI_JOBS),
+        muri(QUICK_MURI),
         spot(),
     )
     for row in chain.from_iterable(tables):
@@ -60,7 +61,7 @@ async def measure_full() -> AsyncIterator[Measured]:
         weeks(is_replayed=True),
         shockwave(lent, is_replayed=True),
         gavel(tuple(GAVEL), is_replayed=True),
-        muri(is_replayed=True),
+        muri(tuple(MURI), is_replayed=True),
         spot(is_replayed=True),
         loads(every=THINNED_EVERY),
         whole(),

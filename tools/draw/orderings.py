@@ -12,7 +12,7 @@ from gangline_core.ordering.gavel import OBJECTIVES
 SETTINGS = {
     "fair_share": ("half_life_s",),
     "gavel": ("objective", "newcomers_wait"),
-    "least_attained": ("service_thresholds", "promote_after"),
+    "least_attained": ("service_thresholds", "promote_after", "returned_last"),
     "weighted": ("formula",),
 }
 """Settings of a policy that only one ordering reads."""

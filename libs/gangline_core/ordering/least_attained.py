@@ -5,6 +5,7 @@ that waited `promote_after` times as long as it ran is back in the first queue. 
 """
 
 import numpy as np
+from msgspec.structs import replace
 
 from gangline_core.ordering.scored import Scored, in_levels
 from gangline_core.scoring import columns as c
@@ -14,7 +15,11 @@ from gangline_core.scoring.waiting import Column, Waiting
 
 def least_attained(waiting: Waiting, first: int) -> Scored:
     """The score is the queue level, less the number of the service queue."""
-    return in_levels(waiting, "service_queue", -service_queues(waiting))
+    scored = in_levels(waiting, "service_queue", -service_queues(waiting))
+    if not waiting.policy.returned_last:
+        return scored
+    places = np.lexsort((waiting.ids, waiting.field(c.QUEUED), -scored.totals(len(waiting))))
+    return replace(scored, sequence=places)
 
 
 def service_queues(waiting: Waiting) -> Column:
