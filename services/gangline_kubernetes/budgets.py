@@ -129,10 +129,14 @@ class Budgets:
     def _counts(self, only: JobId | None = None) -> Iterator[tuple[list[TaskId], int, str]]:
         """For each job and budget the tasks that count in it, how many of those it lets go, and its name."""
         tasks = self._site.follower.state.kept.tasks
+        here: dict[str, list[tuple[TaskId, Pod]]] = {}
+        for task, pod in self._carrier.pods.items() if self._known else ():
+            if task in tasks and only in (None, tasks[task].job) and pod.is_ready:
+                here.setdefault(pod.metadata.namespace, []).append((task, pod))
         for (namespace, name), budget in sorted(self._known.items()):
             found: dict[JobId, list[TaskId]] = {}
-            for task, pod in self._carrier.pods.items():
-                if task in tasks and only in (None, tasks[task].job) and _is_meant(budget, pod):
+            for task, pod in here.get(namespace, ()):
+                if _is_meant(budget, pod):
                     found.setdefault(tasks[task].job, []).append(task)
             for members in found.values():
                 yield members, budget.status.disruptions_allowed, f"{namespace}/{name}"
