@@ -6,7 +6,7 @@ import msgspec
 
 from gangline_client import paths
 from gangline_client.errors import ClientError, ProblemError, UnreachableError
-from gangline_client.retry import PATIENT, RETRYABLE_STATUSES
+from gangline_client.retry import PATIENT, RETRY_AFTER_S_MAX, RETRYABLE_STATUSES
 from gangline_client.sse import EventParser, SentEvent
 from gangline_client.transport import Call, Transport
 from gangline_core.job import ENDS
@@ -26,8 +26,8 @@ class Patience:
         """Something arrived: the count starts again."""
         self._failures = 0
 
-    async def pause(self, error: ClientError | None) -> None:
-        """Wait before the next try.
+    async def pause(self, error: ClientError | None, *, least_s: float = 0.0) -> None:
+        """Wait before the next try, at least as long as the server asked for.
 
         Raises:
             ClientError: the error, when it will not pass by itself or went on for too long.
@@ -35,7 +35,7 @@ class Patience:
         self._failures += 1
         if error is not None and (not _passes(error) or self._failures >= PATIENT.attempts):
             raise error
-        await self._transport.sleep(PATIENT.delay_s(self._failures))
+        await self._transport.sleep(max(PATIENT.delay_s(self._failures), min(least_s, RETRY_AFTER_S_MAX)))
 
 
 async def follow_events(
@@ -43,7 +43,7 @@ async def follow_events(
 ) -> AsyncGenerator[EventLine, None]:
     """Events in order; a broken connection is taken up behind the last event that was seen."""
     query = paths.given({"job": str(job) if job is not None else "", "group": group})
-    patience, last = Patience(transport), after
+    patience, last, asked_ms = Patience(transport), after, 0
     while True:
         headers = {"Accept": "text/event-stream", **({"Last-Event-ID": last} if last else {})}
         parser, error = EventParser(), None
@@ -59,7 +59,8 @@ async def follow_events(
                             yield line
         except (UnreachableError, ProblemError) as caught:
             error = caught
-        await patience.pause(error)
+        asked_ms = parser.retry_ms or asked_ms
+        await patience.pause(error, least_s=asked_ms / 1000)
 
 
 async def follow_logs(

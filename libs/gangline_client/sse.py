@@ -24,6 +24,7 @@ class EventParser:
     def __init__(self) -> None:
         """Nothing received yet."""
         self.last_id = ""
+        self.retry_ms: int | None = None
         self._rest = b""
         self._event = ""
         self._data: list[str] = []
@@ -52,6 +53,8 @@ class EventParser:
                 self._event = value
             case "data":
                 self._data.append(value)
+            case "retry" if value.isdecimal():
+                self.retry_ms = int(value)
             case _:
                 """Comments (an empty name) keep the line alive; unknown fields are ignored."""
         return None

@@ -159,6 +159,27 @@ async def test_events_come_once_and_in_order_over_a_broken_connection(platform: 
     assert start.query == {"job": "7", "group": "g"}
 
 
+async def test_a_broken_stream_is_taken_up_no_sooner_than_the_server_asked_for(platform: FakePlatform) -> None:
+    waited: list[float] = []
+
+    async def note(seconds: float) -> None:
+        waited.append(seconds)
+
+    first, second = event("10-0"), event("10-1")
+    platform.answer(
+        "GET",
+        "/v1/events",
+        Reply(chunks=(b"retry: 7000\n\n", sent(first)), breaks=True),
+        Reply(chunks=(b"retry: 999999999\n\n",), breaks=True),
+        Reply(chunks=(sent(second),)),
+    )
+    async with Client(platform.url, TOKEN, sleep=note) as client:
+        events = client.events()
+        assert [await anext(events) for _ in range(2)] == [first, second]
+        await events.aclose()
+    assert waited == [7.0, 30.0]
+
+
 async def test_events_end_with_the_error_that_will_not_pass(platform: FakePlatform) -> None:
     async with client_of(platform) as client:
         with pytest.raises(ProblemError, match="no such thing"):
