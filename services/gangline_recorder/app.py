@@ -198,6 +198,14 @@ class Recorder:
                         text = f"the log ends at {last} but the archive at {self.archive.seq}: the log lost data"
                         raise PermanentError(text) from None
 
+    async def _has_log(self, seq: int) -> bool:
+        """Whether the log still has this message; asked until the bus answers."""
+        while True:
+            try:
+                return await self.site.bus.message_at(streams.LOG.name, seq) is not None
+            except TemporaryError as error:
+                await self.site.clock.sleep(error.retry_after_s)
+
     async def _catch_up(self, state: State, until: int, digest: str) -> None:
         """Fold and record what the archive lacks of the log that the process has folded already.
 
@@ -205,7 +213,7 @@ class Recorder:
             PermanentError: the archive is of another log.
         """
         if state.kept.seq < until:
-            if await self.site.bus.message_at(streams.LOG.name, state.kept.seq + 1) is None:
+            if not await self._has_log(state.kept.seq + 1):
                 raise PermanentError(beyond_reach(state.kept.seq))
             async for stored in self.site.bus.read_subject(streams.LOG.name, "", state.kept.seq + 1, follow=False):
                 if stored.seq <= until:

@@ -274,6 +274,20 @@ def test_a_placement_beyond_a_limit_that_was_lowered_meanwhile_is_void():
     assert step.voided == [job]
 
 
+def test_a_placement_on_a_budget_that_was_used_up_meanwhile_is_void():
+    world = World(node(), groups=[group("a"), group("a/b")])
+    job, frugal = world.submit(gpus=4, group="a/b"), world.submit(gpus=0, group="a/b")
+    places = world.task_places(job, "n1")
+    world.tell("accounting", f.BudgetExhausted(group="a", used_gpu_milli_ms=1))
+    placements = (
+        f.Placement(job=job, attempt=1, tasks=places),
+        f.Placement(job=frugal, attempt=1, tasks=world.task_places(frugal, "n1")),
+    )
+    assert decide(world, placements=placements).voided == [job], "who uses no GPU costs nothing"
+    world.tell("accounting", f.BudgetExhausted(group="a", used_gpu_milli_ms=1, exhausted=False))
+    assert decide(world, placements=(f.Placement(job=job, attempt=1, tasks=places),)).voided == []
+
+
 def test_two_placements_of_the_same_gpu_never_both_hold():
     world = World(node("n1", gpus=1))
     first, second = world.submit(), world.submit()

@@ -4,9 +4,11 @@ from collections.abc import Collection, Iterable
 
 from gangline_core.cluster import Node, model_of, tasks_most
 from gangline_core.facts import Claim, Growth, Placement, TaskPlacement
+from gangline_core.groups import ancestors
 from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.job import Job, JobState, Outcome, Task
 from gangline_core.limits.amounts import add_all
+from gangline_core.limits.budgets import costs_gpu_time
 from gangline_core.limits.quota import JOBS, Ledger
 from gangline_core.limits.rungs import group_rungs, user_rung
 from gangline_core.pauses.pausing import is_gone, leaving_part
@@ -30,6 +32,7 @@ def placement_fault(state: State, placement: Placement | Growth) -> str | None:
         or room_fault(state, placement.tasks)
         or _kept_fault(state, job, placement)
         or limit_fault(state, job, placement)
+        or _budget_fault(state, job, placement)
     )
 
 
@@ -96,6 +99,14 @@ def limit_fault(state: State, job: Job, placement: Placement | Growth, without: 
         amounts[JOBS] = 1
     reason = ledger.fault(job, amounts)
     return sentence(reason) if reason is not None else None
+
+
+def _budget_fault(state: State, job: Job, placement: Placement | Growth) -> str | None:
+    """Nothing starts on a budget that was used up since the decision; what runs may grow."""
+    if not state.kept.exhausted or isinstance(placement, Growth) or not costs_gpu_time(job.spec):
+        return None
+    spent = next((path for path in ancestors(job.spec.group) if path in state.kept.exhausted), None)
+    return None if spent is None else f"the budget of {spent or 'all'} is used up"
 
 
 def placed_amounts(state: State, tasks: Iterable[TaskPlacement]) -> dict[str, int]:
