@@ -13,6 +13,7 @@ from gangline_gateway.config import Config
 from gangline_gateway.door import Door, never_called
 from gangline_gateway.openapi import document_bytes
 from gangline_gateway.routes import ROUTES
+from gangline_gateway.unreadable import Runner
 from gangline_kit.errors import PermanentError
 from gangline_kit.service import Site
 from gangline_wire.limits import most
@@ -45,7 +46,7 @@ Listen = Callable[[web.AppRunner, Config], Awaitable[str]]
 async def run(site: Site, config: Config, ready: Ready | None = None, *, listen: Listen | None = None) -> None:
     """Serve until cancelled, over TCP unless `listen` opens another door."""
     logging.getLogger("aiohttp.server").addFilter(ONLY_OUR_FAULTS)
-    runner = web.AppRunner(
+    runner = Runner(
         make_app(site, config),
         access_log=None,
         handle_signals=False,
