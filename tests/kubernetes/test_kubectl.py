@@ -212,3 +212,26 @@ async def test_changes_are_seen_as_they_come_and_undone_by_none_of_the_kinds_of_
     assert "true false" in " ".join((await watching).split())
     said = await shell.run("patch", "gj", "train", "--type", "strategic", "-p", "{}", fails=True)
     assert "UnsupportedMediaType" in said or "application/strategic-merge-patch+json is not supported" in said
+
+
+async def test_a_node_is_drained_by_evictions_that_budgets_may_refuse(shell: Shell) -> None:
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "labels": {"app": "x"}},
+        "spec": {"nodeName": "n0", "terminationGracePeriodSeconds": 1, "containers": [{"name": "c", "image": "x:1"}]},
+    }
+    await shell.run("apply", "-f", "-", stdin=pod)
+    await shell.run("wait", "--for=condition=Ready", "pod/p", "--timeout=20s")
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "b"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "x"}}},
+        "status": {"disruptionsAllowed": 0},
+    }
+    await shell.run("create", "-f", "-", stdin=budget)
+    assert "disruption budget" in await shell.run("drain", "n0", "--force", "--timeout=3s", fails=True)
+    await shell.run("delete", "pdb", "b")
+    assert "drained" in await shell.run("drain", "n0", "--force", "--timeout=30s")
+    assert "NotFound" in await shell.run("get", "pod", "p", fails=True)

@@ -7,6 +7,12 @@ from kubedouble.schemas import Schema
 from kubedouble.store import Object
 
 VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+PARTS: dict[str, Object] = {
+    "scale": {"kind": "Scale", "group": "autoscaling", "version": "v1"},
+    "eviction": {"kind": "Eviction", "group": "policy", "version": "v1", "verbs": ["create"]},
+    "binding": {"kind": "Binding", "verbs": ["create"]},
+}
+"""Parts of objects that are written as another kind."""
 VERSION = {"major": "1", "minor": "36", "gitVersion": "v1.36.2", "platform": "linux/amd64"}
 
 
@@ -64,9 +70,8 @@ def _resources(kinds: Kinds, group: str, version: str) -> Object:
         parts = (*(("status",) if kind.has_status else ()), *kind.subresources)
         plain = {key: value for key, value in one.items() if key != "shortNames"}
         for part in parts:
-            is_scale = part == "scale"
-            other = {"kind": "Scale", "group": "autoscaling", "version": "v1"} if is_scale else {}
-            found.append({**plain, "name": f"{kind.plural}/{part}", "verbs": ["get", "patch", "update"], **other})
+            more = {"verbs": ["get", "patch", "update"], **PARTS.get(part, {})}
+            found.append({**plain, "name": f"{kind.plural}/{part}", **more})
     place = f"{group}/{version}" if group else version
     return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": place, "resources": found}
 

@@ -9,7 +9,7 @@ import msgspec
 import yaml
 from msgspec import Struct
 
-from kubedouble import discovery, patches, pods, rights, scale, selectors, sizes, tables
+from kubedouble import discovery, patches, pods, protobuf, rights, scale, selectors, sizes, tables
 from kubedouble.answers import Answer
 from kubedouble.errors import ApiError, bad_request, invalid, not_found
 from kubedouble.faults import Faults
@@ -115,9 +115,8 @@ class Double:
     def _body(body: bytes, form: str) -> Any:
         if not body:
             return {}
-        if "protobuf" in form or ("cbor" in form and "apply" not in form):
-            why = "the body of the request was in an unknown format - accepted media types include: application/json"
-            raise ApiError(415, "UnsupportedMediaType", why)
+        if "protobuf" in form:
+            return protobuf.read(body)
         try:
             return yaml.safe_load(body) if "yaml" in form else msgspec.json.decode(body)
         except (msgspec.DecodeError, yaml.YAMLError) as error:
