@@ -164,11 +164,11 @@ class Table:
         """What is expected of it, worked out once for waiting jobs that are alike."""
         columns = self.state.columns.get(self.pool.pool.name)
         kind = None if columns is None or job.learnt_ms or job.spec.time_limit_s else columns.kind_of(job.id)
-        if kind is None:
+        if columns is None or kind is None:
             return expected_run_ms(self.state, job, self.policy)
         found = self._runs.get(kind)
         if found is None:
-            found = self._runs[kind] = expected_run_ms(self.state, job, self.policy)
+            found = self._runs[kind] = expected_run_ms(self.state, job, self.policy, names=columns.alike[kind])
         return found
 
     @property

@@ -11,6 +11,7 @@ from tests.make import spec
 
 from gangline_core import facts as f
 from gangline_core.foresight.forecast import held_by
+from gangline_core.foresight.history import classes
 from gangline_core.ids import JobId
 from gangline_core.job import LIVE, JobState
 from gangline_core.reserving.releases import _tenants
@@ -51,10 +52,16 @@ def check(state: State) -> None:
     for job in live:
         own = state.tasks_of(job)
         places = [(task.node, task.working.cpu_milli) for task in own if task.working is not None]
-        assert held_by(state, job).still == (tuple(places) if len(places) == len(own) else None)
+        held = held_by(state, job)
+        assert held.still == (tuple(places) if len(places) == len(own) else None)
+        assert held.is_bare == (not any(task.gpus or task.cells for task in own))
     if "default" in state.columns:
         columns = state.columns["default"]
         assert columns.field(columns.slots(), c.ID).tolist() == sorted(state.waiting["default"])
+        for job_id in state.waiting["default"]:
+            kind = columns.kind_of(job_id)
+            assert kind is not None
+            assert columns.alike[kind] == classes(state.kept.jobs[job_id].spec)
     check_tenants(state)
 
 

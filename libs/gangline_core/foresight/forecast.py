@@ -233,8 +233,16 @@ def held_by(state: State, job: Job) -> Held:
         used, folded = used_by(tasks), dict[str, int]()
         for dimension, amount in used.items():
             count(folded, dimension.lower(), amount)
-        own = classes(job.spec)
-        known = state.held[job.id] = Held(job.tasks, job.spec, _amounts(tasks), own, used, folded, _still(tasks))
+        known = state.held[job.id] = Held(
+            tasks=job.tasks,
+            spec=job.spec,
+            amounts=_amounts(tasks),
+            classes=classes(job.spec),
+            used=used,
+            folded=folded,
+            is_bare=not any(task.gpus or task.cells for task in tasks),
+            still=_still(tasks),
+        )
     return known
 
 

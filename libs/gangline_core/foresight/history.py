@@ -73,6 +73,8 @@ class Held(Struct, frozen=True, gc=False):
     """What it counts against quotas, by dimension."""
     folded: dict[str, int]
     """The same with the names of models and devices in lower case."""
+    is_bare: bool = False
+    """None of its tasks is on a GPU or in a cell."""
     still: tuple[tuple[NodeId, int], ...] | None = None
     """Where all of its tasks stand still: per task its node, and the CPU thousandths that it takes when it works."""
 

@@ -87,14 +87,14 @@ class RunTimes:
         return Span(soonest_ms=min(soonest_ms, latest_ms), latest_ms=latest_ms, basis=basis)
 
 
-def expected_run_ms(state: State, job: Job, policy: Policy) -> int:
+def expected_run_ms(state: State, job: Job, policy: Policy, *, names: tuple[str, ...] = ()) -> int:
     """How long a job without a limit is taken to run where dates depend on it; 0 when nothing like it ran before.
 
-    It is the policy's part of what nine of ten jobs like it stayed under.
+    It is the policy's part of what nine of ten jobs like it stayed under. `names` are its classes, where known already.
     """
     if job.spec.time_limit_s or policy.unlimited_run_percent <= 0:
         return 0
-    samples = list(job.learnt_ms) or state.run_times.recall(job.spec, least=SAMPLES_LEAST)
+    samples = list(job.learnt_ms) or state.run_times.recall(job.spec, least=SAMPLES_LEAST, names=names)
     return _quantile(samples, 0.9) * policy.unlimited_run_percent // 100 if samples else 0
 
 

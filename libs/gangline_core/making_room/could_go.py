@@ -91,7 +91,7 @@ class CouldGo:
         if known is None:
             known = one.victim = live_job(self._table, one.job)
             one.cost = known.cost
-            one.is_bare = not any(task.gpus or task.cells for task in known.tasks)
+            one.is_bare = held_by(self._table.state, one.job).is_bare
             one.size = self._sizes.setdefault(tuple(known.amounts.items()), len(self._sizes))
         return known
 
@@ -157,11 +157,10 @@ class CouldGo:
             return found
         found = self._members[group] = {}
         for one in self._of(group):
-            amounts = self._amounts(one)
-            if amounts.keys() == JUST_LIVE:
-                self.victim(one)
-                if one.is_bare:
-                    continue
+            held = held_by(self._table.state, one.job)
+            amounts = held.used
+            if held.is_bare and amounts.keys() == JUST_LIVE:
+                continue
             is_loose = one.job.service_class == ServiceClass.OPPORTUNISTIC
             known = found.get(is_loose)
             if known is None:

@@ -101,12 +101,19 @@ def _is_packed(table: Table, job: Job, going: set[JobId]) -> bool:
 
 def _is_stuck(table: Table, job: Job, places: Places, stirring: frozenset[NodeId]) -> bool:
     """A cheap look: its place is taken, nobody may be sent away for it, and nobody there goes (see `_stirring`)."""
-    row, cpu = table.room.layout.row, table.room.cpu
-    if not any([node not in row or wanted > max(0, cpu.item(row[node])) for node, wanted in places]):
-        return False
-    if any([node in stirring for node, _ in places]):
+    if not _is_taken(table.room, places) or (stirring and not stirring.isdisjoint([node for node, _ in places])):
         return False
     return not (may_send(table, job) or may_shrink(table, job))
+
+
+def _is_taken(room: Room, places: Places) -> bool:
+    """True when somewhere the CPU that the job gave up is not there."""
+    row, cpu = room.layout.row, room.cpu
+    for node, wanted in places:
+        at = row.get(node)
+        if at is None or wanted > max(0, cpu.item(at)):
+            return True
+    return False
 
 
 def _stirring(table: Table) -> frozenset[NodeId]:

@@ -8,13 +8,15 @@ jobs pass and endless ones do not; the date moves forward as soon as more is kno
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from gangline_core.facts import Reservation, TaskPlacement
 from gangline_core.job import Job
 from gangline_core.placement.gang import Gang, Seats
 from gangline_core.placement.models import acceptable
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.reserving.releases import UNKNOWN_MS, Releases
-from gangline_core.room.capacity import Flags, Layout, Room
+from gangline_core.room.capacity import Flags, Ints, Layout, Room
 from gangline_core.spec import GPU_MILLI, ServiceClass
 from gangline_core.table import Table
 
@@ -106,26 +108,27 @@ class Reserver:
 
     def _plan(self, job: Job, gang: Gang, releases: Releases) -> tuple[int, int, Seats, Room] | None:
         """The earliest time at which the gang fits, its date, its seats and the room then; None when it never does."""
-        times = releases.times().tolist()
+        times = releases.times()
         before = next((known for known in self._table.pool.reservations if known.job == job.id), None)
         low, high = 0, len(times) - 1
         best: tuple[int, Seats, Room] | None = None
         # The last round's date mostly still holds, and one look just before it proves that.
-        likely = high if before is None or before.start_ms not in times else times.index(before.start_ms)
+        likely = high if before is None else _place_of(before.start_ms, times, otherwise=high)
         probes = [likely, likely - 1]
         while low <= high:
             probe = probes.pop(0) if probes else (low + high) // 2
             if not low <= probe <= high:
                 continue
-            if not releases.may_hold(times[probe], gang.whole_gpus):
+            time = times.item(probe)
+            if not releases.may_hold(time, gang.whole_gpus):
                 low = probe + 1
                 continue
-            later = releases.at(times[probe])
+            later = releases.at(time)
             seats = self._table.seating.placer(later, gang)
             if seats is None:
                 low = probe + 1
             else:
-                best, high = (times[probe], seats, later), probe - 1
+                best, high = (time, seats, later), probe - 1
         if best is None:
             return None
         time, seats, later = best
@@ -150,6 +153,12 @@ class Reserver:
             return before.start_ms
         # What is late by an hour is as likely to take another hour as to end at once.
         return now + (UNKNOWN_RUN_MS if time == UNKNOWN_MS else max(OVERDUE_MS, now - time))
+
+
+def _place_of(time: int, times: Ints, *, otherwise: int) -> int:
+    """Where a time stands among these, which ascend."""
+    place = int(np.searchsorted(times, time))
+    return place if place < len(times) and times.item(place) == time else otherwise
 
 
 def usable_nodes(room: Room, gang: Gang) -> Flags:

@@ -75,7 +75,7 @@ def _shift(room: Room, lines: Ints, sign: int) -> None:
     np.add.at(room.places, rows, sign * lines[:, PLACES])
     for k, name in enumerate(room.layout.device_names):
         np.add.at(room.devices[name], rows, sign * lines[:, FIRST_DEVICE + k])
-    changed = np.unique(rows)
+    changed = np.flatnonzero(np.bincount(rows))
     if len(changed) <= FEW_ROWS:
         for row in changed.tolist():
             room.set_places(row, int(room.places[row]))

@@ -96,6 +96,8 @@ class Columns:
         self.groups, self.holders, self.levels, self.kinds = Names(), Names(), Names(), Names()
         self.members: list[tuple[str, str]] = []
         """Per holder number its group and user."""
+        self.alike: list[tuple[str, ...]] = []
+        """Per kind number the classes of its jobs (see `history`)."""
         for job, shape, ask in jobs:
             self.enter(job, shape, ask)
 
@@ -113,6 +115,10 @@ class Columns:
         holder = self.holders.number(user_key(spec.group, spec.user))
         if holder == len(self.members):
             self.members.append((spec.group, spec.user))
+        alike = classes(spec)
+        kind = self.kinds.number(alike[0])
+        if kind == len(self.alike):
+            self.alike.append(alike)
         self._came.add(slot)
         self._is_same = False
         self._fields[:, slot] = (
@@ -135,7 +141,7 @@ class Columns:
             job.submitted_ms,
             has_terms(spec),
             cause_of(job.reason),
-            self.kinds.number(classes(spec)[0]),
+            kind,
             job.learnt_ms[MIDDLE] if job.learnt_ms else -1,
             own_wait_since_ms(job),
         )
