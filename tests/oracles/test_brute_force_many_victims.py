@@ -8,7 +8,7 @@ from tests.make import World, gpu_amount, group, node, spec
 from tests.oracles import test_brute_force_victims as victims
 from tests.oracles.tiny import Ask, Machine, fits
 
-from gangline_core.making_room.by_failures import cheapest
+from gangline_core.making_room.by_failures import Known, cheapest
 from gangline_core.making_room.cheaper import FEW_MAX
 from gangline_core.placement.together import GaveUpError
 
@@ -160,7 +160,7 @@ def test_what_fails_leads_to_the_cheapest_set_that_helps_and_may_go(seed):
 
     able = [weight(weights, some) for some in range(1, everybody + 1) if do(some) and may(some)]
     best = min((own for own in able if below is None or own < below), default=None)
-    found = cheapest(weights, do, may, below=below, known=least[:1])
+    found = cheapest(weights, do, may, below=below, known=Known(do=least[:1]))
     assert (None if found is None else weight(weights, found)) == best
     assert found is None or (do(found) and may(found))
 

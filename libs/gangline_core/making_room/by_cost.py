@@ -12,6 +12,9 @@ from gangline_core.making_room.cheapest import Cost, plan_cost
 from gangline_core.making_room.losses import EVICT, Loss
 from gangline_core.room.capacity import Flags, Room
 
+SETS_LISTED_MAX = 1_024
+"""Sets that are looked at, also those that cannot help at all: all sets of up to ten victims."""
+
 
 def that_matter(room: Room, mask: Flags, losses: Sequence[Loss], counts: Callable[[Loss], bool]) -> list[Loss]:
     """Evictions that free anything where the job may go, or that `counts` against a limit above it."""
@@ -19,13 +22,20 @@ def that_matter(room: Room, mask: Flags, losses: Sequence[Loss], counts: Callabl
 
 
 def by_cost(pool: Pool, room: Room, mask: Flags, evictions: Sequence[Loss], *, missing: int) -> Iterator[list[Loss]]:
-    """Sets of these evictions that free so many GPU thousandths, cheapest first (see `cheapest.plan_cost`)."""
+    """Sets of these evictions that free so many GPU thousandths, cheapest first (see `cheapest.plan_cost`).
+
+    Of many evictions only the first sets are looked at.
+    """
     costs = [plan_cost(pool, [loss])[0] for loss in evictions]
     freed = [max(0, milli_on(room, mask, loss)) for loss in evictions]
+    listed = 0
     for band in sorted({cost[0] for cost in costs}):
         # Only the least important go: sets with nobody of this band were tried before.
         order = sorted((k for k, cost in enumerate(costs) if cost[0] <= band), key=lambda k: (costs[k], k))
         for some in _ascending([costs[k] for k in order]):
+            listed += 1
+            if listed > SETS_LISTED_MAX:
+                return
             chosen = [order[k] for k in some]
             if any(costs[k][0] == band for k in chosen) and sum(freed[k] for k in chosen) >= missing:
                 yield [evictions[k] for k in chosen]

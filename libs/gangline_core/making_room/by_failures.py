@@ -7,6 +7,7 @@ Karp, Operations Research 61(2), 2013). Sets are masks of bits, one per victim.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 from gangline_core.placement.together import Work
 
@@ -16,15 +17,27 @@ STEPS_MAX = 20_000
 Asked = Callable[[int], bool]
 
 
+class Known(NamedTuple):
+    """What was found out before."""
+
+    do: Sequence[int] = ()
+    """Sets that help."""
+    do_not: Sequence[int] = ()
+    """Sets that do not."""
+
+
+NOTHING_KNOWN = Known()
+
+
 def cheapest(
-    weights: Sequence[int], helps: Asked, may: Asked, *, below: int | None, known: Sequence[int] = ()
+    weights: Sequence[int], helps: Asked, may: Asked, *, below: int | None, known: Known = NOTHING_KNOWN
 ) -> int | None:
     """The cheapest set that helps and may go, below a weight where one is given; None when there is none.
 
-    All together help, and so do those `known`. With more who go, a set that helps still does, and one that may not go
-    still may not. `helps` raises GaveUpError when it was asked as often as it may be; nothing is known then.
+    All together help. With more who go, a set that helps still does, and one that may not go still may not. `helps`
+    raises GaveUpError when it was asked as often as it may be; nothing is known then.
     """
-    do, do_not, groups = list(known), list[int](), list[int]()
+    do, do_not, groups = list(known.do), list(known.do_not), list[int]()
 
     def asked(some: int) -> bool:
         if any(not one & ~some for one in do):

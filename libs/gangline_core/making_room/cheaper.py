@@ -4,15 +4,15 @@ Who reclaims a guarantee takes from whoever borrowed most. So from no group more
 which keeps that order, and of all sets that keep to it the cheapest is taken.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import takewhile
 from typing import NamedTuple
 
-from gangline_core.ids import TaskId
+from gangline_core.ids import JobId, TaskId
 from gangline_core.job import Job
 from gangline_core.making_room.by_cost import by_cost, milli_on, that_matter
-from gangline_core.making_room.by_failures import cheapest
+from gangline_core.making_room.by_failures import Known, cheapest
 from gangline_core.making_room.cheapest import Cost, plan_cost
 from gangline_core.making_room.losses import BY_GUARANTEE, EVICT, Loss
 from gangline_core.making_room.trial import Plan, Trial, counts_for, limited_above
@@ -24,7 +24,9 @@ from gangline_core.spec import GPU_MILLI
 from gangline_core.table import Table
 
 FEW_MAX = 8
-"""Of so many possible victims every set is tried in turn."""
+"""Of so many possible victims every set is tried in turn, the cheapest first."""
+IN_TURN_MAX = 48
+"""Of more so many sets are."""
 TRIES_MAX = 256
 """How often a job is seated to find its cheapest victims."""
 ROWS_TRIED_MAX = 20_000
@@ -74,9 +76,11 @@ class _Search:
         self.evictions = that_matter(room, self._mask, losses, lambda loss: counts_for(limited, loss))
         self.most: Cost | None = None if plan is None else plan_cost(self._pool, plan.losses)[0]
         self._missing = _missing_milli(room, self._mask, gang, [loss for loss in losses if loss.kind != EVICT])
-        self._freed = [max(0, milli_on(room, self._mask, loss)) for loss in self.evictions]
+        self._freed = {loss.job.id: max(0, milli_on(room, self._mask, loss)) for loss in self.evictions}
         self._trial = Trial(table, job, room.copy(), losses, ground.kept)
         self._planned = {loss.job.id for loss in plan.losses if loss.kind == EVICT} if plan is not None else set()
+        self._in_vain: list[set[JobId]] = []
+        """Sets that were tried and did not help."""
         self._reclaimed = None if plan is None else _by_group(plan.losses)
         self._tries = Work(min(TRIES_MAX, max(TRIES_LEAST, ROWS_TRIED_MAX // max(1, len(room.nodes)))))
         self._of_round = ground.tries
@@ -87,53 +91,68 @@ class _Search:
 
     def candidates(self) -> Iterator[Sequence[Loss]]:
         """Sets that help, the cheapest first."""
-        if len(self.evictions) > FEW_MAX:
-            yield from self._by_failures()
+        sets = takewhile(
+            self.is_cheaper, by_cost(self._pool, self._room, self._mask, self.evictions, missing=self._missing)
+        )
+        if len(self.evictions) <= FEW_MAX:
+            yield from (some for some in sets if self._may(some) and self._trial.helps(some))
             return
-        sets = by_cost(self._pool, self._room, self._mask, self.evictions, missing=self._missing)
-        for some in takewhile(self.is_cheaper, sets):
-            if self._may(some) and self._trial.helps(some):
-                yield some
+        with suppress(GaveUpError):
+            last = self._tries.left - IN_TURN_MAX
+            for some in sets:
+                if self._may(some) and self._helps(some):
+                    yield some
+                    return
+                if self._tries.left <= last:
+                    break
+            yield from self._by_failures()
 
     def _by_failures(self) -> Iterator[Sequence[Loss]]:
         """The cheapest set of the least important who suffice, where it is found within as many tries as may be."""
         costs = [plan_cost(self._pool, [loss])[0] for loss in self.evictions]
-        with suppress(GaveUpError):
-            for band in sorted({cost[0] for cost in costs}):
-                if self.most is not None and band > self.most[0]:
-                    return
-                able = [k for k, cost in enumerate(costs) if cost[0] <= band]
-                if self._helps(able):
-                    weights = [costs[k][1] * COUNT + 1 for k in able]
-                    chosen = self._cheapest_of(able, weights, band=band)
-                    if chosen is not None:
-                        yield [self.evictions[k] for k in chosen]
-                    return
+        for band in sorted({cost[0] for cost in costs}):
+            if self.most is not None and band > self.most[0]:
+                return
+            able = [k for k, cost in enumerate(costs) if cost[0] <= band]
+            if self._helps([self.evictions[k] for k in able]):
+                weights = [costs[k][1] * COUNT + 1 for k in able]
+                chosen = self._cheapest_of([self.evictions[k] for k in able], weights, band=band)
+                if chosen is not None:
+                    yield chosen
+                return
 
-    def _cheapest_of(self, able: Sequence[int], weights: Sequence[int], *, band: Band) -> list[int] | None:
+    def _cheapest_of(self, able: Sequence[Loss], weights: Sequence[int], *, band: Band) -> list[Loss] | None:
         """The cheapest set of these, who help together."""
+        place = {loss.job.id: k for k, loss in enumerate(able)}
 
-        def these(some: int) -> list[int]:
-            return [k for place, k in enumerate(able) if some >> place & 1]
+        def these(some: int) -> list[Loss]:
+            return [loss for k, loss in enumerate(able) if some >> k & 1]
 
-        planned = sum(1 << place for place, k in enumerate(able) if self.evictions[k].job.id in self._planned)
+        def mask(some: Iterable[JobId]) -> int:
+            return sum(1 << place[job] for job in some)
+
         found = cheapest(
             weights,
             lambda some: self._helps(these(some)),
-            lambda some: self._may([self.evictions[k] for k in these(some)]),
+            lambda some: self._may(these(some)),
             below=self.most[1] * COUNT + self.most[2] if self.most is not None and self.most[0] == band else None,
-            known=[planned] if planned.bit_count() == len(self._planned) and planned else [],
+            known=Known(
+                do=[mask(self._planned)] if self._planned and self._planned <= place.keys() else [],
+                do_not=[mask(some) for some in self._in_vain if some <= place.keys()],
+            ),
         )
         return None if found is None else these(found)
 
-    def _helps(self, chosen: Sequence[int]) -> bool:
+    def _helps(self, some: Sequence[Loss]) -> bool:
         """Whether these help; sums are looked at first, and only what is seated counts as a try."""
-        some = [self.evictions[k] for k in chosen]
-        if sum(self._freed[k] for k in chosen) < self._missing or not self._trial.is_below_limits(some):
+        if sum(self._freed[loss.job.id] for loss in some) < self._missing or not self._trial.is_below_limits(some):
             return False
         self._tries.spend(1)
         self._of_round.spend(1)
-        return self._trial.helps(some)
+        found = self._trial.helps(some)
+        if not found:
+            self._in_vain.append({loss.job.id for loss in some})
+        return found
 
     def _may(self, some: Sequence[Loss]) -> bool:
         """True when from no group more is reclaimed than by the plan."""
