@@ -2,6 +2,7 @@
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.make import SECOND, T0, World, gpu_amount, group, node, spec
 
 from gangline_core import facts as f
@@ -122,6 +123,18 @@ def test_nodes_that_cannot_take_it_are_counted_by_cause():
         "other GPU model": 1,
         "taint not tolerated": 1,
     }
+
+
+def test_a_node_with_enough_gpus_of_several_models_takes_no_task_that_needs_them_of_one():
+    two = node("two", gpus=2)
+    mixed = replace(two, gpus=(two.gpus[0], replace(two.gpus[1], model="H100")))
+    world = World(mixed, node("full", gpus=2))
+    world.submit_running(spec(gpus=1), "full")
+    waits = world.submit(gpus=2)
+    world.round()
+    told = about(world, waits)
+    assert told.rejected == {"not enough GPUs free": 1, "not so many GPUs of one model": 1}
+    assert told.shortfall.able_nodes == 0
 
 
 # --- expected start -------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Which nodes cannot take a task right now, counted by the first cause found on each."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from gangline_core.cluster import Gpu, Node, NodeUse, tasks_most
 from gangline_core.room.capacity import PLACES_MAX, matches, tolerates
@@ -99,15 +100,21 @@ def _gpu_cause(node: Node, use: NodeUse, need: Resources, models: set[str]) -> s
         return "not enough GPU memory"
     healthy = [gpu for gpu in large if gpu.healthy]
     if need.whole_gpus:
-        if len(large) < need.whole_gpus:
-            return "not so many GPUs"
-        free = sum(use.gpu_milli[gpu.index] == 0 and use.gpu_memory_mib[gpu.index] == 0 for gpu in healthy)
-        if free >= need.whole_gpus:
+        if _most_alike(large) < need.whole_gpus:
+            return "not so many GPUs" if len(large) < need.whole_gpus else "not so many GPUs of one model"
+        free = [gpu for gpu in healthy if use.gpu_milli[gpu.index] == 0 and use.gpu_memory_mib[gpu.index] == 0]
+        if _most_alike(free) >= need.whole_gpus:
             return ""
-        return "not enough GPUs free" if len(healthy) >= need.whole_gpus else "GPUs failed"
+        return "not enough GPUs free" if _most_alike(healthy) >= need.whole_gpus else "GPUs failed"
     if any(_has_share(gpu, use, need) for gpu in healthy):
         return ""
     return "not enough of one GPU free" if healthy else "GPUs failed"
+
+
+def _most_alike(gpus: Sequence[Gpu]) -> int:
+    """The most GPUs of one model: a task's are all of one."""
+    count = Counter(gpu.model.lower() for gpu in gpus)
+    return max(count.values(), default=0)
 
 
 def _has_share(gpu: Gpu, use: NodeUse, need: Resources) -> bool:
