@@ -26,6 +26,8 @@ class PlatformConfig(Struct, frozen=True, kw_only=True):
     """Use this server instead of a private one."""
     nats_user: str = ""
     nats_password: str = ""
+    nats_replicas: int = 1
+    """On how many servers of `nats_url` each stream is kept."""
     nats_binary: str = ""
     """Path of the nats-server to run; empty looks for one."""
     agents: tuple[str, ...] = ()

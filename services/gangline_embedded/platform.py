@@ -25,7 +25,7 @@ from gangline_kit.config import KitConfig
 from gangline_kit.errors import PermanentError
 from gangline_kit.ids import SystemIds
 from gangline_kit.nats_server import NatsServer, NatsUser
-from gangline_kit.service import Site, connect, open_site, watch
+from gangline_kit.service import Site, connect, open_site, patiently, watch
 from gangline_kit.tasks import Tasks
 from gangline_recorder.cutting import rescue
 from gangline_wire.connection import make_private_folder
@@ -237,6 +237,7 @@ class Platform:
             nats_url=self.nats_url,
             nats_user=user if private else self.config.nats_user,
             nats_password=self._password(user) if private else self.config.nats_password,
+            replicas=self.config.nats_replicas,
             instance=instance,
             parent_pid=os.getpid() if self.config.processes else 0,
             otlp_endpoint=self.config.otlp_endpoint,
@@ -269,7 +270,9 @@ class Platform:
         """Make the streams once, so that many processes do not race to."""
         bus = await connect(self._kit("prepare"), self._clock, name="prepare")
         try:
-            await bus.ensure(STREAMS, BUCKETS, (SNAPSHOTS,))
+            await patiently(
+                lambda: bus.ensure(STREAMS, BUCKETS, (SNAPSHOTS,), replicas=self.config.nats_replicas), self._clock
+            )
         finally:
             await bus.close()
 

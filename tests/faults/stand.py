@@ -159,9 +159,10 @@ async def stand(folder: Path, **settings: Any) -> AsyncIterator[Stand]:
     async with Platform(config) as platform:
         headers = {"Authorization": f"Bearer {platform.token}"}
         timeout = aiohttp.ClientTimeout(total=6)
-        assert platform.nats is not None
-        password = (config.data_dir / "nats-platform.secret").read_text().strip()
-        bus = await Bus.connect(BusConfig(url=platform.nats.url, user="platform", password=password), SystemClock())
+        user = password = ""
+        if platform.nats is not None:
+            user, password = "platform", (config.data_dir / "nats-platform.secret").read_text().strip()
+        bus = await Bus.connect(BusConfig(url=platform.nats_url, user=user, password=password), SystemClock())
         try:
             async with aiohttp.ClientSession(platform.url, headers=headers, timeout=timeout) as session:
                 yield Stand(platform, session, bus)
