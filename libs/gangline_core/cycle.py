@@ -27,6 +27,7 @@ from gangline_core.making_room.claims import honour_claims, waiting_reason
 from gangline_core.making_room.lowering import lower_in_place
 from gangline_core.making_room.overtaking import Overtakes
 from gangline_core.making_room.preemption import Preemptor
+from gangline_core.making_room.shields import with_shields
 from gangline_core.pauses import leases
 from gangline_core.pauses.resuming import clear_late, honour_paused, wants_to_go_on
 from gangline_core.pauses.rotation import rotate
@@ -34,7 +35,7 @@ from gangline_core.placement.why_not import ROOM_CODES
 from gangline_core.reasons import LIMIT_CODES, Reason, ReasonCode
 from gangline_core.repairing import misses_members, repair
 from gangline_core.reserving.loose_dates import LooseDates
-from gangline_core.reserving.passing import may_pass
+from gangline_core.reserving.passing import keeps_from_all, may_pass
 from gangline_core.reserving.reserve import Reserver
 from gangline_core.scoring.columns import ASK, ID, SHAPE, SINCE, Ints
 from gangline_core.scoring.levels import Heads
@@ -117,6 +118,7 @@ def decide_round(state: State, pool: str, now: int) -> RoundDecided:
             break
     clear_late(table)
     grow(table)
+    table.placements = with_shields(table, opened.opened.candidates)
     return table.record(opened)
 
 
@@ -182,6 +184,8 @@ def _start(
     """The job starts or gets a claim (None), or the reason why neither is possible."""
     batch, loose = beside
     passes = may_pass(table, job)
+    if passes and _beside_reserved(table, job, refuser, preemptor):
+        return None
     base = table.room if passes or table.guarded is None else table.guarded
     room, guarded = loose.room_for(job, base), base is table.guarded
     found: Found | Reason | None = batch.found(job, room)
@@ -199,6 +203,21 @@ def _start(
     if preemptor.is_above_limits and isinstance(found, Reason):
         refuser.limited(job, found)
     return found if isinstance(found, Reason) else refuser.reason(job, room)
+
+
+def _beside_reserved(table: Table, job: Job, refuser: Refuser, preemptor: Preemptor) -> bool:
+    """Who goes before dated jobs for its guarantee starts in what they leave, if it can.
+
+    Of what one that starves counts on it takes nothing that others give back to it elsewhere.
+    """
+    if table.guarded is None or table.ends_before_reservations(job) or not table.is_owed(job):
+        return False
+    if not refuser.has_no_room(job, table.guarded):
+        found = find_seats(table.seating, job, table.guarded)
+        if isinstance(found, Found):
+            table.place(job, found.seats, found.amounts, guarded=True, backfilled=True)
+            return True
+    return keeps_from_all(table) and preemptor.make_room(job, sparing=True)
 
 
 def _in_view(

@@ -135,7 +135,7 @@ MOVES: dict[tuple[JobState, Move], JobState] = {
     (JobState.WAITING, Move.GIVE_UP): JobState.FAILED,
     (JobState.HELD, Move.GIVE_UP): JobState.FAILED,
 }
-"""The only legal moves. `docs/states.md` is drawn from this table."""
+"""The only legal moves; `docs/states.md` is drawn from them."""
 
 
 class Outcome(StrEnum):
@@ -258,8 +258,7 @@ class Job(Struct, frozen=True, omit_defaults=True, gc=False):
     yielded_to: tuple[JobId, ...] = ()
     """Jobs that this one was evicted for, the last few; it will not have them evicted in turn."""
     losses: int = 0
-    silent: int = 0
-    """Tasks of the present attempt that ended without any output to wait for."""
+    silent: int = 0  # Tasks of the present attempt that ended without any output to wait for.
     waited_ms: int = 0
     """Sum of finished waits over all attempts, without what the job had to wait for itself: its time, other jobs."""
     trace: str = ""
@@ -294,11 +293,12 @@ class Job(Struct, frozen=True, omit_defaults=True, gc=False):
     limit_percent: int = -1
     """How much of its GPUs' time a job beside others may take, and when that was said; -1 before anybody said."""
     limited_ms: int = 0
-    resumed_ms: int = 0
-    """When it last went on after a pause of the present attempt; 0 when it never did."""
+    resumed_ms: int = 0  # When it last went on after a pause of the present attempt; 0 when it never did.
     retimed: bool = False  # Its time limit or deadline changed after it was placed; its tasks are told.
     learnt_ms: tuple[int, ...] = ()
     """Its run time as the pool's model foretold it at submission, by quantile (`gangline_core.foresight.learnt`)."""
+    cut_off_ms: int = 0  # How long it ran in runs that evictions cut off.
+    shield_ms: int = 0  # So long priority leaves the present run to its work, as it was kept from it as long; else 0.
     edited: bool = False  # Its terms are not all as they were asked for.
 
     @property

@@ -10,6 +10,7 @@ from gangline_core.late_starts import start_limits_end
 from gangline_core.limits.calendar import next_change_ms
 from gangline_core.limits.rungs import seasons_of
 from gangline_core.making_room.claims import gives_up_ms, overdue_ms
+from gangline_core.making_room.losses import shield_ends_ms
 from gangline_core.making_room.service_order import orders_by_service
 from gangline_core.pauses.leases import leases_end_ms, may_move, parts_end_ms
 from gangline_core.pauses.pausing import slice_ends_ms
@@ -55,6 +56,7 @@ def next_wake_ms(state: State, pool_name: str, now: int) -> int | None:
             times += _crossings(state, pool_name, pool.policy, now)
         if pool.policy.preemption:
             times += [job.started_ms + job.spec.protected_s * 1000 for job in _protected(state, pool_name)]
+            times += [shield_ends_ms(state.kept.jobs[job]) for job in state.live.get(pool_name, {})]
     if any(job.pause is not None and job.pause.wants for job in _paused(state, pool_name)):
         # Whoever may be paused for them may not be before his protected time is over.
         times += [job.started_ms + job.spec.protected_s * 1000 for job in _protected(state, pool_name)]

@@ -33,7 +33,7 @@ class Thorough(Preemptor):
 
 def check_count(preemptor: Preemptor) -> None:
     """What could be freed is the same when it is counted anew."""
-    known = preemptor._victims._could_go
+    known = preemptor._victims.could_go
     fresh = CouldGo(preemptor._table)
     fresh.gone.update(known.gone)
     for holder in ("", "t", "t/a", "c", "t/b:ada"):

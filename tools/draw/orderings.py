@@ -41,9 +41,18 @@ def page() -> str:
         "and claims of others do not pass it, and nobody makes room for himself in what it counts on. Still before "
         "it are: older ones that starve, whoever an administrator put on top, and who is owed a guarantee of another "
         "group than its own, as far as that goes (within one guarantee small jobs do not pass a large one for being "
-        "owed it); a reservation of others then comes as late as they leave it room. Nothing is kept of a budget, "
-        "which does not come back. A started job may be evicted again by "
-        "higher priority, unless `protected` or `preemptible: false` says otherwise; its age stays with it.",
+        "owed it). These take what its reservation counts on only where neither free room elsewhere nor lent room that "
+        "comes back gives them the same. So the promise is for a job that fits the empty pool beside what other groups "
+        "are guaranteed; one that needs some of that waits for as long as they use it. Nothing is kept of a budget, "
+        "which does not come back.",
+        "What starts late ends, too. Time in vain is what a job waited and what it ran in runs that evictions cut off. "
+        "When that comes to `starvation_s`, a job that was evicted before, or that starts before others of higher "
+        "priority who wait, is left to work for as long as its time in vain: no priority and no attained service has "
+        "it evicted, and a guarantee takes from it only what nobody else can give. Each eviction after that doubles "
+        "the time, so of a run of R there are at most log2(R / `starvation_s`) + 1 more of them. `gangline why` tells "
+        "it of the job and of those who wait for it. Opportunistic jobs make way all the same, and time slices end. "
+        "Otherwise higher priority may evict a started job, unless `protected` or `preemptible: false` says "
+        "otherwise; its age stays with it.",
         table(("Ordering", "Who goes next", "Score", "Settings"), rows),
         "`level` in a score is the band of the job's queue level. A policy's `levels` may make a level strict (nobody "
         "starts before the one in front of it, which loses its place after `head_wait_s`), and may move jobs to "

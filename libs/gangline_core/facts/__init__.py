@@ -167,6 +167,8 @@ class Placement(Struct, frozen=True, omit_defaults=True, gc=False):
     level: str = ""
     """Smallest topology level that holds the whole gang."""
     backfilled: bool = False
+    aged: bool = False
+    """Kept from work for long, it passed higher priority or had been evicted, so it is left to work for as long."""
 
 
 class Growth(Struct, frozen=True, omit_defaults=True, gc=False):

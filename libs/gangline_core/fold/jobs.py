@@ -27,7 +27,7 @@ from gangline_core.ids import JobId, task_id
 from gangline_core.job import ENDS, LIVE, Job, JobState, Move, Outcome, Task, TaskState
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.room.holds import claim_fault, placement_fault
-from gangline_core.scoring.ageing import waited_ms
+from gangline_core.scoring.ageing import in_vain_ms, waited_ms
 from gangline_core.scoring.attained import is_promoted, note_turn
 from gangline_core.sizes import resizing
 from gangline_core.sizes.allowed import sizes
@@ -165,6 +165,7 @@ def add_placement(state: State, placement: Placement, step: Step) -> None:
         resumed_ms=0,
         next_index=_next_index({}, tasks),
         waited_ms=waited_ms(state, job, step.at),
+        shield_ms=in_vain_ms(state, job, step.at) if placement.aged else 0,
         forgiven=job.attained if is_promoted(job, pool.policy, step.at) else job.forgiven,
         expected_ms=job.expected_ms if is_known else expected_run_ms(state, job, pool.policy),
     )

@@ -95,6 +95,7 @@ def finish_if_empty(state: State, job_id: JobId, step: Step) -> None:
         queued_ms=step.at if requeued else job.queued_ms,
         exit_code=0 if outcome == Outcome.SUCCEEDED else job.exit_code,
         preemptions=job.preemptions + (1 if preempted else 0),
+        cut_off_ms=job.cut_off_ms + (step.at - job.started_ms if preempted and job.started_ms else 0),
     )
     move_job(state, job, outcome.move, step)
 

@@ -18,6 +18,7 @@ from gangline_core.limits.quota import JOBS
 from gangline_core.pauses.pausing import is_gone
 from gangline_core.placement.gang import Seats
 from gangline_core.reasons import Reason, ReasonCode
+from gangline_core.reserving.closures import window_fault
 from gangline_core.room.holds import claim_fault, placed_amounts
 from gangline_core.spec import costs_gpu_time, has_terms
 from gangline_core.state import State, task_amounts
@@ -39,7 +40,7 @@ def honour_claims(table: Table, overtaken: Collection[JobId] = ()) -> None:
             _count_elsewhere(table, claim, job, alive)
             continue
         is_late = alive and table.now >= gives_up_ms(table.state, claim)
-        may_not = job is not None and job.state == JobState.WAITING and _may_not_start(table, job)
+        may_not = job is not None and job.state == JobState.WAITING and _may_not_start(table, job, claim)
         if is_late or may_not or claim.job in overtaken or claim_fault(table.state, claim) is not None:
             table.claims_dropped.append(claim.job)
         elif alive:
@@ -57,8 +58,10 @@ def _count_elsewhere(table: Table, claim: Claim, job: Job, alive: tuple[TaskId, 
         count_claim(table, job, claimed_amounts(table, claim, alive), parts)
 
 
-def _may_not_start(table: Table, job: Job) -> bool:
-    """True when the job's terms or a budget keep it out by now: no room is kept for who may not use it."""
+def _may_not_start(table: Table, job: Job, claim: Claim) -> bool:
+    """True when the job's terms, a window or a budget keep it out by now: no room is kept for who may not use it."""
+    if window_fault(table.state, job.spec, {task.node for task in claim.placement.tasks}) is not None:
+        return True
     if has_terms(job.spec) and terms_reason(table.state, job, table.now) is not None:
         return True
     exhausted = table.state.kept.exhausted

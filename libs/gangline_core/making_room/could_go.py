@@ -5,6 +5,7 @@ and how important (`kind`), and what it holds (`size`).
 """
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 
 from msgspec import Struct
 
@@ -13,7 +14,7 @@ from gangline_core.groups import ancestors, holders, user_of
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
 from gangline_core.limits.quota import JOBS, Ledger, amount_of
-from gangline_core.making_room.losses import LiveJob, effective_priority, is_sealed, live_job
+from gangline_core.making_room.losses import LiveJob, effective_priority, is_sealed, is_shielded, live_job
 from gangline_core.pauses.packing import guest_of
 from gangline_core.spec import ServiceClass
 from gangline_core.table import Table
@@ -65,6 +66,14 @@ class CouldGo:
         self._freed: dict[tuple[str, str, int], dict[str, int]] = {}
         self.gone: set[JobId] = set()
         """Jobs that go in this round."""
+        self.sparing = False
+        """Meanwhile those who are left to work are not asked."""
+
+    @cached_property
+    def anybody_is_left_to_work(self) -> bool:
+        """True when some run is left to work, since its job was kept from it for long."""
+        jobs = self._table.state.kept.jobs
+        return any(is_shielded(jobs[name], self._table.now) for name in self._table.state.live.get(self._pool, {}))
 
     @property
     def order(self) -> list[Standing]:
@@ -72,11 +81,15 @@ class CouldGo:
         if self._order is None:
             live = self._table.state.live_index.groups.get(self._pool, {})
             self._order = sorted((one for group in live for one in self._of(group)), key=_place)
-        return self._order
+        return self._asked(self._order)
+
+    def _asked(self, found: list[Standing]) -> list[Standing]:
+        """Without those who are left to work, while they are spared."""
+        return [one for one in found if one.priority < LAST_MS] if self.sparing else found
 
     def below(self, under: Iterable[str]) -> list[Standing]:
         """Those below any of these holders, in the same order."""
-        return sorted((one for group in self._groups(under) for one in self._of(group)), key=_place)
+        return self._asked(sorted((one for group in self._groups(under) for one in self._of(group)), key=_place))
 
     def live_job(self, job: Job) -> LiveJob:
         """What any live job holds, and what it is worth."""
@@ -141,7 +154,7 @@ class CouldGo:
                 if ledger.over_guarantee(members[0].job, least, beneficiary=beneficiary, whole=whole):
                     found.extend(members)
         found.sort(key=_place)
-        return found
+        return self._asked(found)
 
     def _groups(self, under: Iterable[str] | None) -> Iterable[str]:
         """The groups in which jobs live, below these holders where that is said."""
@@ -196,7 +209,9 @@ class CouldGo:
             stays = guest is not None and (not guest.spec.preemptible or is_sealed(guest, table.now))
             if job_id in table.state.kept.packs or job_id in packed or stays:
                 continue  # What one of a pack leaves is the other's: both go, or none.
-            is_firm, priority = job.service_class != ServiceClass.OPPORTUNISTIC, effective_priority(pool, job.spec)
+            is_firm = job.service_class != ServiceClass.OPPORTUNISTIC
+            # Whoever is left to work is outranked by nobody; what he was lent goes back all the same.
+            priority = LAST_MS if is_shielded(job, table.now) else effective_priority(pool, job.spec)
             if guest is not None:
                 priority = max(priority, effective_priority(pool, guest.spec))
             place = (is_firm, priority, -job.id)

@@ -81,6 +81,16 @@ def is_sealed(job: Job, now: int) -> bool:
     return job.spec.protected_below is None and is_protected(job, now)
 
 
+def shield_ends_ms(job: Job) -> int:
+    """Until when priority leaves a run to its work (see `shields`); 0 where it does not, or where it has not begun."""
+    return job.started_ms + job.shield_ms if job.shield_ms and job.started_ms else 0
+
+
+def is_shielded(job: Job, now: int) -> bool:
+    """True while no higher priority may have the job evicted, since it was kept from its work for long."""
+    return bool(job.shield_ms) and (not job.started_ms or now < shield_ends_ms(job))
+
+
 def as_eviction(victim: LiveJob, rule: str, counted: set[TaskId]) -> Loss:
     """The whole job goes; of its tasks those already `counted` elsewhere free nothing more."""
     tasks = tuple(task for task in victim.tasks if task.id not in counted)

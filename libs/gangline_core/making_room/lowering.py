@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
-from gangline_core.making_room.losses import effective_priority, live_job
+from gangline_core.making_room.losses import effective_priority, is_shielded, live_job
 from gangline_core.room.capacity import Room
 from gangline_core.room.cells import owner_of
 from gangline_core.seating import Found, find_seats
@@ -93,6 +93,7 @@ def lazy_victims(table: Table, job: Job) -> list[Job]:
         and other.state in LOWERABLE
         and other.id not in table.lowered
         and effective_priority(pool, other.spec) < mine
+        and not is_shielded(other, table.now)
         and owner_of(pool.cells, other.spec.group) == owner
         and any(task.cells for task in table.state.tasks_of(other))
     ]

@@ -65,8 +65,20 @@ class Preemptor:
         self.is_above_limits = False
         """The last job for which there was no plan stays above its limits whoever goes, and wherever it would go."""
 
-    def make_room(self, job: Job) -> bool:
-        """Clear room for a job that found none, if that is allowed and then suffices; True when it has a claim now."""
+    def make_room(self, job: Job, *, sparing: bool = False) -> bool:
+        """Clear room for a job that found none, if that is allowed and then suffices; True when it has a claim now.
+
+        With `sparing` nothing is taken that reservations count on or that a run which is left to work has, though the
+        job is owed its guarantee; where anybody is left to work that is tried first in any case.
+        """
+        if sparing or (self._victims.could_go.anybody_is_left_to_work and self._table.is_owed(job)):
+            self._victims.could_go.sparing = True
+            plan = self._plan(job)
+            self._victims.could_go.sparing = False
+            if plan is not None:
+                self._commit(job, plan)
+            if plan is not None or sparing:
+                return plan is not None
         plan = with_lowered(self._table, job, lambda: self._plan(job), evicted=_evicted) or self._plan(job)
         if (plan := plan or self._plan_on_owed(job)) is None:
             return False
@@ -207,7 +219,7 @@ class Preemptor:
     def _has_room(self, job: Job, *, is_owed: bool) -> bool:
         """True when there is room for the job at its smallest; room only gets less while a round goes on."""
         seating = self._table.seating
-        key = (seating.number(job), seating.closures.nodes(job.spec), is_owed)
+        key = (seating.number(job), seating.closures.nodes(job.spec), is_owed and not self._victims.could_go.sparing)
         if key in self._no_room:
             return False
         if seating.placer(self._room_for(is_owed=is_owed), seating.least(job).gang) is not None:
@@ -273,11 +285,13 @@ class Preemptor:
 
     def _ground(self, job: Job, losses: list[Loss], *, is_owed: bool) -> tuple[Room, frozenset[TaskId], list[Loss]]:
         """The room in which the job may be seated, tasks whose room goes to others, and the losses that then help."""
-        kept = frozenset[TaskId]() if is_owed else self._kept(job, losses)
+        kept = frozenset[TaskId]() if is_owed and not self._victims.could_go.sparing else self._kept(job, losses)
         return self._room_for(is_owed=is_owed), kept, self._helpful(job, losses, kept) if kept else losses
 
     def _kept(self, job: Job, losses: list[Loss]) -> frozenset[TaskId]:
         """Tasks whose room goes to a reserved job; none for who ends before it begins, or has a higher priority."""
+        if self._victims.could_go.sparing:
+            return self._table.promised.kept([(loss.job, loss.tasks) for loss in losses])
         jobs = self._table.state.kept.jobs
         reserved = (jobs[reservation.job] for reservation in self._table.reservations)
         if not any(holds_against(self._table, other, job) for other in reserved):
@@ -299,7 +313,7 @@ class Preemptor:
     def _room_for(self, *, is_owed: bool) -> Room:
         """A copy of what is free; only who is owed its guarantee may take room that a reservation counts on."""
         room = self._table.room.copy()
-        if not is_owed and self._table.guarded is not None:
+        if (not is_owed or self._victims.could_go.sparing) and self._table.guarded is not None:
             room.close(self._table.reserved_rows())
         return room
 

@@ -9,6 +9,7 @@ Source: Gu et al., "Tiresias", NSDI 2019: preemption between discretised queues 
 from gangline_core.cluster import Policy
 from gangline_core.ids import JobId
 from gangline_core.job import Job
+from gangline_core.making_room.losses import is_shielded
 from gangline_core.scoring.attained import attained, is_promoted, queue_of
 from gangline_core.table import Table
 
@@ -24,6 +25,8 @@ def orders_by_service(policy: Policy) -> bool:
 def sunk_below(table: Table, job: Job) -> frozenset[JobId]:
     """Live preemptible jobs that have sunk below this job's service queue and stand in no higher queue level.
 
+    Not those that are left to work, since they were kept from it for long (see `shields`).
+
     Where the policy lets the oldest preempt, younger jobs of the same queue count as below: they can only have passed.
     """
     state, bands = table.state, table.pool.pool.levels
@@ -34,6 +37,7 @@ def sunk_below(table: Table, job: Job) -> frozenset[JobId]:
         other.id
         for other in live
         if other.spec.preemptible and bands.get(other.spec.level, 0) <= band and _behind(table, other) > own
+        if not is_shielded(other, table.now)
     )
 
 

@@ -96,8 +96,8 @@ class Victims:
     def __init__(self, table: Table) -> None:
         """Live jobs of the pool that nobody has spoken for."""
         self._table = table
-        self._could_go = CouldGo(table)
-        self.gone = self._could_go.gone
+        self.could_go = CouldGo(table)
+        self.gone = self.could_go.gone
         self._slices, self._by_service = bool(table.policy.time_slice_s), orders_by_service(table.policy)
         self._pauses: dict[JobId, Loss | None] = {}
         """Per job its pause; None when it cannot be paused."""
@@ -174,7 +174,7 @@ class Victims:
                 if not (job.spec.protected_s or job.id in beneficiary.yielded_to):
                     rules[kind] = rule
             if rule:
-                victim = self._could_go.victim(one)
+                victim = self.could_go.victim(one)
                 if asked is not None and one.is_bare and asked.isdisjoint(victim.amounts):
                     continue
                 keep = keeps.get((kind, one.size))
@@ -191,13 +191,13 @@ class Victims:
 
     def _in_turn(self, under: frozenset[str] | None) -> list[Standing]:
         """Everybody, or those below these holders."""
-        return self._could_go.order if under is None else self._could_go.below(under)
+        return self.could_go.order if under is None else self.could_go.below(under)
 
     def _may_give(self, beneficiary: Job, under: frozenset[str] | None) -> list[Standing]:
         """Who holds something and is not of a group that would come below its guarantee without any of its jobs."""
         if not self._table.has_guarantees:
             return self._in_turn(under)
-        return self._could_go.may_give(
+        return self.could_go.may_give(
             self._table.after, beneficiary.spec.group, under, whole=self.goes_whole(beneficiary)
         )
 
@@ -206,7 +206,7 @@ class Victims:
         table = self._table
         everybody = is_owed or bool(table.policy.time_slice_s or table.lowered or orders_by_service(table.policy))
         mine = LAST_MS if everybody else effective_priority(table.pool.pool, beneficiary.spec)
-        return self._could_go.most_freed(holder, dimension, below=mine)
+        return self.could_go.most_freed(holder, dimension, below=mine)
 
     def pauses(self, allowed: list[Allowed]) -> list[Loss]:
         """Those of them that may be paused instead, all of whose members are still to be had."""
@@ -237,7 +237,7 @@ class Victims:
     def losses_of(self, jobs: Iterable[Job], *, rule: str) -> list[Loss]:
         """These jobs as evictions by this rule, in this order, those that nobody has spoken for."""
         leaving = self._table.leaving
-        return [as_eviction(self._could_go.live_job(job), rule, leaving) for job in jobs if job.id not in self.gone]
+        return [as_eviction(self.could_go.live_job(job), rule, leaving) for job in jobs if job.id not in self.gone]
 
     def keep_guarantees(self, evictions: list[Loss], beneficiary: Job) -> list[Loss]:
         """Those of these evictions, in order, that may happen together without taking what a group is owed."""
@@ -258,7 +258,7 @@ class Victims:
         """These losses are decided."""
         for loss in losses:
             if loss.kind in (EVICT, PAUSE):
-                self._could_go.go(loss.job.id)
+                self.could_go.go(loss.job.id)
             elif loss.kind == SHRINK:
                 self.shrunk.update(task.id for task in loss.tasks)
             if loss.kind != WAIT and self._table.has_guarantees:

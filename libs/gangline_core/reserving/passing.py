@@ -63,6 +63,12 @@ def holds_against(table: Table, reserved: Job, job: Job) -> bool:
     return effective_priority(pool, reserved.spec) >= effective_priority(pool, job.spec)
 
 
+def keeps_from_all(table: Table) -> bool:
+    """True when a job that has a reservation starves: even who is owed its guarantee first looks elsewhere for it."""
+    reserved = (table.state.kept.jobs[reservation.job] for reservation in table.reservations)
+    return any(is_starving(table.state, job, table.policy, table.now) for job in reserved)
+
+
 def promises(table: Table, job: Job) -> dict[str, tuple[str, int]]:
     """Per dimension that the job asks for: the nearest group above it that is guaranteed any, and how much."""
     found: dict[str, tuple[str, int]] = {}

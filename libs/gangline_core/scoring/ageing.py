@@ -35,6 +35,11 @@ def waited_ms(state: State, job: Job, at: int) -> int:
     return job.waited_ms + max(0, at - ready_ms(state, job))
 
 
+def in_vain_ms(state: State, job: Job, at: int) -> int:
+    """How long a job was kept from its work: all its waits, and all that it ran in runs that evictions cut off."""
+    return waited_ms(state, job, at) + job.cut_off_ms
+
+
 def waiting_since_ms(state: State, jobs: Sequence[Job]) -> NDArray[np.int64]:
     """Per job the moment that makes its age: when it became ready, moved back by its earlier waits.
 

@@ -23,6 +23,7 @@ from gangline_core.state import State
 from gangline_core.telling.book import CONFIDENCE as CONFIDENCE
 from gangline_core.telling.book import GATE_CODES as GATE_CODES
 from gangline_core.telling.book import Book, Expectation
+from gangline_core.telling.left_to_work import left_to_work_note
 from gangline_core.telling.shortfall import Shortfall, shortfall
 
 SIMILAR_MAX = 20
@@ -189,6 +190,8 @@ def _notes(state: State, job: Job, now: int) -> Iterable[str]:
         dues = dues_note(state, job) if job.reason is not None and job.reason.code in ROOM_CODES else None
         if dues:
             yield dues
+    if (left := left_to_work_note(state, job, now)) is not None:
+        yield left
     if (held_up := held_up_note(state, job, now)) is not None:
         yield held_up
     if (packed := packed_note(state, job)) is not None:

@@ -1,0 +1,62 @@
+"""Who was kept from its work for long is left to work: priority that it passed by its age does not send it away again.
+
+Time in vain is what a job waited and what it ran in runs that evictions cut off. When that is more than the policy's
+`starvation_s`, a job that was evicted before, or that starts before others of higher priority who wait, is safe from
+priority for as long as its time in vain. Each eviction by priority after that at least doubles the time, so a job that
+runs for R is evicted no more often than log2(R / `starvation_s`) + 1 times more, and ends. A guarantee takes back what
+is lent all the same, an opportunistic job makes way for everybody, and time slices end.
+"""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from gangline_core.facts import Candidate, Placement
+from gangline_core.ids import JobId
+from gangline_core.job import Job
+from gangline_core.making_room.losses import effective_priority
+from gangline_core.scoring.ageing import in_vain_ms
+from gangline_core.spec import ServiceClass
+from gangline_core.table import Table
+
+LOWEST = -(1 << 62)
+"""Less important than this nobody is."""
+
+
+def with_shields(table: Table, candidates: Sequence[Candidate]) -> list[Placement]:
+    """The round's placements, those of jobs that are left to work marked."""
+    policy = table.policy
+    if policy.starvation_s <= 0 or not policy.preemption:
+        return table.placements
+    aged = [placement.job for placement in table.placements if _is_due(table, table.state.kept.jobs[placement.job])]
+    if not aged:
+        return table.placements
+    passed = _passed(table, candidates)
+    left = {name for name in aged if _is_in_danger(table, name, passed)}
+    return [replace(one, aged=True) if one.job in left else one for one in table.placements]
+
+
+def _is_due(table: Table, job: Job) -> bool:
+    if not job.spec.preemptible or job.spec.service_class == ServiceClass.OPPORTUNISTIC:
+        return False
+    return in_vain_ms(table.state, job, table.now) >= table.policy.starvation_s * 1000
+
+
+def _is_in_danger(table: Table, name: JobId, passed: dict[JobId, int]) -> bool:
+    """It was evicted before, or somebody of higher priority waits whom it passed."""
+    job = table.state.kept.jobs[name]
+    mine = effective_priority(table.pool.pool, job.spec)
+    return job.preemptions > 0 or passed.get(name, LOWEST) > mine
+
+
+def _passed(table: Table, candidates: Sequence[Candidate]) -> dict[JobId, int]:
+    """Per candidate the highest priority of those behind it that start nowhere in this round."""
+    jobs, pool, highest = table.state.kept.jobs, table.pool.pool, LOWEST
+    started = {placement.job for placement in table.placements}
+    passed: dict[JobId, int] = {}
+    for candidate in reversed(candidates):
+        passed[candidate.job] = highest
+        job = jobs.get(candidate.job)
+        if job is not None and candidate.job not in started:
+            highest = max(highest, effective_priority(pool, job.spec))
+    return passed

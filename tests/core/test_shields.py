@@ -1,0 +1,138 @@
+"""Who was kept from its work for long is left to work: a job that is evicted again and again ends all the same."""
+
+from math import log2
+
+import pytest
+from tests.clockwork import Clockwork
+from tests.make import World, gpu_amount, group, node, spec
+
+from gangline_core.cluster import Pool
+from gangline_core.facts import PoolSet
+from gangline_core.job import JobState
+from gangline_core.telling.explain import explain
+from gangline_core.wake import next_wake_ms
+
+STARVES_S, RUNS_S, URGENT_S = 120, 700, 100
+
+
+def evicted_again_and_again(*, until_s: float, **policy) -> tuple[Clockwork, int]:
+    """A long job of low priority, and urgent ones that come without end, each alone."""
+    clock = Clockwork(node("n1"), **{"ordering": "priority", "starvation_s": STARVES_S, **policy})
+    clock.arrive(0, spec("low", gpus=8), runs_s=RUNS_S)
+    for k in range(int(until_s / 150)):
+        clock.arrive(20 + 150 * k, spec(f"urgent-{k}", gpus=8, priority=10), runs_s=URGENT_S)
+    clock.run(until_s)
+    return clock, next(job.id for job in clock.world.state.kept.jobs.values() if job.spec.name == "low")
+
+
+@pytest.mark.parametrize("ordering", ["priority", "weighted"])
+def test_under_an_endless_stream_of_higher_priority_a_job_that_starves_ends(ordering):
+    clock, low = evicted_again_and_again(until_s=6_000, ordering=ordering, formula="priority")
+    assert clock.world.job(low).state == JobState.SUCCEEDED
+    evictions = [eviction for eviction in clock.evictions if eviction.job == low]
+    waits_s = clock.world.job(low).waited_ms / 1_000
+    assert len(evictions) <= 2 + STARVES_S / 50 + log2(RUNS_S / STARVES_S) + 1
+    assert (
+        clock.world.job(low).ended_ms - clock.world.job(low).submitted_ms
+    ) / 1_000 <= 3 * RUNS_S + waits_s + STARVES_S
+
+
+def test_without_ageing_it_never_ends():
+    clock, low = evicted_again_and_again(until_s=6_000, starvation_s=0)
+    assert clock.world.job(low).state != JobState.SUCCEEDED
+
+
+def test_it_is_left_to_work_as_long_as_it_was_kept_from_it():
+    clock, low = evicted_again_and_again(until_s=6_000)
+    job = clock.world.job(low)
+    assert job.shield_ms >= STARVES_S * 1_000
+    assert job.shield_ms == job.waited_ms + job.cut_off_ms
+
+
+def starved(**fields) -> tuple[World, int, int]:
+    """A job that starts before an urgent one, since it had starved; the urgent one waits."""
+    world = World(node("n1"), groups=[group("lab"), group("owner", guaranteed=gpu_amount(4))])
+    world.set_policy(ordering="priority", starvation_s=STARVES_S)
+    first = world.submit_running(spec(gpus=8, protected_s=-1), "n1")
+    old = world.submit(gpus=8, group="lab", **fields)
+    world.wait(STARVES_S + 80)
+    urgent = world.submit(gpus=8, group="lab", priority=10)
+    world.round()
+    world.finish(first)
+    world.round()
+    assert world.job(old).tasks
+    world.start(old)
+    return world, old, urgent
+
+
+def test_whoever_started_by_its_age_is_not_sent_away_at_once_by_whom_it_passed():
+    world, old, urgent = starved()
+    world.settle()
+    assert world.job(old).state == JobState.RUNNING
+    over_ms = world.job(old).started_ms + (STARVES_S + 80) * 1_000
+    assert next_wake_ms(world.state, "default", over_ms - 1) == over_ms
+    world.at = over_ms
+    world.round()
+    assert world.job(old).state == JobState.STOPPING
+    assert urgent in world.state.kept.claims
+
+
+def test_both_are_told_of_it():
+    world, old, urgent = starved()
+    world.settle()
+    notes = " ".join(explain(world.state, old, world.at).notes)
+    assert "200 s" in notes
+    assert "nobody of higher priority" in notes
+    assert "left to work" in " ".join(explain(world.state, urgent, world.at).notes)
+    world.wait(500)
+    assert "left to work" not in " ".join(explain(world.state, urgent, world.at).notes)
+
+
+def test_a_guarantee_takes_back_what_it_lent_to_whoever_starved():
+    world, old, _ = starved()
+    owed = world.submit(gpus=4, group="owner")
+    world.round()
+    assert world.job(old).state == JobState.STOPPING
+    assert owed in world.state.kept.claims
+
+
+def test_an_opportunistic_job_makes_way_however_long_it_waited():
+    world, old, _ = starved(service_class="opportunistic")
+    world.round()
+    assert world.job(old).state == JobState.STOPPING
+
+
+def test_who_merely_waited_long_and_passed_nobody_is_evicted_by_priority_as_ever():
+    """In a full pool everybody waits long; that alone takes nothing from priority."""
+    world = World(node("n1")).set_policy(ordering="priority", starvation_s=STARVES_S)
+    first = world.submit_running(spec(gpus=8, protected_s=-1), "n1")
+    old = world.submit(gpus=8)
+    world.wait(STARVES_S + 80).finish(first)
+    world.round()
+    world.start(old).submit(gpus=8, priority=10)
+    world.round()
+    assert world.job(old).state == JobState.STOPPING
+
+
+def test_a_level_that_is_higher_is_passed_like_a_priority():
+    world = World(node("n1")).set_policy(ordering="priority", starvation_s=STARVES_S)
+    world.tell("admission", PoolSet(pool=Pool(name="default", levels={"high": 100, "normal": 0}), by="a"))
+    first = world.submit_running(spec(gpus=8, protected_s=-1, level="high"), "n1")
+    old = world.submit(gpus=8)
+    world.wait(STARVES_S + 1).submit(gpus=8, level="high")
+    world.round()
+    world.finish(first)
+    world.round()
+    world.start(old)
+    world.settle()
+    assert world.job(old).state == JobState.RUNNING
+
+
+def test_attained_service_leaves_it_to_work_as_well():
+    clock = Clockwork(node("n1"), ordering="least_attained", service_thresholds=(400,), starvation_s=STARVES_S)
+    clock.arrive(0, spec("long", gpus=8), runs_s=RUNS_S)
+    for k in range(60):
+        clock.arrive(60 + 100 * k, spec(f"fresh-{k}", gpus=8), runs_s=60)
+    clock.run(6_000)
+    long = next(job.id for job in clock.world.state.kept.jobs.values() if job.spec.name == "long")
+    assert clock.world.job(long).state == JobState.SUCCEEDED
