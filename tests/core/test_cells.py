@@ -17,6 +17,7 @@ from gangline_core.room.cells import promise_fault
 from gangline_core.room.layout import Layout
 from gangline_core.settings import check_policy, check_pool
 from gangline_core.spec import ServiceClass
+from gangline_core.telling.explain import explain
 
 RACK = "topology.gangline.dev/rack"
 TOPOLOGY = {"rack": RACK}
@@ -102,6 +103,15 @@ def test_a_group_gets_its_shape_and_no_more():
     assert made.job(first).state == made.job(half).state == JobState.STARTING
     assert made.job(second).state == JobState.WAITING
     assert made.tasks(half)[0].cells == (f"b:socket:{made.tasks(half)[0].node}/{places(made, half)[0][1][0] // 4}",)
+
+
+def test_what_is_missing_is_told_of_the_cells_that_a_group_may_use_and_not_of_all_that_is_free():
+    made = world(*(machine(f"n{k}") for k in range(3)), cells={"a": {"node": 1}, "b": {"node": 2}})
+    made.submit(spec(gpus=8, group="a"))
+    waits = made.submit(spec(gpus=1, group="a"))
+    made.round()
+    lacks = explain(made.state, waits, made.at).shortfall
+    assert (lacks.verdict, lacks.missing) == ("not now", "1 more GPU would have to come free.")
 
 
 def test_small_jobs_share_a_cell_before_they_open_another():

@@ -24,7 +24,7 @@ DIMENSIONS = {ReasonCode.INSUFFICIENT_CPU: "cpu_milli", ReasonCode.INSUFFICIENT_
 class Lack(NamedTuple):
     """Two sentences; empty where there is nothing to tell."""
 
-    best: str
+    best: str = ""
     """The best there is."""
     missing: str = ""
     """What would have to come free."""
@@ -58,7 +58,7 @@ def lack_of(room: Room, gang: Gang) -> Lack:
             found = f"take it again: {back}" if back else "come that has its labels and is not excluded"
             return Lack("", f"A node would have to {found}.")
         case _:
-            return Lack("")
+            return Lack()
 
 
 # --- GPUs -----------------------------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ def _of_gpu_memory(room: Room, gang: Gang) -> Lack:
             where = room.nodes[int(free.max(axis=1).argmax())].id
             best = f"Needs {need.gpu_memory_mib} MiB of one GPU; the best GPU has {most} MiB free, on {where}."
             return Lack(best, f"{need.gpu_memory_mib - most} more MiB of it would have to come free.")
-    return Lack("")
+    return Lack()
 
 
 # --- beside GPUs ----------------------------------------------------------------------------------------------
@@ -198,7 +198,7 @@ def _together(room: Room, gang: Gang, reason: Reason) -> Lack:
     needed, free, where = numbers["needed"], numbers.get("free"), str(numbers.get("where", ""))
     things = str(numbers.get("things", ""))
     if not isinstance(free, int):
-        return Lack("")
+        return Lack()
     if reason.code == ReasonCode.TOPOLOGY and not things.startswith("places"):
         return _in_one(room, gang, reason, level=gang.required, most=free)
     shape = things.removeprefix("places").strip() or str(numbers.get("shape", ""))

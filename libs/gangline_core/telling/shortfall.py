@@ -10,7 +10,7 @@ from gangline_core.making_room.moves import MovePlan, plan_moves
 from gangline_core.reasons import sentence
 from gangline_core.state import State
 from gangline_core.table import Table
-from gangline_core.telling.lacking import lack_of
+from gangline_core.telling.lacking import Lack, lack_of
 from gangline_core.telling.rejections import rejected
 
 NEVER, NOT_NOW = "never", "not now"
@@ -53,7 +53,9 @@ def shortfall(state: State, job: Job, now: int) -> Shortfall:
     gang = table.seating.least(job).gang
     if table.seating.placer(table.room, gang) is not None:
         return Shortfall(verdict=NOT_NOW, excluded=excluded, able_nodes=able)
-    lack = lack_of(table.room, gang)
+    # Whose placer doubts a place has room, and the reason says which place would do.
+    room = table.seating.view(table.room, gang)
+    lack = Lack() if table.seating.doubt(room, gang) is not None else lack_of(room, gang)
     return Shortfall(
         verdict=NOT_NOW,
         excluded=excluded,
