@@ -2,10 +2,12 @@
 
 import pytest
 from msgspec.structs import replace
-from tests.make import World, gpu_amount, group, node, spec
+from tests.make import HOUR, World, gpu_amount, group, node, spec
 from tests.watched import Watched
 
+from gangline_core.facts import WindowSet
 from gangline_core.reasons import ReasonCode
+from gangline_core.reserving.windows import Window
 from gangline_core.telling.explain import explain
 
 
@@ -124,3 +126,20 @@ def test_numbers_of_a_limit_that_a_round_found_are_those_of_now():
     told = explain(world.state, waits, world.at)
     assert told.code == ReasonCode.NOT_LENT
     assert told.numbers["left"] == 0
+
+
+def test_no_room_is_kept_for_whom_a_window_keeps_out_by_now():
+    """It was cleared, then the nodes were closed: the start was decided once more, and voided."""
+    world = Watched(node("n1")).set_policy(ordering="priority", starvation_s=0)
+    world.submit_running(spec(gpus=8), "n1")
+    urgent = world.submit(gpus=8, priority=1)
+    world.wait(1).round()
+    assert urgent in world.state.kept.claims
+    window = Window(name="repairs", pool="default", start_ms=world.at, end_ms=world.at + HOUR)
+    world.tell("admission", WindowSet(window=window, by="root"))
+    world.stop_all()
+    decided = world.round()
+    assert decided is not None
+    assert not decided.placements
+    assert urgent not in world.state.kept.claims
+    assert world.reason(urgent) == ReasonCode.WINDOW
