@@ -322,6 +322,10 @@ class People:
                 for node in sorted(self.town.state.kept.nodes):
                     await self.ask(SetDrain(node=node, drained=False, by=ADMIN))
 
+    async def turns(self, _: Event) -> None:
+        """Jobs take turns in the usual pool, and are packed where both get further so."""
+        await self.ask(SetPolicy(pool="default", policy=Policy(time_slice_s=20, packing=True), by=ADMIN))
+
     async def lift_all(self) -> None:
         """No limit, no drain, no hold stands in anybody's way any more."""
         for path in GROUPS:
@@ -386,6 +390,7 @@ ACTS: dict[str, Act] = {
     "look": People.look,
     "again": People.again,
     "budget": People.budget,
+    "turns": People.turns,
     "edit": People.edit,
     "meddle": People.meddle,
 }

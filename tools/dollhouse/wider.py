@@ -19,6 +19,7 @@ ARRIVE = 6
 LATE = 59
 """What makes a delay of 0.6 s; see `troubles.delay`."""
 ON_TOP = ("budget", "budget", "meddle", "meddle", "edit")
+TURNS_PART, TURNERS = 0.3, 18
 
 
 def draw_plan(seed: int) -> Plan:
@@ -33,7 +34,21 @@ def widened(plan: Plan, draw: Random) -> Plan:
     events = [replace(event, asks=tuple(_wider(ask, draw) for ask in event.asks)) for event in plan.events]
     for _ in range(draw.randrange(7)):
         events += _on_top(draw)
-    return replace(plan, events=tuple(sorted(events, key=lambda event: event.at_s)), cut=draw.choice((0, 0, 1, 3)))
+    cut = draw.choice((0, 0, 1, 3))
+    if draw.random() < TURNS_PART:
+        events += _turns(draw)
+    return replace(plan, events=tuple(sorted(events, key=lambda event: event.at_s)), cut=cut)
+
+
+def _turns(draw: Random) -> list[Event]:
+    """Jobs of one GPU that tell of their steps take turns, and are packed where that pays."""
+    asks = [
+        Ask(tells_ms=draw.choice((100, 200)), run_s=round(draw.uniform(60, 140), 1), grace_s=10) for _ in range(TURNERS)
+    ]
+    return [
+        Event(at_s=0.5, what="turns"),
+        *(Event(at_s=1 + k, what="submit", asks=(ask,)) for k, ask in enumerate(asks)),
+    ]
 
 
 def _wider(ask: Ask, draw: Random) -> Ask:
