@@ -5,12 +5,12 @@ PROMISED: dict[str, tuple[str, ...]] = {
     "a tree of GPUs per node: link islands, switches, sockets": (
         "core/test_placement::test_linked_pairs_stay_together_even_when_they_are_not_neighbours",
         "core/test_shapes_of_gangs::test_two_gpus_come_from_one_switch_and_whole_switches_stay_whole",
-        "core/test_placement::test_a_required_socket_holds_the_whole_gang",
+        "core/test_placement_shares::test_a_required_socket_holds_the_whole_gang",
     ),
     "levels above the node, named by administrators, from labels": (
-        "core/test_placement::test_nodes_without_the_label_are_in_no_domain",
+        "core/test_placement_shares::test_nodes_without_the_label_are_in_no_domain",
         "core/test_wishes_and_placers::test_a_node_without_the_label_is_in_no_domain_whoever_places",
-        "core/test_placement::test_a_whole_rack_gang_never_mixes_racks",
+        "core/test_placement_shares::test_a_whole_rack_gang_never_mixes_racks",
         "cases/test_variants_places::test_a_block_that_is_no_power_of_two_is_filled_exactly_and_no_further",
     ),
     "from the agent's link matrix": (
@@ -18,7 +18,7 @@ PROMISED: dict[str, tuple[str, ...]] = {
     ),
     "from a file": ("services/agent/test_fleet::test_a_description_may_say_how_gpus_hang_together",),
     "mixed models in one cluster and in one node": (
-        "core/test_placement::test_two_sizes_of_card_in_one_node_are_told_apart",
+        "core/test_placement_shares::test_two_sizes_of_card_in_one_node_are_told_apart",
         "core/test_placement::test_models_are_mixed_only_when_no_single_one_has_room",
     ),
     "MIG with legal start slots": (
@@ -36,8 +36,8 @@ PROMISED: dict[str, tuple[str, ...]] = {
     # --- requests ---
     "several roles, fractions, memory only, slices": (
         "core/test_placement::test_several_roles_go_together",
-        "core/test_placement::test_shares_that_add_up_to_one_card_fit_it",
-        "core/test_placement::test_a_share_by_memory_is_charged_by_the_card_it_lands_on",
+        "core/test_placement_shares::test_shares_that_add_up_to_one_card_fit_it",
+        "core/test_placement_shares::test_a_share_by_memory_is_charged_by_the_card_it_lands_on",
         "core/test_mig_layouts::test_every_placer_gives_only_slices_that_are_there",
     ),
     "models in order of preference": ("core/test_placement::test_models_are_tried_in_the_order_of_preference",),
@@ -45,7 +45,7 @@ PROMISED: dict[str, tuple[str, ...]] = {
         "core/test_wishes_and_placers::test_required_levels_hold_whoever_places",
         "core/test_wishes_and_placers::test_slices_and_spread_hold_whoever_places",
         "core/test_wishes_and_placers::test_closed_nodes_one_model_and_near_cards_hold_whoever_places",
-        "core/test_placement::test_a_preferred_level_is_left_only_when_it_cannot_hold_the_gang",
+        "core/test_placement_shares::test_a_preferred_level_is_left_only_when_it_cannot_hold_the_gang",
     ),
     "ranks follow topology": (
         "core/test_placement::test_ranks_follow_topology_inside_a_role",
@@ -57,7 +57,7 @@ PROMISED: dict[str, tuple[str, ...]] = {
     ),
     # --- placers ---
     "every placer is explained and leaves the room alone": (
-        "core/test_fragments::test_every_placement_is_explained",
+        "house/test_pages::test_every_placement_is_explained_by_the_guide_or_by_its_own_words",
         "core/test_fragments::test_a_placer_leaves_the_room_as_it_was",
     ),
     "guarantees of shape": (
@@ -87,10 +87,10 @@ PROMISED: dict[str, tuple[str, ...]] = {
         "core/test_preemption::test_nobody_is_evicted_unless_the_beneficiary_then_fits",
         "oracles/test_brute_force::test_no_victim_of_a_gang_could_be_spared",
         "core/test_preemption::test_a_job_that_is_not_preemptible_or_protected_stays",
-        "core/test_preemption::test_nobody_is_pushed_below_its_guarantee_not_even_by_priority",
+        "core/test_preemption_claims::test_nobody_is_pushed_below_its_guarantee_not_even_by_priority",
     ),
     "freed room belongs to the beneficiary": (
-        "core/test_preemption::test_freed_room_belongs_to_the_beneficiary_through_the_whole_slow_shutdown",
+        "core/test_preemption_claims::test_freed_room_belongs_to_the_beneficiary_through_the_whole_slow_shutdown",
     ),
     "the oldest blocked job has a date, which backfill respects": (
         "core/test_cycle::test_backfill_lets_only_those_pass_who_are_not_in_the_way",

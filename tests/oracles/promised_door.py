@@ -33,7 +33,7 @@ DOOR_AND_QUEUE: dict[str, tuple[str, ...]] = {
         "core/test_settings_together::test_users_fit_the_nearest_limit_above_them_wherever_it_stands",
     ),
     "heads edit what is theirs, administrators everything": (
-        "core/test_settings::test_heads_divide_what_is_theirs_and_cannot_take_more",
+        "services/gateway/test_settings::test_a_head_divides_what_its_group_has",
         "services/gateway/test_settings::test_a_head_cannot_give_its_own_group_more",
         "services/gateway/test_access::test_the_root_group_belongs_to_administrators_only",
     ),

@@ -1,0 +1,40 @@
+"""Why a gang finds no place: the first cause that holds, with its numbers."""
+
+from tests.core.test_placement import Place
+from tests.make import node, role, spec
+
+from gangline_core.reasons import ReasonCode, sentence
+
+# --- reasons --------------------------------------------------------------------------------------------------
+
+
+def test_four_free_on_three_nodes_is_said_to_be_fragmented():
+    place = Place(node("n1"), node("n2"), node("n3"))
+    for gpus in (7, 6, 7):
+        place.seat(gpus=gpus)
+    reason = place.why(gpus=4)
+    assert reason.code == ReasonCode.FRAGMENTED_GPUS
+    assert sentence(reason) == "Needs 4 GPUs on one node; at its turn 4 were free, at most 2 on one node (n2)."
+
+
+def test_too_few_gpus_are_counted():
+    place = Place(node("n1"), node("n2", model="V100"))
+    place.seat(gpus=6, gpu_models=["A100"])
+    reason = place.why(gpus=4, gpu_models=["A100"])
+    assert sentence(reason) == "Needs 4 GPUs; at its turn 2 of 8 suitable ones were free."
+
+
+def test_the_missing_dimension_is_named():
+    place = Place(node("n1", cpus=4, memory_mib=8192))
+    assert place.why(gpus=1, cpus=8).numbers == {"needed": 8000, "free": 4000}
+    assert place.why(gpus=1, cpus=8).code == ReasonCode.INSUFFICIENT_CPU
+    assert place.why(gpus=1, memory_mib=10_000).code == ReasonCode.INSUFFICIENT_MEMORY
+    assert place.why(gpus=0.5, gpu_memory_mib=50_000).code == ReasonCode.INSUFFICIENT_GPU_MEMORY
+
+
+def test_every_refusal_has_a_reason_and_no_fitting_gang_is_refused():
+    place = Place(node("n1", gpus=2), node("n2", gpus=2))
+    place.seat(gpus=0.6)
+    place.seat(gpus=1)
+    assert place.why(gpus=0.7, tasks=4).code in (ReasonCode.INSUFFICIENT_GPUS, ReasonCode.FRAGMENTED_GPUS)
+    assert place.why(spec(roles=[role("a", gpus=1, tasks=2), role("b", gpus=1)])).code == ReasonCode.INSUFFICIENT_GPUS
