@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
 from gangline_core.cluster import NodeUse
-from gangline_core.ids import NodeId
+from gangline_core.ids import JobId, NodeId
 from gangline_core.job import ENDS, LIVE, Job, JobState, TaskState
 from gangline_core.limits.usage_by_class import recompute
 from gangline_core.reasons import ReasonCode, sentence
@@ -122,7 +122,8 @@ def promised_room_is_there(state: State) -> Iterator[str]:
     promised: Counter[tuple[NodeId, str]] = Counter()
     for claim in claims:
         for place in claim.placement.tasks:
-            promised.update(_held(place))
+            if _is_in_its_pool(state, claim.job, place.node):
+                promised.update(_held(place))
     for task in state.kept.tasks.values():
         if not task.stop and task.id not in going:
             promised.update(_held(task))
@@ -136,6 +137,12 @@ def promised_room_is_there(state: State) -> Iterator[str]:
         for what, most in there_is.items():
             if promised[node_id, what] > most:
                 yield f"{promised[node_id, what]} {what} of {most} are promised on {node_id}"
+
+
+def _is_in_its_pool(state: State, job_id: JobId, node_id: NodeId) -> bool:
+    """False for room on a node that serves another pool by now: the job will not get it, and its next round says so."""
+    job, node = state.kept.jobs.get(job_id), state.kept.nodes.get(node_id)
+    return job is None or node is None or node.pool == job.spec.pool
 
 
 def _held(holding: Holding) -> dict[tuple[NodeId, str], int]:
