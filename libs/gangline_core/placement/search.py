@@ -72,8 +72,13 @@ def search(room: Room, gang: Gang, manner: Manner) -> Seats | None:
     for choice in choices(room.layout, gang):
         if not _is_enough(room, gang, choice, mask):
             continue
+        able: Flags | None = None
         for level in _levels(gang, manner):
-            tasks = _at_level(room, gang, choice, mask, level, manner)
+            if level in LEVELS_INSIDE_NODE:
+                able = _holding_all(room, gang, choice, mask) if able is None else able
+                tasks = _in_one_node(room, gang, choice, able, level, manner) if able.any() else None
+            else:
+                tasks = _at_level(room, gang, choice, mask, level, manner)
             if tasks is None and is_hard(gang, choice):
                 thorough = thorough or Thorough(room, gang, mask)
                 tasks = thorough.seats(choice, level, _among(room, gang, choice, mask, level))
@@ -101,7 +106,7 @@ def _among(room: Room, gang: Gang, choice: Choice, mask: Flags, level: str) -> l
     if level == ANYWHERE:
         return None
     if level in LEVELS_INSIDE_NODE:
-        rows: list[int] = np.flatnonzero(_holding_all(room, gang, choice, mask, level)).tolist()
+        rows: list[int] = _rows_at(room, gang, _holding_all(room, gang, choice, mask), level).tolist()
         return rows
     codes, names = gang.domains(room.layout, level)
     return _domains_by_fit(room, gang, choice, mask, codes, len(names))
@@ -174,8 +179,6 @@ def _at_level(
 ) -> list[TaskPlacement] | None:
     if level == ANYWHERE:
         return _seat_all(room, gang, choice, mask, manner)
-    if level in LEVELS_INSIDE_NODE:
-        return _in_one_node(room, gang, choice, mask, level, manner)
     if level == gang.spread_level and gang.tasks > gang.spread_most:
         return None
     codes, names = gang.domains(room.layout, level)
@@ -309,11 +312,10 @@ def _nodes_for(
 
 
 def _in_one_node(
-    room: Room, gang: Gang, choice: Choice, mask: Flags, level: str, manner: Manner
+    room: Room, gang: Gang, choice: Choice, able: Flags, level: str, manner: Manner
 ) -> list[TaskPlacement] | None:
-    """Seats for the whole gang on one node, and for the smaller levels inside one island or socket of it."""
-    able = _holding_all(room, gang, choice, mask, level)
-    rows = np.flatnonzero(able)
+    """Seats for the whole gang on one of these nodes, for the smaller levels inside one island or socket of it."""
+    rows = _rows_at(room, gang, able, level)
     if not len(rows):
         return None
     first = min(range(len(gang.needs)), key=lambda k: size_of(gang.needs[k]))
@@ -328,7 +330,13 @@ def _in_one_node(
     return None
 
 
-def _holding_all(room: Room, gang: Gang, choice: Choice, mask: Flags, level: str) -> Flags:
+def _rows_at(room: Room, gang: Gang, able: Flags, level: str) -> Ints:
+    """Those of these nodes that have as many GPUs as the gang asks for inside one part of the level."""
+    wanted = gang.whole_gpus
+    return np.flatnonzero(able & (most_free(room, level) >= wanted) if wanted else able)
+
+
+def _holding_all(room: Room, gang: Gang, choice: Choice, mask: Flags) -> Flags:
     """Nodes that have what all tasks ask for together, as far as sums tell."""
     if gang.whole_gpus > room.layout.width or (gang.spread_level and gang.tasks > gang.spread_most):
         return np.zeros(len(mask), dtype=np.bool_)
@@ -337,9 +345,6 @@ def _holding_all(room: Room, gang: Gang, choice: Choice, mask: Flags, level: str
     able &= room.places >= gang.tasks
     for need, models in zip(gang.needs, choice, strict=True):
         able &= sum(slots(room, need, kinds, mask) for kinds in models) >= need.count
-    wanted = gang.whole_gpus
-    if wanted:
-        able &= most_free(room, level) >= wanted
     found: Flags = able
     return found
 
