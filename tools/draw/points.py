@@ -176,10 +176,19 @@ RESOURCES = (
     Point(
         id="R4",
         asked="Pooling: GPUs of several machines for one job, remote GPUs, shares of one GPU",
-        standing=PARTLY,
-        lives=(f"{CORE}/placement", f"{CORE}/room/remote.py"),
-        shown_by=("tests/core/test_placement.py", "tests/core/test_remote.py"),
-        missing="Shares are counted, not enforced by the device; no real server of remote GPUs was tried.",
+        standing=HERE,
+        lives=(
+            f"{CORE}/placement",
+            f"{CORE}/room/remote.py",
+            "libs/gangline_kit/carrying/environment.py",
+            "docs/elastic.md",
+        ),
+        shown_by=(
+            "tests/core/test_placement.py",
+            "tests/core/test_remote.py",
+            "tests/services/agent/test_environment.py",
+            "tests/end_to_end/test_remote_gpus.py",
+        ),
     ),
     Point(
         id="R5",
