@@ -62,6 +62,10 @@ TORCHRUN_LAST_CALL_S = 10
 
 TENSORFLOW_ROLES = frozenset({"chief", "master", "worker", "ps", "evaluator"})
 """TF_CONFIG is made for gangs whose roles are all called so."""
+TENSORFLOW_PORTS = range(20_000, 29_500)
+"""Every member listens on one of these, below the ports on which gangs meet."""
+TENSORFLOW_STRIDE = 61
+"""So far apart are the ports of a job and the next: 155 jobs in a row of up to 61 members share none on any machine."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
@@ -180,7 +184,7 @@ def _gang(order: Order, role: Role, place: Place) -> dict[str, str]:
     }
     values |= _torchrun(order, role, host=host, port=port) | _remote(order, role, place)
     if len(gang) > 1 and {member.role for member in gang} <= TENSORFLOW_ROLES:
-        config = _tensorflow(order, place, first_port=int(port or 0))
+        config = _tensorflow(order, place)
         # No program can be started with a longer one, so that gangs of very many members would not run at all.
         values |= {"TF_CONFIG": config} if len(config) <= most("env_bytes") else {}
     return values
@@ -239,13 +243,22 @@ def _torchrun(order: Order, role: Role, *, host: str, port: str) -> dict[str, st
     return values
 
 
-def _tensorflow(order: Order, place: Place, *, first_port: int) -> str:
-    """TF_CONFIG: every member listens on the gang's port plus its rank, on the node it runs on."""
+def _tensorflow(order: Order, place: Place) -> str:
+    """TF_CONFIG: every member listens on a port of its own on the node it runs on.
+
+    The gang's meeting port is no place to count from: the next gang of that machine meets one further, and gangs that
+    meet on other machines have members here, too.
+    """
     task, cluster = order.task, dict[str, list[str]]()
     for member in order.gang:
         host = place.hosts.get(member.id) or order.addresses[member.node]
-        cluster.setdefault(member.role, []).append(f"{host}:{first_port + member.rank}")
+        cluster.setdefault(member.role, []).append(f"{host}:{tensorflow_port(member)}")
     return json.dumps({"cluster": cluster, "task": {"type": task.role, "index": task.index}}, separators=(",", ":"))
+
+
+def tensorflow_port(member: Task) -> int:
+    """Where a member listens for the others."""
+    return TENSORFLOW_PORTS[(member.job * TENSORFLOW_STRIDE + member.rank) % len(TENSORFLOW_PORTS)]
 
 
 def _own(order: Order, role: Role, place: Place) -> dict[str, str]:

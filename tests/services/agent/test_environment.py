@@ -63,10 +63,24 @@ def test_an_elastic_job_meets_with_a_range_of_sizes() -> None:
 def test_a_gang_of_tensorflow_roles_finds_its_cluster() -> None:
     config = json.loads(built(gang()[2]).values["TF_CONFIG"])
     assert config["task"] == {"type": "worker", "index": 1}
-    assert config["cluster"] == {
-        "ps": ["10.0.0.1:29500"],
-        "worker": ["10.0.0.1:29501", "10.0.0.2:29502", "10.0.0.2:29503"],
-    }
+    members = [member.split(":") for role in ("ps", "worker") for member in config["cluster"][role]]
+    assert [host for host, _ in members] == ["10.0.0.1", "10.0.0.1", "10.0.0.2", "10.0.0.2"]
+    assert len({port for _, port in members}) == 4
+
+
+def test_tensorflow_gangs_on_one_machine_do_not_listen_where_others_do() -> None:
+    world = World(node("n1", gpus=8), node("n2", gpus=8))
+    jobs = [world.submit(spec(tasks=4, gpus=1)) for _ in range(4)]
+    world.settle(starts=False)
+    listens, meets = list[str](), set[str]()
+    for job in jobs:
+        order = orders(world.state, [world.tasks(job)[0].id])[0]
+        config = json.loads(built(order).values["TF_CONFIG"])
+        ports = [member.rpartition(":")[2] for member in config["cluster"]["worker"]]
+        listens += [f"{member.node}:{port}" for member, port in zip(order.gang, ports, strict=True)]
+        meets.add(order.task.endpoint.rpartition(":")[2])
+    assert len(listens) == len(set(listens)) == 16
+    assert not meets & {one.rpartition(":")[2] for one in listens}
 
 
 def test_a_member_of_a_very_large_gang_can_be_started_at_all() -> None:
