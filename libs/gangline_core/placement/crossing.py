@@ -13,6 +13,8 @@ from gangline_core.placement.together import Vector, Work, largest_of
 
 Cell = tuple[int, int]
 """A domain of the slices and one of the spread."""
+WORK_OF_STEP = 16
+"""Work that one vector or one pair of vectors costs, which are looked at one by one here."""
 
 
 class Sorts(NamedTuple):
@@ -78,7 +80,7 @@ class Crossed:
         before, wanted = self._reached[-1], self._sorts.wanted
         after: dict[tuple[Vector, Vector], _Choice | None] = dict.fromkeys(before)
         choices = list(self._choices(cells))
-        self._work.spend(len(before) * len(choices))
+        self._work.spend(WORK_OF_STEP * len(before) * len(choices))
         for roles, spread in before:
             for choice in choices:
                 state = (_sum(roles, choice.roles), _sum(spread, choice.spread))
@@ -90,7 +92,7 @@ class Crossed:
         """Every number of whole slices of each item, however their tasks lie in the cells."""
         seen: set[tuple[Vector, Vector]] = set()
         for parts in product(*(self._below(cell) for cell in cells)):
-            self._work.spend(1)
+            self._work.spend(WORK_OF_STEP)
             tasks = [sum(numbers) for numbers in zip(*parts, strict=True)]
             if not any(tasks) or any(number % self._unit for number in tasks):
                 continue
@@ -106,7 +108,7 @@ class Crossed:
         for top in self._held[cell]:
             ranges = [range(min(number, most) + 1) for number, most in zip(top, self._sorts.items, strict=True)]
             for vector in product(*ranges):
-                self._work.spend(1)
+                self._work.spend(WORK_OF_STEP)
                 if sum(vector) <= self._most:
                     found.add(vector)
         return sorted(found)
@@ -114,12 +116,19 @@ class Crossed:
 
 def components(cells: Sequence[Cell]) -> list[list[Cell]]:
     """The cells that hang together by the domains that they share, in order."""
-    found: list[list[Cell]] = []
+    above: dict[tuple[str, int], tuple[str, int]] = {}
+
+    def root(domain: tuple[str, int]) -> tuple[str, int]:
+        while above.setdefault(domain, domain) != domain:
+            above[domain] = domain = above[above[domain]]
+        return domain
+
+    for rack, feed in cells:
+        above[root(("rack", rack))] = root(("feed", feed))
+    found: dict[tuple[str, int], list[Cell]] = {}
     for cell in sorted(cells):
-        joined = [group for group in found if any(cell[0] == rack or cell[1] == feed for rack, feed in group)]
-        found = [group for group in found if group not in joined]
-        found.append(sorted([cell, *(one for group in joined for one in group)]))
-    return sorted(found)
+        found.setdefault(root(("rack", cell[0])), []).append(cell)
+    return sorted(found.values())
 
 
 def _sum(one: Vector, other: Vector) -> Vector:
