@@ -93,14 +93,16 @@ _ROLES = (
 )
 _VICTIMS = (
     "## Who makes way",
-    "Where a job may take room from others, first come those who stop anyway, then members of elastic jobs beyond their "
-    "smallest size, then pauses, then whole jobs: the lowest class and priority that suffices, of these the set that "
-    "loses least work (GPU time since their start), on however many nodes it stands. Nobody goes unless the job then "
-    "starts, nobody who could be spared, and nobody inside its protected time or a guarantee. Who comes for its own "
-    "guarantee takes it from whoever borrowed most; of what each group gives, the least work is lost.",
-    "Where up to eight jobs could go, every set of them is weighed. Where more could, the search is led by what fails and "
-    "mostly proves that no cheaper set exists; it seats the job at most 256 times, less often on large pools, and keeps "
-    "the best plan it has when that is used up ([decision 0013](decisions/0013-behind-a-reservation.md)).",
+    "Where a job may take room from others, first come those who stop anyway, then members of elastic jobs "
+    "beyond their smallest size, then pauses, then whole jobs: the lowest class and priority that suffices, "
+    "of these the set that loses least work (GPU time since their start), on however many nodes it stands. "
+    "Nobody goes unless the job then starts, nobody who could be spared, and nobody inside its protected time "
+    "or a guarantee. Who comes for its own guarantee takes it from whoever borrowed most; of what each group "
+    "gives, the least work is lost.",
+    "Where up to eight jobs could go, every set of them is weighed. Where more could, the search is led by "
+    "what fails and mostly proves that no cheaper set exists; it seats the job at most 256 times, less often "
+    "on large pools, and keeps the best plan it has when that is used up ([decision "
+    "0013](decisions/0013-behind-a-reservation.md)).",
 )
 _SCORING = (
     "## Scores of other schedulers",
