@@ -25,8 +25,11 @@ POWER = -0.5
 LAMBDA = 1.1
 SLOWEST = 1e-6
 """A type that a job calls slower than this, or faster than its inverse, is one of which it said nothing."""
-TIME_S_MAX = 5.0
-"""A program that is not solved in this time is not used: the sizes stay as they are."""
+NODES_MOST = 100
+"""A program that is not solved with so many branches is not used: the sizes stay as they are.
+
+Never a limit of time, which would have another machine decide otherwise, and a replay, too.
+"""
 
 
 class Choice(Struct, frozen=True):
@@ -66,7 +69,7 @@ def solve(askers: Sequence[Asker], capacity: dict[str, int], *, per_node: int) -
         ],
         integrality=np.ones(len(columns)),
         bounds=Bounds(0, 1),
-        options={"time_limit": TIME_S_MAX},
+        options={"node_limit": NODES_MOST},
     )
     chosen: list[Choice | None] = [None] * len(askers)
     if found.x is not None and found.status == 0:
