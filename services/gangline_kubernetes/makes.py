@@ -20,7 +20,7 @@ from gangline_kubernetes.handing import claim_names
 from gangline_kubernetes.inventory import Inventory
 from gangline_kubernetes.manifests import Home, secret_key, secret_name
 from gangline_kubernetes.meeting import meets, owner_reference, service, service_name
-from gangline_kubernetes.names import LABEL_JOB, MANAGER
+from gangline_kubernetes.names import own_labels
 from gangline_kubernetes.nursery import Nursery
 from gangline_kubernetes.objects import Pod
 from gangline_kubernetes.owners import Owners
@@ -150,7 +150,7 @@ class Maker:
             "metadata": {
                 "name": secret_name(order.task.job),
                 "namespace": home.namespace,
-                "labels": {LABEL_JOB: str(order.task.job), "app.kubernetes.io/managed-by": MANAGER},
+                "labels": own_labels(order.task.job),
                 **({"ownerReferences": [owner_reference(home.owner)]} if home.owner is not None else {}),
             },
             "stringData": {secret_key(text): unseal_text(text, values) for text in sorted(texts)},

@@ -26,14 +26,13 @@ from gangline_kubernetes.meeting import (
 from gangline_kubernetes.names import (
     FINALIZER,
     LABEL_CLUSTER,
-    LABEL_JOB,
     LABEL_ROLE,
-    MANAGER,
     NOTE_CLUSTER,
     NOTE_GPUS,
     NOTE_PLACED,
     NOTE_TASK,
     label_value,
+    own_labels,
     pod_name,
 )
 from gangline_kubernetes.needs import in_mebibytes
@@ -118,8 +117,7 @@ def meta(order: Order, config: Config, home: Home, name: str) -> Manifest:
         "name": name,
         "namespace": home.namespace,
         "labels": {
-            "app.kubernetes.io/managed-by": MANAGER,
-            LABEL_JOB: str(task.job),
+            **own_labels(task.job, component=task.role),
             LABEL_CLUSTER: label_value(config.cluster),
             LABEL_ROLE: label_value(task.role),
         },
@@ -240,7 +238,7 @@ def claim(order: Order, config: Config, pod: Meta, *, version: str = NEWEST) -> 
         "metadata": {
             "name": pod.name,
             "namespace": pod.namespace,
-            "labels": {LABEL_JOB: str(order.task.job), "app.kubernetes.io/managed-by": MANAGER},
+            "labels": own_labels(order.task.job),
             "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid}],
         },
         "spec": {"devices": {"requests": [{"name": CLAIM, **asked}]}},

@@ -7,7 +7,7 @@ import msgspec
 from gangline_core.ids import TaskId
 from gangline_core.spec import JobSpec, Role
 from gangline_kit.carrying.known import Order
-from gangline_kubernetes.names import GROUP_VERSION, LABEL_JOB, MANAGER, pod_name
+from gangline_kubernetes.names import GROUP_VERSION, LABEL_JOB, MANAGER, own_labels, pod_name
 from gangline_kubernetes.objects import Meta
 from gangline_wire.contract import Sizing, sizing
 
@@ -47,7 +47,7 @@ def service(order: Order, namespace: str, owner: Meta | None) -> Manifest:
         "metadata": {
             "name": service_name(order.task.job),
             "namespace": namespace,
-            "labels": {LABEL_JOB: str(order.task.job), "app.kubernetes.io/managed-by": MANAGER},
+            "labels": own_labels(order.task.job),
             **({"ownerReferences": [owner_reference(owner)]} if owner is not None else {}),
         },
         "spec": {

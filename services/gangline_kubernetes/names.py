@@ -84,6 +84,21 @@ def pod_name(job_name: str, task: TaskId) -> str:
     return f"{head or 'job'}-{tail}"
 
 
+def own_labels(job: int, *, component: str = "") -> dict[str, str]:
+    """Labels of everything that we make for a job, by which people and tools know it.
+
+    Nothing that users say is the name of an application here: a Service of theirs could mean pods of that name.
+    """
+    found = {
+        "app.kubernetes.io/managed-by": MANAGER,
+        "app.kubernetes.io/part-of": MANAGER,
+        "app.kubernetes.io/name": "gangline-job",
+        "app.kubernetes.io/instance": f"gangline-job-{job}",
+        LABEL_JOB: str(job),
+    }
+    return {**found, "app.kubernetes.io/component": label_value(component)} if component else found
+
+
 def label_value(text: str) -> str:
     """The text as a label's value: as it is, or cut and told apart by its digest."""
     if len(text) <= NAME_CHARS_MAX and re.fullmatch(r"(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)?", text, re.ASCII):

@@ -20,7 +20,7 @@ from gangline_kubernetes.api import Api, RefusedError, path_of
 from gangline_kubernetes.config import Config
 from gangline_kubernetes.desk import Desk
 from gangline_kubernetes.manifests import MAIN
-from gangline_kubernetes.names import LABEL_JOB, MANAGER, is_number
+from gangline_kubernetes.names import LABEL_JOB, MANAGER, is_number, own_labels
 from gangline_kubernetes.nodes import PRODUCT
 from gangline_kubernetes.objects import Listed, Meta, OwnerObject
 from gangline_kubernetes.ownership import LABEL_PODS
@@ -208,8 +208,7 @@ class Provisioner:
 
 
 def _meta(job: Job, name: str, namespace: str) -> Manifest:
-    labels = {"app.kubernetes.io/managed-by": MANAGER, LABEL_JOB: str(job.id)}
-    return {"name": name, "namespace": namespace, "labels": labels}
+    return {"name": name, "namespace": namespace, "labels": own_labels(job.id)}
 
 
 def request_for(job: Job, namespace: str, kind: str) -> Manifest:

@@ -244,5 +244,9 @@ def test_every_object_that_is_made_is_valid_to_the_letter(made: dict[str, Any], 
         kinds.add("ResourceClaim")
     assert kinds <= {one["kind"] for one in made.values()}
     for one in made.values():
+        labels = one["metadata"].get("labels") or {}
+        common = {f"app.kubernetes.io/{word}" for word in ("name", "instance", "part-of", "managed-by")}
+        assert one["kind"] in ("Binding", "Eviction", "Event") or common <= labels.keys(), one["kind"]
+    for one in made.values():
         if not one["apiVersion"].startswith("autoscaling.x-k8s.io"):
             check(json.dumps(one, sort_keys=True), version)
