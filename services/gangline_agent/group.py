@@ -48,7 +48,7 @@ class Group:
         inside: dict[str, list[int]] = {}
         for mark, pids in containers.of_tasks(everything) if self._has_containers else ():
             inside.setdefault(mark, []).extend(pids)
-        found = {}
+        found: dict[str, list[int]] = {}
         for live in lives:
             if live.supervisor_lives:
                 own = {*proc.members(everything, live.life.pid), *inside.get(str(live.folder.notice), ())}
