@@ -1,9 +1,9 @@
-"""Searching the weights of the administrator's formula on one's own history, and saying what they are worth.
+"""Searching the administrator's formula and policy settings on one's own history, and saying what they are worth.
 
-Five terms are weighted beside the queue level and the job's own priority; other factors of the present formula and the
-policy's other settings are not searched. The first two thirds of the history (by time) train, the last third is held
-out. Every trial is a simulation of the training part under a formula; the best is run once on the held-out part beside
-the present policy, and the difference carries a bootstrap interval over jobs. Nothing is applied: the answer is a page.
+What is searched stands in `tuning_space`. The first two thirds of the history (by time) train, the last third is held
+out. Every trial is a simulation of the training part under a policy, the present one among them; the best is run once
+on the held-out part beside the present one, and the difference carries a bootstrap interval over jobs. Nothing is
+applied: the answer is a page.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,15 +17,14 @@ from gangline_lab.metrics import slowdown
 from gangline_lab.readers.archives import History
 from gangline_lab.sim.collect import JobRecord
 from gangline_lab.sim.engine import Progress, simulate
+from gangline_lab.tuning_space import space_of
 from gangline_lab.whatif import Change, scenario_of
 
 TRAINING_PART = 2 / 3
 RESAMPLES = 2_000
 SEED = 7
-WEIGHT_MAX = 100.0
-TERMS = ("age_hours", "-share_over_weight", "-gpus * estimate_hours", "-gpus", "-estimate_hours")
-"""What the tuned formula adds up beside the queue level and the job's own priority, which stay as they are."""
-FIXED = "level + 1000 * priority"
+CROWD = 2
+"""Trials of a generation for each number that is searched."""
 
 
 class Goal(Struct, frozen=True):
@@ -83,6 +82,8 @@ class Tuned(Struct, frozen=True):
     change_high: float
     jobs_trained: int
     jobs_held_out: int
+    settings: dict[str, tuple[int, int]] = {}
+    """Settings of the policy that change: before and after."""
 
     @property
     def is_better(self) -> bool:
@@ -103,30 +104,36 @@ def tune(
     training, held_out = halves(history)
     wanted = GOALS[goal]
     present = history.policies[pool]
+    space = space_of(present)
     done = [0]
+    known: dict[tuple[str, tuple[int, ...]], float] = {}
 
     def value(part: History, policy: Policy) -> tuple[float, list[float]]:
         result = simulate(scenario_of(part, Change(policies={pool: policy}), part.trace))
         values = [wanted.value(job) for job in result.jobs if job.ended_ms >= 0]
         return wanted.total(values), values
 
-    def trial(weights: Sequence[float]) -> float:
+    def trial(point: Sequence[float]) -> float:
         done[0] += 1
         if progress is not None:
             progress(done[0], trials)
-        return value(training, tuned_policy(present, weights))[0]
+        policy = space.policy([float(part) for part in point])
+        key = (policy.formula, tuple(getattr(policy, name) for name, _ in space.settings))
+        if key not in known:
+            known[key] = value(training, policy)[0]
+        return known[key]
 
-    generation = 2 * len(TERMS)
     found = differential_evolution(
         trial,
-        bounds=[(0.0, WEIGHT_MAX)] * len(TERMS),
-        popsize=2,
-        maxiter=max(0, trials // generation - 1),
+        bounds=[(0.0, 1.0)] * space.size,
+        popsize=CROWD,
+        maxiter=max(0, trials // (CROWD * space.size) - 1),
         seed=SEED,
         polish=False,
         tol=0,
+        x0=space.start(),
     )
-    best = tuned_policy(present, [float(weight) for weight in found.x])
+    best = space.policy([float(part) for part in found.x])
     trained_before, _ = value(training, present)
     before, own_before = value(held_out, present)
     after, own_after = value(held_out, best)
@@ -145,17 +152,12 @@ def tune(
         change_high=high,
         jobs_trained=len(training.trace.arrivals),
         jobs_held_out=len(held_out.trace.arrivals),
+        settings={
+            name: (getattr(present, name), getattr(best, name))
+            for name, _ in space.settings
+            if getattr(present, name) != getattr(best, name)
+        },
     )
-
-
-def tuned_policy(present: Policy, weights: Sequence[float]) -> Policy:
-    """The present policy with a formula of these weights; those near 0 are left out."""
-    parts = [FIXED]
-    for weight, term in zip(weights, TERMS, strict=True):
-        if weight >= 0.005:
-            sign, factor = ("-", term[1:]) if term.startswith("-") else ("+", term)
-            parts.append(f"{sign} {weight:.2f} * {factor}")
-    return replace(present, ordering="weighted", formula=" ".join(parts))
 
 
 def halves(history: History) -> tuple[History, History]:
@@ -219,6 +221,8 @@ def tuned_lines(tuned: Tuned) -> list[str]:
         f"+++ tuned for {tuned.goal}",
         f"- {tuned.before}",
         f"+ {tuned.formula}",
+        *(f"- {name}: {before}" for name, (before, _) in tuned.settings.items()),
+        *(f"+ {name}: {after}" for name, (_, after) in tuned.settings.items()),
         "",
         "To apply it (nothing was applied):",
         "",
@@ -230,5 +234,7 @@ def page_of(tuned: Tuned) -> list[str]:
     """A page that `gangline policy apply` takes, after what else the pool's policy is to say."""
     import yaml
 
-    page = {"pools": {tuned.pool: {"policy": {"ordering": "weighted", "formula": tuned.formula}}}}
+    changed = {name: after for name, (_, after) in tuned.settings.items()}
+    policy = {"ordering": "weighted", "formula": tuned.formula, **changed}
+    page = {"pools": {tuned.pool: {"policy": policy}}}
     return str(yaml.safe_dump(page, sort_keys=False, width=1000)).splitlines()

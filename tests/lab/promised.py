@@ -94,8 +94,9 @@ LAB: dict[str, tuple[str, ...]] = {
         "lab/test_past::test_the_commands_say_it",
     ),
     "tuning reports what it did not see, and applies nothing": (
-        "lab/test_past::test_tuning_finds_that_short_jobs_first_shorten_waits_and_shows_it_on_what_it_did_not_see",
-        "lab/test_past::test_too_short_a_history_is_no_teacher",
+        "lab/test_tuning::test_tuning_begins_with_the_formula_and_settings_that_are_there",
+        "lab/test_tuning::test_tuning_finds_that_short_jobs_first_shorten_waits_and_shows_it_on_what_it_did_not_see",
+        "lab/test_tuning::test_too_short_a_history_is_no_teacher",
     ),
     # --- predictors ---
     "run times are learnt from attributes and history, with a public score": (

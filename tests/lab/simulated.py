@@ -48,6 +48,13 @@ def run(
     return result
 
 
+def record(folder: Path, jobs: Workload, policy: Policy = FIFO, cluster: str = "1x4xV100") -> Path:
+    """The archive of such a run, in this folder."""
+    simulate(Scenario(trace=jobs, fleet=read_fleet(cluster), policies={"default": policy}), archive=folder)
+    prove_archive(folder)
+    return folder
+
+
 def prove_archive(archive: Path) -> None:
     """The oracles O1 to O7 look at every message of an archive.
 

@@ -5,11 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from msgspec.structs import replace
 from tests.lab.busy_cluster import BusyCluster
 from tests.lab.logged import LoggedWorld
-from tests.lab.simulated import FIFO, prove_archive, trace
+from tests.lab.simulated import FIFO, record, trace
 from tests.make import spec
 
 from gangline_core import facts as f
@@ -28,17 +27,9 @@ from gangline_lab.sim.conditions import Conditions
 from gangline_lab.sim.engine import Scenario, simulate
 from gangline_lab.sim.fleet import added, read_fleet
 from gangline_lab.sim.workload import Workload, cut
-from gangline_lab.tune import Tuned, TuneError, page_of, tune, tuned_lines
 from gangline_lab.whatif import Change, what_if
 from gangline_lab.whatif_words import answer_lines
 from gangline_lab.why import How, UnknownJobError, why
-from gangline_wire.policyfile import parse_policy
-
-
-def record(folder: Path, jobs: Workload, policy: Policy = FIFO, cluster: str = "1x4xV100") -> Path:
-    simulate(Scenario(trace=jobs, fleet=read_fleet(cluster), policies={"default": policy}), archive=folder)
-    prove_archive(folder)
-    return folder
 
 
 def urgent(jobs: Workload, place: int, priority: int) -> Workload:
@@ -324,42 +315,3 @@ def test_the_commands_say_it(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     out = capsys.readouterr().out
     assert "1 jobs would have waited less" in out
     assert "for job 2 (all), rule priority, lost 40.0 s" in out
-
-
-def test_tuning_finds_that_short_jobs_first_shorten_waits_and_shows_it_on_what_it_did_not_see(tmp_path: Path) -> None:
-    jobs = trace(*((30 * k, 4, 20 if k % 4 else 200) for k in range(36)))
-    history = read_history(record(tmp_path / "a", jobs))
-    tuned = tune(history, "mean_wait", trials=10)
-    assert tuned == tune(history, "mean_wait", trials=10)
-    assert tuned.trained_after < tuned.trained_before
-    assert tuned.held_out_after < tuned.held_out_before
-    assert tuned.change_low <= tuned.held_out_after - tuned.held_out_before <= tuned.change_high
-    assert tuned.jobs_trained + tuned.jobs_held_out == 36
-    page = parse_policy(yaml.safe_load("\n".join(page_of(tuned))))
-    assert (page.policies["default"].ordering, page.policies["default"].formula) == ("weighted", tuned.formula)
-    assert "\n".join(page_of(tuned)) in "\n".join(tuned_lines(tuned))
-
-
-def test_where_nobody_waited_in_the_held_out_part_tuning_says_that_it_shows_nothing() -> None:
-    told = Tuned(
-        pool="default",
-        goal="mean_wait",
-        before="fifo",
-        formula="level",
-        trials=1,
-        trained_before=9.0,
-        trained_after=5.0,
-        held_out_before=0.0,
-        held_out_after=0.0,
-        change_low=0.0,
-        change_high=0.0,
-        jobs_trained=2,
-        jobs_held_out=1,
-    )
-    assert "nobody waited" in "\n".join(tuned_lines(told))
-    assert "no certain gain" in "\n".join(tuned_lines(replace(told, held_out_before=3.0)))
-
-
-def test_too_short_a_history_is_no_teacher(tmp_path: Path) -> None:
-    with pytest.raises(TuneError, match="1 jobs are too few"):
-        tune(read_history(record(tmp_path / "a", trace((0, 1, 5)))), "mean_wait")

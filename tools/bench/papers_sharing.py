@@ -125,14 +125,16 @@ def spot_quotas(others: Sequence[Arrival]) -> tuple[Input, ...]:
     def held(moment: int) -> int:
         return int(milli[(begin <= moment) & (moment < end)].sum())
 
-    quotas, rises = [], []
-    for start in range(0, int(begin[-1]) + INTERVAL_MS, INTERVAL_MS):
+    quotas: list[Input] = []
+    rises: list[int] = []
+    over = int(begin[-1]) // INTERVAL_MS * INTERVAL_MS + INTERVAL_MS
+    for start in range(0, over, INTERVAL_MS):
         now, until = held(start), start + INTERVAL_MS
         likely = round(float(np.percentile(rises, QUANTILE))) if rises else 0
         limit = {"gpu_milli": max(GPU_MILLI, SPOT_GPUS * GPU_MILLI - now - likely)}
         quotas.append(Input(start, "admission", GroupSet(group=Group(path=SPOT, limit=limit), by="forecast")))
         rises.append(max(held(int(moment)) for moment in (start, *begin[(start < begin) & (begin < until)])) - now)
-    return (*quotas, Input(until, "admission", GroupSet(group=Group(path=SPOT), by="forecast")))
+    return (*quotas, Input(over, "admission", GroupSet(group=Group(path=SPOT), by="forecast")))
 
 
 def _is_spot(one: Arrival) -> bool:

@@ -213,6 +213,7 @@ def _program(speeds: gavel_lp.Floats, gpus: gavel_lp.Floats, counts: gavel_lp.Fl
         ranks=np.arange(rows, 0, -1).astype(np.float64),
         capacity=np.full(speeds.shape[1], 200.0),
         prices=np.array([4.0, 2.0, 1.0]),
+        done=np.linspace(0.0, 3_600.0, rows),
     )
 
 

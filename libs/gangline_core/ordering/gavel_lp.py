@@ -60,11 +60,13 @@ class Problem(Struct, frozen=True):
     def isolated(self) -> Floats:
         """The allocation in which every job has the same part of the GPUs of every model for itself alone."""
         parts: Floats = (self.capacity / self.jobs)[None, :] / np.maximum(self.gpus, EDGE)[:, None]
-        return parts / np.maximum(1.0, parts.sum(axis=1))[:, None] * (self.speeds > 0)
+        found: Floats = parts / np.maximum(1.0, parts.sum(axis=1))[:, None] * (self.speeds > 0)
+        return found
 
     def reached(self, allocation: Floats) -> Floats:
         """Per row: the speed under an allocation, never quite nothing."""
-        return np.maximum((self.speeds * allocation).sum(axis=1), EDGE)
+        found: Floats = np.maximum((self.speeds * allocation).sum(axis=1), EDGE)
+        return found
 
 
 def max_min(problem: Problem) -> Floats:

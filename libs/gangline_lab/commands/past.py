@@ -61,9 +61,9 @@ def add_tune(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     """Add the command that searches."""
     tuning = commands.add_parser(
         "tune",
-        help="search the formula's weights on history",
-        description="Search the weights of the formula on the first two thirds of a history, say what they are worth "
-        "on the last third, and print the change. Nothing is applied.",
+        help="search the formula's weights and the policy's settings on history",
+        description="Search weights of the formula and settings of the policy on the first two thirds of a history, "
+        "say what they are worth on the last third, and print the change. Nothing is applied.",
     )
     _of_archive(tuning)
     tuning.add_argument("--goal", required=True, choices=sorted(GOALS), help="what is to become small")

@@ -34,8 +34,8 @@ def told_anew(state: State, runs: Mapping[JobId, Run], now: int, conditions: Con
         if done >= run.course.total:
             continue
         ran_ms = attained(state, job, now) // max(1, service_milli(job.spec))
-        staged = isinstance(run.course, Staged)
-        left_ms = run.course.left_ms(done) if staged else time_left_ms(run.course, run.held, done=done)
+        course = run.course
+        left_ms = course.left_ms(done) if isinstance(course, Staged) else time_left_ms(course, run.held, done=done)
         if abs(1000 * job.spec.estimate_s - ran_ms - left_ms) > max(OFF_MS, left_ms // OFF_PART):
             edit = JobEdit(estimate_s=max(1, -(-(ran_ms + left_ms) // 1000)))
             facts.append(f.JobEdited(job=job_id, edit=edit, by=job.spec.user, why=WHY))
