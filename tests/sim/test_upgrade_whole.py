@@ -79,14 +79,14 @@ async def _goes_on(folder: Path, before: Left, *, snapshots: bool) -> None:
     town = Town(folder, seed=5)
     _put_back(town, before)
     # What earlier jobs were given in secret went when they ended; they are not looked for now.
-    looks, town.look = town.look, lambda message: None  # type: ignore[method-assign]
+    looks, town.look = town.look, lambda message: None  # type: ignore[method-assign]  # only for the way back
     people = People(town)
     # The clock of this world begins where the earlier one's did.
     await town.clock.sleep((before.streams[LOG.name][-1].stored_ms - town.now_ms) / 1000 + AWAY_S)
     async with town:
         count = len(before.streams[LOG.name])
         await town.until(lambda state: state.kept.seq == count)
-        town.look = looks  # type: ignore[method-assign]
+        town.look = looks  # type: ignore[method-assign]  # as it was
         # The witness has folded all of it by now; whoever comes may begin with a snapshot.
         town.server.objects.update(before.snapshots if snapshots else {})
         running = {job.id: job.attempt for job in town.state.kept.jobs.values() if job.state == JobState.RUNNING}
