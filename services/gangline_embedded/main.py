@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from math import inf
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
@@ -21,6 +22,8 @@ from gangline_wire.nodefile import read_short
 from gangline_wire.rights import agent_user_name
 
 DEFAULT_PORT = 8470
+REPLICAS_MAX = 16
+"""More followers of one service than this help nobody on one machine."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -30,7 +33,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         from gangline_embedded import demo  # the demo draws pages and trains nothing; `up` should not pay for it
 
         return demo.main(arguments[1:])
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.replicas > 1 and not options.processes:
+        parser.error("--replicas needs --processes")
     setup_logging(options.log_level)
     try:
         return loop.run(_up(options))
@@ -47,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--host", default="127.0.0.1", help="address of the HTTP API (default: loopback only)")
     up.add_argument("--port", type=_port, default=DEFAULT_PORT, help="port of the HTTP API; 0 takes a free one")
     up.add_argument("--processes", action="store_true", help="one process per service")
-    up.add_argument("--replicas", type=int, default=1, help="with --processes: processes per deciding service")
+    up.add_argument("--replicas", type=_replicas, default=1, help="with --processes: processes per deciding service")
     up.add_argument(
         "--simulate",
         type=_described,
@@ -62,12 +68,16 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--nats-password-file", type=Path, default=None)
     up.add_argument("--nats-binary", default="", help="nats-server to run")
     up.add_argument("--nats-host", default="127.0.0.1", help="address of the private server; agents elsewhere need it")
-    up.add_argument("--nats-port", type=int, default=-1, help="port of the private server (default: a free one)")
+    up.add_argument(
+        "--nats-port", type=_port, default=0, help="port of the private server (default: 0, which takes a free one)"
+    )
     up.add_argument(
         "--agent", action="append", default=[], metavar="NAME", help="an agent with a bus user of its own (repeatable)"
     )
     up.add_argument("--no-sync", action="store_true", help="faster, but a power loss may lose the last two minutes")
-    up.add_argument("--otlp", default="", metavar="URL", help="send traces to this OTLP/HTTP collector")
+    up.add_argument(
+        "--otlp", type=_collector, default="", metavar="URL", help="send traces to this OTLP/HTTP collector"
+    )
     up.add_argument("--log-level", default="warning", choices=["debug", "info", "warning", "error"])
     verbs.add_parser("demo", help="see the platform at work", add_help=False)
     return parser
@@ -77,6 +87,24 @@ def _port(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and int(text) < 1 << 16):
         raise argparse.ArgumentTypeError(f"{text} is no port; give 0 to 65535")
     return int(text)
+
+
+def _replicas(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and 0 < int(text) <= REPLICAS_MAX):
+        raise argparse.ArgumentTypeError(f"{text} is no number of processes; give 1 to {REPLICAS_MAX}")
+    return int(text)
+
+
+def _collector(text: str) -> str:
+    """Spans for an address that is none would be lost without a word."""
+    try:
+        url = urlsplit(text)
+        is_one = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+    except ValueError:
+        is_one = False
+    if text and not is_one:
+        raise argparse.ArgumentTypeError(f"{text} is no address of a collector; give http://HOST:4318")
+    return text
 
 
 def _speed(text: str) -> float:
@@ -94,9 +122,11 @@ def _described(text: str) -> str:
     if not text:
         return text
     try:
-        read(text, agent="", pool="")
+        found = read(text, agent="", pool="")
     except FleetError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
+    if not found:
+        raise argparse.ArgumentTypeError(f"{text} describes no machine")
     return text if read_short(text) else str(Path(text).absolute())
 
 
@@ -135,7 +165,7 @@ def _config(options: argparse.Namespace) -> PlatformConfig:
         nats_binary=options.nats_binary,
         agents=tuple(options.agent),
         nats_host=options.nats_host,
-        nats_port=options.nats_port,
+        nats_port=options.nats_port or -1,
         sync_always=not options.no_sync,
         processes=options.processes,
         replicas=options.replicas,

@@ -10,6 +10,12 @@ from gangline_embedded.main import main
     [
         (["--port", "99999"], "99999 is no port"),
         (["--port", "-1"], "-1 is no port"),
+        (["--nats-port", "80000"], "80000 is no port"),
+        (["--replicas", "0"], "0 is no number of processes"),
+        (["--replicas", "2"], "--replicas needs --processes"),
+        (["--otlp", "collector"], "collector is no address of a collector"),
+        (["--otlp", "http://[:4318"], "is no address of a collector"),
+        (["--simulate", "0x8xH100"], "0x8xH100 describes no machine"),
         (["--speed", "0"], "0 is no speed"),
         (["--speed", "nan"], "nan is no speed"),
         (["--simulate", "/nowhere/nodes.csv"], "expected machines in short such as 4x8xH100, or a file"),
