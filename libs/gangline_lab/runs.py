@@ -1,4 +1,4 @@
-"""The folder of one simulated run: its result, its numbers, its jobs as tables, and the page that shows it.
+"""The folder of one simulated run: its result, its numbers, tables of its jobs and its use over time, and its page.
 
 `result.json.gz` is the whole run, from which every other form can be made again.
 """
@@ -7,13 +7,15 @@ import csv
 import gzip
 import io
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 
-from msgspec import structs
+from msgspec import structs, to_builtins
 
 from gangline_lab.metrics import Metrics, isolated_ms, measure, slowdown
 from gangline_lab.sim.collect import JobRecord
 from gangline_lab.sim.engine import RunResult
+from gangline_lab.sim.usage import Point
 from gangline_wire.codec import CodecError, decode, encode
 
 RESULT = "result.json.gz"
@@ -36,9 +38,12 @@ def save(result: RunResult, folder: Path, *, parquet: bool = False) -> Metrics:
     packed = gzip.compress(encode(result), compresslevel=6, mtime=0)
     (folder / RESULT).write_bytes(packed)
     (folder / "metrics.json").write_bytes(encode(metrics) + b"\n")
-    (folder / "jobs.csv").write_text(jobs_csv(result), encoding="utf-8")
+    tables = {"jobs": columns(result), "points": points(result), "metrics": numbers(metrics)}
+    for name in ("jobs", "points"):
+        (folder / f"{name}.csv").write_text(as_csv(tables[name]), encoding="utf-8")
     if parquet:
-        write_parquet(result, folder / "jobs.parquet")
+        for name, table in tables.items():
+            write_parquet(table, folder / f"{name}.parquet")
     return metrics
 
 
@@ -73,9 +78,33 @@ def columns(result: RunResult) -> dict[str, list[object]]:
     return table
 
 
-def jobs_csv(result: RunResult) -> str:
-    """The run's jobs as comma-separated values."""
-    table = columns(result)
+def points(result: RunResult) -> dict[str, list[object]]:
+    """How each pool was used over time, as columns: a row for each stretch, with its means."""
+    rows = [(pool, point) for pool, own in sorted(result.points.items()) for point in own]
+    table: dict[str, list[object]] = {"pool": [pool for pool, _ in rows]}
+    for name in Point.__struct_fields__:
+        table["at_ms" if name == "at" else name] = [getattr(point, name) for _, point in rows]
+    table["allocation"] = [point.held_milli / point.there_milli if point.there_milli else None for _, point in rows]
+    return table
+
+
+def numbers(metrics: Metrics) -> dict[str, list[object]]:
+    """Every number of the metrics, those of groups and size classes among them, by its path in `metrics.json`."""
+    found = list(_numbers("", to_builtins(metrics)))
+    return {"what": [what for what, _ in found], "value": [value for _, value in found]}
+
+
+def _numbers(path: str, value: object) -> Iterator[tuple[str, float]]:
+    if isinstance(value, dict | list):
+        named = value.items() if isinstance(value, dict) else enumerate(value)
+        for name, inner in named:
+            yield from _numbers(f"{path}.{name}" if path else str(name), inner)
+    elif isinstance(value, int | float):
+        yield path, float(value)
+
+
+def as_csv(table: dict[str, list[object]]) -> str:
+    """A table as comma-separated values."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(table)
@@ -84,8 +113,8 @@ def jobs_csv(result: RunResult) -> str:
     return out.getvalue()
 
 
-def write_parquet(result: RunResult, path: Path) -> None:
-    """The run's jobs as a Parquet file.
+def write_parquet(table: dict[str, list[object]], path: Path) -> None:
+    """A table as a Parquet file.
 
     Raises:
         RunError: pyarrow is not installed.
@@ -95,7 +124,7 @@ def write_parquet(result: RunResult, path: Path) -> None:
         from pyarrow import parquet  # type: ignore[import-not-found,import-untyped,unused-ignore]  # the same
     except ImportError as error:
         raise RunError("Parquet needs pyarrow: pip install 'gangline[lab]'") from error
-    parquet.write_table(pyarrow.table(columns(result)), path)
+    parquet.write_table(pyarrow.table(table), path)
 
 
 def relabelled(result: RunResult, label: str) -> RunResult:

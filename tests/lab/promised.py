@@ -65,7 +65,7 @@ LAB: dict[str, tuple[str, ...]] = {
     ),
     "json and parquet": (
         "lab/test_cli::test_every_command_gives_json_for_machines",
-        "lab/test_compare::test_parquet_holds_the_jobs",
+        "lab/test_compare::test_parquet_holds_the_jobs_the_use_over_time_and_every_number",
     ),
     # --- replay ---
     "a replay is equal to the byte, or shows the first difference with both sides and the state": (

@@ -14,7 +14,7 @@ from gangline_lab.cli import main
 from gangline_lab.compare import by_label, compare, interval
 from gangline_lab.compare_page import page
 from gangline_lab.metrics import measure
-from gangline_lab.runs import RunError, load, relabelled, save, write_parquet
+from gangline_lab.runs import RunError, load, relabelled, save
 from gangline_lab.sim.usage import equal_share_fairness, jain, max_min
 
 SHORT_FIRST = Policy(ordering="weighted", formula="-estimate_hours", preemption=False)
@@ -79,18 +79,28 @@ def test_what_is_no_run_is_told(tmp_path: Path) -> None:
         load(tmp_path)
 
 
-def test_parquet_holds_the_jobs(tmp_path: Path) -> None:
+def test_parquet_holds_the_jobs_the_use_over_time_and_every_number(tmp_path: Path) -> None:
     from pyarrow import parquet
 
-    write_parquet(run(trace((0, 1, 5))), tmp_path / "jobs.parquet")
-    assert parquet.read_table(tmp_path / "jobs.parquet").num_rows == 1
+    result = run(trace((0, 1, 5), (2, 4, 10), groups=("all", "few")))
+    metrics = save(result, tmp_path, parquet=True)
+    tables = {name: parquet.read_table(tmp_path / f"{name}.parquet") for name in ("jobs", "points", "metrics")}
+    assert tables["jobs"].num_rows == 2
+    points = tables["points"].to_pydict()
+    assert points["pool"] == ["default"] * len(result.points["default"])
+    assert 1.0 in points["allocation"]
+    assert max(points["waiting"]) == 1
+    values = dict(zip(*tables["metrics"].to_pydict().values(), strict=True))
+    assert values["wait_s.p99"] == metrics.wait_s.p99
+    assert values["groups.few.jct_s.mean"] == 13
+    assert (tmp_path / "points.csv").read_text().startswith("pool,at_ms,held_milli,there_milli")
 
 
 def test_without_its_library_parquet_says_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] == "pyarrow"] + ["pyarrow"]:
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(RunError, match="needs pyarrow"):
-        write_parquet(run(trace((0, 1, 5))), tmp_path / "jobs.parquet")
+        save(run(trace((0, 1, 5))), tmp_path, parquet=True)
 
 
 def test_simulate_and_compare_from_the_shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -51,7 +51,7 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     simulating.add_argument("--speeds", type=Path, metavar="PATH", help="throughput table (JSON) or profiles (folder)")
     simulating.add_argument("--out", type=Path, metavar="FOLDER", help="write results and report.html here")
     simulating.add_argument("--archive", action="store_true", help="write the log as well; it replays byte by byte")
-    simulating.add_argument("--parquet", action="store_true", help="write the jobs as Parquet as well")
+    simulating.add_argument("--parquet", action="store_true", help="jobs, use over time and metrics as Parquet as well")
     simulating.add_argument("--json", action="store_true", help="the numbers as JSON")
     simulating.set_defaults(run=_simulate)
     comparing = commands.add_parser(
