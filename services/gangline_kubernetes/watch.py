@@ -42,6 +42,8 @@ AWAY_S = 5.0
 """The same for one that was there before, which may be back at once."""
 GONE_S = 300.0
 """One that is not served for so long is gone, and its objects with it; before that, what was known of them stands."""
+BUSY = frozenset({429, 503})
+"""Answers of a server that begins, or has too much to do: what is known stays good for when it has not."""
 EMPTY_MAX = 3
 """After so many watches in a row that ended at once, everything is listed anew."""
 
@@ -105,7 +107,7 @@ class Watched(Generic[T]):
                     await self.list()
                 heard = await self._watch()
             except RefusedError as error:
-                self.version = ""
+                self.version = self.version if error.code in BUSY else ""
                 if self._is_optional and error.code in (403, 404):
                     await self._do_without(error)
                     continue

@@ -234,3 +234,18 @@ async def broken_story(line: bytes) -> None:
         await asyncio.sleep(5)
         assert desk.names == ["a"]
         assert desk.watched.lists == 2
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_server_that_is_busy_is_asked_again_for_what_happens_and_not_for_everything(status: int) -> None:
+    live(busy_story(status))
+
+
+async def busy_story(status: int) -> None:
+    desk = Desk()
+    desk.double.faults.add(Fault(method="GET", path="watch=true", status=status, reason="TooManyRequests", times=4))
+    async with watching(desk):
+        desk.make("a")
+        await asyncio.sleep(20)
+        assert desk.names == ["a"]
+        assert desk.watched.lists == 1
