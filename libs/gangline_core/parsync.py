@@ -171,7 +171,7 @@ def decide_share(state: State, pool: str, number: int) -> ShareDecided | None:
     repair(table)
     honour_paused(table)
     before, spoken_for = len(table.placements), _spoken_for(table) | frozenset(opened.opened.limited)
-    LimitDates(table, remembered=True)
+    LimitDates(table, remembered=[date.job for date in table.pool.limit_dates])
     rooms = _Rooms(table, number)
     candidates = (state.job(candidate.job) for candidate in opened.opened.candidates)
     mine = (job for job in candidates if job is not None and share_of(job, len(known.schedulers)) == number)

@@ -92,6 +92,7 @@ class Table:
         self.held: list[Held] = []
         # Tasks that some claim waits for; their room is spoken for.
         self.leaving: set[TaskId] = set()
+        self.leaving_elsewhere: set[TaskId] = set()  # The same of other pools' claims.
         self.placed: list[tuple[TaskPlacement, int]] = []
         """Tasks placed in this round, and when they are expected to end."""
         self.placements: list[Placement] = []

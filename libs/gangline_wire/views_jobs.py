@@ -142,7 +142,10 @@ class ProgressView(View, frozen=True):
 
 
 class EffectView(View, frozen=True):
-    """One limit or guarantee as it would stand with the job; amounts are integers as in group settings."""
+    """One limit, guarantee or budget as it would stand with the job; amounts are integers as in group settings.
+
+    Those of the dimension "budget" are GPU thousandths times milliseconds at their price.
+    """
 
     holder: str
     """A group path, or `group:user`."""

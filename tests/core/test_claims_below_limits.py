@@ -143,3 +143,27 @@ def test_no_room_is_kept_for_whom_a_window_keeps_out_by_now():
     assert not decided.placements
     assert urgent not in world.state.kept.claims
     assert world.reason(urgent) == ReasonCode.WINDOW
+
+
+def test_what_goes_for_the_claim_of_one_pool_makes_no_room_for_another_pools_claim():
+    """Below a limit of 12 both would wait for the same four to go, and one of them had its victims evicted in vain."""
+    world = Watched(node("n1"), node("p1", pool="other"), groups=[group("lab", limit=gpu_amount(12)), group("others")])
+    for pool in ("default", "other"):
+        world.set_policy(pool, ordering="priority", starvation_s=0)
+    world.submit_running(spec(gpus=4, group="lab"), "n1")
+    world.submit_running(spec(gpus=4, group="lab", preemptible=False), "n1")
+    world.submit_running(spec(gpus=4, group="lab", pool="other"), "p1")
+    world.submit_running(spec(gpus=4, group="others", pool="other"), "p1")
+    first = world.submit(gpus=4, group="lab", priority=1)
+    world.wait(1).round()
+    assert first in world.state.kept.claims
+    second = world.submit(gpus=4, group="lab", priority=1, pool="other")
+    world.round("other")
+    assert second in world.state.kept.claims
+    world.stop_all()
+    for pool in ("other", "default"):
+        decided = world.round(pool)
+        assert decided is not None
+        assert not decided.claims_dropped
+    assert world.job(first).tasks
+    assert world.job(second).tasks

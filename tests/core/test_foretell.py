@@ -2,10 +2,12 @@
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.make import HOUR, World, gpu_amount, group, node, spec
+from tests.make import HOUR, T0, World, gpu_amount, group, node, spec
 
 from gangline_core import facts as f
+from gangline_core.cluster import LevelRule, Pool
 from gangline_core.foresight.foretell import foretell
+from gangline_core.groups import BudgetMode
 from gangline_core.job import JobState
 from gangline_core.limits.budgets import GPU_HOUR
 from gangline_core.reasons import ReasonCode
@@ -105,3 +107,82 @@ def test_a_window_in_the_way_is_told_as_the_job_is_told_when_it_waits() -> None:
     job = world.submit(gpus=1)
     world.round()
     assert world.job(job).reason == told.reason
+
+
+# --- what a round would do -----------------------------------------------------------------------------------
+
+
+def one_reserved() -> World:
+    """Of 8 GPUs 4 are in use for 1,000 s more, and a job of 8 has a date then."""
+    world = World(node()).set_policy(ordering="fifo", starvation_s=0)
+    world.submit_running(spec(gpus=4, time_limit_s=1_000), "n1")
+    world.submit(gpus=8)
+    world.round()
+    return world
+
+
+def test_idle_room_that_is_reserved_for_another_is_not_told_as_room():
+    told = foretell(one_reserved().state, spec(gpus=2, time_limit_s=2_000), T0)
+    assert not told.has_room
+    assert told.reason is not None
+    assert told.reason.code == ReasonCode.RESERVED
+
+
+def test_who_ends_before_the_date_is_told_that_it_starts_at_once():
+    world = one_reserved()
+    told = foretell(world.state, spec(gpus=2, time_limit_s=500), world.at)
+    assert told.has_room
+    assert told.reason is None
+    assert (told.start.from_ms, told.start.to_ms) == (world.at, world.at)
+    brief = world.submit(gpus=2, time_limit_s=500)
+    world.round()
+    assert world.job(brief).tasks
+
+
+def test_what_is_kept_below_a_limit_is_told():
+    world = World(node("n1"), node("n2"), groups=[group("lab", limit=gpu_amount(8))])
+    world.set_policy(ordering="fifo", starvation_s=0, preemption=False)
+    world.submit_running(spec(gpus=4, group="lab", time_limit_s=1_000), "n1")
+    world.submit(gpus=8, group="lab")
+    world.round()
+    told = foretell(world.state, spec(gpus=2, group="lab", time_limit_s=2_000), world.at)
+    assert told.reason is not None
+    assert told.reason.code == ReasonCode.LIMIT_KEPT
+    assert foretell(world.state, spec(gpus=2, group="lab", time_limit_s=900), world.at).has_room
+
+
+def test_who_would_make_way_is_told_and_nobody_does_for_a_dry_run():
+    world = World(node()).set_policy(ordering="priority", starvation_s=0)
+    for _ in range(2):
+        world.submit_running(spec(gpus=4, grace_s=20), "n1")
+    told = foretell(world.state, spec(gpus=6, priority=1), world.at)
+    assert "2 running jobs would make way for it" in told.start.note
+    assert told.start.from_ms == world.at
+    assert told.start.to_ms is not None
+    assert told.start.to_ms < world.at + 30_000
+    assert not world.state.stopping_tasks
+    assert not world.state.kept.claims
+
+
+def test_who_stands_behind_the_head_of_a_strict_level_is_told_so():
+    levels = {"strict": LevelRule(strict=True)}
+    world = World(node()).set_policy(ordering="fifo", starvation_s=0, backfill_depth=0, levels=levels)
+    world.tell("admission", f.PoolSet(pool=Pool(name="default", levels={"strict": 0}), by="a"))
+    world.submit_running(spec(gpus=4, time_limit_s=1_000), "n1")
+    world.submit(gpus=8, level="strict")
+    world.round()
+    told = foretell(world.state, spec(gpus=2, level="strict"), world.at)
+    assert told.reason is not None
+    assert told.reason.code == ReasonCode.BEHIND_HEAD
+
+
+def test_budgets_above_it_are_shown_with_the_most_that_it_can_cost() -> None:
+    groups = [group("lab", budget_gpu_hours=10, budget_mode=BudgetMode.SAFE), group("lab/x", budget_gpu_hours=6)]
+    world = World(node(), groups=groups)
+    world.submit_running(spec(gpus=1, group="lab/x", time_limit_s=2 * 3600, grace_s=0), "n1")
+    world.wait(3600)
+    told = foretell(world.state, spec(gpus=2, group="lab/x", time_limit_s=3600, grace_s=0), world.at)
+    effects = [(one.holder, one.used, one.needed, one.limit) for one in told.effects if one.dimension == "budget"]
+    hours = [(holder, *(amount // GPU_HOUR for amount in amounts)) for holder, *amounts in effects]
+    assert hours == [("lab/x", 1, 2, 6), ("lab", 2, 2, 10)], "in `safe` mode what runs counts to its end"
+    assert not any(one.dimension == "budget" for one in foretell(world.state, spec(group="lab/x"), world.at).effects)

@@ -4,6 +4,8 @@ It is looked at as if it came now and alone: the same gates, the same order, the
 paper. Whether the door would take it is the door's to say; here it is taken to be admitted.
 """
 
+from collections.abc import Iterator
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -11,23 +13,24 @@ from gangline_core.foresight.forecast import limit_forecast, pool_forecast
 from gangline_core.foresight.outlook import middle_waits
 from gangline_core.foresight.run_times import Basis, RunTimes
 from gangline_core.foresight.start_scores import LEVEL_PERCENT, stated_range
+from gangline_core.foresight.turn import Turn, turn_of
+from gangline_core.groups import BudgetMode, ancestors
 from gangline_core.ids import JobId, NodeId
 from gangline_core.job import Job, JobState
-from gangline_core.limits.budgets import ENDLESS, worst_cost
+from gangline_core.limits.accounting import at_renewal, spent
+from gangline_core.limits.budgets import BUDGET, ENDLESS, GPU_HOUR, worst_cost
 from gangline_core.limits.gates import Gate
 from gangline_core.limits.quota import Ledger, amount_of, job_amounts
 from gangline_core.limits.rungs import folded
-from gangline_core.making_room.claims import honour_claims
+from gangline_core.making_room.trial import Plan
 from gangline_core.ordering import order
-from gangline_core.placement.gang import Gang
-from gangline_core.placement.why_not import why_not
 from gangline_core.reasons import Reason, ReasonCode, sentence
-from gangline_core.reserving.closures import after_windows, window_reason
-from gangline_core.seating import Found, find_seats, wanted_sizes
+from gangline_core.reserving.closures import after_windows
+from gangline_core.seating import wanted_sizes
 from gangline_core.spec import JobSpec
-from gangline_core.state import State
+from gangline_core.state import PoolState, State
 from gangline_core.table import Table
-from gangline_core.telling.book import CONFIDENCE, GATE_CODES, LIMIT_CODES, Expectation
+from gangline_core.telling.book import CONFIDENCE, GATE_CODES, LIMIT_CODES, STOP_MARGIN_MS, Expectation
 
 NODES_NAMED_MAX = 16
 """Candidate nodes that are named."""
@@ -74,14 +77,11 @@ def foretell(state: State, spec: JobSpec, now: int) -> Foretold:
     pool = spec.pool
     kept_out = next(Gate(state, pool, now).reasons(job), None)
     table = Table(state, pool, now)
-    honour_claims(table)
-    found = find_seats(table.seating, job, table.room)
-    gang = table.seating.least(job).gang
-    reason = kept_out
-    if reason is None and not isinstance(found, Found):
-        reason = found or _window(table, job, gang) or why_not(table.seating.view(table.room, gang), gang)
     ahead, position, waiting = _ahead(state, job, now)
-    seats = sorted({task.node for task in found.seats.tasks}) if isinstance(found, Found) else None
+    turn = turn_of(table, job, ahead)
+    reason = kept_out or turn.reason
+    seats = sorted({task.node for task in turn.found.seats.tasks}) if turn.found is not None else None
+    gang = table.seating.least(job).gang
     # A window closes nodes for a while only: who waits for its end may go there.
     may = replace(gang, excluded=spec.exclude_nodes).mask(table.room.layout)
     suitable = [node.id for node, fits in zip(table.room.nodes, may, strict=True) if fits]
@@ -94,17 +94,9 @@ def foretell(state: State, spec: JobSpec, now: int) -> Foretold:
         effects=_effects(state, job, now),
         nodes=tuple((seats or sorted(suitable))[:NODES_NAMED_MAX]),
         nodes_suitable=len(suitable),
-        start=_start(table, job, (ahead, reason)),
+        start=_start(table, job, (ahead, reason), turn),
         cost=-1 if cost >= ENDLESS else cost,
     )
-
-
-def _window(table: Table, job: Job, gang: Gang) -> Reason | None:
-    """The dated capacity that is in the way, if the job would fit without it."""
-    if not table.seating.closures.nodes(job.spec):
-        return None
-    fits = table.seating.placer(table.room, replace(gang, excluded=job.spec.exclude_nodes)) is not None
-    return window_reason(table.state, job.spec, table.now) if fits else None
 
 
 def _ahead(state: State, job: Job, now: int) -> tuple[list[Job], int, int]:
@@ -140,18 +132,34 @@ def _effects(state: State, job: Job, now: int) -> tuple[Effect, ...]:
                     guaranteed=promised.get(dimension, -1),
                 )
                 found.append(effect)
-    return tuple(found)
+    return (*found, *_of_budgets(state, ledger, job, now))
+
+
+def _of_budgets(state: State, ledger: Ledger, job: Job, now: int) -> Iterator[Effect]:
+    """Every budget above it that the most it can cost would be paid from, in price times GPU thousandths times ms."""
+    cost = worst_cost(job.spec, state.kept.prices)
+    paid = spent(state, now) if 0 < cost < ENDLESS else None
+    for path in ancestors(job.spec.group) if paid is not None else ():
+        group = state.kept.groups.get(path)
+        if group is None or not group.budget_gpu_hours or paid is None:
+            continue
+        # Where jobs must end inside it, what runs counts with all that it can still cost.
+        is_safe = group.budget_mode == BudgetMode.SAFE
+        used = ledger.used(path, BUDGET) if is_safe else at_renewal(state, paid, now).of_budget(path)
+        yield Effect(path, BUDGET, used=used, needed=cost, limit=group.budget_gpu_hours * GPU_HOUR)
 
 
 def _is_above(path: str, group: str) -> bool:
     return not path or group == path or group.startswith(f"{path}/")
 
 
-def _start(table: Table, job: Job, standing: tuple[list[Job], Reason | None]) -> Expectation:
+def _start(table: Table, job: Job, standing: tuple[list[Job], Reason | None], turn: Turn) -> Expectation:
     """When it would start, behind those ahead of it that could start at all."""
     (ahead, reason), state, now = standing, table.state, table.now
     if job.spec.hold:
         return Expectation(note="It starts no earlier than somebody releases it.")
+    if turn.plan is not None and reason == turn.reason:
+        return _when_others_are_gone(turn.plan, now)
     pool, times = state.kept.pools[job.spec.pool], RunTimes(state, job.spec.pool)
     if reason is not None and reason.code in LIMIT_CODES:
         limited = limit_forecast(state, [job], times=times, now=now, claimed=table.ledger).get(job.id)
@@ -167,8 +175,10 @@ def _start(table: Table, job: Job, standing: tuple[list[Job], Reason | None]) ->
         return Expectation(note=sentence(reason))
     if reason is not None and reason.code == ReasonCode.WINDOW:
         return Expectation(note=after_windows(reason))
-    if not ahead and reason is None:
-        return Expectation(from_ms=now, to_ms=now, confidence="high", note="There is room for it and nobody before it.")
+    if reason is None and (not ahead or _is_settled(pool, state)):
+        # Whoever is before it was looked at and found no room, and what is kept for them is left alone.
+        whose = "that nobody before it can use" if ahead else "for it and nobody before it"
+        return Expectation(from_ms=now, to_ms=now, confidence="high", note=f"There is room {whose}.")
     line = [other for other in ahead if other.reason is None or other.reason.code not in LIMIT_CODES] + [job]
     wait_ms = middle_waits(state, job.spec.pool, line, times=times, now=now)[job.id]
     stated = stated_range(pool, job.spec, wait_ms) if wait_ms else None
@@ -187,4 +197,20 @@ def _start(table: Table, job: Job, standing: tuple[list[Job], Reason | None]) ->
         to_ms=start.latest_ms,
         confidence=CONFIDENCE[start.basis],
         note="In today's order; it may be earlier when it fits into a gap.",
+    )
+
+
+def _is_settled(pool: PoolState, state: State) -> bool:
+    """True when the last round knew all that there is to know."""
+    return pool.open_round is None and pool.opened_seq >= state.kept.changed_seq
+
+
+def _when_others_are_gone(plan: Plan, now: int) -> Expectation:
+    going = {loss.job.id: loss.job.spec.grace_s for loss in plan.losses}
+    jobs = "1 running job" if len(going) == 1 else f"{len(going)} running jobs"
+    return Expectation(
+        from_ms=now,
+        to_ms=now + max(going.values()) * 1000 + STOP_MARGIN_MS,
+        confidence="high",
+        note=f"{jobs} would make way for it; the range ends with the longest grace of those.",
     )

@@ -12,7 +12,7 @@ push away when its time comes; and, where the dated job is opportunistic, everyb
 pools, so the dates of other pools bind those who are younger and of no higher priority.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from msgspec import Struct
 
@@ -68,8 +68,8 @@ class Plan(Struct, frozen=True):
 class LimitDates:
     """The dates of one round; made before its first candidate is looked at."""
 
-    def __init__(self, table: Table, *, remembered: bool = False) -> None:
-        """The dates of other pools hold; with `remembered` those of this pool's last round do, too."""
+    def __init__(self, table: Table, *, remembered: Collection[JobId] = ()) -> None:
+        """The dates of other pools hold; of this pool's last round those of the `remembered` jobs do, too."""
         self._table = table
         self._by_holder: dict[str, list[Kept]] = {}
         self._fronts: set[tuple[str, bool]] = set()
@@ -79,7 +79,9 @@ class LimitDates:
         self._dated_before = {date.job for date in table.pool.limit_dates}
         for name, pool in sorted(table.state.kept.pools.items()):
             is_own = name == table.pool.pool.name
-            for date in pool.limit_dates if remembered or not is_own else ():
+            for date in pool.limit_dates:
+                if is_own and date.job not in remembered:
+                    continue
                 job = table.state.job(date.job)
                 if job is not None and job.state == JobState.WAITING:
                     self._keep(job, self._plan(job, self._least(job)), date.start_ms, bound=is_own)

@@ -56,6 +56,7 @@ def _count_elsewhere(table: Table, claim: Claim, job: Job, alive: tuple[TaskId, 
     if claim_fault(table.state, claim) is None:
         parts = going_parts(table, [table.state.kept.tasks[task] for task in alive])
         count_claim(table, job, claimed_amounts(table, claim, alive), parts)
+        table.leaving_elsewhere.update(alive)
 
 
 def _may_not_start(table: Table, job: Job, claim: Claim) -> bool:

@@ -71,19 +71,21 @@ class Preemptor:
         With `sparing` nothing is taken that reservations count on or that a run which is left to work has, though the
         job is owed its guarantee; where anybody is left to work that is tried first in any case.
         """
+        plan = self.plan(job, sparing=sparing)
+        if plan is not None:
+            self._commit(job, plan)
+        return plan is not None
+
+    def plan(self, job: Job, *, sparing: bool = False) -> Plan | None:
+        """How room would be cleared for it; None when it is not."""
         if sparing or (self._victims.could_go.anybody_is_left_to_work and self._table.is_owed(job)):
             self._victims.could_go.sparing = True
             plan = self._plan(job)
             self._victims.could_go.sparing = False
-            if plan is not None:
-                self._commit(job, plan)
             if plan is not None or sparing:
-                return plan is not None
+                return plan
         plan = with_lowered(self._table, job, lambda: self._plan(job), evicted=_evicted) or self._plan(job)
-        if (plan := plan or self._plan_on_owed(job)) is None:
-            return False
-        self._commit(job, plan)
-        return True
+        return plan or self._plan_on_owed(job)
 
     def make_room_of(self, job: Job, others: Sequence[Job], *, rule: str, room: Room) -> bool:
         """Clear room for a job by letting go as many of these as it needs, the first of them first; else of none."""

@@ -112,9 +112,9 @@ class Victims:
         """Tasks that are stopping in time and that no claim waits for."""
         table, kept = self._table, self._table.state.kept
         found: list[Loss] = []
-        for name in sorted(table.state.stopping_tasks):
+        for name in sorted(set(table.state.stopping_tasks) - table.leaving - table.leaving_elsewhere):
             task = leaving_part(table.state, kept.tasks[name])
-            if task.state == TaskState.LOST or name in table.leaving or is_overdue(table.state, task, table.now):
+            if task.state == TaskState.LOST or is_overdue(table.state, task, table.now):
                 continue
             found.append(Loss(kind=WAIT, job=kept.jobs[task.job], tasks=(task,), amounts=task_amounts(task)))
         return found

@@ -44,6 +44,7 @@ export function amount(dimension, value) {
   if (dimension.startsWith("gpu_milli") || dimension === "gpu" || dimension.startsWith("gpu:")) return gpus(value);
   if (dimension.includes("memory")) return memory(value);
   if (dimension === "cpu_milli") return gpus(value);
+  if (dimension === "budget") return `${+(value / 3.6e9).toFixed(2)} GPU-hours`;
   return value.toLocaleString();
 }
 
