@@ -90,9 +90,8 @@ class Table:
         )
         self.has_guarantees = any(group.guaranteed for group in state.kept.groups.values())
         self.held: list[Held] = []
-        # Tasks that some claim waits for; their room is spoken for.
-        self.leaving: set[TaskId] = set()
-        self.leaving_elsewhere: set[TaskId] = set()  # The same of other pools' claims.
+        # Tasks that some claim waits for, of this pool or of others; their room is spoken for.
+        self.leaving, self.leaving_elsewhere = set[TaskId](), set[TaskId]()
         self.placed: list[tuple[TaskPlacement, int]] = []
         """Tasks placed in this round, and when they are expected to end."""
         self.placements: list[Placement] = []
