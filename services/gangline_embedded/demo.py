@@ -8,6 +8,7 @@ import argparse
 import asyncio
 import logging
 import shutil
+import signal
 import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -24,7 +25,7 @@ from gangline_embedded.demo_real import RealResult
 from gangline_embedded.demo_report import notes, read_log, replay_log, tell_end, write_page
 from gangline_embedded.demo_submit import PATIENCE, Answers, set_up, submit_all
 from gangline_embedded.demo_watch import Watch
-from gangline_embedded.platform import Platform
+from gangline_embedded.platform import Platform, is_in_use
 from gangline_kit import loop
 from gangline_kit.clock import Clock, SystemClock
 from gangline_kit.errors import PermanentError, TemporaryError
@@ -33,6 +34,8 @@ from gangline_lab import openb, philly
 
 JOBS, NODES = 800, 200
 OUT = Path("out/demo")
+DATA = "data"
+"""Folder of the platform inside the demo's."""
 MARK = ".gangline-demo"
 """File that says that a folder is the demo's own, and may be emptied by the next run."""
 SECONDS_MAX = 150.0
@@ -50,15 +53,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error("--jobs must be at least 1, --nodes at least 3, --speed above 0")
     try:
         return loop.run(_Demo(options).run())
-    except (PermanentError, TemporaryError, ClientError) as error:
+    except (PermanentError, TemporaryError, ClientError, OSError) as error:
         sys.stderr.write(f"gangline demo: {error}\n")
         return 1
     except ExceptionGroup as errors:
         sys.stderr.write(f"gangline demo: {'; '.join(str(error) for error in errors.exceptions)}\n")
         return 1
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, asyncio.CancelledError) as end:
         sys.stderr.write("\ngangline demo: stopped\n")
-        return 130
+        return 128 + (signal.SIGINT if isinstance(end, KeyboardInterrupt) else signal.SIGTERM)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -80,7 +83,7 @@ class _Demo:
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
         self.out: Path = options.out.absolute()
-        self.data = self.out / "data"
+        self.data = self.out / DATA
         self.starts_file = self.out / "starts.txt"
         self.clock: Clock = SystemClock()
         self.answers = Answers()
@@ -89,7 +92,8 @@ class _Demo:
         self.ended_in_time = False
 
     async def run(self) -> int:
-        """All of it, in order."""
+        """All of it, in order; asked to end by a signal it takes all that it started with it."""
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, _this_task().cancel)
         options = self.options
         plan = make_plan(
             philly.read_jobs(),
@@ -196,14 +200,22 @@ def _make_empty(out: Path) -> None:
     """Make the folder, or empty the one an earlier demo left.
 
     Raises:
-        PermanentError: it holds something that is not the demo's.
+        PermanentError: it holds something that is not the demo's, or what a demo that runs now needs.
     """
+    if is_in_use(out / DATA):
+        raise PermanentError(f"a demo runs in {out}; wait until it ends, or give another folder with --out")
     if out.exists() and any(out.iterdir()):
         if not (out / MARK).exists():
             raise PermanentError(f"{out} is not empty and not from a demo; give another folder with --out")
         shutil.rmtree(out)
     out.mkdir(mode=0o700, parents=True, exist_ok=True)
     (out / MARK).touch()
+
+
+def _this_task() -> asyncio.Task[object]:
+    task = asyncio.current_task()
+    assert task is not None, "the demo runs in a task"
+    return task
 
 
 def _say(text: str) -> None:

@@ -37,6 +37,8 @@ READY_S_MAX = 60.0
 POLL_S = 0.05
 NATS_RESTART_S = 0.5
 """Pause before a private server that died is started again."""
+LOCK = "lock"
+"""File in the data folder that a running platform holds."""
 
 log = logging.getLogger(__name__)
 
@@ -177,7 +179,7 @@ class Platform:
     async def _start(self) -> None:
         make_private_folder(self.data_dir)
         make_private_folder(self.data_dir / "logs")
-        self._stack.enter_context(_Lock(self.data_dir / "lock"))
+        self._stack.enter_context(_Lock(self.data_dir / LOCK))
         port = usable_port(self.config.http_host, self.config.http_port)
         if not self.config.nats_url:
             await self._start_nats()
@@ -340,6 +342,18 @@ def usable_port(host: str, wanted: int) -> int:
             ) from error
         port: int = probe.getsockname()[1]
         return port
+
+
+def is_in_use(folder: Path) -> bool:
+    """True while a platform runs on this data folder."""
+    path = folder / LOCK
+    if not path.exists():
+        return False
+    try:
+        with _Lock(path):
+            return False
+    except PermanentError:
+        return True
 
 
 class _Lock:

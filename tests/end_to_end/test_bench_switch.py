@@ -15,10 +15,10 @@ async def test_the_switch_is_measured_and_leaves_no_process_behind(
     monkeypatch.setattr(switch, "SWITCHES", 1)
     [took_ms] = await switch.switch_ms()
     assert took_ms > 0
-    assert _that_name(tmp_path) == []
+    assert commands_that_name(tmp_path) == []
 
 
-def _that_name(folder: Path) -> list[str]:
+def commands_that_name(folder: Path) -> list[str]:
     """The commands of this machine's processes that name a folder."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
