@@ -180,6 +180,16 @@ DOOR_AND_QUEUE: dict[str, tuple[str, ...]] = {
         "core/test_no_starvation::test_a_stream_of_higher_priority_is_passed_by_who_has_waited_long_enough",
         "core/test_no_starvation::test_who_has_waited_long_enough_loses_nothing_of_what_it_counts_on_to_higher_priority",
         "core/test_opportunistic::test_among_loose_jobs_a_large_one_starts_in_time_whatever_stream_of_small_ones_comes",
+        "core/test_guarantees_beside_dates::test_a_job_that_fits_beside_what_others_are_guaranteed_starts_in_time_and_ends",
+    ),
+    "and what started late ends, whatever stream of higher priority comes": (
+        "core/test_shields::test_under_an_endless_stream_of_higher_priority_a_job_that_starves_ends",
+        "core/test_shields::test_who_merely_waited_long_and_passed_nobody_is_evicted_by_priority_as_ever",
+        "core/test_shields::test_a_guarantee_takes_back_what_it_lent_to_whoever_starved",
+    ),
+    "nothing is cleared in vain, nor decided and voided, below limits that pools share": (
+        "core/test_claims_below_limits::test_what_one_pool_clears_below_a_limit_another_pool_does_not_give_away",
+        "core/test_claims_below_limits::test_what_others_do_not_lend_is_told_for_as_long_as_it_is_in_the_way",
     ),
     "what is left below a model's limit is used, and a model's guarantee given back, for jobs of several models": (
         "core/test_model_limits::test_what_is_left_under_a_models_limit_is_used_and_the_rest_of_the_gang_goes_elsewhere",
@@ -231,6 +241,9 @@ DOOR_AND_QUEUE: dict[str, tuple[str, ...]] = {
     "a dry run of a submit: verdict, effect on quota, nodes, start and cost": (
         "core/test_foretell::test_every_limit_and_guarantee_above_it_is_shown_as_it_would_stand",
         "core/test_foretell::test_a_job_with_room_would_start_now_on_the_nodes_named_at_the_cost_of_its_limit",
+        "core/test_foretell::test_idle_room_that_is_reserved_for_another_is_not_told_as_room",
+        "core/test_foretell::test_who_would_make_way_is_told_and_nobody_does_for_a_dry_run",
+        "core/test_foretell::test_budgets_above_it_are_shown_with_the_most_that_it_can_cost",
         "services/gateway/test_submit::test_a_dry_run_tells_room_place_start_nodes_cost_and_limits",
         "client/test_commands::test_a_dry_run_tells_what_would_become_of_the_job",
     ),
