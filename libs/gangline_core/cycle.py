@@ -189,7 +189,8 @@ def _start(
     base = table.room if passes or table.guarded is None else table.guarded
     room, guarded = loose.room_for(job, base), base is table.guarded
     found: Found | Reason | None = batch.found(job, room)
-    if found is None and not refuser.has_no_room(job, room):
+    no_room = refuser.no_room(job, room) if found is None else None
+    if found is None and no_room is None:
         found = find_seats(table.seating, job, room)
     if found is None:
         found = lower_in_place(table, job, room)
@@ -202,7 +203,7 @@ def _start(
         return None
     if preemptor.is_above_limits and isinstance(found, Reason):
         refuser.limited(job, found)
-    return found if isinstance(found, Reason) else refuser.reason(job, room)
+    return found if isinstance(found, Reason) else no_room or refuser.reason(job, room)
 
 
 def _beside_reserved(table: Table, job: Job, refuser: Refuser, preemptor: Preemptor) -> bool:
@@ -210,9 +211,9 @@ def _beside_reserved(table: Table, job: Job, refuser: Refuser, preemptor: Preemp
 
     Of what one that starves counts on it takes nothing that others give back to it elsewhere.
     """
-    if table.guarded is None or table.ends_before_reservations(job) or not table.is_owed(job):
+    if table.guarded is None or not table.is_owed(job) or table.ends_before_reservations(job):
         return False
-    if not refuser.has_no_room(job, table.guarded):
+    if refuser.no_room(job, table.guarded) is None:
         found = find_seats(table.seating, job, table.guarded)
         if isinstance(found, Found):
             table.place(job, found.seats, found.amounts, guarded=True, backfilled=True)

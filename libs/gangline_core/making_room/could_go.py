@@ -72,8 +72,9 @@ class CouldGo:
     @cached_property
     def anybody_is_left_to_work(self) -> bool:
         """True when some run is left to work, since its job was kept from it for long."""
-        jobs = self._table.state.kept.jobs
-        return any(is_shielded(jobs[name], self._table.now) for name in self._table.state.live.get(self._pool, {}))
+        state = self._table.state
+        live = map(state.kept.jobs.__getitem__, state.live.get(self._pool, {}))
+        return any(is_shielded(job, self._table.now) for job in live if job.shield_ms)
 
     @property
     def order(self) -> list[Standing]:

@@ -78,7 +78,7 @@ def is_protected(job: Job, now: int, against: int | None = None) -> bool:
 
 def is_sealed(job: Job, now: int) -> bool:
     """True while nobody at all may preempt the job, whatever his priority."""
-    return job.spec.protected_below is None and is_protected(job, now)
+    return bool(job.spec.protected_s) and job.spec.protected_below is None and is_protected(job, now)
 
 
 def shield_ends_ms(job: Job) -> int:

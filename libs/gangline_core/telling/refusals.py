@@ -53,9 +53,9 @@ class Refuser:
         self._by_shape[shape] = reason
         return is_new
 
-    def has_no_room(self, job: Job, room: Room) -> bool:
-        """True when the same was asked of this room before, in vain."""
-        return bool(self._no_room) and self._key(job, room) in self._no_room
+    def no_room(self, job: Job, room: Room) -> Reason | None:
+        """Why the same was asked of this room before in vain; None when it was not."""
+        return self._no_room.get(self._key(job, room)) if self._no_room else None
 
     def reason(self, job: Job, room: Room) -> Reason:
         """Why the job finds no room here."""
