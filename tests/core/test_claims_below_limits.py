@@ -6,6 +6,7 @@ from tests.make import HOUR, World, gpu_amount, group, node, spec
 from tests.watched import Watched
 
 from gangline_core.facts import WindowSet
+from gangline_core.groups import BudgetMode
 from gangline_core.reasons import ReasonCode
 from gangline_core.reserving.windows import Window
 from gangline_core.telling.explain import explain
@@ -167,3 +168,18 @@ def test_what_goes_for_the_claim_of_one_pool_makes_no_room_for_another_pools_cla
         assert not decided.claims_dropped
     assert world.job(first).tasks
     assert world.job(second).tasks
+
+
+def test_a_budget_of_which_a_claim_will_need_the_rest_is_told_as_long_as_it_does():
+    world = World(node("n1"), groups=[group("lab", budget_gpu_hours=8, budget_mode=BudgetMode.SAFE), group("others")])
+    world.set_policy(ordering="priority", starvation_s=0)
+    world.submit_running(spec(gpus=7, group="others", grace_s=60), "n1")
+    times = {"time_limit_s": 3_600, "grace_s": 0}
+    urgent = world.submit(gpus=7, group="lab", priority=1, **times)
+    world.wait(1).round()
+    assert urgent in world.state.kept.claims
+    second = world.submit(gpus=1, group="lab", **{**times, "time_limit_s": 7_000})
+    world.settle(stops=False)
+    told = explain(world.state, second, world.at)
+    assert told.code == ReasonCode.BUDGET_SHORT
+    assert told.numbers["left"] == "1"

@@ -98,7 +98,7 @@ class Book:
         It holds for as long as no round is due, since whatever gives back below a limit makes one due.
         """
         is_settled = self.pool.open_round is None and self.pool.opened_seq >= self.state.kept.changed_seq
-        return is_settled and reason.code in LIMIT_CODES
+        return is_settled and (reason.code in LIMIT_CODES or reason.code == ReasonCode.BUDGET_SHORT)
 
     def also(self, job: Job) -> tuple[Reason, ...]:
         """Everything else that would keep a waiting job back if its first reason were gone."""
