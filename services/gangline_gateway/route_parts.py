@@ -37,8 +37,8 @@ POLICY_EXAMPLE = {"ordering": "weighted", "formula": "level + 1000 * priority + 
 WINDOW_EXAMPLE = {
     "name": "bios",
     "pool": "default",
-    "start_ms": 1_790_000_000_000,
-    "end_ms": 1_790_007_200_000,
+    "start_ms": 4_102_444_800_000,
+    "end_ms": 4_102_452_000_000,
     "nodes": ["n1"],
 }
 FILE_EXAMPLE = {
