@@ -1,5 +1,6 @@
 """Every wait has a reason a user can act on, and an expected start or an honest unknown."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -7,6 +8,7 @@ from tests.make import SECOND, T0, World, gpu_amount, group, node, spec
 
 from gangline_core import facts as f
 from gangline_core.foresight.run_times import Basis
+from gangline_core.limits.accounting import budget_changes
 from gangline_core.limits.gates import sort_out
 from gangline_core.reasons import HINTS, Reason, ReasonCode, hint, sentence
 from gangline_core.spec import Dependency
@@ -334,3 +336,16 @@ def test_a_reserved_job_is_told_when_others_guarantees_go_before_it():
         told = explain(world.state, large, world.at)
         assert ("Groups that are owed a guarantee go before it" in told.start_note) == is_told
         assert (told.confidence == "high") != is_told
+
+
+@pytest.mark.parametrize("hours", [0, 100])
+def test_nobody_reads_that_a_budget_is_used_up_which_was_raised_or_dropped(hours):
+    """Accounting has yet to say so; "2 of 100 GPU-hours" is not used up."""
+    world = World(node(gpus=4), groups=[group("a", budget_gpu_hours=2)])
+    world.submit_running(spec(gpus=2, group="a"), "n1")
+    world.wait(3600).tell("accounting", *budget_changes(world.state, world.at))
+    waits = world.submit(gpus=2, group="a")
+    world.round()
+    assert explain(world.state, waits, world.at).code == ReasonCode.BUDGET_EXHAUSTED
+    world.tell("admission", f.GroupSet(group=group("a", budget_gpu_hours=hours), by="root"))
+    assert explain(world.state, waits, world.at).code == ReasonCode.NOT_YET_CONSIDERED

@@ -216,10 +216,6 @@ class Limits(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([1, 10, 100, 1000, 4000]))
     def time_passes(self, seconds):
         self.world.wait(seconds)
-        facts = charge(self.world.state, self.world.at)
-        if facts:
-            self.world.tell("accounting", *facts)
-            self.edited_ms = self.world.at
         self.settle()
 
     # --- rounds, and what must hold after them --------------------------------------------------------------
@@ -230,6 +226,10 @@ class Limits(RuleBasedStateMachine):
 
     def settle(self) -> None:
         self.world.at += 1  # Nothing else happens at the same moment.
+        facts = charge(self.world.state, self.world.at)
+        if facts:
+            self.world.tell("accounting", *facts)
+            self.edited_ms = self.world.at
         for _ in range(ROUNDS_MAX):
             due = [pool for pool in POOLS if self.is_due(pool)]
             held = [pool for pool in due if self.round(pool)]

@@ -84,6 +84,8 @@ class Book:
     def reason(self, job: Job) -> Reason:
         """Why a waiting job waits, as things are now."""
         gate = self.kept_out.get(job.id)
+        if gate is not None and _is_there_again(gate):
+            return Reason(ReasonCode.NOT_YET_CONSIDERED, {"position": self.position[job.id]})
         if gate is not None:
             return gate
         if job.reason is not None and self._is_of_a_round(job.reason):
@@ -274,6 +276,12 @@ class Book:
             jobs = "a running job has" if endless == 1 else f"{endless} running jobs have"
             return f"Nobody can tell: {jobs} neither a time limit nor an estimate, and nothing like it has run before."
         return "Nobody can tell: what runs now does not leave enough when it ends, or a job before it may never end."
+
+
+def _is_there_again(reason: Reason) -> bool:
+    """True for a budget that was used up and has been raised or dropped since; accounting is about to say so."""
+    used, budget = int(reason.numbers.get("used", 0)), int(reason.numbers.get("budget", 0))
+    return reason.code == ReasonCode.BUDGET_EXHAUSTED and not 0 < budget <= used
 
 
 def _is_shut_out(job: Job) -> bool:
