@@ -15,7 +15,7 @@ from gangline_core import facts as f
 from gangline_core.fold import Message, apply
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
-from gangline_core.making_room.losses import effective_priority, is_protected
+from gangline_core.making_room.losses import effective_priority, is_protected, is_shielded
 from gangline_core.making_room.victims import Victims
 from gangline_core.redecide import redecide
 from gangline_core.spec import GPU_MILLI, gpu_milli_wanted
@@ -241,6 +241,8 @@ def _why_not(state: State, job: Job, beneficiary: Job, at: int) -> str:
         return "it is not preemptible"
     if is_protected(job, at, against=mine):
         return "it was in its protected time"
+    if is_shielded(job, at) and theirs < mine:
+        return "it had been kept from its work for long, and was left to it"
     if job.id in beneficiary.yielded_to:
         return "it had this job evicted for itself before"
     if theirs < mine or job.service_class == "opportunistic":

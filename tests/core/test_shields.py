@@ -11,6 +11,7 @@ from gangline_core.facts import PoolSet
 from gangline_core.job import JobState
 from gangline_core.telling.explain import explain
 from gangline_core.wake import next_wake_ms
+from gangline_lab.audit import preemptions_of
 
 STARVES_S, RUNS_S, URGENT_S = 120, 700, 100
 
@@ -136,3 +137,16 @@ def test_attained_service_leaves_it_to_work_as_well():
     clock.run(6_000)
     long = next(job.id for job in clock.world.state.kept.jobs.values() if job.spec.name == "long")
     assert clock.world.job(long).state == JobState.SUCCEEDED
+
+
+def test_an_audit_says_why_somebody_else_had_to_go():
+    world, old, urgent = starved()
+    world.see(node("n2"))
+    fresh = world.submit_running(spec(gpus=8, group="lab"), "n2")
+    world.wait(1).round()
+    assert world.job(fresh).state == JobState.STOPPING
+    assert urgent in world.state.kept.claims
+    [one] = [one for one in preemptions_of(world.log, world.log) if one.victim.job == fresh]
+    assert {other.party.job: other.why_not for other in one.others}[old] == (
+        "it had been kept from its work for long, and was left to it"
+    )
