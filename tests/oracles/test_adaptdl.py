@@ -89,6 +89,13 @@ def test_what_was_never_seen_costs_nothing_so_that_a_job_is_tried_larger_once() 
     assert float(throughput(perf, nodes=1, members=4, batch=64, gathered=0)) == pytest.approx(4 * one, rel=0.01)
 
 
+def test_a_fit_holds_no_digits_in_which_kinds_of_cpus_differ() -> None:
+    perf = fitted(reports((1, 1, 64), (1, 2, 64), (1, 4, 32), (2, 8, 64)))
+    assert all(
+        value == float(f"{value:.4g}") for value in (perf.ac, perf.bc, perf.an, perf.bn, perf.ar, perf.br, perf.g)
+    )
+
+
 def test_equal_reports_give_equal_fits() -> None:
     seen = reports((1, 1, 64), (1, 2, 64), (1, 4, 32))
     fitted.cache_clear()

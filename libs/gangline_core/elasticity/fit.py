@@ -23,8 +23,9 @@ LEAST, MOST = float(np.log(NOTHING)), float(np.log(1e6))
 OVERLAP_LEAST, OVERLAP_MOST = float(np.log(1e-3)), float(np.log(9.0))
 """The seventh parameter is the logarithm of g - 1."""
 STEP = 1e-4
-DIGITS = 9
-"""Fits are rounded to so many digits, so that equal reports decide alike."""
+DIGITS = 4
+"""Fits are rounded to so many digits: far more than reports tell, and few enough that the last bits in which kinds of
+CPUs differ, and which the search makes larger, decide nothing."""
 AC, BC, AN, BN, AR, BR, G = range(7)
 
 
