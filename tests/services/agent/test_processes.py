@@ -238,7 +238,7 @@ async def test_an_exit_that_no_agent_saw_is_found_by_the_next(tmp_path: Path) ->
 
 
 async def test_after_a_reboot_a_task_is_lost_and_nobody_who_has_its_old_number_is_signalled(tmp_path: Path) -> None:
-    order = an_order(*sh("sleep 1000"))
+    order = an_order("/bin/sleep", "1000")
     async with rig(tmp_path) as first:
         first.runner.start(order)
         await first.phase(order, Phase.RUNNING)
