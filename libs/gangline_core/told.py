@@ -16,11 +16,12 @@ class Told:
 
     def enter(self, task: Task) -> None:
         """A task is new, or what it was told is."""
-        for is_told, index in ((task.stop, self.stopping), (task.pause and task.working is None, self.pausing)):
-            if is_told:
-                index[task.id] = None
-            else:
-                index.pop(task.id, None)
+        if task.stop:
+            self.stopping[task.id] = None
+        if task.pause and task.working is None:
+            self.pausing[task.id] = None
+        elif self.pausing:
+            self.pausing.pop(task.id, None)
 
     def leave(self, task: TaskId) -> None:
         """The task is gone."""
