@@ -1,8 +1,8 @@
 """Random scenes in which jobs take turns, are packed, paused, woken, and work beside others, while elastic ones grow.
 
 Whatever meets, nothing is over capacity at any moment, everything ends, and the log replays. Jobs report their steps
-and how busy their GPUs are; two that share a GPU get on well or badly by the draw. At second 900 nobody has to take turns
-any more, and whoever was suspended by a user is let go on.
+and how busy their GPUs are; two that share a GPU get on well or badly by the draw. At second 900 nobody has to take
+turns any more, and whoever was suspended by a user is let go on.
 """
 
 from collections.abc import Callable, Mapping

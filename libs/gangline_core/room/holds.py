@@ -8,14 +8,13 @@ from gangline_core.groups import ancestors
 from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.job import Job, JobState, Outcome, Task
 from gangline_core.limits.amounts import add_all
-from gangline_core.limits.budgets import costs_gpu_time
 from gangline_core.limits.quota import JOBS, Ledger
 from gangline_core.limits.rungs import group_rungs, user_rung
 from gangline_core.pauses.pausing import is_gone, leaving_part
 from gangline_core.reasons import sentence
 from gangline_core.reserving.closures import window_fault
 from gangline_core.room.capacity import places_of
-from gangline_core.spec import GPU_MILLI
+from gangline_core.spec import GPU_MILLI, costs_gpu_time
 from gangline_core.state import State, task_amounts
 
 
