@@ -64,6 +64,9 @@ FAULTS: dict[str, tuple[str, ...]] = {
         "sim/test_ledger::test_what_failed_before_a_stop_makes_the_whole_fail",
     ),
     "a check or a fence that is taken away is noticed": (
+        "sim/test_seed_mutants::test_a_random_run_notices_what_is_taken_away",
+        "sim/test_seed_mutants::test_the_random_runs_that_notice_it_are_sound",
+        "sim/test_rule_mutants::test_the_dollhouse_notices_a_rule_that_is_forgotten",
         "sim/test_mutants::test_the_dollhouse_notices_what_is_taken_away",
         "sim/test_mutants::test_a_run_that_notices_mutants_is_sound_without_them",
         "sim/test_log_mutants::test_the_dollhouse_notices_what_is_taken_away_from_the_log",

@@ -38,9 +38,9 @@ def a_fold_goes_past_holes(patch: pytest.MonkeyPatch) -> None:
     """Whoever slept through a cut goes on with what comes next."""
     whole = gangline_kit.follower.Follower._fold
 
-    def fold(self: gangline_kit.follower.Follower, seq: int, data: bytes) -> None:
-        self.state.kept.seq = seq - 1
-        whole(self, seq, data)
+    def fold(self: gangline_kit.follower.Follower, stored: Any) -> None:
+        self.state.kept.seq = stored.seq - 1
+        whole(self, stored)
 
     patch.setattr(gangline_kit.follower.Follower, "_fold", fold)
 

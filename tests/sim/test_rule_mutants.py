@@ -60,7 +60,8 @@ def cancelled_jobs_run_on(patch: pytest.MonkeyPatch) -> None:
     whole = fold_jobs.cancel
 
     def cancel(state: Any, fact: Any, step: Any) -> None:
-        if state.kept.jobs[fact.job].state not in LIVE:
+        job = state.kept.jobs.get(fact.job)
+        if job is None or job.state not in LIVE:
             whole(state, fact, step)
 
     patch.setattr(fold, "cancel", cancel)
@@ -101,7 +102,8 @@ def held_jobs_wait_on(patch: pytest.MonkeyPatch) -> None:
     whole = fold_jobs.hold
 
     def hold(state: Any, fact: Any, step: Any) -> None:
-        if state.kept.jobs[fact.job].state != JobState.WAITING:
+        job = state.kept.jobs.get(fact.job)
+        if job is None or job.state != JobState.WAITING:
             whole(state, fact, step)
 
     patch.setattr(fold, "hold", hold)
