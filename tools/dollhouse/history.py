@@ -222,6 +222,8 @@ class History:
         nodes = {task.node for task in state.tasks_of(job)}
         place = {(task.node, share.index) for task in state.tasks_of(job) for share in task.gpus}
         own = [task for task in self._tasks.values() if task.job == goes]
+        if not own:
+            return True  # It had gone by itself meanwhile, and nobody is told.
         if any((task.node, share.index) in place for task in own for share in task.gpus):
             return True
         # Members without GPUs may be in the way of its CPUs.
