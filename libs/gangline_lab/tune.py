@@ -152,11 +152,7 @@ def tune(
         change_high=high,
         jobs_trained=len(training.trace.arrivals),
         jobs_held_out=len(held_out.trace.arrivals),
-        settings={
-            name: (getattr(present, name), getattr(best, name))
-            for name, _ in space.settings
-            if getattr(present, name) != getattr(best, name)
-        },
+        settings=space.changed(best),
     )
 
 

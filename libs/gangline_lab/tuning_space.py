@@ -71,6 +71,11 @@ class Space(Struct, frozen=True):
         }
         return replace(self.present, ordering="weighted", formula=joined(terms) or "level", **chosen)
 
+    def changed(self, policy: Policy) -> dict[str, tuple[int, int]]:
+        """Settings in which a policy differs from the present one: before and after."""
+        pairs = {name: (getattr(self.present, name), getattr(policy, name)) for name, _ in self.settings}
+        return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
 
 def space_of(present: Policy) -> Space:
     """What can be searched around this policy."""
