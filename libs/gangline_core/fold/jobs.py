@@ -26,7 +26,7 @@ from gangline_core.foresight.start_scores import score
 from gangline_core.ids import JobId, task_id
 from gangline_core.job import ENDS, LIVE, Job, JobState, Move, Outcome, Task, TaskState
 from gangline_core.reasons import Reason, ReasonCode
-from gangline_core.room.holds import claim_fault, placement_fault
+from gangline_core.room.holds import clearing_fault, placement_fault
 from gangline_core.scoring.ageing import in_vain_ms, waited_ms
 from gangline_core.scoring.attained import is_promoted, note_turn
 from gangline_core.sizes import resizing
@@ -231,7 +231,7 @@ def keep_claim(
     state: State, claim: Claim, step: Step, *, fault: str | None = None, evicted: Collection[JobId] = ()
 ) -> bool:
     """Keep a claim's room for its job, unless it could not start there with its victims gone, or they cannot go."""
-    fault = fault or claim_fault(state, claim, evicted)
+    fault = fault or clearing_fault(state, claim, evicted)
     if fault is not None:
         _void(state, claim.job, fault, step)
         return False
