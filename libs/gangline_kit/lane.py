@@ -9,6 +9,7 @@ from gangline_kit.bus import Bus
 from gangline_kit.clock import Clock
 from gangline_kit.errors import PermanentError, StreamFullError, TemporaryError
 from gangline_kit.follower import Follower
+from gangline_kit.moment import Moment, present
 from gangline_wire import codec, lanes, subjects
 from gangline_wire.envelope import Batch
 from gangline_wire.streams import LOG
@@ -57,16 +58,15 @@ class Lane:
     async def append(
         self,
         facts: tuple[Fact, ...],
-        at: int | None = None,
+        when: Moment | None = None,
         trace: str | None = None,
-        seq_seen: int | None = None,
         stored: Callable[[int], None] | None = None,
     ) -> int:
         """Write facts as one message and wait until the fold has it; gives its sequence.
 
-        `at` is the time of the decision (now, if not given), `seq_seen` the sequence it was made on (the fold's
-        present one). `trace` is a traceparent for the message's header. `stored` is called with the sequence as soon
-        as the message is durable, before the fold has it.
+        `when` is the moment at which the facts were decided; now, if not given, and then nothing may have been waited
+        for since. `trace` is a traceparent for the message's header. `stored` is called with the sequence as soon as
+        the message is durable, before the fold has it.
 
         Raises:
             LaneConflictError: another leader wrote; step down.
@@ -76,10 +76,8 @@ class Lane:
         stray = lanes.stray_facts(self.name, facts)
         if stray:
             raise PermanentError(f"lane {self.name} must not carry {', '.join(stray)}")
-        state = self._follower.state
-        seen = state.kept.seq if seq_seen is None else seq_seen
-        now = max(self._clock.now_ms(), state.kept.at) if at is None else at
-        batch = Batch(lane=self.name, epoch=self.epoch, seq_seen=seen, at=now, facts=facts)
+        moment = present(self.state, self._clock) if when is None else when
+        batch = Batch(lane=self.name, epoch=self.epoch, seq_seen=moment.seq, at=moment.at, facts=facts)
         data = codec.encode(batch)
         async with self._turn:
             # Expected is our own last message, not the fold's: the fold may have seen a newer leader's already.

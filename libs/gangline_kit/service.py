@@ -20,6 +20,7 @@ from gangline_kit.errors import PermanentError, TemporaryError, flat
 from gangline_kit.follower import Follower
 from gangline_kit.ids import Ids, SystemIds
 from gangline_kit.metrics import Metrics
+from gangline_kit.moment import Moment, present
 from gangline_kit.tasks import Tasks
 from gangline_kit.tracing import Tracing
 from gangline_kit.web import HealthServer
@@ -66,7 +67,11 @@ class Site:
 
     def now_ms(self) -> int:
         """Time of a decision made now: the wall clock, but never before what the log has already seen."""
-        return max(self.clock.now_ms(), self.follower.state.kept.at)
+        return self.moment().at
+
+    def moment(self) -> Moment:
+        """The moment of a decision made now, on what the fold holds."""
+        return present(self.follower.state, self.clock)
 
     def why_not_ready(self) -> str:
         """Why the service cannot do its work now; "" when it can."""

@@ -47,9 +47,9 @@ class Accountant:
             self.wake.set()
 
     async def _charge(self, lane: Lane) -> None:
-        # The time is taken anew each time: while one part was written, the log may have gone on.
-        while facts := accounting.charge(self.site.follower.state, now := self.site.now_ms()):
-            await lane.append(facts[:CHARGES_MAX], at=now)
+        # Decided anew each time: while one part was written, the log may have gone on.
+        while facts := accounting.charge(self.site.follower.state, (now := self.site.moment()).at):
+            await lane.append(facts[:CHARGES_MAX], now)
             for fact in facts[:CHARGES_MAX]:
                 if isinstance(fact, UsageCharged):
                     seconds = fact.gpu_milli_ms / 1_000_000

@@ -19,6 +19,7 @@ from gangline_core.facts import Fact, JobAdmitted, JobRejected
 from gangline_kit.errors import LaneConflictError, StreamFullError, TemporaryError, TooLargeError
 from gangline_kit.lane import Lane
 from gangline_kit.leader import lead
+from gangline_kit.moment import Moment
 from gangline_kit.service import Site
 from gangline_wire import streams, subjects
 from gangline_wire.codec import CodecError, decode, encode
@@ -66,10 +67,9 @@ class Door:
 
     async def work(self, lane: Lane) -> None:
         """Answer requests for as long as this process leads."""
-        now = self.site.now_ms()
         facts = first_facts(self.site.follower.state, self.config, self.site.ids)
         if facts:
-            await lane.append(facts, at=now)
+            await lane.append(facts)
         self.vault.begin(lane.epoch)
         shredding = self.site.tasks.spawn(self.vault.shred(), name="shred secrets")
         serving = await self.site.bus.serve(subjects.API_ADMISSION, self.receive)
@@ -99,11 +99,16 @@ class Door:
     async def _judge_for_ever(self, lane: Lane) -> None:
         while True:
             batch = await self._gather()
-            # The time written into the message is the time judged at: a replay judges with the one it reads.
-            now = self.site.now_ms()
-            verdicts = self._judge(batch, now)
+            # The moment written into the message is the one judged at: a replay judges with what it reads.
+            now = self.site.moment()
+            verdicts = self._judge(batch, now.at)
             try:
-                batch, verdicts = await self._keep_secrets(batch, verdicts, now)
+                while (place := await self._first_without_room(verdicts)) is not None:
+                    # Whoever finds no room is told, and the others are judged anew.
+                    await self.vault.take_back(verdicts)
+                    _answer(batch.pop(place), Unavailable(retry_after_s=NO_ROOM_RETRY_S, message=NO_ROOM))
+                    now = self.site.moment()
+                    verdicts = self._judge(batch, now.at)
                 await self._store(lane, verdicts, now, stored=partial(_answer_all, batch, verdicts))
             except LaneConflictError:
                 await self.vault.take_back(verdicts)
@@ -122,25 +127,15 @@ class Door:
                     _answer(pending, Denied(kind="too_large", message=str(error)))
                 continue
             self.vault.entered(verdicts)
-            self._trace(batch, now)
+            self._trace(batch, now.at)
             self._count(verdicts)
 
-    async def _keep_secrets(
-        self, batch: list[Pending], verdicts: list[Verdict], now: int
-    ) -> tuple[list[Pending], list[Verdict]]:
-        """Keep what jobs were given in secret; whoever finds no room for that is told, and the others judged anew.
+    async def _first_without_room(self, verdicts: Sequence[Verdict]) -> int | None:
+        """Keep what jobs were given in secret; tells for which verdict there is no room, or None.
 
         Raises:
             TemporaryError: the bus is away.
         """
-        while (place := await self._first_without_room(verdicts)) is not None:
-            await self.vault.take_back(verdicts)
-            _answer(batch[place], Unavailable(retry_after_s=NO_ROOM_RETRY_S, message=NO_ROOM))
-            batch = batch[:place] + batch[place + 1 :]
-            verdicts = self._judge(batch, now)
-        return batch, verdicts
-
-    async def _first_without_room(self, verdicts: Sequence[Verdict]) -> int | None:
         for place, verdict in enumerate(verdicts):
             try:
                 if verdict.secrets:
@@ -184,14 +179,15 @@ class Door:
         draft = Draft()
         return [judge(self.site.follower.state, draft, pending.request, now) for pending in batch]
 
-    async def _store(self, lane: Lane, verdicts: Sequence[Verdict], now: int, *, stored: Callable[[int], None]) -> None:
+    async def _store(
+        self, lane: Lane, verdicts: Sequence[Verdict], now: Moment, *, stored: Callable[[int], None]
+    ) -> None:
         """Append what was decided; `stored` hears the sequence once it is durable, while the fold still takes it."""
         facts: list[Fact] = [fact for verdict in verdicts for fact in verdict.facts]
         if not facts:
             stored(0)
             return
-        seq_seen = self.site.follower.state.kept.seq
-        await lane.append(tuple(facts), at=now, seq_seen=seq_seen, stored=stored)
+        await lane.append(tuple(facts), now, stored=stored)
 
     def _count(self, verdicts: Sequence[Verdict]) -> None:
         facts = [fact for verdict in verdicts for fact in verdict.facts]

@@ -160,7 +160,7 @@ class Reporter:
                 well = self._well_again(facts)
                 facts = (*facts, *(NodeSeen(node=node, alive=self._alive(node.id)) for node in well))
                 ended = traces.ending(self.state, facts) if self.site.tracing.is_on else []
-                await lane.append(facts, at=self.site.now_ms(), trace=self._trace(facts))
+                await lane.append(facts, trace=self._trace(facts))
                 self.told |= {node.id: node for node in well}
                 self.appended_s = self.site.clock.monotonic_s()
                 self._count(facts)
@@ -364,7 +364,7 @@ class Reporter:
         for first in range(0, len(names), NODES_MAX):
             part = names[first : first + NODES_MAX]
             facts = tuple(NodeSeen(node=nodes[name], alive=self._alive(name)) for name in part)
-            await lane.append(facts, at=self.site.now_ms())
+            await lane.append(facts)
             self.told |= {name: nodes[name] for name in part}
             self.seen_s = self.site.clock.monotonic_s()
 

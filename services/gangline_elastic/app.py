@@ -64,10 +64,10 @@ class Sizer:
         if state.kept.pools[self.pool].open_round is not None:
             self.wake.set()
             return
-        now = self.site.now_ms()
-        proposals = elasticity.propose(state, self.pool, now)
+        now = self.site.moment()
+        proposals = elasticity.propose(state, self.pool, now.at)
         if proposals:
-            await lane.append(proposals, at=now)
+            await lane.append(proposals, now)
             for fact in proposals:
                 if isinstance(fact, LimitSet):
                     self.site.metrics.count("gangline_limits_set_total", pool=self.pool)

@@ -163,7 +163,7 @@ class Inventory:
         facts: list[Fact] = [NodeSeen(node=node, alive=alive) for node, alive in seen]
         facts.extend(lost.values())
         for first in range(0, len(facts), NODES_MAX):
-            await lane.append(tuple(facts[first : first + NODES_MAX]), at=self.site.now_ms())
+            await lane.append(tuple(facts[first : first + NODES_MAX]))
         self.told |= {node.id: node for node, _ in seen}
         for name in lost:
             self.told.pop(name, None)

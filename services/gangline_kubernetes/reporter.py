@@ -97,7 +97,7 @@ class Reporter:
             if facts:
                 # A node that refused a task must not be thought of in the very round that its refusal sets off.
                 facts = (*self.rests(), *facts)
-                await lane.append(facts, at=self.site.now_ms())
+                await lane.append(facts)
                 self.appended_s = self.site.clock.monotonic_s()
                 self._count(facts)
             if self.look_at:

@@ -12,6 +12,7 @@ from gangline_core.fold import Message
 from gangline_core.step import Step
 from gangline_kit.errors import TemporaryError
 from gangline_kit.lane import Lane
+from gangline_kit.moment import Moment
 from gangline_kit.pools import lead_pools, lead_some
 from gangline_kit.service import Site
 from gangline_placement.config import Config
@@ -85,9 +86,10 @@ class Decider:
             return
         began_s = self.site.clock.monotonic_s()
         # The round's own time is its "now": whoever decides it, and whenever, decides the same.
-        decided = cycle.decide_round(state, self.pool, opened.at)
+        when = Moment(at=opened.at, seq=state.kept.seq)
+        decided = cycle.decide_round(state, self.pool, when.at)
         took_s = self.site.clock.monotonic_s() - began_s
-        await lane.append((decided,), at=opened.at)
+        await lane.append((decided,), when)
         for placement in decided.placements:
             job = state.job(placement.job)
             trace = job.trace if job is not None else ""
@@ -122,12 +124,13 @@ class Scheduler:
         if own is None or known.open_round is None or own.answered >= known.rounds:
             return
         began_s = self.site.clock.monotonic_s()
+        when = Moment(at=known.open_round.at, seq=self.site.follower.state.kept.seq)
         share = parsync.decide_share(self.site.follower.state, self.pool, self.number)
         if share is None:
             return
         took_s = self.site.clock.monotonic_s() - began_s
         commits, conflicts = own.commits, own.conflicts
-        await lane.append((share,), at=known.open_round.at)
+        await lane.append((share,), when)
         metrics = self.site.metrics
         metrics.observe("gangline_decision_duration_seconds", took_s, pool=self.pool, step="share")
         labels = {"pool": self.pool, "scheduler": str(self.number)}

@@ -93,10 +93,10 @@ class Opener:
             await self.site.clock.sleep(left_s)
 
     async def _open(self, lane: Lane) -> None:
-        now = self.site.now_ms()
+        now = self.site.moment()
         self.opened_s = self.site.clock.monotonic_s()
-        opened = cycle.open_round(self.site.follower.state, self.pool, now)
+        opened = cycle.open_round(self.site.follower.state, self.pool, now.at)
         if opened is not None:
             took_s = self.site.clock.monotonic_s() - self.opened_s
             self.site.metrics.observe("gangline_decision_duration_seconds", took_s, pool=self.pool, step="order")
-            await lane.append((opened,), at=now)
+            await lane.append((opened,), now)

@@ -102,7 +102,7 @@ class Listener:
                     *self.trespass.judge(state),
                 )
                 if facts:
-                    await lane.append(facts, at=self.site.now_ms())
+                    await lane.append(facts)
                     self._count(facts)
         finally:
             await self.site.bus.unsubscribe(subscription)

@@ -13,9 +13,11 @@ from gangline_kit.config import KitConfig
 from gangline_kit.errors import LaneConflictError, PermanentError, StreamFullError
 from gangline_kit.lane import Lane
 from gangline_kit.leader import Lease, lead
+from gangline_kit.moment import Moment
 from gangline_kit.nats_server import NatsServer
 from gangline_kit.service import Site, open_site
 from gangline_wire import subjects
+from gangline_wire.codec import decode_batch
 from gangline_wire.streams import LEASES, LOG, Stream
 
 OpenSite = Callable[[str], Awaitable[Site]]
@@ -274,7 +276,22 @@ async def test_decision_times_never_fall_behind_the_log(sites: OpenSite) -> None
     lane = Lane(site.bus, site.follower, site.clock, name="admission", epoch=1)
     await lane.take("a")
     future = site.clock.now_ms() + 60_000
-    await lane.append(pool("p"), at=future)
+    await lane.append(pool("p"), Moment(at=future, seq=site.follower.state.kept.seq))
     assert site.now_ms() == future
     await lane.append(pool("q"))
     assert site.follower.state.kept.at == future
+
+
+async def test_a_message_tells_the_moment_of_its_decision_whatever_came_meanwhile(sites: OpenSite) -> None:
+    site = await sites("a")
+    lane = Lane(site.bus, site.follower, site.clock, name="admission", epoch=1)
+    await lane.take("a")
+    decided = site.moment()
+    await site.clock.sleep(0.01)
+    await Lane(site.bus, site.follower, site.clock, name="telemetry", epoch=1).take("b")
+    assert site.moment().seq > decided.seq
+    await lane.append(pool("p"), decided)
+    last = await site.bus.last_message(LOG.name, subjects.log("admission"))
+    assert last is not None
+    written = decode_batch(last[0])
+    assert (written.seq_seen, written.at) == (decided.seq, decided.at)

@@ -160,12 +160,17 @@ async def _until(
 
 
 async def _calm_down(town: Town) -> None:
-    """Without anything happening outside, decisions end."""
+    """Without anything happening outside, decisions end; a process that ends by itself is such a thing.
+
+    Processes end by themselves as often as their jobs are retried, and no more often, so this ends.
+    """
     deadline_s = town.clock.monotonic_s() + CALM_S_MAX
-    quiet_since_s, seen = town.clock.monotonic_s(), town.state.kept.seq
+    quiet_since_s, seen, own_exits = town.clock.monotonic_s(), town.state.kept.seq, town.rules.own_exits
     while town.clock.monotonic_s() - quiet_since_s < QUIET_S:
         town.check()
         await town.clock.sleep(POLL_S)
+        if town.rules.own_exits > own_exits:
+            deadline_s, own_exits = town.clock.monotonic_s() + CALM_S_MAX, town.rules.own_exits
         if _stirred(town, seen):
             quiet_since_s = town.clock.monotonic_s()
         seen = town.state.kept.seq

@@ -48,6 +48,8 @@ class Rules:
         """Jobs that somebody cancelled, and what they were then."""
         self._failed: set[tuple[NodeId, int]] = set()
         """GPUs of which it was said that they failed, and not yet that they are well."""
+        self.own_exits = 0
+        """Processes that ended without being told to: something happened outside."""
         self._spent: dict[str, None] = {}
         """Groups whose budget is used up, as accounting told."""
         self._at: list[int] = [0]
@@ -227,6 +229,7 @@ class Rules:
             task = self._tasks.get(fact.task)
             if task is None or task.state in (TaskState.LOST, TaskState.EXITED):
                 continue
+            self.own_exits += not task.stop
             job = state.kept.jobs.get(task.job)
             if job is None:
                 continue

@@ -98,14 +98,14 @@ class Process:
         await self.bus.close()
 
     async def _live(self) -> None:
-        await agree_on_time(self.site)
-        await self._fold()
+        await self._prepare()
         await self.run(self.site, self.config)
 
-    async def _fold(self) -> None:
+    async def _prepare(self) -> None:
         """Fold the log; where it cannot be yet, as long as it takes, as a real process is started again and again."""
         while True:
             try:
+                await agree_on_time(self.site)
                 if self.before is not None:
                     await self.before(self.site.bus)
                 return await self.site.follower.start()

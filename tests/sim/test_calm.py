@@ -1,0 +1,23 @@
+"""The dollhouse notices decisions that never end, and calls it no fault that much goes on outside."""
+
+import pytest
+
+from dollhouse import play as playing
+from dollhouse.plan import Ask, Event, Plan
+from dollhouse.play import play
+
+STUCK = Ask(run_s=0, code=1, retries=2, stuck_s=70, array=5, at_most=1)
+"""Fails fifteen times, one after the other, and holds its GPU for seventy seconds each time."""
+
+
+def test_decisions_that_go_on_though_nothing_happens_outside_are_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(playing, "_stirred", lambda *_: True)
+    outcome = play(Plan(seed=1, events=(), copies=1))
+    assert "decisions never end" in outcome.faults[0]
+    assert outcome.seconds < playing.CALM_S_MAX * 2
+
+
+def test_whatever_ends_by_itself_gives_decisions_their_time_anew() -> None:
+    outcome = play(Plan(seed=1, events=(Event(at_s=1, what="submit", asks=(STUCK,)),), copies=1))
+    assert not outcome.faults
+    assert outcome.seconds > playing.CALM_S_MAX
