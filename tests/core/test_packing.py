@@ -31,19 +31,25 @@ def used(world: World, job: int, percent: int) -> None:
 
 def taking_turns(first_busy: int = 40, second_busy: int = 45, **policy) -> tuple[World, int, int]:
     """One GPU: the second job works, the first is paused for it; both told what a step takes them alone."""
-    world = World(node(gpus=1)).set_policy(time_slice_s=60, **policy)
+    world = World(node(gpus=1))
     first = world.submit(half_spec())
     world.settle()
+    return world, first, turns_with(world, first, first_busy, second_busy, **policy)
+
+
+def turns_with(world: World, first: int, first_busy: int = 40, second_busy: int = 45, **policy) -> int:
+    """The job for which the one that runs was paused after its slice."""
+    world.set_policy(time_slice_s=60, **policy)
     report(world, first, 100_000)
     used(world, first, first_busy)
     second = world.wait(61).submit(half_spec())
     world.round()
     stand_still(world)
-    world.settle()
+    world.settle(stops=False)
     assert (world.job(first).state, world.job(second).state) == (JobState.PAUSED, JobState.RUNNING)
     report(world, second, 200_000)
     used(world, second, second_busy)
-    return world, first, second
+    return second
 
 
 def packed() -> tuple[World, int, int]:
@@ -162,6 +168,37 @@ def test_packs_survive_a_restart() -> None:
     assert twin.kept.packs == world.state.kept.packs != {}
     world.finish(first)
     assert not world.state.kept.packs
+
+
+def test_what_an_earlier_attempt_left_on_a_lost_node_ends_no_pack() -> None:
+    world = World(node("n0", gpus=1))
+    first = world.submit(half_spec())
+    world.settle()
+    world.tell("telemetry", f.NodeLost(node="n0", silent_ms=30_000))
+    world.see(node(gpus=1)).settle(stops=False)
+    assert [task.node for task in world.tasks(first)] == ["n1"]
+    second = turns_with(world, first, packing=True)
+    assert world.round().packings == ((first, second),)
+    assert list(world.state.node_tasks["n0"]) == [f"{first}-1-worker-0"]
+    world.see(node("n0", gpus=1))
+    assert not world.state.node_tasks.get("n0"), "nothing is left there"
+    assert shares(world, first, second) == [500, 500], "both still work beside each other"
+    assert world.state.use["n1"].gpu_milli[0] == 1000
+    assert world.state.kept.packs[first].host == second
+
+
+def test_a_pack_on_a_lost_node_takes_no_more_than_the_gpu_that_it_had_while_it_may_still_run() -> None:
+    world, first, second = packed()
+    left = [task.id for job in (first, second) for task in world.tasks(job)]
+    world.tell("telemetry", f.NodeLost(node="n1", silent_ms=30_000))
+    assert not world.state.kept.packs
+    world.tell("agent.sim", f.NodeSeen(node=node(gpus=1), alive=tuple(left)))
+    assert world.state.use["n1"].gpu_milli[0] == 1000
+    world.empty(left[0])
+    assert world.state.use["n1"].gpu_milli[0] == 500
+    world.empty(left[1]).settle()
+    assert sorted(world.job(job).state for job in (first, second)) == [JobState.RUNNING, JobState.WAITING]
+    assert world.state.use["n1"].gpu_milli[0] == 1000
 
 
 @settings(max_examples=60, deadline=None)

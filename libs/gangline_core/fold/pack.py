@@ -32,14 +32,18 @@ def pack(state: State, job_id: JobId, host_id: JobId, step: Step) -> None:
 
 def unpack(state: State, job_id: JobId, at: int) -> None:
     """One of a pack stands still or is gone: whoever is left has the GPUs alone."""
-    for guest, known in list(state.kept.packs.items()):
-        if job_id not in (guest, known.host):
-            continue
+    for name in forget_packs(state, job_id):
+        job = state.kept.jobs.get(name)
+        for task in state.tasks_of(job) if job is not None else ():
+            state.put_task(made_whole(task if task.working is not None else counted(task, at)))
+
+
+def forget_packs(state: State, job_id: JobId) -> list[JobId]:
+    """The job is packed with nobody from now on, and nobody's GPUs change; both jobs of what was a pack."""
+    both = next(([guest, known.host] for guest, known in state.kept.packs.items() if job_id in (guest, known.host)), [])
+    for guest in both[:1]:
         del state.kept.packs[guest]
-        for name in (guest, known.host):
-            job = state.kept.jobs.get(name)
-            for task in state.tasks_of(job) if job is not None else ():
-                state.put_task(made_whole(task if task.working is not None else counted(task, at)))
+    return both
 
 
 def note_unpacked(state: State, guest: JobId, host: JobId) -> None:

@@ -15,7 +15,7 @@ from gangline_core.fold.life import (
     staying,
     without,
 )
-from gangline_core.fold.pack import unpack
+from gangline_core.fold.pack import forget_packs, unpack
 from gangline_core.fold.repair import lose
 from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.job import LIVE, Job, JobState, Move, Outcome, Task, TaskState
@@ -77,8 +77,9 @@ def tasks_empty(state: State, tasks: Iterable[TaskId], step: Step) -> None:
             state.put_job(without(job, task, step.at))
             vanished = not task.stop and task.state != TaskState.EXITED
             jobs.setdefault(job.id, []).extend([task] if vanished else [])
-        if state.kept.packs:
-            unpack(state, task.job, step.at)
+            if state.kept.packs:
+                # What is left of an earlier attempt shares nothing with anybody.
+                unpack(state, job.id, step.at)
     for job_id, vanished_ones in jobs.items():
         for lost in vanished_ones:
             # Gone without a word about its end.
@@ -100,8 +101,8 @@ def tasks_lost(state: State, node: NodeId, step: Step) -> None:
         state.put_task(replace(task, state=TaskState.LOST, stop=True, stop_ms=step.at))
         step.tasks.append(name)
         state.put_job(without(state.kept.jobs[task.job], task, step.at))
-        if state.kept.packs:
-            unpack(state, task.job, step.at)
+        # Both of a pack are lost with the node, and keep their halves until they are seen to be gone.
+        forget_packs(state, task.job)
         gone.setdefault(task.job, []).append(task)
     for job_id, tasks in gone.items():
         for task in tasks:
