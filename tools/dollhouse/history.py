@@ -276,9 +276,12 @@ def _is_overtaken(state: State, message: Message, claim: f.Claim) -> bool:
             continue
         pool = state.kept.pools[decided.pool].pool
         placed = [*decided.placements, *(other.placement for other in decided.claims)]
+        shared = {other.job: set(other.victims) & set(claim.victims) for other in decided.claims}
         for placement in placed:
             heir = state.kept.jobs.get(placement.job)
-            is_there = any(place.node in nodes for place in placement.tasks)
+            # Whoever waited below a limit alone has victims on nodes where it does not go.
+            own = {state.kept.tasks[name].node for name in shared.get(placement.job, ()) if name in state.kept.tasks}
+            is_there = any(place.node in nodes | own for place in placement.tasks)
             if is_there and heir and effective_priority(pool, heir.spec) > effective_priority(pool, loser.spec):
                 return True
     return False

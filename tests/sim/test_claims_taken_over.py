@@ -1,0 +1,87 @@
+"""A more important job takes over room that is being cleared: the oracles let that pass, and nothing like it."""
+
+from collections.abc import Callable
+
+import pytest
+from msgspec.structs import replace
+from tests.make import World, gpu_amount, group, node, spec
+
+from dollhouse.oracles import BrokenOracleError, Oracles
+from gangline_core.facts import Claim, RoundDecided
+from gangline_core.fold import Message, apply
+from gangline_core.ids import JobId
+from gangline_core.state import State
+
+
+def taken_over() -> tuple[World, JobId, JobId]:
+    """An elastic job gives up a member, since a limit keeps a small one out whose room is free on another node.
+
+    Then a large one evicts what is left, and needs the room of that member, too.
+    """
+    groups = [group("lab", limit=gpu_amount(2)), group("x"), group("shop")]
+    world = World(node("n1", gpus=4), node("n2", gpus=4), groups=groups)
+    world.set_policy(ordering="priority", starvation_s=0)
+    world.submit_running(spec(gpus=3, group="x", priority=9), "n1")
+    elastic = spec(tasks=2, minimum=1, maximum=2, gpus=1, group="lab", priority=2, grace_s=30)
+    world.submit_running(elastic, "n2", "n2")
+    small = world.submit(gpus=1, group="lab")
+    world.wait(1).round()
+    assert [place.node for place in world.state.kept.claims[small].placement.tasks] == ["n1"]
+    large = world.submit(gpus=4, group="shop", priority=3)
+    world.wait(1).round()
+    assert list(world.state.kept.claims) == [large]
+    return world, small, large
+
+
+def look_at(world: World, change: Callable[[RoundDecided], RoundDecided] = lambda decided: decided) -> None:
+    """The oracles over the world's log, its last decision changed."""
+    oracles, state = Oracles(), State()
+    for message in world.log:
+        facts = message.facts
+        if message.seq == world.log[-1].seq:
+            facts = tuple(change(fact) if isinstance(fact, RoundDecided) else fact for fact in facts)
+        changed: Message = replace(message, facts=facts)
+        oracles.look(state, changed, apply(state, changed))
+
+
+def test_a_more_important_job_gets_the_room_of_whom_another_waited_for_below_a_limit() -> None:
+    """The other's own room was elsewhere, so it looked as if its claim had been dropped for nothing."""
+    world, small, large = taken_over()
+    look_at(world)
+    world.settle()
+    assert world.job(large).tasks
+    assert not world.job(small).tasks, "its room is free, and the elastic job is more important there as well"
+    assert world.reason(small)
+
+
+def without_heir(decided: RoundDecided) -> RoundDecided:
+    return replace(decided, claims=(), evictions=())
+
+
+def beside_its_victims(decided: RoundDecided) -> RoundDecided:
+    """The heir does not wait for whom the other waited for."""
+    return replace(decided, claims=tuple(map(_elsewhere, decided.claims)))
+
+
+def _elsewhere(claim: Claim) -> Claim:
+    return replace(claim, victims=tuple(name for name in claim.victims if not name.endswith("-1")))
+
+
+@pytest.mark.parametrize("change", [without_heir, beside_its_victims])
+def test_a_claim_that_is_dropped_for_nobody_is_noticed(change: Callable[[RoundDecided], RoundDecided]) -> None:
+    world, small, _ = taken_over()
+    with pytest.raises(BrokenOracleError, match=f"job {small} lost the room"):
+        look_at(world, change)
+
+
+def test_an_equal_job_takes_nothing_over() -> None:
+    world, small, large = taken_over()
+    equal = replace(world.job(large).spec, priority=0)
+    for k, message in enumerate(world.log):
+        facts = tuple(
+            replace(fact, spec=equal) if getattr(fact, "job", None) == large and hasattr(fact, "spec") else fact
+            for fact in message.facts
+        )
+        world.log[k] = replace(message, facts=facts)
+    with pytest.raises(BrokenOracleError, match=f"job {small} lost the room"):
+        look_at(world)
