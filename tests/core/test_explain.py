@@ -349,3 +349,12 @@ def test_nobody_reads_that_a_budget_is_used_up_which_was_raised_or_dropped(hours
     assert explain(world.state, waits, world.at).code == ReasonCode.BUDGET_EXHAUSTED
     world.tell("admission", f.GroupSet(group=group("a", budget_gpu_hours=hours), by="root"))
     assert explain(world.state, waits, world.at).code == ReasonCode.NOT_YET_CONSIDERED
+
+
+def test_a_limit_of_which_a_part_of_a_gpu_is_used_is_told_as_such():
+    world = World(node(gpus=4), groups=[group("a", limit=gpu_amount(1))])
+    world.submit_running(spec(gpus=0.25, group="a"), "n1")
+    waits = world.submit(gpus=1, group="a")
+    world.round()
+    told = explain(world.state, waits, world.at)
+    assert (told.code, told.numbers["used"]) == (ReasonCode.GROUP_LIMIT, "0.25")

@@ -7,9 +7,11 @@ from tests.make import World, gpu_amount, group, node, spec
 
 from dollhouse.invariants import INVARIANTS
 from dollhouse.oracles import ORACLES, BrokenOracleError, Oracles, prove, states_promised
+from gangline_core import cycle
 from gangline_core import facts as f
 from gangline_core.fold import apply
 from gangline_core.ids import NodeId
+from gangline_core.job import GpuShare
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.state import State
 
@@ -84,3 +86,42 @@ def test_a_decision_that_would_not_be_made_again_is_seen() -> None:
     oracles.messages = world.log
     with pytest.raises(BrokenOracleError, match="decided otherwise"):
         oracles.close(world.state)
+
+
+def overtaken_growth() -> World:
+    """A round had a job grow; before that was folded, a member of the job ended well."""
+    world = World(node("n1", gpus=4))
+    job = world.submit_running(spec(tasks=2, minimum=1, maximum=3, gpus=1), "n1", "n1")
+    world.submit(gpus=8)
+    opened = cycle.open_round(world.state, "default", world.at)
+    assert opened is not None
+    world.tell("queue.default", opened)
+    decided = cycle.decide_round(world.state, "default", world.at)
+    place = f.TaskPlacement(
+        role="worker",
+        index=2,
+        node=NodeId("n1"),
+        gpus=(GpuShare(index=3, milli=1000, memory_mib=40_960),),
+        cpu_milli=1000,
+        memory_mib=1024,
+    )
+    grown = f.Growth(job=job, attempt=1, tasks=(place,))
+    world.exit(world.job(job).tasks[0])
+    world.tell("placement.default", replace(decided, growths=(grown,)))
+    assert len(world.job(job).tasks) == 2, "nobody comes"
+    return world
+
+
+@pytest.mark.parametrize("knew", [False, True])
+def test_nobody_has_a_job_grow_of_which_he_knows_that_a_member_has_ended_well(knew: bool) -> None:
+    world = overtaken_growth()
+    oracles, state = Oracles(), State()
+    *before, last = world.log
+    for message in before:
+        oracles.look(state, message, apply(state, message))
+    decided = replace(last, seen=last.seq - (1 if knew else 2))
+    if not knew:
+        oracles.look(state, decided, apply(state, decided))
+        return
+    with pytest.raises(BrokenOracleError, match="grows although a member has ended well"):
+        oracles.look(state, decided, apply(state, decided))

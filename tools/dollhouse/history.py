@@ -10,7 +10,7 @@ from dollhouse.lease_moves import LeaseMoves
 from gangline_core import facts as f
 from gangline_core.fold import Message
 from gangline_core.groups import ancestors, user_key
-from gangline_core.ids import JobId, TaskId
+from gangline_core.ids import JobId, TaskId, task_id
 from gangline_core.job import JobState, Task, TaskState
 from gangline_core.limits.rungs import folded, group_limit, user_limit
 from gangline_core.making_room.claims import gives_up_ms
@@ -63,8 +63,8 @@ class History:
         self._disturbed_seq = 0
         """Last message that may have spoilt a plan."""
         self._evicted: dict[tuple[JobId, JobId], None] = {}
-        self._ended_well: dict[tuple[JobId, int], None] = {}
-        """Attempts of which a member that counts has ended well."""
+        self._ended_well: dict[tuple[JobId, int], int] = {}
+        """When a member that counts had ended well: the sequence of the message that said so, by attempt."""
         self._in_a_row = 0
 
     def look(self, state: State, message: Message, step: Step) -> None:
@@ -129,19 +129,25 @@ class History:
                 self._started[started] = None
 
     def _winds_down(self, state: State, message: Message) -> Iterator[str]:
-        """A gang of which a member has ended well gets no more members."""
+        """A gang of which a member has ended well gets no more members: nobody asks for them, or they do not come."""
         for fact in message.facts:
             if isinstance(fact, f.TaskExited) and fact.cause == f.ExitCause.EXITED and fact.exit_code == 0:
                 task = self._tasks.get(fact.task)
                 if task is not None and task.job in state.kept.jobs:
                     roles = state.kept.jobs[task.job].spec.roles
                     if task.role not in {role.name for role in roles if role.serves}:
-                        self._ended_well[task.job, task.attempt] = None
+                        self._ended_well.setdefault((task.job, task.attempt), message.seq)
             elif isinstance(fact, f.RoundDecided):
                 for growth in fact.growths:
-                    job = state.kept.jobs.get(growth.job)
-                    if job is not None and (job.id, job.attempt) in self._ended_well:
-                        yield f"job {job.id} grows although a member has ended well"
+                    ended_seq = self._ended_well.get((growth.job, growth.attempt))
+                    came = (
+                        task_id(growth.job, attempt=growth.attempt, role=place.role, index=place.index)
+                        for place in growth.tasks
+                    )
+                    if ended_seq is None:
+                        continue
+                    if not 0 <= message.seen < ended_seq or not state.kept.tasks.keys().isdisjoint(came):
+                        yield f"job {growth.job} grows although a member has ended well"
 
     # --- who gives room back ------------------------------------------------------------------------------
 

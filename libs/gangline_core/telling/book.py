@@ -280,8 +280,10 @@ class Book:
 
 def _is_there_again(reason: Reason) -> bool:
     """True for a budget that was used up and has been raised or dropped since; accounting is about to say so."""
+    if reason.code != ReasonCode.BUDGET_EXHAUSTED:
+        return False
     used, budget = int(reason.numbers.get("used", 0)), int(reason.numbers.get("budget", 0))
-    return reason.code == ReasonCode.BUDGET_EXHAUSTED and not 0 < budget <= used
+    return not 0 < budget <= used
 
 
 def _is_shut_out(job: Job) -> bool:
