@@ -4,8 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.test_pausing import resume, stand_still, suspend, whole_spec
-from tests.make import World, node
+from tests.make import World, group, node
 
+from gangline_core import cycle
 from gangline_core import facts as f
 from gangline_core.job import JobState
 from gangline_core.limits.accounting import charge
@@ -284,3 +285,15 @@ def test_a_guest_that_a_user_cancels_leaves_its_half_to_its_host_and_to_nobody_e
     world.settle()
     assert shares(world, second) == [1000]
     assert world.job(other).state == JobState.WAITING
+
+
+def test_nobody_goes_on_beside_another_when_a_limit_was_lowered_since_the_round_began() -> None:
+    world, first, second = taking_turns(packing=True)
+    opened = cycle.open_round(world.state, "default", world.at)
+    assert opened is not None
+    world.tell("queue.default", opened)
+    decided = cycle.decide_round(world.state, "default", world.at)
+    assert decided.packings == ((first, second),)
+    world.tell("admission", f.GroupSet(group=group(limit={"gpu_milli": 500}), by="ada"))
+    assert world.tell("placement.default", decided).voided == [first]
+    assert shares(world, first, second) == [0, 1000]

@@ -388,3 +388,19 @@ def test_a_job_that_ends_at_its_deadline_after_a_pause_is_told_so() -> None:
     [task] = world.tasks(job)
     world.exit(task.id, code=143, cause=f.ExitCause.TIME_LIMIT).empty(task.id)
     assert (world.job(job).state, world.reason(job)) == (JobState.TIMED_OUT, ReasonCode.DEADLINE)
+
+
+def test_one_that_a_round_had_go_on_stays_paused_when_a_limit_was_lowered_since_the_round_began() -> None:
+    world = World(node(gpus=1), groups=[group(), group("a")])
+    job = world.submit_running(gpu_spec(group="a"), "n1")
+    suspend(world, job)
+    resume(world, job)
+    opened = cycle.open_round(world.state, "default", world.at)
+    assert opened is not None
+    world.tell("queue.default", opened)
+    decided = cycle.decide_round(world.state, "default", world.at)
+    assert decided.resumes == (job,)
+    world.tell("admission", f.GroupSet(group=group("a", limit={"gpu_milli": 500}), by="ada"))
+    step = world.tell("placement.default", decided)
+    assert step.voided == [job]
+    assert world.job(job).state == JobState.PAUSED

@@ -7,7 +7,8 @@ from gangline_core.ids import JobId
 from gangline_core.job import Move
 from gangline_core.kept import Pack
 from gangline_core.pauses.packing import halved, made_whole, pack_fault
-from gangline_core.pauses.pausing import counted, going_on
+from gangline_core.pauses.pausing import counted, going_on, taken_up
+from gangline_core.room.holds import going_on_fault
 from gangline_core.state import State
 from gangline_core.step import Step
 
@@ -19,6 +20,9 @@ def pack(state: State, job_id: JobId, host_id: JobId, step: Step) -> None:
     """A paused job goes on beside another one, unless that cannot be any more."""
     job, host = state.job(job_id), state.job(host_id)
     if job is None or host is None or pack_fault(state, job, host) is not None:
+        step.voided.append(job_id)
+        return
+    if going_on_fault(state, job, [halved(taken_up(task)) for task in state.tasks_of(job)]) is not None:
         step.voided.append(job_id)
         return
     for task in state.tasks_of(host):

@@ -11,8 +11,9 @@ from gangline_core.fold.pack import note_unpacked, unpack
 from gangline_core.ids import JobId, TaskId
 from gangline_core.job import Job, JobState, Move, Pause
 from gangline_core.pauses.packing import RULE as PACKING
-from gangline_core.pauses.pausing import can_be_paused, going_on, paused, resume_fault
+from gangline_core.pauses.pausing import can_be_paused, going_on, paused, resume_fault, taken_up
 from gangline_core.reasons import Reason, ReasonCode
+from gangline_core.room.holds import going_on_fault
 from gangline_core.state import State
 from gangline_core.step import Step
 
@@ -67,11 +68,11 @@ def task_paused(state: State, fact: f.TaskPaused, step: Step) -> None:
 
 
 def resume(state: State, job_id: JobId, step: Step) -> None:
-    """The job goes on where it is, unless its place is taken after all."""
+    """The job goes on where it is, unless its place is taken, or a limit was lowered, since that was decided."""
     job = state.job(job_id)
     if job is None or job.state != JobState.PAUSED:
         return
-    if resume_fault(state, job) is not None:
+    if (resume_fault(state, job) or going_on_fault(state, job, map(taken_up, state.tasks_of(job)))) is not None:
         step.voided.append(job.id)
         return
     for task in state.tasks_of(job):

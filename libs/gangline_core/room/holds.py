@@ -110,6 +110,17 @@ def limit_fault(state: State, job: Job, placement: Placement | Growth, without: 
     return sentence(reason) if reason is not None else None
 
 
+def going_on_fault(state: State, job: Job, parts: Iterable[Task]) -> str | None:
+    """The limit that a paused job would break if it took these parts up again now; None when there is none."""
+    if not _is_limited(state, job):
+        return None
+    amounts: dict[str, int] = {}
+    for part in parts:
+        add_all(amounts, task_amounts(part).items())
+    reason = Ledger(state).fault(job, amounts)
+    return sentence(reason) if reason is not None else None
+
+
 def _is_limited(state: State, job: Job) -> bool:
     spec, now = job.spec, state.kept.at
     return (
