@@ -27,6 +27,7 @@ from gangline_core.pauses import leases
 from gangline_core.reasons import ReasonCode
 from gangline_core.scoring.levels import remembered
 from gangline_core.sizes.causes import use_up
+from gangline_core.spec import ServiceClass
 from gangline_core.state import OpenRound, State
 from gangline_core.step import Step
 
@@ -98,7 +99,7 @@ def round_decided(state: State, fact: f.RoundDecided, step: Step) -> None:
         _clear_room(state, fact, step)
     _say_why(state, fact, proposals, step)
     step.decided.append(fact.pool)
-    if opened is not None and _brings_into_view(opened, fact):
+    if opened is not None and (_brings_into_view(opened, fact) or _goes_on_before_others(state, opened, fact)):
         state.kept.changed_seq = step.seq
 
 
@@ -140,6 +141,15 @@ def _brings_into_view(opened: f.RoundOpened, fact: f.RoundDecided) -> bool:
         return True
     started = {placement.job for placement in fact.placements}
     return any(edge in started for edge in opened.edges)
+
+
+def _goes_on_before_others(state: State, opened: f.RoundOpened, fact: f.RoundDecided) -> bool:
+    """True when an opportunistic job went on that had been paused: whoever waits may have it paused again at once."""
+    served = len(fact.placements) + len(fact.claims)
+    if not fact.resumes or opened.waiting <= served:
+        return False
+    jobs = map(state.job, fact.resumes)
+    return any(job is not None and job.service_class == ServiceClass.OPPORTUNISTIC for job in jobs)
 
 
 def _clear_room(state: State, fact: f.RoundDecided, step: Step) -> None:
