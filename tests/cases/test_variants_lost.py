@@ -59,6 +59,23 @@ def test_nothing_is_planned_on_a_closed_machine_and_nobody_there_is_evicted_in_v
         assert not any(place.node == "n1" for one in decided.reservations for place in one.tasks)
 
 
+@pytest.mark.parametrize("way", ["drained", "tainted"])
+def test_a_gang_that_would_begin_anew_on_a_closed_machine_is_not_made_smaller(way: str) -> None:
+    """Made smaller it lost its place there, or began on a machine that keeps it away."""
+    drive = Drive(node("n1", gpus=4), node("n2", gpus=4))
+    gang = drive.ask(0, tasks=3, minimum=1, gpus=2, elastic=Elastic(kind=ResizeKind.RESTART))
+    drive.until(1)
+    assert sorted(drive.where(gang)) == ["n1", "n1", "n2"]
+    close(drive, "n1", way)
+    more = drive.asks_of(2, 2, gpus=2)
+    drive.until(10)
+    assert drive.is_running(gang, *more) == [True, True, False]
+    assert drive.where(gang) == ["n1", "n1", "n2"], "what it gave up there would have helped, and cost it all the rest"
+    close(drive, "n1", way, opened=True)
+    drive.until(60)
+    assert drive.is_running(gang, *more) == [True, True, True]
+
+
 class Closures:
     """Nodes that are closed and opened while jobs come."""
 

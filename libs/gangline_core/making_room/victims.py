@@ -6,7 +6,7 @@ priority is lower, its group gives back what it borrowed to a group within its g
 attained service, it has sunk below the beneficiary's service queue.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from operator import itemgetter
 from typing import TypeVar
@@ -20,6 +20,7 @@ from gangline_core.job import Job, JobState, Task, TaskState
 from gangline_core.limits.amounts import add_all
 from gangline_core.limits.fair_division import fair_gpu_parts
 from gangline_core.limits.quota import JOBS
+from gangline_core.making_room.beginning_again import can_begin_again
 from gangline_core.making_room.claims import is_overdue
 from gangline_core.making_room.could_go import LAST_MS, Cost, CouldGo, Standing
 from gangline_core.making_room.losses import (
@@ -301,7 +302,7 @@ class Victims:
             if job.state not in (JobState.RUNNING, JobState.RESIZING):
                 continue
             members = [one for one in table.state.tasks_of(job) if not (one.stop or one.id in self.shrunk)]
-            for role in job.spec.roles:
+            for role in job.spec.roles if can_begin_again(table, job, members) else ():
                 own = [task for task in members if task.role == role.name and task.state != TaskState.EXITED]
                 lost_milli = part_lost_milli(table.state, job, role)
                 gone = 0
@@ -378,7 +379,7 @@ class Victims:
         return ordered
 
 
-def _spare(job: Job, role: Role, members: list[Task], *, of: int) -> list[tuple[Task, ...]]:
+def _spare(job: Job, role: Role, members: list[Task], *, of: int) -> Sequence[tuple[Task, ...]]:
     """Members that may go: those still starting first, then the highest ranks; rank 0 and the smallest size stay.
 
     The job has `of` tasks. Of a gang in slices whole ones go, those of the highest ranks first.
@@ -390,9 +391,8 @@ def _spare(job: Job, role: Role, members: list[Task], *, of: int) -> list[tuple[
         for task in in_whole_slices(job, sorted(members, key=lambda task: -task.rank)):
             slices.setdefault(task.rank // unit, []).append(task)
         return [tuple(own) for number, own in slices.items() if number][: max(0, len(members) - least) // unit]
-    order = sorted(members, key=lambda task: (task.state != TaskState.PLACED, -task.rank))
-    spare: list[tuple[Task, ...]] = [(task,) for task in order if task.rank != 0]
-    return spare[: max(0, len(members) - least)]
+    order = sorted((one for one in members if one.rank), key=lambda one: (one.state != TaskState.PLACED, -one.rank))
+    return [(task,) for task in order][: max(0, len(members) - least)]
 
 
 def sizes_below(role: Role, size: int) -> list[int]:
