@@ -2,8 +2,12 @@
 
 from pathlib import Path
 
+import pytest
+
+import dollhouse.__main__ as dollhouse
 from dollhouse.__main__ import run_seeds, run_sweep
 from dollhouse.ledger import Ledger
+from dollhouse.play import Outcome
 from dollhouse.sweep import death_of, sweep
 
 
@@ -30,6 +34,22 @@ def test_what_failed_before_a_stop_makes_the_whole_fail(tmp_path: Path) -> None:
     path.write_text("ok seed 5\nfailed seed 6\n")
     with Ledger(path) as ledger:
         assert run_seeds(range(5, 7), 1, keep=None, ledger=ledger) == 1
+
+
+@pytest.mark.parametrize(("words", "shrunk"), [([], [4]), (["--no-shrink"], [])])
+def test_failing_seeds_are_named_and_not_shrunk_where_that_is_asked_for(
+    words: list[str], shrunk: list[int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(seed: int) -> dollhouse.Ran:
+        return dollhouse.Ran(seed=seed, outcome=Outcome(faults=("broken",) if seed == 4 else ()), events=())
+
+    asked: list[int] = []
+    monkeypatch.setattr(dollhouse, "run", run)
+    monkeypatch.setattr(dollhouse, "show_shrunk", lambda seed, keep: asked.append(seed))
+    monkeypatch.setattr("sys.argv", ["dollhouse", "--seeds", "3", "--first", "3", "--workers", "1", *words])
+    assert dollhouse.main() == 1
+    assert asked == shrunk
+    assert "failed: 1 (seeds 4)" in capsys.readouterr().out
 
 
 def test_a_sweep_goes_on_with_the_deaths_that_are_left(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
 """Runs seeds until something breaks. Usage: python -m dollhouse [--seeds N] [--first SEED] [--keep FOLDER].
 
 A failing seed is shrunk to the shortest story that fails in the same way; the story is printed, and with --keep written
-to a file that `tests/sim/test_stories.py` plays again from then on. With --resume FILE each run that ended is written
-down there, and whoever begins again with the same file plays only what is missing.
+to a file that `tests/sim/test_stories.py` plays again from then on; with --no-shrink failing seeds are only named. With
+--resume FILE each run that ended is written down there, and whoever begins again with the same file plays only what is
+missing.
 """
 
 import argparse
@@ -61,6 +62,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 2) - 1))
     parser.add_argument("--keep", type=Path, help="write shrunk stories into this folder")
+    parser.add_argument("--no-shrink", action="store_true", help="name failing seeds and do not shrink them, which is slow")
     parser.add_argument("--sweep", type=int, metavar="STEP", help="let each process die at every STEP-th of its waits")
     parser.add_argument("--resume", type=Path, metavar="FILE", help="what ended is written here and not played again")
     parser.add_argument("--story", type=Path, help="play the story in this file and nothing else")
@@ -72,11 +74,12 @@ def main() -> int:
         if arguments.sweep:
             return run_sweep(arguments.sweep, arguments.first, ledger)
         seeds = range(arguments.first, arguments.first + arguments.seeds)
-        return run_seeds(seeds, arguments.workers, keep=arguments.keep, ledger=ledger)
+        shrunk_max = 0 if arguments.no_shrink else SHRUNK_MAX
+        return run_seeds(seeds, arguments.workers, keep=arguments.keep, shrunk_max=shrunk_max, ledger=ledger)
 
 
-def run_seeds(seeds: range, workers: int, *, keep: Path | None, ledger: Ledger) -> int:
-    """Play seeds that were not played yet, shrink what fails; 1 when a promise was broken."""
+def run_seeds(seeds: range, workers: int, *, keep: Path | None, ledger: Ledger, shrunk_max: int = SHRUNK_MAX) -> int:
+    """Play seeds that were not played yet, shrink the first that fail; 1 when a promise was broken."""
     began_s = time.monotonic()
     ran: list[Ran] = []
     failed: list[Ran] = []
@@ -89,7 +92,7 @@ def run_seeds(seeds: range, workers: int, *, keep: Path | None, ledger: Ledger) 
         ledger.note(f"seed {one.seed}", failed=bool(one.outcome.faults))
         show_progress(len(ran), len(left), len(failed), time.monotonic() - began_s)
     print(file=sys.stderr)
-    for one in failed[:SHRUNK_MAX]:
+    for one in failed[:shrunk_max]:
         show_shrunk(one.seed, keep)
     print(summary(ran, failed, time.monotonic() - began_s))
     return told_all(len(seeds), ledger, failed=len(failed))
