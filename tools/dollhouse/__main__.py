@@ -62,7 +62,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 2) - 1))
     parser.add_argument("--keep", type=Path, help="write shrunk stories into this folder")
-    parser.add_argument("--no-shrink", action="store_true", help="name failing seeds and do not shrink them, which is slow")
+    parser.add_argument("--no-shrink", action="store_true", help="only name failing seeds: shrinking is slow")
     parser.add_argument("--sweep", type=int, metavar="STEP", help="let each process die at every STEP-th of its waits")
     parser.add_argument("--resume", type=Path, metavar="FILE", help="what ended is written here and not played again")
     parser.add_argument("--story", type=Path, help="play the story in this file and nothing else")
