@@ -11,7 +11,7 @@ from typing import Any
 from tests.make import SECOND, T0
 from tests.watched import Watched
 
-from gangline_core import cycle, elasticity
+from gangline_core import cycle, elasticity, parsync
 from gangline_core import facts as f
 from gangline_core.cluster import Node
 from gangline_core.groups import Group
@@ -39,6 +39,8 @@ class Clockwork:
         self.ended: dict[JobId, float] = {}
         self.evictions: list[f.Eviction] = []
         self.rounds: list[f.RoundDecided] = []
+        self.shared = 0
+        """Gangs that schedulers placed in their shares of rounds."""
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._count = 0
         self._known: set[tuple[TaskId, str]] = set()
@@ -89,7 +91,7 @@ class Clockwork:
             due = next_wake_ms(self.world.state, "default", self.world.state.kept.pools["default"].decided_at)
             if not cycle.round_due(self.world.state, "default") and (due is None or due > self.world.at):
                 break
-            decided = self.world.round()
+            decided = self._round()
             if decided is None:
                 break
             self.rounds.append(decided)
@@ -99,6 +101,26 @@ class Clockwork:
         due = next_wake_ms(self.world.state, "default", self.world.at)
         if due is not None:
             self.at((due - T0) / SECOND, lambda: None)
+
+    def _round(self) -> f.RoundDecided | None:
+        """One round; where the pool has several schedulers, all of them decide their shares of it at the same time."""
+        world, pool = self.world, "default"
+        if not parsync.schedulers_of(world.state.kept.pools[pool].policy):
+            return world.round()
+        # A share is told when others were told, so it is not decided on the state before it.
+        world.invented.add("scheduler")
+        opened = cycle.open_round(world.state, pool, world.at)
+        if opened is None:
+            return None
+        world.tell(f"queue.{pool}", opened)
+        numbers = sorted(parsync.asked(world.state, pool))
+        for number, share in [(number, parsync.decide_share(world.state, pool, number)) for number in numbers]:
+            if share is not None:
+                world.tell(f"scheduler.{pool}.{number}", share)
+                self.shared += len(share.placements)
+        decided = cycle.decide_round(world.state, pool, world.at)
+        world.tell(f"placement.{pool}", decided)
+        return decided
 
     def _follow(self) -> None:
         """Plan what agents will do about tasks that are new, run, or have to stop."""

@@ -4,11 +4,13 @@ from math import log2
 
 import pytest
 from tests.clockwork import Clockwork
-from tests.make import World, gpu_amount, group, node, spec
+from tests.core.test_anew import propose
+from tests.make import World, gpu_amount, group, node, role, spec
 
 from gangline_core.cluster import Pool
 from gangline_core.facts import PoolSet
 from gangline_core.job import JobState
+from gangline_core.spec import Elastic, ResizeKind
 from gangline_core.telling.explain import explain
 from gangline_core.wake import next_wake_ms
 from gangline_lab.audit import preemptions_of
@@ -26,6 +28,20 @@ def evicted_again_and_again(*, until_s: float, **policy) -> tuple[Clockwork, int
     return clock, next(job.id for job in clock.world.state.kept.jobs.values() if job.spec.name == "low")
 
 
+def starved_in_a_share() -> tuple[Clockwork, list[int]]:
+    """Two schedulers; old jobs start where the work of four machines ends at once, and more urgent ones wait."""
+    clock = Clockwork(*(node(f"n{k}") for k in range(4)), schedulers=2, ordering="priority", starvation_s=STARVES_S)
+    clock.world.set_policy(scheduler_partitions=1)
+    for k in range(4):
+        clock.arrive(0, spec(f"first-{k}", gpus=8, protected_s=-1), runs_s=200)
+    for k in range(4):
+        clock.arrive(10, spec(f"old-{k}", gpus=8), runs_s=100)
+    for k in range(4):
+        clock.arrive(150, spec(f"urgent-{k}", gpus=8, priority=10), runs_s=50)
+    clock.run(201)
+    return clock, [job.id for job in clock.world.state.kept.jobs.values() if job.spec.name.startswith("old")]
+
+
 @pytest.mark.parametrize("ordering", ["priority", "weighted"])
 def test_under_an_endless_stream_of_higher_priority_a_job_that_starves_ends(ordering):
     clock, low = evicted_again_and_again(until_s=6_000, ordering=ordering, formula="priority")
@@ -36,6 +52,16 @@ def test_under_an_endless_stream_of_higher_priority_a_job_that_starves_ends(orde
     assert (
         clock.world.job(low).ended_ms - clock.world.job(low).submitted_ms
     ) / 1_000 <= 3 * RUNS_S + waits_s + STARVES_S
+
+
+def test_who_starts_by_its_age_in_the_share_of_a_scheduler_is_left_to_work_as_well():
+    clock, old = starved_in_a_share()
+    assert clock.shared > 4, "schedulers placed some of the old jobs in their shares"
+    passing = [job for job in old if clock.world.job(job).state == JobState.RUNNING]
+    assert len(passing) >= 3, "one may have met another's share on its node"
+    clock.run(600)
+    assert {clock.world.job(job).state for job in old} == {JobState.SUCCEEDED}
+    assert not clock.evictions
 
 
 def test_without_ageing_it_never_ends():
@@ -76,6 +102,27 @@ def test_whoever_started_by_its_age_is_not_sent_away_at_once_by_whom_it_passed()
     world.round()
     assert world.job(old).state == JobState.STOPPING
     assert urgent in world.state.kept.claims
+
+
+def test_a_gang_that_starts_again_at_another_size_is_left_to_work_as_before():
+    """Its own restart ends no shield, even where the urgent job came only after it had started."""
+    world = World(node("n1")).set_policy(ordering="priority", starvation_s=STARVES_S)
+    first = world.submit_running(spec(gpus=8, protected_s=-1), "n1")
+    asked = role(tasks=8, minimum=1, maximum=8, gpus=1)
+    old = world.submit(roles=[asked], elastic=Elastic(kind=ResizeKind.RESTART, cost_s=30))
+    world.wait(STARVES_S + 80)
+    urgent = world.submit(gpus=8, priority=10)
+    world.round()
+    world.finish(first)
+    world.settle()
+    assert world.job(old).shield_ms
+    world.wait(50).cancel(urgent)
+    propose(world, **{f"j{old}": 4})
+    world.settle()
+    assert (world.job(old).attempt, world.job(old).sizes) == (2, {"worker": 4})
+    world.submit(gpus=8, priority=10)
+    world.settle()
+    assert world.job(old).state == JobState.RUNNING
 
 
 def test_both_are_told_of_it():

@@ -13,9 +13,10 @@ from msgspec.structs import replace
 
 from gangline_core.facts import Candidate, Placement
 from gangline_core.ids import JobId
-from gangline_core.job import Job
-from gangline_core.making_room.losses import effective_priority
+from gangline_core.job import Job, JobState
+from gangline_core.making_room.losses import effective_priority, is_shielded
 from gangline_core.scoring.ageing import in_vain_ms
+from gangline_core.sizes import resizing
 from gangline_core.spec import ServiceClass
 from gangline_core.table import Table
 
@@ -24,7 +25,10 @@ LOWEST = -(1 << 62)
 
 
 def with_shields(table: Table, candidates: Sequence[Candidate]) -> list[Placement]:
-    """The round's placements, those of jobs that are left to work marked."""
+    """The round's placements, those of jobs that are left to work marked.
+
+    One of several schedulers does not know whom the others start meanwhile: for its share those still wait.
+    """
     policy = table.policy
     if policy.starvation_s <= 0 or not policy.preemption:
         return table.placements
@@ -43,8 +47,13 @@ def _is_due(table: Table, job: Job) -> bool:
 
 
 def _is_in_danger(table: Table, name: JobId, passed: dict[JobId, int]) -> bool:
-    """It was evicted before, or somebody of higher priority waits whom it passed."""
+    """It was evicted before, or somebody of higher priority waits whom it passed, or it was left to work already.
+
+    Who starts again for its own change of size goes on with the work that it was left to.
+    """
     job = table.state.kept.jobs[name]
+    if resizing.is_active(job) and is_shielded(job, table.now):
+        return True
     mine = effective_priority(table.pool.pool, job.spec)
     return job.preemptions > 0 or passed.get(name, LOWEST) > mine
 
@@ -57,6 +66,6 @@ def _passed(table: Table, candidates: Sequence[Candidate]) -> dict[JobId, int]:
     for candidate in reversed(candidates):
         passed[candidate.job] = highest
         job = jobs.get(candidate.job)
-        if job is not None and candidate.job not in started:
+        if job is not None and job.state == JobState.WAITING and candidate.job not in started:
             highest = max(highest, effective_priority(pool, job.spec))
     return passed
