@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -127,20 +127,29 @@ async def serve(name: str, run: Run, config: KitConfig, *, before: Before | None
     """
     stopping = asyncio.Event()
     running = asyncio.get_running_loop()
+    opening = asyncio.timeout(None)
+    is_open = False
 
     def stop() -> None:
         if not stopping.is_set():
             running.call_later(EXIT_S_MAX, _give_up, name)
+            if not is_open:
+                opening.reschedule(running.time())
         stopping.set()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        running.add_signal_handler(number, stop)
-    try:
-        async with open_site(name, config, before=before) as site:
-            await run_until(site, run, stopping)
-    finally:
+    async with AsyncExitStack() as stack:
         for number in (signal.SIGTERM, signal.SIGINT):
-            running.remove_signal_handler(number)
+            running.add_signal_handler(number, stop)
+            stack.callback(running.remove_signal_handler, number)
+        try:
+            async with opening:
+                site = await stack.enter_async_context(open_site(name, config, before=before))
+                is_open = True
+        except TimeoutError:
+            if not stopping.is_set():
+                raise
+            return
+        await run_until(site, run, stopping)
 
 
 def _give_up(name: str) -> None:

@@ -2,7 +2,9 @@
 
 import argparse
 import os
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from msgspec import structs
 
@@ -58,8 +60,12 @@ def _kit(given: argparse.Namespace) -> KitConfig | None:
         return None
     password = given.token or os.environ.get("GANGLINE_NATS_PASSWORD", "")
     if password.startswith("@"):
-        with open(os.path.expanduser(password[1:])) as file:
-            password = file.read().strip()
+        path = Path(password[1:]).expanduser()
+        try:
+            password = path.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            cause = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+            sys.exit(f"gangline agent: the token's file {path} cannot be read: {cause}")
     return structs.replace(
         load_kit(), nats_url=given.server, nats_user=given.user, nats_password=password, ensure=False
     )

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from math import inf
 from pathlib import Path
+from shlex import quote
 from urllib.parse import urlsplit
 
 from msgspec.structs import replace
@@ -41,15 +42,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return loop.run(_up(options))
     except (PermanentError, TemporaryError, OSError) as error:
-        print(f"gangline up: {error}", file=sys.stderr)  # noqa: T201 - the command's own words
+        print(f"gangline up: {_told(error)}", file=sys.stderr)  # noqa: T201 - the command's own words
         return 1
+
+
+def _told(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename} cannot be used: {error.strerror}"
+    return str(error)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="gangline", description="The platform on this machine.")
     verbs = parser.add_subparsers(dest="verb", required=True)
     up = verbs.add_parser("up", help="run the platform until Ctrl-C; data is kept for the next time")
-    up.add_argument("--data", type=Path, default=None, help="data folder (default: your user data folder)")
+    up.add_argument("--data", type=_folder, default=None, help="data folder (default: your user data folder)")
     up.add_argument("--host", default="127.0.0.1", help="address of the HTTP API (default: loopback only)")
     up.add_argument("--port", type=_port, default=DEFAULT_PORT, help="port of the HTTP API; 0 takes a free one")
     up.add_argument("--processes", action="store_true", help="one process per service")
@@ -81,6 +88,14 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--log-level", default="warning", choices=["debug", "info", "warning", "error"])
     verbs.add_parser("demo", help="see the platform at work", add_help=False)
     return parser
+
+
+def _folder(text: str) -> Path:
+    """A folder, or where one can be made."""
+    path = Path(text).expanduser()
+    if path.exists() and not path.is_dir():
+        raise argparse.ArgumentTypeError(f"{text} is no folder")
+    return path
 
 
 def _port(text: str) -> int:
@@ -187,10 +202,11 @@ def _greet(platform: Platform, *, token_is_new: bool) -> None:
     else:
         _say(f"  console {platform.url}/   (asks for the token)")
     if platform.nats is not None:
-        _say(f"  agents  gangline agent --server {platform.nats_url} --token @{platform.data_dir}/nats-agent.secret")
+        secret = f"@{platform.data_dir}/nats-agent.secret"
+        _say(f"  agents  gangline agent --server {platform.nats_url} --token {quote(secret)}")
         for name in platform.config.agents:
             secret = f"{platform.data_dir}/nats-{agent_user_name(name)}.secret"
-            own = f"--user {agent_user_name(name)} --name {name} --token @{secret}"
+            own = f"--user {agent_user_name(name)} --name {quote(name)} --token {quote('@' + secret)}"
             _say(f"          gangline agent --server {platform.nats_url} {own}")
     if platform.config.simulate:
         _say("  nodes   simulated: a task lasts a minute, or as its job says: attributes: {run_time_s: 600}")

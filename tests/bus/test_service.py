@@ -164,6 +164,17 @@ async def test_a_service_that_is_asked_to_end_while_the_bus_is_away_ends_quickly
     assert took_s < 5
 
 
+async def test_a_service_that_is_asked_to_end_before_it_found_the_bus_ends_quickly(start: Start) -> None:
+    service = await start("calm", nats_url=f"nats://127.0.0.1:{free_port()}", log_level="debug")
+    assert service.process.stderr is not None
+    async with asyncio.timeout(20):
+        while b"bus:" not in await service.process.stderr.readline():
+            pass
+    code, log, took_s = await service.end(signal.SIGTERM)
+    assert (code, "Traceback" in log, "did not end" in log) == (0, False, False), log
+    assert took_s < 5
+
+
 @pytest.mark.parametrize(("run", "said"), [("failing", "a defect"), ("background", "behind the back")])
 async def test_a_service_with_a_defect_ends_loudly(start: Start, run: str, said: str) -> None:
     code, log, _ = await (await start(run)).end()

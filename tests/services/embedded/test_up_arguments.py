@@ -1,7 +1,8 @@
-"""`gangline up` says what is wrong with its arguments at once, before anything runs."""
+"""`gangline up` and `gangline agent` say what is wrong with their arguments at once, before anything runs."""
 
 import pytest
 
+from gangline_agent.main import main as agent_main
 from gangline_embedded.main import main
 
 
@@ -18,6 +19,7 @@ from gangline_embedded.main import main
         (["--simulate", "0x8xH100"], "0x8xH100 describes no machine"),
         (["--speed", "0"], "0 is no speed"),
         (["--speed", "nan"], "nan is no speed"),
+        (["--data", __file__], "is no folder"),
         (["--simulate", "/nowhere/nodes.csv"], "expected machines in short such as 4x8xH100, or a file"),
     ],
 )
@@ -30,4 +32,9 @@ def test_a_wrong_argument_is_named(arguments: list[str], said: str, capsys: pyte
 
 def test_a_data_folder_that_cannot_be_made_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["up", "--data", "/proc/nowhere"]) == 1
-    assert "/proc/nowhere" in capsys.readouterr().err
+    assert capsys.readouterr().err == "gangline up: /proc/nowhere cannot be used: No such file or directory\n"
+
+
+def test_a_token_file_of_an_agent_that_cannot_be_read_is_told_in_one_line() -> None:
+    with pytest.raises(SystemExit, match="the token's file /nowhere/secret cannot be read: No such file or directory"):
+        agent_main(["--server", "nats://127.0.0.1:4222", "--token", "@/nowhere/secret"])
