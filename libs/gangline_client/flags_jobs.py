@@ -22,6 +22,13 @@ SERVICE_CLASSES = ("guaranteed", "burstable", "opportunistic")
 WAIT_TARGETS = ("ended", "running", "started")
 
 
+def from_one(text: str) -> int:
+    """A whole number of at least one."""
+    if not (text.isascii() and text.isdecimal() and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1 on")
+    return int(text)
+
+
 def run(parser: ArgumentParser) -> None:
     """`gangline run`."""
     parser.description = (
@@ -158,7 +165,7 @@ def show(parser: ArgumentParser) -> None:
     parser.add_argument("--history", action="store_true", help="only what happened to the job")
     _filters(parser)
     parser.add_argument("--all", "-a", action="store_true", help="list ended jobs too")
-    parser.add_argument("--limit", default=200, type=int, metavar="N", help="list at most N jobs (default: 200)")
+    parser.add_argument("--limit", default=200, type=from_one, metavar="N", help="list at most N jobs (default: 200)")
     watch(parser)
 
 

@@ -2,7 +2,7 @@
 
 from argparse import ArgumentParser
 
-from gangline_client.flags_jobs import watch
+from gangline_client.flags_jobs import from_one, watch
 
 ROLES = ("user", "head", "admin", "readonly")
 SHELLS = ("bash", "zsh", "fish")
@@ -49,7 +49,7 @@ def queue(parser: ArgumentParser) -> None:
     parser.add_argument("--pool", default="", help="the pool (default: all pools)")
     parser.add_argument("--user", "-u", default="", help="only jobs of this user")
     parser.add_argument("--mine", action="store_true", help="only your own jobs")
-    parser.add_argument("--limit", default=0, type=int, metavar="N", help="show at most N jobs of each pool")
+    parser.add_argument("--limit", default=0, type=from_one, metavar="N", help="show at most N jobs of each pool")
     watch(parser)
 
 
@@ -94,7 +94,7 @@ def events(parser: ArgumentParser) -> None:
     parser.add_argument("--job", default="", metavar="JOB", help="only events of this job; stops when it has ended")
     parser.add_argument("--group", default="", metavar="PATH", help="only events of this group")
     parser.add_argument("--after", default="", metavar="ID", help="begin behind this event; 0-0 begins with the oldest")
-    parser.add_argument("--count", default=0, type=int, metavar="N", help="stop after N events")
+    parser.add_argument("--count", default=0, type=from_one, metavar="N", help="stop after N events")
 
 
 def usage(parser: ArgumentParser) -> None:

@@ -84,6 +84,8 @@ def _strange(verb: str | None, words: list[str], unknown: list[str]) -> str:
         rest = " ".join(word for word in words[1:] if word != "submit")
         return f"submit takes job files; a command is submitted with `gangline run --detach {rest}`"
     first = unknown[0]
+    if verb is None and first in ("--version", "-V"):
+        return "the versions of command and platform are shown by `gangline version`"
     if verb == "edit" and first.startswith("--"):
         key, _, value = first[2:].partition("=")
         return f"{first} is no flag; terms are written as {key.replace('-', '_')}={value or 'VALUE'}"

@@ -310,7 +310,8 @@ def _counts(kept: Mapping[str, Any], errors: list[FieldError]) -> tuple[int, int
 
 def _command(kept: Mapping[str, Any], errors: list[FieldError]) -> tuple[str, ...]:
     command = kept.get("command", ())
-    if not command and "image" not in kept:
+    is_told = any(error.path.startswith("command") for error in errors)
+    if not command and "image" not in kept and not is_told:
         note(errors, FieldError(path="command", message='is missing; say what to run, such as ["python", "train.py"]'))
     if isinstance(command, str):
         if kept.get("shell"):

@@ -34,6 +34,8 @@ DIGITS_MAX = 19
 """Longest number that is read at all; longer ones are refused before any arithmetic."""
 
 _COUNT = re.compile(r"([0-9]{1,19})(?:\.([0-9]{1,3}))?", re.ASCII)
+_TOO_FINE = re.compile(r"[0-9]{1,19}\.[0-9]{4,40}|[0-9]{1,19}\.[0-9]{1,40}m", re.ASCII)
+TOO_FINE = "has more than three decimals; thousandths are the smallest share"
 _THOUSANDTHS = re.compile(r"([0-9]{1,19})m", re.ASCII)
 _MEMORY = re.compile(r"([0-9]{1,19})(?:\.([0-9]{1,6}))?(Ki|Mi|Gi|Ti|Pi|k|M|G|T|P)", re.ASCII)
 
@@ -98,7 +100,7 @@ def _milli_of_float(value: float) -> int:
         raise WrongValueError("must not be negative")
     milli = Decimal(repr(value)) * 1000
     if milli != milli.to_integral_value():
-        raise WrongValueError("has more than three decimals; thousandths are the smallest share")
+        raise WrongValueError(TOO_FINE)
     return int(milli)
 
 
@@ -110,6 +112,8 @@ def _milli_of_text(value: str) -> int:
     match = _THOUSANDTHS.fullmatch(value)
     if match is not None:
         return int(match.group(1))
+    if _TOO_FINE.fullmatch(value):
+        raise WrongValueError(TOO_FINE)
     raise WrongValueError(f'"{shown(value)}" is no number; write 2, 0.5 or "500m" without spaces or sign')
 
 

@@ -106,11 +106,12 @@ def size(state: State, draft: Draft, request: r.SetSize, at: int) -> Verdict:
     role = next((role for role in job.spec.roles if role.name == name), None)
     if role is None:
         return denied("invalid", f"say of which role: {', '.join(names)}", "role")
-    if request.size and not role.allows(request.size):
+    if request.size and role.is_elastic and not role.allows(request.size):
         sizes = f"one of {', '.join(map(str, role.sizes))}" if role.sizes else f"{role.min_count} to {role.max_count}"
         return denied("invalid", f"is {request.size}; role {role.name} may have {sizes} tasks", "size")
     if not role.is_elastic:
-        return denied("conflict", f"role {role.name} is not elastic: it has {role.count} tasks for good", "size")
+        counted = f"{role.count} task{'s' if role.count > 1 else ''}"
+        return denied("conflict", f"role {role.name} is not elastic: it has {counted} for good", "size")
     fact = ResizeAsked(job=job.id, role=role.name, size=request.size, by=request.by)
     return Verdict(reply=r.Done(), facts=(fact,))
 

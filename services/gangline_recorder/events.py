@@ -19,7 +19,7 @@ from gangline_core.facts import (
 from gangline_core.fold import Message
 from gangline_core.ids import JobId
 from gangline_core.job import STATE_WORDS, Job, JobState
-from gangline_core.reasons import Reason, ReasonCode, sentence
+from gangline_core.reasons import Reason, ReasonCode, sentence, utc
 from gangline_core.spec import JobSpec
 from gangline_core.state import State
 from gangline_core.step import JobMoved, Step
@@ -98,7 +98,7 @@ def _of_act(state: State, fact: Fact, message: Message, index: int) -> EventLine
     """Somebody changed a job after its submission."""
     match fact:
         case JobEdited():
-            changes = ", ".join(f"{name} = {value}" for name, value in given(fact.edit).items())
+            changes = ", ".join(_term(name, value) for name, value in given(fact.edit).items())
             event, text = "Edited", f"{changes}, by {fact.by}{_because(fact.why)}."
         case JobTopped():
             event, text = "Topped", f"Put first by {fact.by}{_because(fact.why)}."
@@ -124,6 +124,19 @@ def _of_act(state: State, fact: Fact, message: Message, index: int) -> EventLine
             return None
     job = lookup(state, fact.job)
     return None if job is None else _line(message, index, event=event, job=fact.job, spec=job.spec, text=text)
+
+
+def _term(name: str, value: object) -> str:
+    """A changed term as people read it."""
+    match value:
+        case dict():
+            return f"{name} = {','.join(f'{key}={text}' for key, text in sorted(value.items())) or 'none'}"
+        case int() if name.endswith("_ms"):
+            return f"{name.removesuffix('_ms')} = {utc(value) if value else 'none'}"
+        case bool():
+            return f"{name} = {str(value).lower()}"
+        case _:
+            return f"{name} = {value}"
 
 
 def _because(why: str) -> str:

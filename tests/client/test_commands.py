@@ -200,6 +200,21 @@ async def test_acts_on_all_that_match_need_a_yes(platform: FakePlatform) -> None
     assert (query["user"], query["state"]) == ("ada", "waiting,running,resizing,paused")
 
 
+async def test_what_is_neither_a_job_nor_a_node_is_not_called_a_job(platform: FakePlatform) -> None:
+    platform.answer("GET", "/v1/nodes", v.NodesView(nodes=(s.NODE,)))
+    platform.answer("GET", "/v1/jobs", v.JobPage(jobs=()))
+    result = await gangline(platform.url, "resume", "node-3x")
+    assert result.code == 1
+    assert "there is neither a node nor a job named node-3x" in result.err
+
+
+async def test_usage_of_a_group_that_is_not_there_is_no_empty_table(platform: FakePlatform) -> None:
+    platform.answer("GET", "/v1/usage", v.UsageView(at=1, lines=()))
+    result = await gangline(platform.url, "usage", "--group", "nowhere")
+    assert (result.code, result.out) == (1, "")
+    assert "there is no group nowhere" in result.err
+
+
 async def test_jobs_are_suspended_and_resumed_by_number_and_nodes_by_name(platform: FakePlatform) -> None:
     platform.answer("GET", "/v1/nodes", v.NodesView(nodes=(s.NODE,)))
     platform.answer("POST", "/v1/jobs/7/suspend", DONE)

@@ -63,6 +63,10 @@ def test_wrong_usage_ends_with_2_and_says_what_is_wrong(words: list[str]) -> Non
         (["submit", "--cpus", "1", "--", "sleep", "9"], "gangline run --detach --cpus 1 -- sleep 9"),
         (["edit", "7", "--time-limit", "20m"], "time_limit=VALUE"),
         (["queue", "--gpu"], "gangline queue --help"),
+        (["--version"], "`gangline version`"),
+        (["queue", "--limit", "-1"], "'-1' is no whole number from 1 on"),
+        (["show", "--limit", "0"], "'0' is no whole number from 1 on"),
+        (["events", "--count", "many"], "'many' is no whole number from 1 on"),
     ],
 )
 def test_who_uses_another_tool_s_habits_is_told_ours(words: list[str], told: str) -> None:

@@ -214,6 +214,12 @@ def test_tasks_of_all_roles_are_limited_together() -> None:
     assert "12000" in wrong({"roles": roles})["roles"]
 
 
+def test_a_command_with_a_wrong_word_is_not_called_missing() -> None:
+    assert list(wrong({"command": [True]})) == ["command[0]"]
+    assert list(wrong({"command": {"a": 1}})) == ["command"]
+    assert list(wrong({"roles": [{"name": "a", "command": ["run", 7]}]})) == ["roles[0].command[1]"]
+
+
 def test_one_text_as_command_needs_a_shell_asked_for() -> None:
     assert "shell: true" in wrong({"command": "python train.py"})["command"]
     assert parse_job({"command": "a && b", "shell": True}).roles[0].command == ("/bin/sh", "-c", "a && b")

@@ -44,6 +44,12 @@ def test_memory_without_a_unit_or_with_another_is_refused(written: object) -> No
         read_mebibytes(written)
 
 
+@pytest.mark.parametrize("written", [0.0001, "0.0001", "1.5m", "2.00001"])
+def test_what_is_too_fine_is_not_called_no_number(written: object) -> None:
+    with pytest.raises(WrongValueError, match="more than three decimals"):
+        read_milli(written)
+
+
 def test_a_bare_number_of_memory_says_how_to_write_it() -> None:
     with pytest.raises(WrongValueError, match='"16Gi"'):
         read_mebibytes(16)

@@ -3,6 +3,7 @@
 from argparse import Namespace
 
 from gangline_client import quantities as q
+from gangline_client.errors import InputError
 from gangline_client.session import Session, emit, find_job, repeat, watch_interval
 from gangline_client.table import Cell, Column, Paint, Row, bar
 from gangline_client.words import STATE_PAINT, state_cell
@@ -76,9 +77,18 @@ async def resume(session: Session, args: Namespace) -> int:
             await session.client.resume(target)
             session.console.say(f"Node {target} takes work again.")
         else:
-            await session.client.resume_job(await find_job(session.client, target), urgent=args.urgent)
+            await session.client.resume_job(await _job(session, target), urgent=args.urgent)
             session.console.say(f"Job {target} goes on.")
     return 0
+
+
+async def _job(session: Session, target: str) -> int:
+    """The job that is meant, or what to say of a word that names no node either."""
+    try:
+        return await find_job(session.client, target)
+    except InputError:
+        advice = "See the nodes with `gangline nodes` and the jobs with `gangline show`."
+        raise InputError(f"there is neither a node nor a job named {target}", next_step=advice) from None
 
 
 def _show_one(session: Session, view: v.NodeView) -> None:

@@ -5,6 +5,7 @@ from argparse import Namespace
 import msgspec
 
 from gangline_client import quantities as q
+from gangline_client.errors import InputError
 from gangline_client.session import Session, emit
 from gangline_client.table import Cell, Column, Paint, Row
 from gangline_client.words import amounts
@@ -26,6 +27,9 @@ async def usage(session: Session, args: Namespace) -> int:
     """Show usage of groups, and of users with --users."""
     view = await session.client.usage()
     lines = tuple(line for line in view.lines if _wanted(line, group=args.group, users=args.users))
+    if args.group and not lines:
+        advice = "See the groups with `gangline quota`."
+        raise InputError(f"there is no group {args.group}, or your token does not show it", next_step=advice)
     shown = msgspec.structs.replace(view, lines=lines)
     names = [f"{line.group}:{line.user}" if line.user else line.group for line in lines]
     emit(session.console, shown, names=names, people=lambda: session.console.table(COLUMNS, [_row(x) for x in lines]))

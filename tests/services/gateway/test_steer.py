@@ -179,7 +179,9 @@ async def test_a_size_outside_of_its_bounds_is_refused_at_once_and_the_job_is_le
     await visitor.ask("una", "POST", f"/v1/jobs/{job}/resize", status=202, json={"size": 3})
     assert world.job(job).asked == {"worker": 3}
     rigid = world.submit(spec(group="t1", user="una"))
-    await visitor.ask("una", "POST", f"/v1/jobs/{rigid}/resize", status=409, json={"size": 1})
+    for size in (1, 2):
+        problem = await visitor.ask("una", "POST", f"/v1/jobs/{rigid}/resize", status=409, json={"size": size})
+        assert "role worker is not elastic: it has 1 task" in problem["detail"]
 
 
 # --- once more ----------------------------------------------------------------------------------------------

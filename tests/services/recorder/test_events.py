@@ -2,7 +2,8 @@
 
 from tests.make import T0, World, node, spec
 
-from gangline_core.facts import Eviction, JobRejected, RoundDecided, StragglersSeen
+from gangline_core.door.edits import JobEdit
+from gangline_core.facts import Eviction, JobEdited, JobRejected, RoundDecided, StragglersSeen
 from gangline_core.fold import Message
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.step import Step
@@ -53,3 +54,13 @@ def test_slow_members_are_told_once_and_their_recovery_is_no_event() -> None:
     assert f"{world.tasks(job)[0].id} (180 %)" in event.message
     over = StragglersSeen(job=job, attempt=1, slow={})
     assert events_of(world, world.tell("telemetry", over), over) == []
+
+
+def test_changed_terms_are_told_as_people_write_them() -> None:
+    world = World(node("n1"))
+    job = world.submit(spec(gpus=1))
+    edit = JobEdit(deadline_ms=1_782_864_000_000, not_before_ms=0, labels={"b": "2", "a": "1"}, preemptible=False)
+    fact = JobEdited(job=job, edit=edit, by="ada")
+    (event,) = events_of(world, world.tell("admission", fact), fact)
+    told = "not_before = none, deadline = 2026-07-01 00:00:00 UTC, preemptible = false, labels = a=1,b=2, by ada."
+    assert event.message == told
