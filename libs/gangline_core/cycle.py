@@ -129,7 +129,7 @@ def place_all(table: Table, opened: RoundOpened, *, overtakes: Overtakes, preemp
 
     It stops where a candidate should take over the claim of a less important one: the round is then decided anew.
     """
-    candidates, limited = opened.candidates, frozenset(opened.limited)
+    candidates, limited, edges = opened.candidates, frozenset(opened.limited), frozenset(opened.edges)
     refuser = Refuser(table)
     reserver, loose, dates = Reserver(table), LooseDates(table), LimitDates(table)
     batch = Batch(table, candidates)
@@ -140,7 +140,7 @@ def place_all(table: Table, opened: RoundOpened, *, overtakes: Overtakes, preemp
         job = table.state.job(candidate.job)
         if job is None or job.state != JobState.WAITING or job.id in started:
             continue
-        if table.is_full:
+        if table.is_full or _passes_unseen(table, edges):
             table.unseen = len(candidates) - seen
             return
         if job.id in claimed:
@@ -166,6 +166,11 @@ def place_all(table: Table, opened: RoundOpened, *, overtakes: Overtakes, preemp
         # Where several that compete have dates, equal jobs have one each; otherwise the first speaks for all of them.
         if refuser.remember(job, reason) or table.policy.backfill_depth > 1:
             _give_date(job, reason, (reserver, loose), dates)
+
+
+def _passes_unseen(table: Table, edges: frozenset[JobId]) -> bool:
+    """True when nobody may pass and a job has started of which equal ones are not in view: the next round goes on."""
+    return not table.policy.backfill and bool(table.placements) and table.placements[-1].job in edges
 
 
 def _give_date(job: Job, reason: Reason, reservers: tuple[Reserver, LooseDates], dates: LimitDates) -> None:

@@ -100,3 +100,11 @@ def test_a_date_counts_on_those_that_started_in_the_same_round():
     world.round()
     assert world.job(starts).tasks
     assert dates(world)[second] == 318
+
+
+def test_without_backfill_nobody_passes_those_of_an_equal_ask_that_are_out_of_view():
+    world = World(node(gpus=4)).set_policy(ordering="fifo", starvation_s=0, backfill=False, candidates_per_shape=2)
+    small = [world.submit(gpus=1) for _ in range(4)]
+    wide = world.submit(gpus=2)
+    world.settle()
+    assert [bool(world.job(job).tasks) for job in (*small, wide)] == [True, True, True, True, False]
