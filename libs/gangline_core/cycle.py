@@ -45,6 +45,7 @@ from gangline_core.spec import ServiceClass
 from gangline_core.state import PoolState, State
 from gangline_core.table import Table
 from gangline_core.telling.refusals import Refuser
+from gangline_core.telling.second_look import look_again
 
 
 def round_due(state: State, pool: str) -> bool:
@@ -118,6 +119,7 @@ def decide_round(state: State, pool: str, now: int) -> RoundDecided:
             break
     clear_late(table)
     grow(table)
+    look_again(table)
     table.placements = with_shields(table, opened.opened.candidates)
     return table.record(opened)
 

@@ -97,7 +97,8 @@ class Table:
         self.placements: list[Placement] = []
         self.growths: list[Growth] = []
         self.restarts: list[Restart] = []
-        self.refused: list[tuple[Job, Reason]] = []
+        # Of those refused, so many were before the last time that somebody took room.
+        self.refused, self.refused_before = list[tuple[Job, Reason]](), 0
         self.evictions: list[Eviction] = []
         self.shrinks: list[Shrink] = []
         self.claims: list[Claim] = []
@@ -312,6 +313,7 @@ class Table:
     def count(self, job: Job, amounts: dict[str, int]) -> None:
         """So much is the job's from now on, below limits and guarantees."""
         self.ledger.take(job, amounts)
+        self.refused_before = len(self.refused)
         self.taken.append((job, amounts))
         if self._after is not None:
             self._after.take(job, amounts)

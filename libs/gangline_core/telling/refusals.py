@@ -7,7 +7,7 @@ from gangline_core.job import Job
 from gangline_core.making_room.service_order import orders_by_service
 from gangline_core.placement.gang import Gang
 from gangline_core.placement.why_not import why_not
-from gangline_core.reasons import Reason
+from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.reserving.closures import window_reason
 from gangline_core.reserving.reserve import reserved_reason
 from gangline_core.room.capacity import Room
@@ -24,6 +24,8 @@ class Refuser:
         """By what is asked, and by whom the job may not have evicted."""
         self._no_room: dict[tuple[int, int, tuple[NodeId, ...]], Reason] = {}
         """By what is asked of room alone (whoever asks), whether beside reservations, and without which nodes."""
+        self._fits: dict[tuple[int, int, tuple[NodeId, ...]], bool] = {}
+        """By the same: whether there is room but for reservations."""
         self._shared: dict[tuple[object, ...], Reason] = {}
         self._by_limit: dict[tuple[object, ...], Reason] = {}
         """By what is counted below whose limits, where nothing but those is in the way, wherever the job might go."""
@@ -65,6 +67,16 @@ class Refuser:
             gang = self._table.seating.least(job).gang
             reason = self._no_room[key] = self._share(self._window(job, gang, room) or self._why(gang, room))
         return reason
+
+    def anew(self, job: Job, told: Reason) -> Reason:
+        """Why a job that was refused before for lack of room still waits, now that others took some of it."""
+        table, key = self._table, self._key(job, self._table.room)
+        if told.code == ReasonCode.RESERVED:
+            if key not in self._fits:
+                self._fits[key] = table.seating.placer(table.room, table.seating.least(job).gang) is not None
+            if self._fits[key]:
+                return told
+        return self.reason(job, table.room)
 
     def _key(self, job: Job, room: Room) -> tuple[int, int, tuple[NodeId, ...]]:
         """What decides whether there is room: the ask, which room, and which nodes are closed to the job."""

@@ -1,0 +1,32 @@
+"""Whether what was told early in a round still holds at its end: others took room after that.
+
+Who may not pass a reservation, or would run into a window, may lack plain room when the round ends, and of what is free
+there is less. One more round would say so, but none follows as long as nothing else happens.
+"""
+
+from gangline_core.placement.why_not import ROOM_CODES
+from gangline_core.reasons import ReasonCode
+from gangline_core.table import EXACT_MAX, Table
+from gangline_core.telling.refusals import Refuser
+
+OUTLIVED = frozenset({ReasonCode.RESERVED, ReasonCode.WINDOW})
+"""What says that there is room but for something else, which is false when there is none."""
+LASTING = frozenset({ReasonCode.NO_ELIGIBLE_NODE, ReasonCode.NO_LABEL, ReasonCode.POSTPONED})
+"""What nobody's start changes, and what was not searched to its end."""
+
+
+def look_again(table: Table) -> None:
+    """Refusals told before the last start of the round are those that the room at its end gives.
+
+    A cause that still holds stays, with the numbers of now; those of a crowd that lacks GPUs may move.
+    """
+    refuser = Refuser(table)
+    is_crowd = len(table.refused) > EXACT_MAX
+    for place in range(table.refused_before):
+        job, told = table.refused[place]
+        is_room = told.code in ROOM_CODES - LASTING and not (is_crowd and told.code == ReasonCode.INSUFFICIENT_GPUS)
+        if not is_room and told.code not in OUTLIVED:
+            continue
+        reason = refuser.anew(job, told)
+        if reason.code == told.code or told.code in OUTLIVED:
+            table.refused[place] = job, reason
