@@ -1,7 +1,5 @@
 """What the door and the rounds do to jobs: admit, hold, cancel, place, grow, shrink, evict, claim."""
 
-from collections.abc import Collection
-
 from msgspec.structs import replace
 
 from gangline_core.cluster import model_of
@@ -26,7 +24,8 @@ from gangline_core.foresight.start_scores import score
 from gangline_core.ids import JobId, task_id
 from gangline_core.job import ENDS, LIVE, Job, JobState, Move, Outcome, Task, TaskState
 from gangline_core.reasons import Reason, ReasonCode
-from gangline_core.room.holds import clearing_fault, placement_fault
+from gangline_core.room.clearing import Clearing
+from gangline_core.room.holds import placement_fault
 from gangline_core.scoring.ageing import in_vain_ms, waited_ms
 from gangline_core.scoring.attained import is_promoted, note_turn
 from gangline_core.sizes import resizing
@@ -227,15 +226,12 @@ def lower(state: State, lowering: Lowering, step: Step) -> None:
     step.touched = True
 
 
-def keep_claim(
-    state: State, claim: Claim, step: Step, *, fault: str | None = None, evicted: Collection[JobId] = ()
-) -> bool:
+def keep_claim(state: State, claim: Claim, clearing: Clearing, step: Step, *, fault: str | None = None) -> bool:
     """Keep a claim's room for its job, unless it could not start there with its victims gone, or they cannot go."""
-    fault = fault or clearing_fault(state, claim, evicted)
+    fault = fault or clearing.keep(claim)
     if fault is not None:
         _void(state, claim.job, fault, step)
         return False
-    state.put_claim(claim)
     reason = Reason(ReasonCode.WAITING_FOR_VICTIMS, {"victims": len(claim.victims)})
     set_reason(state, claim.job, reason, step)
     return True

@@ -26,6 +26,7 @@ from gangline_core.making_room.losses import effective_priority
 from gangline_core.parsync import note_asked, schedulers_of, synchronise
 from gangline_core.pauses import leases
 from gangline_core.reasons import ReasonCode
+from gangline_core.room.clearing import Clearing
 from gangline_core.scoring.levels import remembered
 from gangline_core.sizes.causes import use_up
 from gangline_core.spec import ServiceClass
@@ -177,11 +178,9 @@ def _may_be_sent(job: Job, *, may_evict: bool) -> bool:
 def _clear_room(state: State, fact: f.RoundDecided, step: Step) -> None:
     """Claims whose job could still start make their victims stop; the victims of the others are left alone."""
     stale = {less.beneficiary: fault for less in fact.shrinks if (fault := shrink_fault(state, less))}
-    evicted = {eviction.job for eviction in fact.evictions}
+    clearing = Clearing(state, {eviction.job for eviction in fact.evictions})
     void = {
-        claim.job
-        for claim in fact.claims
-        if not keep_claim(state, claim, step, fault=stale.get(claim.job), evicted=evicted)
+        claim.job for claim in fact.claims if not keep_claim(state, claim, clearing, step, fault=stale.get(claim.job))
     }
     for eviction in fact.evictions:
         if eviction.beneficiary not in void:

@@ -18,9 +18,10 @@ from gangline_core.groups import BudgetMode, ancestors
 from gangline_core.ids import JobId, NodeId
 from gangline_core.job import Job, JobState
 from gangline_core.limits.accounting import at_renewal, spent
+from gangline_core.limits.amounts import amount_of
 from gangline_core.limits.budgets import BUDGET, ENDLESS, GPU_HOUR, worst_cost
 from gangline_core.limits.gates import Gate
-from gangline_core.limits.quota import Ledger, amount_of, job_amounts
+from gangline_core.limits.quota import Ledger, job_amounts
 from gangline_core.limits.rungs import folded
 from gangline_core.making_room.trial import Plan
 from gangline_core.ordering import order

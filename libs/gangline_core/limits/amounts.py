@@ -1,6 +1,6 @@
 """How amounts are counted: what a task holds and asks for by dimension, and counters that forget their zeros."""
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from typing import TypeVar
 
 from gangline_core.job import Task, TaskState
@@ -26,6 +26,13 @@ def add_all(counts: dict[Key, int], changes: Iterable[tuple[Key, int]]) -> None:
             counts[key] = value
         else:
             counts.pop(key, None)
+
+
+def amount_of(usage: Mapping[str, int], dimension: str) -> int:
+    """How much of a dimension these amounts are; models and devices are compared without regard to case."""
+    if ":" in dimension:
+        return sum(amount for name, amount in usage.items() if name.lower() == dimension)
+    return usage.get(dimension, 0)
 
 
 def task_amounts(task: Task) -> dict[str, int]:

@@ -14,7 +14,8 @@ from gangline_core.foresight.forecast import held_by
 from gangline_core.groups import holders, user_of
 from gangline_core.ids import JobId
 from gangline_core.job import Job
-from gangline_core.limits.quota import NO_END, Ledger, amount_of
+from gangline_core.limits.amounts import amount_of
+from gangline_core.limits.quota import NO_END, Ledger
 from gangline_core.limits.rungs import Reserve, Rung, lowered
 from gangline_core.reserving.releases import UNKNOWN_MS, expected_end_ms
 from gangline_core.scoring.columns import Ints

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from gangline_core.groups import ancestors, holders, meeting
 from gangline_core.job import Job
-from gangline_core.limits.amounts import add_all
+from gangline_core.limits.amounts import add_all, amount_of
 from gangline_core.limits.broken import limit_reason
 from gangline_core.limits.budgets import BUDGET, worst_cost
 from gangline_core.limits.rungs import (
@@ -65,6 +65,8 @@ class Ledger:
         """For whom what is left below a limit is kept (see `limit_dates`)."""
         self._last: tuple[Mapping[str, int], int, list[tuple[str, int]]] | None = None
         """The amounts of the last change, with their sign, as they are counted."""
+        self.watching: list[set[str]] = []
+        """Sets to which holders are added as soon as anything is taken or given below them."""
 
     # --- limits -----------------------------------------------------------------------------------------
 
@@ -285,6 +287,8 @@ class Ledger:
         return found
 
     def _forget_margins(self, holder: str) -> None:
+        for moved in self.watching:
+            moved.add(holder)
         self._spare.pop((holder, False), None)
         self._spare.pop((holder, True), None)
         for key in self._margins_of.pop(holder, ()):
@@ -333,7 +337,7 @@ class Ledger:
             return [(dimension, sign * amount) for dimension, amount in self.asked(job, amounts).items()]
         known = self._last
         if known is None or known[0] is not amounts or known[1] != sign:
-            found = [(dimension, sign * amount) for dimension, amount in folded(amounts).items()]
+            found = [(dimension, sign * amount) for dimension, amount in lowered(amounts).items()]
             known = self._last = (amounts, sign, found)
         return known[2]
 
@@ -351,7 +355,7 @@ class Ledger:
                 of_class = self._class_changes.setdefault((holder, job.service_class), {})
                 for dimension, amount in asked:
                     count(of_class, dimension, amount)
-            if self._spare:
+            if self._spare or self.watching:
                 self._forget_margins(holder)
 
 
@@ -391,10 +395,3 @@ def minimum_sizes(spec: JobSpec) -> dict[str, int]:
 def largest_size(role: Role) -> int:
     """The most tasks the role may have."""
     return max((size for size in role.sizes if role.allows(size)), default=role.max_count)
-
-
-def amount_of(usage: Mapping[str, int], dimension: str) -> int:
-    """How much of a dimension these amounts are; models and devices are compared without regard to case."""
-    if ":" in dimension:
-        return sum(amount for name, amount in usage.items() if name.lower() == dimension)
-    return usage.get(dimension, 0)

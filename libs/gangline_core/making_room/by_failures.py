@@ -6,7 +6,7 @@ helps it is the cheapest there is, if not it fails and names one more group (imp
 Karp, Operations Research 61(2), 2013). Sets are masks of bits, one per victim.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from gangline_core.placement.together import Work
@@ -15,6 +15,8 @@ STEPS_MAX = 20_000
 """Steps of one search for the cheapest set with one of each group."""
 
 Asked = Callable[[int], bool]
+Groups = dict[int, list[tuple[int, int]]]
+"""Sets of whom one must go: the bit and the weight of each of them, the cheapest first."""
 
 
 class Known(NamedTuple):
@@ -37,7 +39,9 @@ def cheapest(
     All together help. With more who go, a set that helps still does, and one that may not go still may not. `helps`
     raises GaveUpError when it was asked as often as it may be; nothing is known then.
     """
-    do, do_not, groups = list(known.do), list(known.do_not), list[int]()
+    do, do_not = list(known.do), list(known.do_not)
+    order = sorted(range(len(weights)), key=lambda k: (weights[k], k))
+    groups: Groups = {}
 
     def asked(some: int) -> bool:
         if any(not one & ~some for one in do):
@@ -49,15 +53,16 @@ def cheapest(
         return found
 
     while True:
-        some = _one_of_each(groups, weights, may, below)
+        some = _one_of_each(groups, may, below)
         if some is None or asked(some):
             return some
-        groups.append(_of_whom_one_must_go(some, weights, asked))
+        group = _of_whom_one_must_go(some, order, asked)
+        groups[group] = [(1 << k, weights[k]) for k in order if group >> k & 1]
 
 
-def _of_whom_one_must_go(some: int, weights: Sequence[int], helps: Asked) -> int:
+def _of_whom_one_must_go(some: int, order: Sequence[int], helps: Asked) -> int:
     """Those left when a set that does not help has grown as far as it still does not, by the cheapest first."""
-    rest = [k for k in sorted(range(len(weights)), key=lambda k: (weights[k], k)) if not some >> k & 1]
+    rest = [k for k in order if not some >> k & 1]
     group = 0
     while rest and not (group and not helps(some | _mask(rest))):
         # So many of the rest in a row do not help, and so many do.
@@ -74,38 +79,39 @@ def _of_whom_one_must_go(some: int, weights: Sequence[int], helps: Asked) -> int
     return group
 
 
-def _one_of_each(groups: Sequence[int], weights: Sequence[int], may: Asked, below: int | None) -> int | None:
+def _one_of_each(groups: Groups, may: Asked, below: int | None) -> int | None:
     """The cheapest set that has one of each group and may go; None when none is below the weight."""
     best: list[int | None] = [None]
     bound = [below]
     steps = Work(STEPS_MAX)
 
-    def go(some: int, weight: int, banned: int) -> None:
+    def go(some: int, weight: int, unhit: list[int], banned: int) -> None:
         steps.spend(1)
-        unhit = [group for group in groups if not group & some]
         if any(not group & ~banned for group in unhit):
             return
-        if bound[0] is not None and weight + _least(unhit, weights, banned) >= bound[0]:
+        if bound[0] is not None and weight + _least(unhit, groups, banned) >= bound[0]:
             return
         if not unhit:
             best[0], bound[0] = some, weight
             return
-        for k in sorted(_members(min(unhit, key=_size) & ~banned), key=lambda k: (weights[k], k)):
-            if may(some | 1 << k):
-                go(some | 1 << k, weight + weights[k], banned)
-            banned |= 1 << k
+        for bit, own in groups[unhit[0]]:
+            if bit & banned:
+                continue
+            if may(some | bit):
+                go(some | bit, weight + own, [group for group in unhit if not group & bit], banned)
+            banned |= bit
 
-    go(0, 0, 0)
+    go(0, 0, sorted(groups, key=_size), 0)  # The smallest groups first.
     return best[0]
 
 
-def _least(groups: Sequence[int], weights: Sequence[int], banned: int) -> int:
+def _least(unhit: Sequence[int], groups: Groups, banned: int) -> int:
     """What one of each of these costs at least: groups that have nobody in common are paid for one by one."""
     counted, least = 0, 0
-    for group in sorted(groups, key=_size):
+    for group in unhit:
         if not group & counted:
             counted |= group
-            least += min(weights[k] for k in _members(group & ~banned))
+            least += next(own for bit, own in groups[group] if not bit & banned)
     return least
 
 
@@ -115,10 +121,3 @@ def _size(some: int) -> int:
 
 def _mask(members: Sequence[int]) -> int:
     return sum(1 << k for k in members)
-
-
-def _members(some: int) -> Iterator[int]:
-    while some:
-        low = some & -some
-        yield low.bit_length() - 1
-        some ^= low

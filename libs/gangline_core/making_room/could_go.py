@@ -5,15 +5,17 @@ and how important (`kind`), and what it holds (`size`).
 """
 
 from collections.abc import Iterable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
 
 from msgspec import Struct
 
 from gangline_core.foresight.forecast import held_by
-from gangline_core.groups import ancestors, holders, user_of
+from gangline_core.groups import holders, user_of
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
-from gangline_core.limits.quota import JOBS, Ledger, amount_of
+from gangline_core.limits.amounts import amount_of
+from gangline_core.limits.quota import JOBS, Ledger
+from gangline_core.making_room.branches import Branches, way_to
 from gangline_core.making_room.losses import LiveJob, effective_priority, is_sealed, is_shielded, live_job
 from gangline_core.pauses.packing import guest_of
 from gangline_core.spec import ServiceClass
@@ -64,6 +66,7 @@ class CouldGo:
         """By group, as far as somebody asked."""
         self._members: dict[str, Members] = {}
         self._freed: dict[tuple[str, str, int], dict[str, int]] = {}
+        self._branches: Branches | None = None
         self.gone: set[JobId] = set()
         """Jobs that go in this round."""
         self.sparing = False
@@ -88,8 +91,10 @@ class CouldGo:
         """Without those who are left to work, while they are spared."""
         return [one for one in found if one.priority < LAST_MS] if self.sparing else found
 
-    def below(self, under: Iterable[str]) -> list[Standing]:
-        """Those below any of these holders, in the same order."""
+    def in_turn(self, under: Iterable[str] | None) -> list[Standing]:
+        """Everybody, or those below any of these holders, in the same order."""
+        if under is None:
+            return self.order
         return self._asked(sorted((one for group in self._groups(under) for one in self._of(group)), key=_place))
 
     def live_job(self, job: Job) -> LiveJob:
@@ -117,12 +122,14 @@ class CouldGo:
         self.gone.add(job)
         if one is None or one.kind < 0:
             return
+        if self._branches is not None:
+            self._branches.forget(one.job.spec.group)
         above = holders(one.job.spec.group, one.job.spec.user)
         for (holder, dimension, below), freed in self._freed.items():
             if holder in above and (not one.is_firm or one.priority < below):
                 freed[one.job.spec.group] -= amount_of(self._amounts(one), dimension)
 
-    def most_freed(self, holder: str, dimension: str, *, below: int) -> dict[str, int]:
+    def most_freed(self, holder: str, dimension: str, below: int) -> dict[str, int]:
         """By group, what all less important than `below` could give back of a dimension that a holder counts."""
         freed = self._freed.get((holder, dimension, below))
         if freed is None:
@@ -145,17 +152,45 @@ class CouldGo:
 
         With `under` only those of groups below these holders.
         """
-        shared = ancestors(beneficiary)
-        found: list[Standing] = []
-        for group in self._groups(under):
-            for is_loose, (members, least) in self._members_of(group).items():
-                own = () if is_loose or group in shared else ledger.beyond(group, whole=whole)
-                if any(0 < least.get(name, 0) > spare for name, spare in own):
-                    continue
-                if ledger.over_guarantee(members[0].job, least, beneficiary=beneficiary, whole=whole):
-                    found.extend(members)
+        way, branches = way_to(beneficiary, under), self._followed(ledger)
+        own = (members for group in way or (beneficiary,) for members, _ in self._members_of(group).values())
+        found = [one for members in own for one in members]
+        for branch, meeting in branches.beside(way):
+            give = partial(self._givers, ledger, meeting, whole=whole)
+            found += branches.remember(branch, ("givers", whole), give)
         found.sort(key=_place)
         return self._asked(found)
+
+    def _givers(self, ledger: Ledger, meeting: str, groups: Iterable[str], *, whole: bool) -> list[Standing]:
+        """The same of groups in one branch, for whoever meets them above it."""
+        found: list[Standing] = []
+        for group in groups:
+            for is_loose, (members, least) in self._members_of(group).items():
+                own = () if is_loose else ledger.beyond(group, whole=whole)
+                if any(0 < least.get(name, 0) > spare for name, spare in own):
+                    continue
+                if ledger.over_guarantee(members[0].job, least, beneficiary=meeting, whole=whole):
+                    found.extend(members)
+        return found
+
+    def most_given(self, ledger: Ledger, beneficiary: str, freed: tuple[str, str, int], *, whole: bool) -> int:
+        """The sum of `most_freed` (of `freed`), where no group gives more than the beneficiary may take of it."""
+        holder, dimension, below = freed
+        amounts = self.most_freed(*freed)
+        way, branches = way_to(beneficiary, (holder,)), self._followed(ledger)
+        if not way:
+            return sum(amounts.values())
+        most = sum(amounts.get(group, 0) for group in way)
+        for branch, meeting in branches.beside(way):
+            give = partial(_given, ledger, meeting, dimension, amounts, whole=whole)
+            most += branches.remember(branch, ("given", dimension, below, whole), give)
+        return most
+
+    def _followed(self, ledger: Ledger) -> Branches:
+        """What is remembered branch by branch."""
+        if self._branches is None:
+            self._branches = Branches(ledger, self._groups(None))
+        return self._branches
 
     def _groups(self, under: Iterable[str] | None) -> Iterable[str]:
         """The groups in which jobs live, below these holders where that is said."""
@@ -223,6 +258,17 @@ class CouldGo:
         spec = job.spec
         key = (spec.group, spec.user, priority, spec.service_class, job.service_class)
         return self._kinds.setdefault(key, len(self._kinds))
+
+
+def _given(
+    ledger: Ledger, meeting: str, dimension: str, freed: dict[str, int], groups: Iterable[str], *, whole: bool
+) -> int:
+    """What these groups would give of what they could free."""
+    return sum(
+        min(freed[group], ledger.spare(group, dimension, beneficiary=meeting, whole=whole))
+        for group in groups
+        if group in freed
+    )
 
 
 def _place(one: Standing) -> tuple[bool, int, int]:

@@ -13,9 +13,9 @@ from gangline_core.facts import Claim, Eviction, JobPaused, Placement, Shrink
 from gangline_core.groups import holders
 from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.job import Job
+from gangline_core.limits.amounts import amount_of
 from gangline_core.limits.budgets import BUDGET
 from gangline_core.limits.owed_models import narrowed, owed_models
-from gangline_core.limits.quota import amount_of
 from gangline_core.limits.rungs import MODEL_PREFIX
 from gangline_core.making_room.cheaper import TRIES_OF_ROUND_MAX, Ground, cheaper
 from gangline_core.making_room.cheapest import by_place, plan_cost
@@ -187,17 +187,11 @@ class Preemptor:
 
         With `kept`, no group gives up more than what it uses beyond its guarantee.
         """
-        ledger = self._table.after if kept else self._table.ledger
         for rung, dimension, used, needed in self._table.ledger.broken(job, self._table.seating.least(job).amounts):
             if dimension == BUDGET or rung.owners:
                 continue
             missing = used + needed - rung.limit[dimension] - _freed_below(rung.holder, dimension, others)
-            freed = self._victims.most_freed(job, rung.holder, dimension, is_owed=is_owed)
-            if kept:
-                whole, own = self._victims.goes_whole(job), job.spec.group
-                spare = {group: ledger.spare(group, dimension, beneficiary=own, whole=whole) for group in freed}
-                freed = {group: min(amount, spare[group]) for group, amount in freed.items()}
-            if missing > sum(freed.values()):
+            if missing > self._victims.most_freed(job, rung.holder, dimension, is_owed=is_owed, kept=kept):
                 return False
         return True
 

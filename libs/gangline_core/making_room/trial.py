@@ -8,8 +8,9 @@ from msgspec import Struct
 from gangline_core.groups import holders
 from gangline_core.ids import JobId, TaskId
 from gangline_core.job import Job
+from gangline_core.limits.amounts import amount_of
 from gangline_core.limits.budgets import BUDGET
-from gangline_core.limits.quota import amount_of, minimum_sizes
+from gangline_core.limits.quota import minimum_sizes
 from gangline_core.making_room.losses import EVICT, SHRINK, Loss
 from gangline_core.making_room.victims import sizes_below
 from gangline_core.room.capacity import Ints, Room

@@ -161,7 +161,7 @@ class Victims:
         """By kind, the rule that allows it; empty when none does."""
         keeps: dict[tuple[int, int], bool] = {}
         """Whether a group keeps its guarantee without so much."""
-        for one in self._in_turn(under) if asked is None else self._may_give(beneficiary, under):
+        for one in self.could_go.in_turn(under) if asked is None else self._may_give(beneficiary, under):
             job, kind = one.job, one.kind
             if not (promisers or each) and one.is_firm and one.priority >= mine:
                 break
@@ -190,24 +190,24 @@ class Victims:
         found.sort(key=itemgetter(0))
         return [entry for _, entry in found]
 
-    def _in_turn(self, under: frozenset[str] | None) -> list[Standing]:
-        """Everybody, or those below these holders."""
-        return self.could_go.order if under is None else self.could_go.below(under)
-
     def _may_give(self, beneficiary: Job, under: frozenset[str] | None) -> list[Standing]:
         """Who holds something and is not of a group that would come below its guarantee without any of its jobs."""
         if not self._table.has_guarantees:
-            return self._in_turn(under)
-        return self.could_go.may_give(
-            self._table.after, beneficiary.spec.group, under, whole=self.goes_whole(beneficiary)
-        )
+            return self.could_go.in_turn(under)
+        whole = self.goes_whole(beneficiary)
+        return self.could_go.may_give(self._table.after, beneficiary.spec.group, under, whole=whole)
 
-    def most_freed(self, beneficiary: Job, holder: str, dimension: str, *, is_owed: bool) -> dict[str, int]:
-        """The most of a dimension that all who could go below a holder would give back, by group; an upper bound."""
+    def most_freed(self, beneficiary: Job, holder: str, dimension: str, *, is_owed: bool, kept: bool) -> int:
+        """The most of a dimension that all who could go below a holder would give back; an upper bound.
+
+        With `kept`, no group gives up more than what it uses beyond its guarantee.
+        """
         table = self._table
         everybody = is_owed or bool(table.policy.time_slice_s or table.lowered or orders_by_service(table.policy))
-        mine = LAST_MS if everybody else effective_priority(table.pool.pool, beneficiary.spec)
-        return self.could_go.most_freed(holder, dimension, below=mine)
+        what = (holder, dimension, LAST_MS if everybody else effective_priority(table.pool.pool, beneficiary.spec))
+        if not kept:
+            return sum(self.could_go.most_freed(*what).values())
+        return self.could_go.most_given(table.after, beneficiary.spec.group, what, whole=self.goes_whole(beneficiary))
 
     def pauses(self, allowed: list[Allowed]) -> list[Loss]:
         """Those of them that may be paused instead, all of whose members are still to be had."""

@@ -53,10 +53,11 @@ def _honour(table: Table, before_ms: int | None) -> None:
     """With a bound, only those paused before it, and urgent ones, have others sent away."""
     going = {one.job for one in table.evictions} | {one.job for one in table.pauses}
     stirring = _stirring(table) if table.state.paused.get(table.pool.pool.name) else frozenset[NodeId]()
+    above: set[tuple[object, ...]] = set()
     for job, places in _who_want(table):
         if job.id in table.resumes or job.id in table.kept_for or _is_packed(table, job, going):
             continue
-        if _is_stuck(table, job, places, stirring):
+        if _is_stuck(table, job, places, stirring) or _is_above(table, job, places, above):
             continue
         parts, amounts = _taken_up(table.state.tasks_of(job))
         if table.ledger.fault(job, amounts) is not None:
@@ -71,6 +72,17 @@ def _honour(table: Table, before_ms: int | None) -> None:
                 if not way.leaving:
                     going.add(way.job.id)
             table.keep_place(job, parts, amounts)
+
+
+def _is_above(table: Table, job: Job, places: Places, above: set[tuple[object, ...]]) -> bool:
+    """A cheap look: a limit has no room for what a job on no GPU takes up, nor had it for equal ones (`above`)."""
+    cpu_milli = sum(cpu for _, cpu in places)
+    if not cpu_milli or not held_by(table.state, job).is_bare:
+        return False
+    key = (job.spec.group, job.spec.user, cpu_milli, len(table.taken))
+    if key not in above and next(table.ledger.broken(job, {"cpu_milli": cpu_milli}), None) is not None:
+        above.add(key)
+    return key in above
 
 
 def _taken_up(tasks: list[Task]) -> tuple[list[Task], dict[str, int]]:

@@ -6,7 +6,7 @@ from gangline_core.cluster import Node, model_of, tasks_most
 from gangline_core.facts import Claim, Growth, Placement, TaskPlacement
 from gangline_core.groups import ancestors
 from gangline_core.ids import JobId, NodeId, TaskId
-from gangline_core.job import Job, JobState, Outcome, Task, TaskState
+from gangline_core.job import Job, JobState, Outcome, Task
 from gangline_core.limits.amounts import add_all
 from gangline_core.limits.quota import JOBS, Ledger
 from gangline_core.limits.rungs import group_rungs, user_rung
@@ -29,9 +29,9 @@ def placement_fault(state: State, placement: Placement | Growth) -> str | None:
     return (
         fault
         or room_fault(state, placement.tasks)
-        or _kept_fault(state, job, placement)
+        or kept_fault(state, job, placement)
         or limit_fault(state, job, placement)
-        or _budget_fault(state, job, placement)
+        or budget_fault(state, job, placement)
     )
 
 
@@ -47,26 +47,13 @@ def claim_fault(state: State, claim: Claim, evicted: Collection[JobId] = ()) -> 
     return fault or room_fault(state, claim.placement.tasks, without=claim.victims, evicted=evicted)
 
 
-def clearing_fault(state: State, claim: Claim, evicted: Collection[JobId] = ()) -> str | None:
-    """The same of a claim for which nobody was told to go yet, with all that would keep its job out afterwards."""
-    fault = claim_fault(state, claim, evicted)
-    job = state.job(claim.job)
-    if fault is not None or job is None or starts_again(job, claim):
-        return fault
-    return (
-        _kept_fault(state, job, claim.placement)
-        or _claim_limit_fault(state, job, claim, evicted)
-        or _budget_fault(state, job, claim.placement)
-    )
-
-
 def starts_again(job: Job, claim: Claim) -> bool:
     """True while the claim's job itself stops, to start again at another size."""
     again = job.state == JobState.STOPPING and job.outcome == Outcome.REQUEUED and set(job.tasks) <= set(claim.victims)
     return again and claim.placement.attempt == job.attempt + 1
 
 
-def _kept_fault(state: State, job: Job, placement: Placement | Growth) -> str | None:
+def kept_fault(state: State, job: Job, placement: Placement | Growth) -> str | None:
     """The nodes are another pool's, because the job moved, or are kept for something else."""
     pool, nodes = job.spec.pool, state.kept.nodes
     for task in placement.tasks:
@@ -98,7 +85,7 @@ def limit_fault(state: State, job: Job, placement: Placement | Growth, without: 
 
     `without` are own members of the job that will be gone first.
     """
-    if not _is_limited(state, job):
+    if not is_limited(state, job):
         return None
     ledger = Ledger(state)
     amounts = placed_amounts(state, placement.tasks)
@@ -112,7 +99,7 @@ def limit_fault(state: State, job: Job, placement: Placement | Growth, without: 
 
 def going_on_fault(state: State, job: Job, parts: Iterable[Task]) -> str | None:
     """The limit that a paused job would break if it took these parts up again now; None when there is none."""
-    if not _is_limited(state, job):
+    if not is_limited(state, job):
         return None
     amounts: dict[str, int] = {}
     for part in parts:
@@ -121,7 +108,8 @@ def going_on_fault(state: State, job: Job, parts: Iterable[Task]) -> str | None:
     return sentence(reason) if reason is not None else None
 
 
-def _is_limited(state: State, job: Job) -> bool:
+def is_limited(state: State, job: Job) -> bool:
+    """True when any limit counts the job."""
     spec, now = job.spec, state.kept.at
     return (
         bool(group_rungs(state, spec.group, now))
@@ -129,41 +117,7 @@ def _is_limited(state: State, job: Job) -> bool:
     )
 
 
-def _claim_limit_fault(state: State, job: Job, claim: Claim, evicted: Collection[JobId]) -> str | None:
-    """The limit that would keep the job out though all for whom claims wait were gone and those had their room."""
-    if not _is_limited(state, job):
-        return None
-    amounts = {**placed_amounts(state, claim.placement.tasks), JOBS: 1}
-    others = [one for one in state.kept.claims.values() if one.job != job.id]
-    reason = _after_claims(state, [*others, claim], job.id, evicted).fault(job, amounts)
-    if reason is not None and others:
-        # Those that will be dropped count for nothing; mostly nobody has to know which these are.
-        lasting = [one for one in others if claim_fault(state, one) is None]
-        reason = _after_claims(state, [*lasting, claim], job.id, evicted).fault(job, amounts)
-    return sentence(reason) if reason is not None else None
-
-
-def _after_claims(state: State, claims: list[Claim], last: JobId, evicted: Collection[JobId]) -> Ledger:
-    """What is used once all for whom these claims wait are gone, and those but the `last` have their room."""
-    ledger, kept = Ledger(state), state.kept
-    for one in claims:
-        if one.job != last:
-            ledger.take(kept.jobs[one.job], {**placed_amounts(state, one.placement.tasks), JOBS: 1})
-    going = {name for one in claims for name in one.victims if not is_gone(state, name)}
-    numbers: dict[JobId, int] = {}
-    for task in (kept.tasks[name] for name in sorted(going)):
-        if task.job in kept.jobs and task.state != TaskState.LOST:
-            part = task if task.job in evicted else leaving_part(state, task, going=going)
-            ledger.give(kept.jobs[task.job], task_amounts(part))
-            numbers[task.job] = numbers.get(task.job, 0) + 1
-    for name, number in numbers.items():
-        ends = name in evicted or kept.jobs[name].state == JobState.STOPPING
-        if ends and number == len(kept.jobs[name].tasks):
-            ledger.give(kept.jobs[name], {JOBS: 1})
-    return ledger
-
-
-def _budget_fault(state: State, job: Job, placement: Placement | Growth) -> str | None:
+def budget_fault(state: State, job: Job, placement: Placement | Growth) -> str | None:
     """Nothing starts on a budget that was used up since the decision; what runs may grow."""
     if not state.kept.exhausted or isinstance(placement, Growth) or not costs_gpu_time(job.spec):
         return None
