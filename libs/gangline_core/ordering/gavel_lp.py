@@ -16,11 +16,15 @@ Floats = NDArray[np.float64]
 LEVELS_MAX = 4
 """Water is filled in so many steps; what is left after them goes where most of it helps."""
 AIMS_MAX = 16
-"""Steps of the search for the best finish-time fairness; three to five are usual."""
+"""Steps of the search for the best finish-time fairness; two or three are usual."""
 CLOSE = 1e-6
 """A ratio of finish times this near to the best is the best."""
 EDGE = 1e-7
 """Values closer than this are equal."""
+HALVES = 60
+"""Halvings of an interval, which is as narrow then as numbers can tell."""
+TINY = 1e-300
+"""Keeps from dividing by nothing where nothing is needed."""
 
 
 class Problem(Struct, frozen=True):
@@ -92,25 +96,46 @@ def finish_time(problem: Problem) -> Floats:
     """The worst finish time, compared with that on a part of the cluster of one's own, is as good as can be.
 
     The time on such a part is that of all of the job's work, of what is done as of what is left (section 4.2).
-    Dinkelbach's search (1967): aim at a ratio, at first that of such parts, raise the least part of the speed that
-    anybody would need for it, and aim next at the worst ratio that this allocation reaches. The ratios fall to the best
-    one, faster with every step.
+    Newton's search from below, as Dinkelbach's (1967) on the dual side: aim at a ratio, at first that of such parts,
+    and raise the least part of the speed that anybody would need for it. The allocation reaches a ratio; the program's
+    multipliers prove another one below which none can be. That is aimed at next, until both meet.
     """
     can_run = problem.speeds.max(axis=1) > 0
     best = problem.isolated()
     alone = np.maximum((problem.done + problem.steps) / problem.reached(best), EDGE)
-    least = _worst(problem, best, alone)
+    aim = least = _worst(problem, best, alone)
+    fastest = np.where(can_run, problem.speeds.max(axis=1), 1.0)
+    low = float(((problem.elapsed + problem.steps / fastest) / alone).max(where=can_run, initial=0.0))
     for _ in range(AIMS_MAX):
-        found = _level(problem, _towards(problem, least, alone), is_open=can_run, floors=np.zeros(len(alone)))
-        worst = _worst(problem, found.allocation, alone) if found is not None else least
-        if found is None or worst >= least:
+        found = _level(problem, _towards(problem, aim, alone), is_open=can_run, floors=np.zeros(len(alone)))
+        if found is None:
             break
-        best, least = found.allocation, worst
-        if found.level <= 1 + CLOSE:
+        if (worst := _worst(problem, found.allocation, alone)) < least:
+            best, least = found.allocation, worst
+        aim, before = max(low, _none_below(problem, aim, alone, found=found, most=least)), aim
+        if least <= aim * (1 + CLOSE) or aim == before:
             break
     # Whoever nothing helps any more holds the ratio down alone; the others still have as much more as can be.
     filled = _fill(problem, _towards(problem, least, alone))
     return filled if _worst(problem, filled, alone) <= least * (1 + CLOSE) else best
+
+
+def _none_below(problem: Problem, aim: float, alone: Floats, *, found: "Level", most: float) -> float:
+    """No allocation reaches a ratio below this: the multipliers of the program for `aim` prove it.
+
+    They weigh the rows so that no allocation gives them more than the level in all. With what the rows need for another
+    ratio it is the same weights, each times the need for that one over the need for this one.
+    """
+    needs = problem.steps / np.maximum(aim * alone - problem.elapsed, EDGE)
+    low, high = (0.0, aim) if found.level >= 1 else (aim, max(aim, most))
+    for _ in range(HALVES):
+        middle = (low + high) / 2
+        asked = problem.steps / np.maximum(middle * alone - problem.elapsed, EDGE)
+        if float((found.holds * asked / np.maximum(needs, TINY)).sum()) > found.level:
+            low = middle
+        else:
+            high = middle
+    return low
 
 
 def _towards(problem: Problem, ratio: float, alone: Floats) -> Floats:
@@ -176,7 +201,7 @@ def _fill(problem: Problem, value: Floats) -> Floats:
             return allocation
         allocation = found.allocation
         base[is_open] = found.level * (1 - EDGE)
-        full = is_open & found.is_binding
+        full = is_open & (found.holds > EDGE)
         is_open &= ~(full if full.any() else is_open)
     return _most(problem, value, floors=base)
 
@@ -186,8 +211,8 @@ class Level(Struct, frozen=True):
 
     level: float
     allocation: Floats
-    is_binding: NDArray[np.bool_]
-    """Rows that hold the others down."""
+    holds: Floats
+    """How much each row holds the others down; all of them together 1."""
 
 
 def _level(problem: Problem, value: Floats, *, is_open: NDArray[np.bool_], floors: Floats) -> Level | None:
@@ -208,7 +233,7 @@ def _level(problem: Problem, value: Floats, *, is_open: NDArray[np.bool_], floor
     return Level(
         level=float(solved.x[-1]),
         allocation=np.asarray(solved.x[:-1]).reshape(rows, models),
-        is_binding=np.asarray(solved.ineqlin.marginals)[len(bounds) :] < -EDGE,
+        holds=-np.asarray(solved.ineqlin.marginals)[len(bounds) :],
     )
 
 
