@@ -7,7 +7,7 @@ from gangline_core.facts import Fact, LeadershipTaken
 from gangline_core.state import State
 from gangline_kit.bus import Bus
 from gangline_kit.clock import Clock
-from gangline_kit.errors import PermanentError, StreamFullError, TemporaryError
+from gangline_kit.errors import OutcomeUnknownError, PermanentError, StreamFullError, TemporaryError
 from gangline_kit.follower import Follower
 from gangline_kit.moment import Moment, present
 from gangline_wire import codec, lanes, subjects
@@ -15,7 +15,11 @@ from gangline_wire.envelope import Batch
 from gangline_wire.streams import LOG
 
 RETRY_S = 0.1
-RETRY_S_MAX = 1.0
+RETRY_S_MAX = 0.5
+ANSWER_S = 1.0
+"""An append should be answered within this time; each try gives the next one twice as long, up to ANSWER_S_MAX. A
+stream's leader that has died answers nobody, and whoever repeats finds what was stored."""
+ANSWER_S_MAX = 5.0
 REACH_S_MAX = 30.0
 """The fold sees what was appended within this time, or something is badly wrong."""
 
@@ -89,12 +93,15 @@ class Lane:
 
     async def _store(self, data: bytes, expected: int, trace: str | None) -> int:
         headers = {"traceparent": trace} if trace else None
-        wait_s = RETRY_S
+        wait_s, answer_s = RETRY_S, ANSWER_S
         while True:
             try:
-                return await self._bus.append(self._subject, data, expected, headers=headers)
+                return await self._bus.append(self._subject, data, expected, headers=headers, timeout_s=answer_s)
             except StreamFullError:
                 raise
+            except OutcomeUnknownError:
+                answer_s = min(answer_s * 2, ANSWER_S_MAX)
             except TemporaryError:
-                await self._clock.sleep(wait_s)
-                wait_s = min(wait_s * 2, RETRY_S_MAX)
+                pass
+            await self._clock.sleep(wait_s)
+            wait_s = min(wait_s * 2, RETRY_S_MAX)

@@ -6,7 +6,14 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from gangline_kit.bus import Kv
-from gangline_kit.errors import KeyExistsError, LaneConflictError, StaleRevisionError, TemporaryError, flat
+from gangline_kit.errors import (
+    KeyExistsError,
+    LaneConflictError,
+    OutcomeUnknownError,
+    StaleRevisionError,
+    TemporaryError,
+    flat,
+)
 from gangline_kit.lane import Lane
 from gangline_kit.service import Site
 from gangline_kit.tasks import alone, heed_cancellation
@@ -72,13 +79,23 @@ async def _reign(site: Site, lane_name: str, lease: "Lease", work: Work) -> None
     """Catch up, take the lane, work until the lease is lost; whatever goes wrong comes in a group."""
     async with asyncio.TaskGroup() as group:
         renewing = group.create_task(lease.renew_until_lost(), name=f"lease {lane_name}")
-        await site.follower.reached(await site.bus.last_seq(LOG.name), timeout_s=CATCH_UP_S_MAX)
+        await site.follower.reached(await _log_end(site), timeout_s=CATCH_UP_S_MAX)
         lane = Lane(site.bus, site.follower, site.clock, name=lane_name, epoch=lease.epoch)
         await lane.take(site.instance)
         site.metrics.set_leading(lane_name, leads=True)
         log.info("%s leads lane %s in epoch %d", site.instance, lane_name, lane.epoch)
         await work(lane)
         renewing.cancel()
+
+
+async def _log_end(site: Site) -> int:
+    """Sequence of the log's last message; a log that has no leader yet is waited for, as long as the lease is ours."""
+    while True:
+        try:
+            return await site.bus.last_seq(LOG.name)
+        except TemporaryError as error:
+            log.debug("the log's end is not known yet: %s", error)
+            await site.clock.sleep(RENEW_RETRY_S)
 
 
 class Lease:
@@ -93,6 +110,8 @@ class Lease:
         self._value = site.instance.encode()
         self._revision = 0
         self._held_until_s = 0.0
+        self._is_unsure = False
+        """We asked for the lease and were not answered: it may be ours."""
 
     async def acquire(self) -> None:
         """Wait until nobody holds the lease and take it; its revision is our epoch."""
@@ -105,11 +124,29 @@ class Lease:
         try:
             self._revision = self.epoch = await self._kv.create(self._key, self._value)
         except KeyExistsError:
-            return False
-        except TemporaryError:
+            return self._is_unsure and await self._is_ours()
+        except TemporaryError as error:
+            self._is_unsure = self._is_unsure or isinstance(error, OutcomeUnknownError)
             await self._site.bus.connection.wait_connected()
             return False
+        self._is_unsure = False
         self._held_until_s = asked_s + LEASE_TTL_S - MARGIN_S
+        return True
+
+    async def _is_ours(self) -> bool:
+        """Whether it is ourselves who hold the lease, by a request whose answer was lost; then it is renewed."""
+        try:
+            known = await self._kv.get(self._key)
+        except TemporaryError:
+            return False
+        self._is_unsure = False
+        if known is None or known[0] != self._value:
+            return False
+        self._revision = known[1]
+        if not await self._renew():
+            self._revision = 0
+            return False
+        self.epoch = self._revision
         return True
 
     async def renew_until_lost(self) -> None:

@@ -110,6 +110,36 @@ async def test_a_renewal_whose_answer_nobody_waited_for_does_not_hold_up_the_nex
     assert await leases.get("queue.default") is None
 
 
+async def test_whoever_got_the_lease_without_hearing_of_it_leads_at_once(sites: OpenSite) -> None:
+    site, other = await sites("first"), await sites("second")
+    lease = Lease(site, "queue.default")
+    asking = asyncio.ensure_future(lease.try_acquire())
+    await asyncio.sleep(0)
+    site.bus.connection.abandon(f"$KV.{LEASES.name}.queue.default", "the answer is lost")
+    assert not await asking
+    async with asyncio.timeout(1):
+        await lease.acquire()
+    assert await site.bus.kv(LEASES.name).get("queue.default") == (site.instance.encode(), lease.epoch)
+    assert not await Lease(other, "queue.default").try_acquire()
+
+
+async def test_who_has_the_lease_waits_for_the_log_to_be_answered_for(
+    sites: OpenSite, caplog: pytest.LogCaptureFixture
+) -> None:
+    site = await sites("first")
+    reign = Reign(site)
+    leading = asyncio.ensure_future(reign.run())
+    until = time.monotonic() + 0.5
+    while time.monotonic() < until:
+        site.bus.connection.abandon(f"$JS.API.STREAM.INFO.{LOG.name}", "nobody knows who leads the log")
+        await asyncio.sleep(0)
+    assert reign.lanes.empty()
+    async with asyncio.timeout(5):
+        await reign.lanes.get()
+    leading.cancel()
+    assert "steps down" not in caplog.text
+
+
 async def test_a_leader_that_dies_without_goodbye_is_replaced_within_five_seconds(
     sites: OpenSite, server: NatsServer
 ) -> None:

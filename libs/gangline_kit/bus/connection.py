@@ -172,9 +172,9 @@ class Connection:
     # --- talking ------------------------------------------------------------------------------------------
 
     async def request(
-        self, subject: str, data: bytes, *, timeout_s: float, headers: dict[str, str] | None = None
+        self, subject: str, data: bytes, *, timeout_s: float, headers: dict[str, str] | None = None, again_s: float = 0
     ) -> Msg:
-        """Ask and wait for the one answer.
+        """Ask and wait for the one answer; with `again_s` the same is asked again that often, until one answer comes.
 
         Raises:
             TemporaryError: not connected, or nobody listens: it was not carried out.
@@ -192,6 +192,10 @@ class Connection:
         timer = loop.call_later(timeout_s, self._expire, token)
         try:
             await self._send(subject, data, f"{self._inbox}.{token}", headers)
+            while again_s and not answer.done():
+                await asyncio.wait((answer,), timeout=again_s)
+                if not answer.done():
+                    await self._send(subject, data, f"{self._inbox}.{token}", headers)
             message = await answer
         finally:
             timer.cancel()

@@ -17,6 +17,9 @@ from gangline_kit.errors import (
 )
 
 API_TIMEOUT_S = 5.0
+AGAIN_S = 0.4
+"""What only reads is asked this often until it is answered: of several servers that look for a leader none answers, and
+none keeps the question for later."""
 
 EXPECTED_SEQUENCE = "Nats-Expected-Last-Subject-Sequence"
 MESSAGE_ID = "Nats-Msg-Id"
@@ -110,19 +113,29 @@ _ack_decoder = msgspec.json.Decoder(_Ack)
 
 
 async def call(
-    connection: Connection, verb: str, payload: Mapping[str, Any] | None = None, *, timeout_s: float = API_TIMEOUT_S
+    connection: Connection,
+    verb: str,
+    payload: Mapping[str, Any] | None = None,
+    *,
+    timeout_s: float = API_TIMEOUT_S,
+    again_s: float = 0,
 ) -> bytes:
-    """One `$JS.API` call.
+    """One `$JS.API` call; `again_s` as for requests.
 
     Raises:
         NotFoundError, TemporaryError, PermanentError: as the server says.
     """
     body = msgspec.json.encode(payload) if payload is not None else b""
-    answer = await connection.request(f"$JS.API.{verb}", body, timeout_s=timeout_s)
+    answer = await connection.request(f"$JS.API.{verb}", body, timeout_s=timeout_s, again_s=again_s)
     refused = msgspec.json.decode(answer.data, type=_Refused).error
     if refused is not None:
         raise _problem(refused, verb)
     return answer.data
+
+
+async def look(connection: Connection, verb: str, payload: Mapping[str, Any] | None = None) -> bytes:
+    """One `$JS.API` call that changes nothing; errors as `call`."""
+    return await call(connection, verb, payload, again_s=AGAIN_S)
 
 
 async def append(
@@ -143,12 +156,12 @@ async def append(
 
 async def stream_info(connection: Connection, stream: str) -> StreamInfo:
     """The stream's identity and ends; raises NotFoundError."""
-    return msgspec.json.decode(await call(connection, f"STREAM.INFO.{stream}"), type=StreamInfo)
+    return msgspec.json.decode(await look(connection, f"STREAM.INFO.{stream}"), type=StreamInfo)
 
 
 async def stream_of(connection: Connection, subject: str) -> str:
     """Name of the stream that stores the subject; raises NotFoundError."""
-    names = msgspec.json.decode(await call(connection, "STREAM.NAMES", {"subject": subject}), type=_Names).streams
+    names = msgspec.json.decode(await look(connection, "STREAM.NAMES", {"subject": subject}), type=_Names).streams
     if not names:
         raise NotFoundError(f"no stream stores {subject}")
     return names[0]
@@ -156,12 +169,12 @@ async def stream_of(connection: Connection, subject: str) -> str:
 
 async def consumers(connection: Connection, stream: str) -> list[str]:
     """Names of the stream's consumers; raises NotFoundError."""
-    return msgspec.json.decode(await call(connection, f"CONSUMER.NAMES.{stream}"), type=_Names).consumers or []
+    return msgspec.json.decode(await look(connection, f"CONSUMER.NAMES.{stream}"), type=_Names).consumers or []
 
 
 async def subjects(connection: Connection, stream: str, pattern: str) -> list[str]:
     """Subjects in the stream that match, sorted."""
-    answer = await call(connection, f"STREAM.INFO.{stream}", {"subjects_filter": pattern})
+    answer = await look(connection, f"STREAM.INFO.{stream}", {"subjects_filter": pattern})
     return sorted(msgspec.json.decode(answer, type=_SubjectsState).state.subjects or {})
 
 
@@ -188,7 +201,7 @@ async def last_message(connection: Connection, stream: str, subject: str) -> Sto
 
 
 async def _message(connection: Connection, stream: str, which: Mapping[str, Any]) -> StoredMessage:
-    answer = await call(connection, f"STREAM.MSG.GET.{stream}", which)
+    answer = await look(connection, f"STREAM.MSG.GET.{stream}", which)
     return msgspec.json.decode(answer, type=_Stored).message
 
 

@@ -12,12 +12,17 @@ from gangline_kit.bus import jetstream
 from gangline_kit.bus.connection import Connection
 from gangline_kit.errors import PermanentError, TemporaryError
 
-HEARTBEAT_S = 1.0
+HEARTBEAT_S = 0.5
 """The server shows this often that an idle consumer lives."""
-SILENCE_S_MAX = 3.0
+SILENCE_S_MAX = 1.5
 """A consumer that shows nothing for this long is dead; a new one is made."""
+LATE_S = 0.2
+"""So much longer is waited, in case it was we who were late, and what came is still on its way through this process."""
 COMPARE_S = 10.0
 """An idle reader compares itself with the stream's last sequence this often."""
+CREATE_S = 1.0
+"""A consumer should be there after this long; after TRIES_EACH tries it may take twice as long, and so on."""
+TRIES_EACH = 4
 RETRY_S = 0.2
 MISSES_MAX = 15
 """A stream that was there may be missing for this many looks, RETRY_S apart, while a server cluster finds itself."""
@@ -65,6 +70,8 @@ class Tail:
         self._follow = follow
         self._created = ""
         self._missed = 0
+        self._tries = 0
+        """Consumers that were asked for in vain since the last that came."""
         self._inbox: deque[Msg] = deque()
         self._wake = asyncio.Event()
         self._subscription: Subscription | None = None
@@ -119,10 +126,15 @@ class Tail:
         }
         if self._subject:
             config["filter_subject"] = self._subject
-        await jetstream.call(
-            self._connection, f"CONSUMER.CREATE.{self.stream}", {"stream_name": self.stream, "config": config}
-        )
+        await self._create({"stream_name": self.stream, "config": config})
         self.resubscribed += 1
+
+    async def _create(self, wanted: dict[str, object]) -> None:
+        """Servers that look for a leader answer nobody, so nobody waits long; one that came late is never heard."""
+        timeout_s = min(CREATE_S * (1 + self._tries // TRIES_EACH), jetstream.API_TIMEOUT_S)
+        self._tries += 1
+        await jetstream.call(self._connection, f"CONSUMER.CREATE.{self.stream}", wanted, timeout_s=timeout_s)
+        self._tries = 0
 
     async def _known_end(self) -> int:
         """Sequence of what was the last matching message at first.
@@ -176,11 +188,8 @@ class Tail:
                 continue
             if self._connection.generation != self._generation or not self._connection.is_connected:
                 raise _BrokenError("the connection changed")
-            try:
-                async with asyncio.timeout(SILENCE_S_MAX):
-                    await self._wake.wait()
-            except TimeoutError:
-                raise _BrokenError("the consumer is silent") from None
+            if not await self._woken(SILENCE_S_MAX) and not await self._woken(LATE_S):
+                raise _BrokenError("the consumer is silent")
             if not self._inbox or self._inbox[0].headers is not None:
                 idle_s += HEARTBEAT_S
                 if not self._follow and not any(message.reply.startswith("$JS.ACK") for message in self._inbox):
@@ -190,6 +199,13 @@ class Tail:
             if idle_s >= COMPARE_S and not self._subject:
                 idle_s = 0.0
                 await self._compare()
+
+    async def _woken(self, within_s: float) -> bool:
+        try:
+            async with asyncio.timeout(within_s):
+                return await self._wake.wait()
+        except TimeoutError:
+            return False
 
     async def _compare(self) -> None:
         """A consumer that beats but delivers nothing is found out by the stream's own end."""
