@@ -1,11 +1,12 @@
 """Whoever has to stop in the middle of ten thousand runs goes on where it was."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 import dollhouse.__main__ as dollhouse
-from dollhouse.__main__ import run_seeds, run_sweep
+from dollhouse.__main__ import RUNS_PER_PROCESS, run_all, run_seeds, run_sweep
 from dollhouse.ledger import Ledger
 from dollhouse.play import Outcome
 from dollhouse.sweep import death_of, sweep
@@ -59,3 +60,15 @@ def test_a_sweep_goes_on_with_the_deaths_that_are_left(tmp_path: Path) -> None:
     with Ledger(path) as ledger:
         assert run_sweep(60, 0, ledger) == 0
     assert Ledger(path).before == len(plans)
+
+
+def process_of(run: int) -> int:
+    return os.getpid()
+
+
+def test_many_runs_change_their_process_also_where_one_works_alone() -> None:
+    runs = [number // RUNS_PER_PROCESS for number in range(RUNS_PER_PROCESS + 3)]
+    processes = list(run_all(process_of, runs, 1))
+    assert len(set(processes)) == 2, "what a run leaves behind adds up for ever"
+    assert os.getpid() not in processes
+    assert list(run_all(process_of, [1], 1)) == [os.getpid()]

@@ -12,9 +12,10 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -25,8 +26,10 @@ from dollhouse.shrink import shrink
 from dollhouse.sweep import death_of, sweep
 from dollhouse.wider import draw_plan
 
+T = TypeVar("T")
+R = TypeVar("R")
 BAR = 30
-SEEDS_PER_PROCESS = 200
+RUNS_PER_PROCESS = 200
 SHRUNK_MAX = 3
 """So many failing seeds are shrunk; the others are named."""
 
@@ -46,13 +49,25 @@ def run(seed: int) -> Ran:
     return Ran(seed=seed, outcome=play(plan), events=tuple(event.what for event in plan.events))
 
 
-def run_all(seeds: Sequence[int], workers: int) -> Iterator[Ran]:
-    """All seeds, as they end; processes are changed now and then, so that nothing they keep adds up."""
-    if workers <= 1:
-        yield from map(run, seeds)
+def run_all(work: Callable[[T], R], runs: Sequence[T], workers: int) -> Iterator[R]:
+    """All runs, in order; processes are changed now and then, so that nothing they keep adds up.
+
+    Libraries that remember whom they served keep two megabytes of each run. An executor that changes its processes by
+    itself (`max_tasks_per_child`) waits for ever in Python 3.11 once the last of them has ended.
+    """
+    if workers <= 1 and len(runs) <= RUNS_PER_PROCESS:
+        yield from map(work, runs)
         return
-    with ProcessPoolExecutor(workers, max_tasks_per_child=SEEDS_PER_PROCESS) as pool:
-        yield from pool.map(run, seeds, chunksize=1)
+    together = RUNS_PER_PROCESS * workers
+    for begin in range(0, len(runs), together):
+        with ProcessPoolExecutor(workers) as pool:
+            yield from pool.map(work, runs[begin : begin + together], chunksize=1)
+
+
+def die(plan: Plan) -> Outcome:
+    """Play one death."""
+    logging.disable(logging.CRITICAL)
+    return play(plan)
 
 
 def main() -> int:
@@ -72,7 +87,7 @@ def main() -> int:
         return show_story(decode_plan(arguments.story.read_bytes()))
     with Ledger(arguments.resume) as ledger:
         if arguments.sweep:
-            return run_sweep(arguments.sweep, arguments.first, ledger)
+            return run_sweep(arguments.sweep, arguments.first, ledger, arguments.workers)
         seeds = range(arguments.first, arguments.first + arguments.seeds)
         shrunk_max = 0 if arguments.no_shrink else SHRUNK_MAX
         return run_seeds(seeds, arguments.workers, keep=arguments.keep, shrunk_max=shrunk_max, ledger=ledger)
@@ -84,7 +99,7 @@ def run_seeds(seeds: range, workers: int, *, keep: Path | None, ledger: Ledger, 
     ran: list[Ran] = []
     failed: list[Ran] = []
     left = [seed for seed in seeds if not ledger.has(f"seed {seed}")]
-    for one in run_all(left, workers):
+    for one in run_all(run, left, workers):
         ran.append(one)
         if one.outcome.faults:
             failed.append(one)
@@ -98,12 +113,12 @@ def run_seeds(seeds: range, workers: int, *, keep: Path | None, ledger: Ledger, 
     return told_all(len(seeds), ledger, failed=len(failed))
 
 
-def run_sweep(step: int, first: int, ledger: Ledger) -> int:
+def run_sweep(step: int, first: int, ledger: Ledger, workers: int = 1) -> int:
     """Every process dies at its waits, one run each; 1 when a promise was broken."""
     plans, failed, began_s = list(sweep(step=step, first=first)), 0, time.monotonic()
     left = [plan for plan in plans if not ledger.has(death_of(plan))]
-    for done, plan in enumerate(left, start=1):
-        outcome = play(plan)
+    outcomes = run_all(die, left, workers)
+    for done, (plan, outcome) in enumerate(zip(left, outcomes, strict=True), start=1):
         if outcome.faults:
             failed += 1
             print(f"\n{tell(plan)}\n  -> {outcome.faults[0]}")
