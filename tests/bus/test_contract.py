@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from tests.bus.alike import KINDS, LAST, RING, SMALL, SOON, TIGHT, Connect, connecting
+from tests.bus.alike import BRIEF, KINDS, LAST, RING, SMALL, SOON, TIGHT, Connect, connecting, timely
 
 from gangline_kit.bus import Bus, Record
 from gangline_kit.errors import (
@@ -73,11 +73,17 @@ async def test_a_writer_that_expects_another_last_message_is_refused(buses: Two)
 
 async def test_a_message_id_counts_once_inside_the_window_and_anew_after_it(buses: Two) -> None:
     bus, _ = buses
-    first = await bus.append("brief.a", b"1", msg_id="x")
-    assert await bus.append("brief.a", b"1", msg_id="x") == first
-    assert await bus.append("brief.a", b"1", msg_id="y") == first + 1
+
+    async def inside(number: int) -> tuple[str, int]:
+        name = f"x{number}"
+        first = await bus.append("brief.a", b"1", msg_id=name)
+        assert await bus.append("brief.a", b"1", msg_id=name) == first
+        assert await bus.append("brief.a", b"1", msg_id=f"y{number}") == first + 1
+        return name, first
+
+    name, first = await timely(BRIEF.duplicate_window_s, inside)
     await asyncio.sleep(2.2)
-    assert await bus.append("brief.a", b"1", msg_id="x") > first + 1
+    assert await bus.append("brief.a", b"1", msg_id=name) > first + 1
 
 
 async def test_a_stream_drops_its_beginning_and_every_writer_goes_on_where_it_was(buses: Two) -> None:
@@ -219,16 +225,22 @@ async def test_keys_are_made_changed_and_taken_away_by_revision(buses: Two) -> N
 
 async def test_a_key_expires_and_can_be_made_again(buses: Two) -> None:
     kv = buses[0].kv(SOON.name)
-    made = await kv.create("a", b"1")
-    await asyncio.sleep(0.5)
-    renewed = await kv.update("a", b"1", made)
-    await asyncio.sleep(0.7)
-    assert await kv.get("a") == (b"1", renewed), "renewing begins its time anew"
+
+    async def renewing(number: int) -> tuple[str, int]:
+        name = f"a{number}"
+        made = await kv.create(name, b"1")
+        await asyncio.sleep(0.5)
+        renewed = await kv.update(name, b"1", made)
+        await asyncio.sleep(0.7)
+        assert await kv.get(name) == (b"1", renewed), "renewing begins its time anew"
+        return name, renewed
+
+    name, renewed = await timely(0.5 + SOON.ttl_s, renewing)
     await asyncio.sleep(1.5)
-    assert await kv.get("a") is None
+    assert await kv.get(name) is None
     with pytest.raises(StaleRevisionError):
-        await kv.update("a", b"2", renewed)
-    assert await kv.create("a", b"3") > renewed
+        await kv.update(name, b"2", renewed)
+    assert await kv.create(name, b"3") > renewed
 
 
 async def test_leases_have_one_holder(buses: Two) -> None:

@@ -6,6 +6,7 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 
 import aiohttp
 import pytest
@@ -99,6 +100,23 @@ async def all_started(site: Site, jobs: list[JobId]) -> None:
     await site.follower.wait_change(done, WAIT_S)
 
 
+async def all_counted(ports: list[int], commits: int) -> None:
+    """The processes' counters come to this; they count what they hear, perhaps a little later than we do."""
+    told = -1.0
+    with suppress(TimeoutError):
+        async with aiohttp.ClientSession() as session, asyncio.timeout(WAIT_S):
+            while told != commits:
+                told = sum([await commits_of(session, port) for port in ports])
+                await asyncio.sleep(0.02)
+    assert told == commits
+
+
+async def commits_of(session: aiohttp.ClientSession, port: int) -> float:
+    async with session.get(f"http://127.0.0.1:{port}/metrics") as answer:
+        lines = (await answer.text()).splitlines()
+    return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith("gangline_share_commits_total{"))
+
+
 def assert_booked_once(state: State) -> None:
     for name, use in state.use.items():
         assert all(0 <= taken <= 1000 for taken in use.gpu_milli), name
@@ -151,14 +169,7 @@ async def test_schedulers_in_several_processes_share_rounds_and_one_that_dies_co
     tallies = site.follower.state.kept.pools["default"].schedulers
     assert all(tallies[number].commits > 0 for number in range(SCHEDULERS)), "every scheduler placed some"
     assert_booked_once(site.follower.state)
-    told = 0.0
-    async with aiohttp.ClientSession() as session:
-        for _, port in replicas:
-            async with session.get(f"http://127.0.0.1:{port}/metrics") as answer:
-                for line in (await answer.text()).splitlines():
-                    if line.startswith("gangline_share_commits_total{"):
-                        told += float(line.rpartition(" ")[2])
-    assert told == sum(tally.commits for tally in tallies.values())
+    await all_counted([port for _, port in replicas], sum(tally.commits for tally in tallies.values()))
     replicas[-1][0].send_signal(signal.SIGKILL)
     more = await submit(site, 24)
     await all_started(site, more)

@@ -159,7 +159,12 @@ def test_a_season_begins_once_on_every_local_day_of_any_zone(zone: str, begins: 
 
 PROGRAMS = {
     "ends inside of a letter": ("import os; os.write(1, 'schön'.encode()[:-2])", "schön".encode()[:-2]),
-    "a child writes on": ("import os; os.write(1, b'a'); os.fork() or os.write(1, b'b'); os._exit(0)", b"ab"),
+    # What a program leaves running is told to end, so the child does not listen until it has written.
+    "a child writes on": (
+        "import os, signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); os.write(1, b'a'); me = os.getpid()\n"
+        "if os.fork() == 0:\n while os.getppid() == me: time.sleep(0.001)\n os.write(1, b'b')\nos._exit(0)",
+        b"ab",
+    ),
     "many short lines and a failure": (
         "import sys; [print(k) for k in range(5000)]; sys.exit(3)",
         "".join(f"{k}\n" for k in range(5000)).encode(),
