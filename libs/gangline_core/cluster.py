@@ -330,6 +330,8 @@ class Policy(Struct, frozen=True, omit_defaults=True, gc=False):
     returned_last: bool = False
     """Where attained service orders: inside one queue who was stopped stands behind those that waited before it, as in
     Tiresias' simulator; otherwise whoever has waited longest in all goes first."""
+    sharing: str = ""
+    """Which jobs share GPUs: a name in gangline_core.sharing.rules.RULES; empty has nobody do so."""
 
 
 class NodeUse:

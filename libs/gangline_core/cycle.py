@@ -76,7 +76,7 @@ def open_round(state: State, pool: str, now: int) -> RoundOpened | None:
     terms, candidates = _in_view(state, waiting, front, known)
     edges = _edges(waiting, candidates)
     free = [candidate for candidate in candidates if candidate.job not in front] if front else candidates
-    lent, parts = leases.lend(state, known, free, now) if renews else ((), ())
+    lent = leases.lend(state, known, free, now) if renews else leases.Lent()
     return RoundOpened(
         pool=pool,
         round=known.rounds + 1,
@@ -89,9 +89,10 @@ def open_round(state: State, pool: str, now: int) -> RoundOpened | None:
         edges=edges or (),
         is_cut=edges is None,
         foreseen=foresee(state, known, free, waiting=len(waiting), now=now),
-        leases=lent,
-        parts=parts,
+        leases=lent.leases,
+        parts=lent.parts,
         limited=tuple(candidate.job for candidate in candidates if candidate.job in front),
+        companies=lent.companies,
     )
 
 

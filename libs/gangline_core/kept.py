@@ -45,10 +45,12 @@ class OpenRound(Struct, frozen=True):
 
 
 class Pack(Struct, frozen=True, array_like=True):
-    """Beside whom a job works on the same GPUs, each with half of them, and since when."""
+    """Beside whom a job works on the same GPUs, each with an equal part of them, and since when."""
 
     host: JobId
     since_ms: int
+    by_rule: bool = False
+    """It started there by the pool's sharing rule; otherwise reports say whether it stays."""
 
 
 class PoolState(Struct):
@@ -86,6 +88,8 @@ class PoolState(Struct):
     later: dict[JobId, ResizeProposed] = {}
     """Growth that was proposed together with what makes room for it, and waits until that is gone."""
     leases: tuple[Lease, ...] = ()
+    companies: tuple[tuple[JobId, ...], ...] = ()
+    """Who of those is to share GPUs with whom."""
     """The order in which room was last lent."""
     leased_at: int = 0
     """When that was, in ms; 0 when it never was."""

@@ -1,5 +1,6 @@
 """One full example of every fact, request and reply: what the golden files hold."""
 
+from msgspec.structs import replace
 from tests.wire import samples_door
 
 from gangline_core import facts as f
@@ -154,11 +155,12 @@ FACTS: tuple[f.Fact, ...] = (
         leases=(Lease(job=JOB, model="A100"),),
         parts=(Part(job=JOB, model="A100", micro=500_000),),
         limited=(JOB,),
+        companies=((JOB, JobId(43)),),
     ),
     f.RoundDecided(
         pool="gpu-a",
         round=9,
-        placements=(PLACEMENT,),
+        placements=(PLACEMENT, replace(PLACEMENT, beside=JobId(41))),
         growths=(f.Growth(job=JOB, attempt=1, tasks=(PLACE,)),),
         refusals=(f.Refusal(reason=REASON, jobs=(JOB,)),),
         evictions=(f.Eviction(job=JOB, beneficiary=JobId(43), rule="priority", lost_ms=1000),),

@@ -45,10 +45,13 @@ class LeaseMoves:
                 job = state.kept.jobs.get(job_id)
                 if job is None or job.attempt > move.attempt or job.state in _GONE or disturbed_seq > move.seq:
                     continue
-                yield f"job {job_id} left its room for another model and found none there"
+                yield f"job {job_id} left its room for another one and found none there"
 
     def moves(self, state: State, decided: f.RoundDecided, eviction: f.Eviction) -> Iterator[str]:
         """Somebody goes at the end of a lease without a claim for its room."""
+        if state.kept.pools[decided.pool].policy.sharing:
+            yield from self._parts(state, decided, eviction)
+            return
         mover = state.kept.jobs.get(eviction.beneficiary)
         moving = {one.job for one in decided.evictions}
         if self._given.get(decided.pool) != decided.round:
@@ -64,6 +67,18 @@ class LeaseMoves:
                 yield f"job {mover.id} leaves a model for which it was taken"
         elif not held & wanted:
             yield f"job {eviction.job} goes for job {mover.id}, which was not taken for its model"
+
+    def _parts(self, state: State, decided: f.RoundDecided, eviction: f.Eviction) -> Iterator[str]:
+        """Somebody goes from a company: for one to whom room was lent, and not only to come back to the same ones."""
+        pool = state.kept.pools[decided.pool]
+        lent = {lease.job for lease in pool.leases}
+        if self._given.get(decided.pool) != decided.round:
+            yield f"job {eviction.job} goes in the middle of a lease"
+        if eviction.beneficiary not in lent:
+            yield f"job {eviction.job} goes for job {eviction.beneficiary}, to which no room was lent"
+        job = state.kept.jobs.get(eviction.job)
+        if job is not None and job.id in lent:
+            self._moving[job.id] = Move(decided.pool, job.attempt, state.kept.seq)
 
 
 _GONE = (

@@ -8,6 +8,7 @@ from gangline_core.cluster import Policy
 from gangline_core.foresight.predict import PREDICTORS
 from gangline_core.ordering import ORDERINGS
 from gangline_core.ordering.gavel import OBJECTIVES
+from gangline_core.sharing.rules import RULES
 
 SETTINGS = {
     "fair_share": ("half_life_s",),
@@ -16,6 +17,13 @@ SETTINGS = {
     "weighted": ("formula",),
 }
 """Settings of a policy that only one ordering reads."""
+SHARING = (
+    "With `sharing` jobs work on the same GPUs at once, each with an equal part of their time in books and bills; "
+    "whoever is left when one ends has more of it, without starting again. Only jobs of one role and one size share, "
+    "with whole GPUs of which they use no more memory than they say (`gpu_memory_most`), in the very places of the "
+    "others, at most four at a time. The stages of an iteration are attributes that a job gives in ms: `loading_ms` "
+    "(reading and preparing), `compute_ms`, `network_ms`, and `iteration_ms`, what all of them take together."
+)
 
 
 def page() -> str:
@@ -70,6 +78,9 @@ def page() -> str:
         "its part (`newcomers_wait`). Protected time, shelter of guarantees and `preemptible: false` hold as ever. "
         "Stops cost time, so leases should be long beside those; and one that keeps no checkpoint begins anew each "
         "time, so a lease shorter than such jobs run lets them never end.",
+        "## Sharing",
+        SHARING,
+        table(("Sharing", "Who shares GPUs with whom"), ((code(name), about) for name, about in RULES.items())),
         "`predictor` says where run times come from: "
         + "; ".join(f"`{name}`: {about[0].lower()}{about[1:].rstrip('.')}" for name, about in PREDICTORS.items())
         + ".",

@@ -169,6 +169,7 @@ class Placement(Struct, frozen=True, omit_defaults=True, gc=False):
     backfilled: bool = False
     aged: bool = False
     """Kept from work for long, it passed higher priority or had been evicted, so it is left to work for as long."""
+    beside: JobId = JobId(0)  # On the GPUs of this job, an equal part of them each; 0 is on GPUs of its own.
 
 
 class Growth(Struct, frozen=True, omit_defaults=True, gc=False):

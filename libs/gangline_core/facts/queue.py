@@ -82,3 +82,5 @@ class RoundOpened(FactBase, frozen=True, tag=True):
     """Parts of time, where they were worked out anew."""
     limited: tuple[JobId, ...] = ()
     """Candidates that a limit keeps out: they stand in front below it, and the round gives them a date there."""
+    companies: tuple[tuple[JobId, ...], ...] = ()
+    """Of those to whom room is lent, who shares GPUs with whom, the first of each company first."""

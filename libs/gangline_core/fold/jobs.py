@@ -17,6 +17,7 @@ from gangline_core.facts import (
 from gangline_core.fold.arrays import admit_array, cancel_array, hold_array
 from gangline_core.fold.learnt import with_learnt
 from gangline_core.fold.life import move_job, order_stop, staying
+from gangline_core.fold.pack import settle_beside, start_beside
 from gangline_core.fold.pause import ask_to_go_on, pause_by_request
 from gangline_core.fold.repair import found_again, ranks_for
 from gangline_core.foresight.run_times import expected_run_ms
@@ -130,10 +131,15 @@ def set_reason(state: State, job_id: JobId, reason: Reason, step: Step) -> None:
 
 def add_placement(state: State, placement: Placement, step: Step) -> None:
     """Book a whole gang, or void the placement if it no longer holds; either way its claim is used up."""
-    fault = placement_fault(state, placement)
+    beside = placement.beside
+    fault = start_beside(state, placement, step.at) if beside else None
+    shares = bool(beside) and fault is None
+    fault = fault or placement_fault(state, placement)
     state.drop_claim(placement.job)
     job = state.job(placement.job)
     if fault is not None or job is None:
+        if shares:
+            settle_beside(state, placement, step.at, started=False)
         _void(state, placement.job, fault or "job is gone", step)
         return
     endpoint = f"{state.kept.nodes[placement.tasks[0].node].address}:{placement.port}"
@@ -175,6 +181,8 @@ def add_placement(state: State, placement: Placement, step: Step) -> None:
         is_it = job.resize is not None and job.resize.after == job.sizes
         job = resizing.advanced(job, ResizeEvent.SAFE if is_it else ResizeEvent.OVERTAKEN, step.at)
     move_job(state, job, Move.PLACE, step)
+    if shares:
+        settle_beside(state, placement, step.at, started=True)
 
 
 def add_growth(state: State, growth: Growth, step: Step) -> None:

@@ -1,14 +1,19 @@
-"""What becomes of the GPUs of two jobs that are packed: half of them for each, and all again once one lets go."""
+"""What becomes of the GPUs of jobs that are packed: an equal part of them for each, and more once one lets go."""
+
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from gangline_core.facts import Placement
 from gangline_core.fold.life import move_job
-from gangline_core.ids import JobId
+from gangline_core.ids import JobId, NodeId
 from gangline_core.job import Move
 from gangline_core.kept import Pack
-from gangline_core.pauses.packing import halved, made_whole, pack_fault
-from gangline_core.pauses.pausing import counted, going_on, taken_up
+from gangline_core.pauses.packing import halved, made_whole, pack_fault, with_part
+from gangline_core.pauses.pausing import companions, counted, going_on, taken_up
 from gangline_core.room.holds import going_on_fault
+from gangline_core.sharing.beside import beside_fault
+from gangline_core.spec import GPU_MILLI
 from gangline_core.state import State
 from gangline_core.step import Step
 
@@ -34,20 +39,77 @@ def pack(state: State, job_id: JobId, host_id: JobId, step: Step) -> None:
     move_job(state, replace(job, pause=None, reason=None, resumed_ms=step.at), Move.RESUME, step)
 
 
+def share_out(state: State, company: Sequence[JobId], at: int, *, more: int = 0) -> None:
+    """Each task of these jobs has an equal part of its GPUs with all of them that work there, and `more` to come.
+
+    What does not divide is the first one's, so that nothing is left over.
+    """
+    tasks = [task for name in company for task in state.tasks_of(state.kept.jobs[name]) if task.working is None]
+    there: dict[tuple[NodeId, int], int] = {}
+    for task in tasks:
+        for share in task.gpus[:1]:
+            there[task.node, share.index] = there.get((task.node, share.index), more) + 1
+    seen: set[tuple[NodeId, int]] = set()
+    for task in tasks:
+        for share in task.gpus[:1]:
+            place = (task.node, share.index)
+            milli = GPU_MILLI // there[place]
+            rest = 0 if place in seen else GPU_MILLI - milli * there[place]
+            seen.add(place)
+            state.put_task(with_part(counted(task, at), milli + rest))
+
+
 def unpack(state: State, job_id: JobId, at: int) -> None:
-    """One of a pack stands still or is gone: whoever is left has the GPUs alone."""
-    for name in forget_packs(state, job_id):
-        job = state.kept.jobs.get(name)
-        for task in state.tasks_of(job) if job is not None else ():
-            state.put_task(made_whole(task if task.working is not None else counted(task, at)))
+    """Of one of a pack some tasks stand still or are gone: whoever is left shares these GPUs, or has them alone."""
+    left, tasks = companions(state, job_id), state.tasks_of(state.kept.jobs[job_id])
+    if not left:
+        return
+    if any(task.working is None for task in tasks):
+        share_out(state, _company(state, job_id), at)
+        return
+    _leave(state, job_id, left)
+    share_out(state, _company(state, left[0]), at)
+    for task in tasks:
+        state.put_task(made_whole(task))
 
 
-def forget_packs(state: State, job_id: JobId) -> list[JobId]:
-    """The job is packed with nobody from now on, and nobody's GPUs change; both jobs of what was a pack."""
-    both = next(([guest, known.host] for guest, known in state.kept.packs.items() if job_id in (guest, known.host)), [])
-    for guest in both[:1]:
-        del state.kept.packs[guest]
-    return both
+def _company(state: State, job_id: JobId) -> tuple[JobId, ...]:
+    """All of the job's pack, the host first."""
+    own = state.kept.packs.get(job_id)
+    host = job_id if own is None else own.host
+    return (host, *companions(state, host))
+
+
+def start_beside(state: State, placement: Placement, at: int) -> str | None:
+    """Those beside whom the job starts give it its part; the reason why they cannot, in a few words, else None."""
+    fault = beside_fault(state, placement)
+    if fault is None:
+        share_out(state, _company(state, placement.beside), at, more=1)
+    return fault
+
+
+def settle_beside(state: State, placement: Placement, at: int, *, started: bool) -> None:
+    """The job shares GPUs from now on, or did not start after all."""
+    company = _company(state, placement.beside)
+    if started:
+        state.kept.packs[placement.job] = Pack(host=company[0], since_ms=at, by_rule=True)
+        company = (*company, placement.job)
+    share_out(state, company, at)
+
+
+def _leave(state: State, job_id: JobId, left: Sequence[JobId]) -> None:
+    """The others stay together; where the host goes, the one with the smallest number is it from now on."""
+    packs = state.kept.packs
+    if packs.pop(job_id, None) is None:
+        del packs[left[0]]
+        for guest in left[1:]:
+            packs[guest] = replace(packs[guest], host=left[0])
+
+
+def forget_packs(state: State, job_id: JobId) -> None:
+    """None of the job's pack is packed with anybody from now on, and nobody's GPUs change."""
+    for name in (job_id, *companions(state, job_id)):
+        state.kept.packs.pop(name, None)
 
 
 def note_unpacked(state: State, guest: JobId, host: JobId) -> None:

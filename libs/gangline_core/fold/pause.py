@@ -61,8 +61,8 @@ def task_paused(state: State, fact: f.TaskPaused, step: Step) -> None:
     task = state.kept.tasks.get(fact.task)
     if task is None or not task.pause or task.working is not None or task.stop:
         return
+    state.put_task(paused(task, state.kept.jobs[task.job].spec, step.at))
     unpack(state, task.job, step.at)
-    state.put_task(paused(state.kept.tasks[task.id], state.kept.jobs[task.job].spec, step.at))
     step.tasks.append(task.id)
     step.freed = True
 

@@ -17,7 +17,7 @@ from gangline_core.limits.amounts import amount_of
 from gangline_core.limits.quota import JOBS, Ledger
 from gangline_core.making_room.branches import Branches, way_to
 from gangline_core.making_room.losses import LiveJob, effective_priority, is_sealed, is_shielded, live_job
-from gangline_core.pauses.packing import guest_of
+from gangline_core.pauses.packing import guests_of
 from gangline_core.spec import ServiceClass
 from gangline_core.table import Table
 
@@ -241,14 +241,14 @@ class CouldGo:
             job = table.state.kept.jobs[job_id]
             if not job.spec.preemptible or job.state == JobState.STOPPING or is_sealed(job, table.now):
                 continue
-            guest = guest_of(table.state, job_id)
-            stays = guest is not None and (not guest.spec.preemptible or is_sealed(guest, table.now))
+            guests = guests_of(table.state, job_id)
+            stays = any(not guest.spec.preemptible or is_sealed(guest, table.now) for guest in guests)
             if job_id in table.state.kept.packs or job_id in packed or stays:
-                continue  # What one of a pack leaves is the other's: both go, or none.
+                continue  # What one of a pack leaves is the others': all go, or none.
             is_firm = job.service_class != ServiceClass.OPPORTUNISTIC
             # Whoever is left to work is outranked by nobody; what he was lent goes back all the same.
             priority = LAST_MS if is_shielded(job, table.now) else effective_priority(pool, job.spec)
-            if guest is not None:
+            for guest in guests:
                 priority = max(priority, effective_priority(pool, guest.spec))
             place = (is_firm, priority, -job.id)
             one = self._by_job[job_id] = Standing(job, is_firm, priority, self._kind(job, priority), place=place)

@@ -7,7 +7,7 @@ from gangline_core.foresight.forecast import held_by, used_by
 from gangline_core.ids import TaskId
 from gangline_core.job import Job, Task
 from gangline_core.limits.amounts import count, task_amounts
-from gangline_core.pauses.packing import guest_of
+from gangline_core.pauses.packing import guests_of
 from gangline_core.pauses.pausing import given_up
 from gangline_core.spec import JobSpec, ServiceClass
 from gangline_core.table import Table
@@ -29,8 +29,8 @@ class Loss(Struct, frozen=True):
     """Run time thrown away."""
     also: tuple[Task, ...] = ()
     """Further tasks of an evicted job that other losses of the same list stand for."""
-    guest: Job | None = None
-    """Whoever is packed with the job and goes as it does: its tasks are among these."""
+    guests: tuple[Job, ...] = ()
+    """Whoever is packed with the job and goes as it does: their tasks are among these."""
 
 
 def work_lost(loss: Loss) -> int:
@@ -47,8 +47,8 @@ class LiveJob(Struct, frozen=True):
     amounts: dict[str, int]
     priority: int
     lost_ms: int
-    guest: Job | None = None
-    """Whoever is packed with it: its tasks are among these."""
+    guests: tuple[Job, ...] = ()
+    """Whoever is packed with it: their tasks are among these."""
 
     @property
     def cost(self) -> tuple[int, int, int, int, int]:
@@ -102,32 +102,30 @@ def as_eviction(victim: LiveJob, rule: str, counted: set[TaskId]) -> Loss:
         rule=rule,
         lost_ms=victim.lost_ms,
         also=tuple(task for task in victim.tasks if task.id in counted),
-        guest=victim.guest,
+        guests=victim.guests,
     )
 
 
 def as_pause(victim: LiveJob, rule: str) -> Loss:
     """The job as one that stands still and gives up only what pausing gives up."""
-    own, beside = victim.job.spec, victim.guest
-    parts = tuple(
-        given_up(task, beside.spec if beside is not None and task.job == beside.id else own) for task in victim.tasks
-    )
+    specs = {one.id: one.spec for one in (victim.job, *victim.guests)}
+    parts = tuple(given_up(task, specs[task.job]) for task in victim.tasks)
     amounts: dict[str, int] = {}
     for part in parts:
         for dimension, amount in task_amounts(part).items():
             count(amounts, dimension, amount)
-    return Loss(kind=PAUSE, job=victim.job, tasks=parts, amounts=amounts, rule=rule, guest=victim.guest)
+    return Loss(kind=PAUSE, job=victim.job, tasks=parts, amounts=amounts, rule=rule, guests=victim.guests)
 
 
 def live_job(table: Table, job: Job) -> LiveJob:
-    """What the job holds, and what it is worth; where another one is packed with it, that gives its part as well."""
-    tasks, guest = tuple(table.state.tasks_of(job)), guest_of(table.state, job.id)
-    tasks += tuple(table.state.tasks_of(guest)) if guest is not None else ()
+    """What the job holds, and what it is worth; where others are packed with it, these give their parts as well."""
+    guests = guests_of(table.state, job.id)
+    tasks = tuple(task for one in (job, *guests) for task in table.state.tasks_of(one))
     return LiveJob(
         job=job,
         tasks=tasks,
         amounts=held_by(table.state, job).used,
         priority=effective_priority(table.pool.pool, job.spec),
-        lost_ms=max(table.now - one.started_ms if one.started_ms else 0 for one in (job, guest) if one is not None),
-        guest=guest,
+        lost_ms=max(table.now - one.started_ms if one.started_ms else 0 for one in (job, *guests)),
+        guests=guests,
     )

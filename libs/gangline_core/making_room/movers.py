@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from gangline_core.cluster import LEVELS_INSIDE_NODE
 from gangline_core.job import Job, JobState, Task, TaskState
 from gangline_core.making_room.losses import is_protected
-from gangline_core.pauses.pausing import packed_with
+from gangline_core.pauses.pausing import companions
 from gangline_core.placement.gang import Gang, Need, Where
 from gangline_core.spec import ResizeKind, is_elastic
 from gangline_core.table import Table
@@ -61,7 +61,7 @@ def _may_move(table: Table, job: Job) -> bool:
     """True when the job may be stopped now, and nobody uses GPUs of its tasks over the network."""
     if job.state != JobState.RUNNING or not job.spec.preemptible or is_protected(job, table.now) or job.missing:
         return False
-    if packed_with(table.state, job.id) is not None:
+    if companions(table.state, job.id):
         return False
     return bool(job.tasks) and not any(role.serves or role.resources.beside for role in job.spec.roles)
 

@@ -319,7 +319,7 @@ class Preemptor:
         shrunk: dict[JobId, list[TaskId]] = {}
         for loss in plan.losses:
             names = [task.id for task in loss.tasks]
-            gone = [loss.job.id] if loss.guest is None else [loss.job.id, loss.guest.id]
+            gone = [one.id for one in (loss.job, *loss.guests)]
             if loss.kind == EVICT:
                 table.evictions += [
                     Eviction(job=one, beneficiary=job.id, rule=loss.rule, lost_ms=loss.lost_ms) for one in gone

@@ -9,6 +9,7 @@ there, since the parts were last worked out.
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from msgspec import Struct
 from msgspec.structs import replace
 
 from gangline_core.facts.queue import Candidate, Lease, Part, RoundOpened
@@ -21,6 +22,7 @@ from gangline_core.ordering.gavel import models_of, parts_by_model, speeds_of
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.scoring.attained import attained
 from gangline_core.scoring.waiting import Waiting
+from gangline_core.sharing.grouping import INTERLEAVED, grouped, may_regroup
 from gangline_core.spec import gpu_milli_wanted
 from gangline_core.state import State
 
@@ -47,29 +49,46 @@ def parts_end_ms(pool: PoolState) -> int:
 
 
 def may_move(state: State, pool: PoolState) -> bool:
-    """True when a new lease may put somebody on another model although nobody waits."""
+    """True when a new lease may put somebody on another model, or on GPUs of its own, although nobody waits."""
     name = pool.pool.name
+    if may_regroup(state, pool):
+        return True
     return pool.policy.ordering == ORDERED_BY_PART and len(models_of(state, name)) > 1 and bool(state.live.get(name))
 
 
-def lend(
-    state: State, pool: PoolState, candidates: Sequence[Candidate], now: int
-) -> tuple[tuple[Lease, ...], tuple[Part, ...]]:
-    """The order in which room is lent until the next lease ends, and parts of time where they are worked out anew."""
-    running = [_as_waiting(state, job, now) for job in renewable(state, pool, now)]
+class Lent(Struct, frozen=True):
+    """The order in which room is lent until the next lease ends."""
+
+    leases: tuple[Lease, ...] = ()
+    parts: tuple[Part, ...] = ()
+    """Parts of time, where they are worked out anew."""
+    companies: tuple[tuple[JobId, ...], ...] = ()
+    """Who shares GPUs with whom."""
+
+
+def lend(state: State, pool: PoolState, candidates: Sequence[Candidate], now: int) -> Lent:
+    """To whom room is lent until the next lease ends."""
+    running_jobs = renewable(state, pool, now)
+    running = [_as_waiting(state, job, now) for job in running_jobs]
     waiting = [state.kept.jobs[candidate.job] for candidate in candidates]
     both = Waiting.of(state, pool, [*waiting, *running], now=now)
     if pool.policy.ordering != ORDERED_BY_PART:
         is_running = np.arange(len(both)) >= len(waiting)
         ranking = rank(both, running=is_running)
-        return tuple(Lease(JobId(job)) for job in ranking.ids.tolist()), ()
+        if pool.policy.sharing == INTERLEAVED:
+            companies = grouped(state, pool, [JobId(job) for job in ranking.ids.tolist()], running_jobs)
+            return Lent(
+                leases=tuple(Lease(job) for company in companies for job in company),
+                companies=tuple(company for company in companies if len(company) > 1),
+            )
+        return Lent(leases=tuple(Lease(JobId(job)) for job in ranking.ids.tolist()))
     parts = _parts(state, pool, both, now) if _is_outdated(pool, both, now) else ()
     had = {} if parts else time_had(state, pool, now)
     known = {part.job: {} for part in parts} if parts else {job: dict(own) for job, own in pool.parts.items()}
     for part in parts:
         known[part.job][part.model] = part.micro
     owed = owed_then(state, pool, now) if parts else pool.owed
-    return tuple(_by_part(state, pool, both, known=known, had=had, owed=owed)), parts
+    return Lent(leases=tuple(_by_part(state, pool, both, known=known, had=had, owed=owed)), parts=parts)
 
 
 def waits_for_part(pool: PoolState, job: JobId) -> Reason | None:
@@ -145,7 +164,7 @@ def note(state: State, fact: RoundOpened, at: int) -> None:
             pool.owed = {job: own for job, own in owed_then(state, pool, at).items() if job in parts}
             pool.parts, pool.parts_at = parts, at
         pool.had = had
-    pool.leases, pool.leased_at = fact.leases, at
+    pool.leases, pool.companies, pool.leased_at = fact.leases, fact.companies, at
 
 
 # --- parts of time --------------------------------------------------------------------------------------

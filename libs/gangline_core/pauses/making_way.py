@@ -15,7 +15,7 @@ from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.job import Job, JobState, Task, TaskState
 from gangline_core.limits.amounts import add_all, task_amounts
 from gangline_core.making_room.losses import effective_priority, is_protected
-from gangline_core.pauses.packing import guest_of
+from gangline_core.pauses.packing import guests_of
 from gangline_core.pauses.pausing import can_be_paused, given_up, leaving_part, slice_ends_ms
 from gangline_core.room.capacity import Room
 from gangline_core.sizes.allowed import targets_with, too_many
@@ -35,8 +35,8 @@ class Way(Struct, frozen=True):
     """What comes back."""
     rule: str = ""
     leaving: tuple[Task, ...] = ()
-    guest: Job | None = None
-    """Whoever is packed with it and goes as well: what one of them leaves is the other's."""
+    guests: tuple[Job, ...] = ()
+    """Whoever is packed with it and goes as well: what one of them leaves is the others'."""
 
 
 def who_makes_way(table: Table, job: Job, parts: list[Task], going: set[JobId]) -> list[Way] | None:
@@ -75,7 +75,7 @@ def send_off(table: Table, way: Way, job: Job) -> None:
         table.shrinks.append(Shrink(job=way.job.id, tasks=names, beneficiary=job.id))
         return
     gently = can_be_paused(table.state, way.job)
-    for one in (way.job,) if way.guest is None else (way.job, way.guest):
+    for one in (way.job, *way.guests):
         if gently:
             table.pauses.append(JobPaused(job=one.id, beneficiary=job.id, rule=way.rule))
         else:
@@ -111,11 +111,11 @@ class _Trial:
         """The whole job goes, and not only some of its members; True when that is enough."""
         for way in [way for way in self._ways if way.job.id == other.id]:
             self._take_back(way)
-        state, guest = self._table.state, guest_of(self._table.state, other.id)
-        both = [other] if guest is None else [other, guest]
+        state, guests = self._table.state, guests_of(self._table.state, other.id)
         gently = can_be_paused(state, other)
-        parts = [given_up(task, one.spec) if gently else task for one in both for task in state.tasks_of(one)]
-        self._make(Way(job=other, parts=tuple(parts), rule=rule, guest=guest))
+        everybody = (other, *guests)
+        parts = [given_up(task, one.spec) if gently else task for one in everybody for task in state.tasks_of(one)]
+        self._make(Way(job=other, parts=tuple(parts), rule=rule, guests=guests))
         return fits(self._room, self._parts)
 
     def needed(self) -> list[Way]:
@@ -224,8 +224,8 @@ def _who_may_go(table: Table, job: Job, parts: list[Task]) -> list[tuple[Job, st
             task = kept.tasks[name]
             other = kept.jobs[task.job]
             on_it = not wanted or any((node, share.index) in wanted for share in task.gpus)
-            guest = guest_of(table.state, other.id)
-            if other.id in kept.packs or (guest is not None and not _rule(table, job, guest, mine)):
+            guests = guests_of(table.state, other.id)
+            if other.id in kept.packs or not all(_rule(table, job, guest, mine) for guest in guests):
                 continue
             if (
                 other.id in found

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from gangline_core.ids import JobId
 from gangline_core.job import GpuShare, Job, JobState, Task, TaskState
 from gangline_core.kept import Pack
-from gangline_core.pauses.pausing import packed_with, taken_up
+from gangline_core.pauses.pausing import companions, taken_up
 from gangline_core.room.company import slower_percent
 from gangline_core.sizes.resizing import is_active
 from gangline_core.spec import GPU_MILLI, is_elastic
@@ -60,38 +60,46 @@ def pack_fault(state: State, job: Job, host: Job) -> str | None:
 
 
 def is_packed(state: State, job: JobId) -> bool:
-    """True for both jobs of a pack."""
-    return packed_with(state, job) is not None
+    """True for all jobs of a pack."""
+    return bool(companions(state, job))
 
 
-def guest_of(state: State, job: JobId) -> Job | None:
-    """Who works beside this job and goes whenever it has to: what one of a pack leaves is the other's."""
-    other = packed_with(state, job) if state.kept.packs else None
-    return None if other is None or other not in state.kept.packs else state.kept.jobs[other]
+def guests_of(state: State, job: JobId) -> tuple[Job, ...]:
+    """Who works beside this job and goes whenever it has to: what one of a pack leaves is the others'."""
+    if not state.kept.packs or job in state.kept.packs:
+        return ()
+    return tuple(state.kept.jobs[other] for other in companions(state, job))
 
 
 def packed_note(state: State, job: Job) -> str | None:
     """With whom a job shares its GPUs, and how they get on, for their owners; None for a job that has its own."""
-    found = ((guest, pack) for guest, pack in state.kept.packs.items() if job.id in (guest, pack.host))
-    guest, pack = next(found, (None, None))
-    if guest is None or pack is None:
+    others = companions(state, job.id) if state.kept.packs else ()
+    if not others:
         return None
-    other, together = pack.host if job.id == guest else guest, joint_percent(state, guest, pack)
+    names = " and ".join(str(other) for other in others)
+    part = "half" if len(others) == 1 else f"one of {1 + len(others)} parts"
+    known = ((guest, pack) for guest, pack in state.kept.packs.items() if guest in (job.id, *others))
+    together = joint_percent(state, *next(known)) if len(others) == 1 else None
     how = "they have not told how they get on" if together is None else f"together {together} % of one of them alone"
-    return f"It works beside job {other} on the same GPUs, each with half of them: {how}."
+    return f"It works beside job{'s' * (len(others) > 1)} {names} on the same GPUs, each with {part} of them: {how}."
 
 
 def halved(task: Task) -> Task:
     """The task with half of the time of its GPUs."""
-    return replace(task, gpus=tuple(replace(share, milli=HALF) for share in task.gpus))
+    return with_part(task, HALF)
 
 
 def made_whole(task: Task) -> Task:
     """The task with all of the time of its GPUs, now or when it goes on."""
+    return with_part(task, GPU_MILLI)
+
+
+def with_part(task: Task, milli: int) -> Task:
+    """The task with so many thousandths of the time of each of its GPUs, now or when it goes on."""
     if task.working is not None:
-        gpus = tuple(replace(share, milli=GPU_MILLI) for share in task.working.gpus)
+        gpus = tuple(replace(share, milli=milli) for share in task.working.gpus)
         return replace(task, working=replace(task.working, gpus=gpus))
-    return replace(task, gpus=tuple(replace(share, milli=GPU_MILLI) for share in task.gpus))
+    return replace(task, gpus=tuple(replace(share, milli=milli) for share in task.gpus))
 
 
 def that_do_not_pay(state: State, pool: str) -> list[tuple[JobId, JobId]]:
@@ -99,7 +107,7 @@ def that_do_not_pay(state: State, pool: str) -> list[tuple[JobId, JobId]]:
     found = []
     for guest, pack in sorted(state.kept.packs.items()):
         jobs = [state.kept.jobs[guest], state.kept.jobs[pack.host]]
-        if jobs[0].spec.pool == pool and all(job.state == JobState.RUNNING for job in jobs):
+        if not pack.by_rule and jobs[0].spec.pool == pool and all(job.state == JobState.RUNNING for job in jobs):
             together = joint_percent(state, guest, pack)
             if together is not None and together <= TURNS:
                 found.append((guest, pack.host))

@@ -50,26 +50,28 @@ def taken_up(task: Task) -> Task:
 def leaving_part(state: State, task: Task, *, going: Collection[TaskId] | None = ()) -> Task:
     """What comes back from a task that was told to go: all of it, or what pausing gives back.
 
-    The part of the GPUs of one that is packed with another goes to that one, unless it goes, too: told already, or
+    The part of the GPUs of one that is packed with others goes to these, unless all of them go, too: told already, or
     among those `going`; with None it goes in any case.
     """
     job = state.kept.jobs.get(task.job)
     if job is None:
         return task
     part = task if task.stop or not task.pause or task.working is not None else given_up(task, job.spec)
-    other = packed_with(state, job.id) if state.kept.packs else None
-    if other is None or going is None:
+    others = companions(state, job.id) if state.kept.packs else ()
+    if not others or going is None:
         return part
-    if all(one.stop or one.pause or one.id in going for one in state.tasks_of(state.kept.jobs[other])):
+    theirs = (one for other in others for one in state.tasks_of(state.kept.jobs[other]))
+    if all(one.stop or one.pause or one.id in going for one in theirs):
         return part
     return replace(part, gpus=tuple(replace(share, milli=0) for share in part.gpus))
 
 
-def packed_with(state: State, job: JobId) -> JobId | None:
-    """The other one of a pack (see `packing`); None for a job that has its GPUs alone."""
-    if (own := state.kept.packs.get(job)) is not None:
-        return own.host
-    return next((guest for guest, pack in state.kept.packs.items() if pack.host == job), None)
+def companions(state: State, job: JobId) -> tuple[JobId, ...]:
+    """The others of a pack (see `packing`), its host first, then by id; nobody for a job that has its GPUs alone."""
+    own = state.kept.packs.get(job)
+    host = job if own is None else own.host
+    guests = sorted(guest for guest, pack in state.kept.packs.items() if pack.host == host)
+    return tuple(one for one in (host, *guests) if one != job) if guests else ()
 
 
 def is_gone(state: State, name: TaskId) -> bool:

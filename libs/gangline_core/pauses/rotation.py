@@ -16,16 +16,20 @@ from gangline_core.pauses.leases import renewable, taken
 from gangline_core.reserving.promised import has_all
 from gangline_core.room.capacity import Room
 from gangline_core.seating import Found, find_seats
+from gangline_core.sharing.grouping import INTERLEAVED
+from gangline_core.sharing.regroup import BY_LEASE, regroup
 from gangline_core.table import Table
-
-BY_LEASE = "lease"
-"""The rule that lets a job go whose lease is over and was given to another one."""
 
 
 def rotate(table: Table, preemptor: Preemptor, *, is_new: bool) -> None:
     """Take jobs in the order of the leases; with a new lease those that were not taken make way."""
     leases = table.pool.leases
-    if not table.policy.lease_s or not leases or not (is_new or leases[0].model):
+    if not table.policy.lease_s or not leases:
+        return
+    if table.policy.sharing == INTERLEAVED:
+        regroup(table, renewable(table.state, table.pool, table.now) if is_new else (), is_new=is_new)
+        return
+    if not (is_new or leases[0].model):
         return
     table.is_moving = _is_moving(table)
     running = {job.id: job for job in renewable(table.state, table.pool, table.now)} if is_new else {}

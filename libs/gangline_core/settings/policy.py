@@ -10,6 +10,7 @@ from gangline_core.parsync import Preference, Sync
 from gangline_core.placement import PLACERS
 from gangline_core.scoring.formula import FormulaError, compile_formula
 from gangline_core.settings.amounts import Problem, range_problem
+from gangline_core.sharing.rules import sharing_problem
 
 CANDIDATES_MAX = 100_000
 TIME_S_MAX = 366 * 86_400
@@ -72,7 +73,12 @@ def policy_problem(policy: Policy, pool: Pool | None = None) -> Problem | None:
         problem = range_problem(field, getattr(policy, field), least, most)
         if problem is not None:
             return problem
-    return _thresholds_problem(policy) or _levels_problem(policy, pool) or _schedulers_problem(policy, pool)
+    return (
+        _thresholds_problem(policy)
+        or _levels_problem(policy, pool)
+        or _schedulers_problem(policy, pool)
+        or sharing_problem(policy, pool)
+    )
 
 
 def _schedulers_problem(policy: Policy, pool: Pool | None) -> Problem | None:

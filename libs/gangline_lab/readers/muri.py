@@ -1,8 +1,9 @@
 """Muri's lists: `job_id,num_gpu,submit_time,iterations,model_name,batch_size,duration,interval,iteration_time,
 resource_time_0..2,priority`; all times in milliseconds.
 
-The stages of one iteration (loading, preprocessing, compute; what is left of `iteration_time` is the network) become
-attributes, for policies that interleave jobs.
+The stages of one iteration become attributes, for policies that interleave jobs: loading and preparing data (storage,
+then CPU), computing, and exchanging gradients (none on one GPU). Together they may take longer than `iteration_time`,
+for a job overlaps its own stages.
 """
 
 from pathlib import Path
@@ -32,9 +33,8 @@ def _arrival(row: Row) -> Arrival:
         "model": row.text("model_name"),
         "iteration_ms": iteration_ms,
         "loading_ms": stages[0],
-        "preprocessing_ms": stages[1],
-        "compute_ms": stages[2],
-        "network_ms": max(0, iteration_ms - sum(stages)),
+        "compute_ms": stages[1],
+        "network_ms": stages[2],
     }
     spec = gpu_job(
         f"muri-{row.whole('job_id')}",

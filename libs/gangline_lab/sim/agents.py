@@ -36,7 +36,8 @@ class Agents:
         self.runs: dict[JobId, Run] = {}
         """Work of every job that has started and not ended."""
         self._works: dict[JobId, Work] = {}
-        self._minds_neighbours = conditions.colocation.shared_gpu != 1.0 or conditions.colocation.distributed != 1.0
+        together = conditions.colocation
+        self._minds_neighbours = together.shared_gpu != 1.0 or together.distributed != 1.0 or together.stages
         self._stopping: set[TaskId] = set()
         """Tasks whose stop is under way."""
         self._left: set[NodeId] = set()
@@ -134,9 +135,10 @@ class Agents:
             if run is None or run.held is None or job is None:
                 continue
             part = neighbours_leave(self._state, job, self._conditions)
-            if part != run.part_milli:
+            held = sum(task.gpu_milli for task in self._state.tasks_of(job))
+            if (part, held) != (run.part_milli, run.gpu_milli):
                 run.count(now)
-                run.part_milli = part
+                run.part_milli, run.gpu_milli = part, held
                 run.version += 1
                 self.foresee(job, run)
 

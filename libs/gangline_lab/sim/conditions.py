@@ -28,6 +28,9 @@ class Colocation(Struct, frozen=True, forbid_unknown_fields=True):
     """Speed of a job one of whose GPUs is shared with another job."""
     distributed: Part = 1.0
     """Speed of a job on several nodes, one of which carries another job on several nodes."""
+    stages: bool = False
+    """Jobs that share all of their GPUs interleave their stages, if they say how long these take (Muri, SIGCOMM 2022):
+    their speed follows from that instead of `shared_gpu`."""
 
 
 class Elastic(Struct, frozen=True, forbid_unknown_fields=True):
@@ -74,5 +77,8 @@ class Conditions(Struct, frozen=True, forbid_unknown_fields=True):
     backfilling can rely on."""
     single_gpus: bool = False
     """Whether GPUs are only counted: every job of whole GPUs becomes tasks of one GPU that may stand anywhere."""
+    memory_most_mib: Annotated[int, Meta(ge=0, le=10**7)] = 0
+    """Jobs of whole GPUs say that they use no more of the memory of each; 0 has them say nothing, so that they take all
+    of it."""
     tells_speeds: bool = False
     """Whether jobs say how fast they go on every GPU model (attributes `speed_<model>`), where a table knows it."""

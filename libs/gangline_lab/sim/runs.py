@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from gangline_core.cluster import model_of
 from gangline_core.ids import NodeId
 from gangline_core.job import Job, Task
+from gangline_core.pauses.pausing import companions
+from gangline_core.sharing.stages import speed_permille, stages_of
 from gangline_core.spec import GPU_MILLI
 from gangline_core.state import State
 from gangline_lab.sim.conditions import Conditions
@@ -137,12 +139,25 @@ def neighbours_leave(state: State, job: Job, conditions: Conditions) -> int:
     part = 1.0
     wish = conditions.colocation
     tasks = state.tasks_of(job)
-    if wish.shared_gpu != 1.0 and any(_shares(state, task) for task in tasks):
+    together = interleaved_permille(state, job) if wish.stages else None
+    if together is not None:
+        part *= together / 1000
+    elif wish.shared_gpu != 1.0 and any(_shares(state, task) for task in tasks):
         part *= wish.shared_gpu
     nodes = {task.node for task in tasks}
     if wish.distributed != 1.0 and len(nodes) > 1 and any(_meets(state, job, node) for node in nodes):
         part *= wish.distributed
     return round(1000 * part)
+
+
+def interleaved_permille(state: State, job: Job) -> int | None:
+    """The speed of a job that interleaves its stages with those with whom it shares its GPUs; None where none does."""
+    others = companions(state, job.id) if state.kept.packs else ()
+    own, theirs = stages_of(job.spec), [stages_of(state.kept.jobs[other].spec) for other in others]
+    known = [one for one in theirs if one is not None]
+    if own is None or not known or len(known) < len(theirs):
+        return None
+    return speed_permille(own, [own, *known])
 
 
 def _shares(state: State, task: Task) -> bool:

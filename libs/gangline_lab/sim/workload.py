@@ -137,6 +137,21 @@ def split(gpus: int, per_node: int) -> int:
     return next((tasks for tasks in range(1, gpus + 1) if gpus % tasks == 0 and gpus // tasks <= per_node), 1)
 
 
+def with_memory_most(trace: Workload, memory_mib: int) -> Workload:
+    """The same jobs; those of whole GPUs say that they use no more of the memory of each, unless they said so before."""
+    return replace(trace, arrivals=tuple(replace(one, spec=_bounded(one.spec, memory_mib)) for one in trace.arrivals))
+
+
+def _bounded(spec: JobSpec, memory_mib: int) -> JobSpec:
+    roles = []
+    for role in spec.roles:
+        needs = role.resources
+        if needs.whole_gpus and not needs.gpu_memory_most_mib:
+            needs = replace(needs, gpu_memory_most_mib=max(memory_mib, needs.gpu_memory_mib))
+        roles.append(replace(role, resources=needs))
+    return replace(spec, roles=tuple(roles))
+
+
 def as_single_gpus(trace: Workload) -> Workload:
     """Every whole-GPU job as a gang of one-GPU tasks, which may stand anywhere: GPUs are only counted."""
     return replace(trace, arrivals=tuple(replace(one, spec=_singles(one.spec)) for one in trace.arrivals))

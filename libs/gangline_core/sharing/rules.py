@@ -1,0 +1,28 @@
+"""Rules of a pool by which jobs share GPUs: one line each."""
+
+from gangline_core.cluster import Policy, Pool
+from gangline_core.settings.amounts import Problem
+from gangline_core.sharing.grouping import INTERLEAVED
+
+RULES: dict[str, str] = {
+    INTERLEAVED: "Up to four jobs of one size interleave the stages of their iterations, in leases: a matching of the "
+    "largest interleaving efficiency says who with whom (Muri, SIGCOMM 2022).",
+}
+"""Name of a policy's sharing -> who shares GPUs with whom."""
+
+
+def sharing_problem(policy: Policy, pool: Pool | None) -> Problem | None:
+    """What is wrong with the pool's sharing; None when nothing is."""
+    if not policy.sharing:
+        return None
+    if policy.sharing not in RULES:
+        return Problem("invalid", f"{policy.sharing!r} is none of {', '.join(sorted(RULES))}", "sharing")
+    if policy.sharing == INTERLEAVED and not policy.lease_s:
+        return Problem("conflict", "companies are made anew when a lease ends: set lease_s", "sharing")
+    if policy.sharing == INTERLEAVED and policy.ordering == "gavel":
+        return Problem("conflict", "gavel lends GPUs by model and knows of no companies", "sharing")
+    if policy.schedulers > 1:
+        return Problem("conflict", "who shares with whom is one scheduler's decision (schedulers is set)", "sharing")
+    if pool is not None and (pool.cells or pool.pinned):
+        return Problem("conflict", "the pool owes cells to groups, which nobody shares", "sharing")
+    return None

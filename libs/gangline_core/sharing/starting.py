@@ -1,0 +1,27 @@
+"""The round has a job start on the GPUs of others, if everything else that it needs is free there."""
+
+from collections.abc import Sequence
+
+from gangline_core.facts import Placement, TaskPlacement
+from gangline_core.ids import JobId
+from gangline_core.job import Job, Task
+from gangline_core.limits.quota import JOBS
+from gangline_core.room.holds import placed_amounts
+from gangline_core.sharing.beside import fits_beside, places_beside, without_time
+from gangline_core.table import Table
+
+
+def start_beside(table: Table, job: Job, host: JobId, places: Sequence[Task | TaskPlacement], *, number: int) -> bool:
+    """The job starts in these places as one of so many, unless something is missing; their time others give up."""
+    tasks = places_beside(job, places, number=number)
+    amounts = {**placed_amounts(table.state, tasks), JOBS: 1}
+    if not fits_beside(table.room, tasks) or table.ledger.fault(job, amounts) is not None:
+        return False
+    for part in without_time(tasks):
+        for room in (table.room, table.guarded):
+            if room is not None:
+                room.take(part)
+    table.count(job, amounts)
+    placement = Placement(job=job.id, attempt=job.attempt + 1, tasks=tasks, port=table.port_for(tasks), beside=host)
+    table.placements.append(placement)
+    return True
