@@ -1,7 +1,7 @@
 """B6 and B9: gangs on Muri's traces, and spot jobs that live on what guaranteed ones leave.
 
 - B6: Muri (SIGCOMM 2022), traces 3 and 1 on 64 GPUs. Only ratios count: the published simulator charges every running
-  job at every event. Leases of ten minutes stand for its decisions at every arrival and end.
+  job at every event. Leases of ten minutes stand for its decisions at every arrival and end. Muri-S shares GPUs.
 - B9: jobs of Alibaba's openb list by their class of service (best effort is spot) on 12 GPUs, whoever is guaranteed
   evicting spot jobs; without a quota for spot jobs, and with one for every half hour, forecast from what the others
   hold then and took on top in earlier ones, in the manner of GFS (ASPLOS 2026), whose own rows are about a cluster of
@@ -30,7 +30,7 @@ DATA = Path(__file__).parent / "data"
 PAGES = Path(__file__).parents[2] / "policies" / "papers"
 MURI_CLUSTER, SPOT_CLUSTER, SPOT_GPUS = "8x8xV100", "1x12xV100", 12
 MURI = {
-    "trace3": {"muri-srtf": 193_081.8, "muri-srsf": 185_021.9, "muri-las": 347_213.2},
+    "trace3": {"muri-srtf": 193_081.8, "muri-srsf": 185_021.9, "muri-las": 347_213.2, "muri-s": 83_242.5},
     "trace1": {"muri-srtf": 1_370_603.2, "muri-srsf": 980_140.6, "muri-las": 3_330_371.3},
 }
 """Mean JCT in s of the published simulator, by trace and policy; of these only ratios to its SRTF are barred."""
