@@ -3,26 +3,29 @@
 Every number of ours comes from the lab's simulator, that is from the code that decides in production, under the policy
 pages of policies/papers. A row's baseline is the published value; why they differ stands in docs/lab.md.
 
-- B2: the eight workloads of Pollux (OSDI 2021), rigid: 16 nodes of 4 GPUs, 60 s rounds, 30 s for a start.
+- B2: the eight workloads of Pollux (OSDI 2021), 16 nodes of 4 GPUs, 60 s rounds, 30 s for a start.
 - B4 and B5: the tables of Shockwave and Gavel, whose policies lend room for a time (see papers_leases).
 - B6 and B9: Muri's gangs, and spot jobs (see papers_sharing). B7: the Philly trace (see papers_philly).
 - B10: what is recorded replays to the byte; `--full` records and replays every run but the whole Philly trace.
 """
 
-from collections.abc import AsyncIterator, Iterator
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from bench.paper_runs import replayed_run_of, run_of
-from bench.papers_leases import GAVEL, OWN, SHOCKWAVE, gavel, shockwave
+from bench.papers_leases import GAVEL, OWN, SHOCKWAVE, gavel, off, shockwave
 from bench.papers_philly import loads, weeks, whole
 from bench.papers_sharing import MURI, muri, spot
+from bench.pollux_optimus import ForetoldProfiles, optimus_run
 from bench.rows import Baseline, Measured
 from gangline_lab.metrics import measure as metrics_of
 from gangline_lab.policyfile import Rules, read_policy
 from gangline_lab.readers import read_trace
+from gangline_lab.replay import replay
 from gangline_lab.sim.goodput import read_profiles
 
 DATA = Path(__file__).parent / "data"
@@ -31,7 +34,11 @@ PAGES = POLICIES / "papers"
 WORKLOADS = range(1, 9)
 TIRESIAS = {1: 2474.0, 2: 5145.0, 3: 3876.0, 4: 3280.0, 5: 3501.0, 6: 3469.69, 7: 5480.0, 8: 5080.0}
 """Mean JCT in s of the Pollux artefact's Tiresias, by workload."""
+OPTIMUS = {1: 4087.0, 2: 6914.0, 3: 3944.0, 4: 5968.0, 5: 5656.0, 6: 5301.88, 7: 7291.0, 8: 6294.0}
+"""The same of its Optimus."""
 TIRESIAS_MEAN, OPTIMUS_MEAN = 4038.2, 5681.9
+QUICK_OPTIMUS = (6,)
+"""Workloads of the quick run's Optimus."""
 QUICK_LENT = ("max-min", "min-total-duration", "gangline")
 """Policies of the quick run's B4."""
 QUICK_MURI = ("trace3",)
@@ -43,6 +50,7 @@ async def measure() -> AsyncIterator[Measured]:
     """The quick set."""
     tables = (
         pollux(),
+        optimus(QUICK_OPTIMUS),
         weeks(),
         shockwave(QUICK_LENT),
         gavel(("gavel-max-min",)),
@@ -58,6 +66,7 @@ async def measure_full() -> AsyncIterator[Measured]:
     lent = (*SHOCKWAVE, *OWN)
     tables = (
         pollux(is_replayed=True),
+        optimus(WORKLOADS, is_replayed=True),
         weeks(is_replayed=True),
         shockwave(lent, is_replayed=True),
         gavel(tuple(GAVEL), is_replayed=True),
@@ -97,6 +106,31 @@ def pollux(*, is_replayed: bool = False) -> Iterator[Measured]:
             name=f"B2.tiresias.w{number}", value=means["tiresias"][-1], unit="s", better="lower", baseline=published
         )
     yield from _means(means)
+
+
+def optimus(workloads: Sequence[int], *, is_replayed: bool = False) -> Iterator[Measured]:
+    """B2, the other published baseline: sizes by marginal gain, with speeds from a profile and an oracle of the end."""
+    applications = read_profiles(DATA / "pollux" / "profiles").applications
+    rules = read_policy(PAGES / "optimus.yaml")
+    means: dict[int, float] = {}
+    for number in workloads:
+        path = DATA / "pollux" / "workloads" / f"workload-{number}.csv"
+        with tempfile.TemporaryDirectory() as folder:
+            archive = Path(folder) / "archive" if is_replayed else None
+            result = optimus_run(path, ForetoldProfiles(applications), rules, archive)
+            if archive is not None:
+                name = f"B10.differences.optimus.w{number}"
+                yield Measured(name=name, value=int(not replay(archive).equal), unit="", better="lower")
+        means[number] = metrics_of(result).jct_s.mean
+        known = Baseline(name="Pollux artefact, Optimus", value=OPTIMUS[number])
+        yield Measured(name=f"B2.optimus.w{number}", value=means[number], unit="s", better="lower", baseline=known)
+    if 6 in means:
+        yield off("B2.off.optimus.w6", means[6], OPTIMUS[6])
+    if means.keys() == OPTIMUS.keys():
+        mean = sum(means.values()) / len(means)
+        known = Baseline(name="Pollux artefact, Optimus", value=OPTIMUS_MEAN)
+        yield Measured(name="B2.optimus.mean", value=mean, unit="s", better="lower", baseline=known)
+        yield off("B2.off.optimus.mean", mean, OPTIMUS_MEAN)
 
 
 def _same(pages: dict[str, Rules], name: str) -> str:

@@ -73,7 +73,7 @@ def shockwave(pages: Sequence[str], *, is_replayed: bool = False) -> Iterator[Me
                 ("makespan", found.makespan_s, known.makespan_s),
                 ("jct", found.jct_s, known.jct_s),
             ):
-                yield _off(f"B4.off.{page}.{name}", value, published)
+                yield off(f"B4.off.{page}.{name}", value, published)
 
 
 def gavel(pages: Sequence[str], *, is_replayed: bool = False) -> Iterator[Measured]:
@@ -95,7 +95,7 @@ def gavel(pages: Sequence[str], *, is_replayed: bool = False) -> Iterator[Measur
             better="lower",
             baseline=Baseline(name="Gavel artefact", value=known),
         )
-        yield _off(f"B5.off.{page}", value, known)
+        yield off(f"B5.off.{page}", value, known)
         yield from replayed
 
 
@@ -137,7 +137,8 @@ def _rows(name: str, found: Published, beside: Published, source: str) -> Iterat
         )
 
 
-def _off(name: str, value: float, published: float) -> Measured:
+def off(name: str, value: float, published: float) -> Measured:
+    """How far a value is from the published one."""
     return Measured(
         name=name,
         value=abs(value / published - 1) * 100,

@@ -7,6 +7,7 @@ has it; speeds and gradients are those of the paper's profiles, as everywhere el
 
 from bisect import bisect_left
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from msgspec.structs import replace
@@ -28,6 +29,14 @@ from gangline_lab.sim.fleet import read_fleet
 from gangline_lab.sim.goodput import Application, Profiles
 from gangline_lab.sim.journal import Journal
 from gangline_lab.sim.workload import Arrival, Work
+
+
+@runtime_checkable
+class Telling(Protocol):
+    """A course whose job reports."""
+
+    def tell(self, done: int, held: Held) -> Progress:
+        """What it reports."""
 
 
 class Remembering(Application):
@@ -132,7 +141,7 @@ class Reporting(Simulation):
         said: list[f.Fact] = []
         for job_id, run in sorted(self.agents.runs.items()):
             job = self.state.job(job_id)
-            if job is None or job.state != JobState.RUNNING or not isinstance(run.course, Adapting):
+            if job is None or job.state != JobState.RUNNING or not isinstance(run.course, Telling):
                 continue
             if run.held is None or self.now <= run.ready_ms:
                 continue

@@ -20,6 +20,7 @@ from gangline_core.elasticity.idle_fill import idle_fill
 from gangline_core.elasticity.lending import lending
 from gangline_core.elasticity.limits import limits
 from gangline_core.elasticity.locality import locality
+from gangline_core.elasticity.optimus import optimus
 from gangline_core.elasticity.pollux import goodput
 from gangline_core.elasticity.room import open_to_growth
 from gangline_core.elasticity.sia import sia
@@ -45,6 +46,7 @@ POLICIES: dict[str, Decide] = {
     "idle_fill": idle_fill,
     "goodput": goodput,
     "sia": sia,
+    "optimus": optimus,
     "deadlines": deadlines,
     "grow_shrink": grow_shrink,
     "lending": lending,
