@@ -7,11 +7,11 @@ from msgspec import Struct
 
 from gangline_core import facts as f
 from gangline_core.fold import Message, apply
-from gangline_core.ids import JobId, TaskId
+from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.job import ENDS, Job, JobState
 from gangline_core.reasons import Reason
 from gangline_core.scoring.ageing import waited_ms
-from gangline_core.spec import gpu_milli_wanted, task_count
+from gangline_core.spec import GPU_MILLI, gpu_milli_wanted, task_count
 from gangline_core.state import State
 from gangline_core.step import Step
 from gangline_lab.archive import Progress, read
@@ -81,6 +81,8 @@ class Chronicle(Struct, frozen=True):
     """How often one gave some up."""
     starts: dict[TaskId, int]
     """How often each task was reported started; more than once means a process ran twice."""
+    busy: dict[str, tuple[tuple[int, int, int], ...]] = {}
+    """By pool when GPUs of a node were measured, from and until, and how many thousandths of them worked on average."""
 
 
 def tell(path: Path, *, progress: Progress | None = None) -> Chronicle:
@@ -114,6 +116,8 @@ class _Teller:
         self.reasons: dict[JobId, list[TimedReason]] = {}
         self.decided: dict[int, int] = {}
         self.starts: dict[TaskId, int] = {}
+        self.busy: dict[str, list[tuple[int, int, int]]] = {}
+        self.measured_ms: dict[NodeId, int] = {}
 
     def hear(self, message: Message) -> None:
         self.first_ms = self.first_ms or message.at
@@ -149,8 +153,19 @@ class _Teller:
                 self._count(step.at, len(fact.placements))
             case f.TaskStarted():
                 self.starts[fact.task] = self.starts.get(fact.task, 0) + 1
+            case f.UtilisationSummary():
+                self._note_busy(fact, step.at)
             case _:
                 pass
+
+    def _note_busy(self, fact: f.UtilisationSummary, at: int) -> None:
+        """The summary is of the time since the one before it; of the first nobody knows since when."""
+        since = self.measured_ms.get(fact.node)
+        self.measured_ms[fact.node] = at
+        node = self.state.kept.nodes.get(fact.node)
+        if node is not None and since is not None and fact.gpu_percent is not None:
+            milli = GPU_MILLI * len(node.gpus) * fact.gpu_percent // 100
+            self.busy.setdefault(node.pool, []).append((since, at, milli))
 
     def _note_shared(self, noted: Iterable[f.KeptOut | f.Refusal | f.Claim], at: int) -> None:
         for one in noted:
@@ -187,6 +202,7 @@ class _Teller:
             grown=self.grown,
             shrunk=self.shrunk,
             starts=self.starts,
+            busy={pool: tuple(measured) for pool, measured in sorted(self.busy.items())},
         )
 
     def _story(self, job: Job) -> JobStory:

@@ -44,6 +44,7 @@ def page(runs: Sequence[RunResult], *, title: str, notes: Sequence[str] = ()) ->
         ),
         _distribution("Waits", labels, firsts, lambda run: [job.waited_ms / 1000 for job in run.jobs]),
         _time("GPUs held", labels, firsts, lambda point: point.held_milli / GPU_MILLI, "GPUs"),
+        _time("GPUs at work", labels, firsts, _used, "GPUs"),
         _time("Jobs waiting", labels, firsts, lambda point: point.waiting, "jobs"),
         _time("Free GPUs scattered over partly used nodes", labels, firsts, _scattered, "GPUs"),
         *(_budgets(label, run) for label, run in zip(labels, firsts, strict=True)),
@@ -92,6 +93,10 @@ def _key(labels: Sequence[str]) -> str:
         for k, label in enumerate(labels)
     )
     return f'<p class="key dim">{inside}</p>'
+
+
+def _used(point: Point) -> float:
+    return max(0, point.used_milli) / GPU_MILLI
 
 
 def _scattered(point: Point) -> float:

@@ -9,6 +9,7 @@ from gangline_lab.chronicle import Chronicle
 from gangline_lab.plots import Bars, Line, bars, over_time
 from gangline_lab.pool_use import Moment, held_share
 from gangline_lab.replay import ReplayReport
+from gangline_lab.stretches import Stretches
 from gangline_lab.summary import Spread, Summary
 from gangline_lab.words import SPREAD_HEADER, duration, replay_lines, spread_row
 
@@ -117,6 +118,9 @@ def _pool(name: str, chronicle: Chronicle, summary: Summary) -> str:
         Line(name="held", style="held", values=held, filled=True),
         Line(name="there", style="there", values=(there,) * BUCKETS),
     ]
+    busy = _busy(chronicle.busy.get(name, ()), begin, chronicle.last_ms)
+    use[1:1] = [Line(name="busy", style="waiting", values=busy)] if busy else []
+    told = (("var(--orange)", "busy, as measured"),) if busy else ()
     queue = [
         Line(name="waiting", style="waiting", values=_most(moments, begin, chronicle.last_ms, "waiting"), filled=True),
         Line(name="running", style="running", values=_most(moments, begin, chronicle.last_ms, "running")),
@@ -126,7 +130,7 @@ def _pool(name: str, chronicle: Chronicle, summary: Summary) -> str:
         (
             f"<h2>Pool {escape(name)}: GPUs in use</h2>",
             f'<p class="dim">{chronicle.nodes[name]} nodes with {summary.gpus[name]} GPUs ({escape(models)})</p>',
-            _key(("var(--blue)", "held by jobs"), ("var(--grey)", "there")),
+            _key(("var(--blue)", "held by jobs"), *told, ("var(--grey)", "there")),
             over_time(use, seconds=seconds, unit="GPUs"),
             f"<h2>Pool {escape(name)}: queue</h2>",
             _key(("var(--orange)", "waiting"), ("var(--blue)", "running")),
@@ -143,6 +147,15 @@ def _key(*entries: tuple[str, str]) -> str:
 def _bucketed_use(moments: tuple[Moment, ...], begin: int, end: int) -> tuple[float, ...]:
     edges = _edges(begin, end)
     return tuple(held_share(moments, low, high) or 0.0 for low, high in edges)
+
+
+def _busy(measured: Sequence[tuple[int, int, int]], begin: int, end: int) -> tuple[float, ...]:
+    """GPUs that worked, by what machines measured; nothing where none did."""
+    stretches = Stretches()
+    for since, until, milli in measured:
+        stretches.add(since, until, milli)
+    edges = [low for low, _ in _edges(begin, end)]
+    return tuple(mean / GPU_MILLI for mean in stretches.means([*edges, max(end, begin)])) if len(stretches) else ()
 
 
 def _most(moments: Sequence[Moment], begin: int, end: int, field: str) -> tuple[float, ...]:

@@ -85,6 +85,10 @@ def points(result: RunResult) -> dict[str, list[object]]:
     for name in Point.__struct_fields__:
         table["at_ms" if name == "at" else name] = [getattr(point, name) for _, point in rows]
     table["allocation"] = [point.held_milli / point.there_milli if point.there_milli else None for _, point in rows]
+    table["utilisation"] = [
+        point.used_milli / point.there_milli if point.there_milli and point.used_milli >= 0 else None
+        for _, point in rows
+    ]
     return table
 
 

@@ -89,6 +89,7 @@ def test_parquet_holds_the_jobs_the_use_over_time_and_every_number(tmp_path: Pat
     points = tables["points"].to_pydict()
     assert points["pool"] == ["default"] * len(result.points["default"])
     assert 1.0 in points["allocation"]
+    assert 1.0 in points["utilisation"]
     assert max(points["waiting"]) == 1
     values = dict(zip(*tables["metrics"].to_pydict().values(), strict=True))
     assert values["wait_s.p99"] == metrics.wait_s.p99

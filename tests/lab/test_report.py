@@ -48,3 +48,18 @@ def test_a_page_tells_whether_the_replay_was_equal(told: Chronicle) -> None:
 def test_an_empty_log_has_a_page() -> None:
     nothing = chronicle([])
     assert "<h1>T</h1>" in page(nothing, summarise(nothing), title="T")
+
+
+def test_what_machines_measured_is_drawn_from_the_second_summary_on() -> None:
+    world = LoggedWorld(node("n1", gpus=4), groups=[group("a")])
+    world.submit_running(spec(group="a", gpus=4), "n1")
+    for percent in (90, 50, 50):
+        world.wait(60).tell(
+            "telemetry", f.UtilisationSummary(node="n1", gpu_percent=percent, memory_mib=None, samples=60)
+        )
+    told = chronicle(world.log)
+    (first, second) = told.busy["default"]
+    assert (first[1] - first[0], first[2], second[2]) == (60_000, 2_000, 2_000)
+    text = page(told, summarise(told), title="T", notes=[])
+    assert "busy, as measured" in text
+    assert "busy 2, there 4 GPUs" in text

@@ -121,6 +121,7 @@ class Collector:
         life = max(1, now - job.submitted_ms)
         has_ended = job.state in ENDS
         useful = run.useful_gpu_ms if run else 0
+        self.usage.work(job.spec.pool, run.stretches if run else ())
         return JobRecord(
             number=number,
             name=job.spec.name,

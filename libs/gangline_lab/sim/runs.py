@@ -29,6 +29,7 @@ class Run:
         "safe",
         "since_ms",
         "starts",
+        "stretches",
         "useful_gpu_ms",
         "version",
         "work",
@@ -58,6 +59,8 @@ class Run:
         """Run time whose work was lost, to be done again."""
         self.useful_gpu_ms = 0
         """GPU thousandths times ms in which work went on."""
+        self.stretches: list[tuple[int, int, int]] = []
+        """When that was, from and until, and the GPU thousandths; together they are `useful_gpu_ms`."""
 
     def start(self, held: Held, gpu_milli: int, *, now: int, cost_ms: int) -> None:
         """The job holds this and pays its start before work goes on."""
@@ -76,9 +79,17 @@ class Run:
         worked = max(0, now - max(self.since_ms, self.ready_ms))
         self.costs_ms += waited
         self.useful_gpu_ms += worked * self.gpu_milli
+        self._note(now - worked, now)
         if worked:
             self.done = advance(self.course, self.held, done=self.done, ms=worked, part_milli=self.part_milli)
         self.since_ms = now
+
+    def _note(self, begin: int, end: int) -> None:
+        last = self.stretches[-1] if self.stretches else (0, 0, 0)
+        if last[1] == begin and last[2] == self.gpu_milli:
+            begin = self.stretches.pop()[0]
+        if end > begin:
+            self.stretches.append((begin, end, self.gpu_milli))
 
     def done_by(self, now: int) -> int:
         """Units done by this time."""
@@ -117,6 +128,11 @@ class Run:
         lost = worked - kept_ms
         self.lost_ms += lost
         self.useful_gpu_ms -= lost * self.gpu_milli
+        while lost and self.stretches:
+            begin, end, milli = self.stretches.pop()
+            if end - begin > lost:
+                self.stretches.append((begin, end - lost, milli))
+            lost = max(0, lost - (end - begin))
         self.done = min(self.safe, self.done)
 
 

@@ -4,7 +4,10 @@ Between two messages nothing changes, so value times length of each such time, a
 there are GPUs of nodes that are not lost, if they are well or somebody holds a part of them.
 """
 
+from collections.abc import Iterable, Iterator
+
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gangline_core import facts as f
 from gangline_core.cluster import free_gpu_milli
@@ -13,6 +16,7 @@ from gangline_core.job import LIVE, Job, JobState
 from gangline_core.spec import GPU_MILLI, gpu_milli_wanted
 from gangline_core.state import State
 from gangline_core.step import Step
+from gangline_lab.stretches import Stretches
 
 
 class Use(Struct, frozen=True):
@@ -43,6 +47,8 @@ class Point(Struct, frozen=True, array_like=True, gc=False):
     """GPU thousandths that waiting jobs ask for."""
     fairness: float
     """Jain's index over groups that want anything: what each holds over what equal shares would give it."""
+    used_milli: int = -1
+    """What is held and works, neither starting, stopping nor at work that was lost; -1 where an older run said none."""
 
 
 class _Pool:
@@ -61,6 +67,7 @@ class _Pool:
         self.contended_ms = 0
         self.fair_sum = 0.0
         self.points: list[Point] = []
+        self.used = Stretches()
 
     def count(self, sums: dict[str, int], group: str, amount: int) -> None:
         """A group holds or wants more, or less."""
@@ -109,6 +116,12 @@ class _Pool:
             )
         self.sums = [0.0] * 7
         self.begun_ms = now
+
+    def finished(self, now: int) -> Iterator[Point]:
+        """The points up to now, with what was used in each."""
+        means = self.used.means([*(point.at for point in self.points), now])
+        for point, used in zip(self.points, means, strict=True):
+            yield replace(point, used_milli=round(used))
 
     def use(self) -> Use:
         return Use(self.held_sum, self.there_sum, self.scattered_sum, self.contended_ms, self.fair_sum)
@@ -237,15 +250,22 @@ class Usage:
         open_tasks = (self._tasks[name] for name in job.tasks if name in self._tasks)
         return self._held_by.get(job.id, 0) + sum(task[4] * (self._at - task[5]) for task in open_tasks)
 
+    def work(self, pool: str, stretches: Iterable[tuple[int, int, int]]) -> None:
+        """A job's work went on in these times, with so many GPU thousandths."""
+        used = self._pool(pool).used
+        for begin, end, milli in stretches:
+            used.add(begin - self._begin, end - self._begin, milli)
+
     def uses(self) -> dict[str, Use]:
         """The sums of every pool up to now."""
         return {name: pool.use() for name, pool in sorted(self._pools.items())}
 
     def points(self) -> dict[str, tuple[Point, ...]]:
         """The points of every pool; the one under way ends now."""
+        now = self._at - self._begin
         for pool in self._pools.values():
-            pool.close(self._at - self._begin)
-        return {name: tuple(pool.points) for name, pool in sorted(self._pools.items()) if pool.points}
+            pool.close(now)
+        return {name: tuple(pool.finished(now)) for name, pool in sorted(self._pools.items()) if pool.points}
 
 
 def equal_share_fairness(held: dict[str, int], wanted: dict[str, int], there: int) -> float:

@@ -138,7 +138,7 @@ def split(gpus: int, per_node: int) -> int:
 
 
 def with_memory_most(trace: Workload, memory_mib: int) -> Workload:
-    """The same jobs; those of whole GPUs say that they use no more of the memory of each, unless they said so before."""
+    """The same jobs; those of whole GPUs say that they use no more of the memory of each, unless they said before."""
     return replace(trace, arrivals=tuple(replace(one, spec=_bounded(one.spec, memory_mib)) for one in trace.arrivals))
 
 
