@@ -116,7 +116,8 @@ class Table:
         """Gangs that had room but did not start in time."""
         self.late_repairs: list[JobId] = []
         """Jobs whose missing members found no room in time."""
-        self.unseen = 0
+        # What service_order looked up already.
+        self.unseen, self.served = 0, dict[JobId, tuple[int, int]]()
         self.is_moving = False
         """True while jobs change their GPU model: who was not taken for a lease starts nowhere in the meantime."""
         self.heads: tuple[tuple[str, JobId], ...] = ()

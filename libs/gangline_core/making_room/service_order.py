@@ -59,5 +59,9 @@ def _own(table: Table, job: Job) -> tuple[int, int]:
 
 
 def _behind(table: Table, job: Job) -> tuple[int, int]:
-    """What sorts jobs where service orders: their queue, then their age."""
-    return queue_of(attained(table.state, job, table.now), table.policy), job.submitted_ms
+    """What sorts jobs where service orders: their queue, then their age. Looked up once in a decision."""
+    known = table.served.get(job.id)
+    if known is None:
+        queue = queue_of(attained(table.state, job, table.now), table.policy)
+        known = table.served[job.id] = (queue, job.submitted_ms)
+    return known
