@@ -43,7 +43,7 @@ async def nothing(self: object, *args: object) -> None:
 
 def budgets_are_forgotten(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Gate, "_budget_reason", lambda self, job: None)
-    patch.setattr("gangline_core.room.holds._budget_fault", lambda state, job, placement: None)
+    patch.setattr("gangline_core.room.holds.budget_fault", lambda state, job, placement: None)
 
 
 def deadlines_are_forgotten(patch: pytest.MonkeyPatch) -> None:

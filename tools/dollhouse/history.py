@@ -15,7 +15,7 @@ from gangline_core.job import JobState, Task, TaskState
 from gangline_core.limits.rungs import folded, group_limit, user_limit
 from gangline_core.making_room.claims import gives_up_ms
 from gangline_core.making_room.losses import BY_SERVICE, BY_SLICE, effective_priority
-from gangline_core.pauses.rotation import BY_LEASE
+from gangline_core.sharing.regroup import BY_LEASE
 from gangline_core.state import State
 from gangline_core.step import Step
 from gangline_wire.lanes import kind_of
