@@ -1,5 +1,6 @@
 """Whoever has to stop in the middle of ten thousand runs goes on where it was."""
 
+import logging
 import os
 from pathlib import Path
 
@@ -51,6 +52,7 @@ def test_failing_seeds_are_named_and_not_shrunk_where_that_is_asked_for(
     assert dollhouse.main() == 1
     assert asked == shrunk
     assert "failed: 1 (seeds 4)" in capsys.readouterr().out
+    assert not logging.root.manager.disable, "others in this process are heard as before"
 
 
 def test_a_sweep_goes_on_with_the_deaths_that_are_left(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -42,9 +43,20 @@ class Ran(Struct, frozen=True):
     events: tuple[str, ...]
 
 
+@contextmanager
+def quiet() -> Iterator[None]:
+    """What the services log of all that is broken for them is not shown meanwhile."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)
+
+
+@quiet()
 def run(seed: int) -> Ran:
     """Play one seed."""
-    logging.disable(logging.CRITICAL)
     plan = draw_plan(seed)
     return Ran(seed=seed, outcome=play(plan), events=tuple(event.what for event in plan.events))
 
@@ -64,12 +76,13 @@ def run_all(work: Callable[[T], R], runs: Sequence[T], workers: int) -> Iterator
             yield from pool.map(work, runs[begin : begin + together], chunksize=1)
 
 
+@quiet()
 def die(plan: Plan) -> Outcome:
     """Play one death."""
-    logging.disable(logging.CRITICAL)
     return play(plan)
 
 
+@quiet()
 def main() -> int:
     """Play, show, shrink; 1 when a promise was broken."""
     parser = argparse.ArgumentParser(prog="python -m dollhouse", description=__doc__)
@@ -82,7 +95,6 @@ def main() -> int:
     parser.add_argument("--resume", type=Path, metavar="FILE", help="what ended is written here and not played again")
     parser.add_argument("--story", type=Path, help="play the story in this file and nothing else")
     arguments = parser.parse_args()
-    logging.disable(logging.CRITICAL)
     if arguments.story:
         return show_story(decode_plan(arguments.story.read_bytes()))
     with Ledger(arguments.resume) as ledger:
