@@ -1,4 +1,4 @@
-"""Who goes on or starts before those who may have it sent away: they need not wait for anything else."""
+"""A paused job goes on before those who wait, and whoever may pause it again need not wait for anything else."""
 
 import pytest
 from tests.core.test_pausing import gpu_spec, stand_still
@@ -46,14 +46,3 @@ def test_whoever_may_have_a_job_paused_again_does_not_wait_for_another_event(
     world.finish(others[-1])
     at_rest(world)
     assert world.job(loose).state == JobState.RUNNING, "nobody waits any more"
-
-
-def test_whoever_may_have_a_job_sent_away_that_started_before_it_does_not_wait_for_another_event() -> None:
-    """An opportunistic job came first by its priority and took what the other needs below their limit."""
-    world = World(node("n1"), groups=[group("lab", limit=gpu_amount(2))])
-    world.set_policy(ordering="priority", starvation_s=0)
-    loose = world.submit(gpus=0.5, group="lab", priority=1, service_class=ServiceClass.OPPORTUNISTIC)
-    firm = world.submit(gpus=2, group="lab", service_class=ServiceClass.GUARANTEED)
-    world.settle()
-    assert world.job(firm).state == JobState.RUNNING
-    assert world.job(loose).state == JobState.WAITING

@@ -22,7 +22,6 @@ from gangline_core.fold.repair import give_up_repair
 from gangline_core.fold.resize import shrink, shrink_fault, start_again, waiting_growth
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
-from gangline_core.making_room.losses import effective_priority
 from gangline_core.parsync import note_asked, schedulers_of, synchronise
 from gangline_core.pauses import leases
 from gangline_core.reasons import ReasonCode
@@ -101,7 +100,7 @@ def round_decided(state: State, fact: f.RoundDecided, step: Step) -> None:
         _clear_room(state, fact, step)
     _say_why(state, fact, proposals, step)
     step.decided.append(fact.pool)
-    if opened is not None and (_brings_into_view(opened, fact) or _is_undone_at_once(state, opened, fact)):
+    if opened is not None and (_brings_into_view(opened, fact) or _goes_on_before_others(state, opened, fact)):
         state.kept.changed_seq = step.seq
 
 
@@ -145,30 +144,14 @@ def _brings_into_view(opened: f.RoundOpened, fact: f.RoundDecided) -> bool:
     return any(edge in started for edge in opened.edges)
 
 
-def _is_undone_at_once(state: State, opened: f.RoundOpened, fact: f.RoundDecided) -> bool:
-    """True when a job went on or started of which somebody who still waits may make use: the next look decides that.
-
-    Who was paused goes on before all who wait; and orderings go by other things than what may be sent away for whom.
-    """
-    started = {placement.job for placement in fact.placements}
-    served = started.union(claim.job for claim in fact.claims)
-    if opened.waiting <= len(served):
+def _goes_on_before_others(state: State, opened: f.RoundOpened, fact: f.RoundDecided) -> bool:
+    """True when a job went on that had been paused, and whoever waits may have it paused again at once."""
+    served = len(fact.placements) + len(fact.claims)
+    if not fact.resumes or opened.waiting <= served:
         return False
-    pool = state.kept.pools[fact.pool]
-    may_evict = pool.policy.preemption
-    if any((job := state.job(name)) is not None and _may_be_sent(job, may_evict=may_evict) for name in fact.resumes):
-        return True
-    least: tuple[bool, int] | None = None
-    for candidate in opened.candidates if started else ():
-        job = state.job(candidate.job)
-        if job is None or (job.id in served and not _may_be_sent(job, may_evict=may_evict)):
-            continue
-        rank = (job.service_class != ServiceClass.OPPORTUNISTIC, effective_priority(pool.pool, job.spec) * may_evict)
-        if job.id in started:
-            least = rank if least is None else min(least, rank)
-        elif job.id not in served and least is not None and least < rank:
-            return True
-    return False
+    may_evict = state.kept.pools[fact.pool].policy.preemption
+    jobs = map(state.job, fact.resumes)
+    return any(job is not None and _may_be_sent(job, may_evict=may_evict) for job in jobs)
 
 
 def _may_be_sent(job: Job, *, may_evict: bool) -> bool:
