@@ -145,17 +145,16 @@ def _brings_into_view(opened: f.RoundOpened, fact: f.RoundDecided) -> bool:
 
 
 def _goes_on_before_others(state: State, opened: f.RoundOpened, fact: f.RoundDecided) -> bool:
-    """True when a job went on that had been paused, and whoever waits may have it paused again at once."""
+    """True when an opportunistic job went on that had been paused: whoever waits may have it paused again at once.
+
+    Others wait for the next event: where queues lend to each other, jobs that go on and are paused again at once cost
+    everybody more than that wait.
+    """
     served = len(fact.placements) + len(fact.claims)
     if not fact.resumes or opened.waiting <= served:
         return False
-    may_evict = state.kept.pools[fact.pool].policy.preemption
     jobs = map(state.job, fact.resumes)
-    return any(job is not None and _may_be_sent(job, may_evict=may_evict) for job in jobs)
-
-
-def _may_be_sent(job: Job, *, may_evict: bool) -> bool:
-    return job.service_class == ServiceClass.OPPORTUNISTIC or (may_evict and job.spec.preemptible)
+    return any(job is not None and job.service_class == ServiceClass.OPPORTUNISTIC for job in jobs)
 
 
 def _clear_room(state: State, fact: f.RoundDecided, step: Step) -> None:
