@@ -3,6 +3,7 @@
 from functools import cache
 from itertools import combinations, permutations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.make import spec
@@ -10,7 +11,7 @@ from tests.make import spec
 from gangline_core.ids import JobId
 from gangline_core.sharing.blossom import matched
 from gangline_core.sharing.interleaving import Sharer, companies
-from gangline_core.sharing.matching import best_pairs
+from gangline_core.sharing.matching import MATCHED_MAX, best_pairs
 from gangline_core.sharing.stages import (
     COST_PERMILLE,
     Stages,
@@ -130,6 +131,11 @@ def test_of_alike_things_only_how_many_pairs_matters() -> None:
     assert best_pairs([1], {(0, 0): 5}) == {}
 
 
+def test_more_than_can_be_matched_in_time_are_refused() -> None:
+    with pytest.raises(ValueError, match="match parts of them"):
+        best_pairs([MATCHED_MAX, 1], {(0, 1): 1})
+
+
 # --- companies ------------------------------------------------------------------------------------------
 
 
@@ -170,6 +176,15 @@ def test_whoever_shares_already_goes_on_where_that_is_as_good() -> None:
         sharer(4, COMPUTES, place=1),
     ]
     assert companies(jobs, gpus=2, card_mib=9) == [(1, 4), (2, 3)]
+
+
+def test_of_very_many_those_next_to_each_other_in_the_order_are_matched() -> None:
+    jobs = [sharer(k, (LOADS, COMPUTES)[k % 2]) for k in range(1, 2 * MATCHED_MAX + 2)]
+    found = companies(jobs, gpus=MATCHED_MAX + 1, card_mib=9)
+    assert len(found) == MATCHED_MAX + 1
+    assert {job for company in found for job in company} == {one.job for one in jobs}
+    assert all({job % 2 for job in company} == {0, 1} for company in found if len(company) == 2)
+    assert all((company[0] <= MATCHED_MAX) == (company[-1] <= MATCHED_MAX) for company in found)
 
 
 @given(st.lists(st.tuples(st.sampled_from([1, 2, 4, 8]), profile), max_size=16), st.integers(1, 16))

@@ -3,7 +3,8 @@
 Jobs come in the order of their priority. As many are chosen as would fit four to a place; if they need more GPUs than
 there are, jobs of the same shape are put together in rounds, two by two, by a matching of the largest weight, where the
 weight is the interleaving efficiency of the company that comes of it. A round makes the companies that waste least
-first, and no more than are needed. Who is together already stays so where that is as good.
+first, and no more than are needed. Who is together already stays so where that is as good. Of more than `MATCHED_MAX` of
+one shape those next to each other in the order are matched, part by part, so that a decision does not take minutes.
 """
 
 from collections.abc import Hashable, Iterator, Sequence
@@ -11,7 +12,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from msgspec import Struct
 
 from gangline_core.ids import JobId
-from gangline_core.sharing.matching import best_pairs
+from gangline_core.sharing.matching import MATCHED_MAX, best_pairs
 from gangline_core.sharing.stages import MICRO, SLOTS, Stages, efficiency_micro
 
 
@@ -111,7 +112,9 @@ def _mergers(made: Sequence[Company], *, card_mib: int, most: int) -> Iterator[t
         if one.members[0].stages is not None:
             by_shape.setdefault(one.members[0].shape, []).append(one)
     for alike in by_shape.values():
-        yield from _matched(alike, card_mib=card_mib, most=most)
+        # Of very many those of one part of the order only: what a matching costs grows with the third power at least.
+        for begin in range(0, len(alike), MATCHED_MAX):
+            yield from _matched(alike[begin : begin + MATCHED_MAX], card_mib=card_mib, most=most)
 
 
 def _matched(alike: Sequence[Company], *, card_mib: int, most: int) -> Iterator[tuple[Company, Company]]:
