@@ -3,8 +3,8 @@
 Jobs come in the order of their priority. As many are chosen as would fit four to a place; if they need more GPUs than
 there are, jobs of the same shape are put together in rounds, two by two, by a matching of the largest weight, where the
 weight is the interleaving efficiency of the company that comes of it. A round makes the companies that waste least
-first, and no more than are needed. Who is together already stays so where that is as good. Of more than `MATCHED_MAX` of
-one shape those next to each other in the order are matched, part by part, so that a decision does not take minutes.
+first, and no more than are needed. Who is together already stays so where that is as good. Of more than
+`MATCHED_MAX` of one shape those next to each other in the order are matched, so that a decision takes no minutes.
 """
 
 from collections.abc import Hashable, Iterator, Sequence
