@@ -18,6 +18,9 @@ STILL_LOOKS_MAX = 8
 """Times that a task's processes are looked for until all of them stand still."""
 OBEYS_LOOKS_MAX = 200
 """Times that processes which were told to stand still are looked at before all of the task's are looked for again."""
+BLOCKS_S = 2.0
+"""Who blocks a signal for so long takes it when it likes. For a moment everybody does who starts a program: a shell
+blocks all signals until the program is there, and so does the program; either would end of one that came meanwhile."""
 TASK_MARK = "GANGLINE_TASK_ID="
 STANDING = "Tt"
 """Letters of processes that were stopped where they are."""
@@ -85,18 +88,19 @@ class Group:
                 proc.signal(pid, signal.SIGCONT)
             proc.signal(pid, number)
 
-    def nudge(self, live: Live, number: int) -> bool:
+    def nudge(self, live: Live, number: int, now_s: float) -> bool:
         """Signal the program, or what it started if it would not outlive that; False when nobody there listens yet.
 
         A program that is still loading, or a shell around one, has no handler: the signal would end it.
         """
-        if _listens(live.life.main, number):
-            proc.signal(live.life.main, number)
-            return True
-        below = proc.members(proc.everything(), live.life.pid) if live.supervisor_lives else []
-        listening = [pid for pid in below if _listens(pid, number)]
+        listening = [pid for pid in (live.life.main,) if _listens(live, pid, number, now_s)]
+        if not listening and live.supervisor_lives:
+            below = proc.members(proc.everything(), live.life.pid)
+            listening = [pid for pid in below if _listens(live, pid, number, now_s)]
         for pid in listening:
             proc.signal(pid, number)
+        if listening:
+            live.blocking.clear()
         return bool(listening)
 
     def tell(self, live: Live, number: int) -> None:
@@ -125,9 +129,13 @@ class Group:
         return False
 
 
-def _listens(pid: int, number: int) -> bool:
+def _listens(live: Live, pid: int, number: int, now_s: float) -> bool:
     """True for a program of a task that waits for the signal; what is about to become one still looks like us."""
-    return proc.hears(pid, number) and bool(proc.mark_of(pid, TASK_MARK))
+    ears = proc.ears(pid, number)
+    if not (ears.catches or ears.blocks) or not proc.mark_of(pid, TASK_MARK):
+        live.blocking.pop(pid, None)
+        return False
+    return ears.catches or now_s - live.blocking.setdefault(pid, now_s) >= BLOCKS_S
 
 
 def _moving(pids: Iterable[int]) -> list[int]:

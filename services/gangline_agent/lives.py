@@ -34,6 +34,8 @@ class Live(Struct):
     """What it was last told of its job's size."""
     owes_news: bool = False
     """It is to be told of that by a signal as soon as it listens."""
+    blocking: dict[int, float] = {}
+    """Since when processes were seen to block that signal."""
 
     def write(self, intent: Intent) -> None:
         """Change the intent, on disk as well once the task's folder is there."""

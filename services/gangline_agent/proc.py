@@ -8,6 +8,8 @@ from msgspec import Struct
 
 PROC = Path("/proc")
 STAT_BYTES_MAX = 4096
+UNINTERRUPTIBLE = "D"
+"""Letter of a process that waits for the kernel."""
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -104,18 +106,30 @@ def signal(pid: int, number: int) -> None:
         return
 
 
-def hears(pid: int, number: int) -> bool:
-    """True when a process waits for a signal: it has a handler for it, or blocks it and takes it when it likes."""
+class Ears(Struct, frozen=True):
+    """What becomes of a signal that a process gets."""
+
+    catches: bool = False
+    """It has a handler."""
+    blocks: bool = False
+    """The signal waits until the process takes it, or until it blocks it no more."""
+
+
+def ears(pid: int, number: int) -> Ears:
+    """How a process meets a signal; neither for one that is gone.
+
+    One that the kernel has stand still while another becomes a program (vfork) blocks all signals, which says nothing.
+    """
     try:
         lines = (PROC / str(pid) / "status").read_text(errors="replace").splitlines()
     except OSError:
-        return False
-    masks = {name: value for name, _, value in (line.partition(":") for line in lines)}
+        return Ears()
+    told = {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
     try:
-        told = [int(masks[name], 16) for name in ("SigCgt", "SigBlk")]
+        catches, blocks = (int(told[name], 16) >> (number - 1) & 1 == 1 for name in ("SigCgt", "SigBlk"))
     except (KeyError, ValueError):
-        return False
-    return any(mask >> (number - 1) & 1 for mask in told)
+        return Ears()
+    return Ears(catches=catches, blocks=blocks and not told.get("State", "").startswith(UNINTERRUPTIBLE))
 
 
 def mark_of(pid: int, name: str) -> str:

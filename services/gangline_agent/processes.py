@@ -179,7 +179,7 @@ class ProcessRunner:
     def _nudge(self, live: Live) -> None:
         """Tell the program of news by SIGUSR1, as soon as it listens."""
         if live.owes_news and live.life.main and live.supervisor_lives:
-            live.owes_news = not self.group.nudge(live, signal.SIGUSR1)
+            live.owes_news = not self.group.nudge(live, signal.SIGUSR1, self.around.clock.monotonic_s())
 
     def forget(self, task: TaskId) -> None:
         """See Runner."""
