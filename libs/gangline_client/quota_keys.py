@@ -75,7 +75,9 @@ def group_words(group: Group) -> dict[str, str]:
     if group.budget_mode is not BudgetMode.START:
         words["budget_mode"] = group.budget_mode.value
     if group.budget_period is not None:
-        words |= {"budget_period": group.budget_period.value, "budget_zone": group.budget_zone}
+        words["budget_period"] = group.budget_period.value
+    if group.budget_period is not None or group.budget_zone != "UTC":
+        words["budget_zone"] = group.budget_zone
     if group.levels:
         words["levels"] = ",".join(group.levels)
     for season in group.seasons:

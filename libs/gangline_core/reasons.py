@@ -307,6 +307,12 @@ def sentence(reason: Reason) -> str:
     return SENTENCES[reason.code].format_map(_Blank(_readable(reason)))
 
 
+def readable_numbers(reason: Reason) -> dict[str, int | str]:
+    """The numbers as people read them: moments (every name that ends in _ms) as dates, thousandths of CPUs as CPUs."""
+    is_cpu = reason.code == ReasonCode.INSUFFICIENT_CPU
+    return {name: _shown(name, number, is_cpu=is_cpu) for name, number in reason.numbers.items()}
+
+
 def hint(reason: Reason, *, job: int) -> str:
     """What the user can do, or an empty string."""
     text = HINTS.get(reason.code, "")
@@ -327,8 +333,7 @@ def utc(at_ms: int) -> str:
 
 
 def _readable(reason: Reason) -> dict[str, int | str]:
-    """The numbers as people read them: moments (every name that ends in _ms) as dates, thousandths of CPUs as CPUs."""
-    is_cpu = reason.code == ReasonCode.INSUFFICIENT_CPU
+    """The numbers as the sentence has them: some are words of it, or left out."""
     if reason.code in (ReasonCode.TOPOLOGY, ReasonCode.FRAGMENTED_GPUS):
         where = reason.numbers.get("where")
         free = _together(reason, "at its turn at most {free} were free in one")
@@ -341,7 +346,7 @@ def _readable(reason: Reason) -> dict[str, int | str]:
     if reason.code == ReasonCode.NO_ELIGIBLE_NODE:
         sick = reason.numbers.get("sick")
         return {**reason.numbers, "sick": f"{sick} sick, " if sick else ""}
-    shown = {name: _shown(name, number, is_cpu=is_cpu) for name, number in reason.numbers.items()}
+    shown = readable_numbers(reason)
     if reason.code in PER_TASK:
         held, tasks = reason.numbers.get("held"), reason.numbers.get("tasks")
         return {**shown, "held": f": room for {held} of {tasks} tasks" if tasks else ""}
@@ -374,6 +379,6 @@ SIGNS = {
 def _shown(name: str, number: int | str, *, is_cpu: bool) -> int | str:
     if not isinstance(number, int):
         return number
-    if is_cpu:
+    if is_cpu and name in ("needed", "free"):
         return f"{number / 1000:g}"
     return utc(number) if name.endswith("_ms") else number

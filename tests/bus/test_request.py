@@ -206,6 +206,26 @@ async def test_a_missing_server_is_a_temporary_problem_that_names_its_address() 
         await Bus.connect(BusConfig(url="nats://127.0.0.1:1"), SystemClock(), timeout_s=0.3)
 
 
+async def test_a_bus_that_was_never_reached_is_not_told_as_lost_and_the_cause_is_in_words(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    for url, cause in (
+        ("nats://127.0.0.1:1", "Connect call failed"),
+        ("nats://no.such.host.invalid:4222", "known|resol"),
+    ):
+        with pytest.raises(TemporaryError, match=rf"{url} in 0.5 s \(.*({cause})"):
+            await Bus.connect(BusConfig(url=url), SystemClock(), timeout_s=0.5)
+    assert not [line for line in caplog.messages if "connection lost" in line]
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:8080", "nats://a:4222,https://b", "nats://a:port", "nats://:4222", ""]
+)
+async def test_an_address_that_can_be_none_of_a_bus_is_refused_at_once(url: str) -> None:
+    with pytest.raises(PermanentError, match="is no address of a NATS server, such as nats://HOST:4222"):
+        await Bus.connect(BusConfig(url=url), SystemClock(), timeout_s=0.5)
+
+
 async def test_a_wrong_password_is_a_permanent_problem(tmp_path: Path) -> None:
     server = NatsServer(tmp_path / "nats", users=(NatsUser(name="queue", password="right"),))
     await server.start()

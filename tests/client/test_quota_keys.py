@@ -37,6 +37,13 @@ def test_what_is_set_is_shown_by_the_same_keys() -> None:
     assert {change.partition("=")[0] for change in CHANGES} == set(words)
 
 
+@pytest.mark.parametrize("change", ["budget_zone=Mars/Phobos", "budget_zone=Europe/Berlin", *CHANGES[:-2]])
+def test_a_single_change_is_seen_and_so_reaches_the_door_that_refuses_it(change: str) -> None:
+    before = Group(path="a")
+    after = change_group(before, [change])
+    assert differences(group_words(before), group_words(after))
+
+
 def test_an_empty_value_takes_a_setting_back() -> None:
     group = change_group(Group(path="a"), CHANGES)
     for key in ("gpus", "borrow.gpus", "priority_max", "user.priority_max", "levels", "season.night.gpus"):

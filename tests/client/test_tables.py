@@ -6,6 +6,7 @@ Set UPDATE_SNAPSHOTS=1 to write the texts anew, then read what changed.
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.client import samples as s
 from tests.client.command_line import gangline
@@ -101,3 +102,16 @@ async def test_a_name_cannot_steer_the_terminal(platform: FakePlatform) -> None:
     evil = msgspec.structs.replace(s.RUNNING, name="x\x1b[2Jy\nz")
     platform.answer("GET", "/v1/jobs", s.v.JobPage(jobs=(evil,)))
     assert "x?[2Jy z" in (await gangline(platform.url, "show")).out
+
+
+async def test_numbers_of_a_reason_are_in_the_units_of_its_sentence(platform: FakePlatform) -> None:
+    cpus = {"needed": 4000, "free": 500, "held": 1, "tasks": 2}
+    for code, numbers, shown in (
+        ("InsufficientCpu", cpus, "free=0.5, held=1, needed=4, tasks=2"),
+        ("ReservedForOlderJob", {"job": 7, "from_ms": 86_400_000}, "from=1970-01-02 00:00:00 UTC, job=7"),
+        ("OfANewerPlatform", {"cpus": 4000}, "cpus=4000"),
+    ):
+        view = msgspec.structs.replace(s.EXPLANATION, code=code, numbers=numbers)
+        platform.answer("GET", "/v1/jobs/41/explain", view)
+        result = await gangline(platform.url, "why", "41")
+        assert f"  Numbers         {shown}\n" in result.out

@@ -7,6 +7,7 @@ from gangline_client.console import Console
 from gangline_client.session import Session, emit, find_job, repeat, watch_interval
 from gangline_client.table import Column, Paint
 from gangline_client.words import STATE_PAINT, start_range
+from gangline_core.reasons import Reason, ReasonCode, readable_numbers
 from gangline_wire import views as v
 
 TERM_COLUMNS = (Column("TERM"), Column("VALUE", right=True))
@@ -35,7 +36,7 @@ def _tell(session: Session, view: v.ExplanationView) -> None:
     state = console.paint(view.state, STATE_PAINT.get(view.state, Paint.PLAIN))
     console.say(f"Job {view.job} is {state} ({view.slurm}). {view.sentence}".rstrip())
     console.fact("Reason", view.code)
-    console.fact("Numbers", ", ".join(f"{name}={value}" for name, value in sorted(view.numbers.items())))
+    console.fact("Numbers", _numbers(view))
     console.fact("Hint", view.hint)
     console.fact("Position", _position(view))
     _tell_start(session, view)
@@ -67,6 +68,14 @@ def _tell_shortfall(console: Console, lacks: v.ShortfallView | None) -> None:
         job = f"job {move.job}" if move.job else "another group's job"
         part = f" ({move.tasks} of {move.of_tasks} tasks)" if move.tasks < move.of_tasks else ""
         console.fact("", f"{job}{part}: {', '.join(move.from_nodes)} -> {', '.join(move.to_nodes)}")
+
+
+def _numbers(view: v.ExplanationView) -> str:
+    """The reason's numbers in the units of its sentence; of a code that only a newer platform knows as they are."""
+    numbers = view.numbers
+    if view.code in set(ReasonCode):
+        numbers = readable_numbers(Reason(ReasonCode(view.code), numbers))
+    return ", ".join(f"{name.removesuffix('_ms')}={value}" for name, value in sorted(numbers.items()))
 
 
 def _position(view: v.ExplanationView) -> str:

@@ -6,6 +6,7 @@ import re
 import ssl
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from urllib.parse import urlsplit
 
 import nats
 from msgspec import Struct
@@ -29,6 +30,7 @@ PENDING_BYTES_MAX = 16 << 20
 SUBSCRIPTION_MESSAGES_MAX = 65_536
 SUBSCRIPTION_BYTES_MAX = 256 << 20
 CLOSE_TIMEOUT_S = 2.0
+SCHEMES = ("nats", "tls", "ws", "wss")
 NO_RESPONDER = "503"
 HEAD_LINE = b"NATS/1.0\r\n"
 
@@ -74,6 +76,8 @@ class Connection:
         self._closing = False
         self._opening = asyncio.timeout(None)
         self._is_refused = False
+        self._stumble: Exception | None = None
+        """What the last try to connect ran into, of tries that the client makes by itself."""
         self._listeners: list[Callable[[], None]] = []
 
     # --- life ---------------------------------------------------------------------------------------------
@@ -83,9 +87,11 @@ class Connection:
 
         Raises:
             TemporaryError: no server answered in time.
-            PermanentError: the server refused the user or the password.
+            PermanentError: the server refused the user or the password, or the address is none of a server.
         """
         config = self.config
+        if (strange := _strange(config)) is not None:
+            raise PermanentError(f"{strange!r} is no address of a NATS server, such as nats://HOST:4222 is")
         prefix = f"_INBOX.{config.user or 'any'}"
         try:
             async with asyncio.timeout(timeout_s) as self._opening:
@@ -94,7 +100,8 @@ class Connection:
             await self._abandon()
             if self._is_refused:
                 raise PermanentError(f"the NATS server at {config.address} refused user {config.user!r}") from None
-            raise TemporaryError(f"no NATS server answers at {config.address}: {error!r}") from error
+            tried = f"{config.address} in {timeout_s:g} s ({_words(self._stumble or error)})"
+            raise TemporaryError(f"no NATS server answers at {tried}: start it, or correct the address") from error
         self._inbox = self.client.new_inbox()
         await self.subscribe(f"{self._inbox}.*", self._answer)
         self.generation = 1
@@ -283,6 +290,7 @@ class Connection:
         elif "authorization violation" in str(error).lower():
             self._refuse()
         elif isinstance(error, (OSError, NatsError, TimeoutError)):
+            self._stumble = error
             log.debug("bus: %r", error)
         else:
             log.error("bus: a callback failed", exc_info=error)
@@ -304,7 +312,7 @@ class Connection:
     async def _on_disconnected(self) -> None:
         self._connected.clear()
         self._fail_waiting("the connection broke")
-        if not self._closing:
+        if self.generation and not self._closing:
             log.warning("bus: connection lost, trying again")
         self._tell()
 
@@ -326,6 +334,27 @@ class Connection:
     def _tell(self) -> None:
         for listener in tuple(self._listeners):
             listener()
+
+
+def _strange(config: BusConfig) -> str | None:
+    """The first address of the list that can be none of a NATS server, such as that of the HTTP API."""
+    found = [url.strip() for url in config.address.split(",")]
+    return next((url for url in found if not _is_address(url)), None)
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url if "://" in url else f"nats://{url}")
+        return parts.scheme in SCHEMES and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
+def _words(error: Exception) -> str:
+    """What went wrong as people read it; that nothing came at all is said as well."""
+    if isinstance(error, TimeoutError):
+        return "no answer"
+    return (error.strerror if isinstance(error, OSError) else "") or str(error) or repr(error)
 
 
 def wire_bytes(data: bytes, headers: dict[str, str] | None) -> int:
