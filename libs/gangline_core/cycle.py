@@ -109,7 +109,7 @@ def decide_round(state: State, pool: str, now: int) -> RoundDecided:
     while True:
         table = Table(state, pool, now)
         table.late_starts.extend(late_starts(state, pool, now))
-        honour_claims(table, overtakes.overtaken)
+        honour_claims(table, overtakes.overtaken, overtakes.ceding)
         repair(table)
         honour_paused(table)
         preemptor = Preemptor(table, overtakes.heirs)

@@ -4,7 +4,7 @@ Three views of room: `room` is what may be taken now (claims keep theirs); `guar
 need, for jobs that would still be there when a reservation begins; a `Releases` is made only when a date is needed.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -18,7 +18,6 @@ from gangline_core.facts import (
     LimitDate,
     Lowering,
     Placement,
-    Refusal,
     Reservation,
     Restart,
     RoundDecided,
@@ -42,13 +41,10 @@ from gangline_core.room.capacity import Flags, Holding, Room
 from gangline_core.room.holds import placed_amounts
 from gangline_core.seating import Asked, Seating, unless_hopeless
 from gangline_core.state import OpenRound, State, task_amounts
+from gangline_core.telling.recorded import recorded
 
 ROUND_TASKS_MAX = 1_000
 """Tasks placed in one round; the next round follows at once, so that no decision takes long or grows large."""
-MOVING_NUMBERS = frozenset({"free", "free_on_one_node", "where", "fits_s", "victims"})
-"""Numbers that follow every start and end; of a crowd, a change of them alone waits for a round that starts nobody."""
-EXACT_MAX = 64
-"""Refused jobs of a round that are no crowd: their numbers are always recorded as they are."""
 
 
 class Held(Struct, frozen=True):
@@ -90,8 +86,8 @@ class Table:
         )
         self.has_guarantees = any(group.guaranteed for group in state.kept.groups.values())
         self.held: list[Held] = []
-        # Tasks that some claim waits for, of this pool or of others; their room is spoken for.
-        self.leaving, self.leaving_elsewhere = set[TaskId](), set[TaskId]()
+        # Tasks that claims wait for, of this pool or of others; of those that are ceded below limits alone.
+        self.leaving, self.leaving_elsewhere, self.ceded = set[TaskId](), set[TaskId](), set[TaskId]()
         self.placed: list[tuple[TaskPlacement, int]] = []
         """Tasks placed in this round, and when they are expected to end."""
         self.placements: list[Placement] = []
@@ -275,20 +271,27 @@ class Table:
         self.kept_for.add(job.id)
         self.count(job, amounts)
 
-    def hold(self, claim: Claim, alive: tuple[TaskId, ...], amounts: dict[str, int]) -> None:
+    def hold(
+        self, claim: Claim, alive: tuple[TaskId, ...], amounts: dict[str, int], *, others: Collection[TaskId] = ()
+    ) -> None:
         """Keep a claim's room: others get no more than is free both before and after its victims are gone.
 
-        A task that two claims wait for, because the second evicts the rest of its gang, gives its room to the first.
+        A task that two claims wait for, because the second evicts the rest of its gang, gives its room to the first;
+        that of `others` is not this claim's.
         What goes for a claim and what the claim takes never count at once below a limit, so the larger of both does.
         """
-        parts = going_parts(self, [self.state.kept.tasks[task] for task in alive if task not in self.leaving])
+        tasks = {name: self.state.kept.tasks[name] for name in alive if name not in self.leaving}
+        parts = counted = going_parts(self, [task for name, task in tasks.items() if name not in others])
+        if others or self.ceded:
+            counted = going_parts(self, [task for name, task in tasks.items() if name not in self.ceded])
         for room in (self.room, self.guarded):
             if room is not None:
                 room.keep_both(parts, claim.placement.tasks)
         self.promised.take(claim.placement.tasks)
         self.held.append(Held(claim=claim, alive=alive))
-        self.leaving.update(alive)
-        count_claim(self, self.state.kept.jobs[claim.job], amounts, parts)
+        self.leaving.update(name for name in tasks if name not in others)
+        self.ceded.update(name for name in tasks if name in others)
+        count_claim(self, self.state.kept.jobs[claim.job], amounts, counted)
 
     def reserve(self, reservation: Reservation, later: Room, wanted: Flags, *, until_ms: int) -> None:
         """Jobs that would be in the way of this reservation get no more than it leaves of the room at its beginning.
@@ -345,7 +348,7 @@ class Table:
             round=opened.opened.round,
             placements=tuple(self.placements),
             growths=tuple(self.growths),
-            refusals=self._refusals(),
+            refusals=recorded(self.refused, starts_somebody=bool(self.placements)),
             evictions=tuple(self.evictions),
             shrinks=tuple(self.shrinks),
             claims=tuple(self.claims),
@@ -372,29 +375,3 @@ class Table:
         if self.pool.schedulers:
             return sum(1 for job in jobs if job in self.state.waiting.get(self.pool.pool.name, {}))
         return len(jobs)
-
-    def _refusals(self) -> tuple[Refusal, ...]:
-        """Refused jobs whose recorded reason is another one, those that share a reason together."""
-        is_busy = bool(self.placements) and len(self.refused) > EXACT_MAX
-        jobs: dict[tuple[object, ...], list[JobId]] = {}
-        reasons: dict[tuple[object, ...], Reason] = {}
-        keys: dict[int, tuple[object, ...]] = {}
-        for job, reason in self.refused:
-            if job.reason == reason or (is_busy and _is_same_cause(job.reason, reason)):
-                continue
-            key = keys.get(id(reason))
-            if key is None:
-                key = keys[id(reason)] = (reason.code, *sorted(reason.numbers.items()))
-                reasons.setdefault(key, reason)
-            jobs.setdefault(key, []).append(job.id)
-        return tuple(Refusal(reason=reasons[key], jobs=tuple(own)) for key, own in jobs.items())
-
-
-def _is_same_cause(recorded: Reason | None, reason: Reason) -> bool:
-    if recorded is None or recorded.code != reason.code:
-        return False
-    return _steady(recorded) == _steady(reason)
-
-
-def _steady(reason: Reason) -> dict[str, int | str]:
-    return {name: number for name, number in reason.numbers.items() if name not in MOVING_NUMBERS}

@@ -45,7 +45,7 @@ def going_parts(table: "Table", tasks: Sequence[Task]) -> list[Task]:
 
 
 def count_claim(table: "Table", job: Job, amounts: dict[str, int], parts: Sequence[Task]) -> None:
-    """Count what a claim takes; of that and what goes for it only one counts at a time, first the latter."""
+    """Count what a claim takes; of that and what goes for it only one counts at a time, so the larger of both does."""
     table.count(job, amounts)
     table.ledger.claim(job, amounts, _given(table, job, parts))
     for exchanged in _exchanges(table, job, amounts, parts):

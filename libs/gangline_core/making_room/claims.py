@@ -3,10 +3,12 @@
 A claim ends in one of four ways. Its job starts as soon as the last victim is gone. It is dropped when its job or its
 nodes are gone, or when the job's own terms or a budget keep it from starting by now. Or its victims did not die soon:
 then it is dropped too, and the job is planned anew elsewhere, since what still runs there is not handed out. Or a more
-important job takes it over (see `overtaking`).
+important job takes it over (see `overtaking`); where a limit alone was in the way it is kept, and the other gets the
+room of its victims.
 """
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Iterable
 
 from gangline_core.door.terms import terms_reason
 from gangline_core.facts import Claim
@@ -28,11 +30,15 @@ MARGIN_MS = 30_000
 """How long after its grace a victim may take to die before nobody waits for it any more."""
 
 
-def honour_claims(table: Table, overtaken: Collection[JobId] = ()) -> None:
-    """Keep, start or drop every claim of the pool, oldest first; those of `overtaken` jobs are dropped."""
+def honour_claims(table: Table, overtaken: Collection[JobId] = (), ceding: Collection[JobId] = ()) -> None:
+    """Keep, start or drop every claim of the pool, oldest first; those of `overtaken` jobs are dropped.
+
+    Those of `ceding` jobs are kept, but somebody else gets the room of whoever goes for them on other nodes.
+    """
     pool = table.pool.pool.name
     kept = table.state.kept
     ready: list[Claim] = []
+    shared = _shared(kept.claims.values())
     for claim in sorted(kept.claims.values(), key=lambda claim: (claim.made_ms, claim.job)):
         job = kept.jobs.get(claim.job)
         alive = alive_victims(table.state, claim)
@@ -44,7 +50,9 @@ def honour_claims(table: Table, overtaken: Collection[JobId] = ()) -> None:
         if is_late or may_not or claim.job in overtaken or claim_fault(table.state, claim) is not None:
             table.claims_dropped.append(claim.job)
         elif alive:
-            table.hold(claim, alive, claimed_amounts(table, claim, alive))
+            far = far_victims(table.state, claim, alive)
+            others = far if claim.job in ceding else far & shared
+            table.hold(claim, alive, claimed_amounts(table, claim, alive), others=others)
         else:
             ready.append(claim)
     for claim in ready:
@@ -73,6 +81,18 @@ def _may_not_start(table: Table, job: Job, claim: Claim) -> bool:
 def alive_victims(state: State, claim: Claim) -> tuple[TaskId, ...]:
     """The claim's victims that still hold their room."""
     return tuple(task for task in claim.victims if not is_gone(state, task))
+
+
+def far_victims(state: State, claim: Claim, alive: tuple[TaskId, ...]) -> frozenset[TaskId]:
+    """Those who go where the claim's job does not: it waits for what they use of a limit, and not for their room."""
+    nodes = {place.node for place in claim.placement.tasks}
+    return frozenset(task for task in alive if state.kept.tasks[task].node not in nodes)
+
+
+def _shared(claims: Iterable[Claim]) -> frozenset[TaskId]:
+    """Who is waited for by more than one."""
+    numbers = Counter(task for claim in claims for task in claim.victims)
+    return frozenset(task for task, number in numbers.items() if number > 1)
 
 
 def gives_up_ms(state: State, claim: Claim) -> int:

@@ -5,13 +5,18 @@ and the other waits again. A claim is never taken over by an equal, nor by whom 
 job is then placed or has a claim itself. Nor is it taken from a job within its group's guarantee that is of the
 guaranteed class, or of another group than one that borrows and from which it would be reclaimed at once.
 
+Whoever waited for a limit alone has its own room elsewhere: it keeps that, and its claim, where the limit will have
+enough for both and nobody else has to go.
+
 Source: Zhao et al., "HiveD", OSDI 2020, and its scheduler: a preemptor that meets a lower one cancels it completely.
 """
+
+from collections.abc import Collection
 
 from gangline_core.facts import Claim
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
-from gangline_core.making_room.claims import claimed_amounts, honour_claims
+from gangline_core.making_room.claims import claimed_amounts, far_victims, honour_claims
 from gangline_core.making_room.losses import effective_priority
 from gangline_core.making_room.preemption import Preemptor
 from gangline_core.scoring.ageing import is_starving
@@ -32,6 +37,8 @@ class Overtakes:
         """Jobs that take over the room of these claims."""
         self._taken: dict[JobId, set[JobId]] = {}
         """For whom which claims are taken over, in the order in which they were."""
+        self._ceding: dict[JobId, set[JobId]] = {}
+        """For whom which claims are kept without the room of their victims."""
         self._tried: set[JobId] = set()
         self._is_open = False
 
@@ -40,21 +47,30 @@ class Overtakes:
         """Jobs whose claims are dropped."""
         return frozenset().union(*self._taken.values())
 
+    @property
+    def ceding(self) -> frozenset[JobId]:
+        """Jobs whose claims are kept, and whose victims' room goes to an heir."""
+        return frozenset().union(*self._ceding.values()) - self.overtaken
+
     def would_help(self, table: Table, job: Job) -> bool:
         """True when the job should take over claims; they are among the `overtaken` then."""
         if job.id in self._tried or len(self._tried) >= OVERTAKES_MAX or not table.held:
             return False
         weaker = _weaker(table, job)
-        if not weaker or not _helps(table, job, {claim.job for claim in weaker}):
+        if not weaker or not self._helps(table, job, {claim.job for claim in weaker}):
             return False
         needed = {claim.job for claim in weaker}
         for claim in weaker:
             # Those of the most important jobs are given back first; where others that stop leave enough, all are.
-            if _helps(table, job, needed - {claim.job}):
+            if self._helps(table, job, needed - {claim.job}):
                 needed.discard(claim.job)
+        ceding = {held.claim.job for held in table.held if held.claim.job in needed and _waits_for_a_limit(table, held)}
+        if not ceding or not self._helps(table, job, needed - ceding, ceding):
+            ceding = set()
         self._tried.add(job.id)
         self.heirs.add(job.id)
-        self._taken[job.id] = needed
+        self._taken[job.id] = needed - ceding
+        self._ceding[job.id] = ceding
         self._is_open = True
         return True
 
@@ -70,8 +86,28 @@ class Overtakes:
         if in_vain is None:
             return True
         self.heirs.discard(in_vain)
-        del self._taken[in_vain]
+        del self._taken[in_vain], self._ceding[in_vain]
         return False
+
+    def _helps(self, table: Table, job: Job, overtaken: set[JobId], ceding: Collection[JobId] = ()) -> bool:
+        """True when the job finds room without these claims, beside what this round decided so far.
+
+        Those that are `ceding` must be able to start as well, and nobody goes who might then want their room.
+        """
+        trial = Table(table.state, table.pool.pool.name, table.now)
+        honour_claims(trial, {*overtaken, *table.claims_dropped}, {*ceding, *self.ceding})
+        fresh = {claim.job for claim in table.claims}
+        for held in table.held:
+            if held.claim.job in fresh:
+                trial.hold(held.claim, held.alive, {})
+        for place, _ in table.placed:
+            trial.room.take(place)
+        found = find_seats(trial.seating, job, trial.room)
+        if isinstance(found, Found):
+            trial.count(job, found.amounts)
+        elif not Preemptor(trial, {job.id}).make_room(job):
+            return False
+        return not ceding or (not trial.evictions and all(_may_start_then(trial, one) for one in ceding))
 
 
 def _weaker(table: Table, job: Job) -> list[Claim]:
@@ -108,14 +144,18 @@ def _keeps(table: Table, held: Held, job: Job, other: Job) -> bool:
     return is_owed
 
 
-def _helps(table: Table, job: Job, overtaken: set[JobId]) -> bool:
-    """True when the job finds room without these claims, beside what this round decided so far."""
-    trial = Table(table.state, table.pool.pool.name, table.now)
-    honour_claims(trial, {*overtaken, *table.claims_dropped})
-    fresh = {claim.job for claim in table.claims}
-    for held in table.held:
-        if held.claim.job in fresh:
-            trial.hold(held.claim, held.alive, {})
-    for place, _ in table.placed:
-        trial.room.take(place)
-    return isinstance(find_seats(trial.seating, job, trial.room), Found) or Preemptor(trial, {job.id}).make_room(job)
+def _waits_for_a_limit(table: Table, held: Held) -> bool:
+    """True when all who go for the claim stand where its job does not go."""
+    return len(far_victims(table.state, held.claim, held.alive)) == len(held.alive)
+
+
+def _may_start_then(table: Table, name: JobId) -> bool:
+    """True when no limit will be in the way of a claim's job once all who were told to go are gone."""
+    held = next((held for held in table.held if held.claim.job == name), None)
+    if held is None:
+        return True
+    job, amounts, after = table.state.kept.jobs[name], claimed_amounts(table, held.claim, held.alive), table.after
+    after.give(job, amounts)
+    broken = next(after.broken(job, amounts), None)
+    after.take(job, amounts)
+    return broken is None

@@ -6,7 +6,8 @@ there is less. One more round would say so, but none follows as long as nothing 
 
 from gangline_core.placement.why_not import ROOM_CODES
 from gangline_core.reasons import ReasonCode
-from gangline_core.table import EXACT_MAX, Table
+from gangline_core.table import Table
+from gangline_core.telling.recorded import EXACT_MAX
 from gangline_core.telling.refusals import Refuser
 
 OUTLIVED = frozenset({ReasonCode.RESERVED, ReasonCode.WINDOW})
