@@ -43,6 +43,8 @@ class Bus:
         self._tasks = Tasks()
         self._servings: dict[str, Serving] = {}
         """By subject."""
+        self._stored_in: dict[str, str] = {}
+        """Stream by subject, of subjects that expect a sequence, which are few: the lanes we write."""
 
     @classmethod
     async def connect(cls, config: BusConfig, clock: Clock, timeout_s: float = CONNECT_TIMEOUT_S) -> "Bus":
@@ -168,12 +170,15 @@ class Bus:
         if msg_id is not None:
             sent[jetstream.MESSAGE_ID] = msg_id
         try:
-            return await jetstream.append(self.connection, subject, data, headers=sent or None, timeout_s=timeout_s)
+            ack = await jetstream.store(self.connection, subject, data, headers=sent or None, timeout_s=timeout_s)
         except LaneConflictError:
             stored = await self._own_message(subject, data, expected_seq or 0)
             if stored is None:
                 raise
             return stored
+        if expected_seq is not None:
+            self._stored_in[subject] = ack.stream
+        return ack.seq
 
     async def append_all(self, records: Sequence[Record], timeout_s: float = APPEND_TIMEOUT_S) -> None:
         """Store records in order, waiting only for the answers to the first and the last of them.
@@ -199,7 +204,8 @@ class Bus:
 
     async def _own_message(self, subject: str, data: bytes, after: int) -> int | None:
         """Sequence of the subject's last message if it is ours: an earlier try whose answer was lost."""
-        stream = await jetstream.stream_of(self.connection, subject)
+        # The leader of all servers would say which stream it is, but perhaps it has just died.
+        stream = self._stored_in.get(subject) or await jetstream.stream_of(self.connection, subject)
         last = await jetstream.last_message(self.connection, stream, subject)
         return last.seq if last is not None and last.seq > after and last.data == data else None
 

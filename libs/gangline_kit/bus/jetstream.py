@@ -51,9 +51,11 @@ class _Refused(Struct, frozen=True):
     error: ApiError | None = None
 
 
-class _Ack(Struct, frozen=True):
+class Ack(Struct, frozen=True):
+    """The server has stored a message."""
+
     seq: int = 0
-    duplicate: bool = False
+    stream: str = ""
     error: ApiError | None = None
 
 
@@ -79,7 +81,7 @@ class StreamInfo(Struct, frozen=True):
     @property
     def at_ms(self) -> int:
         """The server's own time in ms since the Unix epoch; 0 when it does not say."""
-        return round(datetime.fromisoformat(self.ts).timestamp() * 1000) if self.ts else 0
+        return _at_ms(self.ts)
 
 
 class StoredMessage(Struct, frozen=True):
@@ -90,6 +92,19 @@ class StoredMessage(Struct, frozen=True):
     data: bytes = b""
     hdrs: bytes = b""
     """Headers as they crossed the wire."""
+    time: str = ""
+    """When the server stored it."""
+
+    @property
+    def headers(self) -> dict[str, str] | None:
+        """Its headers; None when it has none."""
+        lines = (line.partition(":") for line in self.hdrs.decode(errors="replace").split("\r\n")[1:])
+        return {name: value.strip() for name, sign, value in lines if sign} or None
+
+    @property
+    def stored_ms(self) -> int:
+        """When the server stored it, in ms since the Unix epoch; 0 when it does not say."""
+        return _at_ms(self.time)
 
 
 class _Names(Struct, frozen=True):
@@ -109,7 +124,7 @@ class _Stored(Struct, frozen=True):
     message: StoredMessage
 
 
-_ack_decoder = msgspec.json.Decoder(_Ack)
+_ack_decoder = msgspec.json.Decoder(Ack)
 
 
 async def call(
@@ -141,7 +156,14 @@ async def look(connection: Connection, verb: str, payload: Mapping[str, Any] | N
 async def append(
     connection: Connection, subject: str, data: bytes, *, headers: dict[str, str] | None, timeout_s: float
 ) -> int:
-    """Store one message; gives its sequence after the server has it on disk.
+    """Store one message; gives its sequence after the server has it on disk; errors as `store`."""
+    return (await store(connection, subject, data, headers=headers, timeout_s=timeout_s)).seq
+
+
+async def store(
+    connection: Connection, subject: str, data: bytes, *, headers: dict[str, str] | None, timeout_s: float
+) -> Ack:
+    """Store one message; gives its sequence and its stream after the server has it on disk.
 
     Raises:
         LaneConflictError: the expected last sequence is not the subject's.
@@ -151,7 +173,7 @@ async def append(
     ack = _ack_decoder.decode(answer.data)
     if ack.error is not None:
         raise _problem(ack.error, subject)
-    return ack.seq
+    return ack
 
 
 async def stream_info(connection: Connection, stream: str) -> StreamInfo:
@@ -192,6 +214,20 @@ async def message_at(connection: Connection, stream: str, seq: int) -> StoredMes
     return await _message(connection, stream, {"seq": seq})
 
 
+async def next_message(
+    connection: Connection, stream: str, seq: int, subject: str, *, timeout_s: float
+) -> StoredMessage:
+    """The first message at the sequence or after it whose subject matches; asked once, of the stream's own leader.
+
+    Raises:
+        NotFoundError: there is none yet. TemporaryError, PermanentError: as `call`.
+    """
+    answer = await call(
+        connection, f"STREAM.MSG.GET.{stream}", {"seq": seq, "next_by_subj": subject}, timeout_s=timeout_s
+    )
+    return msgspec.json.decode(answer, type=_Stored).message
+
+
 async def last_message(connection: Connection, stream: str, subject: str) -> StoredMessage | None:
     """The last message of a subject, or None."""
     try:
@@ -203,6 +239,10 @@ async def last_message(connection: Connection, stream: str, subject: str) -> Sto
 async def _message(connection: Connection, stream: str, which: Mapping[str, Any]) -> StoredMessage:
     answer = await look(connection, f"STREAM.MSG.GET.{stream}", which)
     return msgspec.json.decode(answer, type=_Stored).message
+
+
+def _at_ms(time: str) -> int:
+    return round(datetime.fromisoformat(time).timestamp() * 1000) if time else 0
 
 
 def _problem(error: ApiError, what: str) -> Exception:

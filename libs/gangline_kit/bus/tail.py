@@ -11,6 +11,7 @@ from nats.aio.subscription import Subscription
 from gangline_kit.bus import jetstream
 from gangline_kit.bus.connection import Connection
 from gangline_kit.errors import PermanentError, TemporaryError
+from gangline_kit.tasks import Tasks
 
 HEARTBEAT_S = 0.5
 """The server shows this often that an idle consumer lives."""
@@ -23,6 +24,11 @@ COMPARE_S = 10.0
 CREATE_S = 1.0
 """A consumer should be there after this long; after TRIES_EACH tries it may take twice as long, and so on."""
 TRIES_EACH = 4
+GLANCE_S = 0.05
+"""While a consumer is not there yet, the stream's own leader is asked this often for what comes next."""
+GLANCE_ANSWER_S = 0.5
+GLANCE_MAX = 100
+"""Messages that are asked for one by one before they are given out."""
 RETRY_S = 0.2
 MISSES_MAX = 15
 """A stream that was there may be missing for this many looks, RETRY_S apart, while a server cluster finds itself."""
@@ -72,6 +78,8 @@ class Tail:
         self._missed = 0
         self._tries = 0
         """Consumers that were asked for in vain since the last that came."""
+        self._making = Tasks(on_failure=lambda error: None)
+        """At most one consumer is asked for; who waits for it hears why there is none."""
         self._inbox: deque[Msg] = deque()
         self._wake = asyncio.Event()
         self._subscription: Subscription | None = None
@@ -90,7 +98,13 @@ class Tail:
         try:
             while True:
                 try:
-                    await self._open()
+                    making = await self._open()
+                    while not making.done():
+                        batch = await self._glance(making)
+                        if batch:
+                            yield batch
+                    making.result()
+                    self.resubscribed += 1
                     while self._follow or self.position < await self._known_end():
                         batch = await self._next()
                         if batch:
@@ -104,8 +118,8 @@ class Tail:
             stop_listening()
             await self._close()
 
-    async def _open(self) -> None:
-        """Check that the stream is ours and make a consumer from the next sequence on."""
+    async def _open(self) -> asyncio.Task[None]:
+        """Check that the stream is ours and have a consumer made from the next sequence on; gives who waits for it."""
         self._generation = self._connection.generation
         await self._verify()
         inbox = self._connection.inbox()
@@ -126,8 +140,8 @@ class Tail:
         }
         if self._subject:
             config["filter_subject"] = self._subject
-        await self._create({"stream_name": self.stream, "config": config})
-        self.resubscribed += 1
+        wanted: dict[str, object] = {"stream_name": self.stream, "config": config}
+        return self._making.spawn(self._create(wanted), name=f"consumer of {self.stream}")
 
     async def _create(self, wanted: dict[str, object]) -> None:
         """Servers that look for a leader answer nobody, so nobody waits long; one that came late is never heard."""
@@ -135,6 +149,28 @@ class Tail:
         self._tries += 1
         await jetstream.call(self._connection, f"CONSUMER.CREATE.{self.stream}", wanted, timeout_s=timeout_s)
         self._tries = 0
+
+    async def _glance(self, making: asyncio.Task[None]) -> list[LogMessage]:
+        """What comes next, as long as the consumer is not made; perhaps nothing.
+
+        Consumers are made by the leader of all servers. Where that one has died, streams that others lead go on.
+        """
+        await asyncio.wait((making,), timeout=GLANCE_S)
+        batch: list[LogMessage] = []
+        while self._follow and not making.done() and len(batch) < GLANCE_MAX:
+            try:
+                found = await jetstream.next_message(
+                    self._connection,
+                    self.stream,
+                    self.position + 1,
+                    self._subject or ">",
+                    timeout_s=GLANCE_ANSWER_S,
+                )
+            except TemporaryError:
+                break
+            self.position = found.seq
+            batch.append(LogMessage(found.seq, found.subject, found.data, found.headers, found.stored_ms))
+        return batch
 
     async def _known_end(self) -> int:
         """Sequence of what was the last matching message at first.
@@ -168,6 +204,7 @@ class Tail:
         self._created = info.created
 
     async def _close(self) -> None:
+        await self._making.close()
         subscription, self._subscription = self._subscription, None
         if subscription is not None:
             await self._connection.unsubscribe(subscription)
@@ -235,6 +272,8 @@ class Tail:
                     break
                 raise _BrokenError(f"message {self._delivered + 1} of the consumer is missing")
             self._delivered = delivered
+            if int(fields[first]) <= self.position:
+                continue  # It was read before the consumer was there.
             self.position = int(fields[first])
             stored_ms = int(fields[first + 2]) // 1_000_000
             batch.append(LogMessage(self.position, message.subject, message.data, message.headers, stored_ms))
