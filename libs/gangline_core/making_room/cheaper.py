@@ -1,4 +1,4 @@
-"""A cheaper set of victims than a plan has, where there is one: set by set among few, by what fails among many.
+"""A cheaper set of victims than a plan has, where there is one: set by set among few, by sums and failures among many.
 
 Who reclaims a guarantee takes from whoever borrowed most. So from no group more is reclaimed than the plan reclaims,
 which keeps that order, and of all sets that keep to it the cheapest is taken.
@@ -13,6 +13,7 @@ from gangline_core.ids import JobId, TaskId
 from gangline_core.job import Job
 from gangline_core.making_room.by_cost import by_cost, milli_on, that_matter
 from gangline_core.making_room.by_failures import Known, cheapest
+from gangline_core.making_room.by_sums import cheapest_cover
 from gangline_core.making_room.cheapest import Cost, plan_cost
 from gangline_core.making_room.losses import BY_GUARANTEE, EVICT, Loss
 from gangline_core.making_room.trial import Plan, Trial, counts_for, limited_above
@@ -55,7 +56,7 @@ def cheaper(table: Table, job: Job, ground: Ground, plan: Plan | None, keeps: Ca
     `keeps` says whether a plan leaves every group what it is owed.
     """
     search = _Search(table, job, ground, plan)
-    if not search.evictions or (search.most is not None and search.most[2] == 0):
+    if not search.evictions or (search.most is not None and search.most[2] == 0) or search.is_proven():
         return None
     for some in search.candidates():
         found = Trial(table, job, ground.room.copy(), first_of(some, ground.losses), ground.kept).run()
@@ -77,6 +78,7 @@ class _Search:
         self.most: Cost | None = None if plan is None else plan_cost(self._pool, plan.losses)[0]
         self._missing = _missing_milli(room, self._mask, gang, [loss for loss in losses if loss.kind != EVICT])
         self._freed = {loss.job.id: max(0, milli_on(room, self._mask, loss)) for loss in self.evictions}
+        self._costs = [plan_cost(self._pool, [loss])[0] for loss in self.evictions]
         self._trial = Trial(table, job, room.copy(), losses, ground.kept)
         self._planned = {loss.job.id for loss in plan.losses if loss.kind == EVICT} if plan is not None else set()
         self._in_vain: list[set[JobId]] = []
@@ -88,6 +90,18 @@ class _Search:
     def is_cheaper(self, losses: Sequence[Loss]) -> bool:
         """True when they cost less than the plan."""
         return self.most is None or plan_cost(self._pool, losses)[0] < self.most
+
+    def is_proven(self) -> bool:
+        """True where sums alone tell that no set costs less than the plan: none frees enough for less."""
+        if self.most is None or len(self.evictions) <= FEW_MAX:
+            return False
+        band = self.most[0]
+        able = [k for k, cost in enumerate(self._costs) if cost[0] <= band]
+        lower = [k for k in able if self._costs[k][0] < band]
+        if self._sum_of(lower) >= self._missing:
+            return False
+        least = self._least_of(able)
+        return least is not None and least[0] >= self.most[1] * COUNT + self.most[2]
 
     def candidates(self) -> Iterator[Sequence[Loss]]:
         """Sets that help, the cheapest first."""
@@ -109,17 +123,32 @@ class _Search:
 
     def _by_failures(self) -> Iterator[Sequence[Loss]]:
         """The cheapest set of the least important who suffice, where it is found within as many tries as may be."""
-        costs = [plan_cost(self._pool, [loss])[0] for loss in self.evictions]
+        costs = self._costs
         for band in sorted({cost[0] for cost in costs}):
             if self.most is not None and band > self.most[0]:
                 return
             able = [k for k, cost in enumerate(costs) if cost[0] <= band]
+            least = self._least_of(able)
+            if least is not None and least[1]:
+                lightest = [self.evictions[k] for k in least[1]]
+                if self._may(lightest) and self._helps(lightest):
+                    yield lightest
+                    return
             if self._helps([self.evictions[k] for k in able]):
                 weights = [costs[k][1] * COUNT + 1 for k in able]
                 chosen = self._cheapest_of([self.evictions[k] for k in able], weights, band=band)
                 if chosen is not None:
                     yield chosen
                 return
+
+    def _least_of(self, able: Sequence[int]) -> tuple[int, list[int]] | None:
+        """What any set of these that helps weighs at least, and the lightest that frees enough."""
+        freed = [self._freed[self.evictions[k].job.id] for k in able]
+        found = cheapest_cover([self._costs[k][1] * COUNT + 1 for k in able], freed, self._missing)
+        return None if found is None else (found[0], [able[k] for k in found[1]])
+
+    def _sum_of(self, some: Sequence[int]) -> int:
+        return sum(self._freed[self.evictions[k].job.id] for k in some)
 
     def _cheapest_of(self, able: Sequence[Loss], weights: Sequence[int], *, band: Band) -> list[Loss] | None:
         """The cheapest set of these, who help together."""
