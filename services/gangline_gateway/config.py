@@ -16,8 +16,9 @@ class Config(Struct, frozen=True):
     """Further names under which clients may address us (Host header), with commas between; "*" allows all."""
     origins: str = ""
     """Web origins besides our own whose pages may call us, such as "https://console.example.org"."""
-    answer_s_max: float = 10.0
-    """How long a change may wait for the admission leader, retries included, before it is answered 503."""
+    answer_s_max: float = 15.0
+    """How long a change may wait for the admission leader, retries included, before it is answered 503: as a rule
+    longer than brokers of which one has died take to elect another leader (4 to 9 s)."""
     heartbeat_s: float = 15.0
     """Event streams say at least this often that they live."""
     shutdown_s: float = 5.0
