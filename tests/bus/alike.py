@@ -6,6 +6,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar, cast
 
+import pytest
+import pytest_asyncio
+
 from dollhouse.bus import MemoryBus
 from dollhouse.server import MemoryServer
 from gangline_kit.bus import Bus, BusConfig
@@ -32,6 +35,7 @@ TRIES = 30
 
 T = TypeVar("T")
 Connect = Callable[[], Awaitable[Bus]]
+Two = tuple[Bus, Bus]
 
 
 async def timely(within_s: float, story: Callable[[int], Awaitable[T]]) -> T:
@@ -92,3 +96,25 @@ def _real(url: str) -> Connect:
         return await Bus.connect(BusConfig(url=url), SystemClock())
 
     return connect
+
+
+@pytest.fixture(name="kind", params=KINDS, scope="module")
+def kind_fixture(request: pytest.FixtureRequest) -> str:
+    """Which bus all promises of a module are asked of."""
+    return str(request.param)
+
+
+@pytest_asyncio.fixture(name="connect", scope="module", loop_scope="module")
+async def connect_fixture(kind: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Connect]:
+    """Makes connections to a server that has the streams."""
+    async with connecting(kind, tmp_path_factory.mktemp("nats")) as connect:
+        yield connect
+
+
+@pytest_asyncio.fixture(name="buses", loop_scope="module")
+async def buses_fixture(connect: Connect) -> AsyncIterator[Two]:
+    """Two processes' connections."""
+    one, other = await connect(), await connect()
+    yield one, other
+    await one.close()
+    await other.close()

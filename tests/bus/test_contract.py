@@ -5,12 +5,23 @@ real ones would make every simulated run worthless, so none may be skipped for o
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-import pytest_asyncio
-from tests.bus.alike import BRIEF, KINDS, LAST, RING, SMALL, SOON, TIGHT, Connect, connecting, timely
+from tests.bus.alike import (  # noqa: F401 - pytest finds fixtures by name
+    BRIEF,
+    LAST,
+    RING,
+    SMALL,
+    SOON,
+    TIGHT,
+    Two,
+    buses_fixture,
+    connect_fixture,
+    kind_fixture,
+    timely,
+)
 
 from gangline_kit.bus import Bus, Record
 from gangline_kit.errors import (
@@ -23,25 +34,6 @@ from gangline_kit.errors import (
     TemporaryError,
 )
 from gangline_wire.streams import LEASES, LOG, SECRETS, SNAPSHOTS, Stream
-
-Two = tuple[Bus, Bus]
-
-
-@pytest_asyncio.fixture(params=KINDS, scope="module", loop_scope="module")
-async def connect(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Connect]:
-    """Makes connections to a server that has the streams."""
-    async with connecting(request.param, tmp_path_factory.mktemp("nats")) as connect:
-        yield connect
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def buses(connect: Connect) -> AsyncIterator[tuple[Bus, Bus]]:
-    """Two processes' connections."""
-    one, other = await connect(), await connect()
-    yield one, other
-    await one.close()
-    await other.close()
-
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

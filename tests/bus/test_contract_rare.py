@@ -5,14 +5,24 @@ where nothing is: what is never tried in daily life is what a fake gets wrong.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import pytest
-import pytest_asyncio
-from tests.bus.alike import BRIEF, KINDS, RING, SMALL, SOON, Connect, connecting, is_of_three, timely
+from tests.bus.alike import (  # noqa: F401 - pytest finds fixtures by name
+    BRIEF,
+    RING,
+    SMALL,
+    SOON,
+    Two,
+    buses_fixture,
+    connect_fixture,
+    is_of_three,
+    kind_fixture,
+    timely,
+)
 
 from gangline_kit.bus import Bus, Record
 from gangline_kit.bus.tail import LogMessage
@@ -32,29 +42,9 @@ from gangline_wire.streams import LEASES, LOG, MESSAGE_BYTES_MAX, SECRETS, SNAPS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-Two = tuple[Bus, Bus]
 FULL = 1_000
 PLAIN = 33
 """Bytes that a message on a subject of three letters takes beside its data."""
-
-
-@pytest_asyncio.fixture(params=KINDS, scope="module", loop_scope="module")
-async def kind(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def connect(kind: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Connect]:
-    async with connecting(kind, tmp_path_factory.mktemp("nats")) as connect:
-        yield connect
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def buses(connect: Connect) -> AsyncIterator[Two]:
-    one, other = await connect(), await connect()
-    yield one, other
-    await one.close()
-    await other.close()
 
 
 @pytest.fixture
