@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+import msgspec
 import pytest
 
 from gangline_kit.bus import Bus, Record
@@ -51,6 +52,18 @@ async def test_a_first_try_that_servers_have_not_agreed_on_yet_means_ask_again(b
     await bus.serve("gangline.api.lane", in_process)
     with pytest.raises(OutcomeUnknownError, match="on its way"):
         await bus.append("gangline.api.lane", b"one", expected_seq=4)
+
+
+async def test_too_few_servers_for_the_replicas_is_a_temporary_problem(bus: Bus) -> None:
+    async def no_peers(_data: bytes, _headers: dict[str, str]) -> bytes:
+        why = "no suitable peers for placement, peer offline"
+        return msgspec.json.encode(
+            {"error": {"code": 400, "err_code": 10005, "description": why}, "stream": "S", "seq": 0}
+        )
+
+    await bus.serve("gangline.api.lane", no_peers)
+    with pytest.raises(TemporaryError, match="peer offline"):
+        await bus.append("gangline.api.lane", b"one")
 
 
 async def test_equal_bytes_from_before_the_expected_sequence_are_not_taken_for_ours(bus: Bus) -> None:

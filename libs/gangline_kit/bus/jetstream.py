@@ -27,6 +27,8 @@ MESSAGE_ID = "Nats-Msg-Id"
 WRONG_LAST_SEQUENCE = 10071
 IN_PROCESS = 10164
 """Several servers have not agreed yet on an earlier message of the subject, perhaps this one's first try."""
+NO_PEERS = 10005
+"""Too few servers are there for the replicas: one of them starts, or is away."""
 FULL = (10023, 10028, 10047, 10077, 10122)
 """Out of memory, of storage, of the account's share; the store refused (limits reached)."""
 INVALID = (10025, 10052, 10058)
@@ -255,6 +257,6 @@ def _problem(error: ApiError, what: str) -> Exception:
         return StreamFullError(text, retry_after_s=5.0)
     if error.err_code in NOT_FOUND:
         return NotFoundError(text)
-    if error.code >= 500 and error.err_code not in INVALID:
+    if error.err_code == NO_PEERS or (error.code >= 500 and error.err_code not in INVALID):
         return TemporaryError(text)
     return PermanentError(text)
