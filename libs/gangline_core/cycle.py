@@ -41,6 +41,7 @@ from gangline_core.scoring.columns import ASK, ID, SHAPE, SINCE, Ints
 from gangline_core.scoring.levels import Heads
 from gangline_core.scoring.waiting import Waiting
 from gangline_core.seating import Found, find_seats
+from gangline_core.sharing.pairs import Pairs
 from gangline_core.spec import ServiceClass
 from gangline_core.state import PoolState, State
 from gangline_core.table import Table
@@ -136,7 +137,7 @@ def place_all(table: Table, opened: RoundOpened, *, overtakes: Overtakes, preemp
     refuser = Refuser(table)
     reserver, loose, dates = Reserver(table), LooseDates(table), LimitDates(table)
     batch = Batch(table, candidates)
-    heads = Heads(table)
+    heads, pairs = Heads(table), Pairs(table, preemptor)
     claimed = {held.claim.job: held.alive for held in table.held}
     started = {placement.job for placement in table.placements}
     for seen, candidate in enumerate(candidates):
@@ -155,9 +156,8 @@ def place_all(table: Table, opened: RoundOpened, *, overtakes: Overtakes, preemp
         if (reason := leases.waits_for_part(table.pool, job.id) or heads.in_the_way(job)) is not None:
             table.refuse(job, reason)
             continue
-        reason = refuser.known(job)
-        if reason is None:
-            reason = _start(table, job, refuser, preemptor, (batch, loose))
+        beside = (batch, loose)
+        reason = None if pairs.starts(job) else refuser.known(job) or _start(table, job, refuser, preemptor, beside)
         if reason is None:
             continue
         table.refuse(job, reason)

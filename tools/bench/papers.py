@@ -5,7 +5,8 @@ pages of policies/papers. A row's baseline is the published value; why they diff
 
 - B2: the eight workloads of Pollux (OSDI 2021), 16 nodes of 4 GPUs, 60 s rounds, 30 s for a start.
 - B4 and B5: the tables of Shockwave and Gavel, whose policies lend room for a time (see papers_leases).
-- B6 and B9: Muri's gangs, and spot jobs (see papers_sharing). B7: the Philly trace (see papers_philly).
+- B6 and B9: Muri's gangs, and spot jobs (see papers_sharing); two jobs on the same GPUs (see papers_pairs).
+- B7: the Philly trace (see papers_philly).
 - B10: what is recorded replays to the byte; `--full` records and replays every run but the whole Philly trace.
 """
 
@@ -18,6 +19,7 @@ from msgspec.structs import replace
 
 from bench.paper_runs import replayed_run_of, run_of
 from bench.papers_leases import GAVEL, OWN, SHOCKWAVE, gavel, off, shockwave
+from bench.papers_pairs import pairs
 from bench.papers_philly import loads, weeks, whole
 from bench.papers_sharing import MURI, muri, spot
 from bench.pollux_optimus import ForetoldProfiles, optimus_run
@@ -56,6 +58,7 @@ async def measure() -> AsyncIterator[Measured]:
         gavel(("gavel-max-min",)),
         muri(QUICK_MURI),
         spot(),
+        pairs(),
     )
     for row in chain.from_iterable(tables):
         yield row
@@ -72,6 +75,7 @@ async def measure_full() -> AsyncIterator[Measured]:
         gavel(tuple(GAVEL), is_replayed=True),
         muri(tuple(MURI), is_replayed=True),
         spot(is_replayed=True),
+        pairs(),
         loads(every=THINNED_EVERY),
         whole(),
     )

@@ -103,6 +103,10 @@ class Preemptor:
         self._victims.go(losses)
         return bool(losses)
 
+    def spare(self, job: JobId) -> None:
+        """Nobody has this job go in this round."""
+        self._victims.could_go.go(job)
+
     def _plan(self, job: Job) -> Plan | None:
         table, policy = self._table, self._table.policy
         self.is_above_limits = False

@@ -22,7 +22,8 @@ from gangline_core.ordering.gavel import models_of, parts_by_model, speeds_of
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.scoring.attained import attained
 from gangline_core.scoring.waiting import Waiting
-from gangline_core.sharing.grouping import INTERLEAVED, grouped, may_regroup
+from gangline_core.sharing.beside import INTERLEAVED
+from gangline_core.sharing.grouping import grouped, may_regroup
 from gangline_core.spec import gpu_milli_wanted
 from gangline_core.state import State
 

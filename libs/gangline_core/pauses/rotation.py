@@ -16,7 +16,7 @@ from gangline_core.pauses.leases import renewable, taken
 from gangline_core.reserving.promised import has_all
 from gangline_core.room.capacity import Room
 from gangline_core.seating import Found, find_seats
-from gangline_core.sharing.grouping import INTERLEAVED
+from gangline_core.sharing.beside import INTERLEAVED
 from gangline_core.sharing.regroup import BY_LEASE, regroup
 from gangline_core.table import Table
 

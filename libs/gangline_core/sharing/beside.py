@@ -15,6 +15,10 @@ from gangline_core.state import State
 
 COMPANY_MAX = SLOTS
 """Most jobs on the same GPUs."""
+INTERLEAVED, PAIRS = "interleaved", "pairs"
+"""Names of sharing rules (see `rules`)."""
+MOST = {INTERLEAVED: COMPANY_MAX, PAIRS: 2}
+"""Name of a rule -> most jobs on the same GPUs by it."""
 _AT_WORK = frozenset({JobState.STARTING, JobState.RUNNING})
 
 
@@ -42,11 +46,12 @@ def shape_of(spec: JobSpec) -> Hashable:
 def beside_fault(state: State, placement: Placement) -> str | None:
     """Why a job cannot start beside another one as was decided, in a few words; None when it can."""
     host, job = state.job(placement.beside), state.job(placement.job)
-    if host is None or job is None or not state.pool_of(job).policy.sharing:
+    most = MOST.get(state.pool_of(job).policy.sharing, 0) if job is not None else 0
+    if host is None or job is None or not most:
         return "nobody is there to share with"
     if host.spec.pool != job.spec.pool or not is_at_work(state, host):
         return f"job {host.id} does not work"
-    if not can_share(host) or not can_share(job) or len(companions(state, host.id)) + 1 >= COMPANY_MAX:
+    if not can_share(host) or not can_share(job) or len(companions(state, host.id)) + 1 >= most:
         return f"job {host.id} shares its GPUs with nobody else"
     if [_place(task) for task in state.tasks_of(host)] != [_place(task) for task in placement.tasks]:
         return f"job {host.id} has other GPUs"

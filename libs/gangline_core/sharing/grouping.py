@@ -5,13 +5,12 @@ from collections.abc import Sequence
 from gangline_core.ids import JobId, NodeId
 from gangline_core.job import Job, TaskState
 from gangline_core.kept import PoolState
-from gangline_core.sharing.beside import COMPANY_MAX, can_share, shape_of
+from gangline_core.sharing.beside import COMPANY_MAX, INTERLEAVED, can_share, shape_of
 from gangline_core.sharing.interleaving import Sharer, companies
 from gangline_core.sharing.stages import stages_of
 from gangline_core.spec import GPU_MILLI, gpu_milli_wanted
 from gangline_core.state import State
 
-INTERLEAVED = "interleaved"
 Company = tuple[JobId, ...]
 
 

@@ -2,11 +2,14 @@
 
 from gangline_core.cluster import Policy, Pool
 from gangline_core.settings.amounts import Problem
-from gangline_core.sharing.grouping import INTERLEAVED
+from gangline_core.sharing.beside import INTERLEAVED, PAIRS
 
 RULES: dict[str, str] = {
     INTERLEAVED: "Up to four jobs of one size interleave the stages of their iterations, in leases: a matching of the "
     "largest interleaving efficiency says who with whom (Muri, SIGCOMM 2022).",
+    PAIRS: "Two jobs of one size, up to 8 GPUs, until one of them ends, whose sharing scores add up to no more than 2 "
+    "(0 for one that keeps no resource busier than 35 %, 1 up to 65 %, else 2); the one that comes takes no more than "
+    "twice the GPU time of the other. Pairs come before GPUs of one's own (Lucid, ASPLOS 2023).",
 }
 """Name of a policy's sharing -> who shares GPUs with whom."""
 
@@ -21,6 +24,9 @@ def sharing_problem(policy: Policy, pool: Pool | None) -> Problem | None:
         return Problem("conflict", "companies are made anew when a lease ends: set lease_s", "sharing")
     if policy.sharing == INTERLEAVED and policy.ordering == "gavel":
         return Problem("conflict", "gavel lends GPUs by model and knows of no companies", "sharing")
+    if policy.sharing == PAIRS and (policy.lease_s or policy.time_slice_s or policy.packing):
+        message = "pairs stay until one of them ends: leave lease_s and time_slice_s at 0 and packing off"
+        return Problem("conflict", message, "sharing")
     if policy.schedulers > 1:
         return Problem("conflict", "who shares with whom is one scheduler's decision (schedulers is set)", "sharing")
     if pool is not None and (pool.cells or pool.pinned):

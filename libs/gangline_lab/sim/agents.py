@@ -37,7 +37,8 @@ class Agents:
         """Work of every job that has started and not ended."""
         self._works: dict[JobId, Work] = {}
         together = conditions.colocation
-        self._minds_neighbours = together.shared_gpu != 1.0 or together.distributed != 1.0 or together.stages
+        self._minds_neighbours = together.shared_gpu != 1.0 or together.distributed != 1.0
+        self._minds_neighbours |= together.stages or together.contended
         self._stopping: set[TaskId] = set()
         """Tasks whose stop is under way."""
         self._left: set[NodeId] = set()

@@ -31,6 +31,9 @@ class Colocation(Struct, frozen=True, forbid_unknown_fields=True):
     stages: bool = False
     """Jobs that share all of their GPUs interleave their stages, if they say how long these take (Muri, SIGCOMM 2022):
     their speed follows from that instead of `shared_gpu`."""
+    contended: bool = False
+    """Jobs that share all of their GPUs use the resources of their stages side by side, each at its own pace, if they
+    say how long these take: where they ask for more than all of one, all slow down alike. It goes before `stages`."""
 
 
 class Elastic(Struct, frozen=True, forbid_unknown_fields=True):

@@ -10,6 +10,7 @@ from gangline_core.sharing.stages import speed_permille, stages_of
 from gangline_core.spec import GPU_MILLI
 from gangline_core.state import State
 from gangline_lab.sim.conditions import Conditions
+from gangline_lab.sim.contention import contended_permille
 from gangline_lab.sim.courses import Course, Held, advance, time_left_ms
 from gangline_lab.sim.workload import Work
 
@@ -156,6 +157,8 @@ def neighbours_leave(state: State, job: Job, conditions: Conditions) -> int:
     wish = conditions.colocation
     tasks = state.tasks_of(job)
     together = interleaved_permille(state, job) if wish.stages else None
+    if wish.contended:
+        together = contended_permille(state, job)
     if together is not None:
         part *= together / 1000
     elif wish.shared_gpu != 1.0 and any(_shares(state, task) for task in tasks):
