@@ -45,6 +45,12 @@ from gangline_core.telling.recorded import recorded
 
 ROUND_TASKS_MAX = 1_000
 """Tasks placed in one round; the next round follows at once, so that no decision takes long or grows large."""
+Served = dict[JobId, tuple[int, int]]
+"""Where jobs stand where service orders: their queue, then their age."""
+ByService = list[tuple[tuple[int, int], int, JobId]]
+"""Live jobs in that order: queue and age, band of the level, id."""
+Sunk = dict[JobId, frozenset[JobId]]
+"""Whom service puts below a waiting job."""
 
 
 class Held(Struct, frozen=True):
@@ -113,7 +119,7 @@ class Table:
         self.late_repairs: list[JobId] = []
         """Jobs whose missing members found no room in time."""
         # What service_order looked up already.
-        self.unseen, self.served = 0, dict[JobId, tuple[int, int]]()
+        self.unseen, self.served, self.by_service, self.sunk = 0, Served(), ByService(), Sunk()
         self.is_moving = False
         """True while jobs change their GPU model: who was not taken for a lease starts nowhere in the meantime."""
         self.heads: tuple[tuple[str, JobId], ...] = ()

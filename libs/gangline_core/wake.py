@@ -10,6 +10,7 @@ from gangline_core.late_starts import start_limits_end
 from gangline_core.limits.calendar import next_change_ms
 from gangline_core.limits.rungs import seasons_of
 from gangline_core.making_room.claims import gives_up_ms, overdue_ms
+from gangline_core.making_room.live_index import Crossing
 from gangline_core.making_room.losses import shield_ends_ms
 from gangline_core.making_room.service_order import orders_by_service
 from gangline_core.pauses.leases import leases_end_ms, may_move, parts_end_ms
@@ -85,10 +86,18 @@ def _of_waiting(state: State, pool_name: str, starvation_ms: int, now: int) -> I
 
 def _crossings(state: State, pool_name: str, policy: Policy, now: int) -> Iterator[int]:
     """When running jobs sink into the next service queue, from where on others may take their room."""
+    known, bounds = state.live_index.crossings, policy.service_thresholds
     for job_id in state.live.get(pool_name, {}):
         job = state.kept.jobs[job_id]
-        if (crossed := crossings(job, state.tasks_of(job), policy, now)) is not None:
-            yield crossed
+        tasks = state.tasks_of(job)
+        one = known.get(job_id)
+        is_true = one is not None and one.job is job and one.bounds == bounds and one.tasks == tasks
+        if one is None or not is_true or (one.at is not None and one.at <= now):
+            one = Crossing(crossings(job, tasks, policy, now), job, tasks, bounds)
+            if all((task.span_ms or task.placed_ms) <= now for task in tasks):
+                known[job_id] = one
+        if one.at is not None:
+            yield one.at
 
 
 def _paused(state: State, pool_name: str) -> Iterator[Job]:

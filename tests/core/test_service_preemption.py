@@ -1,7 +1,11 @@
 """Where attained service orders, whoever had little may take the room of who had much, never the other way round."""
 
+from random import Random
+
+import pytest
 from tests.make import World, node, spec
 
+from gangline_core.state import State
 from gangline_core.wake import next_wake_ms
 
 
@@ -51,3 +55,24 @@ def test_inside_one_queue_the_older_takes_the_room_of_younger_ones_only_where_th
         there.finish(1)
         there.settle()
         assert (there.state.job(3).state == "running") is not allowed  # type: ignore[union-attr, arg-type]  # the job is there
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_when_somebody_sinks_is_known_whatever_was_asked_before(seed: int) -> None:
+    draw = Random(seed)
+    there = World(node("n1", gpus=4), node("n2", gpus=4))
+    there.set_policy(ordering="least_attained", service_thresholds=(600, 3_600), starvation_s=0)
+    for number in range(30):
+        there.wait(draw.randint(1, 300))
+        running = sorted(there.state.live.get("default", {}))
+        match draw.randint(0, 3):
+            case 0 | 1:
+                there.submit(spec(f"j{number}", gpus=draw.choice([1, 2, 4]), tasks=draw.choice([1, 2])))
+            case 2 if running:
+                there.finish(draw.choice(running))
+            case _:
+                bounds = draw.choice([(600, 3_600), (900,), (300, 1_800, 7_200)])
+                there.set_policy(ordering="least_attained", service_thresholds=bounds, starvation_s=0)
+        there.settle()
+        anew = State(there.state.kept)
+        assert next_wake_ms(there.state, "default", there.at) == next_wake_ms(anew, "default", there.at), number

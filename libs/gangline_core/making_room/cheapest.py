@@ -5,7 +5,7 @@ one node where a single younger one on another would do. So a second order looks
 set of victims that makes it hold one task, and nodes in the order of that cost. The cheaper of both plans is taken.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 from gangline_core.cluster import Pool
@@ -19,6 +19,8 @@ EXACT_MAX = 10
 """Up to so many victims on a node every set of them is weighed."""
 Cost = tuple[tuple[bool, int], int, int]
 """Highest class and priority that has to go, work lost in GPU thousandths times ms, and how many go."""
+Alone = Mapping[JobId, Cost]
+"""What each costs alone."""
 FREE_OF_CHARGE: tuple[bool, int] = (False, -(10**18))
 
 
@@ -47,39 +49,46 @@ def by_place(pool: Pool, room: Room, gang: Gang, losses: Sequence[Loss]) -> list
         for row, count in freed.items():
             on_row.setdefault(row, []).append((loss, count))
     mask = gang.mask(room.layout)
+    alone = {loss.job.id: _cost(pool, [loss]) for loss in evictions}
     rank: dict[JobId, tuple[Cost, int]] = {}
     for row in sorted(on_row):
-        chosen = _cheapest(pool, on_row[row], gpus - int(room.free[row])) if mask[row] else None
+        chosen = _cheapest(alone, on_row[row], gpus - int(room.free[row])) if mask[row] else None
         for loss in chosen or ():
-            own = (_cost(pool, chosen or []), row)
+            own = (_together(alone, chosen or []), row)
             rank[loss.job.id] = min(own, rank.get(loss.job.id, own))
     last = (((True, 10**18), 0, 0), len(room.nodes))
     others = [loss for loss in losses if loss.kind != EVICT]
     return [*others, *sorted(evictions, key=lambda loss: (rank.get(loss.job.id, last), -loss.job.id))]
 
 
-def _cheapest(pool: Pool, victims: list[tuple[Loss, int]], missing: int) -> list[Loss] | None:
+def _cheapest(alone: Alone, victims: list[tuple[Loss, int]], missing: int) -> list[Loss] | None:
     """The cheapest of these that free so many GPUs on their node; None when all of them do not."""
     if missing <= 0 or sum(count for _, count in victims) < missing:
         return None
     if len(victims) > EXACT_MAX:
-        return _greedy(pool, victims, missing)
+        return _greedy(alone, victims, missing)
     sets = (
         [loss for loss, _ in some]
         for size in range(1, len(victims) + 1)
         for some in combinations(victims, size)
         if sum(count for _, count in some) >= missing
     )
-    return min(sets, key=lambda some: (_cost(pool, some), [-loss.job.id for loss in some]))
+    return min(sets, key=lambda some: (_together(alone, some), [-loss.job.id for loss in some]))
 
 
-def _greedy(pool: Pool, victims: list[tuple[Loss, int]], missing: int) -> list[Loss]:
+def _greedy(alone: Alone, victims: list[tuple[Loss, int]], missing: int) -> list[Loss]:
     chosen: list[Loss] = []
-    for loss, count in sorted(victims, key=lambda entry: (_cost(pool, [entry[0]]), -entry[0].job.id)):
+    for loss, count in sorted(victims, key=lambda entry: (alone[entry[0].job.id], -entry[0].job.id)):
         if missing > 0 and count:
             chosen.append(loss)
             missing -= count
     return chosen
+
+
+def _together(alone: Alone, some: Sequence[Loss]) -> Cost:
+    """What these cost who cost so much alone."""
+    costs = [alone[loss.job.id] for loss in some]
+    return max([cost[0] for cost in costs], default=FREE_OF_CHARGE), sum([cost[1] for cost in costs]), len(costs)
 
 
 def _cost(pool: Pool, evicted: Sequence[Loss]) -> Cost:

@@ -5,15 +5,24 @@ changes below it: a holder's `stirred` number is another one then.
 """
 
 from collections.abc import Hashable, Iterable
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from gangline_core.groups import ancestors, holders, user_of
 from gangline_core.ids import JobId
-from gangline_core.job import Job
+from gangline_core.job import Job, Task
 from gangline_core.shapes import Sort, sort_of
 
 Key = TypeVar("Key", bound=Hashable)
 Entry = TypeVar("Entry", bound=Hashable)
+
+
+class Crossing(NamedTuple):
+    """When a job sinks, and what that was worked out from; it stays true until then, as nothing but time goes on."""
+
+    at: int | None
+    job: Job
+    tasks: list[Task]
+    bounds: tuple[int, ...]
 
 
 class LiveIndex:
@@ -33,6 +42,8 @@ class LiveIndex:
         """Per group path (ancestors included) and user_key a number that changes with whatever lives below it."""
         self.rules = 0
         """A number that changes with every setting."""
+        self.crossings: dict[JobId, Crossing] = {}
+        """When live jobs sink into their next service queue, as far as that was worked out."""
 
     def enter(self, job: Job) -> None:
         """The job may hold resources from now on."""
@@ -55,6 +66,7 @@ class LiveIndex:
         if job.spec.group not in groups:
             for path in ancestors(job.spec.group):
                 _drop(self.below[job.spec.pool], path, job.spec.group)
+        self.crossings.pop(job.id, None)
         if job.spec.protected_s:
             del self.protected[job.spec.pool][job.id]
         self.stir(job)

@@ -6,12 +6,15 @@ against this order: priority decides only between jobs that service does not tel
 Source: Gu et al., "Tiresias", NSDI 2019: preemption between discretised queues of attained service.
 """
 
+from bisect import bisect_right
+from operator import itemgetter
+
 from gangline_core.cluster import Policy
 from gangline_core.ids import JobId
 from gangline_core.job import Job
 from gangline_core.making_room.losses import is_shielded
 from gangline_core.scoring.attained import attained, is_promoted, queue_of
-from gangline_core.table import Table
+from gangline_core.table import ByService, Table
 
 LAST_MS = 1 << 62
 """Younger than this nobody is."""
@@ -29,16 +32,39 @@ def sunk_below(table: Table, job: Job) -> frozenset[JobId]:
 
     Where the policy lets the oldest preempt, younger jobs of the same queue count as below: they can only have passed.
     """
-    state, bands = table.state, table.pool.pool.levels
-    own = _own(table, job)
-    band = bands.get(job.spec.level, 0)
-    live = (state.kept.jobs[name] for name in state.live.get(table.pool.pool.name, {}))
-    return frozenset(
-        other.id
-        for other in live
-        if other.spec.preemptible and bands.get(other.spec.level, 0) <= band and _behind(table, other) > own
-        if not is_shielded(other, table.now)
-    )
+    if job.id not in table.sunk:
+        band = table.pool.pool.levels.get(job.spec.level, 0)
+        standing = _by_service(table)
+        below = standing[bisect_right(standing, _own(table, job), key=itemgetter(0)) :]
+        table.sunk[job.id] = frozenset(name for _, theirs, name in below if theirs <= band)
+    return table.sunk[job.id]
+
+
+def anybody_sank_below(table: Table, job: Job) -> bool:
+    """True when that would find anybody."""
+    band, own = table.pool.pool.levels.get(job.spec.level, 0), _own(table, job)
+    for behind, theirs, _ in reversed(_by_service(table)):
+        if behind <= own:
+            return False
+        if theirs <= band:
+            return True
+    return False
+
+
+def _by_service(table: Table) -> ByService:
+    """Live preemptible jobs that are not left to work: queue and age, band of the level, id. Sorted once in a decision.
+
+    Nobody starts or ends while a round is decided.
+    """
+    if not table.by_service:
+        state, bands = table.state, table.pool.pool.levels
+        live = (state.kept.jobs[name] for name in state.live.get(table.pool.pool.name, {}))
+        table.by_service = sorted(
+            (_behind(table, other), bands.get(other.spec.level, 0), other.id)
+            for other in live
+            if other.spec.preemptible and not is_shielded(other, table.now)
+        )
+    return table.by_service
 
 
 def would_be_below(table: Table, job: Job, other: Job) -> bool:

@@ -1,6 +1,7 @@
 """Would a job fit without these others? They are all taken away in thought, and put back as far as it still fits."""
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 
 import numpy as np
 from msgspec import Struct
@@ -16,6 +17,7 @@ from gangline_core.making_room.victims import sizes_below
 from gangline_core.room.capacity import Ints, Room
 from gangline_core.room.holdings import as_lines, give_lines, take_lines, task_lines
 from gangline_core.seating import Found, seat
+from gangline_core.spec import GPU_MILLI
 from gangline_core.table import Table
 
 
@@ -37,7 +39,7 @@ class Trial:
         self._job = job
         self._room = room
         self._losses = losses
-        self._lines, self._spans = _all_lines(room, losses, kept)
+        self._kept = kept
         limited = limited_above(table, job)
         self._counts = [counts_for(limited, loss) for loss in losses]
         """Which losses give back something that a limit above the job counts."""
@@ -50,6 +52,8 @@ class Trial:
     def run(self) -> Plan | None:
         """The plan, or None when even all losses together do not help; the ledger is left as it was."""
         everything = list(range(len(self._losses)))
+        if self._is_short():
+            return None
         self._take_out(everything)
         plan = None
         if self._fits():
@@ -59,6 +63,13 @@ class Trial:
                 plan = Plan(found=self._found, losses=[self._losses[k] for k in chosen])
         self._restore([k for k in everything if self._out[k]])
         return plan
+
+    def _is_short(self) -> bool:
+        """A cheap look: all that is free, or would be, is less than the job asks of GPUs."""
+        gang = self._table.seating.least(self._job).gang
+        wanted = sum(need.count * (need.gpus * GPU_MILLI or need.milli) for need in gang.needs)
+        freed = sum(share.milli for loss in self._losses for task in loss.tasks for share in task.gpus)
+        return wanted > freed and wanted > freed + int(self._room.milli.clip(0).sum())
 
     def helps(self, some: Iterable[Loss]) -> bool:
         """True when the job fits once these evictions and everything else but evictions are gone.
@@ -173,12 +184,17 @@ class Trial:
                 self._table.ledger.take(self._losses[k].job, self._losses[k].amounts)
 
     def _of(self, chosen: Sequence[int]) -> Ints:
+        lines, spans = self._all_lines
         if not chosen:
-            return self._lines[:0]
+            return lines[:0]
         first, last = min(chosen), max(chosen)
         if last - first + 1 == len(chosen):
-            return self._lines[self._spans[first] : self._spans[last + 1]]
-        return np.concatenate([self._lines[self._spans[k] : self._spans[k + 1]] for k in chosen])
+            return lines[spans[first] : spans[last + 1]]
+        return np.concatenate([lines[spans[k] : spans[k + 1]] for k in chosen])
+
+    @cached_property
+    def _all_lines(self) -> tuple[Ints, list[int]]:
+        return _all_lines(self._room, self._losses, self._kept)
 
 
 def _all_lines(room: Room, losses: list[Loss], kept: frozenset[TaskId]) -> tuple[Ints, list[int]]:

@@ -40,7 +40,7 @@ from gangline_core.making_room.losses import (
     effective_priority,
     is_protected,
 )
-from gangline_core.making_room.service_order import orders_by_service, sunk_below, would_be_below
+from gangline_core.making_room.service_order import anybody_sank_below, orders_by_service, sunk_below, would_be_below
 from gangline_core.pauses.pausing import can_be_paused, leaving_part, slice_ends_ms
 from gangline_core.reserving.passing import promises
 from gangline_core.seating import allowed_sizes
@@ -58,7 +58,7 @@ Entry = TypeVar("Entry")
 
 def may_evict_somebody(table: Table, job: Job, *, is_owed: bool) -> bool:
     """A cheap look whether any live job could be this job's victim at all."""
-    if orders_by_service(table.policy) and sunk_below(table, job):
+    if orders_by_service(table.policy) and anybody_sank_below(table, job):
         return True
     if table.policy.time_slice_s and any(_had_its_slice(table, other, job) for other in _running(table)):
         return True
@@ -102,7 +102,6 @@ class Victims:
         self._slices, self._by_service = bool(table.policy.time_slice_s), orders_by_service(table.policy)
         self._pauses: dict[JobId, Loss | None] = {}
         """Per job its pause; None when it cannot be paused."""
-        self._sunk: tuple[JobId, frozenset[JobId]] | None = None
         self._spare: list[tuple[tuple[bool, int, int, JobId, int], Loss]] | None = None
         self._fair_parts: dict[str, int] | None = None
         """What each group deserves of all GPUs, in thousandths; worked out when somebody asks."""
@@ -157,6 +156,9 @@ class Victims:
         mine = effective_priority(self._table.pool.pool, beneficiary.spec)
         each = self._slices or self._by_service or bool(self._table.lowered)
         asked = self.asked(beneficiary)
+        # Where service alone may allow it, most are in no lower queue, and that is seen at once.
+        sunk = sunk_below(self._table, beneficiary) if self._by_service else frozenset[JobId]()
+        others = bool(promisers or self._slices or self._table.lowered) or not self._by_service
         rules: dict[int, str] = {}
         """By kind, the rule that allows it; empty when none does."""
         keeps: dict[tuple[int, int], bool] = {}
@@ -165,7 +167,7 @@ class Victims:
             job, kind = one.job, one.kind
             if not (promisers or each) and one.is_firm and one.priority >= mine:
                 break
-            if job.id in self.gone:
+            if job.id in self.gone or not (others or job.id in sunk or not one.is_firm or one.priority < mine):
                 continue
             rule = rules.get(kind)
             if rule is None or each or job.spec.protected_s or job.id in beneficiary.yielded_to:
@@ -324,7 +326,7 @@ class Victims:
         theirs, mine = ranks
         if job.spec.protected_s and is_protected(job, self._table.now, against=mine):
             return ""
-        if self._by_service and job.id in self._sunk_below(beneficiary):
+        if self._by_service and job.id in sunk_below(self._table, beneficiary):
             return "" if self._table.ledger.is_sheltered(job) else BY_SERVICE
         if self._slices and _had_its_slice(self._table, job, beneficiary):
             return "" if self._table.ledger.is_sheltered(job) else BY_SLICE
@@ -338,12 +340,6 @@ class Victims:
         if self._table.ledger.is_sheltered(job):
             return ""
         return BY_PRIORITY if is_lower else BY_GUARANTEE
-
-    def _sunk_below(self, beneficiary: Job) -> frozenset[JobId]:
-        """Live jobs in lower service queues than the beneficiary's, of no higher queue level."""
-        if self._sunk is None or self._sunk[0] != beneficiary.id:
-            self._sunk = (beneficiary.id, sunk_below(self._table, beneficiary))
-        return self._sunk[1]
 
     def _keeps_guarantee(self, job: Job, amounts: dict[str, int], beneficiary: Job, *, whole: bool) -> bool:
         if not self._table.has_guarantees:
