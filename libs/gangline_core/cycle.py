@@ -11,6 +11,8 @@
 two facts join them. Both are pure: the same state and the same `now` give the same bytes.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from gangline_core import ordering
@@ -60,8 +62,11 @@ def round_due(state: State, pool: str) -> bool:
     return is_stirred or may_go_on or bool(known.proposals)
 
 
-def open_round(state: State, pool: str, now: int) -> RoundOpened | None:
-    """Who may be placed now and in which order; None when a round is open already or there is nothing to decide."""
+def open_round(state: State, pool: str, now: int, *, somebody_comes: bool = False) -> RoundOpened | None:
+    """Who may be placed now and in which order; None when a round is open already or there is nothing to decide.
+
+    With `somebody_comes` it is as if there were one more job, for whose sake a round is opened anyway.
+    """
     known = state.kept.pools[pool]
     if known.open_round is not None:
         return None
@@ -70,7 +75,7 @@ def open_round(state: State, pool: str, now: int) -> RoundOpened | None:
     going_on = wants_to_go_on(state, pool) or misses_members(state, pool)
     renews = leases.is_over(known, now) and (len(may) > 0 or leases.may_move(state, known))
     moves = known.proposals or late_starts(state, pool, now) or going_on or renews
-    if not (len(may) or kept_out or given_up or moves):
+    if not (len(may) or kept_out or given_up or moves or somebody_comes):
         return None
     front = sieve.foremost() if known.policy.backfill_depth else frozenset()
     waiting = Waiting(state, known, (sieve.columns, sieve.may(front)), now=now)
@@ -106,19 +111,8 @@ def decide_round(state: State, pool: str, now: int) -> RoundDecided:
     opened = state.kept.pools[pool].open_round
     if opened is None:
         raise ValueError(f"no round of pool {pool} is open")
-    overtakes = Overtakes()
-    while True:
-        table = Table(state, pool, now)
-        table.late_starts.extend(late_starts(state, pool, now))
-        honour_claims(table, overtakes.overtaken, overtakes.ceding)
-        repair(table)
-        honour_paused(table)
-        preemptor = Preemptor(table, overtakes.heirs)
-        rotate(table, preemptor, is_new=bool(opened.opened.leases))
-        if not table.is_moving:
-            place_all(table, opened.opened, overtakes=overtakes, preemptor=preemptor)
-        if overtakes.is_settled(table):
-            break
+    layout = lay_out(state, pool, now, opened.opened)
+    table = layout.table
     clear_late(table)
     grow(table)
     look_again(table)
@@ -126,18 +120,45 @@ def decide_round(state: State, pool: str, now: int) -> RoundDecided:
     return table.record(opened)
 
 
-def place_all(table: Table, opened: RoundOpened, *, overtakes: Overtakes, preemptor: Preemptor) -> None:
+class Layout(NamedTuple):
+    """A round after step 5, for whoever stands behind its candidates."""
+
+    table: Table
+    preemptor: Preemptor
+    heads: Heads
+    loose: LooseDates
+
+
+def lay_out(state: State, pool: str, now: int, opened: RoundOpened) -> Layout:
+    """Steps 4 and 5 on scratch paper."""
+    overtakes = Overtakes()
+    while True:
+        table = Table(state, pool, now)
+        table.late_starts.extend(late_starts(state, pool, now))
+        honour_claims(table, overtakes.overtaken, overtakes.ceding)
+        repair(table)
+        honour_paused(table)
+        layout = Layout(table, Preemptor(table, overtakes.heirs), Heads(table), LooseDates(table))
+        rotate(table, layout.preemptor, is_new=bool(opened.leases))
+        if not table.is_moving:
+            place_all(layout, opened, overtakes)
+        if overtakes.is_settled(table):
+            return layout
+
+
+def place_all(layout: Layout, opened: RoundOpened, overtakes: Overtakes) -> None:
     """Steps 4 and 5: each candidate in order starts, gets a claim, or is refused; the first refused gets a date.
 
     So does the first below each limit that keeps jobs out: for the pool's room, or for what the limit has.
 
     It stops where a candidate should take over the claim of a less important one: the round is then decided anew.
     """
+    table, preemptor, heads, loose = layout
     candidates, limited, edges = opened.candidates, frozenset(opened.limited), frozenset(opened.edges)
     refuser = Refuser(table)
-    reserver, loose, dates = Reserver(table), LooseDates(table), LimitDates(table)
+    reserver, dates = Reserver(table), LimitDates(table)
     batch = Batch(table, candidates)
-    heads, pairs = Heads(table), Pairs(table, preemptor)
+    pairs = Pairs(table, preemptor)
     claimed = {held.claim.job: held.alive for held in table.held}
     started = {placement.job for placement in table.placements}
     for seen, candidate in enumerate(candidates):

@@ -7,6 +7,7 @@ from tests.make import HOUR, T0, World, gpu_amount, group, node, spec
 from gangline_core import facts as f
 from gangline_core.cluster import LevelRule, Pool
 from gangline_core.foresight.foretell import foretell
+from gangline_core.foresight.turn import LAID_OUT_MAX
 from gangline_core.groups import BudgetMode
 from gangline_core.job import JobState
 from gangline_core.limits.budgets import GPU_HOUR
@@ -186,3 +187,37 @@ def test_budgets_above_it_are_shown_with_the_most_that_it_can_cost() -> None:
     hours = [(holder, *(amount // GPU_HOUR for amount in amounts)) for holder, *amounts in effects]
     assert hours == [("lab/x", 1, 2, 6), ("lab", 2, 2, 10)], "in `safe` mode what runs counts to its end"
     assert not any(one.dimension == "budget" for one in foretell(world.state, spec(group="lab/x"), world.at).effects)
+
+
+# --- those before it ------------------------------------------------------------------------------------------
+
+
+def test_room_that_one_before_it_will_have_is_not_told_as_room():
+    """It came just now, and no round has looked at it yet."""
+    world = World(node("n1")).set_policy(ordering="fifo", starvation_s=0)
+    world.submit_running(spec(gpus=4), "n1")
+    world.submit(gpus=4)
+    told = foretell(world.state, spec(gpus=4, time_limit_s=60), world.at)
+    assert not told.has_room
+    assert told.reason is not None
+    assert told.reason.code == ReasonCode.INSUFFICIENT_GPUS
+
+
+def test_whom_one_before_it_will_have_evicted_is_not_told_as_making_way_for_it():
+    world = World(node("n1", gpus=4)).set_policy(ordering="fifo", starvation_s=0)
+    world.submit_running(spec(gpus=4, service_class=ServiceClass.OPPORTUNISTIC), "n1")
+    world.submit(gpus=4)
+    told = foretell(world.state, spec(gpus=4, time_limit_s=60), world.at)
+    assert "make way" not in told.start.note
+    world.cancel(world.waiting()[0].id)
+    assert "make way" in foretell(world.state, spec(gpus=4, time_limit_s=60), world.at).start.note
+
+
+def test_of_very_many_before_it_those_with_dates_are_always_thought_of():
+    world = World(node("n1")).set_policy(ordering="fifo", starvation_s=0, backfill_depth=1)
+    world.submit_running(spec(gpus=4, time_limit_s=1_000), "n1")
+    for gpus in range(LAID_OUT_MAX + 2):
+        world.submit(gpus=8, cpus=1 + gpus)
+    world.round()
+    assert not foretell(world.state, spec(gpus=2, time_limit_s=2_000), world.at).has_room
+    assert foretell(world.state, spec(gpus=2, time_limit_s=500), world.at).has_room

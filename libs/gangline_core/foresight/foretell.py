@@ -1,7 +1,9 @@
 """What would become of a job that is not submitted yet: would it start, where, when, at what cost, what is left then?
 
 It is looked at as if it came now and alone: the same gates, the same order, the same room as in a round, on scratch
-paper. Whether the door would take it is the door's to say; here it is taken to be admitted.
+paper, in which those before it have what the round would give them. What further rounds may give it, once others' starts
+and other pools' rounds are known, is not thought through. Whether the door would take it is the door's to say; here it
+is taken to be admitted.
 """
 
 from collections.abc import Iterator
@@ -13,7 +15,7 @@ from gangline_core.foresight.forecast import limit_forecast, pool_forecast
 from gangline_core.foresight.outlook import middle_waits
 from gangline_core.foresight.run_times import Basis, RunTimes
 from gangline_core.foresight.start_scores import LEVEL_PERCENT, stated_range
-from gangline_core.foresight.turn import Turn, turn_of
+from gangline_core.foresight.turn import Turn, laid_out, turn_of
 from gangline_core.groups import BudgetMode, ancestors
 from gangline_core.ids import JobId, NodeId
 from gangline_core.job import Job, JobState
@@ -77,9 +79,9 @@ def foretell(state: State, spec: JobSpec, now: int) -> Foretold:
     job = Job(id=JobId(state.kept.next_job), spec=spec, state=JobState.WAITING, submitted_ms=now, queued_ms=now)
     pool = spec.pool
     kept_out = next(Gate(state, pool, now).reasons(job), None)
-    table = Table(state, pool, now)
     ahead, position, waiting = _ahead(state, job, now)
-    turn = turn_of(table, job, ahead)
+    layout = laid_out(state, job, {other.id for other in ahead}, now)
+    table, turn = layout.table, turn_of(layout, job)
     reason = kept_out or turn.reason
     seats = sorted({task.node for task in turn.found.seats.tasks}) if turn.found is not None else None
     gang = table.seating.least(job).gang

@@ -1,26 +1,27 @@
 """What a round would do with a job that came now, at its turn behind those before it: on scratch paper."""
 
-from collections.abc import Sequence
+from collections.abc import Collection
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gangline_core.cycle import Layout, lay_out, open_round
+from gangline_core.facts import RoundOpened
+from gangline_core.ids import JobId
 from gangline_core.job import Job
-from gangline_core.limits.dates import LimitDates
-from gangline_core.making_room.claims import honour_claims
-from gangline_core.making_room.preemption import Preemptor
 from gangline_core.making_room.trial import Plan
-from gangline_core.placement.why_not import ROOM_CODES, why_not
+from gangline_core.placement.why_not import why_not
 from gangline_core.reasons import Reason
 from gangline_core.reserving.closures import window_reason
-from gangline_core.reserving.loose_dates import LooseDates
 from gangline_core.reserving.passing import may_pass
-from gangline_core.reserving.reserve import Reserver, reserved_reason
+from gangline_core.reserving.reserve import reserved_reason
 from gangline_core.room.capacity import Room
-from gangline_core.scoring.levels import Heads
 from gangline_core.seating import Found, find_seats
-from gangline_core.spec import ServiceClass
+from gangline_core.state import State
 from gangline_core.table import Table
+
+LAID_OUT_MAX = 16
+"""Jobs ahead of another for which it is thought through what a round would do, beside those that have dates."""
 
 
 class Turn(Struct, frozen=True):
@@ -32,38 +33,35 @@ class Turn(Struct, frozen=True):
     """Why it does not start at once, also where others make way."""
 
 
-def turn_of(table: Table, job: Job, ahead: Sequence[Job]) -> Turn:
-    """`ahead` are the waiting jobs that go before it; what the last round kept for them is kept."""
-    honour_claims(table)
-    before = {other.id for other in ahead}
-    LimitDates(table, remembered=[date.job for date in table.pool.limit_dates if date.job in before])
-    base, loose = _beside_reserved(table, job, ahead)
-    if (reason := _head_in_the_way(table, job, ahead)) is not None:
+def turn_of(layout: Layout, job: Job) -> Turn:
+    """Behind those for whom the round is laid out already."""
+    table = layout.table
+    if (reason := layout.heads.in_the_way(job)) is not None:
         return Turn(reason=reason)
-    room = loose.room_for(job, base)
+    base = table.room if table.guarded is None or may_pass(table, job) else table.guarded
+    room = layout.loose.room_for(job, base)
     found = find_seats(table.seating, job, room)
     if isinstance(found, Found):
         return Turn(found=found)
     reason = found or _window(table, job, room) or _lack(table, job, room)
-    return Turn(plan=Preemptor(table).plan(job), reason=reason)
+    return Turn(plan=layout.preemptor.plan(job), reason=reason)
 
 
-def _beside_reserved(table: Table, job: Job, ahead: Sequence[Job]) -> tuple[Room, LooseDates]:
-    """The room that is left to it beside the dates of those before it."""
-    dated = {reservation.job for reservation in table.pool.reservations}
-    reserver, loose = Reserver(table), LooseDates(table)
-    for other in (other for other in ahead if other.id in dated):
-        (loose if other.spec.service_class == ServiceClass.OPPORTUNISTIC else reserver).consider(other)
-    return (table.room if table.guarded is None or may_pass(table, job) else table.guarded), loose
+def laid_out(state: State, job: Job, ahead: Collection[JobId], now: int) -> Layout:
+    """What a round would do now with the waiting jobs `ahead` of the job: all of it binds the job.
 
-
-def _head_in_the_way(table: Table, job: Job, ahead: Sequence[Job]) -> Reason | None:
-    """Who stands in front of its level and found no room, where that is strict."""
-    heads = Heads(table)
-    for other in ahead if any(rule.strict for rule in table.policy.levels.values()) else ():
-        if other.reason is not None and other.reason.code in ROOM_CODES:
-            heads.refused(other)
-    return heads.in_the_way(job)
+    Of very many the first, and those that have a date; of the others it is taken that they wait on.
+    """
+    known, pool = state.kept.pools[job.spec.pool], job.spec.pool
+    opened = RoundOpened(pool=pool, round=known.rounds + 1, candidates=())
+    if known.open_round is not None:
+        opened = known.open_round.opened
+    elif ahead:
+        opened = open_round(state, pool, now, somebody_comes=True) or opened
+    dated = {kept.job for kept in known.reservations} | {date.job for date in known.limit_dates}
+    before = [candidate for candidate in opened.candidates if candidate.job in ahead]
+    candidates = tuple(one for k, one in enumerate(before) if k < LAID_OUT_MAX or one.job in dated)
+    return lay_out(state, pool, now, replace(opened, candidates=candidates))
 
 
 def _lack(table: Table, job: Job, room: Room) -> Reason:
