@@ -1,9 +1,9 @@
 """What would become of a job that is not submitted yet: would it start, where, when, at what cost, what is left then?
 
 It is looked at as if it came now and alone: the same gates, the same order, the same room as in a round, on scratch
-paper, in which those before it have what the round would give them. What further rounds may give it, once others' starts
-and other pools' rounds are known, is not thought through. Whether the door would take it is the door's to say; here it
-is taken to be admitted.
+paper, in which those before it have what the round would give them. What further rounds may give it, once others'
+starts and other pools' rounds are known, is not thought through. Whether the door would take it is the door's to say;
+here it is taken to be admitted.
 """
 
 from collections.abc import Iterator
