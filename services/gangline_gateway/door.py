@@ -28,6 +28,8 @@ audit = logging.getLogger("gangline.audit")
 REQUEST_ID = "X-Request-Id"
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 SAFE_HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
+SAID_ONCE = (hdrs.AUTHORIZATION, hdrs.CONTENT_TYPE, hdrs.ORIGIN, "Idempotency-Key", "If-Match", "Last-Event-ID")
+"""Headers of which we would go by the first of two."""
 NOBODY = Caller(user="", role=Role.READONLY, name="", groups=("-",))
 """Who calls a route that is open to all."""
 
@@ -65,6 +67,7 @@ class Door:
         self.in_flight += 1
         try:
             try:
+                _check_said_once(request)
                 self._check_host(request)
                 _check_plain(request)
                 response = await self._serve(request, handler, route, request_id)
@@ -185,6 +188,20 @@ class Door:
         raise ProblemError("forbidden_host", "Pages of this origin may not call here.")
 
 
+def _check_said_once(request: web.Request) -> None:
+    """A proxy before us may have judged by the one where we would go by the other.
+
+    Raises:
+        ProblemError: two tokens, keys or the like, or an address of one host that was sent to another.
+    """
+    for name in SAID_ONCE:
+        if len(request.headers.getall(name, ())) > 1:
+            raise ProblemError("malformed_request", f"The header {name} may stand there once.")
+    named = _netloc(request.raw_path) if "://" in request.raw_path.partition("?")[0] else ""
+    if named and named != request.headers.get(hdrs.HOST, "").lower():
+        raise ProblemError("malformed_request", "The address and the header Host name different hosts.")
+
+
 def _check_plain(request: web.Request) -> None:
     """A body comes as it is: a packed one could be a thousand times as large as what was sent.
 
@@ -211,7 +228,7 @@ async def never_called(request: web.Request) -> web.StreamResponse:
 
 
 def _netloc(origin: str) -> str:
-    """Host and port of an Origin header, in small letters; "" when it is none."""
+    """Host and port of an address, in small letters; "" when it is none."""
     try:
         return urlsplit(origin).netloc.lower()
     except ValueError:

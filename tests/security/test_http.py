@@ -155,6 +155,32 @@ async def test_a_request_of_two_readings_is_refused_with_all_behind_it(visitor: 
     assert b'"role":"admin"' not in answer
 
 
+@pytest.mark.parametrize(
+    ("line", "head"),
+    [
+        (b"GET /v1/whoami", b"Authorization: Bearer other\r\n"),
+        (b"GET /v1/whoami", b"Origin: http://127.0.0.1\r\nOrigin: https://evil.example\r\n"),
+        (b"POST /v1/jobs", b"Idempotency-Key: a\r\nIdempotency-Key: b\r\nContent-Length: 0\r\n"),
+        (b"PUT /v1/prices", b'If-Match: "1"\r\nIf-Match: "2"\r\nContent-Length: 0\r\n'),
+        (b"GET http://evil.example/v1/whoami", b""),
+        (b"GET http://127.0.0.1:1/v1/whoami", b""),
+    ],
+)
+async def test_who_says_two_things_at_once_is_told_so(visitor: Visitor, line: bytes, head: bytes) -> None:
+    token = visitor.setting.headers("admin")["Authorization"].encode()
+    rest = b" HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: " + token + b"\r\nConnection: close\r\n"
+    answer = await raw(visitor, line + rest + head + b"\r\n")
+    assert REFUSED.match(answer), answer[:200]
+    assert b'"role":"admin"' not in answer
+
+
+async def test_an_address_with_its_host_is_taken_when_both_say_the_same(visitor: Visitor) -> None:
+    token = visitor.setting.headers("admin")["Authorization"].encode()
+    line = b"GET http://127.0.0.1/v1/whoami HTTP/1.1\r\n"
+    answer = await raw(visitor, line + b"Host: 127.0.0.1\r\nConnection: close\r\nAuthorization: " + token + b"\r\n\r\n")
+    assert b'"role":"admin"' in answer
+
+
 async def test_endless_heads_are_cut_off(visitor: Visitor) -> None:
     line = b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
     assert REFUSED.match(await raw(visitor, line))
