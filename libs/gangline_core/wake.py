@@ -40,6 +40,7 @@ def next_wake_ms(state: State, pool_name: str, now: int) -> int | None:
     if waiting and pool.policy.newcomers_wait:
         times.append(parts_end_ms(pool))
     if waiting:
+        times += [date.start_ms for date in pool.limit_dates]
         times += _of_waiting(state, pool_name, pool.policy.starvation_s * 1000, now)
     for claim in state.kept.claims.values():
         job = state.kept.jobs[claim.job]
