@@ -72,13 +72,16 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     args, unknown = parser.parse_known_args(words)
     if unknown:
         verbs = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
-        verbs.choices.get(args.verb, parser).error(_strange(args.verb, words, unknown))
+        own = verbs.choices.get(args.verb, parser)
+        acts = {inner.prog.split()[-1]: inner for inner in _inner(own)}
+        inner = next((acts[word] for word in words if word in acts), own)
+        inner.error(_strange(args.verb, words, unknown, prog=inner.prog))
     if args.verb is None and not args.help_wanted:
         parser.error("which verb? See `gangline --help`.")
     return args
 
 
-def _strange(verb: str | None, words: list[str], unknown: list[str]) -> str:
+def _strange(verb: str | None, words: list[str], unknown: list[str], *, prog: str) -> str:
     """What to say of words that no flag or argument of the verb takes."""
     if verb == "submit" and "--" in words:
         rest = " ".join(word for word in words[1:] if word != "submit")
@@ -89,7 +92,7 @@ def _strange(verb: str | None, words: list[str], unknown: list[str]) -> str:
     if verb == "edit" and first.startswith("--"):
         key, _, value = first[2:].partition("=")
         return f"{first} is no flag; terms are written as {key.replace('-', '_')}={value or 'VALUE'}"
-    return f"{first} is not known here; see `gangline {f'{verb} ' if verb else ''}--help`"
+    return f"{first} is not known here; see `{prog} --help`"
 
 
 def overview() -> str:

@@ -7,6 +7,7 @@ from gangline_client.table import Cell, Paint
 from gangline_core.reasons import ReasonCode
 from gangline_core.spec import JobSpec, Role
 from gangline_wire import views as v
+from gangline_wire.amounts import show_dimension
 
 STATE_PAINT = {
     "held": Paint.FAINT,
@@ -85,14 +86,7 @@ def job_asks(spec: JobSpec) -> list[str]:
 
 def amounts(values: Mapping[str, int]) -> list[str]:
     """Amounts by dimension as a user writes them: ["gpus=2", "gpus:V100=1", "memory=16Gi"]."""
-    return [f"{dimension_name(name)}={amount(name, value)}" for name, value in sorted(values.items())]
-
-
-def dimension_name(dimension: str) -> str:
-    """A dimension as a user writes it: "gpu_milli:V100" is "gpus:V100"."""
-    kind, colon, model = dimension.partition(":")
-    names = {"gpu_milli": "gpus", "cpu_milli": "cpus", "memory_mib": "memory"}
-    return names.get(kind, kind) + colon + model
+    return [f"{show_dimension(name)}={amount(name, value)}" for name, value in sorted(values.items())]
 
 
 def amount(dimension: str, value: int) -> str:
@@ -100,7 +94,7 @@ def amount(dimension: str, value: int) -> str:
     match dimension.partition(":")[0]:
         case "gpu_milli" | "cpu_milli":
             return q.gpus(value)
-        case "memory_mib":
+        case "memory_mib" | "gpu_memory_mib":
             return q.memory(value)
         case _:
             return str(value)

@@ -63,6 +63,8 @@ def test_wrong_usage_ends_with_2_and_says_what_is_wrong(words: list[str]) -> Non
         (["submit", "--cpus", "1", "--", "sleep", "9"], "gangline run --detach --cpus 1 -- sleep 9"),
         (["edit", "7", "--time-limit", "20m"], "time_limit=VALUE"),
         (["queue", "--gpu"], "gangline queue --help"),
+        (["window", "set", "a", "--from", "+1h", "--nodes", "n1"], "see `gangline window set --help`"),
+        (["policy", "set", "--pool", "P", "elastic=off"], "see `gangline policy set --help`"),
         (["--version"], "`gangline version`"),
         (["queue", "--limit", "-1"], "'-1' is no whole number from 1 on"),
         (["show", "--limit", "0"], "'0' is no whole number from 1 on"),

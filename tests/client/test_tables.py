@@ -115,3 +115,12 @@ async def test_numbers_of_a_reason_are_in_the_units_of_its_sentence(platform: Fa
         platform.answer("GET", "/v1/jobs/41/explain", view)
         result = await gangline(platform.url, "why", "41")
         assert f"  Numbers         {shown}\n" in result.out
+
+
+async def test_memory_of_gpus_is_shown_as_it_is_set(platform: FakePlatform) -> None:
+    settings = msgspec.structs.replace(s.RESEARCH.settings, limit={"gpu_memory_mib": 640 << 10})
+    used = {"gpu_memory_mib": 1536, "gpu_milli:H100": 500}
+    platform.answer("GET", "/v1/groups/research", msgspec.structs.replace(s.RESEARCH, settings=settings, usage=used))
+    lines = (await gangline(platform.url, "quota", "show", "research")).out.splitlines()
+    assert [line.split()[:3] for line in lines if line.startswith("gpu")][0:1] == [["gpu_memory", "1.5Gi", "640Gi"]]
+    assert any(line.split()[:2] == ["gpus:H100", "0.5"] for line in lines)

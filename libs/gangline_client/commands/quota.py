@@ -7,10 +7,11 @@ from gangline_client.errors import InputError, ProblemError
 from gangline_client.quota_keys import change_group, change_user, differences, group_words, user_words
 from gangline_client.session import Session, emit
 from gangline_client.table import Column, Row
-from gangline_client.words import amount, dimension_name
+from gangline_client.words import amount
 from gangline_core.groups import Group, User
 from gangline_core.reasons import utc
 from gangline_wire import views as v
+from gangline_wire.amounts import show_dimension
 
 COLUMNS = (
     Column("GROUP"),
@@ -164,7 +165,7 @@ def _tell_use(session: Session, usage: dict[str, int], limit: dict[str, int], gu
         return
     session.console.say()
     rows = [
-        [dimension_name(d), amount(d, usage.get(d, 0)), _or_dash(limit, d), _or_dash(guaranteed, d)] for d in dimensions
+        [show_dimension(d), amount(d, usage.get(d, 0)), _or_dash(limit, d), _or_dash(guaranteed, d)] for d in dimensions
     ]
     session.console.table(USE_COLUMNS, rows)
 
