@@ -48,6 +48,8 @@ class Launch(Struct, frozen=True):
     environment: dict[str, str]
     cwd: Path
     note: str
+    shown: str = ""
+    """How an error calls the program, if not by its name: a secret that somebody wrote there stays sealed."""
 
 
 def intent(order: Order, clock: Clock) -> Intent:
@@ -82,6 +84,8 @@ def plan(
 ) -> Launch:
     """The program, its environment and its folder; `role` has its secrets back, `desk` is where the task may ask.
 
+    What goes wrong is told to all who may see the job, so it names the program as the order does, without secrets.
+
     Raises:
         LaunchError: there is nothing that could be started.
     """
@@ -98,12 +102,14 @@ def plan(
     values = (flight_recorder(folder) if order.task.gpus else {}) | made.values
     cwd, notes = _cwd(order, folder)
     command = _filled(role, made.values)
-    program = resolve(command[0], path=values.get("PATH", os.defpath), cwd=cwd)
+    ordered = environment.role_of(order).command[0]
+    shown = ordered if ordered != role.command[0] else ""
+    program = resolve(command[0], path=values.get("PATH", os.defpath), cwd=cwd, shown=shown)
     texts = (*command, *values.values())
     if any("\0" in text for text in texts):
         raise LaunchError("the command or its environment contains a NUL character")
     note = "".join(f"[gangline: {line}]\n" for line in (*made.notes, *notes))
-    return Launch(argv=(program, *command[1:]), environment=values, cwd=cwd, note=note)
+    return Launch(argv=(program, *command[1:]), environment=values, cwd=cwd, note=note, shown=shown)
 
 
 def _filled(role: Role, values: Mapping[str, str]) -> tuple[str, ...]:
@@ -133,8 +139,8 @@ def _cwd(order: Order, folder: Folder) -> tuple[Path, tuple[str, ...]]:
     return folder.work, (f"there is no folder {wanted} on this machine; started in {folder.work} instead",)
 
 
-def resolve(program: str, *, path: str, cwd: Path) -> str:
-    """The file to execute, found as a shell would.
+def resolve(program: str, *, path: str, cwd: Path, shown: str = "") -> str:
+    """The file to execute, found as a shell would; `shown` is what an error calls it, if not by its name.
 
     Raises:
         LaunchError: there is none.
@@ -147,8 +153,8 @@ def resolve(program: str, *, path: str, cwd: Path) -> str:
         if os.path.isfile(candidate) and os.access(candidate, os.X_OK):
             return candidate
     if os.path.isfile(candidates[0]):
-        raise LaunchError(f"{program} is not executable")
-    raise LaunchError(f"{program} was not found" + ("" if "/" in program else " in PATH"))
+        raise LaunchError(f"{shown or program} is not executable")
+    raise LaunchError(f"{shown or program} was not found" + ("" if "/" in program else " in PATH"))
 
 
 def order_bytes(settings: Settings, launch: Launch, about: Intent, folder: Folder, cgroup: Mapping[str, str]) -> bytes:
@@ -161,6 +167,7 @@ def order_bytes(settings: Settings, launch: Launch, about: Intent, folder: Folde
         "cgroup_home": cgroup.get("cgroup_home", ""),
         "cwd": str(launch.cwd),
         "note": launch.note,
+        "shown": launch.shown,
         "head_bytes": str(settings.caps.head_bytes),
         "tail_bytes": str(settings.caps.tail_bytes),
         "lease_file": str(settings.lease_file),

@@ -33,6 +33,7 @@ FIELDS = (
     "cgroup_home",
     "cwd",
     "note",
+    "shown",
     "head_bytes",
     "tail_bytes",
     "lease_file",
@@ -190,7 +191,7 @@ class Supervisor:
         try:
             self.main = self.start(argv, environment, writer)
         except OSError as error:
-            fault = b"%s: %s" % (argv[0], os.strerror(error.errno or 0).encode())
+            fault = b"%s: %s" % (self.given["shown"] or argv[0], os.strerror(error.errno or 0).encode())
             self.output.write(b"[gangline: could not start %s]\n" % fault)
             self.output.close()
             self.life.write(b"failed " + fault)

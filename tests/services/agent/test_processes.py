@@ -177,6 +177,22 @@ async def test_secrets_reach_the_program_and_no_file(tmp_path: Path) -> None:
         assert path.stat().st_mode & 0o077 == 0, path
 
 
+@pytest.mark.parametrize("mode", [None, 0o600, 0o700], ids=["is not there", "is no program", "cannot be run"])
+async def test_a_secret_that_stands_where_the_program_should_is_in_no_error(tmp_path: Path, mode: int | None) -> None:
+    """`TOKEN=value python train.py` is what a shell would understand."""
+    if mode is not None:
+        file = tmp_path / "s3cr3t-123"
+        file.write_bytes(b"\0")
+        file.chmod(mode)
+    named = "API_TOKEN={{secret:API_TOKEN}}" if mode is None else f"{tmp_path}/{{{{secret:API_TOKEN}}}}"
+    order = an_order(named, "python", secrets=("API_TOKEN",))
+    async with rig(tmp_path / "agent") as made:
+        local = await made.finish(order)
+        assert local.cause == ExitCause.START_FAILED
+        assert "{{secret:API_TOKEN}}" in local.error
+        assert "s3cr3t" not in local.error + made.output(order)
+
+
 async def test_a_long_output_keeps_its_head_and_tail_and_says_what_is_left_out(tmp_path: Path) -> None:
     order = an_order("/usr/bin/seq", "1", "100000")
     async with rig(tmp_path, caps=SMALL) as made:
