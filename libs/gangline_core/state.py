@@ -93,8 +93,7 @@ class State:
         self.held: dict[JobId, Held] = {}
         """What live jobs give back when they end, as far as `forecast` looked at it."""
         self._shape_numbers, self._ask_numbers = Numbers(), Numbers()
-        self._rooms = Rooms(self.kept, self.use)
-        self.told = Told()
+        self._rooms, self.told = Rooms(self.kept, self.use), Told()
         self.stopping_tasks = self.told.stopping
         self._derive()
         self._book.is_restored = self._rooms.is_restored = True
@@ -215,6 +214,7 @@ class State:
         use.add(task, 1)
         self.node_tasks.setdefault(task.node, {})[task.id] = None
         self.told.enter(task)
+        self.live_index.hold(task, 1)
         if task.rank == 0:
             self.ports.take(task.endpoint)
         if task.state != TaskState.LOST:
@@ -226,6 +226,7 @@ class State:
         self.use[task.node].add(task, -1)
         self.node_tasks[task.node].pop(task.id, None)
         self.told.leave(task.id)
+        self.live_index.hold(task, -1)
         if task.rank == 0:
             self.ports.give(task.endpoint)
         if task.state != TaskState.LOST:

@@ -6,6 +6,7 @@ so do those that this round started. Of ends that nobody knows the oldest job's 
 
 from bisect import bisect_right
 from collections.abc import Collection, Mapping
+from itertools import chain
 
 import numpy as np
 from msgspec import Struct
@@ -15,7 +16,7 @@ from gangline_core.groups import holders, user_of
 from gangline_core.ids import JobId
 from gangline_core.job import Job
 from gangline_core.limits.amounts import amount_of
-from gangline_core.limits.quota import NO_END, Ledger
+from gangline_core.limits.quota import JOBS, NO_END, Ledger
 from gangline_core.limits.rungs import Reserve, Rung, lowered
 from gangline_core.reserving.releases import UNKNOWN_MS, expected_end_ms
 from gangline_core.scoring.columns import Ints
@@ -28,7 +29,7 @@ class Ending(Struct, gc=False):
     """What one job gives back below a holder, and when."""
 
     end_ms: int
-    """-1 until somebody asks: many live jobs, paused ones above all, hold nothing that limits count."""
+    """-1 until somebody asks."""
     since_ms: int
     job: JobId
     group: str
@@ -86,8 +87,8 @@ class LimitEnds:
         self._state, self._ledger, self._now = state, ledger, now
         self._endings: dict[str, list[Ending]] = {}
         """What the round gave, by holder."""
-        self._live: dict[str, list[Ending]] = {}
-        """What live jobs hold, by holder, as far as somebody asked."""
+        self._live: dict[tuple[str, bool], list[Ending]] = {}
+        """What live jobs hold, by holder and whether the jobs themselves count, as far as somebody asked."""
         self._by_job: dict[JobId, Ending] = {}
         self._known: dict[tuple[str, str, bool], tuple[int, Headroom]] = {}
         self._changes = 0
@@ -110,15 +111,17 @@ class LimitEnds:
 
     # --- inside -----------------------------------------------------------------------------------------
 
-    def _live_below(self, holder: str) -> list[Ending]:
-        """What live jobs below a holder give back."""
-        known = self._live.get(holder)
+    def _live_below(self, holder: str, *, is_counted: bool) -> list[Ending]:
+        """What live jobs below a holder give back; those that hold nothing only where jobs themselves are counted."""
+        known = self._live.get((holder, is_counted))
         if known is not None:
             return known
-        found = self._live[holder] = []
+        found = self._live[holder, is_counted] = []
         index, user = self._state.live_index, user_of(holder)[1]
         for pool, groups in index.groups.items():
-            for job_id in (job_id for group in index.groups_below(pool, holder) for job_id in groups.get(group, ())):
+            below = index.groups_below(pool, holder)
+            own = (groups.get(group, ()) if is_counted else index.who_hold(pool, group) for group in below)
+            for job_id in chain.from_iterable(own):
                 job = self._state.kept.jobs[job_id]
                 if not user or job.spec.user == user:
                     found.append(self._ending(job))
@@ -133,7 +136,8 @@ class LimitEnds:
 
     def _in_order(self, bound: Bound) -> tuple[list[Ending], Ints]:
         """Who gives any of the dimension back, first to last, and how much."""
-        own = [*self._live_below(bound.rung.holder), *self._endings.get(bound.rung.holder, ())]
+        is_counted = bound.dimension == JOBS
+        own = [*self._live_below(bound.rung.holder, is_counted=is_counted), *self._endings.get(bound.rung.holder, ())]
         found = [(ending, amount) for ending in own if (amount := amount_of(ending.amounts, bound.dimension))]
         for ending, _ in found:
             if ending.end_ms < 0:

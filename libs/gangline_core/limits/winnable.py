@@ -11,7 +11,7 @@ from gangline_core.foresight.forecast import held_by
 from gangline_core.groups import ROOT, ancestors, holders, user_of
 from gangline_core.job import Job, JobState
 from gangline_core.limits.owed_models import owed_models
-from gangline_core.limits.quota import Ledger
+from gangline_core.limits.quota import JOBS, Ledger
 from gangline_core.making_room.losses import effective_priority, is_sealed
 from gangline_core.spec import ServiceClass, may_take, smallest_size
 from gangline_core.state import State, count, request_amounts
@@ -38,8 +38,8 @@ class Winnable:
         self._ledger = ledger
         self._now = now
         self._surplus: dict[str, dict[str, int]] | None = None
-        self._members: dict[str, list[tuple[str, int, dict[str, int]]]] = {}
-        """Per group what possible victims in it use, by user and priority."""
+        self._members: dict[tuple[str, bool], list[tuple[str, int, dict[str, int]]]] = {}
+        """Per group what possible victims in it use, by user and priority, and whether the jobs themselves count."""
         self.is_lasting = True
         """What was found follows from who lives where alone; False once protected jobs were seen, whose time ends."""
         self._branches: dict[tuple[str, str, int], _Branches] = {}
@@ -105,17 +105,21 @@ class Winnable:
         """What possible victims of a group, of one user if that is said, below a priority use of a dimension."""
         return sum(
             used.get(dimension, 0)
-            for own, theirs, used in self._of_group(group)
+            for own, theirs, used in self._of_group(group, is_counted=dimension == JOBS)
             if theirs < priority and (not user or own == user)
         )
 
-    def _of_group(self, group: str) -> list[tuple[str, int, dict[str, int]]]:
-        """What possible victims of a group use, by user and priority."""
-        known = self._members.get(group)
+    def _of_group(self, group: str, *, is_counted: bool) -> list[tuple[str, int, dict[str, int]]]:
+        """What possible victims of a group use, by user and priority.
+
+        Those that hold nothing are among them only where jobs themselves are counted.
+        """
+        known = self._members.get((group, is_counted))
         if known is not None:
             return known
+        index, pool = self._state.live_index, self._pool.pool.name
         found: dict[tuple[str, int], dict[str, int]] = {}
-        for job_id in self._state.live_index.groups.get(self._pool.pool.name, {}).get(group, {}):
+        for job_id in index.groups.get(pool, {}).get(group, {}) if is_counted else index.who_hold(pool, group):
             job = self._state.kept.jobs[job_id]
             spec = job.spec
             self.is_lasting &= not spec.protected_s
@@ -126,7 +130,7 @@ class Winnable:
             used = found.setdefault((spec.user, priority), {})
             for dimension, amount in held_by(self._state, job).folded.items():
                 used[dimension] = used.get(dimension, 0) + amount
-        known = self._members[group] = [(user, priority, used) for (user, priority), used in found.items()]
+        known = self._members[group, is_counted] = [(user, priority, used) for (user, priority), used in found.items()]
         return known
 
     def _borrowed_beside(self, job: Job, holder: str, dimension: str) -> int:

@@ -64,6 +64,8 @@ class CouldGo:
         self._order: list[Standing] | None = None
         self._standing: dict[str, list[Standing]] = {}
         """By group, as far as somebody asked."""
+        self._holding: dict[str, list[Standing]] = {}
+        """Those of them that hold something."""
         self._members: dict[str, Members] = {}
         self._freed: dict[tuple[str, str, int], dict[str, int]] = {}
         self._branches: Branches | None = None
@@ -140,7 +142,7 @@ class CouldGo:
 
     def _could_free(self, group: str, holder: str, dimension: str, below: int) -> Iterator[int]:
         user = user_of(holder)[1]
-        for one in self._of(group):
+        for one in self._of(group) if dimension == JOBS else self._who_hold(group):
             may = (not one.is_firm or one.priority < below) and one.job.id not in self.gone
             if may and (not user or one.job.spec.user == user):
                 yield amount_of(self._amounts(one), dimension)
@@ -205,7 +207,7 @@ class CouldGo:
         if found is not None:
             return found
         found = self._members[group] = {}
-        for one in self._of(group):
+        for one in self._who_hold(group):
             held = held_by(self._table.state, one.job)
             amounts = held.used
             if held.is_bare and amounts.keys() == JUST_LIVE:
@@ -231,13 +233,26 @@ class CouldGo:
         """Those of a group."""
         found = self._standing.get(group)
         if found is None:
-            found = self._standing[group] = list(self._listed(group))
+            names = self._table.state.live_index.groups.get(self._pool, {}).get(group, {})
+            found = self._standing[group] = list(self._listed(names))
         return found
 
-    def _listed(self, group: str) -> Iterator[Standing]:
+    def _who_hold(self, group: str) -> list[Standing]:
+        """Those of a group that hold something: few where many stand still."""
+        found = self._holding.get(group)
+        if found is None:
+            names = self._table.state.live_index.who_hold(self._pool, group)
+            found = self._holding[group] = list(self._listed(names))
+        return found
+
+    def _listed(self, names: Iterable[JobId]) -> Iterator[Standing]:
         table, pool = self._table, self._table.pool.pool
         packed = {name for pair in table.packings for name in pair}
-        for job_id in table.state.live_index.groups.get(pool.name, {}).get(group, {}):
+        for job_id in names:
+            known = self._by_job.get(job_id)
+            if known is not None and known.kind >= 0:
+                yield known
+                continue
             job = table.state.kept.jobs[job_id]
             if not job.spec.preemptible or job.state == JobState.STOPPING or is_sealed(job, table.now):
                 continue

@@ -1,7 +1,8 @@
 """Live jobs of each pool by what decides whom they could make room for, and when anything last changed below a holder.
 
 Decisions about limits look at the jobs below one holder, and what was found out there stays true until something
-changes below it: a holder's `stirred` number is another one then.
+changes below it: a holder's `stirred` number is another one then. Who merely stands still holds nothing that limits
+count, so whoever asks what a group could give back looks at the few who hold something.
 """
 
 from collections.abc import Hashable, Iterable
@@ -10,6 +11,8 @@ from typing import NamedTuple, TypeVar
 from gangline_core.groups import ancestors, holders, user_of
 from gangline_core.ids import JobId
 from gangline_core.job import Job, Task
+from gangline_core.limits.amounts import count, task_amounts
+from gangline_core.pauses.standstill import Standstill
 from gangline_core.shapes import Sort, sort_of
 
 Key = TypeVar("Key", bound=Hashable)
@@ -40,6 +43,10 @@ class LiveIndex:
         """Live jobs that are safe in the first seconds of their run, per pool."""
         self.stirred: dict[str, int] = {}
         """Per group path (ancestors included) and user_key a number that changes with whatever lives below it."""
+        self.still = Standstill()
+        """Where paused jobs stand."""
+        self._holding: dict[str, dict[JobId, int]] = {}
+        """Per group how many tasks of each of its jobs hold something, be it a cell; no empty entries."""
         self.rules = 0
         """A number that changes with every setting."""
         self.crossings: dict[JobId, Crossing] = {}
@@ -76,8 +83,23 @@ class LiveIndex:
         group, user = user_of(holder)
         return [group] if user else self.below.get(pool, {}).get(group, ())
 
+    def who_hold(self, pool: str, group: str) -> Iterable[JobId]:
+        """Live jobs of a group that hold something; who is left out counts as a job alone."""
+        live = self.groups.get(pool, {}).get(group, {})
+        return [job for job in self._holding.get(group, ()) if job in live]
+
+    def hold(self, task: Task, sign: int) -> None:
+        """The task is as it is from now on (1), or no longer (-1)."""
+        self.still.touch(task.job)
+        if task.gpus or task.cells or task_amounts(task):
+            holding = self._holding.setdefault(task.group, {})
+            count(holding, task.job, sign)
+            if not holding:
+                del self._holding[task.group]
+
     def stir(self, job: Job) -> None:
         """Something about a live job is another than before."""
+        self.still.touch(job.id)
         self.stir_below(holders(job.spec.group, job.spec.user))
 
     def stir_below(self, own: tuple[str, ...]) -> None:

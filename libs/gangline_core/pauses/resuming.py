@@ -16,12 +16,10 @@ from gangline_core.pauses.making_way import fits, goes, may_send, may_shrink, se
 from gangline_core.pauses.packing import RULE as PACKING
 from gangline_core.pauses.packing import halved, host_for, that_do_not_pay
 from gangline_core.pauses.pausing import can_be_paused, taken_up
+from gangline_core.pauses.standstill import Places, Still, StillHere
 from gangline_core.room.capacity import Room
 from gangline_core.state import State, task_amounts
 from gangline_core.table import Table
-
-Places = tuple[tuple[NodeId, int], ...]
-"""Per task of a job that stands still its node, and the CPU thousandths that it takes when it works."""
 
 
 def honour_paused(table: Table) -> None:
@@ -40,8 +38,9 @@ def clear_late(table: Table) -> None:
 
 def keep_for_paused(table: Table, room: Room) -> None:
     """Nobody grows into the place of a paused job that wants to go on and may, though others are still in its way."""
-    for job, _ in _who_want(table):
-        if job.id in table.kept_for:
+    for name, _ in _standstill(table).everybody():
+        job = table.state.kept.jobs[name]
+        if name in table.kept_for:
             continue
         parts, amounts = _taken_up(table.state.tasks_of(job))
         if table.ledger.fault(job, amounts) is None:
@@ -52,9 +51,12 @@ def keep_for_paused(table: Table, room: Room) -> None:
 def _honour(table: Table, before_ms: int | None) -> None:
     """With a bound, only those paused before it, and urgent ones, have others sent away."""
     going = {one.job for one in table.evictions} | {one.job for one in table.pauses}
-    stirring = _stirring(table) if table.state.paused.get(table.pool.pool.name) else frozenset[NodeId]()
+    if not table.state.paused.get(table.pool.pool.name):
+        return
+    stirring = _stirring(table)
     above: set[tuple[object, ...]] = set()
-    for job, places in _who_want(table):
+    for name, places in _who_could(table, stirring):
+        job = table.state.kept.jobs[name]
         if job.id in table.resumes or job.id in table.kept_for or _is_packed(table, job, going):
             continue
         if _is_stuck(table, job, places, stirring) or _is_above(table, job, places, above):
@@ -154,16 +156,27 @@ def _oldest_wait(table: Table) -> int:
     return min((table.state.kept.jobs[job].queued_ms for job in waiting), default=table.now)
 
 
-def _who_want(table: Table) -> list[tuple[Job, Places]]:
-    """Jobs that want to go on, all of whose tasks stand still, with where: urgent ones first, then oldest pause."""
-    state = table.state
-    found: list[tuple[tuple[bool, int, JobId], Job, Places]] = []
-    for name in state.paused.get(table.pool.pool.name, {}):
+def _who_could(table: Table, stirring: frozenset[NodeId]) -> list[tuple[JobId, Places]]:
+    """Jobs that want to go on, all of whose tasks stand still, with where: urgent ones first, then oldest pause.
+
+    Where only a free place lets them go on those are left out who have none (see `_is_stuck`).
+    """
+    still, policy = _standstill(table), table.policy
+    sorts = table.state.live_sorts.get(table.pool.pool.name, {})
+    if policy.packing or policy.time_slice_s or (policy.shrink and any(sort.elastic for sort in sorts)):
+        return still.everybody()
+    return still.with_room(table.room, stirring)
+
+
+def _standstill(table: Table) -> StillHere:
+    """The paused jobs of the pool."""
+    state, pool = table.state, table.pool.pool.name
+
+    def read(name: JobId) -> Still | None:
         job = state.kept.jobs[name]
-        if job.pause is None or not job.pause.wants:
-            continue
-        places = held_by(state, job).still
-        if places is not None:
-            found.append(((not job.pause.urgent, job.pause.since_ms, job.id), job, places))
-    found.sort(key=lambda entry: entry[0])
-    return [(job, places) for _, job, places in found]
+        places = held_by(state, job).still if job.pause is not None and job.pause.wants else None
+        if job.pause is None or places is None:
+            return None
+        return Still((not job.pause.urgent, job.pause.since_ms, name), places)
+
+    return state.live_index.still.of_pool(pool, state.paused.get(pool, {}), read)
