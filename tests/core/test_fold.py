@@ -9,7 +9,7 @@ from tests.make import SECOND, T0, World, gpu_amount, group, node, spec
 from gangline_core import facts as f
 from gangline_core.fold import HANDLERS, Message, apply, chain
 from gangline_core.ids import JobId, NodeId, TaskId
-from gangline_core.job import MOVES, IllegalMoveError, JobState, Move
+from gangline_core.job import MOVES, GpuShare, IllegalMoveError, JobState, Move
 from gangline_core.reasons import ReasonCode
 from gangline_core.state import decode_snapshot, encode_snapshot
 
@@ -109,7 +109,7 @@ def test_capacity_returns_only_when_the_gpus_were_seen_empty():
 
 
 def _one() -> tuple[f.TaskPlacement, ...]:
-    share = f.GpuShare(index=0, milli=1000, memory_mib=40_960)
+    share = GpuShare(index=0, milli=1000, memory_mib=40_960)
     return (f.TaskPlacement(role="worker", index=0, node=NodeId("n1"), gpus=(share,), cpu_milli=1000, memory_mib=1024),)
 
 
@@ -317,7 +317,7 @@ def test_gpus_are_found_by_index_even_when_the_node_reports_gaps():
     gappy = replace(whole, gpus=tuple(gpu for gpu in whole.gpus if gpu.index != 3))
     world = World(gappy)
     job = world.submit(gpus=1)
-    share = f.GpuShare(index=7, milli=1000, memory_mib=40_960)
+    share = GpuShare(index=7, milli=1000, memory_mib=40_960)
     place = f.TaskPlacement(role="worker", index=0, node=NodeId("n1"), gpus=(share,), cpu_milli=1000, memory_mib=1024)
     step = decide(world, placements=(f.Placement(job=job, attempt=1, tasks=(place,)),))
     assert not step.voided

@@ -6,7 +6,7 @@ from tests.make import SECOND, World, node, spec
 
 from gangline_core import facts as f
 from gangline_core.ids import JobId, NodeId, TaskId
-from gangline_core.job import JobState
+from gangline_core.job import GpuShare, JobState
 from gangline_core.limits.usage_by_class import recompute
 from gangline_core.reasons import Reason, ReasonCode
 
@@ -21,7 +21,7 @@ def elastic(world: World, *, size: int, **fields) -> JobId:
 def test_growth_adds_members_and_shrinking_takes_them_away():
     world = World(node())
     job = elastic(world, size=2)
-    share = f.GpuShare(index=5, milli=1000, memory_mib=40_960)
+    share = GpuShare(index=5, milli=1000, memory_mib=40_960)
     place = f.TaskPlacement(role="worker", index=2, node=NodeId("n1"), gpus=(share,), cpu_milli=1000, memory_mib=1024)
     decide(world, growths=(f.Growth(job=job, attempt=1, tasks=(place,)),))
     assert (world.job(job).state, world.job(job).sizes) == (JobState.RESIZING, {"worker": 3})
@@ -40,7 +40,7 @@ def test_the_name_of_a_member_that_left_is_never_used_again():
     job = elastic(world, size=3)
     decide(world, shrinks=(f.Shrink(job=job, tasks=(TaskId("1-1-worker-2"),), beneficiary=JobId(9)),))
     world.stop_all()
-    share = f.GpuShare(index=2, milli=1000, memory_mib=40_960)
+    share = GpuShare(index=2, milli=1000, memory_mib=40_960)
     place = f.TaskPlacement(role="worker", index=2, node=NodeId("n1"), gpus=(share,), cpu_milli=1000, memory_mib=1024)
     step = decide(world, growths=(f.Growth(job=job, attempt=1, tasks=(place,)),))
     assert step.voided == [job]

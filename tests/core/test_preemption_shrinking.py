@@ -5,7 +5,7 @@ from tests.make import World, node, spec
 
 from gangline_core import facts as f
 from gangline_core.ids import JobId, NodeId, TaskId
-from gangline_core.job import JobState
+from gangline_core.job import GpuShare, JobState
 from gangline_core.spec import ServiceClass
 
 # --- shrinking ------------------------------------------------------------------------------------------------
@@ -45,7 +45,7 @@ def test_members_that_have_not_started_go_before_those_that_work():
             role="worker",
             index=k,
             node=NodeId("n1"),
-            gpus=(f.GpuShare(index=k, milli=1000, memory_mib=40_960),),
+            gpus=(GpuShare(index=k, milli=1000, memory_mib=40_960),),
             cpu_milli=1000,
             memory_mib=1024,
         )

@@ -13,7 +13,7 @@ from gangline_core import cycle, elasticity
 from gangline_core import facts as f
 from gangline_core.door import admission
 from gangline_core.groups import User
-from gangline_core.ids import JobId
+from gangline_core.ids import JobId, NodeId
 from gangline_core.job import TaskState
 from gangline_core.limits import accounting
 
@@ -125,6 +125,6 @@ class BusyCluster(LoggedWorld):
         if not facts:
             return False
         if self.random.random() < 0.3:
-            self.tell("telemetry", f.UtilisationSummary(node=f.NodeId("n1"), gpu_percent=50, memory_mib=1, samples=1))
+            self.tell("telemetry", f.UtilisationSummary(node=NodeId("n1"), gpu_percent=50, memory_mib=1, samples=1))
         self.tell(lane, *facts, at=at, seq_seen=seen)
         return True
