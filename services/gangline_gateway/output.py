@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 
+from msgspec import Struct
+
 from gangline_core.fold import Message
 from gangline_core.ids import JobId, task_id
 from gangline_core.job import ENDS, Job
@@ -21,6 +23,17 @@ LATE_S_MAX = 5.0
 """Output may arrive this long after its job's end; what is still missing then was lost with its node."""
 
 
+class Given(Struct, frozen=True):
+    """How far a task's output was given."""
+
+    began: int = -1
+    """Where the last message with something new began."""
+    end: int = 0
+    """The byte after all that was given."""
+    told: int = 0
+    """The byte after the last message, which may have told again what was given."""
+
+
 class OutputReader:
     """A position in one job's output."""
 
@@ -33,6 +46,8 @@ class OutputReader:
         self._position = 0
         self._begun: dict[str, bool] = {}
         """Subjects seen so far, and whether their last message came."""
+        self._given: dict[str, Given] = {}
+        """By subject."""
 
     async def existing(self) -> AsyncGenerator[bytes, None]:
         """What is there now."""
@@ -90,7 +105,21 @@ class OutputReader:
         self._begun[message.subject] = output.is_end(message.headers)
         begins = int((message.headers or {}).get(output.OFFSET, "0") or 0)
         if is_first and begins > 0:
-            return f"[gangline: the first {begins} bytes are no longer kept]\n".encode() + message.data
+            return f"[gangline: the first {begins} bytes are no longer kept]\n".encode() + self._new(message, begins)
+        return self._new(message, begins)
+
+    def _new(self, message: LogMessage, begins: int) -> bytes:
+        """Bytes that were not given before.
+
+        An agent that was not answered tells a piece again; after the stream's window for duplicates it is stored again.
+        """
+        known = self._given.get(message.subject, Given())
+        ends = begins + len(message.data)
+        if begins <= known.began or known.told == begins < known.end:
+            self._given[message.subject] = Given(began=known.began, end=max(known.end, ends), told=ends)
+            return message.data[known.end - begins :]
+        # A line about bytes left out stands at their place and may be longer than they were.
+        self._given[message.subject] = Given(began=begins, end=ends, told=ends)
         return message.data
 
     def _has_ended(self) -> bool:

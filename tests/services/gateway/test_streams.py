@@ -171,8 +171,14 @@ async def test_events_are_filtered_by_job_and_group(visitor: Visitor) -> None:
 # --- logs -----------------------------------------------------------------------------------------------------
 
 
-def write(visitor: Visitor, job: int, text: bytes, *, task: str = "worker-0", end: str = "", offset: int = 0) -> None:
+def write(
+    visitor: Visitor, job: int, text: bytes, *, task: str = "worker-0", end: str = "", offset: int | None = None
+) -> None:
+    """A piece of a task's output, after what was written before unless it says where it begins."""
     subject = subjects.output(job, f"{job}-1-{task}")
+    if offset is None:
+        kept = visitor.setting.bus.streams["GANGLINE_OUTPUT"]
+        offset = sum(len(message.data) for message in kept if message.subject == subject)
     visitor.setting.bus.put("GANGLINE_OUTPUT", subject, text, output.headers(offset, end=end))
 
 
@@ -195,6 +201,29 @@ async def text_of(visitor: Visitor, job: int, query: str = "") -> bytes:
     assert response.status == 200
     async with asyncio.timeout(20):
         return await response.read()
+
+
+PIECES = {
+    "the same again": [(0, b"one\n"), (0, b"one\n"), (4, b"two\n")],
+    "again with what came since": [(0, b"one\n"), (0, b"one\ntw"), (6, b"o\n")],
+    "again in a smaller piece": [(0, b"one\n"), (0, b"o"), (1, b"ne\n"), (4, b"two\n")],
+    "from further back": [(0, b"o"), (1, b"ne\n"), (0, b"one\n"), (4, b"two\n")],
+    "after a line about bytes left out, which is longer than they": [(0, b"one\n"), (2, b"two\n")],
+}
+
+
+@pytest.mark.parametrize("pieces", PIECES.values(), ids=PIECES)
+@pytest.mark.parametrize("query", ["", "?follow=true", "?tail=10"])
+async def test_what_an_agent_tells_again_is_read_once(
+    visitor: Visitor, pieces: list[tuple[int, bytes]], query: str
+) -> None:
+    """It was not answered, and tells it again when the stream no longer knows that it has it."""
+    job = running(visitor)
+    for offset, text in pieces:
+        write(visitor, job, text, offset=offset)
+    write(visitor, job, b"", end="0", offset=8)
+    finish(visitor, job)
+    assert await text_of(visitor, job, query) == b"one\ntwo\n"
 
 
 async def test_logs_after_the_end_are_every_byte(visitor: Visitor) -> None:
