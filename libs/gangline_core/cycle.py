@@ -43,6 +43,7 @@ from gangline_core.scoring.columns import ASK, ID, SHAPE, SINCE, Ints
 from gangline_core.scoring.levels import Heads
 from gangline_core.scoring.waiting import Waiting
 from gangline_core.seating import Found, find_seats
+from gangline_core.sharing.guests import Guests
 from gangline_core.sharing.pairs import Pairs
 from gangline_core.spec import ServiceClass
 from gangline_core.state import PoolState, State
@@ -159,6 +160,7 @@ def place_all(layout: Layout, opened: RoundOpened, overtakes: Overtakes) -> None
     reserver, dates = Reserver(table), LimitDates(table)
     batch = Batch(table, candidates)
     pairs = Pairs(table, preemptor)
+    guests = Guests(table, preemptor)
     claimed = {held.claim.job: held.alive for held in table.held}
     started = {placement.job for placement in table.placements}
     for seen, candidate in enumerate(candidates):
@@ -177,7 +179,7 @@ def place_all(layout: Layout, opened: RoundOpened, overtakes: Overtakes) -> None
         if (reason := leases.waits_for_part(table.pool, job.id) or heads.in_the_way(job)) is not None:
             table.refuse(job, reason)
             continue
-        beside = (batch, loose)
+        beside = (batch, loose, guests)
         reason = None if pairs.starts(job) else refuser.known(job) or _start(table, job, refuser, preemptor, beside)
         if reason is None:
             continue
@@ -208,10 +210,10 @@ def _give_date(job: Job, reason: Reason, reservers: tuple[Reserver, LooseDates],
 
 
 def _start(
-    table: Table, job: Job, refuser: Refuser, preemptor: Preemptor, beside: tuple[Batch, LooseDates]
+    table: Table, job: Job, refuser: Refuser, preemptor: Preemptor, beside: tuple[Batch, LooseDates, Guests]
 ) -> Reason | None:
     """The job starts or gets a claim (None), or the reason why neither is possible."""
-    batch, loose = beside
+    batch, loose, guests = beside
     passes = may_pass(table, job)
     if passes and _beside_reserved(table, job, refuser, preemptor):
         return None
@@ -228,7 +230,7 @@ def _start(
         return None
     if isinstance(found, Reason) and found.code == ReasonCode.LIMIT_KEPT:
         return found
-    if preemptor.make_room(job):
+    if guests.starts_with_one(job) or preemptor.make_room(job) or guests.starts_as_one(job):
         return None
     if preemptor.is_above_limits and isinstance(found, Reason):
         refuser.limited(job, found)

@@ -51,6 +51,8 @@ class Pack(Struct, frozen=True, array_like=True):
     since_ms: int
     by_rule: bool = False
     """It started there by the pool's sharing rule; otherwise reports say whether it stays."""
+    is_guest: bool = False
+    """It has none of the time of these GPUs in the books, and works in what the host leaves."""
 
 
 class PoolState(Struct):

@@ -140,7 +140,8 @@ def sizing(job: Job, task: Task, members: list[Task]) -> Sizing:
 
 def _limits(job: Job, task: Task) -> dict[str, int]:
     """What a member that works beside others may take of each of its GPUs."""
-    if not is_beside(job.spec):
+    is_guest = bool(task.gpus) and not any(share.milli or share.slots for share in task.gpus) and task.working is None
+    if not is_beside(job.spec) and not is_guest:
         return {}
     return {"gpu_percent": max(0, job.limit_percent), "gpu_memory_mib": sum(share.memory_mib for share in task.gpus)}
 

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from bench.paper_runs import replayed_run_of, run_of
 from bench.papers_leases import GAVEL, OWN, SHOCKWAVE, gavel, off, shockwave
-from bench.papers_pairs import pairs
+from bench.papers_pairs import guests, pairs
 from bench.papers_philly import loads, weeks, whole
 from bench.papers_sharing import MURI, muri, spot
 from bench.pollux_optimus import ForetoldProfiles, optimus_run
@@ -59,6 +59,7 @@ async def measure() -> AsyncIterator[Measured]:
         muri(QUICK_MURI),
         spot(),
         pairs(),
+        guests(),
     )
     for row in chain.from_iterable(tables):
         yield row
@@ -76,6 +77,7 @@ async def measure_full() -> AsyncIterator[Measured]:
         muri(tuple(MURI), is_replayed=True),
         spot(is_replayed=True),
         pairs(),
+        guests(),
         loads(every=THINNED_EVERY),
         whole(),
     )

@@ -10,13 +10,19 @@ One report leads to one change at most, so nothing swings by itself.
 
 from gangline_core.facts import LimitSet
 from gangline_core.job import Job
-from gangline_core.room.company import START_PERCENT, is_unknown_alone, owners, slower_percent, works_beside
+from gangline_core.room.company import (
+    ALL_PERCENT,
+    START_PERCENT,
+    is_unknown_alone,
+    owners,
+    slower_percent,
+    works_beside,
+)
 from gangline_core.spec import ServiceClass
 from gangline_core.state import State
 
 STEP_PERCENT = 10
 SLOW, WELL = 105, 102
-ALL_PERCENT = 100
 MET = "beside others"
 """Said when somebody whose step times are not known beside this job begins to share a GPU with it."""
 
@@ -28,7 +34,7 @@ def limits(state: State, pool: str) -> tuple[LimitSet, ...]:
     able = (jobs for sort, jobs in sorts.items() if sort.service_class == ServiceClass.OPPORTUNISTIC)
     for job_id in sorted(job for jobs in able for job in jobs):
         job = state.kept.jobs[job_id]
-        if works_beside(job):
+        if works_beside(state, job):
             percent, why = _limit(state, job)
             if percent != job.limit_percent or why == MET:
                 found.append(LimitSet(job=job.id, percent=percent, why=why))

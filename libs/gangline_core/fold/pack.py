@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from gangline_core.facts import Placement
 from gangline_core.fold.life import move_job
 from gangline_core.ids import JobId, NodeId
-from gangline_core.job import Move
+from gangline_core.job import Move, Task
 from gangline_core.kept import Pack
 from gangline_core.pauses.packing import halved, made_whole, pack_fault, with_part
 from gangline_core.pauses.pausing import companions, counted, going_on, taken_up
@@ -39,24 +39,30 @@ def pack(state: State, job_id: JobId, host_id: JobId, step: Step) -> None:
     move_job(state, replace(job, pause=None, reason=None, resumed_ms=step.at), Move.RESUME, step)
 
 
-def share_out(state: State, company: Sequence[JobId], at: int, *, more: int = 0) -> None:
+def share_out(state: State, company: Sequence[JobId], at: int, *, more: int = 0, comes: bool = False) -> None:
     """Each task of these jobs has an equal part of its GPUs with all of them that work there, and `more` to come.
 
-    What does not divide is the first one's, so that nothing is left over.
+    What does not divide is the first one's, so that nothing is left over. Guests have a part only where nobody else of
+    them works; and nobody has any where somebody `comes` whose guests they will be.
     """
-    tasks = [task for name in company for task in state.tasks_of(state.kept.jobs[name]) if task.working is None]
-    there: dict[tuple[NodeId, int], int] = {}
-    for task in tasks:
-        for share in task.gpus[:1]:
-            there[task.node, share.index] = there.get((task.node, share.index), more) + 1
-    seen: set[tuple[NodeId, int]] = set()
-    for task in tasks:
-        for share in task.gpus[:1]:
-            place = (task.node, share.index)
-            milli = GPU_MILLI // there[place]
-            rest = 0 if place in seen else GPU_MILLI - milli * there[place]
-            seen.add(place)
+    packs = state.kept.packs
+    there: dict[tuple[NodeId, int], list[tuple[bool, Task]]] = {}
+    for name in company:
+        is_guest = comes or (name in packs and packs[name].is_guest)
+        for task in state.tasks_of(state.kept.jobs[name]):
+            for share in task.gpus[:1] if task.working is None else ():
+                there.setdefault((task.node, share.index), []).append((is_guest, task))
+    for sharers in there.values():
+        owners = [task for is_guest, task in sharers if not is_guest]
+        guests = [task for is_guest, task in sharers if is_guest]
+        if not owners and not comes:
+            owners, guests = guests, []
+        milli = GPU_MILLI // max(1, len(owners) + more)
+        for number, task in enumerate(owners):
+            rest = 0 if number else GPU_MILLI - milli * (len(owners) + more)
             state.put_task(with_part(counted(task, at), milli + rest))
+        for task in guests:
+            state.put_task(with_part(counted(task, at), 0))
 
 
 def unpack(state: State, job_id: JobId, at: int) -> None:
@@ -84,17 +90,30 @@ def start_beside(state: State, placement: Placement, at: int) -> str | None:
     """Those beside whom the job starts give it its part; the reason why they cannot, in a few words, else None."""
     fault = beside_fault(state, placement)
     if fault is None:
-        share_out(state, _company(state, placement.beside), at, more=1)
+        milli = _milli(placement)
+        company = _company(state, placement.beside)
+        share_out(state, company, at, more=int(0 < milli < GPU_MILLI), comes=milli == GPU_MILLI)
     return fault
 
 
 def settle_beside(state: State, placement: Placement, at: int, *, started: bool) -> None:
-    """The job shares GPUs from now on, or did not start after all."""
+    """The job shares GPUs from now on, or did not start after all.
+
+    Who comes for all of their time has the other one as its guest; who comes for none of it is a guest.
+    """
     company = _company(state, placement.beside)
     if started:
-        state.kept.packs[placement.job] = Pack(host=company[0], since_ms=at, by_rule=True)
+        milli = _milli(placement)
+        guest, host = (company[0], placement.job) if milli == GPU_MILLI else (placement.job, company[0])
+        is_guest = milli in (0, GPU_MILLI)
+        state.kept.packs[guest] = Pack(host=host, since_ms=at, by_rule=True, is_guest=is_guest)
         company = (*company, placement.job)
     share_out(state, company, at)
+
+
+def _milli(placement: Placement) -> int:
+    """The part of the time of each GPU for which the job comes."""
+    return placement.tasks[0].gpus[0].milli
 
 
 def _leave(state: State, job_id: JobId, left: Sequence[JobId]) -> None:

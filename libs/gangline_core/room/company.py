@@ -18,6 +18,7 @@ from gangline_core.step import Step
 
 START_PERCENT = 10
 """What a job may take at first of the time of a GPU beside somebody."""
+ALL_PERCENT = 100
 QUIET_MS, QUIET_STEPS = 5_000, 2
 """Time, and steps of the owner, until who was told to take nothing has let go of the GPU for a whole step."""
 
@@ -54,7 +55,7 @@ def shared_cards(state: State, task: Task) -> set[int]:
 
 def is_as_alone(state: State, job: Job, said: Progress, at: int) -> bool:
     """True when the step that the job tells of was made while nobody beside it was allowed anything."""
-    if job.id in state.kept.packs or any(pack.host == job.id for pack in state.kept.packs.values()):
+    if any(not pack.is_guest for name, pack in state.kept.packs.items() if job.id in (name, pack.host)):
         return False
     step_ms = max((point.step_us for point in said.points), default=0) // 1000
     quiet_ms = QUIET_MS + QUIET_STEPS * step_ms
@@ -102,9 +103,11 @@ def limit_set(state: State, fact: LimitSet, step: Step) -> None:
         step.sized.append(job.id)
 
 
-def works_beside(job: Job) -> bool:
-    """True for a running job in the GPU time of others."""
-    return job.state == JobState.RUNNING and is_beside(job.spec)
+def works_beside(state: State, job: Job) -> bool:
+    """True for a running job in the GPU time of others, and for one that was a guest there and is told to hold back."""
+    own = state.kept.packs.get(job.id)
+    is_guest = (own is not None and own.is_guest) or 0 <= job.limit_percent < ALL_PERCENT
+    return job.state == JobState.RUNNING and (is_beside(job.spec) or is_guest)
 
 
 def _shape(point: Point) -> tuple[int, int, int, int]:

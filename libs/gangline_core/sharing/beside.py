@@ -10,14 +10,14 @@ from gangline_core.pauses.pausing import companions
 from gangline_core.room.capacity import Room
 from gangline_core.sharing.stages import SLOTS
 from gangline_core.sizes.resizing import is_active
-from gangline_core.spec import GPU_MILLI, JobSpec, is_elastic
+from gangline_core.spec import JobSpec, ServiceClass, is_elastic
 from gangline_core.state import State
 
 COMPANY_MAX = SLOTS
 """Most jobs on the same GPUs."""
-INTERLEAVED, PAIRS = "interleaved", "pairs"
+INTERLEAVED, PAIRS, GUESTS = "interleaved", "pairs", "guests"
 """Names of sharing rules (see `rules`)."""
-MOST = {INTERLEAVED: COMPANY_MAX, PAIRS: 2}
+MOST = {INTERLEAVED: COMPANY_MAX, PAIRS: 2, GUESTS: 2}
 """Name of a rule -> most jobs on the same GPUs by it."""
 _AT_WORK = frozenset({JobState.STARTING, JobState.RUNNING})
 
@@ -46,7 +46,8 @@ def shape_of(spec: JobSpec) -> Hashable:
 def beside_fault(state: State, placement: Placement) -> str | None:
     """Why a job cannot start beside another one as was decided, in a few words; None when it can."""
     host, job = state.job(placement.beside), state.job(placement.job)
-    most = MOST.get(state.pool_of(job).policy.sharing, 0) if job is not None else 0
+    rule = state.pool_of(job).policy.sharing if job is not None else ""
+    most = MOST.get(rule, 0)
     if host is None or job is None or not most:
         return "nobody is there to share with"
     if host.spec.pool != job.spec.pool or not is_at_work(state, host):
@@ -55,7 +56,14 @@ def beside_fault(state: State, placement: Placement) -> str | None:
         return f"job {host.id} shares its GPUs with nobody else"
     if [_place(task) for task in state.tasks_of(host)] != [_place(task) for task in placement.tasks]:
         return f"job {host.id} has other GPUs"
+    if rule == GUESTS and is_opportunistic(job) == is_opportunistic(host):
+        return f"neither of job {host.id} and job {job.id} is the other's guest"
     return None
+
+
+def is_opportunistic(job: Job) -> bool:
+    """True for a job that may be somebody's guest, and is never anybody's host for long."""
+    return job.service_class == ServiceClass.OPPORTUNISTIC
 
 
 def is_at_work(state: State, job: Job) -> bool:
@@ -71,11 +79,11 @@ def is_at_work(state: State, job: Job) -> bool:
     return job.state in _AT_WORK and not job.outcome and bool(tasks) and here
 
 
-def places_beside(job: Job, places: Sequence[Task | TaskPlacement], *, number: int) -> tuple[TaskPlacement, ...]:
-    """The same GPUs for this job, as one of so many that share them."""
+def places_beside(job: Job, places: Sequence[Task | TaskPlacement], *, milli: int) -> tuple[TaskPlacement, ...]:
+    """The same GPUs for this job, with so many thousandths of the time of each."""
     role = job.spec.roles[0]
     needs = role.resources
-    milli, memory_mib = GPU_MILLI // number, needs.gpu_memory_most_mib
+    memory_mib = needs.gpu_memory_most_mib
     return tuple(
         TaskPlacement(
             role=role.name,

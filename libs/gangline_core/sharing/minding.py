@@ -37,11 +37,15 @@ def busiest_percent(state: State, job: Job) -> int:
 
     What was measured is its own use, or before that the use of jobs like it.
     """
+    return max(measured_percent(state, job), told_percent(job.spec))
+
+
+def measured_percent(state: State, job: Job) -> int:
+    """How busy its GPUs were when they were last measured, or those of jobs like it; -1 when they never were."""
     use = state.kept.job_use.get(job.id)
-    measured = UNKNOWN if use is None else use.gpu_percent
-    if measured == UNKNOWN:
-        measured = usual_percent(state.kept.use_history, job.spec)
-    return max(measured, told_percent(job.spec))
+    if use is not None and use.gpu_percent != UNKNOWN:
+        return use.gpu_percent
+    return usual_percent(state.kept.use_history, job.spec)
 
 
 def told_percent(spec: JobSpec) -> int:

@@ -17,7 +17,7 @@ from gangline_core.seating import Found, find_seats
 from gangline_core.sharing.beside import COMPANY_MAX, is_at_work
 from gangline_core.sharing.grouping import Company, host_of, planned
 from gangline_core.sharing.starting import start_beside
-from gangline_core.spec import gpu_milli_wanted
+from gangline_core.spec import GPU_MILLI, gpu_milli_wanted
 from gangline_core.state import State
 from gangline_core.table import Table
 
@@ -132,5 +132,5 @@ def _seat(table: Table, company: Company) -> None:
         table.place(lead, found.seats, found.amounts, guarded=False, backfilled=False)
         host, places, number = lead.id, found.seats.tasks, 1
     for job in waiting:
-        if number < COMPANY_MAX and start_beside(table, job, host, places, number=number + 1):
+        if number < COMPANY_MAX and start_beside(table, job, host, places, milli=GPU_MILLI // (number + 1)):
             number += 1

@@ -8,14 +8,20 @@ from gangline_core.job import Job, Task
 from gangline_core.limits.quota import JOBS
 from gangline_core.room.holds import placed_amounts
 from gangline_core.sharing.beside import fits_beside, places_beside, without_time
+from gangline_core.spec import GPU_MILLI
 from gangline_core.table import Table
 
 
-def start_beside(table: Table, job: Job, host: JobId, places: Sequence[Task | TaskPlacement], *, number: int) -> bool:
-    """The job starts in these places as one of so many, unless something is missing; their time others give up."""
-    tasks = places_beside(job, places, number=number)
+def start_beside(table: Table, job: Job, host: JobId, places: Sequence[Task | TaskPlacement], *, milli: int) -> bool:
+    """The job starts in these places with so much of the time of each GPU, unless something else is missing there.
+
+    That time others give up.
+    """
+    tasks = places_beside(job, places, milli=milli)
     amounts = {**placed_amounts(table.state, tasks), JOBS: 1}
-    if not fits_beside(table.room, tasks) or table.ledger.fault(job, amounts) is not None:
+    # A guest may have all of it soon.
+    most = amounts if milli else {**placed_amounts(table.state, places_beside(job, places, milli=GPU_MILLI)), JOBS: 1}
+    if not fits_beside(table.room, tasks) or table.ledger.fault(job, most) is not None:
         return False
     for part in without_time(tasks):
         for room in (table.room, table.guarded):

@@ -3,7 +3,8 @@ resource_time_0..2,priority`; all times in milliseconds.
 
 The stages of one iteration become attributes, for policies that interleave jobs: loading and preparing data (storage,
 then CPU), computing, and exchanging gradients (none on one GPU). Together they may take longer than `iteration_time`,
-for a job overlaps its own stages.
+for a job overlaps its own stages. A `priority` of 1 is what its simulator of AntMan takes for an opportunistic job; it
+becomes an attribute, for the other policies make no difference.
 """
 
 from pathlib import Path
@@ -22,7 +23,7 @@ def read_muri(path: Path) -> Workload:
     Raises:
         TraceError: with line and column.
     """
-    return workload(path.name, [_arrival(row) for row in read_table(path, NEEDED, optional=("batch_size",))])
+    return workload(path.name, [_arrival(row) for row in read_table(path, NEEDED, optional=("batch_size", "priority"))])
 
 
 def _arrival(row: Row) -> Arrival:
@@ -36,6 +37,8 @@ def _arrival(row: Row) -> Arrival:
         "compute_ms": stages[1],
         "network_ms": stages[2],
     }
+    if row.has("priority") and row.whole("priority", most=1):
+        attributes["opportunistic"] = True
     spec = gpu_job(
         f"muri-{row.whole('job_id')}",
         gpus=row.whole("num_gpu", least=1, most=GPUS_MAX),

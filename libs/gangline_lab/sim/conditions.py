@@ -83,5 +83,7 @@ class Conditions(Struct, frozen=True, forbid_unknown_fields=True):
     memory_most_mib: Annotated[int, Meta(ge=0, le=10**7)] = 0
     """Jobs of whole GPUs say that they use no more of the memory of each; 0 has them say nothing, so that they take all
     of it."""
+    opportunistic: bool = False
+    """Whether jobs with the attribute `opportunistic` are so: they run on what others leave."""
     tells_speeds: bool = False
     """Whether jobs say how fast they go on every GPU model (attributes `speed_<model>`), where a table knows it."""

@@ -9,7 +9,15 @@ from gangline_core.spec import JobSpec
 from gangline_lab.sim.conditions import Conditions
 from gangline_lab.sim.courses import Courses
 from gangline_lab.sim.present import first_told_s
-from gangline_lab.sim.workload import Arrival, Workload, as_elastic, as_single_gpus, fitted, with_memory_most
+from gangline_lab.sim.workload import (
+    Arrival,
+    Workload,
+    as_elastic,
+    as_opportunistic,
+    as_single_gpus,
+    fitted,
+    with_memory_most,
+)
 
 PHILLY_ERRORS = ((0.10, 0.0, 0.10), (0.50, 0.10, 0.50), (0.70, 0.50, 1.0), (0.90, 1.0, 10.0), (1.0, 10.0, 100.0))
 """(part of all jobs up to here, least and largest relative error): the error model that "Characterization and
@@ -32,6 +40,8 @@ def prepared(
             trace = replace(trace, arrivals=tuple(_told(one, courses) for one in trace.arrivals))
     if conditions.memory_most_mib:
         trace = with_memory_most(trace, conditions.memory_most_mib)
+    if conditions.opportunistic:
+        trace = as_opportunistic(trace)
     if conditions.single_gpus:
         trace = as_single_gpus(trace)
     if conditions.elastic.least < 1 or conditions.elastic.most > 1:

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from gangline_core.facts import Fact
 from gangline_core.groups import Group
-from gangline_core.spec import GPU_MILLI, JobSpec, Resources, Role, gpu_milli_wanted
+from gangline_core.spec import GPU_MILLI, JobSpec, Resources, Role, ServiceClass, gpu_milli_wanted
 
 UNKNOWN_MS = 1
 """Run time of a job that only a table of speeds or profiles can tell."""
@@ -150,6 +150,16 @@ def _bounded(spec: JobSpec, memory_mib: int) -> JobSpec:
             needs = replace(needs, gpu_memory_most_mib=max(memory_mib, needs.gpu_memory_mib))
         roles.append(replace(role, resources=needs))
     return replace(spec, roles=tuple(roles))
+
+
+def as_opportunistic(trace: Workload) -> Workload:
+    """The same jobs; those whose trace calls them opportunistic are."""
+    low = ServiceClass.OPPORTUNISTIC
+    arrivals = (
+        replace(one, spec=replace(one.spec, service_class=low)) if one.spec.attributes.get("opportunistic") else one
+        for one in trace.arrivals
+    )
+    return replace(trace, arrivals=tuple(arrivals))
 
 
 def as_single_gpus(trace: Workload) -> Workload:
