@@ -12,8 +12,8 @@ RULES: dict[str, str] = {
     "twice the GPU time of the other. Pairs come before GPUs of one's own (Lucid, ASPLOS 2023).",
     GUESTS: "An opportunistic job that finds no room starts on the GPUs of one that is not and keeps them less busy "
     "than 80 %, as its guest: in the time that this one leaves, and with none of it in the books. When the owner ends, "
-    "the guest goes on with all of it. Who is not opportunistic takes such GPUs of one that is, which stays as a guest, "
-    "before anybody is evicted (AntMan, OSDI 2020).",
+    "the guest goes on with all of it. Who is not opportunistic takes such GPUs of one that is, which stays as a "
+    "guest, before anybody is evicted (AntMan, OSDI 2020).",
 }
 """Name of a policy's sharing -> who shares GPUs with whom."""
 
