@@ -5,10 +5,13 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 import pytest
+from nats.aio.msg import Msg
 
-from gangline_kit.bus import Bus, Record
+from gangline_kit.bus import Bus, Record, jetstream
+from gangline_kit.bus.tail import NANO
 from gangline_kit.errors import LaneConflictError, OutcomeUnknownError, PermanentError, StreamFullError, TemporaryError
 from gangline_kit.nats_server import NatsServer
+from gangline_wire.rights import READER
 from gangline_wire.streams import EVENTS, LOG, OUTPUT, Stream
 
 Cut = Callable[[Bus], Awaitable[None]]
@@ -148,6 +151,41 @@ async def test_ensure_corrects_a_setting_that_differs_and_keeps_the_messages(bus
     assert info.config["max_age"] == 60 * 1_000_000_000, "seconds here are nanoseconds there"
     assert sorted(info.config["subjects"]) == ["changing.>", "more.>"]
     assert info.state.messages == 1
+
+
+READER_AT = f"{EVENTS.name}.{READER}"
+
+
+async def pulled(bus: Bus) -> bytes:
+    """What the readers' consumer gives next; it is taken."""
+    came: asyncio.Queue[Msg] = asyncio.Queue()
+    inbox = bus.connection.inbox()
+    subscription = await bus.connection.subscribe(inbox, came.put)
+    await bus.connection.publish(f"$JS.API.CONSUMER.MSG.NEXT.{READER_AT}", b"1", reply=inbox)
+    async with asyncio.timeout(5):
+        message = await came.get()
+    await bus.connection.publish(message.reply, b"+ACK")
+    await bus.connection.flush()
+    await bus.connection.unsubscribe(subscription)
+    return message.data
+
+
+@pytest.mark.parametrize(("setting", "wrong"), [("ack_wait", 1), ("ack_wait", 30 * NANO), ("max_ack_pending", 1)])
+async def test_ensure_corrects_the_consumer_of_readers_which_keeps_what_it_has_read(
+    bus: Bus, setting: str, wrong: int
+) -> None:
+    """Field case O05: a consumer that is there already keeps a setting that nobody wants, in silence."""
+    await bus.ensure((EVENTS,))
+    for number in range(3):
+        await bus.append(f"gangline.events.g.{number}.X", b"%d" % number)
+    assert await pulled(bus) == b"0"
+    meant = await jetstream.consumer_config(bus.connection, READER_AT)
+    spoiled = {"stream_name": EVENTS.name, "config": {**meant, setting: wrong}}
+    await jetstream.call(bus.connection, f"CONSUMER.CREATE.{READER_AT}", spoiled)
+    assert (await jetstream.consumer_config(bus.connection, READER_AT))[setting] == wrong
+    await bus.ensure((EVENTS,))
+    assert await jetstream.consumer_config(bus.connection, READER_AT) == meant
+    assert await pulled(bus) == b"1"
 
 
 async def test_ensure_twice_changes_nothing(bus: Bus) -> None:

@@ -58,6 +58,7 @@ HOUSE: dict[str, tuple[str, ...]] = {
         "bus/test_tail::test_what_is_written_while_a_reader_is_cut_off_reaches_it_later",
         "bus/test_tail::test_a_reader_goes_on_over_kill_9_of_the_server_without_loss_or_duplicate",
         "bus/test_service::test_a_service_is_alive_but_not_ready_while_the_bus_is_away",
+        "bus/test_leaderless::test_a_reader_whose_consumer_nobody_makes_hears_what_the_streams_own_leader_gives",
     ),
     "O02 nats-io/nats-server#4460": (
         "bus/test_leader::test_an_append_waits_over_kill_9_of_the_server_and_is_stored_exactly_once",
@@ -69,9 +70,11 @@ HOUSE: dict[str, tuple[str, ...]] = {
         "bus/test_contract::test_a_message_id_counts_once_inside_the_window_and_anew_after_it",
         "bus/test_undecided::test_until_servers_agree_nothing_else_is_taken_on_the_subject_and_then_it_is_stored_or_not",
         "sim/test_submits::test_a_submit_that_is_repeated_by_whatever_broke_is_one_job",
+        "services/gateway/test_streams::test_what_an_agent_tells_again_is_read_once",
     ),
     "O05 nats-io/nack#136": (
         "bus/test_append::test_ensure_corrects_a_setting_that_differs_and_keeps_the_messages",
+        "bus/test_append::test_ensure_corrects_the_consumer_of_readers_which_keeps_what_it_has_read",
         "bus/test_kv::test_the_lease_bucket_has_its_time_to_live_on_the_server",
     ),
     "O07 nats-io/nats-server#2679": (
@@ -125,6 +128,7 @@ HOUSE: dict[str, tuple[str, ...]] = {
     ),
     "S05 marin-community/marin#3885": (
         "test_tenancy::test_a_secret_is_in_no_answer_fact_log_or_metric",
+        "services/agent/test_processes::test_a_secret_that_stands_where_the_program_should_is_in_no_error",
         "security/test_secrets_everywhere"
         "::test_no_store_no_log_line_and_no_answer_of_any_service_carries_a_planted_secret",
     ),

@@ -114,6 +114,10 @@ class _Names(Struct, frozen=True):
     consumers: list[str] | None = None
 
 
+class _Consumer(Struct, frozen=True):
+    config: dict[str, Any]
+
+
 class _Subjects(Struct, frozen=True):
     subjects: dict[str, int] | None = None
 
@@ -194,6 +198,11 @@ async def stream_of(connection: Connection, subject: str) -> str:
 async def consumers(connection: Connection, stream: str) -> list[str]:
     """Names of the stream's consumers; raises NotFoundError."""
     return msgspec.json.decode(await look(connection, f"CONSUMER.NAMES.{stream}"), type=_Names).consumers or []
+
+
+async def consumer_config(connection: Connection, place: str) -> dict[str, Any]:
+    """Settings of the consumer STREAM.NAME, as the server spells them; raises NotFoundError."""
+    return msgspec.json.decode(await look(connection, f"CONSUMER.INFO.{place}"), type=_Consumer).config
 
 
 async def subjects(connection: Connection, stream: str, pattern: str) -> list[str]:

@@ -45,18 +45,23 @@ async def ensure(connection: Connection, settings: Mapping[str, Any]) -> None:
 
 
 async def _ensure_reader(connection: Connection, stream: str) -> None:
+    """Make the stream's reader, or correct it; where it began to read it keeps."""
     config = READERS.get(stream)
     if config is None:
         return
     place = f"{stream}.{config['durable_name']}"
     try:
-        await jetstream.call(connection, f"CONSUMER.INFO.{place}")
+        known = await jetstream.consumer_config(connection, place)
     except jetstream.NotFoundError:
-        await jetstream.call(connection, f"CONSUMER.CREATE.{place}", {"stream_name": stream, "config": config})
+        known = {}
+    changeable = {key: value for key, value in config.items() if not known or key not in _FIXED}
+    if any(known.get(key) != value for key, value in changeable.items()):
+        wanted = {**known, **changeable}
+        await jetstream.call(connection, f"CONSUMER.CREATE.{place}", {"stream_name": stream, "config": wanted})
 
 
-_FIXED = ("storage", "retention", "persist_mode")
-"""Settings a live stream keeps (and old servers do not know)."""
+_FIXED = ("storage", "retention", "persist_mode", "deliver_policy", "ack_policy")
+"""Settings a live stream or consumer keeps (and old servers do not know)."""
 _EMPTY: dict[str, Any] = {"max_age": 0, "allow_direct": False, "allow_rollup_hdrs": False, "deny_delete": False}
 """Settings the server leaves out of its answer when they have these values."""
 
