@@ -186,8 +186,10 @@ DOOR_AND_QUEUE: dict[str, tuple[str, ...]] = {
         "core/test_shields::test_under_an_endless_stream_of_higher_priority_a_job_that_starves_ends",
         "core/test_shields::test_who_merely_waited_long_and_passed_nobody_is_evicted_by_priority_as_ever",
         "core/test_shields::test_a_guarantee_takes_back_what_it_lent_to_whoever_starved",
+        "sim/test_rule_mutants::test_the_dollhouse_notices_a_rule_that_is_forgotten",
     ),
     "nothing is cleared in vain, nor decided and voided, below limits that pools share": (
+        "core/test_claims_ceded::test_who_waits_for_quota_alone_keeps_its_free_room_when_a_more_important_job_takes_that_of_its_victims",
         "core/test_claims_below_limits::test_what_one_pool_clears_below_a_limit_another_pool_does_not_give_away",
         "core/test_claims_below_limits::test_what_others_do_not_lend_is_told_for_as_long_as_it_is_in_the_way",
     ),
@@ -242,6 +244,7 @@ DOOR_AND_QUEUE: dict[str, tuple[str, ...]] = {
         "core/test_foretell::test_every_limit_and_guarantee_above_it_is_shown_as_it_would_stand",
         "core/test_foretell::test_a_job_with_room_would_start_now_on_the_nodes_named_at_the_cost_of_its_limit",
         "core/test_foretell::test_idle_room_that_is_reserved_for_another_is_not_told_as_room",
+        "core/test_foretell::test_room_that_one_before_it_will_have_is_not_told_as_room",
         "core/test_foretell::test_who_would_make_way_is_told_and_nobody_does_for_a_dry_run",
         "core/test_foretell::test_budgets_above_it_are_shown_with_the_most_that_it_can_cost",
         "services/gateway/test_submit::test_a_dry_run_tells_room_place_start_nodes_cost_and_limits",

@@ -46,6 +46,10 @@ def nobody_is_protected(patch: pytest.MonkeyPatch) -> None:
     everywhere(patch, losses.is_sealed, lambda job, now: False)
 
 
+def nobody_is_left_to_work(patch: pytest.MonkeyPatch) -> None:
+    everywhere(patch, losses.is_shielded, lambda job, now: False)
+
+
 def no_level_is_required(patch: pytest.MonkeyPatch) -> None:
     whole = search._levels
 
@@ -146,6 +150,12 @@ def story(*events: tuple[float, str, int, float], asks: dict[float, list[Ask]], 
 
 FULL = [Ask(gpu_milli=WHOLE_NODE, run_s=60) for _ in range(3)]
 """All but two GPUs of the houses are taken."""
+KEPT_FROM_WORK = {
+    1.0: [*(Ask(gpu_milli=WHOLE_NODE, run_s=140, priority=2) for _ in range(2)), Ask(gpu_milli=WHOLE_NODE, run_s=60)],
+    14.0: [Ask(gpu_milli=WHOLE_NODE, run_s=25, priority=2)],
+    65.0: [Ask(gpu_milli=WHOLE_NODE, run_s=5, priority=2)],
+}
+"""One job is evicted soon, and waits; when it runs again another of higher priority comes."""
 SCATTERED = [*(Ask(gpu_milli=3_000, run_s=40) for _ in range(3)), Ask(gpu_milli=2_000, run_s=40)]
 """One GPU is free on each node of four."""
 
@@ -164,6 +174,7 @@ RULES: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], Plan]] = {
             asks={1.0: [replace(ask, protected_s=40) for ask in FULL], 12.0: [Ask(gpu_milli=WHOLE_NODE, priority=2)]}
         ),
     ),
+    "nobody is left to work": (nobody_is_left_to_work, story((0.5, "policy", 90, 0.0), asks=KEPT_FROM_WORK)),
     "no level is required": (
         no_level_is_required,
         story(asks={1.0: SCATTERED, 8.0: [Ask(tasks=2, topology="node", run_s=5)]}),

@@ -191,6 +191,10 @@ NEEDS: dict[str, Callable[[Plan], bool]] = {
         _asked(plan, lambda ask: ask.protected_s > 0 and ask.run_s > 30) > 4
         and _asked(plan, lambda ask: ask.priority > 1 and ask.gpu_milli >= 2000) > 4
     ),
+    "nobody is left to work": lambda plan: (
+        any(one.what == "policy" and one.number // 54 % 2 and one.number // 9 % 3 for one in plan.events)
+        and _asked(plan, lambda ask: ask.priority > 0 and ask.gpu_milli >= 1000) > 3
+    ),
     "no level is required": lambda plan: _asked(plan, lambda ask: ask.topology != "" and ask.tasks > 1) > 4,
     "the agent stays when cut off": lambda plan: _long(plan, "swallow") or _long(plan, "cut"),
     "jobs stay on failed cards": lambda plan: any(event.what == "gpu" for event in plan.events),
@@ -217,6 +221,7 @@ SEEDS = {
     "drained nodes take work": 91,
     "jobs do not wait for others": 0,
     "nobody is protected": 235,
+    "nobody is left to work": 188,
     "no level is required": 23,
     "cancelled jobs run on": 13,
     "held jobs wait on": 70,

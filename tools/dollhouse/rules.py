@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from dollhouse.left_to_work import LeftToWork
 from gangline_core import facts as f
 from gangline_core.cluster import LEVELS_INSIDE_NODE, Node
 from gangline_core.fold import Message
@@ -52,6 +53,7 @@ class Rules:
         """Processes that ended without being told to: something happened outside."""
         self._spent: dict[str, None] = {}
         """Groups whose budget is used up, as accounting told."""
+        self._left = LeftToWork()
         self._at: list[int] = [0]
         """The latest time in the log after each message."""
 
@@ -62,6 +64,8 @@ class Rules:
         self._note_budgets(message)
         yield from self._stand_where_they_may(state, step)
         yield from self._go_when_they_may(state, message)
+        yield from self._left.faults(state, message, step, self._jobs)
+        self.met["is left to work"] = self._left.met
         yield from self._obey(state, message)
         for moved in step.moves:
             job = state.kept.jobs.get(moved.job)
