@@ -92,15 +92,23 @@ class Table:
         )
         self.has_guarantees = any(group.guaranteed for group in state.kept.groups.values())
         self.held: list[Held] = []
-        # Tasks that claims wait for, of this pool or of others; of those that are ceded below limits alone.
-        self.leaving, self.leaving_elsewhere, self.ceded = set[TaskId](), set[TaskId](), set[TaskId]()
+        self.leaving: set[TaskId] = set()
+        """Tasks that claims of this pool wait for."""
+        self.leaving_elsewhere: set[TaskId] = set()
+        self.ceded: set[TaskId] = set()
+        """Tasks that claims wait for which are ceded below limits alone."""
+        self._decide_nothing()
+
+    def _decide_nothing(self) -> None:
+        """What this round comes to, before anything is decided."""
         self.placed: list[tuple[TaskPlacement, int]] = []
         """Tasks placed in this round, and when they are expected to end."""
         self.placements: list[Placement] = []
         self.growths: list[Growth] = []
         self.restarts: list[Restart] = []
-        # Of those refused, so many were before the last time that somebody took room.
-        self.refused, self.refused_before = list[tuple[Job, Reason]](), 0
+        self.refused: list[tuple[Job, Reason]] = []
+        self.refused_before = 0
+        """So many of them were refused before the last time that somebody took room."""
         self.evictions: list[Eviction] = []
         self.shrinks: list[Shrink] = []
         self.claims: list[Claim] = []
@@ -118,8 +126,10 @@ class Table:
         """Gangs that had room but did not start in time."""
         self.late_repairs: list[JobId] = []
         """Jobs whose missing members found no room in time."""
+        self.unseen = 0
+        """Candidates that were not looked at."""
         # What service_order looked up already.
-        self.unseen, self.served, self.by_service, self.sunk = 0, Served(), ByService(), Sunk()
+        self.served, self.by_service, self.sunk = Served(), ByService(), Sunk()
         self.is_moving = False
         """True while jobs change their GPU model: who was not taken for a lease starts nowhere in the meantime."""
         self.heads: tuple[tuple[str, JobId], ...] = ()
