@@ -112,7 +112,7 @@ class Desk:
         self._news = asyncio.Event()
 
     def _remembered(self) -> Memory | None:
-        with suppress(OSError, msgspec.MsgspecError):
+        with suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError):
             return msgspec.json.decode(self._file.read_bytes(), type=Memory)
         return None
 

@@ -70,5 +70,5 @@ class Xids:
 def _read(file: Path | None) -> Kept:
     try:
         return {} if file is None else msgspec.json.decode(file.read_bytes(), type=Kept)
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return {}

@@ -112,7 +112,7 @@ class Keys:
 
     def _replace(self, listed: list[Any]) -> None:
         self._listed = listed
-        self._keys = dict(_readable(listed))
+        self._keys = dict(readable(listed))
         self.generation += 1
 
     async def _fetch(self) -> list[Any]:
@@ -135,7 +135,7 @@ class Keys:
         return url
 
 
-def _readable(listed: list[Any]) -> list[tuple[str, jwt.PyJWK]]:
+def readable(listed: list[Any]) -> list[tuple[str, jwt.PyJWK]]:
     """Keys for signatures that we understand; others are none of our business."""
     found: list[tuple[str, jwt.PyJWK]] = []
     for each in listed:

@@ -1,5 +1,6 @@
 """Files that people and machines leave to be read: each gives a value or its reader's own refusal."""
 
+import json
 import random
 from collections.abc import Callable
 from contextlib import suppress
@@ -10,12 +11,18 @@ import yaml
 from tests.lines import bytes_only
 from tests.security.test_decoders import busy_state, mutated
 
+from gangline_agent.desk import Desk
 from gangline_agent.fleet import FleetError as AgentFleetError
 from gangline_agent.fleet import read as describe
+from gangline_agent.journal import Folder
+from gangline_agent.topology_file import TopologyFileError, read_place
+from gangline_agent.xids import Xids
 from gangline_client.errors import SettingsError
 from gangline_client.settings import read_contexts
 from gangline_core.foresight.learnt import ModelError
+from gangline_gateway.keys import readable as readable_keys
 from gangline_kit import follower
+from gangline_kit.clock import SystemClock
 from gangline_lab.learning.modelfile import read_model
 from gangline_lab.policyfile import PolicyFileError as LabPolicyError
 from gangline_lab.policyfile import read_policy
@@ -76,6 +83,42 @@ def connection(data: bytes, folder: Path) -> object:
     return read_connection(folder)
 
 
+SIZE = b'{"job":1,"attempt":1,"task":"1-1-worker-0","rank":0,"role":"worker","size":2,"sizes":{"worker":2}}'
+KEYS = (
+    b'[{"kty":"EC","crv":"P-256","kid":"k","x":"'
+    + b"A" * 43
+    + b'","y":"'
+    + b"A" * 43
+    + b'"},{"kty":"RSA","n":"AQAB","e":"AQAB"}]'
+)
+LIFE = b'intent {"task": "1-1-worker-0", "job": 1, "placed_ms": 5}\nclaimed 7 8 b\nstarted 9 10\nexited 1\nempty\n'
+TOPOLOGY = b"nodes:\n- {names: ['n*'], labels: {rack: r1}, sockets: [0, 0, 1], switches: [0, 1], islands: [0]}\n"
+
+
+def of_task(name: str) -> Callable[[bytes, Path], object]:
+    """What a task, which runs as our user, may have written in the place of our own notes."""
+
+    def from_bytes(data: bytes, folder: Path) -> object:
+        (folder / name).write_bytes(data)
+        task = Folder(folder)
+        return task.life(), task.intent(), task.sizing(), task.told()
+
+    return from_bytes
+
+
+def desk(data: bytes, folder: Path) -> object:
+    (folder / "desk.json").write_bytes(data)
+    return Desk(folder / "desk.json", SystemClock(), hearer=object(), new_key=lambda: "k")  # type: ignore[arg-type]
+
+
+def keys(data: bytes, folder: Path) -> object:
+    try:
+        listed = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    return readable_keys(listed) if isinstance(listed, list) else None
+
+
 def page(data: bytes, folder: Path) -> object:
     try:
         document = yaml.safe_load(data)
@@ -96,6 +139,14 @@ FILES: dict[
     "contexts": (of_file(read_contexts, "c.yaml"), lambda: CONTEXTS, (SettingsError,)),
     "machines of an agent": (of_file(machines, "n.yaml"), lambda: FLEET, (AgentFleetError,)),
     "learnt model": (of_file(read_model, "m.json"), a_model, (ModelError,)),
+    "life of a task": (of_task("life"), lambda: LIFE, ()),
+    "intent of a task": (of_task("task.json"), lambda: LIFE.split(b"\n")[0][7:], ()),
+    "size of a task": (of_task("size.json"), lambda: SIZE, ()),
+    "position of a task": (of_task("told"), lambda: b"12", ()),
+    "memory of the desk": (desk, lambda: b'{"key": "k", "port": 1}', ()),
+    "events of cards": (of_file(Xids, "xids.json"), lambda: b'{"GPU-1": [{"xid": 79, "at_ms": 5}]}', ()),
+    "topology": (of_file(lambda path: read_place(str(path), "n1"), "t.yaml"), lambda: TOPOLOGY, (TopologyFileError,)),
+    "keys of a provider": (keys, lambda: KEYS, ()),
     "connection": (connection, lambda: b'{"url": "http://127.0.0.1:1", "token": "t"}', (ConnectionFileError,)),
 }  # fmt: skip
 
