@@ -35,6 +35,8 @@ class Clockwork:
         self.stops_s: dict[JobId, float] = {}
         self.starts_s: dict[JobId, float] = {}
         """How long a job's tasks take to start; 0 unless told."""
+        self.done_s: dict[JobId, float] = {}
+        """What jobs that checkpoint did in earlier runs; others begin again."""
         self.started: dict[JobId, list[float]] = {}
         self.ended: dict[JobId, float] = {}
         self.evictions: list[f.Eviction] = []
@@ -129,9 +131,18 @@ class Clockwork:
             if task.state == TaskState.PLACED and not task.stop and self._once(name, "start"):
                 self._later(self.starts_s.get(job, 0), lambda name=name: self._start(name))
             if task.state == TaskState.STARTED and not task.stop and self._once(name, "run"):
-                self._later(self.runs_s.get(job, 1e9), lambda name=name: self._finish(name, code=0))
+                self._later(self._left_s(job), lambda name=name: self._finish(name, code=0))
             if task.stop and self._once(name, "stop"):
+                self._save(job)
                 self._later(self.stops_s.get(job, 0), lambda name=name: self._finish(name, code=143))
+
+    def _left_s(self, job: JobId) -> float:
+        return self.runs_s.get(job, 1e9) - self.done_s.get(job, 0)
+
+    def _save(self, name: JobId) -> None:
+        job = self.world.job(name)
+        if job.spec.checkpoints and job.started_ms:
+            self.done_s[name] = self.done_s.get(name, 0) + (self.world.at - job.started_ms) / SECOND
 
     def _once(self, task: TaskId, what: str) -> bool:
         is_new = (task, what) not in self._known

@@ -280,7 +280,11 @@ def _refused(why: str, terms: Terms, value: str) -> None:
 
 _OUTPUT = partial(_noted, "output is kept by the platform; read it with `gangline logs`")
 _MAIL = partial(_noted, "nobody is mailed; follow with `gangline watch` or the event feed")
-_AGAIN = partial(_noted, "lost nodes and preemption always start a job again; `#GANGLINE retries: N` is for failures")
+_AGAIN = partial(
+    _noted,
+    "lost nodes and preemption always start a job again; `#GANGLINE retries: N` is for failures, "
+    "`#GANGLINE checkpoints: true` says that it then goes on where it stopped",
+)
 _AS_IT_IS = partial(_noted, "is not needed here")
 _SOLE = "whole nodes are not set aside; ask for all GPUs of a node, or a window (`gangline window`)"
 

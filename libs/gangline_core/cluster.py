@@ -332,6 +332,12 @@ class Policy(Struct, frozen=True, omit_defaults=True, gc=False):
     Tiresias' simulator; otherwise whoever has waited longest in all goes first."""
     sharing: str = ""
     """Which jobs share GPUs: a name in gangline_core.sharing.rules.RULES; empty has nobody do so."""
+    yield_after_gpu_s: int = 57_600
+    """A job that checkpoints and had so many GPU-seconds makes way for those that do and had less; 0 never."""
+    yield_run_s: int = 600
+    """But no run of it that has not lasted so long."""
+    yield_wait_s: int = 28_800
+    """And not once it has waited so long in all: then it keeps its room, and goes before everything younger."""
 
 
 class NodeUse:

@@ -34,6 +34,7 @@ def shape_key(spec: JobSpec, ask: int) -> tuple[object, ...]:
         spec.time_limit_s,
         spec.protected_s,
         spec.protected_below,
+        spec.checkpoints,
     )
 
 

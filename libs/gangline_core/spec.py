@@ -267,6 +267,8 @@ class JobSpec(Struct, frozen=True, omit_defaults=True, gc=False):
     """Others may have to make way for it; without that it only goes before them in the queue."""
     stays: int = 0
     """So many of its tasks stay whatever others need or a policy wants; its owner may still make it smaller."""
+    checkpoints: bool = False
+    """Told to stop, it saves its work within its grace, and goes on from there when it starts again."""
 
 
 def selector_of(spec: JobSpec, role: Role) -> dict[str, str]:

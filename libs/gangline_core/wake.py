@@ -13,12 +13,14 @@ from gangline_core.making_room.claims import gives_up_ms, overdue_ms
 from gangline_core.making_room.live_index import Crossing
 from gangline_core.making_room.losses import shield_ends_ms
 from gangline_core.making_room.service_order import orders_by_service
+from gangline_core.making_room.yielding import yields_from_ms
 from gangline_core.pauses.leases import leases_end_ms, may_move, parts_end_ms
 from gangline_core.pauses.pausing import slice_ends_ms
 from gangline_core.repairing import repairs_end
 from gangline_core.scoring import columns as c
-from gangline_core.scoring.ageing import since_ms, wait_since_ms
+from gangline_core.scoring.ageing import since_ms, starves_from_ms, wait_since_ms
 from gangline_core.scoring.attained import crossings
+from gangline_core.scoring.had_share import has_yielding, share
 from gangline_core.scoring.levels import losing_place_ms, waits_that_move
 from gangline_core.state import State
 
@@ -54,8 +56,7 @@ def next_wake_ms(state: State, pool_name: str, now: int) -> int | None:
         times += [overdue_ms(state, state.kept.tasks[task]) for task in state.stopping_tasks]
         times += losing_place_ms(pool.policy, pool.heads)
         times += _level_moves(state, pool_name, pool.policy)
-        if orders_by_service(pool.policy):
-            times += _crossings(state, pool_name, pool.policy, now)
+        times += _by_service(state, pool_name, pool.policy, now)
         if pool.policy.preemption:
             times += [job.started_ms + job.spec.protected_s * 1000 for job in _protected(state, pool_name)]
             times += [shield_ends_ms(state.kept.jobs[job]) for job in state.live.get(pool_name, {})]
@@ -85,6 +86,14 @@ def _of_waiting(state: State, pool_name: str, starvation_ms: int, now: int) -> I
             yield since_ms(state, job) + starvation_ms
 
 
+def _by_service(state: State, pool_name: str, policy: Policy, now: int) -> Iterator[int]:
+    """When others may take the room of running jobs for the service that these had."""
+    if orders_by_service(policy):
+        yield from _crossings(state, pool_name, policy, now)
+    if has_yielding(policy):
+        yield from _yields(state, pool_name, policy, now)
+
+
 def _crossings(state: State, pool_name: str, policy: Policy, now: int) -> Iterator[int]:
     """When running jobs sink into the next service queue, from where on others may take their room."""
     known, bounds = state.live_index.crossings, policy.service_thresholds
@@ -99,6 +108,18 @@ def _crossings(state: State, pool_name: str, policy: Policy, now: int) -> Iterat
                 known[job_id] = one
         if one.at is not None:
             yield one.at
+
+
+def _yields(state: State, pool_name: str, policy: Policy, now: int) -> Iterator[int]:
+    """When running jobs that checkpoint begin to make way, and when those that wait after their share starve."""
+    for job_id in state.live_index.checkpoints.get(pool_name, {}):
+        yield yields_from_ms(state, state.kept.jobs[job_id], policy, now)
+    if policy.starvation_s > 0:
+        columns = state.columns[pool_name]
+        slots = columns.slots()
+        had_share = (columns.field(slots, c.CHECKPOINTS) > 0) & (columns.field(slots, c.ATTAINED) >= share(policy))
+        for job_id in columns.field(slots[had_share], c.ID).tolist():
+            yield starves_from_ms(state, state.kept.jobs[JobId(job_id)], policy)
 
 
 def _paused(state: State, pool_name: str) -> Iterator[Job]:

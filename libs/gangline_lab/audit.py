@@ -12,12 +12,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gangline_core import facts as f
+from gangline_core.cluster import Policy
 from gangline_core.fold import Message, apply
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
 from gangline_core.making_room.losses import effective_priority, is_protected, is_shielded
 from gangline_core.making_room.victims import Victims
+from gangline_core.making_room.yielding import is_patient, may_pass_others, yields_from_ms
 from gangline_core.redecide import redecide
+from gangline_core.scoring.attained import attained
+from gangline_core.scoring.had_share import has_had_share, patience_ms
 from gangline_core.spec import GPU_MILLI, gpu_milli_wanted
 from gangline_core.state import State
 from gangline_core.table import Table
@@ -221,9 +225,7 @@ def _others(state: State, fact: f.RoundDecided, name: JobId, at: int) -> tuple[O
     ]
     known = {victim.job.id for victim, _ in allowed} | evicted
     rest = (state.kept.jobs[job] for job in sorted(state.live.get(fact.pool, {})) if job not in known)
-    unable = [
-        Other(_party(state, job), "", 0, _why_not(state, job, beneficiary, at), _nodes(state, job)) for job in rest
-    ]
+    unable = [Other(_party(state, job), "", 0, _why_not(table, job, beneficiary), _nodes(state, job)) for job in rest]
     return (*able[:OTHERS_SHOWN], *unable[:OTHERS_SHOWN])
 
 
@@ -231,9 +233,9 @@ def _nodes(state: State, job: Job) -> tuple[str, ...]:
     return tuple(sorted({task.node for task in state.tasks_of(job)}))
 
 
-def _why_not(state: State, job: Job, beneficiary: Job, at: int) -> str:
+def _why_not(table: Table, job: Job, beneficiary: Job) -> str:
     """Why none of the rules let a live job go."""
-    pool = state.kept.pools[job.spec.pool].pool
+    state, pool, policy, at = table.state, table.pool.pool, table.policy, table.now
     theirs, mine = effective_priority(pool, job.spec), effective_priority(pool, beneficiary.spec)
     if job.state == JobState.STOPPING:
         return "it was stopping already"
@@ -245,9 +247,22 @@ def _why_not(state: State, job: Job, beneficiary: Job, at: int) -> str:
         return "it had been kept from its work for long, and was left to it"
     if job.id in beneficiary.yielded_to:
         return "it had this job evicted for itself before"
+    if theirs == mine and job.spec.checkpoints and may_pass_others(table, beneficiary):
+        return _why_it_keeps_its_room(state, job, policy, at)
     if theirs < mine or job.service_class == "opportunistic":
         return "its group is guaranteed what it held, it held nothing that helps, or it is sheltered"
     return f"its priority {theirs} is not below {mine}, and no other rule applied"
+
+
+def _why_it_keeps_its_room(state: State, job: Job, policy: Policy, at: int) -> str:
+    """Why a job that checkpoints does not make way for one that does, had less, and is as important."""
+    if not has_had_share(job.spec, attained(state, job, at), policy):
+        return f"it had not had its share of {policy.yield_after_gpu_s} GPU-seconds"
+    if not is_patient(job, policy, at):
+        return f"it had waited {patience_ms(policy) // 1000} s in all, and makes way no more"
+    if yields_from_ms(state, job, policy, at) > at:
+        return f"its run had not lasted {policy.yield_run_s} s"
+    return "its group is guaranteed what it held, or it held nothing that helps"
 
 
 def _party(state: State, job: Job) -> Party:

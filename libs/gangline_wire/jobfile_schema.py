@@ -310,6 +310,12 @@ JOB_PROPERTIES: dict[str, Schema] = {
         "type": "boolean",
         "description": "False has nobody preempted or made smaller for it: it goes before others in the queue only.",
     },
+    "checkpoints": {
+        "type": "boolean",
+        "description": "True says that it can be stopped at any time: told to stop it saves its work within its grace, "
+        "and goes on from there when it starts again. It may then take the room of such jobs that had much, and makes "
+        "way for those that had less (see docs/orderings.md).",
+    },
     **ORDER_PROPERTIES,
     "hold": {"type": "boolean", "description": "True admits it held, until it is released."},
     "secrets": {

@@ -192,6 +192,7 @@ TERM_FIELDS: dict[str, tuple[str, Reader]] = {
     "retry_from": ("retry_from", whole("exit_code")),
     "preemptible": ("preemptible", flag),
     "preempts": ("preempts", flag),
+    "checkpoints": ("checkpoints", flag),
     "after": ("after", read_after),
     "not_before": ("not_before_ms", read_moment),
     "hold": ("hold", flag),

@@ -79,6 +79,8 @@ NOT_PREEMPTIBLE = {
     "volcano.sh/preemptable": "false",
     "yunikorn.apache.org/allow-preemption": "false",
 }
+CHECKPOINTS = ("gangline.dev/checkpoints",)
+"""\"true\": told to stop its pods save their work within their grace period, and new ones go on from there."""
 NEVER = "Never"
 """Preemption policy of pods for which nobody has to make way."""
 TIME_LIMIT = ("kueue.x-k8s.io/max-exec-time-seconds",)
@@ -217,6 +219,7 @@ def job_of(
         grace_s=30 if spec.termination_grace_period_seconds is None else spec.termination_grace_period_seconds,
         preemptible=not any(_says(first, name, value) for name, value in NOT_PREEMPTIBLE.items()),
         preempts=not any(pods[0].spec.preemption_policy == NEVER for pods in roles),
+        checkpoints=said(first, CHECKPOINTS) == "true",
     )
 
 

@@ -105,6 +105,7 @@ def shape_of(spec: JobSpec) -> tuple[object, ...]:
     how = (
         spec.priority,
         spec.preempts,
+        spec.checkpoints,
         spec.time_limit_s,
         may_go,
         spec.labels.get(LABEL_INDEXES, ""),

@@ -142,6 +142,8 @@ def test_what_is_not_needed_is_noted_and_not_refused() -> None:
         "line 3",
         "line 4 stands after the first command and does not count",
     ] + ["line 2"] * 3
+    assert any("`#GANGLINE checkpoints: true`" in note for note in notes)
+    assert document("#GANGLINE checkpoints: true")["checkpoints"] is True
 
 
 def test_variables_are_passed_on_as_export_says() -> None:

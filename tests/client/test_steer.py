@@ -140,9 +140,11 @@ async def test_prices_are_changed_one_by_one_and_sent_whole(platform: FakePlatfo
 async def test_run_says_array_moments_and_what_it_follows(platform: FakePlatform) -> None:
     platform.answer("POST", "/v1/jobs", Reply(view=ARRAY, status=202))
     words = ("--array", "0-9%2", "--after", "afterany:3", "--after", "4", "--singleton", "--begin", "+1h")
+    words = (*words, "--checkpoints")
     result = await gangline(platform.url, "run", *words, "--", "true")
     assert (result.code, result.out) == (0, "Submitted job 42 (train); it is running.\n")
     body = platform.asked[0].body
     assert isinstance(body, dict)
     assert (body["array"], body["after"], body["singleton"]) == ("0-9%2", ["afterany:3", 4], True)
+    assert body["checkpoints"] is True
     assert body["not_before"] == NOW_MS + HOUR_MS

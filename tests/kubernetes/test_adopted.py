@@ -32,6 +32,7 @@ from gangline_kubernetes.adoption import (
 )
 from gangline_kubernetes.config import Config
 from gangline_kubernetes.objects import Container, Meta, Pod, PodSpec, Requirements
+from gangline_kubernetes.owner_asks import shape_of
 from gangline_kubernetes.owner_sizes import ELASTIC, LEAST, MOST, NOTICE_S
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -188,6 +189,14 @@ def test_words_of_other_schedulers_mean_the_same_here() -> None:
     assert job_of([[pod(annotations=topology)]], Config(), None, "nvidia.com/gpu").topology.required == "node"
     kept = {"kai.scheduler/preemptibility": "non-preemptible"}
     assert not job_of([[pod(labels=kept)]], Config(), None, "nvidia.com/gpu").preemptible
+
+
+@pytest.mark.parametrize(("said", "goes_on"), [("true", True), ("false", False), ("", False)])
+def test_pods_say_that_new_ones_go_on_where_they_stopped(said: str, goes_on: bool) -> None:
+    asked = job_of([[pod(annotations={"gangline.dev/checkpoints": said})]], Config(), None, "nvidia.com/gpu")
+    assert asked.checkpoints is goes_on
+    silent = job_of([[pod()]], Config(), None, "nvidia.com/gpu")
+    assert (shape_of(asked) == shape_of(silent)) is not goes_on
 
 
 def test_fractions_of_other_schedulers_are_read() -> None:

@@ -90,6 +90,15 @@ def test_an_evicted_job_goes_on_where_it_stopped_and_pays_its_restart() -> None:
     assert forgetful.jobs[0].lost_ms == 40_000
 
 
+def test_jobs_that_say_that_they_checkpoint_make_way_and_lose_nothing() -> None:
+    policy = Policy(ordering="fifo", yield_after_gpu_s=400, yield_run_s=60)
+    jobs = trace((0, 4, 1_000), (40, 4, 50))
+    assert jcts_s(run(jobs, policy=policy)) == [1_000, 1_010]
+    said = run(jobs, policy=policy, tells_checkpoints=True, checkpoint_at_stop=False, restart_s=7)
+    assert jcts_s(said) == [1_000 + 50 + 7, 60 + 50], "after 100 s it had its share"
+    assert said.jobs[0].lost_ms == 0
+
+
 def test_rounds_on_a_grid_start_nothing_between() -> None:
     result = run(trace((1, 1, 60), (61, 1, 10)), round_s=60)
     assert [job.first_started_ms for job in result.jobs] == [60_000, 120_000]

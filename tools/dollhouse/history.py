@@ -7,6 +7,7 @@ broken one once, as a sentence.
 from collections.abc import Callable, Iterator
 
 from dollhouse.lease_moves import LeaseMoves
+from dollhouse.yields import yields
 from gangline_core import facts as f
 from gangline_core.fold import Message
 from gangline_core.groups import ancestors, user_key
@@ -15,6 +16,7 @@ from gangline_core.job import JobState, Task, TaskState
 from gangline_core.limits.rungs import folded, group_limit, user_limit
 from gangline_core.making_room.claims import gives_up_ms
 from gangline_core.making_room.losses import BY_SERVICE, BY_SLICE, effective_priority
+from gangline_core.scoring.had_share import BY_YIELD
 from gangline_core.sharing.regroup import BY_LEASE
 from gangline_core.state import State
 from gangline_core.step import Step
@@ -27,7 +29,7 @@ PLAIN = f.JobAdmitted | f.JobRejected | f.LeadershipTaken | f.TokenIssued | f.To
 """What is written at the door that changes nothing for a plan already made."""
 ON_NODES = f.NodeSeen | f.NodeLost | f.NodeQuarantined | f.GpuFailed
 """What takes a node, or part of it, away from whoever counted on it."""
-IN_TURN = (BY_LEASE, BY_SERVICE, BY_SLICE)
+IN_TURN = (BY_LEASE, BY_SERVICE, BY_SLICE, BY_YIELD)
 """Rules by which jobs take turns: what one had so far decides, so that each goes for the other in time."""
 GOES_ON = (JobState.RUNNING, JobState.RESIZING)
 
@@ -210,6 +212,8 @@ class History:
             # By name, since a member may have gone between the decision and now.
             if not any(name.startswith(f"{eviction.job}-") for name in claims.get(eviction.beneficiary, ())):
                 yield f"job {eviction.job} is evicted for job {eviction.beneficiary}, which does not get its room"
+            if eviction.rule == BY_YIELD:
+                yield from yields(state, eviction)
             if eviction.rule in IN_TURN:
                 continue
             if (eviction.beneficiary, eviction.job) in self._evicted:

@@ -17,6 +17,16 @@ SETTINGS = {
     "weighted": ("formula",),
 }
 """Settings of a policy that only one ordering reads."""
+CHECKPOINTS = (
+    "Jobs that say `checkpoints: true` go on where they were stopped, and make way for each other. One that had "
+    "`yield_after_gpu_s` of GPU-seconds stands behind all that had less and are no less important (term `had_share`), "
+    "and those of them that say it, too, may take its room (rule `yield`) once its run has lasted `yield_run_s`. When "
+    "it has waited the longer of `yield_wait_s` and `starvation_s` in all, it goes before everything younger, takes "
+    "room by the same rule, and makes way no more: that wait stands for `starvation_s` in what is promised above. "
+    "Guarantees, priorities, protected time and `preemptible: false` hold as ever, and no job that says nothing is "
+    "touched. It is idle under `least_attained`, leases and time slices, which share time already, and with "
+    "`yield_after_gpu_s: 0`."
+)
 SHARING = (
     "With `sharing` jobs work on the same GPUs at once, each with an equal part of their time in books and bills "
     "(guests with none); whoever is left when one ends has more of it, without starting again. Only jobs of one role "
@@ -61,6 +71,7 @@ def page() -> str:
         "it of the job and of those who wait for it. Opportunistic jobs make way all the same, and time slices end. "
         "Otherwise higher priority may evict a started job, unless `protected` or `preemptible: false` says "
         "otherwise; its age stays with it.",
+        CHECKPOINTS,
         table(("Ordering", "Who goes next", "Score", "Settings"), rows),
         "`level` in a score is the band of the job's queue level. A policy's `levels` may make a level strict (nobody "
         "starts before the one in front of it, which loses its place after `head_wait_s`), and may move jobs to "

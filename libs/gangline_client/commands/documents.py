@@ -102,6 +102,7 @@ def run_document(args: Namespace, *, environ: Mapping[str, str], folder: str, no
         "grace": args.grace,
         "after": [int(job) if job.isdecimal() else job for job in args.after],
         "singleton": args.singleton,
+        "checkpoints": args.checkpoints,
         "not_before": moment_ms(args.begin, flag="--begin", now_ms=now_ms) if args.begin else "",
         "deadline": moment_ms(args.deadline, flag="--deadline", now_ms=now_ms) if args.deadline else "",
         "array": args.array,

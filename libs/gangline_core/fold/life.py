@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from gangline_core.ids import JobId
 from gangline_core.job import LIVE, OUTCOME_RANK, Job, JobState, Move, Outcome, Task, TaskState, move
 from gangline_core.reasons import Reason, ReasonCode
+from gangline_core.scoring.had_share import BY_YIELD
 from gangline_core.sizes import resizing
 from gangline_core.sizes.resizing import ResizeEvent
 from gangline_core.state import State
@@ -87,6 +88,7 @@ def finish_if_empty(state: State, job_id: JobId, step: Step) -> None:
     outcome = job.outcome or Outcome.LOST
     requeued = outcome in (Outcome.REQUEUED, Outcome.SUSPENDED)
     preempted = job.reason is not None and job.reason.code == ReasonCode.PREEMPTED
+    in_vain = preempted and job.reason is not None and job.reason.numbers.get("rule") != BY_YIELD
     job = replace(
         job,
         outcome=None,
@@ -95,7 +97,7 @@ def finish_if_empty(state: State, job_id: JobId, step: Step) -> None:
         queued_ms=step.at if requeued else job.queued_ms,
         exit_code=0 if outcome == Outcome.SUCCEEDED else job.exit_code,
         preemptions=job.preemptions + (1 if preempted else 0),
-        cut_off_ms=job.cut_off_ms + (step.at - job.started_ms if preempted and job.started_ms else 0),
+        cut_off_ms=job.cut_off_ms + (step.at - job.started_ms if in_vain and job.started_ms else 0),
     )
     move_job(state, job, outcome.move, step)
 

@@ -26,7 +26,6 @@ from gangline_core.limits.rungs import user_rung
 from gangline_core.limits.winnable import Winnable
 from gangline_core.reasons import LIMIT_CODES, Reason
 from gangline_core.scoring import columns as c
-from gangline_core.scoring.ageing import starving
 from gangline_core.scoring.columns import Columns, Ints
 from gangline_core.scoring.waiting import Waiting
 from gangline_core.spec import ServiceClass, costs_gpu_time, has_terms
@@ -113,9 +112,8 @@ class Sieve:
         rows = self._slots[places]
         waiting = Waiting(self._state, self._pool, (self.columns, rows), now=self._now)
         priority = waiting.field(c.PRIORITY) + waiting.per_level(lambda level: self._pool.pool.levels.get(level, 0))
-        is_starving = starving(waiting.since, policy=self._pool.policy, now=self._now)
-        key = np.where(is_starving, waiting.since, -priority)
-        return np.lexsort((waiting.ids, waiting.since, key, ~is_starving))
+        key = np.where(waiting.starving, waiting.since, -priority)
+        return np.lexsort((waiting.ids, waiting.since, waiting.had_share, key, ~waiting.starving))
 
     def changed(self) -> list[KeptOut]:
         """Who is kept out for another reason than the recorded one, equal reasons together, by their first job."""
@@ -295,7 +293,7 @@ class Gate:
         if self._state.door.safe_groups:
             ask = -job.id  # A budget counts how long each may run.
         user = spec.user if has_own else ""
-        key = (spec.group, user, ask, spec.level, spec.priority, spec.service_class)
+        key = (spec.group, user, ask, spec.level, spec.priority, spec.service_class, spec.checkpoints)
         known = self._memo.verdict(key, member, groups)
         if known is None:
             known = self._broken(job, amounts)

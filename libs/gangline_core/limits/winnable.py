@@ -13,6 +13,8 @@ from gangline_core.job import Job, JobState
 from gangline_core.limits.owed_models import owed_models
 from gangline_core.limits.quota import JOBS, Ledger
 from gangline_core.making_room.losses import effective_priority, is_sealed
+from gangline_core.making_room.yielding import yields_from_ms
+from gangline_core.scoring.had_share import has_yielding
 from gangline_core.spec import ServiceClass, may_take, smallest_size
 from gangline_core.state import State, count, request_amounts
 
@@ -44,6 +46,8 @@ class Winnable:
         """What was found follows from who lives where alone; False once protected jobs were seen, whose time ends."""
         self._branches: dict[tuple[str, str, int], _Branches] = {}
         """Per holder, dimension and priority."""
+        self._yielded: dict[tuple[int, str, str], int] = {}
+        """What had its share and makes way, by priority of whom it makes way for, holder and dimension."""
         self._has_guarantees = any(group.guaranteed for group in state.kept.groups.values())
         self._borrowed: dict[tuple[str, str], dict[str, int]] = {}
         """By group and dimension."""
@@ -63,6 +67,8 @@ class Winnable:
             borrowed = self._borrowed_beside(job, holder, dimension)
             if borrowed and self._is_owed(job, amounts):
                 freed += borrowed
+            if job.spec.checkpoints and has_yielding(self._pool.policy):
+                freed += self._made_way(effective_priority(self._pool.pool, job.spec), holder, dimension)
         return freed
 
     def _is_owed(self, job: Job, amounts: Mapping[str, int]) -> bool:
@@ -70,6 +76,23 @@ class Winnable:
         if self._ledger.within_guarantee(job, amounts):
             return True
         return bool(owed_models(self._state, self._ledger, job, amounts))
+
+    def _made_way(self, priority: int, holder: str, dimension: str) -> int:
+        """What those below the holder use that had their share and make way for one of this priority."""
+        known = self._yielded.get((priority, holder, dimension))
+        if known is not None:
+            return known
+        state, pool, found = self._state, self._pool.pool, 0
+        for job_id in state.live_index.checkpoints.get(pool.name, {}):
+            job = state.kept.jobs[job_id]
+            if holder not in holders(job.spec.group, job.spec.user) or effective_priority(pool, job.spec) > priority:
+                continue
+            # Time alone has them make way.
+            self.is_lasting = False
+            if yields_from_ms(state, job, self._pool.policy, self._now) <= self._now:
+                found += held_by(state, job).folded.get(dimension, 0)
+        self._yielded[priority, holder, dimension] = found
+        return found
 
     def _of_lower_priority(self, job: Job, holder: str, dimension: str) -> int:
         """What preemptible jobs of lower priority below the holder use, less what their groups are owed beside it."""

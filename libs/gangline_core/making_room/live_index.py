@@ -41,6 +41,8 @@ class LiveIndex:
         """Per pool and group path the groups at and below it in which jobs live; no empty entries."""
         self.protected: dict[str, dict[JobId, None]] = {}
         """Live jobs that are safe in the first seconds of their run, per pool."""
+        self.checkpoints: dict[str, dict[JobId, None]] = {}
+        """Live jobs that go on where they stopped, per pool."""
         self.stirred: dict[str, int] = {}
         """Per group path (ancestors included) and user_key a number that changes with whatever lives below it."""
         self.still = Standstill()
@@ -63,6 +65,8 @@ class LiveIndex:
         groups.setdefault(job.spec.group, {})[job.id] = None
         if job.spec.protected_s:
             self.protected.setdefault(job.spec.pool, {})[job.id] = None
+        if job.spec.checkpoints:
+            self.checkpoints.setdefault(job.spec.pool, {})[job.id] = None
         self.stir(job)
 
     def leave(self, job: Job) -> None:
@@ -76,6 +80,8 @@ class LiveIndex:
         self.crossings.pop(job.id, None)
         if job.spec.protected_s:
             del self.protected[job.spec.pool][job.id]
+        if job.spec.checkpoints:
+            del self.checkpoints[job.spec.pool][job.id]
         self.stir(job)
 
     def groups_below(self, pool: str, holder: str) -> Iterable[str]:

@@ -58,6 +58,11 @@ class LiveJob(Struct, frozen=True):
         return (int(is_firm), self.priority, work, -self.job.started_ms, -self.job.id)
 
 
+def ran_ms(job: Job, now: int) -> int:
+    """How long its present run lasts already."""
+    return now - job.started_ms if job.started_ms else 0
+
+
 def effective_priority(pool: Pool, spec: JobSpec) -> int:
     """The job's priority on top of the band of its queue level."""
     return pool.levels.get(spec.level, 0) + spec.priority
@@ -126,6 +131,6 @@ def live_job(table: Table, job: Job) -> LiveJob:
         tasks=tasks,
         amounts=held_by(table.state, job).used,
         priority=effective_priority(table.pool.pool, job.spec),
-        lost_ms=max(table.now - one.started_ms if one.started_ms else 0 for one in (job, *guests)),
+        lost_ms=max(0 if one.spec.checkpoints else ran_ms(one, table.now) for one in (job, *guests)),
         guests=guests,
     )

@@ -115,7 +115,9 @@ class Preemptor:
         is_through = self._plans[is_owed] >= PLANS_MAX or self._in_vain[own] >= IN_VAIN_MAX
         if is_through or not may_take(job.spec):
             return None
-        may_evict = policy.preemption and may_evict_somebody(table, job, is_owed=is_owed)
+        may_evict = policy.preemption and (
+            may_evict_somebody(table, job, is_owed=is_owed) or bool(self._victims.yielders.of(job))
+        )
         shrinks = self._victims.shrinks(job) if policy.shrink and may_shrink_somebody(table) else []
         if not may_evict and not self._could_do(job, shrinks):
             self.is_above_limits = next(table.ledger.broken(job, table.seating.least(job).amounts), None) is not None

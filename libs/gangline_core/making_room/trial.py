@@ -13,7 +13,7 @@ from gangline_core.limits.amounts import amount_of
 from gangline_core.limits.budgets import BUDGET
 from gangline_core.limits.quota import minimum_sizes
 from gangline_core.making_room.losses import EVICT, SHRINK, Loss
-from gangline_core.making_room.victims import sizes_below
+from gangline_core.making_room.spare_members import sizes_below
 from gangline_core.room.capacity import Ints, Room
 from gangline_core.room.holdings import as_lines, give_lines, take_lines, task_lines
 from gangline_core.seating import Found, seat

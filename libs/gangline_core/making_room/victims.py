@@ -1,12 +1,12 @@
 """Who could make room for a waiting job, in the order in which they would: waits, shrinks, evictions.
 
 A wait costs nobody anything: the task is stopping already. A shrink takes members that an elastic job has beyond its
-smallest size. An eviction takes a whole job, and is allowed by one of four rules: the victim is opportunistic, its
-priority is lower, its group gives back what it borrowed to a group within its guarantee, or, where the pool orders by
-attained service, it has sunk below the beneficiary's service queue.
+smallest size. An eviction takes a whole job, and is allowed by one of five rules: the victim is opportunistic, its
+priority is lower, its group gives back what it borrowed to a group within its guarantee, it checkpoints and had its
+share (see `yielding`), or, where the pool orders by attained service, it has sunk below the beneficiary's queue.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from heapq import heapify, heappop, heappush
 from operator import itemgetter
 from typing import TypeVar
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from gangline_core.elasticity.speed import part_lost_milli
 from gangline_core.groups import ancestors, holders
 from gangline_core.ids import JobId, TaskId
-from gangline_core.job import Job, JobState, Task, TaskState
+from gangline_core.job import Job, JobState, TaskState
 from gangline_core.limits.amounts import add_all
 from gangline_core.limits.fair_division import fair_gpu_parts
 from gangline_core.limits.quota import JOBS
@@ -41,11 +41,12 @@ from gangline_core.making_room.losses import (
     is_protected,
 )
 from gangline_core.making_room.service_order import anybody_sank_below, orders_by_service, sunk_below, would_be_below
+from gangline_core.making_room.spare_members import spare_members
+from gangline_core.making_room.yielding import Yielders
 from gangline_core.pauses.pausing import can_be_paused, leaving_part, slice_ends_ms
 from gangline_core.reserving.passing import promises
-from gangline_core.seating import allowed_sizes
-from gangline_core.sizes.allowed import in_whole_slices
-from gangline_core.spec import Role, ServiceClass, least_size
+from gangline_core.scoring.had_share import BY_YIELD
+from gangline_core.spec import ServiceClass
 from gangline_core.state import task_amounts
 from gangline_core.table import Table
 
@@ -98,6 +99,7 @@ class Victims:
         """Live jobs of the pool that nobody has spoken for."""
         self._table = table
         self.could_go = CouldGo(table)
+        self.yielders = Yielders(table)
         self.gone = self.could_go.gone
         self._slices, self._by_service = bool(table.policy.time_slice_s), orders_by_service(table.policy)
         self._pauses: dict[JobId, Loss | None] = {}
@@ -154,7 +156,7 @@ class Victims:
         promised = promises(self._table, beneficiary) if is_owed else {}
         promisers = {path for path, _ in promised.values()}
         mine = effective_priority(self._table.pool.pool, beneficiary.spec)
-        each = self._slices or self._by_service or bool(self._table.lowered)
+        each = self._slices or self._by_service or bool(self._table.lowered or self.yielders.of(beneficiary))
         asked = self.asked(beneficiary)
         # Where service alone may allow it, most are in no lower queue, and that is seen at once.
         sunk = sunk_below(self._table, beneficiary) if self._by_service else frozenset[JobId]()
@@ -206,6 +208,7 @@ class Victims:
         """
         table = self._table
         everybody = is_owed or bool(table.policy.time_slice_s or table.lowered or orders_by_service(table.policy))
+        everybody = everybody or bool(self.yielders.of(beneficiary))
         what = (holder, dimension, LAST_MS if everybody else effective_priority(table.pool.pool, beneficiary.spec))
         if not kept:
             return sum(self.could_go.most_freed(*what).values())
@@ -308,7 +311,7 @@ class Victims:
                 own = [task for task in members if task.role == role.name and task.state != TaskState.EXITED]
                 lost_milli = part_lost_milli(table.state, job, role)
                 gone = 0
-                for tasks in _spare(job, role, own, of=len(members)):
+                for tasks in spare_members(job, role, own, of=len(members)):
                     beyond = (len(own) - gone - role.count) * max(1, role.resources.gpu_milli)
                     amounts: dict[str, int] = {}
                     for task in tasks:
@@ -330,6 +333,8 @@ class Victims:
             return "" if self._table.ledger.is_sheltered(job) else BY_SERVICE
         if self._slices and _had_its_slice(self._table, job, beneficiary):
             return "" if self._table.ledger.is_sheltered(job) else BY_SLICE
+        if job.id in self.yielders.of(beneficiary):
+            return "" if self._table.ledger.is_sheltered(job) else BY_YIELD
         if job.id in beneficiary.yielded_to:
             return ""
         if job.service_class == ServiceClass.OPPORTUNISTIC or job.id in self._table.lowered:
@@ -373,24 +378,3 @@ class Victims:
             if k + 1 < len(queues[group]):
                 heappush(heap, (over + of(queues[group][k])[1].get("gpu_milli", 0), group, k + 1))
         return ordered
-
-
-def _spare(job: Job, role: Role, members: list[Task], *, of: int) -> Sequence[tuple[Task, ...]]:
-    """Members that may go: those still starting first, then the highest ranks; rank 0 and the smallest size stay.
-
-    The job has `of` tasks. Of a gang in slices whole ones go, those of the highest ranks first.
-    """
-    least = least_size(job.spec, role, size=len(members), tasks=of)
-    unit = job.spec.topology.slice_tasks
-    if unit:
-        slices: dict[int, list[Task]] = {}
-        for task in in_whole_slices(job, sorted(members, key=lambda task: -task.rank)):
-            slices.setdefault(task.rank // unit, []).append(task)
-        return [tuple(own) for number, own in slices.items() if number][: max(0, len(members) - least) // unit]
-    order = sorted((one for one in members if one.rank), key=lambda one: (one.state != TaskState.PLACED, -one.rank))
-    return [(task,) for task in order][: max(0, len(members) - least)]
-
-
-def sizes_below(role: Role, size: int) -> list[int]:
-    """Allowed sizes up to this one, descending."""
-    return [allowed for allowed in reversed(allowed_sizes(role)) if allowed <= size]

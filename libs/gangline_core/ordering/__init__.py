@@ -13,13 +13,13 @@ from gangline_core.ordering.finish_time import finish_time
 from gangline_core.ordering.gavel import gavel
 from gangline_core.ordering.gittins import gittins
 from gangline_core.ordering.least_attained import least_attained
+from gangline_core.ordering.letting_pass import let_pass, with_term
 from gangline_core.ordering.priority import priority
 from gangline_core.ordering.round_robin import round_robin
-from gangline_core.ordering.scored import EVERYBODY, Ordering
+from gangline_core.ordering.scored import EVERYBODY, Ordering, Scored
 from gangline_core.ordering.shortest_predicted import shortest_predicted
 from gangline_core.ordering.topped import put_first
 from gangline_core.ordering.weighted import weighted
-from gangline_core.scoring.ageing import starving
 from gangline_core.scoring.columns import Ints
 from gangline_core.scoring.waiting import Waiting
 from gangline_core.state import PoolState, State
@@ -76,29 +76,36 @@ def order(state: State, pool: PoolState, jobs: list[Job], now: int) -> Ordered:
     return Ordered(terms=ranking.terms, candidates=ranking.candidates(everybody) if jobs else [])
 
 
+def _places(scored: Scored, rows: int) -> Ints:
+    """Where each row stands, lower places first; equal ones are ordered by age."""
+    if scored.sequence is None:
+        return -scored.totals(rows)
+    place = np.empty(rows, dtype=np.int64)
+    place[scored.sequence] = np.arange(rows)
+    return place
+
+
 def rank(waiting: Waiting, first: int = EVERYBODY, *, running: NDArray[np.bool_] | None = None) -> Ranking:
     """Order waiting jobs by the pool's policy; only the first so many need be exact. Some may be `running`.
 
-    Whoever has waited longer than the policy's starvation time goes first, oldest first, whatever the score. Every
-    tie is broken by age, then by id.
+    Whoever has waited longer than the policy's starvation time goes first, oldest first, whatever the score. Who
+    checkpoints and had its share lets others pass (see `letting_pass`). Every tie is broken by age, then by id.
     """
-    is_starving = starving(waiting.since, policy=waiting.policy, now=waiting.now)
-    if running is not None:
-        is_starving &= ~running
-    scored = ORDERINGS[waiting.policy.ordering](waiting, first)
-    scores = scored.totals(len(waiting))
-    place = -scores
-    if scored.sequence is not None:
-        place = np.empty(len(waiting), dtype=np.int64)
-        place[scored.sequence] = np.arange(len(waiting))
-    key = np.where(is_starving, waiting.since, place)
-    sequence = np.lexsort((waiting.ids, waiting.since, key, ~is_starving))
+    is_starving = waiting.starving if running is None else waiting.starving & ~running
+    moved = waiting.had_share & ~is_starving
+    scored = ORDERINGS[waiting.policy.ordering](waiting, first + int(moved.sum()))
+    place = _places(scored, len(waiting))
+    keys = [waiting.ids, waiting.since]
+    if moved.any():
+        keys += [np.where(moved, place, 0), moved.astype(np.int64)]
+        place, scored = let_pass(waiting, moved, place), with_term(waiting, moved, scored)
+    sequence = np.lexsort((*keys, np.where(is_starving, waiting.since, place), ~is_starving))
     sequence = sequence[put_first(waiting.state, waiting.pool.pool.name, waiting.ids[sequence])]
     return Ranking(
         terms=scored.names,
         rows=sequence,
         ids=waiting.ids[sequence],
-        scores=scores[sequence],
+        scores=scored.totals(len(waiting))[sequence],
         columns=scored.columns,
         exact=len(waiting) if scored.sequence is None else first,
     )

@@ -1,13 +1,9 @@
 """Since when a job waits, and from when on it goes before everything younger: no job starves."""
 
-from collections.abc import Sequence
-
-import numpy as np
-from numpy.typing import NDArray
-
 from gangline_core.cluster import Policy
 from gangline_core.door.terms import followed
 from gangline_core.job import ENDS, Job, JobState
+from gangline_core.scoring.had_share import has_had_share, patience_ms
 from gangline_core.state import State
 
 
@@ -40,19 +36,11 @@ def in_vain_ms(state: State, job: Job, at: int) -> int:
     return waited_ms(state, job, at) + job.cut_off_ms
 
 
-def waiting_since_ms(state: State, jobs: Sequence[Job]) -> NDArray[np.int64]:
-    """Per job the moment that makes its age: when it became ready, moved back by its earlier waits.
-
-    A job that ran and had to wait again has not lost the time it had waited before.
-    """
-    return np.fromiter((since_ms(state, job) for job in jobs), dtype=np.int64, count=len(jobs))
-
-
 def since_ms(state: State, job: Job) -> int:
-    """The same of one job.
+    """The moment that makes a job's age: when it became ready, moved back by its earlier waits.
 
-    A job that lost its machines is repaired before younger ones start: it is as old as if it had never run. Its waits
-    do not become longer by that.
+    A job that ran and had to wait again has not lost the time it had waited before. One that lost its machines is
+    repaired before younger ones start: it is as old as if it had never run. Its waits do not become longer by that.
     """
     return _after_terms(state, job, job.submitted_ms) if job.losses else wait_since_ms(state, job)
 
@@ -63,13 +51,18 @@ def wait_since_ms(state: State, job: Job) -> int:
     return ready - job.waited_ms
 
 
-def starving(since_ms: NDArray[np.int64], *, policy: Policy, now: int) -> NDArray[np.bool_]:
-    """Which jobs have waited so long that they go before everything younger; none when the policy says 0."""
-    if policy.starvation_s <= 0:
-        return np.zeros(len(since_ms), dtype=np.bool_)
-    return since_ms <= now - policy.starvation_s * 1000
-
-
 def is_starving(state: State, job: Job, policy: Policy, now: int) -> bool:
-    """The same of one job."""
-    return policy.starvation_s > 0 and since_ms(state, job) <= now - policy.starvation_s * 1000
+    """True when the job has waited so long that it goes before everything younger; never when the policy says 0."""
+    return policy.starvation_s > 0 and starves_from_ms(state, job, policy) <= now
+
+
+def starves_from_ms(state: State, job: Job, policy: Policy) -> int:
+    """From when on a waiting job starves, where jobs do."""
+    return since_ms(state, job) + starving_wait_ms(job, policy)
+
+
+def starving_wait_ms(job: Job, policy: Policy) -> int:
+    """After which wait it does; one that had its share lets others pass for longer."""
+    if has_had_share(job.spec, job.attained - job.forgiven, policy):
+        return patience_ms(policy)
+    return policy.starvation_s * 1000

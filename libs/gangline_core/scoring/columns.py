@@ -50,9 +50,10 @@ Ints = NDArray[np.int64]
     KIND,
     LEARNT_MS,
     WAITS_SINCE,
-) = range(28)
+    CHECKPOINTS,
+) = range(29)
 """Fields of a row. Amounts are those at start, LEAST_* those of the smallest sizes; SINCE is what makes the age."""
-WIDTH = 28
+WIDTH = 29
 NOBODY: Ints = np.zeros(0, dtype=np.int64)
 CLASS_RANK = {ServiceClass.OPPORTUNISTIC: 0, ServiceClass.BURSTABLE: 1, ServiceClass.GUARANTEED: 2}
 MOVING_NUMBERS = frozenset({"used", "left"})
@@ -144,6 +145,7 @@ class Columns:
             kind,
             job.learnt_ms[MIDDLE] if job.learnt_ms else -1,
             own_wait_since_ms(job),
+            spec.checkpoints,
         )
 
     def leave(self, job: JobId) -> None:

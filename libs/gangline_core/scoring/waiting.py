@@ -11,6 +11,7 @@ from gangline_core.job import Job
 from gangline_core.scoring import columns as c
 from gangline_core.scoring.ageing import since_ms, wait_since_ms
 from gangline_core.scoring.columns import Columns, Ints
+from gangline_core.scoring.had_share import has_yielding, patience_ms, share
 from gangline_core.scoring.levels import level_after
 from gangline_core.state import PoolState, State
 
@@ -71,6 +72,24 @@ class Waiting:
         for row in np.flatnonzero(self.field(c.HAS_TERMS)).tolist():
             since[row] = since_ms(self.state, self.jobs[row])
         return since
+
+    @cached_property
+    def had_share(self) -> NDArray[np.bool_]:
+        """Who lets others pass, since it checkpoints and had its share of service."""
+        found = self.field(c.CHECKPOINTS) > 0
+        if found.any():
+            found &= (self.field(c.ATTAINED) >= share(self.policy)) & has_yielding(self.policy)
+        return found
+
+    @cached_property
+    def starving(self) -> NDArray[np.bool_]:
+        """Who has waited so long that it goes before everything younger; nobody when the policy says 0."""
+        wait_ms = self.policy.starvation_s * 1000
+        if wait_ms <= 0:
+            return np.zeros(len(self), dtype=np.bool_)
+        if self.had_share.any():
+            return self.since <= self.now - np.where(self.had_share, patience_ms(self.policy), wait_ms)
+        return self.since <= self.now - wait_ms
 
     @cached_property
     def _waits_since(self) -> Ints:

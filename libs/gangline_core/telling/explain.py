@@ -17,7 +17,7 @@ from gangline_core.pauses.held_up import held_up_note
 from gangline_core.pauses.packing import packed_note
 from gangline_core.placement.why_not import ROOM_CODES
 from gangline_core.reasons import Reason, hint, sentence, utc
-from gangline_core.scoring.ageing import starving, waiting_since_ms
+from gangline_core.scoring.ageing import is_starving, starving_wait_ms
 from gangline_core.spec import gpu_milli_wanted
 from gangline_core.state import State
 from gangline_core.telling.book import CONFIDENCE as CONFIDENCE
@@ -25,6 +25,7 @@ from gangline_core.telling.book import GATE_CODES as GATE_CODES
 from gangline_core.telling.book import Book, Expectation
 from gangline_core.telling.left_to_work import left_to_work_note
 from gangline_core.telling.shortfall import Shortfall, shortfall
+from gangline_core.telling.yield_note import yield_note
 
 SIMILAR_MAX = 20
 """Most similar jobs whose waits are told."""
@@ -185,15 +186,15 @@ def _progress(state: State, job: Job) -> str:
 def _notes(state: State, job: Job, now: int) -> Iterable[str]:
     if job.state == JobState.WAITING:
         policy = state.pool_of(job).policy
-        if starving(waiting_since_ms(state, [job]), policy=policy, now=now)[0]:
-            yield f"It has waited longer than {policy.starvation_s} s, so it goes before everything younger."
+        if is_starving(state, job, policy, now):
+            longest_s = starving_wait_ms(job, policy) // 1000
+            yield f"It has waited longer than {longest_s} s, so it goes before everything younger."
         dues = dues_note(state, job) if job.reason is not None and job.reason.code in ROOM_CODES else None
         if dues:
             yield dues
-    if (left := left_to_work_note(state, job, now)) is not None:
-        yield left
-    if (held_up := held_up_note(state, job, now)) is not None:
-        yield held_up
+    for note in (left_to_work_note, yield_note, held_up_note):
+        if (told := note(state, job, now)) is not None:
+            yield told
     if (packed := packed_note(state, job)) is not None:
         yield packed
     if job.preemptions:

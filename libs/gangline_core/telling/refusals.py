@@ -5,6 +5,7 @@ from msgspec.structs import replace
 from gangline_core.ids import JobId, NodeId
 from gangline_core.job import Job
 from gangline_core.making_room.service_order import orders_by_service
+from gangline_core.making_room.yielding import may_pass_others
 from gangline_core.placement.gang import Gang
 from gangline_core.placement.why_not import why_not
 from gangline_core.reasons import Reason, ReasonCode
@@ -20,8 +21,8 @@ class Refuser:
     def __init__(self, table: Table) -> None:
         """Nothing refused yet."""
         self._table = table
-        self._by_shape: dict[tuple[int, tuple[JobId, ...]], Reason] = {}
-        """By what is asked, and by whom the job may not have evicted."""
+        self._by_shape: dict[tuple[int, tuple[JobId, ...], bool], Reason] = {}
+        """By what is asked, by whom the job may not have evicted, and whether it may pass others that checkpoint."""
         self._no_room: dict[tuple[int, int, tuple[NodeId, ...]], Reason] = {}
         """By what is asked of room alone (whoever asks), whether beside reservations, and without which nodes."""
         self._fits: dict[tuple[int, int, tuple[NodeId, ...]], bool] = {}
@@ -34,7 +35,7 @@ class Refuser:
         """The reason for which an equal job was refused in this round, or one that counts as much below its limits."""
         if not self._by_shape:
             return None
-        shape = (self._shape(job), job.yielded_to)
+        shape = self._asking(job)
         reason = self._by_shape.get(shape)
         if reason is None and self._by_limit:
             reason = self._by_limit.get(self._count(job))
@@ -50,7 +51,7 @@ class Refuser:
 
     def remember(self, job: Job, reason: Reason) -> bool:
         """Keep the reason for equal jobs; False when it was known already."""
-        shape = (self._shape(job), job.yielded_to)
+        shape = self._asking(job)
         is_new = shape not in self._by_shape
         self._by_shape[shape] = reason
         return is_new
@@ -111,7 +112,11 @@ class Refuser:
         models = [role.resources.gpu_models for role in spec.roles]
         amounts = self._table.seating.least(job).amounts
         who = (spec.group, spec.user, spec.level, spec.priority, spec.service_class, spec.preempts, job.yielded_to)
-        return (*who, *models, *amounts.items())
+        return (*who, may_pass_others(self._table, job), *models, *amounts.items())
 
     def _shape(self, job: Job) -> int:
         return self._table.state.shapes[job.id]
+
+    def _asking(self, job: Job) -> tuple[int, tuple[JobId, ...], bool]:
+        """What decides how a job fares in this round."""
+        return self._shape(job), job.yielded_to, may_pass_others(self._table, job)

@@ -84,7 +84,7 @@ class Agents:
             run.stop(now, keeps=True, checkpoint_ms=0)
         elif after == JobState.STOPPING or before in _ACTIVE:
             is_broken = job.reason is not None and job.reason.code in BREAKDOWNS
-            keeps = self._conditions.checkpoint_at_stop and not is_broken
+            keeps = (self._conditions.checkpoint_at_stop or job.spec.checkpoints) and not is_broken
             if run.held is not None:
                 run.count(now)
                 # Who stops because its work is done has nothing left to lose.

@@ -65,7 +65,8 @@ class Conditions(Struct, frozen=True, forbid_unknown_fields=True):
     checkpoint_s: WholeSeconds = 0
     """A checkpoint after so much run time; 0 makes none on the way. A failure loses what came after the last one."""
     checkpoint_at_stop: bool = True
-    """A job that is told to stop keeps all of its work; otherwise that is lost as in a failure."""
+    """A job that is told to stop keeps all of its work, whatever it says; otherwise that is lost as in a failure, but
+    not by jobs that say `checkpoints`."""
     failures: Failures = Failures()
     colocation: Colocation = Colocation()
     elastic: Elastic = Elastic()
@@ -87,3 +88,5 @@ class Conditions(Struct, frozen=True, forbid_unknown_fields=True):
     """Whether jobs with the attribute `opportunistic` are so: they run on what others leave."""
     tells_speeds: bool = False
     """Whether jobs say how fast they go on every GPU model (attributes `speed_<model>`), where a table knows it."""
+    tells_checkpoints: bool = False
+    """Whether all jobs say that they go on where they stopped (`checkpoints`), and do."""

@@ -16,6 +16,7 @@ from gangline_lab.sim.workload import (
     as_opportunistic,
     as_single_gpus,
     fitted,
+    with_checkpoints,
     with_memory_most,
 )
 
@@ -40,6 +41,8 @@ def prepared(
             trace = replace(trace, arrivals=tuple(_told(one, courses) for one in trace.arrivals))
     if conditions.memory_most_mib:
         trace = with_memory_most(trace, conditions.memory_most_mib)
+    if conditions.tells_checkpoints:
+        trace = with_checkpoints(trace)
     if conditions.opportunistic:
         trace = as_opportunistic(trace)
     if conditions.single_gpus:

@@ -137,6 +137,12 @@ def split(gpus: int, per_node: int) -> int:
     return next((tasks for tasks in range(1, gpus + 1) if gpus % tasks == 0 and gpus // tasks <= per_node), 1)
 
 
+def with_checkpoints(trace: Workload) -> Workload:
+    """The same jobs, which say that they go on where they stopped."""
+    said = (replace(one, spec=replace(one.spec, checkpoints=True)) for one in trace.arrivals)
+    return replace(trace, arrivals=tuple(said))
+
+
 def with_memory_most(trace: Workload, memory_mib: int) -> Workload:
     """The same jobs; those of whole GPUs say that they use no more of the memory of each, unless they said before."""
     return replace(trace, arrivals=tuple(replace(one, spec=_bounded(one.spec, memory_mib)) for one in trace.arrivals))

@@ -1,0 +1,35 @@
+"""Who is stopped since it goes on where it stopped: what must be true of both jobs, by our own count."""
+
+from collections.abc import Iterator
+
+from gangline_core import facts as f
+from gangline_core.job import Job
+from gangline_core.state import State
+
+GPU_SECOND = 1_000_000
+
+
+def yields(state: State, eviction: f.Eviction) -> Iterator[str]:
+    """Faults of one such eviction, looked at when the decision is folded."""
+    victim, other = state.kept.jobs[eviction.job], state.kept.jobs[eviction.beneficiary]
+    policy, now = state.pool_of(victim).policy, state.kept.pools[victim.spec.pool].decided_at
+    who = f"job {victim.id} makes way for job {other.id}"
+    if not (victim.spec.checkpoints and other.spec.checkpoints):
+        yield f"{who}, but not both go on where they stopped"
+    if victim.started_ms and now - victim.started_ms < policy.yield_run_s * 1000:
+        yield f"{who} after {now - victim.started_ms} ms"
+    if _had(state, victim, now) < policy.yield_after_gpu_s * GPU_SECOND:
+        yield f"{who} before it had its share"
+    patience_ms = max(policy.starvation_s, policy.yield_wait_s) * 1000
+    if not victim.losses and victim.waited_ms >= patience_ms:
+        yield f"{who} although it waited for {victim.waited_ms} ms in all"
+    since = other.submitted_ms if other.losses else other.queued_ms - other.waited_ms
+    starves = policy.starvation_s > 0 and now - since >= patience_ms
+    if not starves and other.attained - other.forgiven >= policy.yield_after_gpu_s * GPU_SECOND:
+        yield f"{who}, which had its share as well"
+
+
+def _had(state: State, job: Job, now: int) -> int:
+    """Service of tasks that are gone, and of those that live."""
+    live = [state.kept.tasks[name] for name in job.tasks if name in state.kept.tasks]
+    return job.attained - job.forgiven + sum(task.served_until(now) for task in live)
