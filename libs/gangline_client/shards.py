@@ -124,8 +124,8 @@ class _Handler(socketserver.StreamRequestHandler):
         try:
             while line := self.rfile.readline(LINE_BYTES_MAX):
                 self.wfile.write(json.dumps(self.server.keeper.ask(worker, json.loads(line))).encode() + b"\n")
-        except (OSError, ValueError):
-            pass  # It is gone, or it is none of ours: either way it has nothing any more.
+        except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+            pass  # It is gone, or what it says is none of ours: either way it has nothing any more.
         finally:
             self.server.keeper.lose(worker)
 

@@ -59,6 +59,35 @@ def test_what_a_lost_member_was_doing_comes_back(tmp_path: Path) -> None:
         assert sorted(records(first)) == EVERYTHING
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"GET / HTTP/1.1",
+        b"[1]",
+        b"null",
+        b"[" * 60_000,
+        b'{"done": [1]}',
+        b'{"done": 10000}',
+        b'{"failed": "x"}',
+        b'{"rank": null}',
+        b"\xff\xfe",
+        b"9" * 5_000,
+    ],
+)
+def test_who_says_something_else_is_hung_up_on_and_nobody_else_notices(
+    tmp_path: Path, line: bytes, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The port is open to whoever reaches the machine."""
+    with rank_0(tmp_path) as first:
+        with socket.create_connection(("127.0.0.1", first.port), timeout=5) as stranger:
+            stranger.sendall(line + b"\n")
+            stranger.shutdown(socket.SHUT_WR)
+            while stranger.recv(65_536):
+                pass
+        assert sorted(records(first)) == EVERYTHING
+    assert "Traceback" not in capfd.readouterr().err
+
+
 def test_a_member_that_leaves_its_loop_gives_its_shard_back(tmp_path: Path) -> None:
     with rank_0(tmp_path) as first:
         with member(first.port) as leaving:
