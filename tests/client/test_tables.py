@@ -124,3 +124,18 @@ async def test_memory_of_gpus_is_shown_as_it_is_set(platform: FakePlatform) -> N
     lines = (await gangline(platform.url, "quota", "show", "research")).out.splitlines()
     assert [line.split()[:3] for line in lines if line.startswith("gpu")][0:1] == [["gpu_memory", "1.5Gi", "640Gi"]]
     assert any(line.split()[:2] == ["gpus:H100", "0.5"] for line in lines)
+
+
+async def test_what_a_group_lends_borrows_and_lets_each_have_is_shown_beside_its_table(platform: FakePlatform) -> None:
+    settings = msgspec.structs.replace(
+        s.RESEARCH.settings,
+        limit={"gpu_milli": 8_000},
+        lend_limit={"gpu_milli": 2_000},
+        borrow_limit={"gpu_milli": 4_000},
+        user_limit={"gpu_milli": 3_000},
+        job_limit={"gpu_milli:H100": 1_000},
+    )
+    platform.answer("GET", "/v1/groups/research", msgspec.structs.replace(s.RESEARCH, settings=settings))
+    out = (await gangline(platform.url, "quota", "show", "research")).out
+    assert "user.gpus=3 job.gpus:H100=1 borrow.gpus=4 lend.gpus=2 weight=2" in out
+    assert " gpus=8" not in out

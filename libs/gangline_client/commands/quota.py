@@ -4,6 +4,7 @@ from argparse import Namespace
 
 from gangline_client import quantities as q
 from gangline_client.errors import InputError, ProblemError
+from gangline_client.quota_amounts import limit_words
 from gangline_client.quota_keys import change_group, change_user, differences, group_words, user_words
 from gangline_client.session import Session, emit
 from gangline_client.table import Column, Row
@@ -145,7 +146,9 @@ def _tell_change(session: Session, title: str, changed: list[str], dry_run: bool
 def _tell_group(session: Session, view: v.GroupView) -> None:
     console = session.console
     console.say(f"Group {view.path or '/'} (version {view.version})")
-    console.fact("Settings", _words({k: w for k, w in group_words(view.settings).items() if "gpus" not in k}))
+    # The table below has a column for each of these.
+    in_table = {*limit_words(view.settings.limit, ""), *limit_words(view.settings.guaranteed, "guaranteed")}
+    console.fact("Settings", _words({k: w for k, w in group_words(view.settings).items() if k not in in_table}))
     console.fact("Jobs", f"{view.unfinished} unfinished")
     spent = q.gpu_hours(view.used_gpu_hours)
     budget = view.settings.budget_gpu_hours
