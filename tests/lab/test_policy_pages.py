@@ -51,3 +51,33 @@ def test_what_makes_no_sense_is_told_with_where_it_stands(tmp_path: Path, text: 
     with pytest.raises(PolicyFileError, match=r"^page\.yaml: ") as raised:
         read_policy(page(tmp_path, text))
     assert told in str(raised.value)
+
+
+OF_PAPERS = Path(__file__).parents[2] / "policies" / "papers"
+USED = {
+    "drf": "dominant_resource",
+    "tiresias": "least_attained",
+    "gittins": "gittins",
+    "qssf": "weighted",
+    "gavel-max-min": "gavel",
+    "themis": "finish_time",
+    "pollux": "goodput",
+    "sia": "sia",
+    "optimus": "optimus",
+    "gandiva": "grow_shrink",
+}
+"""By page, the ordering or the policy for sizes that is the paper's."""
+
+
+@pytest.mark.parametrize("path", sorted(OF_PAPERS.glob("*.yaml")), ids=lambda path: path.stem)
+def test_a_papers_page_is_read_under_its_own_name_and_says_what_it_is(path: Path) -> None:
+    rules = read_policy(path)
+    assert rules.name == path.stem
+    assert rules.about or path.stem == "gangline"
+    assert rules.unheeded == ()
+
+
+@pytest.mark.parametrize("name", sorted(USED))
+def test_each_paper_about_order_or_sizes_has_its_page(name: str) -> None:
+    policy = read_policy(OF_PAPERS / f"{name}.yaml").policies["default"]
+    assert USED[name] in (policy.ordering, policy.elastic)

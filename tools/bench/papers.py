@@ -4,6 +4,7 @@ Every number of ours comes from the lab's simulator, that is from the code that 
 pages of policies/papers. A row's baseline is the published value; why they differ stands in docs/lab.md.
 
 - B2: the eight workloads of Pollux (OSDI 2021), 16 nodes of 4 GPUs, 60 s rounds, 30 s for a start.
+- B3: the same workloads with jobs that may have any size (see papers_sizes).
 - B4 and B5: the tables of Shockwave and Gavel, whose policies lend room for a time (see papers_leases).
 - B6 and B9: Muri's gangs, and spot jobs (see papers_sharing); two jobs on the same GPUs (see papers_pairs).
 - B7: the Philly trace (see papers_philly).
@@ -22,6 +23,7 @@ from bench.papers_leases import GAVEL, OWN, SHOCKWAVE, gavel, off, shockwave
 from bench.papers_pairs import guests, pairs
 from bench.papers_philly import loads, weeks, whole
 from bench.papers_sharing import MURI, muri, spot
+from bench.papers_sizes import SIZES, sizes
 from bench.pollux_optimus import ForetoldProfiles, optimus_run
 from bench.rows import Baseline, Measured
 from gangline_lab.metrics import measure as metrics_of
@@ -40,7 +42,9 @@ OPTIMUS = {1: 4087.0, 2: 6914.0, 3: 3944.0, 4: 5968.0, 5: 5656.0, 6: 5301.88, 7:
 """The same of its Optimus."""
 TIRESIAS_MEAN, OPTIMUS_MEAN = 4038.2, 5681.9
 QUICK_OPTIMUS = (6,)
-"""Workloads of the quick run's Optimus."""
+"""Workloads of the quick run's Optimus and Pollux."""
+QUICK_SIZES = ("pollux",)
+"""Pages of the quick run's B3."""
 QUICK_LENT = ("max-min", "min-total-duration", "gangline")
 """Policies of the quick run's B4."""
 QUICK_MURI = ("trace3",)
@@ -53,6 +57,7 @@ async def measure() -> AsyncIterator[Measured]:
     tables = (
         pollux(),
         optimus(QUICK_OPTIMUS),
+        sizes(QUICK_SIZES, QUICK_OPTIMUS),
         weeks(),
         shockwave(QUICK_LENT),
         gavel(("gavel-max-min",)),
@@ -71,6 +76,7 @@ async def measure_full() -> AsyncIterator[Measured]:
     tables = (
         pollux(is_replayed=True),
         optimus(WORKLOADS, is_replayed=True),
+        sizes(SIZES, WORKLOADS, is_replayed=True),
         weeks(is_replayed=True),
         shockwave(lent, is_replayed=True),
         gavel(tuple(GAVEL), is_replayed=True),

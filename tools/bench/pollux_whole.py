@@ -21,10 +21,11 @@ from gangline_core.elasticity.pollux import configurations
 from gangline_core.job import JobState
 from gangline_core.sizes.progress import MILLION, POINTS_MAX, Point, Progress
 from gangline_core.spec import Elastic, JobSpec, ResizeKind
+from gangline_lab.policyfile import Rules
 from gangline_lab.readers.pollux import read_pollux
 from gangline_lab.sim.conditions import Conditions
 from gangline_lab.sim.courses import STEP_UNIT, Course, Held, Leg, advance
-from gangline_lab.sim.engine import BEGIN_MS, Scenario, Simulation
+from gangline_lab.sim.engine import BEGIN_MS, RunResult, Scenario, Simulation
 from gangline_lab.sim.fleet import read_fleet
 from gangline_lab.sim.goodput import Application, Profiles
 from gangline_lab.sim.journal import Journal
@@ -177,19 +178,35 @@ def whole_mean_completion_s(
     path: Path, applications: dict[str, Application], policy: Policy | None = None, *, jobs_most: int = 0
 ) -> float:
     """Mean time from arrival to end under a policy, the default one if none is named; of the first jobs if so many."""
-    trace = read_pollux(path)
-    arrivals = tuple(elastic(arrival, applications[arrival.work.row]) for arrival in trace.arrivals)
-    arrivals = arrivals[: jobs_most or len(arrivals)]
-    scenario = Scenario(
-        trace=replace(trace, arrivals=arrivals),
-        fleet=read_fleet(f"{NODES}x{PER_NODE}xT4"),
+    rules = Rules(
+        name="default",
         policies={"default": policy or Policy()},
         conditions=Conditions(round_s=TICK_S, start_s=RESTART_S, restart_s=RESTART_S),
+    )
+    result = whole_run(path, applications, rules, jobs_most=jobs_most)
+    return float(np.mean([record.jct_ms for record in result.jobs]) / 1000)
+
+
+def whole_run(
+    path: Path,
+    applications: dict[str, Application],
+    rules: Rules,
+    archive: Path | None = None,
+    *,
+    jobs_most: int = 0,
+) -> RunResult:
+    """What became of a workload, or of its first jobs if so many; an `archive` records it."""
+    trace = read_pollux(path)
+    arrivals = tuple(elastic(arrival, applications[arrival.work.row]) for arrival in trace.arrivals)
+    scenario = Scenario(
+        trace=replace(trace, arrivals=arrivals[: jobs_most or len(arrivals)]),
+        fleet=read_fleet(f"{NODES}x{PER_NODE}xT4"),
+        policies=rules.policies,
+        conditions=rules.conditions,
         courses=AdaptingProfiles(applications),
     )
     assert GPUS == NODES * PER_NODE
-    with Journal(None) as journal:
+    with Journal(archive) as journal:
         simulation = Reporting(scenario, journal)
         simulation.run()
-        result = simulation.result()
-    return float(np.mean([record.jct_ms for record in result.jobs]) / 1000)
+        return simulation.result()
