@@ -73,7 +73,7 @@ def test_a_window_closes_its_node_and_no_other_to_members_without_a_limit(tasks:
 @pytest.mark.parametrize("whom", ["groups", "users"])
 def test_a_window_that_is_kept_for_some_is_theirs_however_many_others_wait(whom: str) -> None:
     drive = Drive(node("n1", gpus=4), node("n2", gpus=4), groups=[group("a"), group("b")])
-    kept = {"groups": ("a",)} if whom == "groups" else {"users": ("bob",)}
+    kept: dict[str, Any] = {"groups": ("a",)} if whom == "groups" else {"users": ("bob",)}
     keep(drive, begin=100, end=400, **kept)
     others = [drive.ask(50 + k, gpus=4, run=200, group="b", limit=200) for k in range(6)]
     own = drive.ask(120, tasks=2, gpus=4, run=100, group="a", user="bob", limit=100)
