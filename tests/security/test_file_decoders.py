@@ -108,7 +108,7 @@ def of_task(name: str) -> Callable[[bytes, Path], object]:
 
 def desk(data: bytes, folder: Path) -> object:
     (folder / "desk.json").write_bytes(data)
-    return Desk(folder / "desk.json", SystemClock(), hearer=object(), new_key=lambda: "k")  # type: ignore[arg-type]
+    return Desk(folder / "desk.json", SystemClock(), hearer=object(), new_key=lambda: "k")  # type: ignore[arg-type]  # nobody asks it
 
 
 def keys(data: bytes, folder: Path) -> object:
