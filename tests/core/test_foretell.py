@@ -52,6 +52,17 @@ def test_every_limit_and_guarantee_above_it_is_shown_as_it_would_stand() -> None
     assert told.start.to_ms == world.at + 600_000
 
 
+def test_limits_of_a_model_are_shown_for_a_job_that_names_none_and_would_go_there() -> None:
+    limits = {**gpu_amount(6, "A100"), "gpu_memory_mib": 8 * 40_960}
+    world = World(node("n1"), groups=[group("a", limit=limits)])
+    world.submit_running(spec(gpus=3, group="a", time_limit_s=600), "n1")
+    effects = foretell(world.state, spec(gpus=2, group="a", time_limit_s=60), world.at).effects
+    assert [(one.dimension, one.used, one.needed, one.limit) for one in effects] == [
+        ("gpu_memory_mib", 3 * 40_960, 2 * 40_960, 8 * 40_960),
+        ("gpu_milli:a100", 3_000, 2_000, 6_000),
+    ]
+
+
 def test_what_is_being_cleared_for_others_counts_below_a_limit_and_comes_back_after_them() -> None:
     world = World(node("n1"))
     world.tell("admission", f.GroupSet(group=group("q"), by="root"))

@@ -94,7 +94,7 @@ def foretell(state: State, spec: JobSpec, now: int) -> Foretold:
         reason=reason,
         position=position,
         waiting=waiting,
-        effects=_effects(state, job, now),
+        effects=_effects(state, job, turn, now),
         nodes=tuple((seats or sorted(suitable))[:NODES_NAMED_MAX]),
         nodes_suitable=len(suitable),
         start=_start(table, job, (ahead, reason), turn),
@@ -111,13 +111,14 @@ def _ahead(state: State, job: Job, now: int) -> tuple[list[Job], int, int]:
     return [state.kept.jobs[name] for name in ordered[:place]], place + 1, len(ordered)
 
 
-def _effects(state: State, job: Job, now: int) -> tuple[Effect, ...]:
-    """Every limit and guarantee on its way up, in the dimensions that it asks for."""
+def _effects(state: State, job: Job, turn: Turn, now: int) -> tuple[Effect, ...]:
+    """Every limit and guarantee on its way up, in the dimensions that it asks for, or has where it would go."""
     ledger = Ledger(state, now)
-    wanted = folded(job_amounts(job.spec, wanted_sizes(job.spec)))
+    found = turn.found or (turn.plan.found if turn.plan is not None else None)
+    wanted = folded(job_amounts(job.spec, wanted_sizes(job.spec)) if found is None else found.amounts)
     limits = {rung.holder: rung.limit for rung in ledger.rungs(job)}
     holders = [*limits, *(path for path in state.kept.groups if path not in limits)]
-    found = []
+    effects = []
     for holder in holders:
         group = state.kept.groups.get(holder)
         promised = folded(group.guaranteed) if group is not None else {}
@@ -134,8 +135,8 @@ def _effects(state: State, job: Job, now: int) -> tuple[Effect, ...]:
                     limit=limit.get(dimension, -1),
                     guaranteed=promised.get(dimension, -1),
                 )
-                found.append(effect)
-    return (*found, *_of_budgets(state, ledger, job, now))
+                effects.append(effect)
+    return (*effects, *_of_budgets(state, ledger, job, now))
 
 
 def _of_budgets(state: State, ledger: Ledger, job: Job, now: int) -> Iterator[Effect]:
