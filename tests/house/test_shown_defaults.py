@@ -5,6 +5,8 @@ import re
 from msgspec import structs
 from tests.house.test_docs import ROOT, text
 
+from gangline_core.cluster import Policy
+from gangline_core.elasticity import POLICIES
 from gangline_lab.readers import READERS
 from gangline_lab.sim.conditions import Conditions
 
@@ -43,6 +45,12 @@ def test_the_page_of_the_lab_lists_every_condition_of_a_simulation_with_its_defa
 def test_the_page_of_the_lab_lists_every_format_of_traces() -> None:
     shown = {name for names, _ in ROW.findall(table("docs/lab.md", "format")) for name in NAME.findall(names)}
     assert shown == set(READERS)
+
+
+def test_the_page_of_elastic_jobs_explains_every_policy_and_says_which_is_the_default() -> None:
+    rows = re.findall(r"^\| `(\w+)`( \(default\))? \|", table("docs/elastic.md", "policy"), re.MULTILINE)
+    assert {name for name, _ in rows} == set(POLICIES)
+    assert [name for name, mark in rows if mark] == [Policy().elastic]
 
 
 def test_what_the_page_of_kubernetes_says_is_understood_stands_in_the_service() -> None:
