@@ -57,6 +57,9 @@ LIMITS: Final[dict[str, Limit]] = {
     "why_chars": Limit(512, "characters of a stated reason"),
     "event_streams": Limit(256, "open event and log streams of one gateway; an eighth is kept for administrators"),
     "token_streams": Limit(16, "open event and log streams of one token at one gateway"),
+    "connections": Limit(
+        4_096, "open connections of one gateway; beyond it those go that have said nothing for longest"
+    ),
     "settings_values": Limit(50_000, "names and values of one document of settings, at all depths"),
     "group_users": Limit(10_000, "entries of one answer's list of groups, users or tokens"),
 }

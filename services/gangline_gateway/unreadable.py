@@ -4,18 +4,38 @@ Such a request never becomes one of ours: the HTTP library refuses it before any
 own that repeat what was sent.
 """
 
+import asyncio
+import resource
+from functools import cache
+from itertools import islice
+
 from aiohttp import hdrs, web
 from aiohttp.http_exceptions import LineTooLong
 
 from gangline_gateway.call import encode_view
 from gangline_gateway.door import SAFE_HEADERS
 from gangline_gateway.problems import MEDIA_TYPE, ProblemError
+from gangline_wire.limits import most
+
+FILES_KEPT = 512
+"""File descriptors that connections leave to everything else."""
 
 
 class Speaker(web.RequestHandler):
     """One connection."""
 
     __slots__ = ()
+
+    @property
+    def is_idle(self) -> bool:
+        """True while it has said no whole request that is not answered yet."""
+        return self._waiter is not None and not self._waiter.done()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Somebody came; whoever says nothing for longest goes when there are too many."""
+        super().connection_made(transport)
+        if isinstance(self._manager, Server):
+            self._manager.make_room()
 
     def handle_error(
         self,
@@ -41,6 +61,14 @@ class Server(web.Server):
         """A new connection."""
         return Speaker(self, loop=self._loop, **self._kwargs)
 
+    def make_room(self) -> None:
+        """Hang up on connections that are idle, the oldest first, until there are no more than may be open."""
+        open_ones = self.connections
+        too_many = len(open_ones) - connections_most()
+        idle = (one for one in open_ones if isinstance(one, Speaker) and one.is_idle)
+        for one in islice(idle, max(0, too_many)):
+            one.force_close()
+
 
 class Runner(web.AppRunner):
     """Runs the application behind such a server."""
@@ -49,6 +77,19 @@ class Runner(web.AppRunner):
         server = await super()._make_server()
         server.__class__ = Server
         return server
+
+
+@cache
+def connections_most() -> int:
+    """How many connections may be open: what this process may open beyond is for the bus, logs and files."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = most("connections") + FILES_KEPT
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    if soft == resource.RLIM_INFINITY:
+        return most("connections")
+    return min(most("connections"), max(soft - FILES_KEPT, soft // 2))
 
 
 def _problem(status: int, error: BaseException | None) -> ProblemError:
