@@ -30,9 +30,10 @@ CHECKPOINTS = (
 SHARING = (
     "With `sharing` jobs work on the same GPUs at once, each with an equal part of their time in books and bills "
     "(guests with none); whoever is left when one ends has more of it, without starting again. Only jobs of one role "
-    "and one size share, with whole GPUs of which they use no more memory than they say (`gpu_memory_most`), in the very places of the "
-    "others, at most four at a time. The stages of an iteration are attributes that a job gives in ms: `loading_ms` "
-    "(reading and preparing), `compute_ms`, `network_ms`, and `iteration_ms`, what all of them take together."
+    "and one size share, with whole GPUs of which they use no more memory than they say (`gpu_memory_most`), in the "
+    "very places of the others, at most four at a time. The stages of an iteration are attributes that a job gives in "
+    "ms: `loading_ms` (reading and preparing), `compute_ms`, `network_ms`, and `iteration_ms`, what all of them take "
+    "together."
 )
 
 
