@@ -11,6 +11,7 @@
 two facts join them. Both are pure: the same state and the same `now` give the same bytes.
 """
 
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +31,7 @@ from gangline_core.making_room.lowering import lower_in_place
 from gangline_core.making_room.overtaking import Overtakes
 from gangline_core.making_room.preemption import Preemptor
 from gangline_core.making_room.shields import with_shields
+from gangline_core.making_room.standing_back import Going, Order, StandingBack
 from gangline_core.pauses import leases
 from gangline_core.pauses.resuming import clear_late, honour_paused, wants_to_go_on
 from gangline_core.pauses.rotation import rotate
@@ -132,7 +134,7 @@ class Layout(NamedTuple):
 
 def lay_out(state: State, pool: str, now: int, opened: RoundOpened) -> Layout:
     """Steps 4 and 5 on scratch paper."""
-    overtakes = Overtakes()
+    overtakes, back = Overtakes(), StandingBack()
     while True:
         table = Table(state, pool, now)
         table.late_starts.extend(late_starts(state, pool, now))
@@ -142,20 +144,21 @@ def lay_out(state: State, pool: str, now: int, opened: RoundOpened) -> Layout:
         layout = Layout(table, Preemptor(table, overtakes.heirs), Heads(table), LooseDates(table))
         rotate(table, layout.preemptor, is_new=bool(opened.leases))
         if not table.is_moving:
-            place_all(layout, opened, overtakes)
-        if overtakes.is_settled(table):
+            place_all(layout, opened, overtakes, back)
+        if overtakes.is_settled(table) and back.is_settled(table):
             return layout
 
 
-def place_all(layout: Layout, opened: RoundOpened, overtakes: Overtakes) -> None:
+def place_all(layout: Layout, opened: RoundOpened, overtakes: Overtakes, back: StandingBack) -> None:
     """Steps 4 and 5: each candidate in order starts, gets a claim, or is refused; the first refused gets a date.
 
     So does the first below each limit that keeps jobs out: for the pool's room, or for what the limit has.
 
-    It stops where a candidate should take over the claim of a less important one: the round is then decided anew.
+    It stops where a candidate should take over the claim of a less important one, or others stand back for it: the
+    round is then decided anew.
     """
     table, preemptor, heads, loose = layout
-    candidates, limited, edges = opened.candidates, frozenset(opened.limited), frozenset(opened.edges)
+    candidates, limited, edges = back.in_order(opened.candidates), frozenset(opened.limited), frozenset(opened.edges)
     refuser = Refuser(table)
     reserver, dates = Reserver(table), LimitDates(table)
     batch = Batch(table, candidates)
@@ -163,10 +166,8 @@ def place_all(layout: Layout, opened: RoundOpened, overtakes: Overtakes) -> None
     guests = Guests(table, preemptor)
     claimed = {held.claim.job: held.alive for held in table.held}
     started = {placement.job for placement in table.placements}
-    for seen, candidate in enumerate(candidates):
-        job = table.state.job(candidate.job)
-        if job is None or job.state != JobState.WAITING or job.id in started:
-            continue
+    order, going = Order(candidates, len(started)), Going(table)
+    for seen, job in _waiting(table, candidates, started):
         if table.is_full or _passes_unseen(table, edges):
             table.unseen = len(candidates) - seen
             return
@@ -181,8 +182,10 @@ def place_all(layout: Layout, opened: RoundOpened, overtakes: Overtakes) -> None
             continue
         beside = (batch, loose, guests)
         reason = None if pairs.starts(job) else refuser.known(job) or _start(table, job, refuser, preemptor, beside)
-        if reason is None:
+        if reason is None or going.make_way(job, reason):
             continue
+        if back.would_help(table, preemptor, (job, reason), order):
+            return
         table.refuse(job, reason)
         if reason.code in ROOM_CODES:
             if overtakes.would_help(table, job):
@@ -192,6 +195,14 @@ def place_all(layout: Layout, opened: RoundOpened, overtakes: Overtakes) -> None
         # Where several that compete have dates, equal jobs have one each; otherwise the first speaks for all of them.
         if refuser.remember(job, reason) or table.policy.backfill_depth > 1:
             _give_date(job, reason, (reserver, loose), dates)
+
+
+def _waiting(table: Table, candidates: Sequence[Candidate], started: set[JobId]) -> Iterator[tuple[int, Job]]:
+    """The candidates that still wait, each with how many come before it."""
+    for seen, candidate in enumerate(candidates):
+        job = table.state.job(candidate.job)
+        if job is not None and job.state == JobState.WAITING and job.id not in started:
+            yield seen, job
 
 
 def _passes_unseen(table: Table, edges: frozenset[JobId]) -> bool:

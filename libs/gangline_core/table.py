@@ -338,6 +338,13 @@ class Table:
         if self._after is not None:
             self._after.take(job, amounts)
 
+    def give_up(self, job: Job, amounts: dict[str, int]) -> None:
+        """What was counted so is not the job's after all."""
+        self.ledger.give(job, amounts)
+        self.taken.remove((job, amounts))
+        if self._after is not None:
+            self._after.give(job, amounts)
+
     def _take(self, job: Job, tasks: tuple[TaskPlacement, ...], *, guarded: bool) -> None:
         length = self.run_ms(job)
         end = UNKNOWN_MS if length is None else self.now + length

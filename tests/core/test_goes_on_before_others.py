@@ -1,20 +1,22 @@
-"""A paused job goes on before those who wait, and whoever may pause it again need not wait for anything else."""
+"""Nobody goes on or starts before those for whom it would be sent away at once: it stands back, and waits."""
 
+import pytest
 from tests.core.test_pausing import gpu_spec, stand_still
 from tests.make import World, gpu_amount, group, node
 
 from gangline_core import cycle
 from gangline_core.ids import JobId
 from gangline_core.job import JobState
+from gangline_core.reasons import ReasonCode
 from gangline_core.spec import ServiceClass
 
 
-def paused_below_a_limit() -> tuple[World, JobId, JobId, list[JobId]]:
-    """An opportunistic job was paused for the first of three that a limit lets run one at a time."""
+def paused_below_a_limit(service_class: ServiceClass, priority: int) -> tuple[World, JobId, JobId, list[JobId]]:
+    """A job was paused for the first of three, more important ones, that a limit lets run one at a time."""
     world = World(node("n1"), groups=[group("lab", limit=gpu_amount(1))])
-    world.set_policy(ordering="fifo", starvation_s=0)
-    loose = world.submit_running(gpu_spec(group="lab", service_class=ServiceClass.OPPORTUNISTIC), "n1")
-    first, *others = [world.submit(gpus=1, group="lab") for _ in range(3)]
+    world.set_policy(ordering="priority" if priority else "fifo", starvation_s=0)
+    loose = world.submit_running(gpu_spec(group="lab", service_class=service_class), "n1")
+    first, *others = [world.submit(gpus=1, group="lab", priority=priority) for _ in range(3)]
     at_rest(world)
     assert world.job(loose).state == JobState.PAUSED
     assert world.job(first).state == JobState.RUNNING
@@ -31,14 +33,80 @@ def at_rest(world: World) -> None:
     raise AssertionError("rounds never end")
 
 
-def test_whoever_may_have_an_opportunistic_job_paused_again_does_not_wait_for_another_event() -> None:
-    """The limit's room went to the paused one, no round was due, and the others waited for something else."""
-    world, loose, first, others = paused_below_a_limit()
+def pause_of(world: World, job: JobId) -> int:
+    """Since when the job stands still."""
+    pause = world.job(job).pause
+    assert pause is not None
+    return pause.since_ms
+
+
+@pytest.mark.parametrize(("service_class", "priority"), [(ServiceClass.OPPORTUNISTIC, 0), (ServiceClass.GUARANTEED, 3)])
+def test_a_paused_job_does_not_go_on_before_whom_it_would_be_paused_for(
+    service_class: ServiceClass, priority: int
+) -> None:
+    """The limit's room went to the paused one, and the others waited for something else, or paused it once more."""
+    world, loose, first, others = paused_below_a_limit(service_class, priority)
+    since = pause_of(world, loose)
     for ended, next_one in zip((first, *others), others, strict=False):
+        world.wait(60)
         world.finish(ended)
         at_rest(world)
         assert world.job(next_one).state == JobState.RUNNING
         assert world.job(loose).state == JobState.PAUSED
+    assert pause_of(world, loose) == since, "it was paused once, and not anew for each"
     world.finish(others[-1])
     at_rest(world)
     assert world.job(loose).state == JobState.RUNNING, "nobody waits any more"
+
+
+def test_nobody_starts_before_whom_it_would_be_sent_away_for() -> None:
+    """An opportunistic job came first by its priority and took what the other needs below their limit."""
+    world = World(node("n1"), groups=[group("lab", limit=gpu_amount(2))])
+    world.set_policy(ordering="priority", starvation_s=0)
+    loose = world.submit(gpus=0.5, group="lab", priority=1, service_class=ServiceClass.OPPORTUNISTIC)
+    firm = world.submit(gpus=2, group="lab", service_class=ServiceClass.GUARANTEED)
+    world.settle()
+    assert world.job(firm).state == JobState.RUNNING
+    assert world.job(loose).state == JobState.WAITING
+    assert world.reason(loose) == ReasonCode.GROUP_LIMIT
+    assert world.job(loose).attempt == 0, "it never began"
+
+
+def test_who_stands_back_starts_in_what_the_other_leaves() -> None:
+    world = World(node("n1", gpus=4))
+    world.set_policy(ordering="priority", starvation_s=0)
+    two, one = [world.submit(gpus=gpus, priority=1, service_class=ServiceClass.OPPORTUNISTIC) for gpus in (2, 1)]
+    firm = world.submit(gpus=3, service_class=ServiceClass.GUARANTEED)
+    decided = world.round()
+    assert decided is not None
+    assert {placement.job for placement in decided.placements} == {firm, one}
+    assert world.reason(two) == ReasonCode.INSUFFICIENT_GPUS
+
+
+def test_nobody_stands_back_for_whom_that_does_not_help() -> None:
+    world = World(node("n1", gpus=4))
+    world.set_policy(ordering="priority", starvation_s=0)
+    loose = world.submit(gpus=2, priority=1, service_class=ServiceClass.OPPORTUNISTIC)
+    world.submit(gpus=4, tasks=2, service_class=ServiceClass.GUARANTEED)
+    world.settle()
+    assert world.job(loose).state == JobState.RUNNING
+
+
+def test_what_one_who_steps_back_leaves_is_offered_to_others_at_once() -> None:
+    """A paused job of two GPUs steps back for one of one; who was refused before may have the other."""
+    world = World(node("n1", gpus=2))
+    world.set_policy(ordering="fifo", starvation_s=0)
+    loose = world.submit_running(gpu_spec(gpus=2, service_class=ServiceClass.OPPORTUNISTIC), "n1")
+    first = world.submit(gpus=2)
+    at_rest(world)
+    assert (world.job(loose).state, world.job(first).state) == (JobState.PAUSED, JobState.RUNNING)
+    small = world.submit(gpus=1, service_class=ServiceClass.OPPORTUNISTIC)
+    firm = world.submit(gpus=1)
+    at_rest(world)
+    world.finish(first)
+    at_rest(world)
+    assert [world.job(job).state for job in (loose, small, firm)] == [
+        JobState.PAUSED,
+        JobState.RUNNING,
+        JobState.RUNNING,
+    ]

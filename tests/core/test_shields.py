@@ -145,7 +145,19 @@ def test_a_guarantee_takes_back_what_it_lent_to_whoever_starved():
 
 
 def test_an_opportunistic_job_makes_way_however_long_it_waited():
-    world, old, _ = starved(service_class="opportunistic")
+    """Beside an urgent one that it would make way for at once it does not even start."""
+    world = World(node("n1")).set_policy(ordering="priority", starvation_s=STARVES_S)
+    first = world.submit_running(spec(gpus=8, protected_s=-1), "n1")
+    old = world.submit(gpus=8, service_class="opportunistic")
+    world.wait(STARVES_S + 80)
+    urgent = world.submit(gpus=8, priority=10)
+    world.finish(first)
+    world.settle()
+    assert (world.job(old).state, world.job(urgent).state) == (JobState.WAITING, JobState.RUNNING)
+    world.finish(urgent)
+    world.settle()
+    assert world.job(old).state == JobState.RUNNING
+    world.submit(gpus=8, priority=10)
     world.round()
     assert world.job(old).state == JobState.STOPPING
 

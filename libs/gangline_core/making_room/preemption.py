@@ -107,13 +107,19 @@ class Preemptor:
         """Nobody has this job go in this round."""
         self._victims.could_go.go(job)
 
+    def is_through(self, job: Job) -> bool:
+        """True when so much was thought through that nobody goes for this job, whether that would help or not."""
+        return self._is_through(job.spec.group, self._table.is_owed(job))
+
+    def _is_through(self, group: str, is_owed: bool) -> bool:
+        return self._plans[is_owed] >= PLANS_MAX or self._in_vain[group, is_owed] >= IN_VAIN_MAX
+
     def _plan(self, job: Job) -> Plan | None:
         table, policy = self._table, self._table.policy
         self.is_above_limits = False
         is_owed = table.is_owed(job)
         own = (job.spec.group, is_owed)
-        is_through = self._plans[is_owed] >= PLANS_MAX or self._in_vain[own] >= IN_VAIN_MAX
-        if is_through or not may_take(job.spec):
+        if self._is_through(*own) or not may_take(job.spec):
             return None
         may_evict = policy.preemption and (
             may_evict_somebody(table, job, is_owed=is_owed) or bool(self._victims.yielders.of(job))

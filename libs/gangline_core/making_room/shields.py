@@ -32,7 +32,7 @@ def with_shields(table: Table, candidates: Sequence[Candidate]) -> list[Placemen
     policy = table.policy
     if policy.starvation_s <= 0 or not policy.preemption:
         return table.placements
-    aged = [placement.job for placement in table.placements if _is_due(table, table.state.kept.jobs[placement.job])]
+    aged = [placement.job for placement in table.placements if is_due(table, table.state.kept.jobs[placement.job])]
     if not aged:
         return table.placements
     passed = _passed(table, candidates)
@@ -40,7 +40,8 @@ def with_shields(table: Table, candidates: Sequence[Candidate]) -> list[Placemen
     return [replace(one, aged=True) if one.job in left else one for one in table.placements]
 
 
-def _is_due(table: Table, job: Job) -> bool:
+def is_due(table: Table, job: Job) -> bool:
+    """True when the job waited for so long that it is left to its work when it starts now, whom it passes or not."""
     if not job.spec.preemptible or job.spec.service_class == ServiceClass.OPPORTUNISTIC:
         return False
     return in_vain_ms(table.state, job, table.now) >= table.policy.starvation_s * 1000

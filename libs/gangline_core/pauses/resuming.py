@@ -42,7 +42,7 @@ def keep_for_paused(table: Table, room: Room) -> None:
         job = table.state.kept.jobs[name]
         if name in table.kept_for:
             continue
-        parts, amounts = _taken_up(table.state.tasks_of(job))
+        parts, amounts = taken_up_by(table.state.tasks_of(job))
         if table.ledger.fault(job, amounts) is None:
             for part in parts:
                 room.take(part)
@@ -61,7 +61,7 @@ def _honour(table: Table, before_ms: int | None) -> None:
             continue
         if _is_stuck(table, job, places, stirring) or _is_above(table, job, places, above):
             continue
-        parts, amounts = _taken_up(table.state.tasks_of(job))
+        parts, amounts = taken_up_by(table.state.tasks_of(job))
         if table.ledger.fault(job, amounts) is not None:
             continue
         if fits(table.room, parts):
@@ -87,7 +87,7 @@ def _is_above(table: Table, job: Job, places: Places, above: set[tuple[object, .
     return key in above
 
 
-def _taken_up(tasks: list[Task]) -> tuple[list[Task], dict[str, int]]:
+def taken_up_by(tasks: list[Task]) -> tuple[list[Task], dict[str, int]]:
     """What these take more when they go on, and what that counts."""
     parts = [taken_up(task) for task in tasks]
     amounts: dict[str, int] = {}

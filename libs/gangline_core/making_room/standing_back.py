@@ -1,0 +1,285 @@
+"""Who does not go on or start yet, since somebody who waits would have it sent away at once.
+
+A paused job goes on before those who wait, and orderings go by other things than what may be sent away for whom. Who
+took room that way would hold it until the next event, and lose it then to one that waited for nothing else. So the
+round is decided anew without it: it is looked at again behind the other, and gets what that one leaves.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+from msgspec import Struct
+
+from gangline_core.facts import Candidate, TaskPlacement
+from gangline_core.groups import holders
+from gangline_core.ids import JobId
+from gangline_core.job import Job, JobState, Task
+from gangline_core.limits.amounts import add_all
+from gangline_core.limits.quota import JOBS
+from gangline_core.making_room.losses import effective_priority, is_protected, is_shielded
+from gangline_core.making_room.preemption import Preemptor
+from gangline_core.making_room.service_order import would_be_below
+from gangline_core.making_room.shields import is_due
+from gangline_core.pauses.making_way import fits
+from gangline_core.pauses.resuming import taken_up_by
+from gangline_core.placement.why_not import ROOM_CODES
+from gangline_core.reasons import LIMIT_CODES, Reason, ReasonCode
+from gangline_core.reserving.passing import may_pass
+from gangline_core.room.holds import placed_amounts
+from gangline_core.seating import Found, find_seats
+from gangline_core.spec import ServiceClass, may_take
+from gangline_core.table import Table
+
+STEPS_MAX = 4
+"""Jobs of one round for which others stand back, since each has the round decided anew."""
+LOOKS_MAX = 16
+"""Jobs of one round for which that is thought through."""
+NEWEST = 8
+"""Of those who might stand back for one so many are looked at, the last to take room."""
+CAUSES = ROOM_CODES | LIMIT_CODES
+"""What somebody who makes way cures."""
+
+
+class Took(Struct, frozen=True):
+    """What a job took in this round that starts in it."""
+
+    job: Job
+    parts: tuple[TaskPlacement, ...]
+    amounts: dict[str, int]
+
+
+class Still(Struct, frozen=True):
+    """What a job that stands still takes when it goes on."""
+
+    job: Job
+    parts: list[Task]
+    amounts: dict[str, int]
+
+
+class Going:
+    """Paused jobs that go on in one round, and step back when a stronger one that waits finds no room for them."""
+
+    def __init__(self, table: Table) -> None:
+        """Nobody stepped back yet."""
+        self._table = table
+        self._tried: set[tuple[int, int]] = set()
+
+    def make_way(self, job: Job, reason: Reason) -> bool:
+        """True when the job starts now, where some that were about to go on wait on instead."""
+        table = self._table
+        if not table.resumes or reason.code not in CAUSES or not (table.policy.preemption and may_take(job.spec)):
+            return False
+        key = (table.state.shapes[job.id], len(table.resumes))
+        if key in self._tried:
+            return False
+        self._tried.add(key)
+        weaker = [_still(table, one) for one in _weaker(table, job, table.resumes)]
+        if not weaker or not (table.guarded is None or may_pass(table, job)):
+            return False
+        for one in weaker:
+            _stays(table, one)
+        found = _seats(table, job)
+        if isinstance(found, Found):
+            table.place(job, found.seats, found.amounts, guarded=False, backfilled=bool(table.reservations))
+        for one in weaker:
+            # Who is not in its way after all goes on.
+            if table.ledger.fault(one.job, one.amounts) is None and fits(table.room, one.parts):
+                table.go_on(one.job, one.parts, one.amounts)
+        if isinstance(found, Found) and _leaves(
+            table, [one for one in weaker if one.job.id not in table.kept_for], found
+        ):
+            table.unseen = max(table.unseen, 1)
+        return isinstance(found, Found)
+
+
+def _stays(table: Table, one: Still) -> None:
+    """It does not go on: what it would take is free, but for those who mind reservations."""
+    for part in one.parts:
+        table.room.give(part)
+    table.kept_for.discard(one.job.id)
+    table.resumes.remove(one.job.id)
+    table.give_up(one.job, one.amounts)
+
+
+def _leaves(table: Table, stay: list[Still], found: Found) -> bool:
+    """True when others who were refused before might start in what these do not take now, and the job neither."""
+    more: dict[str, int] = {}
+    for one in stay:
+        add_all(more, one.amounts.items())
+    nodes = {part.node for one in stay for part in one.parts}
+    is_all = nodes.issubset(place.node for place in found.seats.tasks)
+    return bool(table.refused) and not (is_all and all(found.amounts.get(name, 0) >= more[name] for name in more))
+
+
+def _still(table: Table, job: Job) -> Still:
+    return Still(job, *taken_up_by(table.state.tasks_of(job)))
+
+
+def _seats(table: Table, job: Job) -> Found | Reason | None:
+    """Where the job would be, whatever limits keep for weaker ones that wait longer: they would make way as well."""
+    doubt, table.ledger.doubt = table.ledger.doubt, None
+    found = find_seats(table.seating, job, table.room)
+    table.ledger.doubt = doubt
+    return found
+
+
+class Order(Struct, frozen=True):
+    """In which order a round looks at whom."""
+
+    candidates: Sequence[Candidate]
+    claimed: int
+    """So many of the round's placements were claimed before it, and others went for them already."""
+
+
+class StandingBack:
+    """Who stands back for whom in one round; kept while the round is decided again and again."""
+
+    def __init__(self) -> None:
+        """Nobody yet."""
+        self._behind: dict[JobId, frozenset[JobId]] = {}
+        """For whom who stands back."""
+        self._tried: set[tuple[int, int]] = set()
+        self._looks = 0
+        self._is_open = False
+
+    @property
+    def everybody(self) -> frozenset[JobId]:
+        """Who goes on, or is looked at, only after those for whom that may be."""
+        return frozenset().union(*self._behind.values())
+
+    def in_order(self, candidates: Sequence[Candidate]) -> Sequence[Candidate]:
+        """The candidates, each that stands back behind all those for whom it does."""
+        if not self._behind:
+            return candidates
+        ordered: list[Candidate] = []
+        later: list[Candidate] = []
+        before = {job: set[JobId]() for job in self.everybody}
+        for job, behind in self._behind.items():
+            for other in behind:
+                before[other].add(job)
+        for candidate in candidates:
+            later.append(candidate)
+            while (ready := next((one for one in later if not before.get(one.job)), None)) is not None:
+                later.remove(ready)
+                ordered.append(ready)
+                for other in self._behind.get(ready.job, ()):
+                    before[other].discard(ready.job)
+        return [*ordered, *later]
+
+    def would_help(self, table: Table, preemptor: Preemptor, refused: tuple[Job, Reason], order: Order) -> bool:
+        """True when the round should be decided anew, with weaker candidates behind this one that was refused."""
+        job, reason = refused
+        if len(table.placements) <= order.claimed or self._looks >= LOOKS_MAX or reason.code not in CAUSES:
+            return False
+        if not (table.policy.preemption and may_take(job.spec)) or len(self._behind) >= STEPS_MAX:
+            return False
+        names = [placement.job for placement in table.placements[order.claimed :]]
+        weaker = _weaker(table, job, names)[-NEWEST:]
+        key = (table.state.shapes[job.id], len(weaker))
+        if not weaker or key in self._tried or job.id in self._behind or preemptor.is_through(job):
+            return False
+        self._tried.add(key)
+        self._looks += 1
+        taken = [_placed(table, one) for one in weaker]
+        if not _helps(table, job, taken):
+            return False
+        for one in tuple(taken):
+            fewer = [other for other in taken if other is not one]
+            if fewer and _helps(table, job, fewer):
+                taken = fewer
+        waiting = _waiting_before(table, job, order.candidates)
+        self._behind[job.id] = frozenset((*(one.job.id for one in taken), *waiting))
+        self._is_open = True
+        return True
+
+    def is_settled(self, table: Table) -> bool:
+        """True when the round stands as it was decided; else it is to be decided anew."""
+        if self._is_open:
+            self._is_open = False
+            return False
+        has = {*(placement.job for placement in table.placements), *(claim.job for claim in table.claims)}
+        in_vain = next((job for job in reversed(self._behind) if job not in has), None)
+        if in_vain is not None:
+            del self._behind[in_vain]
+        return in_vain is None
+
+
+def _weaker(table: Table, job: Job, names: Iterable[JobId]) -> list[Job]:
+    """Those of them that may be sent away for this job; where a limit is in the way, only whose use counts below it."""
+    jobs, mine = table.state.kept.jobs, effective_priority(table.pool.pool, job.spec)
+    lower = [other for name in names if _ranks_below(table, other := jobs[name], mine)]
+    weaker = [other for other in lower if _may_be_sent(table, job, other, mine)]
+    if weaker and (full := {rung.holder for rung, *_ in table.ledger.broken(job, table.seating.least(job).amounts)}):
+        return [other for other in weaker if not full.isdisjoint(holders(other.spec.group, other.spec.user))]
+    return weaker
+
+
+def _placed(table: Table, job: Job) -> Took:
+    """What it took."""
+    placement = next(one for one in table.placements if one.job == job.id)
+    return Took(job, placement.tasks, {**placed_amounts(table.state, placement.tasks), JOBS: 1})
+
+
+def _waiting_before(table: Table, job: Job, candidates: Sequence[Candidate]) -> Iterator[JobId]:
+    """Weaker candidates before it that did not start, and would take what others do not, who stand back."""
+    jobs, started = table.state.kept.jobs, {placement.job for placement in table.placements}
+    mine = effective_priority(table.pool.pool, job.spec)
+    for candidate in candidates:
+        if candidate.job == job.id:
+            return
+        other = jobs.get(candidate.job)
+        if other is None or other.id in started or not _ranks_below(table, other, mine):
+            continue
+        if _may_be_sent(table, job, other, mine):
+            yield other.id
+
+
+def _ranks_below(table: Table, other: Job, mine: int) -> bool:
+    """A cheap look whether class or priority might let the other be sent away."""
+    return other.service_class == ServiceClass.OPPORTUNISTIC or effective_priority(table.pool.pool, other.spec) < mine
+
+
+def _may_be_sent(table: Table, job: Job, other: Job, mine: int) -> bool:
+    """True when that lets the other be sent away for this job, once it works."""
+    if not other.spec.preemptible or is_protected(other, table.now, mine) or other.id in job.yielded_to:
+        return False
+    if other.service_class == ServiceClass.OPPORTUNISTIC:
+        return True
+    if is_shielded(other, table.now) or _will_be_shielded(table, other) or would_be_below(table, job, other):
+        return False
+    return not table.ledger.is_sheltered(other)
+
+
+def _will_be_shielded(table: Table, other: Job) -> bool:
+    """True when it starts by its age, and nobody more important is to have it sent away."""
+    return other.state == JobState.WAITING and table.policy.starvation_s > 0 and is_due(table, other)
+
+
+def _helps(table: Table, job: Job, weaker: list[Took]) -> bool:
+    """True when the job starts or gets a claim in what these took."""
+    with _given_back(table, weaker):
+        room = table.room if table.guarded is None or may_pass(table, job) else table.guarded
+        found = find_seats(table.seating, job, room)
+        if isinstance(found, Reason):
+            # What a limit keeps for those before it, who would stand back as well, is looked at then.
+            return found.code == ReasonCode.LIMIT_KEPT or Preemptor(table).plan(job) is not None
+        return found is not None or Preemptor(table).plan(job) is not None
+
+
+@contextmanager
+def _given_back(table: Table, weaker: list[Took]) -> Iterator[None]:
+    """Meanwhile what these took is free."""
+    rooms = [room for room in (table.room, table.guarded) if room is not None]
+    for one in weaker:
+        for part in one.parts:
+            for room in rooms:
+                room.give(part)
+        for ledger in (table.ledger, table.after):
+            ledger.give(one.job, one.amounts)
+    yield
+    for one in weaker:
+        for part in one.parts:
+            for room in rooms:
+                room.take(part)
+        for ledger in (table.ledger, table.after):
+            ledger.take(one.job, one.amounts)
