@@ -38,6 +38,7 @@ def job_file(ask: Ask, jobs: Sequence[int], *, now_ms: int = 0, number: int = 0)
         "retries": ask.retries,
         "hold": ask.hold,
     }
+    document |= {"checkpoints": True} if ask.saves else {}
     document |= {"mig": ask.mig} if ask.mig else {"gpus": f"{ask.gpu_milli}m"}
     document |= {"gpu_memory_most": MOST} if ask.tells_ms else {}
     document |= {"min": ask.least} if ask.least else {}

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dollhouse.asks import job_file
 from dollhouse.front import Answered, Door, json_of
 from dollhouse.plan import SECOND_POOL, Ask, Event
+from dollhouse.saving import SAVERS
 from dollhouse.town import ADMIN_TOKEN, Town
 from dollhouse.visits import READS, Visit, is_wrong, reply_of, reply_to_submit, visit_of
 from gangline_core.cluster import Policy, Pool
@@ -326,6 +327,10 @@ class People:
         """Jobs take turns in the usual pool, and are packed where both get further so."""
         await self.ask(SetPolicy(pool="default", policy=Policy(time_slice_s=20, packing=True), by=ADMIN))
 
+    async def saves(self, event: Event) -> None:
+        """Jobs that checkpoint soon make way for each other in the usual pool."""
+        await self.ask(SetPolicy(pool="default", policy=SAVERS[event.number % len(SAVERS)], by=ADMIN))
+
     async def lift_all(self) -> None:
         """No limit, no drain, no hold stands in anybody's way any more."""
         for path in GROUPS:
@@ -390,6 +395,7 @@ ACTS: dict[str, Act] = {
     "look": People.look,
     "again": People.again,
     "budget": People.budget,
+    "saves": People.saves,
     "turns": People.turns,
     "edit": People.edit,
     "meddle": People.meddle,

@@ -55,6 +55,8 @@ class Ask(Struct, frozen=True, omit_defaults=True):
     """A slice of a card that is cut, in place of whole ones or shares."""
     secret: bool = False
     """With a value that nobody else may ever see."""
+    saves: bool = False
+    """Told to stop it saves its work, and goes on from there."""
     due_s: float = 0
     """Of no use so long after it arrived; 0 is never."""
     wants: str = ""

@@ -1,0 +1,56 @@
+"""Random runs with jobs that go on where they stopped: who draws them, and that wrong evictions are noticed."""
+
+from random import Random
+
+import pytest
+from tests.make import World, node, spec
+
+from dollhouse.saving import FIRST_SEED, saving
+from dollhouse.wider import draw_plan
+from dollhouse.yields import yields
+from gangline_core.facts import Eviction
+from gangline_core.ids import JobId
+
+
+def test_some_runs_have_such_jobs_and_earlier_seeds_mean_what_they_meant():
+    kinds = [{event.what for event in draw_plan(seed).events} for seed in range(FIRST_SEED, FIRST_SEED + 60)]
+    assert 4 <= sum("saves" in kind for kind in kinds) <= 20
+    plan = draw_plan(17)
+    assert all(saving(plan, Random(number)) is plan for number in range(60))
+
+
+@pytest.mark.parametrize(
+    ("victim", "other", "waited_s", "told"),
+    [
+        ({}, {}, 110, ""),
+        ({"checkpoints": False}, {}, 110, "not both go on where they stopped"),
+        ({}, {"checkpoints": False}, 110, "not both go on where they stopped"),
+        ({}, {}, 90, "before it had its share"),
+        ({}, {}, 30, "after 30000 ms"),
+    ],
+)
+def test_an_eviction_that_the_rule_does_not_allow_is_noticed(victim, other, waited_s, told):
+    world = World(node("n1")).set_policy(yield_after_gpu_s=800, yield_run_s=60, yield_wait_s=300)
+    world.submit(spec("long", **{"gpus": 8, "checkpoints": True, **victim}))
+    world.settle()
+    world.wait(waited_s).submit(spec("new", **{"gpus": 8, "checkpoints": True, **other}))
+    world.round()
+    faults = list(yields(world.state, Eviction(job=JobId(1), beneficiary=JobId(2), rule="yield")))
+    assert any(told in fault for fault in faults) if told else not faults
+
+
+def test_so_is_one_for_whom_that_had_its_share_and_one_of_whom_that_waited_enough():
+    world = World(node("n1")).set_policy(yield_after_gpu_s=800, yield_run_s=60, yield_wait_s=300, starvation_s=120)
+    world.submit(spec("long", gpus=8, checkpoints=True))
+    world.settle()
+    world.wait(110).submit(spec("new", gpus=8, checkpoints=True))
+    world.settle()
+    back = Eviction(job=JobId(2), beneficiary=JobId(1), rule="yield")
+    world.wait(110).round()
+    assert any("which had its share as well" in fault for fault in yields(world.state, back))
+    world.wait(200).submit(spec("third", gpus=8, checkpoints=True))
+    world.settle()
+    assert world.job(1).state == "running"
+    world.wait(110).round()
+    again = Eviction(job=JobId(1), beneficiary=JobId(3), rule="yield")
+    assert any("although it waited for" in fault for fault in yields(world.state, again))
