@@ -59,7 +59,7 @@ def next_wake_ms(state: State, pool_name: str, now: int) -> int | None:
         times += _by_service(state, pool_name, pool.policy, now)
         if pool.policy.preemption:
             times += [job.started_ms + job.spec.protected_s * 1000 for job in _protected(state, pool_name)]
-            times += [shield_ends_ms(state.kept.jobs[job]) for job in state.live.get(pool_name, {})]
+            times += [shield_ends_ms(state.kept.jobs[job]) for job in state.live_index.shielded.get(pool_name, {})]
     if any(job.pause is not None and job.pause.wants for job in _paused(state, pool_name)):
         # Whoever may be paused for them may not be before his protected time is over.
         times += [job.started_ms + job.spec.protected_s * 1000 for job in _protected(state, pool_name)]

@@ -10,7 +10,7 @@ from gangline_core import facts as f
 from gangline_core.cluster import Gpu, Pool, Taint
 from gangline_core.facts import TaskPlacement
 from gangline_core.limits.quota import minimum_sizes
-from gangline_core.placement import PLACERS
+from gangline_core.placement import PLACERS, search
 from gangline_core.placement.gang import Gang, Seats, gang_of
 from gangline_core.placement.why_not import why_not
 from gangline_core.reasons import ReasonCode, hint, sentence
@@ -367,3 +367,25 @@ def test_a_task_leaves_a_node_whole_that_holds_more_than_the_usual_tasks(large, 
         job = world.submit(gpus=gpus)
         world.round()
         assert [task.node for task in world.state.tasks_of(world.job(job))] == [names[1]]
+
+
+# --- what is not looked at ----------------------------------------------------------------------------------
+
+
+def test_who_lacks_one_seat_of_many_is_refused_by_one_sum(monkeypatch) -> None:
+    """No seat is chosen where too few are there, nor is the pool tried where it is one block that was tried."""
+    in_block = {BLOCK: "b0"}
+    place = Place(
+        *(node(name, gpus=0, cpus=1, labels={**in_block, RACK: "r1"}) for name in ("n1", "n2", "n3")),
+        node("n4", gpus=0, cpus=1, labels={**in_block, RACK: "r2"}),
+        placer="topology",
+    )
+    chosen, tried = [], []
+    seat_alone, seat_all = search.seat_alone, search._seat_all
+    monkeypatch.setattr(search, "seat_alone", lambda *args, **more: chosen.append(args) or seat_alone(*args, **more))
+    monkeypatch.setattr(search, "_seat_all", lambda *args, **more: tried.append(args) or seat_all(*args, **more))
+    spread = TopologyWish(spread_level="rack", spread_most=2)
+    assert place.seat(tasks=4, gpus=0, cpus=1, topology=spread) is None
+    assert (len(chosen), len(tried)) == (0, 1)
+    assert len(nodes_of(place.seat(tasks=3, gpus=0, cpus=1, topology=spread))) == 3
+    assert (len(chosen), len(tried)) == (3, 2)

@@ -49,6 +49,8 @@ def check(state: State) -> None:
     live = [job for job in state.kept.jobs.values() if job.state in LIVE]
     protected = state.live_index.protected.get("default", {})
     assert set(protected) == {job.id for job in live if job.spec.protected_s}
+    shielded = set(state.live_index.shielded.get("default", {}))
+    assert {job.id for job in live if job.shield_ms} <= shielded <= {job.id for job in live}
     for job in live:
         own = state.tasks_of(job)
         places = [(task.node, task.working.cpu_milli) for task in own if task.working is not None]

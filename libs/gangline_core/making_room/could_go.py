@@ -78,8 +78,8 @@ class CouldGo:
     def anybody_is_left_to_work(self) -> bool:
         """True when some run is left to work, since its job was kept from it for long."""
         state = self._table.state
-        live = map(state.kept.jobs.__getitem__, state.live.get(self._pool, {}))
-        return any(is_shielded(job, self._table.now) for job in live if job.shield_ms)
+        jobs = map(state.kept.jobs.__getitem__, state.live_index.shielded.get(self._pool, {}))
+        return any(is_shielded(job, self._table.now) for job in jobs)
 
     @property
     def order(self) -> list[Standing]:

@@ -43,6 +43,8 @@ class LiveIndex:
         """Live jobs that are safe in the first seconds of their run, per pool."""
         self.checkpoints: dict[str, dict[JobId, None]] = {}
         """Live jobs that go on where they stopped, per pool."""
+        self.shielded: dict[str, dict[JobId, None]] = {}
+        """Live jobs that may be left to work for a while (see `shields`), per pool."""
         self.stirred: dict[str, int] = {}
         """Per group path (ancestors included) and user_key a number that changes with whatever lives below it."""
         self.still = Standstill()
@@ -83,6 +85,7 @@ class LiveIndex:
         if job.spec.checkpoints:
             del self.checkpoints[job.spec.pool][job.id]
         self.stir(job)
+        self.shielded.get(job.spec.pool, {}).pop(job.id, None)
 
     def groups_below(self, pool: str, holder: str) -> Iterable[str]:
         """The groups of a holder, which may be a group or a user, in which jobs of the pool live."""
@@ -106,6 +109,8 @@ class LiveIndex:
     def stir(self, job: Job) -> None:
         """Something about a live job is another than before."""
         self.still.touch(job.id)
+        if job.shield_ms:
+            self.shielded.setdefault(job.spec.pool, {})[job.id] = None
         self.stir_below(holders(job.spec.group, job.spec.user))
 
     def stir_below(self, own: tuple[str, ...]) -> None:

@@ -174,6 +174,13 @@ class Gang(Struct, frozen=True):
         names = dict(self.levels)
         return layout.domains_inside(names[level], names.get(self.required, ""))
 
+    def is_one_domain(self, layout: Layout, mask: Flags, level: str) -> bool:
+        """True where these nodes are together in one domain of a level at which the gang may stand, the only one."""
+        if level not in dict(self.levels) or (level == self.spread_level and self.tasks > self.spread_most):
+            return False
+        codes, names = self.domains(layout, level)
+        return len(names) == 1 and not codes[mask].any()
+
     def ladder(self) -> tuple[str, ...]:
         """All levels, smallest first; the last is anywhere."""
         return (*LEVELS_INSIDE_NODE, *(level for level, _ in self.levels), ANYWHERE)

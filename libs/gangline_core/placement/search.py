@@ -5,7 +5,7 @@ a domain it takes as few nodes as it can (or as many, when the placer spreads). 
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import islice, permutations
+from itertools import islice, pairwise, permutations
 from typing import NamedTuple
 
 import numpy as np
@@ -73,10 +73,12 @@ def search(room: Room, gang: Gang, manner: Manner) -> Seats | None:
         if not _is_enough(room, gang, choice, mask):
             continue
         able: Flags | None = None
-        for level in _levels(gang, manner):
+        for below, level in pairwise((ANYWHERE, *_levels(gang, manner))):
             if level in LEVELS_INSIDE_NODE:
                 able = _holding_all(room, gang, choice, mask) if able is None else able
                 tasks = _in_one_node(room, gang, choice, able, level, manner) if able.any() else None
+            elif level == ANYWHERE and gang.is_one_domain(room.layout, mask, below):
+                tasks = None
             else:
                 tasks = _at_level(room, gang, choice, mask, level, manner)
             if tasks is None and is_hard(gang, choice):
@@ -262,7 +264,8 @@ def _seat_role(
     for kinds in models:
         part: list[TaskPlacement] = []
         views: dict[int, NodeView] = {}
-        for row, count, within in _nodes_for(room, gang, need, kinds, mask, left, manner, done):
+        least = left if kinds is models[-1] else 0
+        for row, count, within in _nodes_for(room, gang, need, kinds, mask, (least, left), manner, done):
             if count == 1 and within is None and not gang.slice_tasks:
                 if (
                     alone_there := seat_alone(room, row, need, kinds, index=index, emptiest=manner.spreads)
@@ -291,20 +294,22 @@ def _nodes_for(
     need: Need,
     kinds: Kinds,
     mask: Flags,
-    count: int,
+    counts: tuple[int, int],
     manner: Manner,
     done: list[TaskPlacement],
 ) -> list[tuple[int, int, list[int] | None]]:
-    """Nodes with how many tasks each gets, and on which of its GPUs where that matters."""
+    """Nodes with how many tasks each gets, so many at least and at most in all, and on which GPUs where it matters."""
+    least, count = counts
     free = slots(room, need, kinds, mask)
     keys = manner.keys(room, need, kinds)
+    if gang.is_shaped:
+        shape = Shape(room, gang, need, kinds, free=free, keys=keys, done=done)
+        if gang.slice_tasks:
+            return shape.in_slices(count)
+        free = shape.spread_out()
+    if int(free.sum()) < least:
+        return []
     sizes = room.layout.gpu_counts
-    if not gang.is_shaped:
-        return [(row, own, None) for row, own in portions(keys, free, count, sizes=sizes, spreads=manner.spreads)]
-    shape = Shape(room, gang, need, kinds, free=free, keys=keys, done=done)
-    if gang.slice_tasks:
-        return shape.in_slices(count)
-    free = shape.spread_out()
     return [(row, own, None) for row, own in portions(keys, free, count, sizes=sizes, spreads=manner.spreads)]
 
 

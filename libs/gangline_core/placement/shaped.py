@@ -119,7 +119,8 @@ class Shape:
         rows, codes = rows[order], codes[order]
         asked = wanted[rows].astype(np.int64)
         before = np.cumsum(asked) - asked
-        _, firsts, numbers = np.unique(codes, return_index=True, return_inverse=True)
+        is_first = np.diff(codes, prepend=-1) != 0
+        firsts, numbers = np.flatnonzero(is_first), np.cumsum(is_first) - 1
         most = np.array([self._left.get(code, self.gang.spread_most) // unit for code in codes[firsts].tolist()])
         if len(rows):
             granted[rows] = np.clip((most + before[firsts])[numbers] - before, 0, asked)

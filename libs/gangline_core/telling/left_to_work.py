@@ -23,11 +23,11 @@ def _outranked(state: State, job: Job, now: int) -> str | None:
     """For a waiting job: how many it outranks that are left to work, and until when the first of them is."""
     pool = state.pool_of(job).pool
     mine = effective_priority(pool, job.spec)
-    live = (state.kept.jobs[name] for name in state.live.get(pool.name, {}))
+    shielded = (state.kept.jobs[name] for name in state.live_index.shielded.get(pool.name, {}))
     ends = [
         shield_ends_ms(other)
-        for other in live
-        if other.shield_ms and is_shielded(other, now) and effective_priority(pool, other.spec) < mine
+        for other in shielded
+        if is_shielded(other, now) and effective_priority(pool, other.spec) < mine
     ]
     if not ends:
         return None
