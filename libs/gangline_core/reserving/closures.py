@@ -2,10 +2,12 @@
 
 from gangline_core.door.terms import limit_s
 from gangline_core.ids import JobId, NodeId
+from gangline_core.job import Job, JobState
 from gangline_core.pauses.pausing import stood_ms
-from gangline_core.reasons import Reason, ReasonCode, utc
+from gangline_core.placement.why_not import ROOM_CODES
+from gangline_core.reasons import Reason, ReasonCode, sentence, utc
 from gangline_core.reserving.windows import Window
-from gangline_core.spec import JobSpec
+from gangline_core.spec import GPU_MILLI, JobSpec
 from gangline_core.state import State
 
 
@@ -29,6 +31,8 @@ class Closures:
         self._state = state
         self._now = now
         self._known: dict[tuple[str, ...], tuple[NodeId, ...]] = {}
+        self._open_gpus: dict[tuple[NodeId, ...], int] = {}
+        """GPUs of the pool's other nodes."""
 
     def nodes(self, spec: JobSpec, *, started_ms: int = 0) -> tuple[NodeId, ...]:
         """Nodes on which the job may not start now, in id order."""
@@ -39,6 +43,18 @@ class Closures:
         if key not in self._known:
             self._known[key] = self._closed(windows, spec.pool)
         return self._known[key]
+
+    def needs_closed(self, spec: JobSpec) -> bool:
+        """True when the nodes that are open to the job have too few GPUs for it, even empty and well."""
+        closed = self.nodes(spec)
+        if not closed:
+            return False
+        if closed not in self._open_gpus:
+            shut, nodes = set(closed), self._state.kept.nodes.values()
+            open_nodes = (node for node in nodes if node.pool == spec.pool and node.id not in shut)
+            self._open_gpus[closed] = sum(len(node.gpus) for node in open_nodes)
+        least = sum(role.min_count * role.resources.gpu_milli for role in spec.roles)
+        return least > self._open_gpus[closed] * GPU_MILLI
 
     def _closed(self, windows: list[Window], pool: str) -> tuple[NodeId, ...]:
         if any(not window.nodes for window in windows):
@@ -67,6 +83,14 @@ def window_reason(state: State, spec: JobSpec, now: int) -> Reason:
         "last": last,
     }
     return Reason(ReasonCode.WINDOW, numbers)
+
+
+def window_note(state: State, job: Job, now: int) -> str | None:
+    """What dated capacity is in the way of a job that waits for room, beside what it waits for."""
+    code = job.reason.code if job.reason is not None else None
+    if job.state != JobState.WAITING or code not in ROOM_CODES or not windows_in_way(state, job.spec, now):
+        return None
+    return sentence(window_reason(state, job.spec, now))
 
 
 def after_windows(reason: Reason) -> str:

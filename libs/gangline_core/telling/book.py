@@ -16,7 +16,7 @@ from gangline_core.ordering import order
 from gangline_core.placement.why_not import ROOM_CODES
 from gangline_core.reasons import LIMIT_CODES as LIMIT_CODES
 from gangline_core.reasons import Reason, ReasonCode, utc
-from gangline_core.reserving.closures import after_windows
+from gangline_core.reserving.closures import Closures, after_windows, window_reason
 from gangline_core.state import State
 from gangline_core.telling.limit_now import LimitsNow
 
@@ -76,6 +76,7 @@ class Book:
         self.position = {candidate.job: k for k, candidate in enumerate(self.candidates, start=1)}
         self._limits_now = LimitsNow(state, pool, now)
         self._times = RunTimes(state, pool)
+        self._closures = Closures(state, now)
         self._starts: dict[JobId, Start | None] | None = None
         self._waits: dict[JobId, int | None] | None = None
         self._by_level: dict[str, list[JobId]] | None = None
@@ -133,7 +134,8 @@ class Book:
             return self._after_victims(job)
         reason = self.reason(job)
         code = reason.code
-        if (plain := self._renewed_budget(reason) or _plain_note(reason)) is not None:
+        plain = self._renewed_budget(reason) or _plain_note(reason) or self._behind_windows(job, code)
+        if plain is not None:
             return Expectation(note=plain)
         if code == ReasonCode.DEPENDENCY:
             return self._after_dependency(job)
@@ -164,6 +166,13 @@ class Book:
             to_ms=max(foreseen.latest_ms, not_before_ms),
             confidence=CONFIDENCE[Basis.HISTORY if code in LIMIT_CODES else foreseen.basis],
         )
+
+    def _behind_windows(self, job: Job, code: ReasonCode) -> str | None:
+        """When a job without a date may begin that needs nodes which windows keep from it."""
+        has_date = any(reservation.job == job.id for reservation in self.pool.reservations)
+        if has_date or code not in ROOM_CODES or not self._closures.needs_closed(job.spec):
+            return None
+        return after_windows(window_reason(self.state, job.spec, self.now))
 
     def _renewed_budget(self, reason: Reason) -> str | None:
         """What there is to say of a budget that begins anew by the calendar."""

@@ -17,6 +17,7 @@ from gangline_core.pauses.held_up import held_up_note
 from gangline_core.pauses.packing import packed_note
 from gangline_core.placement.why_not import ROOM_CODES
 from gangline_core.reasons import Reason, hint, sentence, utc
+from gangline_core.reserving.closures import window_note
 from gangline_core.scoring.ageing import is_starving, starving_wait_ms
 from gangline_core.spec import gpu_milli_wanted
 from gangline_core.state import State
@@ -192,7 +193,7 @@ def _notes(state: State, job: Job, now: int) -> Iterable[str]:
         dues = dues_note(state, job) if job.reason is not None and job.reason.code in ROOM_CODES else None
         if dues:
             yield dues
-    for note in (left_to_work_note, yield_note, held_up_note):
+    for note in (left_to_work_note, yield_note, held_up_note, window_note):
         if (told := note(state, job, now)) is not None:
             yield told
     if (packed := packed_note(state, job)) is not None:

@@ -1,20 +1,25 @@
 """Which nodes cannot take a task right now, counted by the first cause found on each."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from gangline_core.cluster import Gpu, Node, NodeUse, tasks_most
+from gangline_core.ids import NodeId
 from gangline_core.room.capacity import PLACES_MAX, matches, tolerates
 from gangline_core.room.layout import kind_of
 from gangline_core.room.mig import geometry, how_many
 from gangline_core.spec import GPU_MILLI, JobSpec, Resources, Role, selector_of, tolerations_of
 from gangline_core.state import State
 
+WINDOW = "kept for a window that it would run into"
 
-def rejected(state: State, spec: JobSpec, role: Role) -> tuple[dict[str, tuple[int, int]], int]:
+
+def rejected(
+    state: State, spec: JobSpec, role: Role, closed: Collection[NodeId] = ()
+) -> tuple[dict[str, tuple[int, int]], int]:
     """Nodes of the job's pool that cannot take one task of the role, and their GPUs, by cause; how many could take one.
 
-    The causes are in order of their number of nodes, most first.
+    The causes are in order of their number of nodes, most first. On `closed` nodes it would run into a window.
     """
     causes: dict[str, tuple[int, int]] = {}
     open_nodes, need = 0, role.resources
@@ -27,7 +32,8 @@ def rejected(state: State, spec: JobSpec, role: Role) -> tuple[dict[str, tuple[i
     for node in state.kept.nodes.values():
         if node.pool == spec.pool:
             use = state.use[node.id]
-            cause = _node_cause(node, spec, role) or _domain_cause(node, labels) or _room_cause(node, use, need, models)
+            cause = _node_cause(node, spec, role) or _domain_cause(node, labels)
+            cause = cause or (WINDOW if node.id in closed else _room_cause(node, use, need, models))
             if not cause and len(use.tasks) >= tasks_most(node, most):
                 cause = "as many tasks as a node takes"
             if cause:

@@ -8,6 +8,7 @@ from gangline_core.door.never_fits import never_fits
 from gangline_core.job import Job
 from gangline_core.making_room.moves import MovePlan, plan_moves
 from gangline_core.reasons import sentence
+from gangline_core.reserving.closures import Closures
 from gangline_core.state import State
 from gangline_core.table import Table
 from gangline_core.telling.lacking import Lack, lack_of
@@ -44,7 +45,7 @@ class Shortfall(Struct, frozen=True):
 def shortfall(state: State, job: Job, now: int) -> Shortfall:
     """What a waiting job lacks of room, at its smallest."""
     pool = state.kept.pools[job.spec.pool].pool
-    by_cause, able = _excluded(state, job)
+    by_cause, able = _excluded(state, job, now)
     excluded = tuple(Excluded(cause=cause, nodes=nodes, gpus=gpus) for cause, (nodes, gpus) in by_cause.items())
     never = never_fits(state.inventory(job.spec.pool), pool, job.spec)
     if never is not None:
@@ -76,7 +77,8 @@ def moves_sentence(plan: MovePlan) -> str:
     return f"It would start at once if {jobs} moved; without checkpoints that would lose {hours} GPU-hours of work."
 
 
-def _excluded(state: State, job: Job) -> tuple[Mapping[str, tuple[int, int]], int]:
+def _excluded(state: State, job: Job, now: int) -> tuple[Mapping[str, tuple[int, int]], int]:
     """Causes for the role that fewest nodes can take, most nodes first."""
-    found = [rejected(state, job.spec, role) for role in job.spec.roles]
+    closed = Closures(state, now).nodes(job.spec)
+    found = [rejected(state, job.spec, role, closed) for role in job.spec.roles]
     return min(found, key=lambda entry: entry[1]) if found else ({}, 0)

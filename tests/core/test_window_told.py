@@ -1,0 +1,48 @@
+"""Whoever waits for room and would also run into dated capacity reads of both."""
+
+from tests.make import HOUR, World, node, spec
+
+from gangline_core import facts as f
+from gangline_core.ids import NodeId
+from gangline_core.reasons import ReasonCode
+from gangline_core.reserving.windows import Window
+from gangline_core.telling.explain import explain
+
+
+def kept(world: World, *nodes: str) -> None:
+    """Maintenance of these nodes, in two minutes and for half an hour."""
+    begin = world.at + 120_000
+    window = Window("maint", "default", begin, begin + HOUR // 2, nodes=tuple(map(NodeId, nodes)))
+    world.tell("admission", f.WindowSet(window=window, by="root"))
+
+
+def test_a_gang_that_needs_the_nodes_of_a_window_is_told_of_it_and_starts_no_earlier_than_its_end() -> None:
+    world = World(*(node(f"n{k}") for k in range(4)))
+    world.submit_running(spec(gpus=1, time_limit_s=60), "n0")
+    kept(world, "n2", "n3")
+    gang = world.submit(tasks=4, gpus=8, time_limit_s=3600)
+    world.round()
+    told = explain(world.state, gang, world.at)
+    assert told is not None
+    assert told.code == ReasonCode.INSUFFICIENT_GPUS
+    assert told.start_from_ms is None
+    assert told.start_note.endswith("when maint is over.")
+    assert [note for note in told.notes if note.startswith("Would run into maint, for which 2 nodes are kept")]
+    assert told.rejected["kept for a window that it would run into"] == 2
+
+
+def test_who_ends_before_a_window_or_needs_none_of_its_nodes_is_told_as_ever() -> None:
+    world = World(*(node(f"n{k}") for k in range(4)))
+    for name in ("n0", "n1", "n2", "n3"):
+        world.submit_running(spec(gpus=8, time_limit_s=60), name)
+    kept(world, "n2", "n3")
+    short = world.submit(gpus=8, time_limit_s=30)
+    small = world.submit(gpus=8, time_limit_s=3600)
+    world.round()
+    told = explain(world.state, short, world.at)
+    assert told is not None
+    assert not [note for note in told.notes if "maint" in note]
+    assert "kept for a window that it would run into" not in told.rejected
+    other = explain(world.state, small, world.at)
+    assert other is not None
+    assert other.start_from_ms is not None, "two nodes are open to it"
