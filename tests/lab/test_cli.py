@@ -88,6 +88,17 @@ def test_a_folder_without_an_archive_ends_with_1(tmp_path: Path, capsys: pytest.
     assert "no segment of an archive is here" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "rest", [["why", "1"], ["audit"], ["what-if", "--nodes", "1x8xV100"], ["tune", "--goal=mean_jct"]]
+)
+def test_a_past_that_is_not_there_is_wrong_usage(rest: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    command, *others = rest
+    with pytest.raises(SystemExit) as left:
+        main([command, "no-such-folder", *others])
+    assert left.value.code == 2
+    assert "there is no folder no-such-folder" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", ["verify", "replay", "report"])
 def test_a_folder_that_is_not_there_is_wrong_usage(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:

@@ -188,6 +188,12 @@ def test_a_trace_without_a_format_says_which_there_are() -> None:
         read_trace("jobs.csv")
 
 
+def test_a_format_that_is_none_is_told_as_that(tmp_path: Path) -> None:
+    (tmp_path / "jobs.csv").write_text("job_id\n")
+    with pytest.raises(TraceError, match=r"phily is no format of traces; known are archive, "):
+        read_trace(f"phily:{tmp_path / 'jobs.csv'}")
+
+
 @pytest.mark.parametrize(
     ("trace", "jobs"),
     [

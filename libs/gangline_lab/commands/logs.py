@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gangline_lab.archive import verify
 from gangline_lab.chronicle import tell
-from gangline_lab.commands.words import say
+from gangline_lab.commands.words import archive_folder, say
 from gangline_lab.eta import score_archive, score_lines, summed_up
 from gangline_lab.progress import Bar
 from gangline_lab.replay import replay
@@ -43,18 +43,6 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     for command in (replaying, verifying, reporting, scoring):
         command.add_argument("archive", type=archive_folder, metavar="ARCHIVE", help="folder of an archive's segments")
         command.add_argument("--json", action="store_true", help="the result as JSON")
-
-
-def archive_folder(text: str) -> Path:
-    """The folder of an archive; argparse leaves with 2 and this message when there is none.
-
-    Raises:
-        argparse.ArgumentTypeError: there is no such folder.
-    """
-    path = Path(text)
-    if not path.is_dir():
-        raise argparse.ArgumentTypeError(f"there is no folder {text}")
-    return path
 
 
 def _replay(options: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ from gangline_core import facts as f
 from gangline_core.groups import Group
 from gangline_core.ids import JobId
 from gangline_lab.audit import preemptions
-from gangline_lab.commands.words import at_least, say
+from gangline_lab.commands.words import archive_folder, at_least, say
 from gangline_lab.past_words import audit_lines, preemption_line, why_lines
 from gangline_lab.policyfile import PolicyFileError, read_groups, read_policy
 from gangline_lab.progress import Bar
@@ -76,7 +76,7 @@ def add_tune(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 
 
 def _of_archive(command: argparse.ArgumentParser) -> None:
-    command.add_argument("archive", type=Path, metavar="ARCHIVE", help="folder of an archive's segments")
+    command.add_argument("archive", type=archive_folder, metavar="ARCHIVE", help="folder of an archive's segments")
 
 
 def _why(options: argparse.Namespace) -> int:

@@ -1,13 +1,26 @@
-"""Saying results on standard output, and reading numbers of the command line."""
+"""Saying results on standard output, and reading folders and numbers of the command line."""
 
 import argparse
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 
 def say(text: str) -> None:
     """One text with its line end."""
     sys.stdout.write(text + "\n")
+
+
+def archive_folder(text: str) -> Path:
+    """The folder of an archive; argparse leaves with 2 and this message when there is none.
+
+    Raises:
+        argparse.ArgumentTypeError: there is no such folder.
+    """
+    path = Path(text)
+    if not path.is_dir():
+        raise argparse.ArgumentTypeError(f"there is no folder {text}")
+    return path
 
 
 def at_least(least: int) -> Callable[[str], int]:

@@ -48,4 +48,6 @@ def read_trace(text: str) -> Workload:
         return read_archive(path)
     if path.name.removesuffix(".gz").endswith(".swf"):
         return read_swf(path)
+    if mark and not path.exists() and Path(rest).exists():
+        raise TraceError(f"{kind} is no format of traces; known are {', '.join(READERS)}", file=rest, line=0)
     raise TraceError(f"say the format, such as philly:{text}; known are {', '.join(READERS)}", file=text, line=0)
