@@ -8,6 +8,7 @@ import pytest
 from tests.client import samples as s
 from tests.client.command_line import gangline
 from tests.client.fake_platform import FakePlatform, Reply, problem
+from tests.make import spec
 
 from gangline_core.cluster import Policy
 from gangline_core.groups import Group, User
@@ -431,9 +432,11 @@ async def test_show_tells_of_lost_members_and_of_cells_taken_over(platform: Fake
         missing={"worker": 2},
         missing_ms=1,
         lowered_for=12,
+        spec=spec("train", checkpoints=True),
     )
     platform.answer("GET", "/v1/jobs/7", job)
     platform.answer("GET", "/v1/jobs/7/history", v.HistoryView(job=7, events=()))
     told = (await gangline(platform.url, "show", "7")).out
     assert "2 worker, for " in told
     assert "taken over by job 12" in told
+    assert "goes on later where it stopped (checkpoints)" in told

@@ -94,6 +94,8 @@ def _facts(session: Session, job: v.JobView) -> None:
     console.fact("Ended", _moment(job.ended_ms, now_ms=now_ms))
     console.fact("Waited", q.duration(job.waited_ms) if job.waited_ms else "")
     console.fact("Attempts", _attempts(job))
+    if job.spec is not None and job.spec.checkpoints:
+        console.fact("Stopped", "goes on later where it stopped (checkpoints)")
     console.fact("Exit code", "" if job.exit_code is None else str(job.exit_code))
     console.fact("Labels", ", ".join(f"{key}={value}" for key, value in sorted(job.labels.items())))
 
