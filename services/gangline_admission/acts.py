@@ -162,7 +162,7 @@ def _ended(job: Job | None, number: int) -> Verdict | None:
     if job is None:
         return denied("not_found", f"there is no job {number}")
     if job.state in ENDS:
-        return denied("conflict", f"job {number} has already {job.state}")
+        return denied("conflict", f"job {number} has ended already ({job.state.replace('_', ' ')})")
     return None
 
 

@@ -53,7 +53,8 @@ async def act_on(session: Session, jobs: Mapping[int, str], act: Act, *, done: s
         except ClientError as error:
             failed = True
             first, *rest = told(error)
-            session.console.note(f"{first.removesuffix('.')} (job {name}).")
+            first = first.removesuffix(".")
+            session.console.note(f"{first}." if f"job {name} " in first else f"{first} (job {name}).")
             for line in rest:
                 session.console.note(line)
     return 1 if failed else 0

@@ -57,7 +57,7 @@ def check_edit(
     if known is None:
         return EditProblem("not_found", f"there is no job {job}")
     if known.state in ENDS:
-        return EditProblem("conflict", f"job {job} has already {known.state}")
+        return EditProblem("conflict", f"job {job} has ended already ({known.state.replace('_', ' ')})")
     if not given(edit):
         return EditProblem("invalid", "says nothing to change")
     problem = _shape_problem(state, known, edit)

@@ -72,7 +72,7 @@ def test_an_ended_or_unknown_job_is_neither_cancelled_nor_held() -> None:
     for request in (r.CancelJob(job=job, by="ann"), r.SetHold(job=job, held=True, by="ann")):
         reply = asked(place, request).reply
         assert isinstance(reply, r.Denied)
-        assert reply.kind == "conflict"
+        assert (reply.kind, reply.message) == ("conflict", f"job {job} has ended already (cancelled)")
     for request in (r.CancelJob(job=99, by="ann"), r.SetHold(job=99, held=True, by="ann")):
         reply = asked(place, request).reply
         assert isinstance(reply, r.Denied)
