@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 from tests.cases.drive import Ask, Drive
 from tests.cases.test_variants_places import slice_of
+from tests.cases.test_variants_room import whose_room
 from tests.make import gpu_amount, group, node, role
 
 from gangline_core.cluster import Gpu, Node
@@ -196,12 +197,8 @@ def test_slices_cleared_for_a_larger_one_are_not_taken_by_those_who_keep_coming(
     if restart is not None:
         drive.later(restart, drive.restart)
     drive.until(300)
-    if cancel is None:
-        assert high.starts == [40]
-        assert not any(ask.starts for ask in small)
-    else:
-        assert not high.starts
-        assert sum(drive.is_running(*small, *first)) == 7
+    assert drive.is_running(high) == [cancel is None]
+    whose_room(drive, high, small=small, first=first, most=7)
 
 
 @pytest.mark.parametrize("kept", ["3g.20gb", "1g.5gb"])
