@@ -8,6 +8,7 @@ from gangline_core.door.admission import Draft
 from gangline_core.door.arrays import by_state, counts, element_number, lookup, standing_of
 from gangline_core.door.edits import JobEdit
 from gangline_core.door.job_rights import Standing, check_edit
+from gangline_core.fold import apply
 from gangline_core.ids import JobId
 from gangline_core.job import JobState
 from gangline_core.reasons import ReasonCode
@@ -133,3 +134,17 @@ def test_only_arrays_have_caps():
     assert problem is not None
     assert problem.field == "at_most"
     assert replace(problem, reason=None).kind == "invalid"
+
+
+def test_elements_are_cancelled_in_one_order_for_those_who_began_from_a_snapshot_as_well():
+    """Who was held and released came last in the index of those who had seen it, and first in that of the others."""
+    made = World(node("n1", gpus=1)).set_policy(ordering="fifo")
+    array = made.submit(spec(gpus=8, array=ArraySpec(ranges=((0, 2, 1),))))
+    first = element(made, array, 0)
+    hold(made, first)
+    hold(made, first, held=False)
+    later = decode_snapshot(encode_snapshot(made.state))
+    made.tell("admission", f.CancelRequested(job=array, by="ada"))
+    apply(later, made.log[-1], strict=True)
+    assert list(later.kept.ended) == list(made.state.kept.ended)
+    assert len(later.kept.ended) == 3

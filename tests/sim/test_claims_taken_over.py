@@ -85,3 +85,13 @@ def test_an_equal_job_takes_nothing_over() -> None:
         world.log[k] = replace(message, facts=facts)
     with pytest.raises(BrokenOracleError, match=f"job {small} lost the room"):
         look_at(world)
+
+
+def test_a_claim_that_is_dropped_for_nobody_is_noticed_though_its_job_gets_another_at_once() -> None:
+    """The oracle took the second for the first, and missed what became of that one, and then of this one."""
+    world, small, _ = taken_over()
+    rounds = [fact for message in world.log for fact in message.facts if isinstance(fact, RoundDecided)]
+    first = next(claim for decided in rounds for claim in decided.claims if claim.job == small)
+    another = replace(first, made_ms=world.at)
+    with pytest.raises(BrokenOracleError, match=f"job {small} lost the room"):
+        look_at(world, lambda decided: replace(decided, claims=(another,), evictions=()))

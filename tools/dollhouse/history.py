@@ -90,7 +90,7 @@ class History:
         yield from self._ends(message, step)
         yield from (f"job {job} was accepted and is not there" for job in self._missing(state))
         self._tasks = dict(state.kept.tasks)
-        self._claims = {job: self._claims.get(job, (claim, message.seq)) for job, claim in state.kept.claims.items()}
+        self._claims = {job: self._made(claim, message.seq) for job, claim in state.kept.claims.items()}
         self._give_up = {job: gives_up_ms(state, claim) for job, claim in state.kept.claims.items()}
         self._usage = {holder: dict(used) for holder, used in state.usage.items()}
 
@@ -239,11 +239,17 @@ class History:
         # Members without GPUs may be in the way of its CPUs.
         return any(task.node in nodes for task in own if not (task.gpus and place))
 
+    def _made(self, claim: f.Claim, seq: int) -> tuple[f.Claim, int]:
+        """The claim and which message made it; a job may lose one and get another in the same decision."""
+        known = self._claims.get(claim.job)
+        return known if known is not None and known[0].made_ms == claim.made_ms else (claim, seq)
+
     def _claims_end_well(self, state: State, message: Message) -> Iterator[str]:
         """Room that was cleared for a job becomes its room, unless something came in between."""
         for job_id, (claim, made_seq) in self._claims.items():
             job = state.kept.jobs.get(job_id)
-            if job_id in state.kept.claims or (job is not None and job.state != JobState.WAITING):
+            is_kept = job_id in state.kept.claims and state.kept.claims[job_id].made_ms == claim.made_ms
+            if is_kept or (job is not None and job.state != JobState.WAITING):
                 continue
             has_given_up = any(name in self._tasks for name in claim.victims) and message.at >= self._give_up[job_id]
             if self._disturbed_seq < made_seq and not has_given_up and not _is_overtaken(state, message, claim):

@@ -99,7 +99,7 @@ def cancel_array(state: State, fact: CancelRequested, step: Step) -> list[JobId]
     """
     array = state.kept.arrays.get(fact.job)
     if array is not None:
-        opened = list(state.arrays.open.get(array.id, {}))
+        opened = sorted(state.arrays.open.get(array.id, {}))
         cancelled = LETTERS[JobState.CANCELLED]
         marks = array.marks.replace(PENDING, cancelled).replace(KEPT, cancelled)
         _put(state, replace(array, marks=marks, next=array.size, kept_by={}, edits={}), step)
@@ -126,7 +126,7 @@ def hold_array(state: State, fact: HoldSet, step: Step) -> list[JobId] | None:
         # Who releases the array releases all of it.
         array = replace(array, marks=array.marks.replace(KEPT, PENDING), next=0, kept_by={})
     state.put_array(array)
-    opened = list(state.arrays.open.get(array.id, {}))
+    opened = sorted(state.arrays.open.get(array.id, {}))
     enter_queue(state, array, step)
     step.settings = True
     return opened
@@ -159,7 +159,7 @@ def edit_array(state: State, fact: JobEdited, step: Step) -> list[JobId]:
         edits = {k: merged(edit, fact.edit) for k, edit in array.edits.items()}
         array = replace(array, spec=edited(array.spec, fact.edit), edits=edits, edited=True)
         state.put_array(array)
-        opened = list(state.arrays.open.get(array.id, {}))
+        opened = sorted(state.arrays.open.get(array.id, {}))
         enter_queue(state, array, step)
         return opened
     element_of = array_of(state, fact.job) if array is None else None
