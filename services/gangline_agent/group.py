@@ -120,11 +120,10 @@ class Group:
             for pid in moving:
                 proc.signal(pid, signal.SIGSTOP)
             # On a busy machine a process takes a while to obey. Looking at these few costs less than at all there are.
-            for _ in range(OBEYS_LOOKS_MAX):
-                moving = _moving(moving)
-                if not moving:
-                    break
-                os.sched_yield()
+            moving = _wait(moving)
+            if moving:
+                _let_begin(self.pids(live), moving)
+                _wait(moving)
         log.warning("task %s does not stand still yet", live.intent.task)
         return False
 
@@ -136,6 +135,24 @@ def _listens(live: Live, pid: int, number: int, now_s: float) -> bool:
         live.blocking.pop(pid, None)
         return False
     return ears.catches or now_s - live.blocking.setdefault(pid, now_s) >= BLOCKS_S
+
+
+def _wait(moving: list[int]) -> list[int]:
+    """Those that still move after a while."""
+    for _ in range(OBEYS_LOOKS_MAX):
+        moving = _moving(moving)
+        if not moving:
+            break
+        os.sched_yield()
+    return moving
+
+
+def _let_begin(pids: Iterable[int], moving: list[int]) -> None:
+    """Wake what was stopped before it was a program: until it is one, whoever starts it waits in the kernel (vfork)."""
+    for process in filter(None, map(proc.read, pids)):
+        starter = proc.read(process.parent) if process.parent in moving and process.state in STANDING else None
+        if starter is not None and starter.state == proc.UNINTERRUPTIBLE:
+            proc.signal(process.pid, signal.SIGCONT)
 
 
 def _moving(pids: Iterable[int]) -> list[int]:

@@ -23,6 +23,7 @@ print("ready", flush=True)
 time.sleep(1000)
 """
 LOOKS = 2_000
+PAUSES = 100
 
 
 def nudged(made: Rig, order: Order, now_s: float) -> bool:
@@ -72,3 +73,17 @@ def test_what_the_kernel_tells_of_a_process_says_how_it_meets_a_signal(
     (tmp_path / "7" / "status").write_text(f"State:\t{state}\nSigBlk:\t{blocked:016x}\nSigCgt:\t{caught:016x}\n")
     assert proc.ears(7, signal.SIGUSR1) == meant
     assert proc.ears(8, signal.SIGUSR1) == proc.Ears()
+
+
+async def test_a_shell_that_starts_one_program_after_the_other_stands_still_whenever_it_is_told(tmp_path: Path) -> None:
+    """A program that is stopped before it is there would hold up the shell, which waits for it in the kernel."""
+    order = an_order(*STARTS_OTHERS)
+    async with rig(tmp_path) as made:
+        made.runner.start(order)
+        await made.heard(order, "ready")
+        live = made.runner.lives[order.task.id]
+        for _ in range(PAUSES):
+            assert made.runner.group.stand_still(live)
+            made.runner.group.tell(live, signal.SIGCONT)
+        made.runner.stop(order.task.id, ExitCause.STOPPED)
+        await made.phase(order, Phase.EMPTY)
