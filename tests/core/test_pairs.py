@@ -18,6 +18,7 @@ from gangline_core.pauses.pausing import companions
 from gangline_core.settings.policy import policy_problem
 from gangline_core.sharing.minding import HALF_PERCENT, LIGHT_PERCENT, busiest_percent, score_of, sharing_score
 from gangline_core.sharing.stages import stages_of
+from gangline_core.spec import Pausing
 
 SRSF = {"ordering": "weighted", "formula": "-gpus * estimate_hours", "predictor": "given", "starvation_s": 0}
 PAIRS = {**SRSF, "sharing": "pairs", "preemption": False, "backfill_depth": 0}
@@ -204,6 +205,38 @@ def test_who_starts_beside_a_job_keeps_it_from_going_in_that_round_and_goes_with
     world.settle()
     assert running(world) == [important]
     assert {world.job(job).state for job in (first, second)} == {JobState.WAITING}
+
+
+def test_nobody_starts_beside_one_whose_node_is_drained() -> None:
+    world = world_of()
+    first = world.submit(sharing_spec(LIGHT))
+    world.settle()
+    world.tell("admission", f.DrainSet(node="n1", drained=True, by="admin"))
+    second = world.submit(sharing_spec(LIGHT))
+    world.settle()
+    assert running(world) == [first]
+    assert world.job(second).state == JobState.WAITING
+
+
+def test_a_pair_of_gangs_that_can_be_paused_makes_way_together() -> None:
+    world = world_of(node("n1", gpus=2), node("n2", gpus=2), ordering="priority", preemption=True)
+    pair = [world.submit(sharing_spec(LIGHT, tasks=2, pausing=Pausing())) for _ in range(2)]
+    world.settle()
+    assert milli(world, *pair) == [500] * 4
+    important = world.submit(sharing_spec(HEAVY, priority=50, most_mib=0))
+    decided = world.round()
+    assert {one.job for one in decided.pauses} == set(pair)
+    assert world.state.kept.claims[important].job == important, "both are told to make way, and the claim holds"
+
+
+def test_a_pair_of_which_one_cannot_be_paused_is_evicted() -> None:
+    world = world_of(ordering="priority", preemption=True)
+    pair = [world.submit(sharing_spec(LIGHT, pausing=pausing)) for pausing in (Pausing(), None)]
+    world.settle()
+    world.submit(sharing_spec(HEAVY, priority=50, most_mib=0))
+    decided = world.round()
+    assert {one.job for one in decided.evictions} == set(pair)
+    assert not decided.pauses
 
 
 def test_scores_are_where_speeds_beside_others_are_lucids() -> None:

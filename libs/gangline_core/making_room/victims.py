@@ -43,7 +43,8 @@ from gangline_core.making_room.losses import (
 from gangline_core.making_room.service_order import anybody_sank_below, orders_by_service, sunk_below, would_be_below
 from gangline_core.making_room.spare_members import spare_members
 from gangline_core.making_room.yielding import Yielders
-from gangline_core.pauses.pausing import can_be_paused, leaving_part, slice_ends_ms
+from gangline_core.pauses.packing import can_all_be_paused
+from gangline_core.pauses.pausing import leaving_part, slice_ends_ms
 from gangline_core.reserving.passing import promises
 from gangline_core.scoring.had_share import BY_YIELD
 from gangline_core.spec import ServiceClass
@@ -293,7 +294,7 @@ class Victims:
     def _pause(self, victim: LiveJob, rule: str) -> Loss | None:
         job = victim.job.id
         if job not in self._pauses:
-            able = can_be_paused(self._table.state, victim.job)
+            able = can_all_be_paused(self._table.state, victim.job)
             self._pauses[job] = as_pause(victim, rule) if able else None
         known = self._pauses[job]
         return known if known is None or known.rule == rule else replace(known, rule=rule)

@@ -15,8 +15,8 @@ from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.job import Job, JobState, Task, TaskState
 from gangline_core.limits.amounts import add_all, task_amounts
 from gangline_core.making_room.losses import effective_priority, is_protected
-from gangline_core.pauses.packing import guests_of
-from gangline_core.pauses.pausing import can_be_paused, given_up, leaving_part, slice_ends_ms
+from gangline_core.pauses.packing import can_all_be_paused, guests_of
+from gangline_core.pauses.pausing import given_up, leaving_part, slice_ends_ms
 from gangline_core.room.capacity import Room
 from gangline_core.sizes.allowed import targets_with, too_many
 from gangline_core.sizes.leaving import leaving_order
@@ -74,7 +74,7 @@ def send_off(table: Table, way: Way, job: Job) -> None:
         names = tuple(sorted(task.id for task in way.leaving))
         table.shrinks.append(Shrink(job=way.job.id, tasks=names, beneficiary=job.id))
         return
-    gently = can_be_paused(table.state, way.job)
+    gently = can_all_be_paused(table.state, way.job)
     for one in (way.job, *way.guests):
         if gently:
             table.pauses.append(JobPaused(job=one.id, beneficiary=job.id, rule=way.rule))
@@ -112,7 +112,7 @@ class _Trial:
         for way in [way for way in self._ways if way.job.id == other.id]:
             self._take_back(way)
         state, guests = self._table.state, guests_of(self._table.state, other.id)
-        gently = can_be_paused(state, other)
+        gently = can_all_be_paused(state, other)
         everybody = (other, *guests)
         parts = [given_up(task, one.spec) if gently else task for one in everybody for task in state.tasks_of(one)]
         self._make(Way(job=other, parts=tuple(parts), rule=rule, guests=guests))
@@ -244,7 +244,7 @@ def _who_may_go(table: Table, job: Job, parts: list[Task]) -> list[tuple[Job, st
 def _rule(table: Table, job: Job, other: Job, mine: int) -> str:
     """Which rule tells the other job to make way; empty when none does."""
     theirs = effective_priority(table.pool.pool, other.spec)
-    gently = can_be_paused(table.state, other)
+    gently = can_all_be_paused(table.state, other)
     ranks_lower = theirs < mine or other.service_class == ServiceClass.OPPORTUNISTIC
     if job.pause is not None and job.pause.urgent and gently and ranks_lower:
         return BY_SWITCH

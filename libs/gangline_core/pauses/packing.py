@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from gangline_core.ids import JobId
 from gangline_core.job import GpuShare, Job, JobState, Task, TaskState
 from gangline_core.kept import Pack
-from gangline_core.pauses.pausing import companions, taken_up
+from gangline_core.pauses.pausing import can_be_paused, companions, taken_up
 from gangline_core.room.company import slower_percent
 from gangline_core.sizes.resizing import is_active
 from gangline_core.spec import GPU_MILLI, is_elastic
@@ -69,6 +69,11 @@ def guests_of(state: State, job: JobId) -> tuple[Job, ...]:
     if not state.kept.packs or job in state.kept.packs:
         return ()
     return tuple(state.kept.jobs[other] for other in companions(state, job))
+
+
+def can_all_be_paused(state: State, job: Job) -> bool:
+    """True when the job can be paused, and so can whoever works beside it and makes way with it."""
+    return all(can_be_paused(state, one) for one in (job, *guests_of(state, job.id)))
 
 
 def packed_note(state: State, job: Job) -> str | None:

@@ -60,7 +60,9 @@ def leaving_part(state: State, task: Task, *, going: Collection[TaskId] | None =
     others = companions(state, job.id) if state.kept.packs else ()
     if not others or going is None:
         return part
-    theirs = (one for other in others for one in state.tasks_of(state.kept.jobs[other]))
+    cards = {share.index for share in task.gpus}
+    there = (one for other in others for one in state.tasks_of(state.kept.jobs[other]) if one.node == task.node)
+    theirs = (one for one in there if any(share.index in cards for share in one.gpus))
     if all(one.stop or one.pause or one.id in going for one in theirs):
         return part
     return replace(part, gpus=tuple(replace(share, milli=0) for share in part.gpus))

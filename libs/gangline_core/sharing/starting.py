@@ -6,9 +6,10 @@ from gangline_core.facts import Placement, TaskPlacement
 from gangline_core.ids import JobId
 from gangline_core.job import Job, Task
 from gangline_core.limits.quota import JOBS
-from gangline_core.room.holds import placed_amounts
+from gangline_core.room.holds import kept_fault, placed_amounts
 from gangline_core.sharing.beside import fits_beside, places_beside, without_time
 from gangline_core.spec import GPU_MILLI
+from gangline_core.state import State
 from gangline_core.table import Table
 
 
@@ -23,11 +24,25 @@ def start_beside(table: Table, job: Job, host: JobId, places: Sequence[Task | Ta
     most = amounts if milli else {**placed_amounts(table.state, places_beside(job, places, milli=GPU_MILLI)), JOBS: 1}
     if not fits_beside(table.room, tasks) or table.ledger.fault(job, most) is not None:
         return False
+    placement = Placement(job=job.id, attempt=job.attempt + 1, tasks=tasks, port=table.port_for(tasks), beside=host)
+    if not _may_stand(table.state, tasks) or kept_fault(table.state, job, placement) is not None:
+        return False
     for part in without_time(tasks):
         for room in (table.room, table.guarded):
             if room is not None:
                 room.take(part)
     table.count(job, amounts)
-    placement = Placement(job=job.id, attempt=job.attempt + 1, tasks=tasks, port=table.port_for(tasks), beside=host)
     table.placements.append(placement)
+    return True
+
+
+def _may_stand(state: State, tasks: Sequence[TaskPlacement]) -> bool:
+    """True where nodes take work and no GPU of these has failed: whoever works there stays all the same."""
+    for place in tasks:
+        node = state.kept.nodes.get(place.node)
+        if node is None or not node.takes_work:
+            return False
+        whole = {gpu.index for gpu in node.gpus if gpu.healthy}
+        if any(share.index not in whole for share in place.gpus):
+            return False
     return True
