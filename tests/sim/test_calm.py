@@ -21,3 +21,12 @@ def test_whatever_ends_by_itself_gives_decisions_their_time_anew() -> None:
     outcome = play(Plan(seed=1, events=(Event(at_s=1, what="submit", asks=(STUCK,)),), copies=1))
     assert not outcome.faults
     assert outcome.seconds > playing.CALM_S_MAX
+
+
+def test_whatever_ends_by_itself_gives_jobs_their_time_to_end_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fifteen retries take longer than that, and a node that stays closed after some of them makes it longer still."""
+    monkeypatch.setattr(playing, "_calm_down", lambda town: town.clock.sleep(0))
+    monkeypatch.setattr(playing, "_look_at_truth", lambda town: None)
+    outcome = play(Plan(seed=1, events=(Event(at_s=1, what="submit", asks=(STUCK,)),), copies=1))
+    assert not any("never" in fault for fault in outcome.faults)
+    assert outcome.seconds > playing.CALM_S_MAX

@@ -149,9 +149,15 @@ async def _happen(town: Town, people: People, event: Event) -> None:
 async def _until(
     town: Town, claim: Callable[[], bool], within_s: float, what: str, people: People | None = None
 ) -> None:
-    deadline_s = town.clock.monotonic_s() + within_s
+    """The claim comes to hold in this time, which begins anew with every process that ends by itself.
+
+    Whose nodes stay closed for long after each failure needs that for each of its retries.
+    """
+    deadline_s, own_exits = town.clock.monotonic_s() + within_s, town.rules.own_exits
     while not claim():
         town.check()
+        if town.rules.own_exits > own_exits:
+            deadline_s, own_exits = town.clock.monotonic_s() + within_s, town.rules.own_exits
         if town.clock.monotonic_s() > deadline_s:
             jobs = [] if people is None else people.unfinished()
             states = {job: people.state_of(job).value for job in jobs} if people is not None else {}
