@@ -12,6 +12,10 @@ SECRET_NAME = "API_TOKEN"
 MOST = "16Gi"
 """Memory of each GPU that jobs use which say so: two of them fit."""
 
+STAGE_NAMES = ("loading_ms", "compute_ms", "network_ms", "iteration_ms")
+STAGES = ((), (20, 30, 10, 100), (60, 20, 10, 100), (5, 60, 30, 100), (10, 95, 0, 100))
+"""What jobs say of an iteration: nothing, or that they mind others not at all, a little, elsewhere, or much."""
+
 
 def job_file(ask: Ask, jobs: Sequence[int], *, now_ms: int = 0, number: int = 0) -> dict[str, Any]:
     """The job as its user writes it at this time; `jobs` are those that there are already."""
@@ -40,7 +44,9 @@ def job_file(ask: Ask, jobs: Sequence[int], *, now_ms: int = 0, number: int = 0)
     }
     document |= {"checkpoints": True} if ask.saves else {}
     document |= {"mig": ask.mig} if ask.mig else {"gpus": f"{ask.gpu_milli}m"}
-    document |= {"gpu_memory_most": MOST} if ask.tells_ms else {}
+    document |= {"gpu_memory_most": MOST} if ask.tells_ms or ask.stages else {}
+    document["attributes"] |= dict(zip(STAGE_NAMES, STAGES[ask.stages], strict=False))
+    document |= {"estimate": max(1, round(ask.run_s))} if ask.stages else {}
     document |= {"min": ask.least} if ask.least else {}
     document |= {"max": ask.most} if ask.most else {}
     document |= {"topology": {"required": ask.topology}} if ask.topology else {}

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
+from dollhouse.asks import STAGE_NAMES
 from dollhouse.connection import Gate
 from dollhouse.telling import STEP_TIME
 from gangline_agent.judge import BUS_LOST_GRACE_S_MAX
@@ -72,16 +73,18 @@ class Ledger:
         used: dict[int, int] = {}
         slots: dict[int, int] = {}
         packed: dict[int, int] = {}
+        users: dict[int, int] = {}
         for each in self.tasks.values():
             if each.node == task.node and each.id not in self.resting:
                 for share in each.gpus:
                     used[share.index] = used.get(share.index, 0) + share.milli
+                    users[share.index] = users.get(share.index, 0) + 1
                     packed[share.index] = packed.get(share.index, 0) + (each.id in self.bounded)
                     if slots.get(share.index, 0) & share.slots:
                         self._fault(f"a slice of GPU {share.index} of {task.node} is used by two")
                     slots[share.index] = slots.get(share.index, 0) | share.slots
         for index, milli in used.items():
-            if milli > GPU_MILLI and not (milli == PACKED * GPU_MILLI and packed[index] == PACKED):
+            if milli > GPU_MILLI and not packed[index] == users[index] == PACKED:
                 names = sorted(each.id for each in self.tasks.values() if each.node == task.node)
                 self._fault(f"GPU {index} of {task.node} carries {milli} thousandths: {', '.join(names)}")
 
@@ -166,7 +169,7 @@ class Machines:
             timer=timer,
         )
         self._say(Local(task=task.id, placed_ms=task.placed_ms, phase=Phase.STARTING, silent=True))
-        self.ledger.enter(task, bounded=attributes.get(STEP_TIME, 0) != 0)
+        self.ledger.enter(task, bounded=bool(attributes.get(STEP_TIME) or attributes.get(STAGE_NAMES[0])))
 
     def _begin(self, task: TaskId) -> None:
         self._work_on(task, self._programs[task].course.lasts_s)

@@ -7,6 +7,7 @@ from dollhouse.asks import job_file
 from dollhouse.front import Answered, Door, json_of
 from dollhouse.plan import SECOND_POOL, Ask, Event
 from dollhouse.saving import SAVERS
+from dollhouse.together import TOGETHER
 from dollhouse.town import ADMIN_TOKEN, Town
 from dollhouse.visits import READS, Visit, is_wrong, reply_of, reply_to_submit, visit_of
 from gangline_core.cluster import Policy, Pool
@@ -323,9 +324,9 @@ class People:
                 for node in sorted(self.town.state.kept.nodes):
                     await self.ask(SetDrain(node=node, drained=False, by=ADMIN))
 
-    async def turns(self, _: Event) -> None:
-        """Jobs take turns in the usual pool, and are packed where both get further so."""
-        await self.ask(SetPolicy(pool="default", policy=Policy(time_slice_s=20, packing=True), by=ADMIN))
+    async def turns(self, event: Event) -> None:
+        """Jobs take turns in the usual pool, and are packed where both get further so; or they share GPUs by a rule."""
+        await self.ask(SetPolicy(pool="default", policy=TOGETHER[event.number % len(TOGETHER)], by=ADMIN))
 
     async def saves(self, event: Event) -> None:
         """Jobs that checkpoint soon make way for each other in the usual pool."""

@@ -63,6 +63,8 @@ class Ask(Struct, frozen=True, omit_defaults=True):
     """With `after`, how the job before it must have ended; "" is well."""
     tells_ms: int = 0
     """One task with whole GPUs that says how much of their memory it uses, and what each step takes; 0 does neither."""
+    stages: int = 0
+    """Which of `asks.STAGES` it says that its iterations have, and how much of the memory it uses; 0 says neither."""
 
 
 class Event(Struct, frozen=True, omit_defaults=True):

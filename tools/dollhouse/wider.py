@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from dollhouse.plan import RUN_S, Ask, Event, Plan, draw_usual
 from dollhouse.saving import saving
+from dollhouse.together import together
 
 SLICES = ("1g.5gb", "1g.5gb", "2g.10gb", "3g.20gb", "7g.40gb")
 """Of the cards that are cut; see `gangline_core.room.mig`."""
@@ -25,7 +26,8 @@ TURNS_PART, TURNERS = 0.3, 18
 
 def draw_plan(seed: int) -> Plan:
     """The run of this seed."""
-    return saving(widened(draw_usual(seed), Random(f"wider {seed}")), Random(f"saving {seed}"))
+    plan = together(widened(draw_usual(seed), Random(f"wider {seed}")), Random(f"together {seed}"))
+    return saving(plan, Random(f"saving {seed}"))
 
 
 def widened(plan: Plan, draw: Random) -> Plan:
