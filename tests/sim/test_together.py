@@ -30,7 +30,7 @@ def test_pairs_and_guests_are_drawn_and_packing_is_first_as_in_old_stories() -> 
     assert {policy.sharing for policy in TOGETHER[1:]} == {"pairs", "guests"}
 
 
-@pytest.mark.parametrize(("seed", "rule"), [(970_019, "pairs"), (970_065, "guests")])
+@pytest.mark.parametrize(("seed", "rule"), [(970_019, "pairs"), (970_153, "guests")])
 def test_they_share_and_everything_ends_well(seed: int, rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
     met: list[JobId] = []
     settle = add_fold.settle_beside
