@@ -33,7 +33,7 @@ from gangline_core.making_room.preemption import Preemptor
 from gangline_core.making_room.shields import with_shields
 from gangline_core.making_room.standing_back import Going, Order, StandingBack
 from gangline_core.pauses import leases
-from gangline_core.pauses.resuming import clear_late, honour_paused, wants_to_go_on
+from gangline_core.pauses.resuming import clear_late, go_on_last, honour_paused, wants_to_go_on
 from gangline_core.pauses.rotation import rotate
 from gangline_core.placement.why_not import ROOM_CODES
 from gangline_core.reasons import LIMIT_CODES, Reason, ReasonCode
@@ -140,11 +140,13 @@ def lay_out(state: State, pool: str, now: int, opened: RoundOpened) -> Layout:
         table.late_starts.extend(late_starts(state, pool, now))
         honour_claims(table, overtakes.overtaken, overtakes.ceding)
         repair(table)
-        honour_paused(table)
+        honour_paused(table, back.go_last)
         layout = Layout(table, Preemptor(table, overtakes.heirs), Heads(table), LooseDates(table))
         rotate(table, layout.preemptor, is_new=bool(opened.leases))
         if not table.is_moving:
             place_all(layout, opened, overtakes, back)
+        if not back.is_open:
+            go_on_last(table, back.go_last)
         if overtakes.is_settled(table) and back.is_settled(table):
             return layout
 
@@ -166,7 +168,7 @@ def place_all(layout: Layout, opened: RoundOpened, overtakes: Overtakes, back: S
     guests = Guests(table, preemptor)
     claimed = {held.claim.job: held.alive for held in table.held}
     started = {placement.job for placement in table.placements}
-    order, going = Order(candidates, len(started)), Going(table)
+    order, going = Order(candidates, len(started)), Going(table, back)
     for seen, job in _waiting(table, candidates, started):
         if table.is_full or _passes_unseen(table, edges):
             table.unseen = len(candidates) - seen
@@ -183,6 +185,8 @@ def place_all(layout: Layout, opened: RoundOpened, overtakes: Overtakes, back: S
         beside = (batch, loose, guests)
         reason = None if pairs.starts(job) else refuser.known(job) or _start(table, job, refuser, preemptor, beside)
         if reason is None or going.make_way(job, reason):
+            if back.is_open:
+                return
             continue
         if back.would_help(table, preemptor, (job, reason), order):
             return

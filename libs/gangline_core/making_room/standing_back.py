@@ -7,6 +7,7 @@ round is decided anew without it: it is looked at again behind the other, and ge
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 
 from msgspec import Struct
 
@@ -59,9 +60,10 @@ class Still(Struct, frozen=True):
 class Going:
     """Paused jobs that go on in one round, and step back when a stronger one that waits finds no room for them."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, back: "StandingBack") -> None:
         """Nobody stepped back yet."""
         self._table = table
+        self._back = back
         self._tried: set[tuple[int, int]] = set()
 
     def make_way(self, job: Job, reason: Reason) -> bool:
@@ -85,10 +87,10 @@ class Going:
             # Who is not in its way after all goes on.
             if table.ledger.fault(one.job, one.amounts) is None and fits(table.room, one.parts):
                 table.go_on(one.job, one.parts, one.amounts)
-        if isinstance(found, Found) and _leaves(
-            table, [one for one in weaker if one.job.id not in table.kept_for], found
-        ):
-            table.unseen = max(table.unseen, 1)
+        if isinstance(found, Found):
+            stay = [one for one in weaker if one.job.id not in table.kept_for]
+            if _leaves(table, stay, found):
+                self._back.go_on_last([one.job.id for one in stay])
         return isinstance(found, Found)
 
 
@@ -102,13 +104,25 @@ def _stays(table: Table, one: Still) -> None:
 
 
 def _leaves(table: Table, stay: list[Still], found: Found) -> bool:
-    """True when others who were refused before might start in what these do not take now, and the job neither."""
+    """True when others who were refused before start in what these do not take now, and the job neither."""
     more: dict[str, int] = {}
     for one in stay:
         add_all(more, one.amounts.items())
     nodes = {part.node for one in stay for part in one.parts}
     is_all = nodes.issubset(place.node for place in found.seats.tasks)
-    return bool(table.refused) and not (is_all and all(found.amounts.get(name, 0) >= more[name] for name in more))
+    if is_all and all(found.amounts.get(name, 0) >= more[name] for name in more):
+        return False
+    shapes = dict[int, Job]()
+    for job, reason in table.refused:
+        if reason.code in CAUSES:
+            shapes.setdefault(table.state.shapes[job.id], job)
+    return any(_starts(table, one) for one in islice(shapes.values(), LOOKS_MAX))
+
+
+def _starts(table: Table, job: Job) -> bool:
+    """True when the job would start as things are."""
+    room = table.room if table.guarded is None or may_pass(table, job) else table.guarded
+    return isinstance(find_seats(table.seating, job, room), Found)
 
 
 def _still(table: Table, job: Job) -> Still:
@@ -140,12 +154,26 @@ class StandingBack:
         """For whom who stands back."""
         self._tried: set[tuple[int, int]] = set()
         self._looks = 0
-        self._is_open = False
+        self._last: list[frozenset[JobId]] = []
+        """Paused jobs that go on behind all who wait, step by step."""
+        self.is_open = False
+        """The round is to be decided anew: nobody needs to look further."""
 
     @property
     def everybody(self) -> frozenset[JobId]:
         """Who goes on, or is looked at, only after those for whom that may be."""
         return frozenset().union(*self._behind.values())
+
+    @property
+    def go_last(self) -> frozenset[JobId]:
+        """Paused jobs that go on only behind all who wait: of what they left, some is for others than one."""
+        return frozenset().union(*self._last)
+
+    def go_on_last(self, jobs: Iterable[JobId]) -> None:
+        """These left room for more than the one for whom they stepped back: all who wait are to be asked."""
+        if len(self._last) < STEPS_MAX:
+            self._last.append(frozenset(jobs))
+            self.is_open = True
 
     def in_order(self, candidates: Sequence[Candidate]) -> Sequence[Candidate]:
         """The candidates, each that stands back behind all those for whom it does."""
@@ -189,13 +217,13 @@ class StandingBack:
                 taken = fewer
         waiting = _waiting_before(table, job, order.candidates)
         self._behind[job.id] = frozenset((*(one.job.id for one in taken), *waiting))
-        self._is_open = True
+        self.is_open = True
         return True
 
     def is_settled(self, table: Table) -> bool:
         """True when the round stands as it was decided; else it is to be decided anew."""
-        if self._is_open:
-            self._is_open = False
+        if self.is_open:
+            self.is_open = False
             return False
         has = {*(placement.job for placement in table.placements), *(claim.job for claim in table.claims)}
         in_vain = next((job for job in reversed(self._behind) if job not in has), None)

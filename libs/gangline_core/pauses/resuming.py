@@ -22,12 +22,27 @@ from gangline_core.state import State, task_amounts
 from gangline_core.table import Table
 
 
-def honour_paused(table: Table) -> None:
-    """Let every paused job go on that can, and clear the place of those that wait longer than anybody who waits."""
+def honour_paused(table: Table, last: frozenset[JobId] = frozenset()) -> None:
+    """Let every paused job go on that can, and clear the place of those that wait longer than anybody who waits.
+
+    Some may go on `last`, see `go_on_last`.
+    """
     for guest, host in that_do_not_pay(table.state, table.pool.pool.name) if table.state.kept.packs else ():
         if can_be_paused(table.state, table.state.kept.jobs[guest]):
             table.pauses.append(JobPaused(job=guest, beneficiary=host, rule=PACKING))
-    _honour(table, _oldest_wait(table))
+    _honour(table, _oldest_wait(table), last)
+
+
+def go_on_last(table: Table, jobs: frozenset[JobId]) -> None:
+    """After the waiting jobs: those of these paused ones go on whose place is still free, oldest pause first."""
+    waiting = _standstill(table).everybody() if jobs else ()
+    for name, _ in waiting:
+        job = table.state.kept.jobs[name]
+        if name not in jobs or name in table.resumes or name in table.kept_for:
+            continue
+        parts, amounts = taken_up_by(table.state.tasks_of(job))
+        if table.ledger.fault(job, amounts) is None and fits(table.room, parts):
+            table.go_on(job, parts, amounts)
 
 
 def clear_late(table: Table) -> None:
@@ -48,7 +63,7 @@ def keep_for_paused(table: Table, room: Room) -> None:
                 room.take(part)
 
 
-def _honour(table: Table, before_ms: int | None) -> None:
+def _honour(table: Table, before_ms: int | None, last: frozenset[JobId] = frozenset()) -> None:
     """With a bound, only those paused before it, and urgent ones, have others sent away."""
     going = {one.job for one in table.evictions} | {one.job for one in table.pauses}
     if not table.state.paused.get(table.pool.pool.name):
@@ -57,7 +72,7 @@ def _honour(table: Table, before_ms: int | None) -> None:
     above: set[tuple[object, ...]] = set()
     for name, places in _who_could(table, stirring):
         job = table.state.kept.jobs[name]
-        if job.id in table.resumes or job.id in table.kept_for or _is_packed(table, job, going):
+        if job.id in table.resumes or job.id in table.kept_for or job.id in last or _is_packed(table, job, going):
             continue
         if _is_stuck(table, job, places, stirring) or _is_above(table, job, places, above):
             continue
