@@ -56,8 +56,6 @@ DEAR_MILLI = 100_000
 DECIDING_S = 0.75
 """Whoever decides has heard of a round by then and is not heard yet; see `wider.LATE`."""
 
-Act = Callable[["People", Event], Awaitable[None]]
-
 
 class People:
     """Everybody outside; they ask until they are answered."""
@@ -381,24 +379,3 @@ class People:
         """Some job, or an element of an array."""
         numbers = self._each() if event.number % 5 == 0 else self.jobs
         return numbers[event.number % len(numbers)]
-
-
-ACTS: dict[str, Act] = {
-    "submit": People.submit,
-    "cancel": People.cancel,
-    "hold": People.hold,
-    "release": People.release,
-    "limit": People.limit,
-    "user_limit": People.user_limit,
-    "policy": People.policy,
-    "drain": People.drain,
-    "assign": People.assign,
-    "look": People.look,
-    "again": People.again,
-    "budget": People.budget,
-    "saves": People.saves,
-    "turns": People.turns,
-    "edit": People.edit,
-    "meddle": People.meddle,
-}
-"""What an event says -> what people do."""

@@ -9,9 +9,10 @@ from pathlib import Path
 from aiohttp import web_app
 from msgspec import Struct
 
+from dollhouse.acts import ACTS
 from dollhouse.asks import PLANTED
 from dollhouse.loop import live
-from dollhouse.people import ACTS, People
+from dollhouse.people import People
 from dollhouse.plan import FLEETS, Event, Plan
 from dollhouse.replayed import replay_fault
 from dollhouse.rooms import watched
