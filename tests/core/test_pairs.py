@@ -239,6 +239,32 @@ def test_a_pair_of_which_one_cannot_be_paused_is_evicted() -> None:
     assert not decided.pauses
 
 
+@pytest.mark.parametrize("left", [0, 1])
+@pytest.mark.parametrize("pausing", [None, Pausing()])
+def test_a_pair_of_which_one_is_left_to_its_work_stays_until_that_is_over(left, pausing) -> None:
+    world = world_of(ordering="priority", preemption=True)
+    pair = [world.submit(sharing_spec(LIGHT, pausing=pausing)) for _ in range(2)]
+    world.settle()
+    world.state.put_job(replace(world.job(pair[left]), shield_ms=300_000))
+    important = world.wait(60).submit(sharing_spec(HEAVY, priority=50, most_mib=0))
+    decided = world.round()
+    assert not decided.evictions
+    assert not decided.pauses
+    world.wait(300).round()
+    assert important in world.state.kept.claims
+
+
+def test_a_pair_of_which_one_is_left_to_its_work_stays_for_whom_less_was_given() -> None:
+    world = world_of(ordering="least_attained", service_thresholds=(400,), preemption=True, starvation_s=120)
+    pair = [world.submit(sharing_spec(LIGHT)) for _ in range(2)]
+    world.settle()
+    world.state.put_job(replace(world.job(pair[1]), shield_ms=900_000))
+    fresh = world.wait(600).submit(sharing_spec(HEAVY, most_mib=0))
+    assert not world.round().evictions
+    world.wait(600).round()
+    assert fresh in world.state.kept.claims
+
+
 def test_scores_are_where_speeds_beside_others_are_lucids() -> None:
     # Beside others who keep the same resource busy for any part v, all alike: the mean of min(1, 1 / (u + v)).
     def mean_speed(percent: int) -> float:

@@ -1,7 +1,8 @@
 """Who was kept from its work for long is left to work: nobody of higher rank takes its room for as long again.
 
-Said a second time, from what is seen: how long a job waited, and how long it ran in runs that evictions cut off. Waits
-are counted up to when a round was opened, so that no more is asked of anybody than was promised.
+Said a second time, from what is seen: how long a job waited, and how long it ran in runs that evictions cut off. Who
+yields goes on where it stopped, so that run was not in vain. Waits are counted up to when a round was opened, so that
+no more is asked of anybody than was promised.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,6 +14,7 @@ from gangline_core.fold import Message
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
 from gangline_core.making_room.losses import BY_PRIORITY, BY_SERVICE
+from gangline_core.scoring.had_share import BY_YIELD
 from gangline_core.spec import ServiceClass
 from gangline_core.state import State
 from gangline_core.step import Step
@@ -29,8 +31,8 @@ class Known(Struct):
     """All its waits so far, and what it ran in runs that were cut off."""
     began_ms: int = 0
     """When its present run began; 0 when it has not."""
-    is_evicted: bool = False
-    """Its present run is being cut off."""
+    goes_by: str = ""
+    """The rule by which its present run is being cut off."""
     evictions: int = 0
     left_ms: int = 0
     """So long its present run is left to work."""
@@ -74,15 +76,15 @@ class LeftToWork:
         for eviction in decided.evictions:
             known = self._known.get(eviction.job)
             if known is not None:
-                known.is_evicted = True
+                known.goes_by = eviction.rule
 
     def _note(self, state: State, message: Message, job: Job, before: Job | None) -> None:
         known = self._known.setdefault(job.id, Known())
         if job.state == JobState.WAITING and known.waits_since_ms < 0:
-            if known.is_evicted and known.began_ms:
-                known.in_vain_ms += message.at - known.began_ms
+            if known.goes_by and known.began_ms:
+                known.in_vain_ms += message.at - known.began_ms if known.goes_by != BY_YIELD else 0
                 known.evictions += 1
-            known.began_ms, known.is_evicted, known.left_ms = 0, False, 0
+            known.began_ms, known.goes_by, known.left_ms = 0, "", 0
             # Of whoever waits for others, or for its time, not all of that is a wait for room.
             is_free = not (job.spec.after or job.spec.not_before_ms or job.array)
             known.waits_since_ms = message.at if is_free else -1

@@ -16,7 +16,14 @@ from gangline_core.job import Job, JobState
 from gangline_core.limits.amounts import amount_of
 from gangline_core.limits.quota import JOBS, Ledger
 from gangline_core.making_room.branches import Branches, way_to
-from gangline_core.making_room.losses import LiveJob, effective_priority, is_sealed, is_shielded, live_job
+from gangline_core.making_room.losses import (
+    LiveJob,
+    effective_priority,
+    is_left_to_work,
+    is_sealed,
+    is_shielded,
+    live_job,
+)
 from gangline_core.pauses.packing import guests_of
 from gangline_core.spec import ServiceClass
 from gangline_core.table import Table
@@ -262,7 +269,7 @@ class CouldGo:
                 continue  # What one of a pack leaves is the others': all go, or none.
             is_firm = job.service_class != ServiceClass.OPPORTUNISTIC
             # Whoever is left to work is outranked by nobody; what he was lent goes back all the same.
-            priority = LAST_MS if is_shielded(job, table.now) else effective_priority(pool, job.spec)
+            priority = LAST_MS if is_left_to_work(table, job) else effective_priority(pool, job.spec)
             for guest in guests:
                 priority = max(priority, effective_priority(pool, guest.spec))
             place = (is_firm, priority, -job.id)

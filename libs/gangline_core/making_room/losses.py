@@ -96,6 +96,11 @@ def is_shielded(job: Job, now: int) -> bool:
     return bool(job.shield_ms) and (not job.started_ms or now < shield_ends_ms(job))
 
 
+def is_left_to_work(table: Table, job: Job) -> bool:
+    """True while no higher priority has the job go, for its own sake or for that of whoever would go with it."""
+    return any(is_shielded(one, table.now) for one in (job, *guests_of(table.state, job.id)))
+
+
 def as_eviction(victim: LiveJob, rule: str, counted: set[TaskId]) -> Loss:
     """The whole job goes; of its tasks those already `counted` elsewhere free nothing more."""
     tasks = tuple(task for task in victim.tasks if task.id not in counted)

@@ -12,7 +12,7 @@ from operator import itemgetter
 from gangline_core.cluster import Policy
 from gangline_core.ids import JobId
 from gangline_core.job import Job
-from gangline_core.making_room.losses import is_shielded
+from gangline_core.making_room.losses import is_left_to_work
 from gangline_core.scoring.attained import attained, is_promoted, queue_of
 from gangline_core.table import ByService, Table
 
@@ -62,7 +62,7 @@ def _by_service(table: Table) -> ByService:
         table.by_service = sorted(
             (_behind(table, other), bands.get(other.spec.level, 0), other.id)
             for other in live
-            if other.spec.preemptible and not is_shielded(other, table.now)
+            if other.spec.preemptible and not is_left_to_work(table, other)
         )
     return table.by_service
 
