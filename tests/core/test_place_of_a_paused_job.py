@@ -2,7 +2,7 @@
 
 import pytest
 from msgspec.structs import replace
-from tests.core.test_pausing import gpu_spec, resume, suspend
+from tests.core.test_pausing import gpu_spec, resume, stand_still, suspend
 from tests.make import World, gpu_amount, group, node, role, spec
 
 from gangline_core import elasticity
@@ -10,7 +10,7 @@ from gangline_core import facts as f
 from gangline_core.elasticity.room import open_to_growth
 from gangline_core.job import JobState
 from gangline_core.reasons import ReasonCode
-from gangline_core.spec import Elastic, ResizeKind, TopologyWish
+from gangline_core.spec import Elastic, Pausing, ResizeKind, TopologyWish
 from gangline_core.table import Table
 
 GENTLE = (ResizeKind.TASKS, ResizeKind.TORCHRUN, ResizeKind.SIGNAL)
@@ -113,6 +113,34 @@ def test_rank_0_never_leaves_by_a_change_of_size(kind: ResizeKind) -> None:
     elastic_on(world, 0, 1, 2, kind=kind)
     resume(world, paused)
     assert not world.round().shrinks
+
+
+@pytest.mark.parametrize("kind", [*GENTLE, ResizeKind.RESTART])
+@pytest.mark.parametrize("size", [1, 3])
+def test_who_makes_way_in_a_round_changes_its_size_in_none_of_it(kind: ResizeKind, size: int) -> None:
+    world = World(node(gpus=4)).set_policy(time_slice_s=60)
+    paused = a_place(world, 0, 1)
+    other = elastic_on(world, 0, 1, kind=kind, sizes=(1, 2, 3), pausing=Pausing())
+    resume(world, paused)
+    proposed = f.ResizeProposed(pool="default", job=other, role="worker", size=size, why="x")
+    world.wait(61).tell("elastic.default", proposed)
+    decided = world.round()
+    assert [(one.job, one.beneficiary) for one in decided.pauses] == [(other, paused)]
+    assert not (*decided.growths, *decided.restarts, *decided.shrinks)
+    world.settle(stops=False)
+    stand_still(world)
+    world.settle(stops=False)
+    assert (world.job(paused).state, world.job(other).state) == (JobState.RUNNING, JobState.PAUSED)
+
+
+def test_who_is_evicted_in_a_round_does_not_grow_in_it() -> None:
+    world = World(node(gpus=4)).set_policy(ordering="priority", shrink=False)
+    other = elastic_on(world, 0, 1)
+    urgent = world.submit(gpus=3, priority=9)
+    world.tell("elastic.default", f.ResizeProposed(pool="default", job=other, role="worker", size=3, why="x"))
+    decided = world.round()
+    assert [(one.job, one.beneficiary) for one in decided.evictions] == [(other, urgent)]
+    assert not decided.growths
 
 
 def test_a_pool_that_does_not_shrink_tasks_that_must_stay_and_a_guarantee_keep_everybody() -> None:

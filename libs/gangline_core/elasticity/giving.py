@@ -31,13 +31,14 @@ def grow(table: Table) -> None:
     room.close(wanted(table, (job for job, reason in table.refused if reason.code in ROOM_CODES)))
     keep_for_paused(table, room)
     gives = {less.job for less in table.shrinks}
+    goes = {one.job for one in (*table.evictions, *table.pauses)}
     wishes: list[Wish] = []
     for job_id in sorted(proposals):
         job, proposal = table.state.job(job_id), proposals[job_id]
         role = next((role for role in job.spec.roles if role.name == proposal.role), None) if job else None
         if job is None or role is None or job.winding_down or job.state != JobState.RUNNING or resizing.is_active(job):
             continue
-        if job.missing:
+        if job.missing or job_id in goes:
             continue
         if proposal.model:
             _move(table, room, job, role, proposal)
@@ -53,12 +54,12 @@ def grow(table: Table) -> None:
 def _wishes(table: Table, job: Job, role: Role, proposal: ResizeProposed) -> list[Wish]:
     """What a gang that starts again is to get; nothing where this round does something else with it already."""
     size = job.sizes.get(role.name, 0)
-    goes = {eviction.job for eviction in table.evictions} | {shrink.job for shrink in table.shrinks}
+    gives = {shrink.job for shrink in table.shrinks}
     allowed = [one for one in reversed(allowed_sizes(role)) if one <= proposal.size]
     if proposal.size >= size:
         allowed = [one for one in allowed if one > size or (one == size and proposal.moves)]
         allowed = [] if table.unseen else allowed
-    if job.id in goes or not allowed or (proposal.moves and proposal.size != size):
+    if job.id in gives or not allowed or (proposal.moves and proposal.size != size):
         return []
     sizes = allowed if proposal.size >= size else allowed[:1]
     return [wish(table, job, role, sizes, why=proposal.why, moves=proposal.moves)]
@@ -124,8 +125,7 @@ def _take_back(table: Table, job: Job, role: Role, wanted_size: int) -> None:
     size = max((allowed for allowed in allowed_sizes(role) if allowed <= wanted_size), default=0)
     members = [task for task in table.state.tasks_of(job) if task.role == role.name and not task.stop]
     taken = {name for shrink in table.shrinks if shrink.job == job.id for name in shrink.tasks}
-    evicted = any(eviction.job == job.id for eviction in table.evictions)
-    if not size or evicted or taken or len(members) <= size:
+    if not size or taken or len(members) <= size:
         return
     names = [task.id for task in sorted(members, key=leaving_order(job))[: len(members) - size]]
     table.shrinks.append(Shrink(job=job.id, tasks=tuple(sorted(names)), beneficiary=NOBODY))
