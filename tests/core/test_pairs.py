@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from tests.core.test_companies import milli, running, sharing_spec
 from tests.make import World, node
 
+from dollhouse.rooms import watched
 from gangline_core import facts as f
 from gangline_core.cluster import Policy
 from gangline_core.job import JobState
@@ -18,7 +19,7 @@ from gangline_core.pauses.pausing import companions
 from gangline_core.settings.policy import policy_problem
 from gangline_core.sharing.minding import HALF_PERCENT, LIGHT_PERCENT, busiest_percent, score_of, sharing_score
 from gangline_core.sharing.stages import stages_of
-from gangline_core.spec import Pausing
+from gangline_core.spec import Pausing, ServiceClass
 
 SRSF = {"ordering": "weighted", "formula": "-gpus * estimate_hours", "predictor": "given", "starvation_s": 0}
 PAIRS = {**SRSF, "sharing": "pairs", "preemption": False, "backfill_depth": 0}
@@ -195,7 +196,7 @@ def test_who_starts_beside_a_job_keeps_it_from_going_in_that_round_and_goes_with
     world = world_of(ordering="fifo", preemption=True)
     first = world.submit(sharing_spec(LIGHT))
     world.settle()
-    second = world.submit(sharing_spec(LIGHT))
+    second = world.submit(sharing_spec(LIGHT, protected_s=1))
     important = world.wait(1).submit(sharing_spec(HEAVY, priority=50, most_mib=0))
     decided = world.round()
     assert [one.beside for one in decided.placements] == [first]
@@ -205,6 +206,20 @@ def test_who_starts_beside_a_job_keeps_it_from_going_in_that_round_and_goes_with
     world.settle()
     assert running(world) == [important]
     assert {world.job(job).state for job in (first, second)} == {JobState.WAITING}
+
+
+def test_nobody_starts_beside_one_that_has_to_go_and_it_with_it() -> None:
+    world = world_of(ordering="fifo", preemption=True)
+    first = world.submit(sharing_spec(LIGHT))
+    world.settle()
+    second = world.submit(sharing_spec(LIGHT))
+    important = world.wait(1).submit(sharing_spec(HEAVY, priority=50, most_mib=0))
+    decided = world.round()
+    assert not decided.placements
+    assert [(one.job, one.beneficiary) for one in decided.evictions] == [(first, important)]
+    world.settle()
+    assert running(world) == [important]
+    assert world.job(second).attempt == 0
 
 
 def test_nobody_starts_beside_one_whose_node_is_drained() -> None:
@@ -263,6 +278,18 @@ def test_a_pair_of_which_one_is_left_to_its_work_stays_for_whom_less_was_given()
     assert not world.round().evictions
     world.wait(600).round()
     assert fresh in world.state.kept.claims
+
+
+def test_a_pair_that_starts_stands_back_with_no_more_than_the_gpus_that_it_takes() -> None:
+    world = world_of(ordering="priority", preemption=True)
+    loose = [world.submit(sharing_spec(LIGHT, priority=1, service_class=ServiceClass.OPPORTUNISTIC)) for _ in range(2)]
+    firm = world.submit(sharing_spec(HEAVY, most_mib=0, service_class=ServiceClass.GUARANTEED))
+    wrong: list[str] = []
+    with watched(wrong.append):
+        decided = world.round()
+    assert not wrong
+    assert [one.job for one in decided.placements] == [firm]
+    assert {world.job(job).state for job in loose} == {JobState.WAITING}
 
 
 def test_scores_are_where_speeds_beside_others_are_lucids() -> None:

@@ -28,6 +28,7 @@ from gangline_core.reasons import LIMIT_CODES, Reason, ReasonCode
 from gangline_core.reserving.passing import may_pass
 from gangline_core.room.holds import placed_amounts
 from gangline_core.seating import Found, find_seats
+from gangline_core.sharing.beside import without_time
 from gangline_core.spec import ServiceClass, may_take
 from gangline_core.table import Table
 
@@ -245,7 +246,9 @@ def _weaker(table: Table, job: Job, names: Iterable[JobId]) -> list[Job]:
 def _placed(table: Table, job: Job) -> Took:
     """What it took."""
     placement = next(one for one in table.placements if one.job == job.id)
-    return Took(job, placement.tasks, {**placed_amounts(table.state, placement.tasks), JOBS: 1})
+    # Who starts beside another one takes no more time of its GPUs than that one has.
+    parts = tuple(without_time(placement.tasks)) if placement.beside else placement.tasks
+    return Took(job, parts, {**placed_amounts(table.state, placement.tasks), JOBS: 1})
 
 
 def _waiting_before(table: Table, job: Job, candidates: Sequence[Candidate]) -> Iterator[JobId]:
