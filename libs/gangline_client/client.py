@@ -291,6 +291,21 @@ class Client:
         """All settings as one policy file."""
         return await self._get(paths.SETTINGS, v.SettingsView)
 
+    async def settings_history(
+        self, *, kinds: Sequence[str] = (), group: str | None = None, pool: str = "", limit: int = 0
+    ) -> list[v.SettingEditView]:
+        """Who changed which setting, the latest first; of a group and what is below it, or of a pool. 0 gives all."""
+        path = "" if group is None else group or paths.ROOT_NAME
+        query = paths.given({"kind": ",".join(kinds), "group": path, "pool": pool})
+        edits: list[v.SettingEditView] = []
+        while True:
+            size = min(PAGE_SIZE, limit - len(edits)) if limit else PAGE_SIZE
+            page = await self._get(paths.SETTINGS_HISTORY, v.SettingEditsView, {**query, "limit": str(size)})
+            edits.extend(page.edits)
+            if not page.next or (limit and len(edits) >= limit):
+                return edits
+            query["cursor"] = page.next
+
     async def apply_settings(
         self, page: Mapping[str, object], *, version: int | None = None, dry_run: bool = False, why: str = ""
     ) -> v.AppliedView:

@@ -127,6 +127,9 @@ def quota(parser: ArgumentParser) -> None:
     removing.add_argument("--drain", action="store_true", help="let unfinished jobs end first")
     removing.add_argument("--dry-run", action="store_true", help="check it, without doing it")
     removing.add_argument("--why", "--reason", default="", metavar="TEXT", help="reason to record")
+    history = verbs.add_parser("history", help="show who changed groups and users, when, why and from what to what")
+    history.add_argument("group", nargs="?", default=None, metavar="GROUP", help="only this one and what is below it")
+    _latest(history)
 
 
 def policy(parser: ArgumentParser) -> None:
@@ -149,6 +152,9 @@ def policy(parser: ArgumentParser) -> None:
     apply.add_argument("--dry-run", action="store_true", help="the same as `gangline policy diff`")
     apply.add_argument("--why", "--reason", default="", metavar="TEXT", help="reason to record")
     apply.add_argument("--yes", "-y", action="store_true", help="do not show the changes and ask first")
+    history = verbs.add_parser("history", help="show who changed pools and policies, when, why and from what to what")
+    history.add_argument("pool", nargs="?", default="", metavar="POOL")
+    _latest(history)
 
 
 def token(parser: ArgumentParser) -> None:
@@ -165,6 +171,7 @@ def token(parser: ArgumentParser) -> None:
         "--expires", default="", metavar="TIME", help="valid for this long, such as 90d (default: for ever)"
     )
     verbs.add_parser("list", help="show tokens (the default)")
+    _latest(verbs.add_parser("history", help="show who made and revoked tokens, and when"))
     revoke = verbs.add_parser("revoke", help="make tokens useless")
     revoke.add_argument("tokens", nargs="+", metavar="TOKEN", help="name, or the beginning of its hash")
 
@@ -203,6 +210,11 @@ def completion(parser: ArgumentParser) -> None:
         "  fish   gangline completion fish | source"
     )
     parser.add_argument("shell", choices=SHELLS)
+
+
+def _latest(parser: ArgumentParser) -> None:
+    parser.description = "The latest first. The platform remembers the last 20 edits of each setting, the archive all."
+    parser.add_argument("--limit", default=50, type=from_one, metavar="N", help="show at most N edits (default 50)")
 
 
 def _changes(parser: ArgumentParser, *, least: str = "+") -> None:

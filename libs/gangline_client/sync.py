@@ -223,6 +223,12 @@ class SyncClient:
         """All settings as one policy file."""
         return self._run(self._client.settings())
 
+    def settings_history(
+        self, *, kinds: Sequence[str] = (), group: str | None = None, pool: str = "", limit: int = 0
+    ) -> list[v.SettingEditView]:
+        """Who changed which setting, the latest first; of a group and what is below it, or of a pool. 0 gives all."""
+        return self._run(self._client.settings_history(kinds=kinds, group=group, pool=pool, limit=limit))
+
     def apply_settings(
         self, page: Mapping[str, object], *, version: int | None = None, dry_run: bool = False, why: str = ""
     ) -> v.AppliedView:

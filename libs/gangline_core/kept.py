@@ -27,6 +27,7 @@ from gangline_core.reserving.windows import Window
 from gangline_core.room.seen import SchedulerState
 from gangline_core.room.troubles import Troubles
 from gangline_core.scoring.decay import Past
+from gangline_core.setting_edit import SettingEdit
 from gangline_core.sizes.news import Known
 from gangline_core.sizes.progress import Point, Progress
 
@@ -214,6 +215,10 @@ class Kept(Struct):
     """Of groups and users (by user_key) that were removed: their last versions, so that no later one has the same."""
     sealed: dict[JobId, int] = {}
     """Unfinished jobs and arrays that were given values in secret, and the epoch of the door that let them in."""
+    edits: dict[str, dict[str, tuple[SettingEdit, ...]]] = {}
+    """By kind of setting and name, edited last at the end: its latest edits (see `gangline_core.fold.edits`)."""
+    edits_counted: int = 0
+    """How many edits of settings there were in all."""
 
     def next_version(self, version: int, holder: str) -> int:
         """The version after this one; of a holder that is new (version 0) one that none of its name ever had."""

@@ -4,6 +4,7 @@ Times are integer milliseconds since the Unix epoch (UTC), quantities integers i
 GPUs in thousandths. A field that is absent has its default; a client ignores fields it does not know.
 """
 
+from gangline_wire.views_edits import SettingEditsView, SettingEditView, ValueView
 from gangline_wire.views_jobs import (
     ArrayView,
     BatchView,
@@ -97,6 +98,8 @@ __all__ = [
     "RefusalView",
     "ResizeView",
     "SchedulerView",
+    "SettingEditView",
+    "SettingEditsView",
     "SettingView",
     "SettingsView",
     "ShortfallView",
@@ -109,6 +112,7 @@ __all__ = [
     "UsageView",
     "UseView",
     "UserView",
+    "ValueView",
     "VersionView",
     "View",
     "WhoamiView",

@@ -22,6 +22,8 @@ DRAIN_PARAMETER = Parameter("drain", "True lets what is unfinished end first.", 
 LIMIT_PARAMETER = Parameter("limit", "Entries of one page.", "integer", "100")
 CURSOR_PARAMETER = Parameter("cursor", "`next` of the page before, with the same filters.")
 POOL_PARAMETER = Parameter("pool", "Only of this pool.", example="default")
+KIND_PARAMETER = Parameter("kind", "Only settings of these kinds, separated by commas.", example="group,user")
+BELOW_PARAMETER = Parameter("group", "Only of this group and what is below it; `~` is the root.", example="research")
 WHY_PARAMETER = Parameter("why", "A reason, for the record.")
 WHY_EXAMPLE = {"why": "wrong data"}
 ASSIGNMENT_EXAMPLE = {"pool": "large", "why": "a deadline"}

@@ -3,16 +3,18 @@
 from gangline_core.cluster import Policy, Pool
 from gangline_core.groups import Group, User
 from gangline_core.reserving.windows import Window
-from gangline_gateway import dated, document, machines, policies, pools, removals, tokens, tree
+from gangline_gateway import dated, document, edits, machines, policies, pools, removals, tokens, tree
 from gangline_gateway.route_parts import (
     ASSIGNMENT_EXAMPLE,
     ASSIGNMENT_FILE,
+    BELOW_PARAMETER,
     CHANGES,
     CURSOR_PARAMETER,
     DRAIN_PARAMETER,
     DRY_RUN_PARAMETER,
     FILE_EXAMPLE,
     GROUP_EXAMPLE,
+    KIND_PARAMETER,
     LIMIT_PARAMETER,
     POLICY_EXAMPLE,
     POLICY_FILE,
@@ -198,6 +200,15 @@ PLATFORM_ROUTES = (
         v.SettingsView,
         problems=("forbidden",),
         has_etag=True,
+    ),
+    Route(
+        "GET",
+        "/v1/settings/history",
+        edits.list_edits,
+        "Who changed which setting when, why and from what to what, the latest first; heads see their groups'.",
+        v.SettingEditsView,
+        query=(KIND_PARAMETER, BELOW_PARAMETER, POOL_PARAMETER, LIMIT_PARAMETER, CURSOR_PARAMETER),
+        problems=("forbidden", "not_found", "invalid_cursor"),
     ),
     Route(
         "PUT",

@@ -33,7 +33,7 @@ async def whoami(call: Call) -> WhoamiView:
 
 async def list_tokens(call: Call) -> TokensView:
     """GET /v1/tokens: all for administrators, what it may revoke and its own for everybody else."""
-    shown = [token for token in call.state.kept.tokens.values() if _sees(call.state, call.caller, token)]
+    shown = [token for token in call.state.kept.tokens.values() if sees_token(call.state, call.caller, token)]
     shown.sort(key=lambda token: (token.name, token.digest))
     return TokensView(tokens=tuple(_view(token) for token in shown[: most("group_users")]))
 
@@ -60,7 +60,7 @@ async def issue_token(call: Call) -> Answer:
 async def revoke_token(call: Call) -> DoneView:
     """DELETE /v1/tokens/{digest}."""
     token = call.state.kept.tokens.get(call.part("digest"))
-    if token is None or not _sees(call.state, call.caller, token):
+    if token is None or not sees_token(call.state, call.caller, token):
         raise not_found("such token")
     if not call.caller.may_change:
         raise ProblemError("forbidden", "A read-only token changes nothing.")
@@ -80,7 +80,8 @@ def _view(token: Token) -> TokenView:
     )
 
 
-def _sees(state: State, caller: Caller, token: Token) -> bool:
+def sees_token(state: State, caller: Caller, token: Token) -> bool:
+    """True when the caller may know that this token exists."""
     if caller.is_admin or caller.digest == token.digest:
         return True
     if token.role in (Role.ADMIN, Role.HEAD):

@@ -315,3 +315,36 @@ TOKENS = v.TokensView(
     )
 )
 WHOAMI = v.WhoamiView(user="ada", role="head", name="laptop", groups=("research",), expires_ms=NOW_MS + HOUR)
+EDITS = v.SettingEditsView(
+    edits=(
+        v.SettingEditView(
+            number=9,
+            at_ms=NOW_MS - HOUR,
+            kind="user",
+            name="research:ada",
+            act="removed",
+            by="eve",
+            why="left",
+            version=2,
+            groups=("research",),
+        ),
+        v.SettingEditView(
+            number=7,
+            at_ms=NOW_MS - 30 * HOUR,
+            kind="group",
+            name="research",
+            act="changed",
+            by="root",
+            why="a new grant",
+            version=3,
+            changes=(
+                v.ValueView(field="limit.gpus", before=8, after=16),
+                v.ValueView(field="heads", after=["ada", "eve"]),
+                v.ValueView(field="budget_mode", before="start", after="safe"),
+            ),
+            groups=("research",),
+        ),
+        v.SettingEditView(number=2, at_ms=NOW_MS - 900 * HOUR, kind="group", name="research", act="made", by="root"),
+    ),
+    kept=20,
+)

@@ -36,6 +36,7 @@ CASES = {
     "usage-of-a-group": ["usage", "--group", "research", "--users"],
     "policy": ["policy", "show", "default"],
     "tokens": ["token", "list"],
+    "quota-history": ["quota", "history", "research"],
     "whoami": ["whoami"],
 }
 
@@ -60,6 +61,7 @@ def laid_out(platform: FakePlatform) -> FakePlatform:
         "/v1/usage": s.USAGE,
         "/v1/policies": s.POLICIES,
         "/v1/tokens": s.TOKENS,
+        "/v1/settings/history": s.EDITS,
         "/v1/whoami": s.WHOAMI,
     }
     for path, view in answers.items():

@@ -157,6 +157,30 @@ async def _settings(hand: Hand) -> None:
     await hand.asks("PUT", "/v1/groups/lab", body=settings, If_Match=f'"{version}"', status=412)
     too_much = {"name": "bob", "group": "lab", "limit": {"gpu_milli": 99_000}}
     await hand.asks("PUT", "/v1/groups/lab/users/bob", body=too_much, status=422)
+    await _history(hand)
+
+
+async def _history(hand: Hand) -> None:
+    """1: every edit with who and why, from what to what, for those whom it concerns; survives what it was made of."""
+    await hand.says("quota", "set", "lab", "weight=5", "--create", "--why", "the grant came")
+    told = await hand.says("quota", "history", "lab")
+    assert "by ann: the grant came" in told
+    assert "weight: 4 -> 5" in told
+    assert "by ann: a new quarter" in told
+    assert "limt" not in told, "what was refused is no edit"
+    await hand.says("policy", "set", "default", "hang=11m", "--why", "slow starts")
+    assert "by ann: slow starts" in (await hand.says("policy", "history", "default"))
+    assert "made by system" in await hand.says("token", "history")
+    edits = (await hand.asks("GET", "/v1/settings/history?kind=group&group=lab&limit=1"))["edits"]
+    assert edits[0]["version"] == (await hand.asks("GET", "/v1/groups/lab"))["version"]
+    body = {"name": "head of lab", "role": "head", "user": "una", "groups": ["lab"]}
+    head = await hand.asks("POST", "/v1/tokens", body=body, status=201)
+    mine = {"Authorization": f"Bearer {head['token']}"}
+    own = await hand.asks("GET", "/v1/settings/history", **mine)
+    assert {edit["kind"] for edit in own["edits"]} == {"group", "user", "token"}
+    assert {group.partition("/")[0] for edit in own["edits"] for group in edit["groups"]} == {"lab"}
+    await hand.asks("GET", "/v1/settings/history?group=safe", status=404, **mine)
+    await hand.asks("GET", "/v1/settings/history?pool=default", status=403, **mine)
 
 
 async def _verdicts(hand: Hand) -> None:

@@ -109,6 +109,22 @@ async def test_a_foreign_job_is_like_none_for_every_verb(visitor: Visitor, route
     assert visitor.setting.world.state.kept.seq == before
 
 
+@pytest.mark.parametrize("query", ["", "?group=t1", "?group=~", "?pool=default", "?kind=policy,pool,prices,class",
+                                   "?kind=token", "?kind=group,user&group=t1/a"])  # fmt: skip
+@pytest.mark.parametrize("who", ["tom", "vic", "head2", "nobody", "t2-reader"])
+async def test_edits_of_foreign_settings_are_told_to_nobody(visitor: Visitor, who: str, query: str) -> None:
+    setting = visitor.setting
+    setting.tokens["t2-reader"] = setting.issue("readonly", user="rob", groups=("t2",))
+    await visitor.ask("admin", "PUT", "/v1/groups/t1?why=private", json={"path": "t1", "weight": 7, "heads": ["hana"]})
+    await visitor.ask("admin", "PUT", "/v1/groups/t1/users/una?why=private", json={"level": 3})
+    await visitor.ask("admin", "PUT", "/v1/policies/default?why=private", json={"ordering": "fifo"})
+    body = {"name": "private", "role": "user", "user": "una", "groups": ["t1"]}
+    await visitor.ask("hana", "POST", "/v1/tokens", status=201, json=body)
+    answer = await visitor.call(who, "GET", f"/v1/settings/history{query}")
+    assert answer.status in (200, 403, 404)
+    assert "private" not in await answer.text()
+
+
 # --- below HTTP ---------------------------------------------------------------------------------------------------
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from gangline_client.commands.history import POOL_KINDS, show_history
 from gangline_client.commands.policy_file import apply_file, diff_file, is_file, lint_file, show_file
 from gangline_client.durations import seconds
 from gangline_client.errors import InputError, UsageError
@@ -48,6 +49,8 @@ async def policy(session: Session, args: Namespace) -> int:
             return await diff_file(session, args.file)
         case "apply":
             return await apply_file(session, args)
+        case "history":
+            return await show_history(session, POOL_KINDS, pool=args.pool, limit=args.limit)
         case "show" if args.file:
             return await show_file(session)
         case _:

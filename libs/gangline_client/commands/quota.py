@@ -3,6 +3,7 @@
 from argparse import Namespace
 
 from gangline_client import quantities as q
+from gangline_client.commands.history import GROUP_KINDS, show_history
 from gangline_client.errors import InputError, ProblemError
 from gangline_client.quota_amounts import limit_words
 from gangline_client.quota_keys import change_group, change_user, differences, group_words, user_words
@@ -43,6 +44,9 @@ async def quota(session: Session, args: Namespace) -> int:
             return await _remove(session, args)
         case "user":
             return await (_set_user(session, args) if args.changes else _show_user(session, args))
+        case "history":
+            group = None if args.group is None else _path(args.group)
+            return await show_history(session, GROUP_KINDS, group=group, limit=args.limit)
         case "show" if args.group is not None:
             view = await session.client.group(_path(args.group))
             emit(session.console, view, names=[view.path], people=lambda: _tell_group(session, view))

@@ -3,6 +3,7 @@
 from argparse import Namespace
 
 from gangline_client import quantities as q
+from gangline_client.commands.history import TOKEN_KINDS, show_history
 from gangline_client.errors import InputError
 from gangline_client.session import Session, emit
 from gangline_client.table import Cell, Column, Paint, Row
@@ -29,6 +30,8 @@ async def token(session: Session, args: Namespace) -> int:
             return await _issue(session, args)
         case "revoke":
             return await _revoke(session, args)
+        case "history":
+            return await show_history(session, TOKEN_KINDS, limit=args.limit)
         case _:
             return await _list(session)
 

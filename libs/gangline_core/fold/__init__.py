@@ -23,6 +23,7 @@ from gangline_core.fold import rounds as fold_rounds
 from gangline_core.fold import shares as fold_shares
 from gangline_core.fold.arrays import tend_arrays
 from gangline_core.fold.budgets import note_period, renew_budgets, stop_for_budget
+from gangline_core.fold.edits import recorded
 from gangline_core.fold.jobs import (
     admit,
     cancel,
@@ -314,19 +315,19 @@ HANDLERS: dict[type[f.Fact], Callable[[State, Any, Step], None]] = {
     f.HoldSet: _hold_set,
     f.JobEdited: fold_door.job_edited,
     f.JobTopped: fold_door.job_topped,
-    f.WindowSet: fold_door.window_set,
-    f.WindowRemoved: fold_door.window_removed,
-    f.PricesSet: fold_door.prices_set,
-    f.ClassSet: fold_door.class_set,
-    f.GroupSet: _group_set,
-    f.UserSet: _user_set,
+    f.WindowSet: recorded(fold_door.window_set),
+    f.WindowRemoved: recorded(fold_door.window_removed),
+    f.PricesSet: recorded(fold_door.prices_set),
+    f.ClassSet: recorded(fold_door.class_set),
+    f.GroupSet: recorded(_group_set),
+    f.UserSet: recorded(_user_set),
     f.GroupRemoved: group_removed,
     f.UserRemoved: user_removed,
-    f.PoolSet: _pool_set,
-    f.PolicySet: _policy_set,
+    f.PoolSet: recorded(_pool_set),
+    f.PolicySet: recorded(_policy_set),
     f.DrainSet: _drain_set,
-    f.TokenIssued: _token_issued,
-    f.TokenRevoked: _token_revoked,
+    f.TokenIssued: recorded(_token_issued),
+    f.TokenRevoked: recorded(_token_revoked),
     f.ResizeProposed: _resize_proposed,
     f.NodesWanted: _nodes_wanted,
     f.NodeSeen: _node_seen,

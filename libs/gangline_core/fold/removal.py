@@ -1,9 +1,13 @@
 """How groups and users leave: at once when a fact says so, or when the last job of one that is closing has ended."""
 
+from msgspec.structs import replace
+
 from gangline_core.door.removal import is_idle, members_of, without
 from gangline_core.facts import GroupRemoved, UserRemoved
 from gangline_core.fold.budgets import note_period
+from gangline_core.fold.edits import ENDED, REMOVED, closer, note
 from gangline_core.groups import user_key
+from gangline_core.setting_edit import SettingEdit
 from gangline_core.state import State
 from gangline_core.step import Step
 
@@ -17,7 +21,7 @@ def group_removed(state: State, fact: GroupRemoved, step: Step) -> None:
     if group is None:
         return
     if _may_go(state, fact.path):
-        _take_out_group(state, fact.path, step)
+        _take_out_group(state, fact.path, step, by=fact.by, why=fact.why)
     step.settings = True
 
 
@@ -25,7 +29,7 @@ def user_removed(state: State, fact: UserRemoved, step: Step) -> None:
     """The membership ends."""
     holder = user_key(fact.group, fact.user)
     if holder in state.kept.users and is_idle(state, holder):
-        _take_out_user(state, holder, step)
+        _take_out_user(state, holder, step, by=fact.by, why=fact.why)
     step.settings = True
 
 
@@ -33,10 +37,10 @@ def finish_removals(state: State, step: Step) -> None:
     """After a message: those that are closing and idle are taken out, the deepest groups first."""
     for holder in sorted(state.door.closing_users):
         if is_idle(state, holder):
-            _take_out_user(state, holder, step)
+            _take_out_user(state, holder, step, by=closer(state, "user", holder), why=ENDED)
     for path in sorted(state.door.closing_groups, key=lambda path: (-path.count("/"), path)):
         if _may_go(state, path):
-            _take_out_group(state, path, step)
+            _take_out_group(state, path, step, by=closer(state, "group", path), why=ENDED)
 
 
 def _may_go(state: State, path: str) -> bool:
@@ -51,10 +55,13 @@ def _note_version(state: State, holder: str, version: int) -> None:
         del state.kept.last_versions[next(iter(state.kept.last_versions))]
 
 
-def _take_out_group(state: State, path: str, step: Step) -> None:
+def _take_out_group(state: State, path: str, step: Step, *, by: str, why: str) -> None:
     for user in members_of(state, path):
-        _take_out_user(state, user_key(user.group, user.name), step)
-    _note_version(state, path, state.kept.groups[path].version)
+        _take_out_user(state, user_key(user.group, user.name), step, by=by, why=why)
+    version = state.kept.groups[path].version
+    _note_version(state, path, version)
+    gone = SettingEdit(kind="group", name=path, act=REMOVED, by=by, why=why, version=version, groups=(path,))
+    note(state, step, gone)
     state.forget_group(path)
     state.kept.exhausted.pop(path, None)
     note_period(state, path, step.at)
@@ -64,9 +71,11 @@ def _take_out_group(state: State, path: str, step: Step) -> None:
     step.settings = True
 
 
-def _take_out_user(state: State, holder: str, step: Step) -> None:
+def _take_out_user(state: State, holder: str, step: Step, *, by: str, why: str) -> None:
     user = state.kept.users[holder]
     _note_version(state, holder, user.version)
+    gone = SettingEdit(kind="user", name=holder, act=REMOVED, by=by, why=why, version=user.version)
+    note(state, step, replace(gone, groups=(user.group,)))
     state.forget_user(holder)
     for digest, token in list(state.kept.tokens.items()):
         # Tokens of heads and of those who only read open a group by themselves, not by this membership.

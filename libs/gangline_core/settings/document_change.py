@@ -69,7 +69,7 @@ def version_of(state: State) -> int:
 
 def changes(state: State, wanted: Document) -> tuple[Change, ...]:
     """Every setting that would be another one, in the order of the document's parts."""
-    return tuple(change for fact in facts(state, wanted, by="") for change in _of_fact(state, fact))
+    return tuple(change for fact in facts(state, wanted, by="") for change in changes_of(state, fact))
 
 
 def unnamed(state: State, wanted: Document) -> tuple[str, ...]:
@@ -201,8 +201,12 @@ def _is_same(known: Struct | None, wanted: Struct) -> bool:
     return known is not None and replace(known, **_UNSET) == replace(wanted, **_UNSET)
 
 
-def _of_fact(state: State, fact: Fact) -> Iterator[Change]:
-    """What a fact changes, setting by setting."""
+def changes_of(state: State, fact: Fact) -> Iterator[Change]:
+    """What a fact will change when it is folded, setting by setting.
+
+    Raises:
+        ValueError: it is about no setting of the document.
+    """
     kept = state.kept
     match fact:
         case ClassSet(user_class=one):
@@ -242,6 +246,18 @@ def _fields(kind: str, name: str, before: Struct | None, after: Struct) -> Itera
             yield Change(kind=kind, name=name, field=field.name, before=shown, after=msgspec.to_builtins(new))
     if is_new and not found:
         yield Change(kind=kind, name=name, after={})
+
+
+def changed_values(change: Change) -> Iterator[tuple[str, Any, Any]]:
+    """Field, before and after of what differs: of amounts and prices each one that does, as "limit.gpu_milli"."""
+    before, after = change.before, change.after
+    if not isinstance(after, dict) or not isinstance(before, dict | None):
+        yield change.field, before, after
+        return
+    before = before or {}
+    for key in sorted(before.keys() | after.keys()):
+        if before.get(key) != after.get(key):
+            yield ".".join(filter(None, (change.field, key))), before.get(key), after.get(key)
 
 
 def _default(field: msgspec.structs.FieldInfo) -> Any:
