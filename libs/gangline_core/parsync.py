@@ -170,7 +170,7 @@ def decide_share(state: State, pool: str, number: int) -> ShareDecided | None:
     table.ports.take_turns(number, len(known.schedulers))
     honour_claims(table)
     repair(table)
-    honour_paused(table)
+    honour_paused(table, clears=False)
     before, spoken_for = len(table.placements), _spoken_for(table) | frozenset(opened.opened.limited)
     LimitDates(table, remembered=[date.job for date in table.pool.limit_dates])
     rooms = _Rooms(table, number)

@@ -6,10 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.make import World, node, spec
+from tests.core.test_pausing import gpu_spec, resume, suspend
+from tests.make import World, node, role, spec
 from tests.watched import Watched
 
 from bench.parsync import simulate
+from dollhouse.rooms import watched
 from gangline_core import cycle, parsync
 from gangline_core import facts as f
 from gangline_core.fold import Message, apply
@@ -17,6 +19,7 @@ from gangline_core.groups import Group
 from gangline_core.job import JobState
 from gangline_core.parsync import Preference, Sync
 from gangline_core.redecide import redecide
+from gangline_core.room.seen import Seen
 from gangline_core.settings import check_policy
 from gangline_core.spec import TopologyWish
 from gangline_core.state import State, decode_snapshot, encode_snapshot
@@ -282,6 +285,28 @@ def test_who_finds_no_room_has_its_date_and_nobody_behind_it_is_let_past_by_anot
     held(made)
     assert made.job(endless).state == JobState.WAITING
     assert made.job(brief).state == JobState.STARTING
+
+
+def test_a_scheduler_keeps_the_place_of_a_paused_job_and_sends_nobody_away_whom_it_never_saw():
+    made = world(node("n1", gpus=1, labels={"name": "n1"}), node("n2", gpus=1), time_slice_s=60)
+    paused = made.submit_running(gpu_spec(), "n1")
+    suspend(made, paused)
+    there = made.submit_running(replace(gpu_spec(), roles=(role(gpus=1, tasks=2),)), "n1", "n2")
+    resume(made, paused)
+    made.wait(61)
+    for name in ("first", "second"):
+        made.submit(spec(name, gpus=1, node_selector={"name": "n1"}))
+    opened = cycle.open_round(made.state, POOL, made.at)
+    assert opened is not None
+    made.tell(f"queue.{POOL}", opened)
+    state, wrong = decode_snapshot(encode_snapshot(made.state)), list[str]()
+    for number, one in state.kept.pools[POOL].schedulers.items():
+        one.view["n2"] = Seen(0, 0, (0,), (0,), (0,), {}, 0)
+        with watched(wrong.append):
+            share = parsync.decide_share(state, POOL, number)
+        assert share is None or not share.placements
+    assert not wrong
+    assert [(one.job, one.beneficiary) for one in decide(made).pauses] == [(there, paused)]
 
 
 def test_a_claimed_place_is_not_given_away():

@@ -22,15 +22,16 @@ from gangline_core.state import State, task_amounts
 from gangline_core.table import Table
 
 
-def honour_paused(table: Table, last: frozenset[JobId] = frozenset()) -> None:
+def honour_paused(table: Table, last: frozenset[JobId] = frozenset(), *, clears: bool = True) -> None:
     """Let every paused job go on that can, and clear the place of those that wait longer than anybody who waits.
 
-    Some may go on `last`, see `go_on_last`.
+    Some may go on `last`, see `go_on_last`. Who does not clear keeps such a place free all the same: one of several
+    schedulers sends nobody away, and knows of a node what it saw last, and not who is there now.
     """
     for guest, host in that_do_not_pay(table.state, table.pool.pool.name) if table.state.kept.packs else ():
         if can_be_paused(table.state, table.state.kept.jobs[guest]):
             table.pauses.append(JobPaused(job=guest, beneficiary=host, rule=PACKING))
-    _honour(table, _oldest_wait(table), last)
+    _honour(table, _oldest_wait(table), last, clears=clears)
 
 
 def go_on_last(table: Table, jobs: frozenset[JobId]) -> None:
@@ -63,7 +64,9 @@ def keep_for_paused(table: Table, room: Room) -> None:
                 room.take(part)
 
 
-def _honour(table: Table, before_ms: int | None, last: frozenset[JobId] = frozenset()) -> None:
+def _honour(
+    table: Table, before_ms: int | None, last: frozenset[JobId] = frozenset(), *, clears: bool = True
+) -> None:
     """With a bound, only those paused before it, and urgent ones, have others sent away."""
     going = {one.job for one in table.evictions} | {one.job for one in table.pauses}
     if not table.state.paused.get(table.pool.pool.name):
@@ -83,6 +86,9 @@ def _honour(table: Table, before_ms: int | None, last: frozenset[JobId] = frozen
             table.go_on(job, parts, amounts)
         elif before_ms is not None and not _may_clear(job, before_ms):
             continue
+        elif not clears:
+            if may_send(table, job) or may_shrink(table, job):
+                table.keep_place(job, parts, amounts)
         elif (clearing := who_makes_way(table, job, parts, going)) is not None:
             for way in clearing:
                 send_off(table, way, job)
