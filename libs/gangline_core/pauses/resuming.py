@@ -12,7 +12,7 @@ from gangline_core.foresight.forecast import held_by
 from gangline_core.ids import JobId, NodeId
 from gangline_core.job import Job, Task
 from gangline_core.limits.amounts import add_all
-from gangline_core.pauses.making_way import fits, goes, may_send, may_shrink, send_off, who_makes_way
+from gangline_core.pauses.making_way import Way, fits, goes, may_send, may_shrink, send_off, who_makes_way
 from gangline_core.pauses.packing import RULE as PACKING
 from gangline_core.pauses.packing import halved, host_for, that_do_not_pay
 from gangline_core.pauses.pausing import can_be_paused, taken_up
@@ -64,9 +64,7 @@ def keep_for_paused(table: Table, room: Room) -> None:
                 room.take(part)
 
 
-def _honour(
-    table: Table, before_ms: int | None, last: frozenset[JobId] = frozenset(), *, clears: bool = True
-) -> None:
+def _honour(table: Table, before_ms: int | None, last: frozenset[JobId] = frozenset(), *, clears: bool = True) -> None:
     """With a bound, only those paused before it, and urgent ones, have others sent away."""
     going = {one.job for one in table.evictions} | {one.job for one in table.pauses}
     if not table.state.paused.get(table.pool.pool.name):
@@ -86,15 +84,19 @@ def _honour(
             table.go_on(job, parts, amounts)
         elif before_ms is not None and not _may_clear(job, before_ms):
             continue
-        elif not clears:
-            if may_send(table, job) or may_shrink(table, job):
-                table.keep_place(job, parts, amounts)
-        elif (clearing := who_makes_way(table, job, parts, going)) is not None:
+        elif (clearing := _clearing(table, job, parts, going, clears=clears)) is not None:
             for way in clearing:
                 send_off(table, way, job)
                 if not way.leaving:
                     going.add(way.job.id)
             table.keep_place(job, parts, amounts)
+
+
+def _clearing(table: Table, job: Job, parts: list[Task], going: set[JobId], *, clears: bool) -> list[Way] | None:
+    """Who makes way for it; None when its place is not to be kept, since nobody may."""
+    if clears:
+        return who_makes_way(table, job, parts, going)
+    return [] if may_send(table, job) or may_shrink(table, job) else None
 
 
 def _is_above(table: Table, job: Job, places: Places, above: set[tuple[object, ...]]) -> bool:
