@@ -31,7 +31,7 @@ def grow(table: Table) -> None:
     room.close(wanted(table, (job for job, reason in table.refused if reason.code in ROOM_CODES)))
     keep_for_paused(table, room)
     gives = {less.job for less in table.shrinks}
-    goes = {one.job for one in (*table.evictions, *table.pauses)}
+    goes = {eviction.job for eviction in table.evictions} | {pause.job for pause in table.pauses}
     wishes: list[Wish] = []
     for job_id in sorted(proposals):
         job, proposal = table.state.job(job_id), proposals[job_id]
