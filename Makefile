@@ -7,7 +7,7 @@ SEEDS ?= 100
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test check dollhouse bench docs lock clean
+.PHONY: help demo up test check dollhouse faults bench docs lock clean
 
 help: ## show this list
 	@grep -E '^[a-z]+: .*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z]+): .*## /  make \1\t/' | expand -t 16
@@ -31,6 +31,10 @@ check: ## only the quick checks: walls, types, lint, tidy, generated pages, lock
 dollhouse: ## break everything in one process: make dollhouse SEEDS=10000 [ARGS="--keep tests/sim/stories"]
 	@tools/setup dev
 	@$(VENV_PYTHON) -m dollhouse --seeds $(SEEDS) $(ARGS)
+
+faults: ## kill and pause every service at every phase of a job: ten minutes (make test strikes half of that table)
+	@tools/setup dev
+	@WHOLE_FAULT_TABLE=1 $(VENV_PYTHON) -m pytest -q tests/faults/test_phases.py $(ARGS)
 
 bench: ## measure: make bench NAME=pipeline [OUT=file.json]
 	@tools/setup dev
