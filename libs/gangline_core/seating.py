@@ -245,7 +245,8 @@ def _seat(seating: Seating, job: Job, room: Room, sizes: Mapping[str, int], ask:
         if seats is None:
             return reason
         amounts = seating.amounts(ask, seats)
-        reason = seating.ledger.fault(job, amounts)
+        # Mostly it takes what it asked for, of which the limits had room above.
+        reason = seating.ledger.fault(job, amounts) if amounts != ask.amounts else None
         if reason is None:
             return Found(sizes=dict(sizes), seats=seats, amounts=amounts)
         if (mixed := _below_limits(seating, job, room, Seated(sizes, ask, gang, seats))) is not None:

@@ -15,6 +15,7 @@ from gangline_core.cluster import Node, Policy
 from gangline_core.groups import Group
 from gangline_core.ids import NodeId
 from gangline_core.spec import JobSpec, Resources, Role, TopologyWish
+from gangline_kit.loop import calm_collector
 from gangline_lab.sim.conditions import Conditions
 from gangline_lab.sim.engine import Scenario, simulate
 from gangline_lab.sim.fleet import AGENT, Fleet
@@ -97,6 +98,7 @@ POLICY = Policy(
 
 def run_shape(shape: Shape) -> Outcome:
     """The whole shape through the door, the rounds and the fold."""
+    calm_collector()  # as every service of ours does
     units = shape.cohorts * shape.queues * NOMINAL
     scenario = Scenario(
         trace=Workload(name=shape.name, arrivals=tuple(arrivals(shape))),

@@ -353,8 +353,7 @@ class Ledger:
                 changes[dimension] = changes.get(dimension, 0) + amount
             if is_special:
                 of_class = self._class_changes.setdefault((holder, job.service_class), {})
-                for dimension, amount in asked:
-                    count(of_class, dimension, amount)
+                add_all(of_class, asked)
             if self._spare or self.watching:
                 self._forget_margins(holder)
 

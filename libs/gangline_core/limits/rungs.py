@@ -206,4 +206,4 @@ def folded(amounts: Mapping[str, int]) -> dict[str, int]:
 
 def lowered(amounts: Mapping[str, int]) -> Mapping[str, int]:
     """The same without a copy where nobody changes it: other names are in lower case anyhow."""
-    return folded(amounts) if any(":" in dimension for dimension in amounts) else amounts
+    return folded(amounts) if ":" in "".join(amounts) else amounts

@@ -29,9 +29,11 @@ from gangline_core.making_room.victims import (
     may_evict_somebody,
     may_shrink_somebody,
 )
+from gangline_core.placement.gang import Seats
 from gangline_core.placement.together import Work
 from gangline_core.reserving.passing import holds_against, may_pass
 from gangline_core.room.capacity import Room
+from gangline_core.room.holdings import are_free
 from gangline_core.spec import may_take
 from gangline_core.table import Table
 
@@ -39,6 +41,9 @@ PLANS_MAX = 64
 """Jobs of one round for which room-making is thought through; as many again of those that are owed their guarantee."""
 IN_VAIN_MAX = 16
 """Of these so many of one group for whom there is no plan, so that no group's hopeless jobs stand before others'."""
+
+RoomAsked = tuple[int, tuple[NodeId, ...], bool]
+"""What a job asks for, nodes that are closed to it, and whether it may take what reservations count on."""
 
 
 def _evicted(plan: Plan) -> set[JobId]:
@@ -58,7 +63,9 @@ class Preemptor:
         """Jobs that were thought through, by whether they are owed their guarantee."""
         self._in_vain: Counter[tuple[str, bool]] = Counter()
         """Those for whom there was no plan, by group, too."""
-        self._no_room: set[tuple[int, tuple[NodeId, ...], bool]] = set()
+        self._no_room: set[RoomAsked] = set()
+        self._last_room: dict[RoomAsked, Seats] = {}
+        """Where there was room for those who ask for the same, when it was looked for last."""
         self._tries = Work(TRIES_OF_ROUND_MAX)
         self._is_lost = False
         """Not even all losses together made room when it was tried last."""
@@ -230,10 +237,15 @@ class Preemptor:
         key = (seating.number(job), seating.closures.nodes(job.spec), is_owed and not self._victims.could_go.sparing)
         if key in self._no_room:
             return False
-        if seating.placer(self._room_for(is_owed=is_owed), seating.least(job).gang) is not None:
+        room, last = self._room_for(is_owed=is_owed), self._last_room.get(key)
+        if last is not None and are_free(room, last.tasks):
             return True
-        self._no_room.add(key)
-        return False
+        seats = seating.placer(room, seating.least(job).gang)
+        if seats is None:
+            self._no_room.add(key)
+            return False
+        self._last_room[key] = seats
+        return True
 
     def _is_hopeless(self, job: Job, losses: list[Loss]) -> bool:
         """A cheap look: even all of these losses together leave the job above a limit."""

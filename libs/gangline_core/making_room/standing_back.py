@@ -58,6 +58,27 @@ class Still(Struct, frozen=True):
     amounts: dict[str, int]
 
 
+class Lowest:
+    """The least important of some jobs, remembered for as long as they are the same."""
+
+    def __init__(self) -> None:
+        """Nobody yet."""
+        self._seen: list[JobId] = []
+        self._is_any_loose = False
+        self._priority = 0
+
+    def is_below(self, table: Table, job: Job, names: list[JobId]) -> bool:
+        """A cheap look whether class or priority might let any of these be sent away for this job."""
+        if not names:
+            return False
+        if self._seen != names:
+            jobs = [table.state.kept.jobs[name] for name in names]
+            self._seen = names.copy()
+            self._is_any_loose = any(one.service_class == ServiceClass.OPPORTUNISTIC for one in jobs)
+            self._priority = min(effective_priority(table.pool.pool, one.spec) for one in jobs)
+        return self._is_any_loose or self._priority < effective_priority(table.pool.pool, job.spec)
+
+
 class Going:
     """Paused jobs that go on in one round, and step back when a stronger one that waits finds no room for them."""
 
@@ -66,6 +87,7 @@ class Going:
         self._table = table
         self._back = back
         self._tried: set[tuple[int, int]] = set()
+        self._lowest = Lowest()
 
     def make_way(self, job: Job, reason: Reason) -> bool:
         """True when the job starts now, where some that were about to go on wait on instead."""
@@ -76,6 +98,8 @@ class Going:
         if key in self._tried:
             return False
         self._tried.add(key)
+        if not self._lowest.is_below(table, job, table.resumes):
+            return False
         weaker = [_still(table, one) for one in _weaker(table, job, table.resumes)]
         if not weaker or not (table.guarded is None or may_pass(table, job)):
             return False
@@ -159,6 +183,7 @@ class StandingBack:
         """Paused jobs that go on behind all who wait, step by step."""
         self.is_open = False
         """The round is to be decided anew: nobody needs to look further."""
+        self._lowest = Lowest()
 
     @property
     def everybody(self) -> frozenset[JobId]:
@@ -203,6 +228,8 @@ class StandingBack:
         if not (table.policy.preemption and may_take(job.spec)) or len(self._behind) >= STEPS_MAX:
             return False
         names = [placement.job for placement in table.placements[order.claimed :]]
+        if not self._lowest.is_below(table, job, names):
+            return False
         weaker = _weaker(table, job, names)[-NEWEST:]
         key = (table.state.shapes[job.id], len(weaker))
         if not weaker or key in self._tried or job.id in self._behind or preemptor.is_through(job):

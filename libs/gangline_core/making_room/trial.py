@@ -1,6 +1,6 @@
 """Would a job fit without these others? They are all taken away in thought, and put back as far as it still fits."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -9,7 +9,7 @@ from msgspec import Struct
 from gangline_core.groups import holders
 from gangline_core.ids import JobId, TaskId
 from gangline_core.job import Job
-from gangline_core.limits.amounts import amount_of
+from gangline_core.limits.amounts import add_all, amount_of
 from gangline_core.limits.budgets import BUDGET
 from gangline_core.limits.quota import minimum_sizes
 from gangline_core.making_room.losses import EVICT, SHRINK, Loss
@@ -17,7 +17,7 @@ from gangline_core.making_room.spare_members import sizes_below
 from gangline_core.room.capacity import Ints, Room
 from gangline_core.room.holdings import as_lines, give_lines, take_lines, task_lines
 from gangline_core.seating import Found, seat
-from gangline_core.spec import GPU_MILLI
+from gangline_core.spec import GPU_MILLI, ServiceClass
 from gangline_core.table import Table
 
 
@@ -46,6 +46,8 @@ class Trial:
         self._out = [False] * len(losses)
         """Which losses are taken away at the moment."""
         self._sizes = minimum_sizes(job.spec)
+        self._may_add = not table.state.door.safe_groups
+        """No budget counts what each start of its own can cost."""
         self._asked = table.seating.least(job).amounts
         self._found: Found | None = None
 
@@ -171,17 +173,22 @@ class Trial:
 
     def _take_out(self, chosen: Sequence[int]) -> None:
         give_lines(self._room, self._of(chosen))
+        self._book(chosen, -1)
         for k in chosen:
             self._out[k] = True
-            if self._counts[k]:
-                self._table.ledger.give(self._losses[k].job, self._losses[k].amounts)
 
     def _restore(self, chosen: Sequence[int]) -> None:
         take_lines(self._room, self._of(chosen))
+        self._book(chosen, 1)
         for k in chosen:
             self._out[k] = False
-            if self._counts[k]:
-                self._table.ledger.take(self._losses[k].job, self._losses[k].amounts)
+
+    def _book(self, chosen: Sequence[int], sign: int) -> None:
+        """What counts for the job's limits is taken, or given back."""
+        ledger, losses = self._table.ledger, [self._losses[k] for k in chosen if self._counts[k]]
+        change = ledger.take if sign > 0 else ledger.give
+        for job, amounts in _by_user(losses) if len(losses) > 1 and self._may_add else _one_by_one(losses):
+            change(job, amounts)
 
     def _of(self, chosen: Sequence[int]) -> Ints:
         lines, spans = self._all_lines
@@ -207,6 +214,23 @@ def _all_lines(room: Room, losses: list[Loss], kept: frozenset[TaskId]) -> tuple
                 found.extend(task_lines(room.layout, task))
         spans.append(len(found))
     return as_lines(room.layout, found), spans
+
+
+def _one_by_one(losses: Sequence[Loss]) -> Iterator[tuple[Job, dict[str, int]]]:
+    return ((loss.job, loss.amounts) for loss in losses)
+
+
+def _by_user(losses: Sequence[Loss]) -> Iterable[tuple[Job, dict[str, int]]]:
+    """What these give back, of all alike jobs of one user in one sum: limits count it the same."""
+    sums: dict[tuple[str, str, ServiceClass], tuple[Job, dict[str, int]]] = {}
+    for loss in losses:
+        job = loss.job
+        key = (job.spec.group, job.spec.user, job.service_class)
+        if key in sums:
+            add_all(sums[key][1], loss.amounts.items())
+        else:
+            sums[key] = (job, dict(loss.amounts))
+    return sums.values()
 
 
 def limited_above(table: Table, job: Job) -> frozenset[str]:

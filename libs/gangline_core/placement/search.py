@@ -70,7 +70,7 @@ def search(room: Room, gang: Gang, manner: Manner) -> Seats | None:
         return None
     thorough: Thorough | None = None
     for choice in choices(room.layout, gang):
-        if not _is_enough(room, gang, choice, mask):
+        if not _is_enough(room, gang, choice, mask, is_asked_once=not manner.compact):
             continue
         able: Flags | None = None
         for below, level in pairwise((ANYWHERE, *_levels(gang, manner))):
@@ -151,12 +151,12 @@ def _questions(room: Room, gang: Gang, manner: Manner, row_keys: RowKeys) -> lis
     return questions
 
 
-def _is_enough(room: Room, gang: Gang, choice: Choice, mask: Flags) -> bool:
-    """A cheap look whether each role alone could fit anywhere, so that full pools are refused at once."""
+def _is_enough(room: Room, gang: Gang, choice: Choice, mask: Flags, *, is_asked_once: bool = True) -> bool:
+    """A cheap look whether each role alone fits anywhere; a gang that `is_asked_once` for the pool tells by that."""
     for need, models in zip(gang.needs, choice, strict=True):
         if need.gpus and sum(room.total[k] for kinds in models for k in kinds) < need.count * need.gpus:
             return False
-    if len(gang.needs) == 1 and gang.required == gang.preferred == ANYWHERE:
+    if is_asked_once and len(gang.needs) == 1 and gang.required == gang.preferred == ANYWHERE:
         return True
     return all(
         sum(int(slots(room, need, kinds, mask).sum()) for kinds in models) >= need.count

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from gangline_core.ids import NodeId
 from gangline_core.room.capacity import Holding, Ints, Layout, Room, places_of
 
 ROW, COLUMN, MILLI, GPU_MEMORY, SLOTS, CPU, MEMORY, PLACES, FIRST_DEVICE = range(9)
@@ -66,10 +67,12 @@ def _shift(room: Room, lines: Ints, sign: int) -> None:
         _shift_few(room, lines.tolist(), sign)
         return
     rows, columns = lines[:, ROW], lines[:, COLUMN]
-    np.add.at(room.milli, (rows, columns), sign * lines[:, MILLI])
-    np.add.at(room.gpu_memory, (rows, columns), sign * lines[:, GPU_MEMORY])
-    if room.slots is not None:
-        np.add.at(room.slots, (rows, columns), sign * lines[:, SLOTS])
+    is_on_gpus = bool(lines[:, MILLI : SLOTS + 1].any())
+    if is_on_gpus:
+        np.add.at(room.milli, (rows, columns), sign * lines[:, MILLI])
+        np.add.at(room.gpu_memory, (rows, columns), sign * lines[:, GPU_MEMORY])
+        if room.slots is not None:
+            np.add.at(room.slots, (rows, columns), sign * lines[:, SLOTS])
     np.add.at(room.cpu, rows, sign * lines[:, CPU])
     np.add.at(room.memory, rows, sign * lines[:, MEMORY])
     np.add.at(room.places, rows, sign * lines[:, PLACES])
@@ -79,7 +82,10 @@ def _shift(room: Room, lines: Ints, sign: int) -> None:
     if len(changed) <= FEW_ROWS:
         for row in changed.tolist():
             room.set_places(row, int(room.places[row]))
-            room.count_whole(row)
+            if is_on_gpus:
+                room.count_whole(row)
+            else:
+                room.weigh(row)
     else:
         room.count_all()
 
@@ -99,3 +105,20 @@ def _shift_few(room: Room, lines: list[list[int]], sign: int) -> None:
         if room.slots is not None:
             room.slots[row, column] += sign * slots
         room.count_whole(row)
+
+
+def are_free(room: Room, holdings: Sequence[Holding]) -> bool:
+    """True when all of these are free together; of GPUs and devices that is not said."""
+    if any(holding.gpus or holding.devices for holding in holdings):
+        return False
+    sums: dict[NodeId, tuple[int, int, int]] = {}
+    for one in holdings:
+        cpu, memory, places = sums.get(one.node, (0, 0, 0))
+        sums[one.node] = cpu + one.cpu_milli, memory + one.memory_mib, places + places_of(one)
+    row = room.layout.row
+    return all(
+        room.cpu.item(row[node]) >= cpu
+        and room.memory.item(row[node]) >= memory
+        and room.places.item(row[node]) >= places
+        for node, (cpu, memory, places) in sums.items()
+    )
