@@ -11,6 +11,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from gangline_gateway.call import Desk
 from gangline_gateway.config import Config
 from gangline_gateway.door import Door, never_called
+from gangline_gateway.handshakes import EncryptedSite
 from gangline_gateway.openapi import document_bytes
 from gangline_gateway.routes import ROUTES
 from gangline_gateway.unreadable import Runner
@@ -71,7 +72,8 @@ async def run(site: Site, config: Config, ready: Ready | None = None, *, listen:
 async def listen_on_tcp(runner: web.AppRunner, config: Config) -> str:
     """Listen where the settings say, encrypted if they say so."""
     tls = _tls(config)
-    await web.TCPSite(runner, config.host, config.port, backlog=BACKLOG, ssl_context=tls).start()
+    site_class = web.TCPSite if tls is None else EncryptedSite
+    await site_class(runner, config.host, config.port, backlog=BACKLOG, ssl_context=tls).start()
     return url(config.host, runner.addresses[0][1], secure=tls is not None)
 
 
