@@ -2,7 +2,7 @@
 
 import pytest
 from tests.core.test_pausing import gpu_spec, stand_still
-from tests.make import World, gpu_amount, group, node
+from tests.make import World, gpu_amount, group, node, spec
 
 from gangline_core import cycle
 from gangline_core.ids import JobId
@@ -110,3 +110,62 @@ def test_what_one_who_steps_back_leaves_is_offered_to_others_at_once() -> None:
         JobState.RUNNING,
         JobState.RUNNING,
     ]
+
+
+GROUPS = [group("owner", guaranteed=gpu_amount(8)), group("lender", guaranteed=gpu_amount(4)), group("x")]
+
+
+def guarded(**policy) -> World:
+    """Eight GPUs, all of them promised to one group, and some of these to another."""
+    return World(node("n1"), groups=GROUPS).set_policy(**{"ordering": "fifo", "starvation_s": 0, **policy})
+
+
+@pytest.mark.parametrize("ordering", ["fifo", "dominant_resource", "weighted"])
+def test_who_is_owed_its_guarantee_stands_back_for_nobody(ordering: str) -> None:
+    """It stood back for a more important job, and had that one evicted in the next round."""
+    world = guarded(ordering=ordering, formula="-age_hours")
+    owed = world.submit(gpus=8, group="owner")
+    world.wait(1).submit(gpus=8, group="x", priority=5)
+    assert [one.job for one in world.round().placements] == [owed]
+
+
+def test_of_a_group_only_those_stand_back_who_are_beyond_its_guarantee() -> None:
+    world = guarded()
+    first, second = (world.submit(gpus=4, group="lender") for _ in range(2))
+    large = world.submit(gpus=8, group="x", priority=5)
+    assert [one.job for one in world.round().placements] == [first, second]
+    small = guarded()
+    first, second = (small.submit(gpus=4, group="lender") for _ in range(2))
+    half = small.submit(gpus=4, group="x", priority=5)
+    assert [one.job for one in small.round().placements] == [first, half]
+    assert world.job(large).state == small.job(second).state == JobState.WAITING
+
+
+def test_who_borrows_stands_back_for_whom_it_would_be_reclaimed() -> None:
+    world = guarded(ordering="priority")
+    borrower = world.submit(gpus=8, group="x", priority=5)
+    owed = world.submit(gpus=8, group="owner")
+    assert [one.job for one in world.round().placements] == [owed]
+    assert world.job(borrower).state == JobState.WAITING
+
+
+@pytest.mark.parametrize("is_owed", [True, False])
+def test_a_victim_that_hangs_does_not_begin_again_before_whom_it_went_for(is_owed: bool) -> None:
+    """The claim was given up meanwhile; the victim came first again, was evicted again, and so on for ever."""
+    if is_owed:
+        world = guarded(ordering="priority")
+        victim = world.submit_running(spec(gpus=8, group="x", priority=5), "n1")
+        waits = world.submit(gpus=8, group="owner")
+    else:
+        world = World(node("n1"), groups=[group("lab", limit=gpu_amount(1))])
+        world.set_policy(ordering="priority", starvation_s=0)
+        loose = spec(gpus=0.5, group="lab", priority=1, service_class=ServiceClass.OPPORTUNISTIC)
+        victim = world.submit_running(loose, "n1")
+        waits = world.submit(gpus=1, group="lab", service_class=ServiceClass.GUARANTEED)
+    assert [one.job for one in world.round().evictions] == [victim]
+    for _ in range(7):
+        world.wait(10).round()
+    assert waits not in world.state.kept.claims
+    world.stop_all()
+    world.settle()
+    assert (world.job(waits).state, world.job(victim).state) == (JobState.RUNNING, JobState.WAITING)

@@ -12,7 +12,7 @@ from itertools import islice
 from msgspec import Struct
 
 from gangline_core.facts import Candidate, TaskPlacement
-from gangline_core.groups import holders
+from gangline_core.groups import ancestors, holders
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState, Task
 from gangline_core.limits.amounts import add_all
@@ -25,7 +25,7 @@ from gangline_core.pauses.making_way import fits
 from gangline_core.pauses.resuming import taken_up_by
 from gangline_core.placement.why_not import ROOM_CODES
 from gangline_core.reasons import LIMIT_CODES, Reason, ReasonCode
-from gangline_core.reserving.passing import may_pass
+from gangline_core.reserving.passing import may_pass, promises
 from gangline_core.room.holds import placed_amounts
 from gangline_core.seating import Found, find_seats
 from gangline_core.sharing.beside import without_time
@@ -263,11 +263,39 @@ class StandingBack:
 def _weaker(table: Table, job: Job, names: Iterable[JobId]) -> list[Job]:
     """Those of them that may be sent away for this job; where a limit is in the way, only whose use counts below it."""
     jobs, mine = table.state.kept.jobs, effective_priority(table.pool.pool, job.spec)
-    lower = [other for name in names if _ranks_below(table, other := jobs[name], mine)]
-    weaker = [other for other in lower if _may_be_sent(table, job, other, mine)]
+    owing = _owing(table, job)
+    lower = [other for name in names if _is_weaker(table, other := jobs[name], mine, owing)]
+    weaker = _lent(table, job, [other for other in lower if _may_be_sent(table, job, other, mine)])
     if weaker and (full := {rung.holder for rung, *_ in table.ledger.broken(job, table.seating.least(job).amounts)}):
         return [other for other in weaker if not full.isdisjoint(holders(other.spec.group, other.spec.user))]
     return weaker
+
+
+def _owing(table: Table, job: Job) -> frozenset[str]:
+    """The groups that promised the job what it asks for, where they still owe it; whoever is below none lent it."""
+    return frozenset(path for path, _ in promises(table, job).values()) if table.is_owed(job) else frozenset()
+
+
+def _is_weaker(table: Table, other: Job, mine: int, owing: frozenset[str]) -> bool:
+    """A cheap look whether class, priority or a guarantee might let the other be sent away."""
+    return _ranks_below(table, other, mine) or (bool(owing) and owing.isdisjoint(ancestors(other.spec.group)))
+
+
+def _lent(table: Table, job: Job, others: list[Job]) -> list[Job]:
+    """Those about to begin or go on, from the last one, without which their groups keep what they are guaranteed."""
+    if not table.has_guarantees:
+        return others
+    # Who is owed what it takes gets it back from whoever it was lent to (see `Victims.goes_whole`).
+    whole = (job.spec.preemptible and not job.spec.protected_s) or table.is_owed(job)
+    after, lent = table.after, list[tuple[Job, dict[str, int]]]()
+    for other in reversed(others):
+        amounts = _still(table, other).amounts if other.id in table.resumes else _placed(table, other).amounts
+        if after.over_guarantee(other, amounts, beneficiary=job.spec.group, whole=whole):
+            after.give(other, amounts)
+            lent.append((other, amounts))
+    for other, amounts in lent:
+        after.take(other, amounts)
+    return [other for other, _ in reversed(lent)]
 
 
 def _placed(table: Table, job: Job) -> Took:
@@ -281,14 +309,14 @@ def _placed(table: Table, job: Job) -> Took:
 def _waiting_before(table: Table, job: Job, candidates: Sequence[Candidate]) -> Iterator[JobId]:
     """Weaker candidates before it that did not start, and would take what others do not, who stand back."""
     jobs, started = table.state.kept.jobs, {placement.job for placement in table.placements}
-    mine = effective_priority(table.pool.pool, job.spec)
+    mine, owing = effective_priority(table.pool.pool, job.spec), _owing(table, job)
     for candidate in candidates:
         if candidate.job == job.id:
             return
         other = jobs.get(candidate.job)
-        if other is None or other.id in started or not _ranks_below(table, other, mine):
+        if other is None or other.id in started or not _is_weaker(table, other, mine, owing):
             continue
-        if _may_be_sent(table, job, other, mine):
+        if _may_be_sent(table, job, other, mine) and not table.is_owed(other):
             yield other.id
 
 
@@ -303,7 +331,9 @@ def _may_be_sent(table: Table, job: Job, other: Job, mine: int) -> bool:
         return False
     if other.service_class == ServiceClass.OPPORTUNISTIC:
         return True
-    if is_shielded(other, table.now) or _will_be_shielded(table, other) or would_be_below(table, job, other):
+    if is_shielded(other, table.now) or _will_be_shielded(table, other):
+        return False
+    if _ranks_below(table, other, mine) and would_be_below(table, job, other):
         return False
     return not table.ledger.is_sheltered(other)
 
