@@ -68,7 +68,7 @@ class Lowest:
         self._priority = 0
 
     def is_below(self, table: Table, job: Job, names: list[JobId]) -> bool:
-        """A cheap look whether class or priority might let any of these be sent away for this job."""
+        """A cheap look whether class, priority or a guarantee might let any of these be sent away for this job."""
         if not names:
             return False
         if self._seen != names:
@@ -76,7 +76,8 @@ class Lowest:
             self._seen = names.copy()
             self._is_any_loose = any(one.service_class == ServiceClass.OPPORTUNISTIC for one in jobs)
             self._priority = min(effective_priority(table.pool.pool, one.spec) for one in jobs)
-        return self._is_any_loose or self._priority < effective_priority(table.pool.pool, job.spec)
+        is_lower = self._is_any_loose or self._priority < effective_priority(table.pool.pool, job.spec)
+        return is_lower or table.is_owed(job)
 
 
 class Going:
@@ -100,7 +101,7 @@ class Going:
         self._tried.add(key)
         if not self._lowest.is_below(table, job, table.resumes):
             return False
-        weaker = [_still(table, one) for one in _weaker(table, job, table.resumes)]
+        weaker = [_still(table, one) for one in _lent(table, job, _weaker(table, job, table.resumes))]
         if not weaker or not (table.guarded is None or may_pass(table, job)):
             return False
         for one in weaker:
@@ -236,8 +237,8 @@ class StandingBack:
             return False
         self._tried.add(key)
         self._looks += 1
-        taken = [_placed(table, one) for one in weaker]
-        if not _helps(table, job, taken):
+        taken = [_placed(table, one) for one in _lent(table, job, weaker)]
+        if not taken or not _helps(table, job, taken):
             return False
         for one in tuple(taken):
             fewer = [other for other in taken if other is not one]
@@ -265,7 +266,7 @@ def _weaker(table: Table, job: Job, names: Iterable[JobId]) -> list[Job]:
     jobs, mine = table.state.kept.jobs, effective_priority(table.pool.pool, job.spec)
     owing = _owing(table, job)
     lower = [other for name in names if _is_weaker(table, other := jobs[name], mine, owing)]
-    weaker = _lent(table, job, [other for other in lower if _may_be_sent(table, job, other, mine)])
+    weaker = [other for other in lower if _may_be_sent(table, job, other, mine)]
     if weaker and (full := {rung.holder for rung, *_ in table.ledger.broken(job, table.seating.least(job).amounts)}):
         return [other for other in weaker if not full.isdisjoint(holders(other.spec.group, other.spec.user))]
     return weaker
