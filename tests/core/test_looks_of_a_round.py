@@ -11,14 +11,16 @@ from tests.make import World, group, node, spec
 from gangline_core.facts import TaskPlacement
 from gangline_core.job import Job
 from gangline_core.limits.quota import Ledger
-from gangline_core.making_room import standing_back
+from gangline_core.making_room import standing_back, trial
+from gangline_core.making_room.cheaper import Ground, cheaper
 from gangline_core.making_room.losses import EVICT, Loss, effective_priority
 from gangline_core.making_room.preemption import Preemptor
 from gangline_core.making_room.standing_back import Lowest
 from gangline_core.making_room.trial import Trial
 from gangline_core.placement import search
+from gangline_core.placement.together import Work
 from gangline_core.placement.topology import topology
-from gangline_core.room.capacity import Room
+from gangline_core.room.capacity import Ints, Room
 from gangline_core.room.holdings import are_free, give_lines, lines_of, take_lines
 from gangline_core.spec import ServiceClass
 from gangline_core.table import Table
@@ -115,12 +117,12 @@ def test_what_one_user_would_lose_is_counted_in_one_sum(monkeypatch: pytest.Monk
         given(self, whose, amounts)
 
     monkeypatch.setattr(Ledger, "give", give)
-    trial = Trial(table, job, table.room.copy(), losses)
-    trial._take_out(range(8))
+    tried = Trial(table, job, table.room.copy(), losses)
+    tried._take_out(range(8))
     assert changes == {"a": 1, "b": 1}
     used = [table.ledger.used(holder, "cpu_milli") for holder in ("lab", "lab:a", "lab:b", "")]
     assert used == [0, 0, 0, 0]
-    trial._restore(range(8))
+    tried._restore(range(8))
     assert [table.ledger.used(holder, "cpu_milli") for holder in ("lab", "lab:a", "lab:b")] == [8000, 4000, 4000]
     plan = Trial(table, job, table.room.copy(), losses).run()
     assert plan is not None
@@ -132,3 +134,55 @@ def test_a_gang_for_which_there_are_too_few_seats_is_not_tried_level_by_level(mo
     assert topology(world.room, world.gang(spec(gpus=0, cpus=2, tasks=8))) is not None
     monkeypatch.setattr(search, "_at_level", lambda *_: pytest.fail("a level was looked at"))
     assert topology(world.room, world.gang(spec(gpus=0, cpus=2, tasks=9))) is None
+
+
+def test_room_is_not_moved_where_a_limit_refuses_the_job_with_those_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(node("n1", gpus=0, cpus=16), groups=[group("lab", limit={"cpu_milli": 8000})])
+    names = [world.submit_running(spec(gpus=0, cpus=1, group="lab"), "n1") for _ in range(8)]
+    job = world.job(world.submit(gpus=0, cpus=2, group="lab", priority=3))
+    table = Table(world.state, "default", world.at)
+    losses = [
+        Loss(kind=EVICT, job=one, tasks=tuple(world.state.tasks_of(one)), amounts={"cpu_milli": 1000, "jobs": 1})
+        for one in map(world.job, names)
+    ]
+    moved: list[int] = []
+
+    def noted(room: Room, lines: Ints) -> None:
+        moved.append(len(lines))
+        take_lines(room, lines)
+
+    monkeypatch.setattr(trial, "take_lines", noted)
+    room = table.room.copy()
+    before = picture(room)
+    plan = Trial(table, job, room, losses).run()
+    assert plan is not None
+    assert [loss.job.id for loss in plan.losses] == names[:2]
+    assert picture(room) == before
+    assert table.ledger.used("lab", "cpu_milli") == 8000
+    # Six of them are back at last, and the other two once all is over: nobody was put back in vain.
+    assert sum(moved) == 8
+
+
+def test_without_a_plan_only_sets_that_every_group_can_bear_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(node("n1", gpus=4))
+    names = [world.submit_running(spec(gpus=1), "n1") for _ in range(4)]
+    job = world.job(world.submit(gpus=2, priority=3))
+    table = Table(world.state, "default", world.at)
+    losses = [
+        Loss(kind=EVICT, job=one, tasks=tuple(world.state.tasks_of(one)), amounts={"gpu_milli": 1000}, lost_ms=1)
+        for one in map(world.job, names)
+    ]
+    tried: list[set[int]] = []
+    helps = Trial.helps
+
+    def noted(self: Trial, some: list[Loss]) -> bool:
+        tried.append({loss.job.id for loss in some})
+        return helps(self, some)
+
+    monkeypatch.setattr(Trial, "helps", noted)
+    ground = Ground(table.room.copy(), frozenset(), losses, Work(100))
+    stays = names[0]
+    plan = cheaper(table, job, ground, None, lambda some: all(loss.job.id != stays for loss in some))
+    assert plan is not None
+    assert {loss.job.id for loss in plan.losses} == set(names[1:3])
+    assert not any(stays in some for some in tried)

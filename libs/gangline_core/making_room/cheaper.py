@@ -36,6 +36,7 @@ TRIES_LEAST = 8
 TRIES_OF_ROUND_MAX = 1_024
 """For all jobs of a round together where more than a few could go."""
 
+Keeps = Callable[[Sequence[Loss]], bool]
 Band = tuple[bool, int]
 """Class and priority."""
 
@@ -50,17 +51,17 @@ class Ground(NamedTuple):
     """What is left of the tries of the round."""
 
 
-def cheaper(table: Table, job: Job, ground: Ground, plan: Plan | None, keeps: Callable[[Plan], bool]) -> Plan | None:
+def cheaper(table: Table, job: Job, ground: Ground, plan: Plan | None, keeps: Keeps) -> Plan | None:
     """A plan that costs less than this one, or any where there is none; None where none was found.
 
-    `keeps` says whether a plan leaves every group what it is owed.
+    `keeps` says whether losses leave every group what it is owed; where some do not, more do not either.
     """
     search = _Search(table, job, ground, plan)
     if not search.evictions or (search.most is not None and search.most[2] == 0) or search.is_proven():
         return None
-    for some in search.candidates():
+    for some in search.candidates(keeps):
         found = Trial(table, job, ground.room.copy(), first_of(some, ground.losses), ground.kept).run()
-        if found is not None and search.is_cheaper(found.losses) and keeps(found):
+        if found is not None and search.is_cheaper(found.losses) and keeps(found.losses):
             return found
     return None
 
@@ -103,13 +104,14 @@ class _Search:
         least = self._least_of(able)
         return least is not None and least[0] >= self.most[1] * COUNT + self.most[2]
 
-    def candidates(self) -> Iterator[Sequence[Loss]]:
-        """Sets that help, the cheapest first."""
+    def candidates(self, keeps: Keeps) -> Iterator[Sequence[Loss]]:
+        """Sets that help, the cheapest first; without a plan that is asked only of those that every group can bear."""
         sets = takewhile(
             self.is_cheaper, by_cost(self._pool, self._room, self._mask, self.evictions, missing=self._missing)
         )
         if len(self.evictions) <= FEW_MAX:
-            yield from (some for some in sets if self._may(some) and self._trial.helps(some))
+            bearable = sets if self._reclaimed is not None else filter(keeps, sets)
+            yield from (some for some in bearable if self._may(some) and self._trial.helps(some))
             return
         with suppress(GaveUpError):
             last = self._tries.left - IN_TURN_MAX

@@ -272,20 +272,20 @@ class Preemptor:
         self._is_lost = plan is None
         if plan is None:
             return None
-        if not self._keeps(job, plan):
+        if not self._keeps(job, plan.losses):
             together = self._victims.keep_guarantees(losses, job)
             plan = self._with(job, [*waits, *together], is_owed=is_owed)
         return self._cheaper(job, everything, plan, is_owed=is_owed) or plan
 
-    def _keeps(self, job: Job, plan: Plan) -> bool:
+    def _keeps(self, job: Job, losses: Sequence[Loss]) -> bool:
         """True when these losses together leave every group what it is owed."""
-        chosen = [loss for loss in plan.losses if loss.kind != WAIT]
+        chosen = [loss for loss in losses if loss.kind != WAIT]
         return len(self._victims.keep_guarantees(chosen, job)) == len(chosen)
 
     def _cheaper(self, job: Job, losses: list[Loss], plan: Plan | None, *, is_owed: bool) -> Plan | None:
         """A cheaper set of victims than the plan's, or one where there is none; None when none was found."""
         ground = Ground(*self._ground(job, losses, is_owed=is_owed), self._tries)
-        return cheaper(self._table, job, ground, plan, lambda found: self._keeps(job, found))
+        return cheaper(self._table, job, ground, plan, lambda losses: self._keeps(job, losses))
 
     def _with(self, job: Job, losses: list[Loss], *, is_owed: bool) -> Plan | None:
         if self._is_hopeless(job, losses):

@@ -119,25 +119,32 @@ class Trial:
         low, high = 0, len(valued)
         while low < high:
             middle = (low + high + 1) // 2
-            self._restore(valued[low:middle])
-            if self._fits():
+            if self._fits_beside(valued[low:middle]):
                 low = middle
             else:
-                self._take_out(valued[low:middle])
                 high = middle - 1
         # Those above the border are back. Of the rest only losses where the job would go can matter.
         nodes = {place.node for place in self._found.seats.tasks} if self._found is not None else set()
         rest = valued[low:]
         far = [k for k in rest if not any(task.node in nodes for task in self._losses[k].tasks)]
-        if far:
-            self._restore(far)
-            if not self._fits():
-                self._take_out(far)
-                far = []
+        if far and not self._fits_beside(far):
+            far = []
         for k in [k for k in rest if k not in set(far)]:
-            self._restore([k])
-            if not self._fits():
-                self._take_out([k])
+            self._fits_beside([k])
+
+    def _fits_beside(self, some: list[int]) -> bool:
+        """Put these back if the job fits all the same."""
+        self._book(some, 1)
+        # Where a limit refuses it nobody needs to look for seats.
+        if self._table.ledger.fault(self._job, self._asked) is None:
+            take_lines(self._room, self._of(some))
+            if self._fits():
+                for k in some:
+                    self._out[k] = False
+                return True
+            give_lines(self._room, self._of(some))
+        self._book(some, -1)
+        return False
 
     def _whole_steps(self) -> list[int]:
         """The losses left, rounded up so that every shrunk role keeps an allowed size; evicted jobs go whole."""

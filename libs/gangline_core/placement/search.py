@@ -194,14 +194,14 @@ def _at_level(
 
 def _domains_by_fit(room: Room, gang: Gang, choice: Choice, mask: Flags, codes: Ints, count: int) -> list[int]:
     """Domains in which each role alone fits, the tightest first."""
-    labelled = codes >= 0
+    labelled, numbered = codes >= 0, codes + 1
     spare = np.zeros(count, dtype=np.int64)
     able = np.ones(count, dtype=np.bool_)
     for need, models in zip(gang.needs, choice, strict=True):
         found = np.zeros(count, dtype=np.int64)
         for kinds in models:
             free = np.minimum(slots(room, need, kinds, mask & labelled), need.count)
-            found += np.bincount(codes[labelled], weights=free[labelled], minlength=count).astype(np.int64)
+            found += np.bincount(numbered, weights=free, minlength=count + 1)[1:].astype(np.int64)
         able &= found >= need.count
         spare += found - need.count
     numbers = np.flatnonzero(able)
