@@ -53,6 +53,9 @@ from gangline_core.table import Table
 from gangline_core.telling.refusals import Refuser
 from gangline_core.telling.second_look import look_again
 
+OVERTAKES = ROOM_CODES | LIMIT_CODES
+"""Who is refused for one of these may take over what is being cleared for a less important job."""
+
 
 def round_due(state: State, pool: str) -> bool:
     """True when something happened since the last round was opened that the next one could make use of."""
@@ -191,9 +194,9 @@ def place_all(layout: Layout, opened: RoundOpened, overtakes: Overtakes, back: S
         if back.would_help(table, preemptor, (job, reason), order):
             return
         table.refuse(job, reason)
+        if reason.code in OVERTAKES and overtakes.would_help(table, job, is_limited=reason.code in LIMIT_CODES):
+            return
         if reason.code in ROOM_CODES:
-            if overtakes.would_help(table, job):
-                return
             heads.refused(job)
             table.heads = heads.recorded()
         # Where several that compete have dates, equal jobs have one each; otherwise the first speaks for all of them.

@@ -79,8 +79,7 @@ class State:
         self.ports = Ports()
         """Ports on which live gangs meet, per address."""
         self.door = DoorIndex()
-        self.arrays = ArrayBook()
-        self.asked = Asked()
+        self.arrays, self.asked = ArrayBook(), Asked()
         self.shapes: dict[JobId, int] = {}
         """Shape number of every waiting job: equal numbers ask for exactly the same."""
         self.asks: dict[JobId, int] = {}
@@ -371,10 +370,11 @@ class State:
     def put_claim(self, claim: Claim) -> None:
         """Keep room for a job whose victims are stopping."""
         self.kept.claims[claim.job] = claim
+        self.live_index.stir_claim(claim, self.kept.tasks)
 
     def drop_claim(self, job: JobId) -> None:
         """The job no longer needs the room kept for it."""
-        self.kept.claims.pop(job, None)
+        self.live_index.stir_claim(self.kept.claims.pop(job, None), self.kept.tasks)
 
     def lost_tasks(self, node: NodeId) -> list[TaskId]:
         """Tasks that held room on the node when it was lost, by name."""

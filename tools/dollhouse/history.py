@@ -10,7 +10,7 @@ from dollhouse.lease_moves import LeaseMoves
 from dollhouse.yields import yields
 from gangline_core import facts as f
 from gangline_core.fold import Message
-from gangline_core.groups import ancestors, user_key
+from gangline_core.groups import ancestors, holders, user_key
 from gangline_core.ids import JobId, TaskId, task_id
 from gangline_core.job import JobState, Task, TaskState
 from gangline_core.limits.rungs import folded, group_limit, user_limit
@@ -18,6 +18,7 @@ from gangline_core.making_room.claims import gives_up_ms
 from gangline_core.making_room.losses import BY_SERVICE, BY_SLICE, effective_priority
 from gangline_core.scoring.had_share import BY_YIELD
 from gangline_core.sharing.regroup import BY_LEASE
+from gangline_core.spec import JobSpec
 from gangline_core.state import State
 from gangline_core.step import Step
 from gangline_wire.lanes import kind_of
@@ -284,7 +285,7 @@ class History:
 
 
 def _is_overtaken(state: State, message: Message, claim: f.Claim) -> bool:
-    """True when a more important job gets the room, or its victims, in the very decision that takes it away."""
+    """True when a more important job gets the room, its victims, or what a limit leaves both, in the very decision."""
     loser = state.kept.jobs.get(claim.job)
     nodes = {place.node for place in claim.placement.tasks}
     for decided in message.facts:
@@ -298,9 +299,17 @@ def _is_overtaken(state: State, message: Message, claim: f.Claim) -> bool:
             # Whoever waited below a limit alone has victims on nodes where it does not go.
             own = {state.kept.tasks[name].node for name in shared.get(placement.job, ()) if name in state.kept.tasks}
             is_there = any(place.node in nodes | own for place in placement.tasks)
+            is_there = is_there or (heir is not None and _shares_a_limit(state, heir.spec, loser.spec))
             if is_there and heir and effective_priority(pool, heir.spec) > effective_priority(pool, loser.spec):
                 return True
     return False
+
+
+def _shares_a_limit(state: State, one: JobSpec, other: JobSpec) -> bool:
+    """True when a limit, or what may be borrowed, counts for both."""
+    shared = set(holders(one.group, one.user)) & set(holders(other.group, other.user))
+    groups = [state.kept.groups[path] for path in shared if path in state.kept.groups]
+    return any(_limit_of(state, holder) for holder in shared) or any(group.borrow_limit for group in groups)
 
 
 def _limit_of(state: State, holder: str) -> dict[str, int]:

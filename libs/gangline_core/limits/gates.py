@@ -4,8 +4,8 @@ Holds never reach the gates (a held job does not wait), and each job is judged a
 the same round take from each other is counted when they are placed. Equal asks (one shape) are judged once.
 
 A limit keeps a job out only when the round itself could not make room below it. So a job enters although its group is
-full when elastic jobs below that limit can shrink, when jobs of lower priority can be pushed away, or when it is within
-its own guarantee and others borrowed from it.
+full when elastic jobs below that limit can shrink, when jobs of lower priority can be pushed away or go already for a
+less important one (see `making_room.overtaking`), or when it is within its own guarantee and others borrowed from it.
 """
 
 from collections.abc import Collection, Iterator, Mapping

@@ -4,16 +4,20 @@ It is an upper bound by the rules of preemption, without looking at nodes. A job
 when this much would let it pass; whether it comes about, and without breaking a guarantee, the round decides.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from gangline_core.cluster import Pool
 from gangline_core.foresight.forecast import held_by
 from gangline_core.groups import ROOT, ancestors, holders, user_of
+from gangline_core.ids import JobId, TaskId
 from gangline_core.job import Job, JobState
+from gangline_core.limits.amounts import amount_of, task_amounts
 from gangline_core.limits.owed_models import owed_models
 from gangline_core.limits.quota import JOBS, Ledger
 from gangline_core.making_room.losses import effective_priority, is_sealed
 from gangline_core.making_room.yielding import yields_from_ms
+from gangline_core.pauses.pausing import is_gone
 from gangline_core.scoring.had_share import has_yielding
 from gangline_core.spec import ServiceClass, may_take, smallest_size
 from gangline_core.state import State, count, request_amounts
@@ -52,6 +56,10 @@ class Winnable:
         self._borrowed: dict[tuple[str, str], dict[str, int]] = {}
         """By group and dimension."""
         self._children: dict[str, list[str]] | None = None
+        self._going: list[tuple[int, TaskId, tuple[str, ...], dict[str, int]]] | None = None
+        """Who goes for claims: the priority of the claim's job, the task, whom both count for, and what comes back."""
+        self._taken_over: dict[tuple[int, str, str], int] = {}
+        """What could be taken over of that, by priority, holder and dimension."""
 
     def amount(self, job: Job, holder: str, dimension: str, amounts: Mapping[str, int]) -> int:
         """The most of a dimension that could be freed below the holder for this job, which asks for `amounts`."""
@@ -64,12 +72,25 @@ class Winnable:
             freed += self._surplus.get(holder, {}).get(dimension, 0)
         if self._pool.policy.preemption:
             freed += self._of_lower_priority(job, holder, dimension)
+            if self._state.kept.claims and job.spec.service_class != ServiceClass.OPPORTUNISTIC:
+                freed += self._cleared(effective_priority(self._pool.pool, job.spec), holder, dimension)
             borrowed = self._borrowed_beside(job, holder, dimension)
             if borrowed and self._is_owed(job, amounts):
                 freed += borrowed
             if job.spec.checkpoints and has_yielding(self._pool.policy):
                 freed += self._made_way(effective_priority(self._pool.pool, job.spec), holder, dimension)
         return freed
+
+    def _cleared(self, priority: int, holder: str, dimension: str) -> int:
+        """What goes below the holder for jobs of lower priority below it: a more important one may take that over."""
+        key = (priority, holder, dimension)
+        if key not in self._taken_over:
+            if self._going is None:
+                self._going = list(_going(self._state, self._pool.pool))
+            # Several claims may wait for one task, which gives its room once.
+            given = {task: back for theirs, task, both, back in self._going if theirs < priority and holder in both}
+            self._taken_over[key] = sum(amount_of(amounts, dimension) for amounts in given.values())
+        return self._taken_over[key]
 
     def _is_owed(self, job: Job, amounts: Mapping[str, int]) -> bool:
         """True within a guarantee, if only one of a model that the job may be on."""
@@ -182,6 +203,25 @@ class Winnable:
                 if path != ROOT:
                     self._children.setdefault(path.rpartition("/")[0], []).append(path)
         return self._children.get(holder, [])
+
+
+def _going(state: State, pool: Pool) -> Iterator[tuple[int, TaskId, tuple[str, ...], dict[str, int]]]:
+    """Tasks that go for claims of waiting jobs; with the first of a job that stops the job itself is counted."""
+    jobs, tasks, counted = state.kept.jobs, state.kept.tasks, set[tuple[JobId, JobId]]()
+    for claim in state.kept.claims.values():
+        job = jobs.get(claim.job)
+        if job is None or job.spec.pool != pool.name or job.state != JobState.WAITING:
+            continue
+        for name in claim.victims:
+            victim = jobs.get(tasks[name].job) if name in tasks else None
+            if victim is None or is_gone(state, name):
+                continue
+            amounts, own = task_amounts(tasks[name]), holders(victim.spec.group, victim.spec.user)
+            both = tuple(holder for holder in holders(job.spec.group, job.spec.user) if holder in own)
+            if victim.state == JobState.STOPPING and (claim.job, victim.id) not in counted:
+                counted.add((claim.job, victim.id))
+                amounts[JOBS] = 1
+            yield effective_priority(pool, job.spec), name, both, amounts
 
 
 def elastic_surplus(state: State, pool: str) -> dict[str, dict[str, int]]:

@@ -5,11 +5,12 @@ changes below it: a holder's `stirred` number is another one then. Who merely st
 count, so whoever asks what a group could give back looks at the few who hold something.
 """
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from typing import NamedTuple, TypeVar
 
+from gangline_core.facts import Claim
 from gangline_core.groups import ancestors, holders, user_of
-from gangline_core.ids import JobId
+from gangline_core.ids import JobId, TaskId
 from gangline_core.job import Job, Task
 from gangline_core.limits.amounts import count, task_amounts
 from gangline_core.pauses.standstill import Standstill
@@ -112,6 +113,12 @@ class LiveIndex:
         if job.shield_ms:
             self.shielded.setdefault(job.spec.pool, {})[job.id] = None
         self.stir_below(holders(job.spec.group, job.spec.user))
+
+    def stir_claim(self, claim: Claim | None, tasks: Mapping[TaskId, Task]) -> None:
+        """What goes for a claim may be taken over by whoever is more important: below those limits look anew."""
+        victims = claim.victims if claim is not None else ()
+        for own in {(tasks[name].group, tasks[name].user) for name in victims if name in tasks}:
+            self.stir_below(holders(*own))
 
     def stir_below(self, own: tuple[str, ...]) -> None:
         """What these holders use, or who uses it, is another than before."""

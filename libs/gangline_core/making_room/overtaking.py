@@ -5,6 +5,8 @@ and the other waits again. A claim is never taken over by an equal, nor by whom 
 job is then placed or has a claim itself. Nor is it taken from a job within its group's guarantee that is of the
 guaranteed class, or of another group than one that borrows and from which it would be reclaimed at once.
 
+So is quota: below a limit that keeps the more important job out, the claims of less important ones are its.
+
 Whoever waited for a limit alone has its own room elsewhere: it keeps that, and its claim, where the limit will have
 enough for both and nobody else has to go.
 
@@ -14,6 +16,7 @@ Source: Zhao et al., "HiveD", OSDI 2020, and its scheduler: a preemptor that mee
 from collections.abc import Collection
 
 from gangline_core.facts import Claim
+from gangline_core.groups import holders
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
 from gangline_core.making_room.claims import claimed_amounts, far_victims, honour_claims
@@ -52,11 +55,17 @@ class Overtakes:
         """Jobs whose claims are kept, and whose victims' room goes to an heir."""
         return frozenset().union(*self._ceding.values()) - self.overtaken
 
-    def would_help(self, table: Table, job: Job) -> bool:
-        """True when the job should take over claims; they are among the `overtaken` then."""
+    def would_help(self, table: Table, job: Job, *, is_limited: bool = False) -> bool:
+        """True when the job should take over claims; they are among the `overtaken` then.
+
+        When a limit keeps it out (`is_limited`) only claims below that limit are its quota: others would lose theirs
+        and keep nothing from anybody.
+        """
         if job.id in self._tried or len(self._tried) >= OVERTAKES_MAX or not table.held:
             return False
         weaker = _weaker(table, job)
+        if is_limited and weaker:
+            weaker = _below_its_limits(table, job, weaker)
         if not weaker or not self._helps(table, job, {claim.job for claim in weaker}):
             return False
         needed = {claim.job for claim in weaker}
@@ -126,6 +135,14 @@ def _weaker(table: Table, job: Job) -> list[Claim]:
         if other.state == JobState.WAITING and not is_equal and not _keeps(table, held, job, other):
             found.append(held.claim)
     return sorted(found, key=lambda claim: (-effective_priority(pool, jobs[claim.job].spec), claim.made_ms, claim.job))
+
+
+def _below_its_limits(table: Table, job: Job, claims: list[Claim]) -> list[Claim]:
+    """Those of jobs that count for a limit which keeps this one out."""
+    jobs = table.state.kept.jobs
+    full = {rung.holder for rung, *_ in table.ledger.broken(job, table.seating.least(job).amounts)}
+    specs = {claim.job: jobs[claim.job].spec for claim in claims}
+    return [claim for claim in claims if not full.isdisjoint(holders(specs[claim.job].group, specs[claim.job].user))]
 
 
 def _keeps(table: Table, held: Held, job: Job, other: Job) -> bool:

@@ -112,14 +112,18 @@ class Victims:
         """Members that this round takes away."""
 
     def waits(self) -> list[Loss]:
-        """Tasks that are stopping in time and that no claim waits for."""
+        """Tasks that are stopping in time and whose room no claim waits for.
+
+        What a claim waits for below a limit alone gives others its room, and nothing below limits: that is the claim's.
+        """
         table, kept = self._table, self._table.state.kept
         found: list[Loss] = []
         for name in sorted(set(table.state.stopping_tasks) - table.leaving - table.leaving_elsewhere):
             task = leaving_part(table.state, kept.tasks[name])
             if task.state == TaskState.LOST or is_overdue(table.state, task, table.now):
                 continue
-            found.append(Loss(kind=WAIT, job=kept.jobs[task.job], tasks=(task,), amounts=task_amounts(task)))
+            amounts = {} if name in table.ceded else task_amounts(task)
+            found.append(Loss(kind=WAIT, job=kept.jobs[task.job], tasks=(task,), amounts=amounts))
         return found
 
     def shrinks(self, beneficiary: Job) -> list[Loss]:
