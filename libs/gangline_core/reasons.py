@@ -5,6 +5,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from gangline_core.counted import singular
+
 
 class ReasonCode(StrEnum):
     """Every reason there is. A new one needs a sentence in SENTENCES and a hint in HINTS."""
@@ -304,7 +306,7 @@ class _Blank(dict[str, int | str]):
 
 def sentence(reason: Reason) -> str:
     """The reason as one English sentence."""
-    return SENTENCES[reason.code].format_map(_Blank(_readable(reason)))
+    return singular(SENTENCES[reason.code].format_map(_Blank(_readable(reason))))
 
 
 def readable_numbers(reason: Reason) -> dict[str, int | str]:

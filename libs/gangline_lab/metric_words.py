@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from gangline_core.counted import counted
 from gangline_lab.metrics import Metrics, PartMetrics, Stats
 from gangline_lab.words import duration, table
 
@@ -26,7 +27,7 @@ def metrics_lines(metrics: Metrics) -> list[str]:
         f"{metrics.lost_gpu_hours:,.1f} of {metrics.gpu_hours:,.1f} GPU-hours lost or spent on starting",
         f"Fairness: worst rho {metrics.worst_rho:.2f}, unfair {metrics.unfair:.1%}, "
         f"Jain over groups {metrics.jain:.3f}, over jobs {metrics.jain_jobs:.3f}",
-        f"Decided {metrics.verdicts} times on jobs in {metrics.rounds} rounds",
+        f"Decided {counted(metrics.verdicts, 'time')} on jobs in {counted(metrics.rounds, 'round')}",
     ]
     if metrics.refused:
         said = ", ".join(f"{count} for {code}" for code, count in metrics.refused.items())

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 
+from gangline_core.counted import counted
 from gangline_core.job import JobState
 from gangline_lab.audit import Other, Party, Preemption
 from gangline_lab.why import Ahead, How, RoundWaited, Why
@@ -25,7 +26,10 @@ def why_lines(told: Why, *, every_round: bool = False) -> list[str]:
         begun += f", started {clock(told.started_ms)}, {duration(max(0, told.started_ms - told.submitted_ms))} later"
     else:
         begun += f", never started; ended {clock(told.ended_ms)}" if told.ended_ms else ", not started yet"
-    lines = [f"Job {told.job} {told.name}, now {told.state}: {begun}.", f"{len(told.rounds)} rounds left it waiting."]
+    lines = [
+        f"Job {told.job} {told.name}, now {told.state}: {begun}.",
+        f"{counted(len(told.rounds), 'round')} left it waiting.",
+    ]
     for one in told.held:
         until = (
             f"until {clock(one.until_ms)}, {duration(one.until_ms - one.since_ms)}" if one.until_ms else "and still is"

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
+from gangline_core.counted import counted
 from gangline_core.spec import GPU_MILLI
 from gangline_lab.chronicle import Chronicle
 from gangline_lab.plots import Bars, Line, bars, over_time
@@ -88,15 +89,19 @@ def page(
 
 def _cards(summary: Summary) -> str:
     ends = ", ".join(f"{n} {state}" for state, n in summary.ends.items())
+    at_once = counted(summary.starts_at_once.jobs, "job")
     cards = [
         ("jobs in", str(summary.jobs_in), f"{summary.rejected} refused"),
         ("jobs out", str(summary.jobs_out), ends),
-        *((f"use of {pool}", f"{share:.0%}", f"{summary.gpus[pool]} GPUs") for pool, share in summary.uses.items()),
+        *(
+            (f"use of {pool}", f"{share:.0%}", counted(summary.gpus[pool], "GPU"))
+            for pool, share in summary.uses.items()
+        ),
         ("median wait", duration(summary.waits.median_ms), f"p99 {duration(summary.waits.p99_ms)}"),
         (
             "submit to running",
             duration(summary.starts_at_once.median_ms),
-            f"p99 {duration(summary.starts_at_once.p99_ms)}; {summary.starts_at_once.jobs} jobs that had room at once",
+            f"p99 {duration(summary.starts_at_once.p99_ms)}; {at_once} that had room at once",
         ),
         ("decisions/s", f"{summary.verdicts_per_s:.1f}", f"busiest second {summary.verdicts_per_s_most}"),
     ]
@@ -126,10 +131,11 @@ def _pool(name: str, chronicle: Chronicle, summary: Summary) -> str:
         Line(name="running", style="running", values=_most(moments, begin, chronicle.last_ms, "running")),
     ]
     models = ", ".join(f"{n} {model}" for model, n in chronicle.models.get(name, {}).items())
+    nodes, gpus = counted(chronicle.nodes[name], "node"), counted(summary.gpus[name], "GPU")
     return "".join(
         (
             f"<h2>Pool {escape(name)}: GPUs in use</h2>",
-            f'<p class="dim">{chronicle.nodes[name]} nodes with {summary.gpus[name]} GPUs ({escape(models)})</p>',
+            f'<p class="dim">{nodes} with {gpus} ({escape(models)})</p>',
             _key(("var(--blue)", "held by jobs"), *told, ("var(--grey)", "there")),
             over_time(use, seconds=seconds, unit="GPUs"),
             f"<h2>Pool {escape(name)}: queue</h2>",

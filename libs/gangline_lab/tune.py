@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gangline_core.cluster import Policy
+from gangline_core.counted import counted
 from gangline_lab.metrics import slowdown
 from gangline_lab.readers.archives import History
 from gangline_lab.sim.collect import JobRecord
@@ -168,7 +169,7 @@ def halves(history: History) -> tuple[History, History]:
     first = tuple(one for one in arrivals if one.at_ms <= border)
     second = tuple(replace(one, at_ms=one.at_ms - border) for one in arrivals if one.at_ms > border)
     if not first or not second:
-        raise TuneError(f"{len(arrivals)} jobs are too few to train on some and to hold out others")
+        raise TuneError(f"{counted(len(arrivals), 'job')}: too few to train on some and to hold out others")
     later = tuple(replace(told, at_ms=max(0, told.at_ms - border)) for told in history.inputs)
     return (
         replace(history, trace=replace(history.trace, arrivals=first), past=history.past[: len(first)]),
@@ -207,10 +208,10 @@ def tuned_lines(tuned: Tuned) -> list[str]:
     elif tuned.goal.endswith("_wait") and not tuned.held_out_before and not tuned.held_out_after:
         verdict = "In the held-out part nobody waited, so it could show no gain: nothing is known of this change."
     return [
-        f"{tuned.goal} over {tuned.trials} trials on {tuned.jobs_trained} jobs: "
+        f"{tuned.goal} over {counted(tuned.trials, 'trial')} on {counted(tuned.jobs_trained, 'job')}: "
         f"{tuned.trained_before:,.2f} as it is, {tuned.trained_after:,.2f} tuned",
-        f"Held out, {tuned.jobs_held_out} jobs: {tuned.held_out_before:,.2f} as it is, {tuned.held_out_after:,.2f} "
-        f"tuned; the change is {tuned.change_low:,.2f} to {tuned.change_high:,.2f} (95 %)",
+        f"Held out, {counted(tuned.jobs_held_out, 'job')}: {tuned.held_out_before:,.2f} as it is, "
+        f"{tuned.held_out_after:,.2f} tuned; the change is {tuned.change_low:,.2f} to {tuned.change_high:,.2f} (95 %)",
         verdict,
         "",
         f"--- policy of pool {tuned.pool}",

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from gangline_core import facts as f
 from gangline_core.cluster import Node, Policy
+from gangline_core.counted import counted
 from gangline_core.groups import Group
 from gangline_lab.archive import part_of
 from gangline_lab.compare import Cell, interval
@@ -56,7 +57,8 @@ class Change(Struct, frozen=True):
         said = [f"policy of pool {pool}: {policy.ordering}" for pool, policy in self.policies.items()]
         said += [f"group {group.path or '(all)'} as given" for group in self.groups]
         if self.nodes:
-            said.append(f"{len(self.nodes)} further nodes with {sum(len(node.gpus) for node in self.nodes)} GPUs")
+            gpus = counted(sum(len(node.gpus) for node in self.nodes), "GPU")
+            said.append(f"{counted(len(self.nodes), 'further node')} with {gpus}")
         if self.without:
             said.append(f"without group {self.without}")
         if said and self.conditions != Conditions():

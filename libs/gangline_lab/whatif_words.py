@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from gangline_core.counted import counted
 from gangline_lab.compare import Cell
 from gangline_lab.whatif import Answer, JobChange, Part
 from gangline_lab.words import duration, table
@@ -12,9 +13,9 @@ HEADER = ("", "jobs", "mean wait", "change", "mean JCT", "change")
 def answer_lines(answer: Answer) -> list[str]:
     """Everything, with what is uncertain about it."""
     lines = [
-        f"Under the change ({'; '.join(answer.change) or 'none'}) {answer.better} jobs would have waited less, "
-        f"{answer.worse} longer; the last would have ended after {duration(1000 * answer.makespan_after_s)} instead of "
-        f"{duration(1000 * answer.makespan_before_s)}.",
+        f"Under the change ({'; '.join(answer.change) or 'none'}) {counted(answer.better, 'job')} would have waited "
+        f"less, {answer.worse} longer; the last would have ended after "
+        f"{duration(1000 * answer.makespan_after_s)} instead of {duration(1000 * answer.makespan_before_s)}.",
         "",
         *table(HEADER, [_row(part) for part in (*answer.parts, *answer.classes)]),
         "",
@@ -38,12 +39,12 @@ def _left(answer: Answer) -> list[str]:
         said = ", ".join(f"{count} for {code}" for code, count in codes.most_common())
         first = answer.refused[0]
         lines.append(
-            f"{len(answer.refused)} jobs would have been refused at the door ({said}); the first: {first.name} "
-            f"({first.group}): {first.why} They are in none of the numbers."
+            f"{counted(len(answer.refused), 'job')} would have been refused at the door ({said}); the first: "
+            f"{first.name} ({first.group}): {first.why} They are in none of the numbers."
         )
     if answer.unfinished_before or answer.unfinished_after:
         lines.append(
-            f"Not over at the end of the simulated time: {answer.unfinished_after} jobs instead of "
+            f"Not over at the end of the simulated time: {counted(answer.unfinished_after, 'job')} instead of "
             f"{answer.unfinished_before}; they are in none of the numbers."
         )
     if answer.untied:
@@ -59,8 +60,9 @@ def uncertainty(answer: Answer) -> list[str]:
         f"How sure is this? History as it was, simulated, waits {duration(1000 * answer.simulated_wait_s)} on average; "
         f"recorded were {duration(1000 * answer.recorded_wait_s)}. Intervals (95 %) are over {answer.varied} further "
         "runs with durations varied by about a fifth.",
-        f"The true duration of {answer.censored} jobs is only known to be at least what was recorded. Users would have "
-        "reacted: with shorter waits they submit more, with longer ones they ask for less. The numbers leave that out.",
+        f"The true duration of {counted(answer.censored, 'job')} is only known to be at least what was recorded. "
+        "Users would have reacted: with shorter waits they submit more, "
+        "with longer ones they ask for less. The numbers leave that out.",
     ]
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from gangline_core.counted import counted
 from gangline_lab.archive import Verification
 from gangline_lab.difference import Difference
 from gangline_lab.replay import ReplayReport
@@ -46,18 +47,20 @@ def summary_lines(summary: Summary) -> list[str]:
     """The whole summary."""
     ends = ", ".join(f"{n} {state}" for state, n in summary.ends.items())
     unequal = "" if summary.jobs_in == summary.jobs_out else "  NOT EQUAL"
-    use = ", ".join(f"{share:.0%} of {summary.gpus[pool]} GPUs in {pool}" for pool, share in summary.uses.items())
+    use = ", ".join(
+        f"{share:.0%} of {counted(summary.gpus[pool], 'GPU')} in {pool}" for pool, share in summary.uses.items()
+    )
     lines = [
         f"Jobs in {summary.jobs_in}, jobs out {summary.jobs_out}{unequal} ({ends}); {summary.rejected} refused",
         f"Utilisation {use or 'no GPUs'} (GPU-time held, first submission to last end)",
-        f"Decisions {summary.verdicts} on jobs in {summary.rounds} rounds: {summary.verdicts_per_s:.1f} per second "
-        f"on average, {summary.verdicts_per_s_most} in the busiest second",
+        f"Decisions {summary.verdicts} on jobs in {counted(summary.rounds, 'round')}: "
+        f"{summary.verdicts_per_s:.1f} per second on average, {summary.verdicts_per_s_most} in the busiest second",
         f"Changes to running jobs: {summary.preemptions} preempted, {summary.grown} grown, {summary.shrunk} shrunk",
     ]
     if summary.starts_at_once.jobs:
         at_once = summary.starts_at_once
         lines.append(
-            f"Submit to running for the {at_once.jobs} jobs that found room at once: "
+            f"Submit to running for the {counted(at_once.jobs, 'job')} that found room at once: "
             f"median {duration(at_once.median_ms)}, p99 {duration(at_once.p99_ms)}"
         )
     for title, spreads in (("waits by group", summary.waits_by_group), ("waits by size", summary.waits_by_size)):
@@ -77,7 +80,8 @@ def longest_lines(summary: Summary) -> list[str]:
 
 def verification_lines(verified: Verification) -> list[str]:
     """What `verify` found."""
-    where = f"{verified.messages} messages in {verified.segments} segments, last sequence {verified.last_seq}"
+    messages, segments = counted(verified.messages, "message"), counted(verified.segments, "segment")
+    where = f"{messages} in {segments}, last sequence {verified.last_seq}"
     if verified.fault is None:
         return [f"The chain holds: {where}.", f"Head {verified.head}"]
     return [f"The chain BREAKS at {verified.fault}", f"Before that it holds: {where}."]
@@ -88,9 +92,9 @@ def replay_lines(report: ReplayReport) -> list[str]:
     compared = ", ".join(f"{kind} {n}" for kind, n in report.compared.items()) or "none"
     inputs = ", ".join(f"{kind} {n}" for kind, n in report.inputs.items()) or "none"
     lines = [
-        f"{report.messages} messages with {report.facts} facts folded",
+        f"{counted(report.messages, 'message')} with {counted(report.facts, 'fact')} folded",
         f"Digest of the last state: {report.head or 'none'}",
-        f"Decided again: {report.decisions} messages ({compared})",
+        f"Decided again: {counted(report.decisions, 'message')} ({compared})",
         f"Input only: {inputs}",
     ]
     if report.alarms:
@@ -114,7 +118,7 @@ def difference_lines(difference: Difference) -> list[str]:
         f"  written {_cut(difference.written_here)}",
         f"  decided {_cut(difference.decided_here)}",
         f"  state at {around.seq}, digest {around.digest}: waiting {around.waiting}, open rounds {around.open_rounds}, "
-        f"{around.live_tasks} live tasks, {around.nodes} nodes",
+        f"{counted(around.live_tasks, 'live task')}, {counted(around.nodes, 'node')}",
     ]
     for job in around.jobs:
         reason = f": {job.reason}" if job.reason else ""

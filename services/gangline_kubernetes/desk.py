@@ -5,6 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from gangline_core.counted import counted
 from gangline_core.door.arrays import lookup
 from gangline_core.fold import Message
 from gangline_core.ids import JobId
@@ -300,7 +301,7 @@ class Desk:
             case Denied(message=message):
                 await self.happenings.tell(found.metadata, "SizeRefused", message, is_warning=True)
             case _:
-                await self.happenings.tell(found.metadata, "SizeAsked", f"{wanted} tasks")
+                await self.happenings.tell(found.metadata, "SizeAsked", counted(wanted, "task"))
 
     async def _let_go(self, found: JobObject, job: Job | None) -> None:
         """A deleted object ends its job, and goes when nothing of it runs any more."""

@@ -3,6 +3,7 @@
 from hashlib import sha256
 from typing import Any
 
+from gangline_core.counted import counted
 from gangline_core.job import Job
 from gangline_kit.errors import TemporaryError
 from gangline_kit.service import Site
@@ -96,4 +97,4 @@ class Happenings:
 def _placed(job: Job) -> str:
     if job.spec.array is not None and not job.array:
         return f"array {job.id}"
-    return f"job {job.id}, attempt {job.attempt}, {len(job.tasks)} tasks"
+    return f"job {job.id}, attempt {job.attempt}, {counted(len(job.tasks), 'task')}"

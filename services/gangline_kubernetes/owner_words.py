@@ -3,6 +3,7 @@
 import logging
 from typing import Any
 
+from gangline_core.counted import counted
 from gangline_core.fold import Message
 from gangline_core.ids import JobId
 from gangline_core.job import Job
@@ -132,7 +133,7 @@ class OwnerWords:
                 kind=about,
             )
         if word != "Preempted":
-            message = message_of(job) or f"job {job.id}, attempt {job.attempt}, {len(job.tasks)} tasks"
+            message = message_of(job) or f"job {job.id}, attempt {job.attempt}, {counted(len(job.tasks), 'task')}"
             await self._happenings.tell(found.metadata, word, message, is_warning=word in WARNINGS, kind=about)
 
 

@@ -1,5 +1,6 @@
 """What the public feed says of each change: one small documented event per move of a job. Pure."""
 
+from gangline_core.counted import counted
 from gangline_core.door.array_record import ArrayRecord, array_text
 from gangline_core.door.arrays import counts, lookup, standing_of
 from gangline_core.door.edits import given
@@ -103,12 +104,12 @@ def _of_act(state: State, fact: Fact, message: Message, index: int) -> EventLine
         case JobTopped():
             event, text = "Topped", f"Put first by {fact.by}{_because(fact.why)}."
         case ResizeAsked():
-            wish = f"{fact.size} tasks of {fact.role}" if fact.size else f"any size of {fact.role}"
+            wish = f"{counted(fact.size, 'task')} of {fact.role}" if fact.size else f"any size of {fact.role}"
             event, text = "SizeAsked", f"{fact.by} asked for {wish}."
         case ResizeFailed():
             event, text = "ResizeFailed", f"Change {fact.number} of its size got stuck while {fact.stage.value}."
         case ResizeConfirmed():
-            event, text = "ResizeConfirmed", f"The gang works at {fact.size} tasks (change {fact.number})."
+            event, text = "ResizeConfirmed", f"The gang works at {counted(fact.size, 'task')} (change {fact.number})."
         case JobUsed() if fact.is_low:
             used = f"{fact.gpu_percent} % over {fact.window_s} s"
             event, text = "UnderUsed", f"Its GPUs were used {used}; the pool will take them back if that goes on."

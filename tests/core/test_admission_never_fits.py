@@ -82,7 +82,7 @@ def test_a_limit_on_one_model_binds_jobs_that_accept_only_it():
             "One task needs 5 GPUs with so much memory; the largest node has 4.",
             "roles[0].gpus",
         ),
-        ({"gpus": 1, "gpu_models": ["L4"]}, "The job needs 1 GPUs of model L4; the pool has 0.", "roles[0].gpu_models"),
+        ({"gpus": 1, "gpu_models": ["L4"]}, "The job needs 1 GPU of model L4; the pool has 0.", "roles[0].gpu_models"),
         (
             {"gpus": 4, "tasks": 2, "gpu_models": ["h100"]},
             "The job needs 8 GPUs of model h100; the pool has 4.",

@@ -127,7 +127,7 @@ def test_booking_the_same_slots_twice_is_refused_and_given_back_slots_are_free_a
     third = world.submit(sliced("4g.20gb"))
     world.round()
     assert world.reason(third) == ReasonCode.INSUFFICIENT_SLICES
-    assert sentence(world.job(third).reason) == "Needs 1 MIG slices 4g.20gb; the cut cards have room for 0."
+    assert sentence(world.job(third).reason) == "Needs 1 MIG slice 4g.20gb; the cut cards have room for 0."
     world.finish(second)
     world.round()
     assert world.tasks(third)[0].gpus[0].slots == slots[1]
@@ -196,7 +196,7 @@ def test_a_spread_over_racks_counts_every_role():
     ("wish", "words", "field"),
     [
         (TopologyWish(slice_tasks=4, slice_level="rack"), "4 tasks inside one rack; the pool has 3", "topology.slices"),
-        (TopologyWish(spread_level="rack"), "at most 1 tasks in one rack; the pool has 2", "topology.spread"),
+        (TopologyWish(spread_level="rack"), "at most 1 task in one rack; the pool has 2", "topology.spread"),
         (TopologyWish(spread_level="nowhere"), "the pool has 0", "topology.spread"),
     ],
 )

@@ -184,7 +184,7 @@ def test_a_hold_of_the_past_holds_again_and_who_is_held_for_ever_is_counted(tmp_
     answer = what_if(read_history(archive), Change(nodes=added(read_fleet("1x4"), "+4xV100").nodes[1:]), varied=0)
     assert (answer.parts[0].jobs, answer.unfinished_before, answer.unfinished_after) == (2, 1, 1)
     assert answer.makespan_before_s == answer.makespan_after_s == pytest.approx(3700, abs=1)
-    assert "Not over at the end of the simulated time: 1 jobs instead of 1" in "\n".join(answer_lines(answer))
+    assert "Not over at the end of the simulated time: 1 job instead of 1" in "\n".join(answer_lines(answer))
 
 
 def test_elements_of_an_array_are_jobs_of_history(tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ def test_whom_the_change_would_refuse_is_said_with_the_reason(tmp_path: Path) ->
     answer = what_if(read_history(record(tmp_path / "a", jobs)), change, varied=0)
     assert [(one.number, one.name, one.code) for one in answer.refused] == [(0, "j0", "NeverFitsLimit")]
     assert answer.parts[0].jobs == 1
-    assert "1 jobs would have been refused at the door (1 for NeverFitsLimit); the first: j0 (b): " in "\n".join(
+    assert "1 job would have been refused at the door (1 for NeverFitsLimit); the first: j0 (b): " in "\n".join(
         answer_lines(answer)
     )
 
@@ -313,5 +313,5 @@ def test_the_commands_say_it(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert main(["what-if", archive, "--nodes", "+4xV100", "--varied", "0"]) == 0
     assert main(["what-if", archive]) == 2
     out = capsys.readouterr().out
-    assert "1 jobs would have waited less" in out
+    assert "1 job would have waited less" in out
     assert "for job 2 (all), rule priority, lost 40.0 s" in out

@@ -126,7 +126,7 @@ def test_jobs_that_can_never_start_are_told() -> None:
     from msgspec.structs import replace
 
     stuck = replace(held, arrivals=tuple(replace(one, spec=replace(one.spec, hold=True)) for one in held.arrivals))
-    with pytest.raises(StuckError, match="1 jobs are not over"):
+    with pytest.raises(StuckError, match="1 job is not over"):
         run(stuck)
 
 

@@ -88,5 +88,5 @@ def test_where_nobody_waited_in_the_held_out_part_tuning_says_that_it_shows_noth
 
 
 def test_too_short_a_history_is_no_teacher(tmp_path: Path) -> None:
-    with pytest.raises(TuneError, match="1 jobs are too few"):
+    with pytest.raises(TuneError, match="1 job: too few"):
         tune(read_history(record(tmp_path / "a", trace((0, 1, 5)))), "mean_wait")

@@ -65,7 +65,7 @@ def told(*free: int, **ask) -> str:
 
 def test_of_shares_it_is_told_for_how_many_there_is_room_and_never_that_enough_is_free():
     assert told(1000, 1000, 400, tasks=3, milli=600) == "Needs 3 places of 0.6 of one GPU each; there are 2 now."
-    assert told(500, 400, tasks=1, milli=800) == "Needs 1 places of 0.8 of one GPU each; there are 0 now."
+    assert told(500, 400, tasks=1, milli=800) == "Needs 1 place of 0.8 of one GPU each; there are 0 now."
     assert told(900, 0, tasks=3, memory=15_000) == "Needs 3 places of 15000 MiB of one GPU each; there are 2 now."
     assert told(300, tasks=1, milli=600) == "Needs 0.6 GPUs; at its turn 0.3 of 1 suitable ones were free."
 

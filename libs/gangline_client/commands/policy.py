@@ -13,6 +13,7 @@ from gangline_client.errors import InputError, UsageError
 from gangline_client.session import Session, emit
 from gangline_client.table import Column
 from gangline_core.cluster import Policy
+from gangline_core.counted import counted
 from gangline_core.foresight.learnt import version
 from gangline_wire import views as v
 
@@ -86,7 +87,7 @@ def _tell(session: Session, view: v.PolicyView) -> None:
         session.console.say(f"  {key:<22}{word}")
     if view.nodes_wanted:
         used = f"{view.utility_permille / 10:g} % speed-up per GPU"
-        session.console.say(f"Its jobs would use {view.nodes_wanted} nodes well ({used}).")
+        session.console.say(f"Its jobs would use {counted(view.nodes_wanted, 'node')} well ({used}).")
     for own in view.schedulers:
         changed = f"{own.conflicts} had changed meanwhile" if own.conflicts else "none had changed meanwhile"
         session.console.say(f"Scheduler {own.number} placed {own.commits} gangs; {changed}.")

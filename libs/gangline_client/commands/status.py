@@ -9,6 +9,7 @@ from gangline_client import quantities as q
 from gangline_client.errors import ClientError
 from gangline_client.session import Session, emit, repeat, watch_interval
 from gangline_client.table import Column, bar
+from gangline_core.counted import counted
 from gangline_wire import views as v
 
 GPU_COLUMNS = (
@@ -44,7 +45,9 @@ def _tell(session: Session, view: v.ClusterView) -> None:
     console.fact("Platform", f"{session.settings.url} ({session.settings.source})")
     console.fact("Nodes", f"{view.nodes_ready} of {view.nodes} ready")
     console.fact("Jobs", ", ".join(f"{count} {state}" for state, count in sorted(view.jobs.items()) if count) or "none")
-    console.fact("Pools", ", ".join(f"{pool.name} ({view.rounds.get(pool.name, 0)} rounds)" for pool in view.pools))
+    console.fact(
+        "Pools", ", ".join(f"{pool.name} ({counted(view.rounds.get(pool.name, 0), 'round')})" for pool in view.pools)
+    )
     console.fact("Log", f"sequence {view.seq}, {q.moment(view.at)}")
     if view.gpus:
         console.say()

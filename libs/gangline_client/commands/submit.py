@@ -11,6 +11,7 @@ from gangline_client.problems import PlacedProblemError
 from gangline_client.session import Session, emit
 from gangline_client.table import Column
 from gangline_client.words import state_cell
+from gangline_core.counted import counted
 from gangline_wire import views as v
 
 COLUMNS = (Column("JOB", right=True), Column("NAME"), Column("STATE"))
@@ -49,7 +50,7 @@ def _tell(session: Session, batch: v.BatchView, *, dry_run: bool) -> None:
     def people() -> None:
         if dry_run:
             console.say(
-                f"All {len(batch.jobs)} jobs would be admitted."
+                f"All {counted(len(batch.jobs), 'job')} would be admitted."
                 if len(batch.jobs) > 1
                 else "The job would be admitted."
             )

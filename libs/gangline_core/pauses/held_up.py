@@ -1,5 +1,6 @@
 """What keeps a paused job that wants to go on from doing so, said to its owner in one sentence."""
 
+from gangline_core.counted import counted
 from gangline_core.job import Job, JobState
 from gangline_core.limits.quota import Ledger
 from gangline_core.making_room.losses import effective_priority, is_protected
@@ -20,7 +21,7 @@ def held_up_note(state: State, job: Job, now: int) -> str | None:
     if fault is None:
         return _limit(state, job, now)
     ways = [_why(state, job, other, now) for other in _in_the_way(state, job)]
-    more = f" and {len(ways) - SHOWN_MAX} others" if len(ways) > SHOWN_MAX else ""
+    more = f" and {counted(len(ways) - SHOWN_MAX, 'other')}" if len(ways) > SHOWN_MAX else ""
     return f"{fault}: {', '.join(ways[:SHOWN_MAX])}{more}." if ways else f"{fault}."
 
 

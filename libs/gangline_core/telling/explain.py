@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gangline_core.counted import counted
 from gangline_core.ids import JobId
 from gangline_core.job import KUBERNETES_CONDITIONS, SLURM_CODES, Job, JobState, TaskState
 from gangline_core.limits.dues import dues_note
@@ -165,7 +166,7 @@ def _progress(state: State, job: Job) -> str:
     """Where a job that nothing holds up stands."""
     tasks = state.tasks_of(job)
     nodes = len({task.node for task in tasks})
-    where = f"{len(tasks)} {_plural('task', len(tasks))} on {nodes} {_plural('node', nodes)}"
+    where = f"{counted(len(tasks), 'task')} on {counted(nodes, 'node')}"
     match job.state:
         case JobState.STARTING:
             started = sum(task.state != TaskState.PLACED for task in tasks)
@@ -199,16 +200,16 @@ def _notes(state: State, job: Job, now: int) -> Iterable[str]:
     if (packed := packed_note(state, job)) is not None:
         yield packed
     if job.preemptions:
-        yield f"Preempted {job.preemptions} {_plural('time', job.preemptions)}; earlier waits count towards its age."
+        yield f"Preempted {counted(job.preemptions, 'time')}; earlier waits count towards its age."
     if job.losses:
-        yield f"Lost its machines {job.losses} {_plural('time', job.losses)}; that costs it no retry."
+        yield f"Lost its machines {counted(job.losses, 'time')}; that costs it no retry."
     if job.retries_used:
-        yield f"{job.retries_used} of {job.spec.retries} {_plural('retry', job.spec.retries)} used."
+        yield f"{job.retries_used} of {counted(job.spec.retries, 'retry')} used."
     if job.state == JobState.WAITING:
         waits = _similar_waits(state, job)
         if waits:
             median_s = waits[len(waits) // 2] // 1000
-            yield f"The last {len(waits)} ended {_plural('job', len(waits))} of this size waited {median_s} s (median)."
+            yield f"The last {counted(len(waits), 'ended job')} of this size waited {median_s} s (median)."
 
 
 def _similar_waits(state: State, job: Job) -> list[int]:
@@ -223,9 +224,3 @@ def _similar_waits(state: State, job: Job) -> list[int]:
             if len(waits) == SIMILAR_MAX:
                 break
     return sorted(waits)
-
-
-def _plural(word: str, number: int) -> str:
-    if number == 1:
-        return word
-    return f"{word[:-1]}ies" if word.endswith("y") else f"{word}s"

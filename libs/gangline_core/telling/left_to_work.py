@@ -1,5 +1,6 @@
 """What is told of runs that priority leaves to their work (see `shields`): to their users, and to those who wait."""
 
+from gangline_core.counted import counted
 from gangline_core.job import LIVE, Job, JobState
 from gangline_core.making_room.losses import effective_priority, is_shielded, shield_ends_ms
 from gangline_core.reasons import utc
@@ -31,7 +32,7 @@ def _outranked(state: State, job: Job, now: int) -> str | None:
     ]
     if not ends:
         return None
-    jobs = "1 job" if len(ends) == 1 else f"{len(ends)} jobs"
     known = [end for end in ends if end]
     first = f", the first until {utc(min(known))}" if known else ""
+    jobs = counted(len(ends), "job")
     return f"{jobs} of lower priority had been kept from work for so long that they are left to work now{first}."

@@ -14,6 +14,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from gangline_core.counted import counted
 from gangline_core.foresight.learnt import FEATURES, FINE, HEADS, NAMED, QUANTILES, UNKNOWN, Model, Tree
 from gangline_lab.learning.samples import Sample
 
@@ -52,7 +53,9 @@ def grow(rows: Sequence[Sample], *, made_of: str, growth: Growth = USUAL) -> Mod
     """
     rows = rows[-ROWS_MOST:]
     if len(rows) < ROWS_LEAST:
-        raise LearningError(f"{len(rows)} jobs that ran to their end are too few; {ROWS_LEAST} are needed")
+        raise LearningError(
+            f"{counted(len(rows), 'job')} that ran to the end before the split: too few, {ROWS_LEAST} are needed"
+        )
     names = _numbers(rows)
     heads = {}
     for head in HEADS:

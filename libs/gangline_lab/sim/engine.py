@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from gangline_core import cycle, elasticity, parsync
 from gangline_core import facts as f
 from gangline_core.cluster import Node, Policy, Pool
+from gangline_core.counted import counted, singular
 from gangline_core.door import admission
 from gangline_core.door.edits import WAITING_ONLY, given
 from gangline_core.groups import Group
@@ -358,10 +359,10 @@ class Simulation:
             for job in self.state.waiting.get(pool, {})
         ]
         if not waiting:
-            return f"{len(self.trace.arrivals) - self.over} jobs are not over, but nothing is going to happen"
+            return singular(f"{len(self.trace.arrivals) - self.over} jobs are not over, but nothing is going to happen")
         first = min(waiting, key=lambda job: job.id)
         why = first.reason.code if first.reason else "no reason"
-        return f"{len(waiting)} jobs wait for ever; the first, {first.spec.name}, for {why}"
+        return f"{counted(len(waiting), 'job')} would wait for ever; the first, {first.spec.name}, for {why}"
 
     def result(self) -> RunResult:
         """What the run came to."""
