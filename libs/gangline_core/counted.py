@@ -13,7 +13,9 @@ THINGS = {
     "elements": "element",
 }
 """What sentences count, and what one of it is called."""
-ONE = re.compile(rf"(?<![\w.,/:-])(?<!of )(?<!of the )1 ((?:unfinished |MIG |further )?)({'|'.join(THINGS)})\b( are\b)?")
+ONE = re.compile(
+    rf"(?<![\w.,/:-])(?<!of )(?<!of the )1 ((?:unfinished |MIG |further )?)({'|'.join(THINGS)})\b( are\b)?"
+)
 
 
 def counted(number: int, word: str) -> str:
