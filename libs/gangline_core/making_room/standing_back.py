@@ -29,7 +29,7 @@ from gangline_core.reserving.passing import may_pass, promises
 from gangline_core.room.holds import placed_amounts
 from gangline_core.seating import Found, find_seats
 from gangline_core.sharing.beside import without_time
-from gangline_core.spec import ServiceClass, may_take
+from gangline_core.spec import ServiceClass, may_pause, may_take
 from gangline_core.table import Table
 
 STEPS_MAX = 4
@@ -65,6 +65,7 @@ class Lowest:
         """Nobody yet."""
         self._seen: list[JobId] = []
         self._is_any_loose = False
+        self._would_all_pause = True
         self._priority = 0
 
     def is_below(self, table: Table, job: Job, names: list[JobId]) -> bool:
@@ -75,9 +76,10 @@ class Lowest:
             jobs = [table.state.kept.jobs[name] for name in names]
             self._seen = names.copy()
             self._is_any_loose = any(one.service_class == ServiceClass.OPPORTUNISTIC for one in jobs)
+            self._would_all_pause = all(may_pause(one.spec) for one in jobs)
             self._priority = min(effective_priority(table.pool.pool, one.spec) for one in jobs)
         is_lower = self._is_any_loose or self._priority < effective_priority(table.pool.pool, job.spec)
-        return is_lower or table.is_owed(job)
+        return is_lower or (not self._would_all_pause and table.is_owed(job))
 
 
 class Going:
@@ -278,8 +280,13 @@ def _owing(table: Table, job: Job) -> frozenset[str]:
 
 
 def _is_weaker(table: Table, other: Job, mine: int, owing: frozenset[str]) -> bool:
-    """A cheap look whether class, priority or a guarantee might let the other be sent away."""
-    return _ranks_below(table, other, mine) or (bool(owing) and owing.isdisjoint(ancestors(other.spec.group)))
+    """A cheap look whether class or priority might let the other be sent away, or a guarantee let it be evicted.
+
+    Who may be paused loses nothing when what it borrowed is asked back.
+    """
+    if _ranks_below(table, other, mine):
+        return True
+    return bool(owing) and not may_pause(other.spec) and owing.isdisjoint(ancestors(other.spec.group))
 
 
 def _lent(table: Table, job: Job, others: list[Job]) -> list[Job]:
