@@ -143,13 +143,14 @@ def lay_out(state: State, pool: str, now: int, opened: RoundOpened) -> Layout:
         table.late_starts.extend(late_starts(state, pool, now))
         honour_claims(table, overtakes.overtaken, overtakes.ceding)
         repair(table)
-        honour_paused(table, back.go_last)
+        last = back.go_last | overtakes.standing_there(state, pool)
+        honour_paused(table, last)
         layout = Layout(table, Preemptor(table, overtakes.heirs), Heads(table), LooseDates(table))
         rotate(table, layout.preemptor, is_new=bool(opened.leases))
         if not table.is_moving:
             place_all(layout, opened, overtakes, back)
         if not back.is_open:
-            go_on_last(table, back.go_last)
+            go_on_last(table, last)
         if overtakes.is_settled(table) and back.is_settled(table):
             return layout
 

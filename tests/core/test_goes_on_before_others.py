@@ -1,14 +1,19 @@
 """Nobody goes on or starts before those for whom it would be sent away at once: it stands back, and waits."""
 
 import pytest
+from tests.core.test_capacity import picture
 from tests.core.test_pausing import gpu_spec, stand_still
 from tests.make import World, gpu_amount, group, node, spec
 
 from gangline_core import cycle
+from gangline_core import facts as f
 from gangline_core.ids import JobId
 from gangline_core.job import JobState
-from gangline_core.reasons import ReasonCode
+from gangline_core.making_room.standing_back import Going, StandingBack
+from gangline_core.pauses.resuming import honour_paused
+from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.spec import ServiceClass
+from gangline_core.table import Table
 
 
 def paused_below_a_limit(service_class: ServiceClass, priority: int) -> tuple[World, JobId, JobId, list[JobId]]:
@@ -169,3 +174,53 @@ def test_a_victim_that_hangs_does_not_begin_again_before_whom_it_went_for(is_owe
     world.stop_all()
     world.settle()
     assert (world.job(waits).state, world.job(victim).state) == (JobState.RUNNING, JobState.WAITING)
+
+
+def test_what_was_cleared_is_the_heirs_and_not_of_whom_it_was_cleared_of() -> None:
+    """A more important job took over a claim: those who were paused for it went on, and all was cleared once more."""
+    world = World(node("n1", gpus=4))
+    world.set_policy(ordering="priority", starvation_s=0)
+    loose = world.submit_running(gpu_spec(gpus=2, service_class=ServiceClass.OPPORTUNISTIC), "n1")
+    world.submit_running(gpu_spec(gpus=2, service_class=ServiceClass.OPPORTUNISTIC, grace_s=60), "n1")
+    waits = world.submit(gpus=4)
+    world.round()
+    told = next(task for task in world.state.tasks_of(world.job(loose)) if task.pause)
+    world.tell("agent.sim", f.TaskPaused(task=told.id))
+    assert waits in world.state.kept.claims
+    heir = world.submit(gpus=1, priority=5)
+    decided = world.round()
+    assert decided is not None
+    assert ([one.job for one in decided.placements], decided.resumes) == ([heir], ())
+    assert world.job(loose).state == JobState.PAUSED
+
+
+def test_a_look_in_vain_leaves_all_as_it_was() -> None:
+    """What reservations leave was a little less after each."""
+    world = World(node("n1", gpus=2))
+    loose = world.submit_running(gpu_spec(gpus=2, service_class=ServiceClass.OPPORTUNISTIC), "n1")
+    first = world.submit(gpus=2)
+    at_rest(world)
+    large = world.submit(gpus=4, priority=1)
+    world.finish(first)
+    table = Table(world.state, "default", world.at)
+    honour_paused(table)
+    assert table.resumes == [loose]
+    table.guarded = table.room.copy()
+    before = picture(table.room), picture(table.guarded), list(table.taken)
+    assert not Going(table, StandingBack()).make_way(world.job(large), Reason(code=ReasonCode.INSUFFICIENT_GPUS))
+    assert (picture(table.room), picture(table.guarded), table.taken) == before
+    assert table.resumes == [loose]
+
+
+def test_equal_jobs_are_each_looked_at_beside_those_who_started_before_them() -> None:
+    """For the second it was taken for tried: one stood back for the first, and one was before it again."""
+    world = World(node("n1", gpus=2))
+    world.set_policy(ordering="fifo", starvation_s=0)
+    large = world.submit(gpus=2, service_class=ServiceClass.OPPORTUNISTIC)
+    first = world.submit(gpus=1)
+    small = world.submit(gpus=1, service_class=ServiceClass.OPPORTUNISTIC)
+    second = world.submit(gpus=1)
+    decided = world.round()
+    assert decided is not None
+    assert [one.job for one in decided.placements] == [first, second]
+    assert world.job(large).state == world.job(small).state == JobState.WAITING

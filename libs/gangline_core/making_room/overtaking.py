@@ -25,6 +25,7 @@ from gangline_core.making_room.preemption import Preemptor
 from gangline_core.scoring.ageing import is_starving
 from gangline_core.seating import Found, find_seats
 from gangline_core.spec import ServiceClass
+from gangline_core.state import State
 from gangline_core.table import Held, Table
 
 OVERTAKES_MAX = 4
@@ -54,6 +55,14 @@ class Overtakes:
     def ceding(self) -> frozenset[JobId]:
         """Jobs whose claims are kept, and whose victims' room goes to an heir."""
         return frozenset().union(*self._ceding.values()) - self.overtaken
+
+    def standing_there(self, state: State, pool: str) -> frozenset[JobId]:
+        """Paused jobs where these claims' room is: they go on after the heirs, or would take what was cleared."""
+        claims = [state.kept.claims[name] for name in self.overtaken if name in state.kept.claims]
+        nodes = {place.node for claim in claims for place in claim.placement.tasks}
+        paused = state.paused.get(pool, {}) if nodes else ()
+        jobs = (state.kept.jobs[name] for name in paused)
+        return frozenset(job.id for job in jobs if any(task.node in nodes for task in state.tasks_of(job)))
 
     def would_help(self, table: Table, job: Job, *, is_limited: bool = False) -> bool:
         """True when the job should take over claims; they are among the `overtaken` then.

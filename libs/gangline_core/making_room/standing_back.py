@@ -114,7 +114,7 @@ class Going:
         for one in weaker:
             # Who is not in its way after all goes on.
             if table.ledger.fault(one.job, one.amounts) is None and fits(table.room, one.parts):
-                table.go_on(one.job, one.parts, one.amounts)
+                _goes_on(table, one)
         if isinstance(found, Found):
             stay = [one for one in weaker if one.job.id not in table.kept_for]
             if _leaves(table, stay, found):
@@ -129,6 +129,15 @@ def _stays(table: Table, one: Still) -> None:
     table.kept_for.discard(one.job.id)
     table.resumes.remove(one.job.id)
     table.give_up(one.job, one.amounts)
+
+
+def _goes_on(table: Table, one: Still) -> None:
+    """It goes on after all: what reservations leave was without its part all the time."""
+    for part in one.parts:
+        table.room.take(part)
+    table.kept_for.add(one.job.id)
+    table.resumes.append(one.job.id)
+    table.count(one.job, one.amounts)
 
 
 def _leaves(table: Table, stay: list[Still], found: Found) -> bool:
@@ -180,7 +189,7 @@ class StandingBack:
         """Nobody yet."""
         self._behind: dict[JobId, frozenset[JobId]] = {}
         """For whom who stands back."""
-        self._tried: set[tuple[int, int]] = set()
+        self._tried: set[tuple[int, tuple[JobId, ...]]] = set()
         self._looks = 0
         self._last: list[frozenset[JobId]] = []
         """Paused jobs that go on behind all who wait, step by step."""
@@ -234,7 +243,7 @@ class StandingBack:
         if not self._lowest.is_below(table, job, names):
             return False
         weaker = _weaker(table, job, names)[-NEWEST:]
-        key = (table.state.shapes[job.id], len(weaker))
+        key = (table.state.shapes[job.id], tuple(one.id for one in weaker))
         if not weaker or key in self._tried or job.id in self._behind or preemptor.is_through(job):
             return False
         self._tried.add(key)
