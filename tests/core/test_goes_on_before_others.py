@@ -215,7 +215,7 @@ def test_a_look_in_vain_leaves_all_as_it_was() -> None:
 def test_equal_jobs_are_each_looked_at_beside_those_who_started_before_them() -> None:
     """For the second it was taken for tried: one stood back for the first, and one was before it again."""
     world = World(node("n1", gpus=2))
-    world.set_policy(ordering="fifo", starvation_s=0)
+    world.set_policy(ordering="fifo", starvation_s=0, backfill_depth=0)
     large = world.submit(gpus=2, service_class=ServiceClass.OPPORTUNISTIC)
     first = world.submit(gpus=1)
     small = world.submit(gpus=1, service_class=ServiceClass.OPPORTUNISTIC)
