@@ -1,5 +1,7 @@
 """Jobs on the same GPUs by the pool's sharing rule: each has its part, and whoever is left has more."""
 
+from collections.abc import Callable, Iterable
+
 import pytest
 from msgspec.structs import replace
 from tests.make import World, gpu_amount, group, node, role, spec
@@ -11,6 +13,7 @@ from gangline_core.limits.usage_by_class import recompute
 from gangline_core.pauses.pausing import companions
 from gangline_core.reasons import ReasonCode
 from gangline_core.settings.policy import policy_problem
+from gangline_core.spec import JobSpec
 from gangline_core.state import decode_snapshot, encode_snapshot
 from gangline_core.telling.explain import explain
 from gangline_core.wake import next_wake_ms
@@ -39,6 +42,33 @@ def milli(world: World, *jobs: int) -> list[int]:
 
 def running(world: World) -> list[int]:
     return world.in_state(JobState.RUNNING)
+
+
+def live(
+    world: World, arrivals: Iterable[tuple[JobSpec, bool]], ends: list[int], check: Callable[[World], None]
+) -> None:
+    """Jobs come every 5 s, after some of them rounds are held, and of those that run some end; checked all the way."""
+    left = list(ends)
+    for asked, settles in arrivals:
+        world.wait(5).submit(asked)
+        if settles:
+            world.settle()
+            check(world)
+        at_work = running(world)
+        if left and at_work:
+            world.finish(at_work[left.pop() % len(at_work)])
+            check(world)
+    world.settle()
+    check(world)
+
+
+def on_gpus(world: World) -> dict[tuple[str, int], list[tuple[int, int, int]]]:
+    """Per GPU who is there: job, time in thousandths, memory in MiB."""
+    there: dict[tuple[str, int], list[tuple[int, int, int]]] = {}
+    for task in world.state.kept.tasks.values():
+        for share in task.gpus:
+            there.setdefault((task.node, share.index), []).append((task.job, share.milli, share.memory_mib))
+    return there
 
 
 def test_two_that_interleave_start_on_the_same_gpus_each_with_half() -> None:

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.core.test_companies import milli, running, sharing_spec
+from tests.core.test_companies import live, milli, on_gpus, running, sharing_spec
 from tests.core.test_pairs import busy
 from tests.make import World, gpu_amount, group, node
 
@@ -251,19 +251,11 @@ def test_a_snapshot_keeps_who_is_whose_guest() -> None:
 @settings(max_examples=60, deadline=None)
 def test_never_three_on_a_gpu_and_whoever_is_not_opportunistic_has_all_of_its_time(jobs, ends) -> None:
     world = world_of(node("n1", gpus=4), node("n2", gpus=4))
-    left = list(ends)
-    for opportunistic, stages, gpus, most_mib, settles in jobs:
-        make = guest_of if opportunistic else owner_of
-        world.wait(5).submit(make(stages, gpus=gpus, most_mib=most_mib))
-        if settles:
-            world.settle()
-            _check(world)
-        at_work = running(world)
-        if left and at_work:
-            world.finish(at_work[left.pop() % len(at_work)])
-            _check(world)
-    world.settle()
-    _check(world)
+    asked = (
+        ((guest_of if opportunistic else owner_of)(stages, gpus=gpus, most_mib=most_mib), settles)
+        for opportunistic, stages, gpus, most_mib, settles in jobs
+    )
+    live(world, asked, ends, _check)
     # Nobody who is not opportunistic waits while an opportunistic job has GPUs that it could have.
     waits = {world.job(one.id).spec.roles[0].resources.gpu_milli for one in world.waiting() if not _is_low(one)}
     lone = [job for job in running(world) if _is_low(world.job(job)) and not companions(world.state, job)]
@@ -275,11 +267,7 @@ def _is_low(job) -> bool:
 
 
 def _check(world: World) -> None:
-    there: dict[tuple[str, int], list[tuple[int, int, int]]] = {}
-    for task in world.state.kept.tasks.values():
-        for share in task.gpus:
-            there.setdefault((task.node, share.index), []).append((task.job, share.milli, share.memory_mib))
-    for (name, index), shares in there.items():
+    for (name, index), shares in on_gpus(world).items():
         gpu = next(gpu for gpu in world.state.kept.nodes[name].gpus if gpu.index == index)
         assert len(shares) <= 2
         assert sorted(milli for _, milli, _ in shares) == [0, 1000][-len(shares) :]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.core.test_companies import milli, running, sharing_spec
+from tests.core.test_companies import live, milli, on_gpus, running, sharing_spec
 from tests.make import World, node
 
 from dollhouse.rooms import watched
@@ -329,26 +329,15 @@ def test_a_pair_slows_its_jobs_by_no_more_than_their_scores_say() -> None:
 @settings(max_examples=60, deadline=None)
 def test_never_three_on_a_gpu_nor_more_memory_than_it_has_and_nobody_beside_a_job_that_it_minds(jobs, ends) -> None:
     world = world_of(node("n1", gpus=4), node("n2", gpus=4))
-    left = list(ends)
-    for stages, gpus, hours, most_mib, settles in jobs:
-        world.wait(5).submit(sharing_spec(stages, gpus=gpus, hours=hours, most_mib=most_mib))
-        if settles:
-            world.settle()
-            _check(world)
-        at_work = running(world)
-        if left and at_work:
-            world.finish(at_work[left.pop() % len(at_work)])
-            _check(world)
-    world.settle()
-    _check(world)
+    asked = (
+        (sharing_spec(stages, gpus=gpus, hours=hours, most_mib=most_mib), settles)
+        for stages, gpus, hours, most_mib, settles in jobs
+    )
+    live(world, asked, ends, _check)
 
 
 def _check(world: World) -> None:
-    there: dict[tuple[str, int], list[tuple[int, int, int]]] = {}
-    for task in world.state.kept.tasks.values():
-        for share in task.gpus:
-            there.setdefault((task.node, share.index), []).append((task.job, share.milli, share.memory_mib))
-    for (name, index), shares in there.items():
+    for (name, index), shares in on_gpus(world).items():
         gpu = next(gpu for gpu in world.state.kept.nodes[name].gpus if gpu.index == index)
         assert len(shares) <= 2
         assert sum(milli for _, milli, _ in shares) == 1000
