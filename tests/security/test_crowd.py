@@ -4,11 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.make import node
-from tests.services.gateway.fakes import Setting
+from tests.security.serving import served
 
-from gangline_gateway.app import run
-from gangline_gateway.config import Config
 from gangline_gateway.unreadable import connections_most
 from gangline_wire.limits import LIMITS, Limit
 
@@ -21,12 +18,8 @@ Line = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 async def address(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[str, int]]:
     monkeypatch.setitem(LIMITS, "connections", Limit(MOST, "connections"))
     connections_most.cache_clear()
-    ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    serving = asyncio.ensure_future(run(Setting(node("n1")).site, Config(port=0), ready=ready.set_result))
-    host, _, port = (await ready).removeprefix("http://").partition(":")
-    yield host, int(port)
-    serving.cancel()
-    await asyncio.gather(serving, return_exceptions=True)
+    async with served() as address:
+        yield address
     connections_most.cache_clear()
 
 

@@ -8,13 +8,11 @@ from pathlib import Path
 
 import pytest
 import uvloop
-from tests.make import node
+from tests.security.serving import served
 from tests.security.test_crowd import Line, ask
 from tests.security.test_http import certificate
-from tests.services.gateway.fakes import Setting
 
 from gangline_gateway import handshakes
-from gangline_gateway.app import run
 from gangline_gateway.config import Config
 
 Address = tuple[str, int, ssl.SSLContext]
@@ -40,15 +38,8 @@ def play(request: pytest.FixtureRequest, tmp_path: Path) -> Play:
 @asynccontextmanager
 async def gateway(folder: Path) -> AsyncIterator[Address]:
     cert, key = await asyncio.to_thread(certificate, folder)
-    config = Config(port=0, cert_file=cert, key_file=key)
-    ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    serving = asyncio.ensure_future(run(Setting(node("n1")).site, config, ready=ready.set_result))
-    host, _, port = (await ready).removeprefix("https://").partition(":")
-    try:
-        yield host, int(port), ssl.create_default_context(cafile=cert)
-    finally:
-        serving.cancel()
-        await asyncio.gather(serving, return_exceptions=True)
+    async with served(Config(port=0, cert_file=cert, key_file=key)) as (host, port):
+        yield host, port, ssl.create_default_context(cafile=cert)
 
 
 async def hung_up(line: Line, within_s: float = 10.0) -> bool:

@@ -5,11 +5,9 @@ import json
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.make import node
-from tests.services.gateway.fakes import Setting
+from tests.security.serving import served
 
-from gangline_gateway.app import HEADER_BYTES_MAX, run
-from gangline_gateway.config import Config
+from gangline_gateway.app import HEADER_BYTES_MAX
 
 SECRET = b"Bearer tell-nobody"
 HOST = b"Host: 127.0.0.1\r\nAuthorization: " + SECRET + b"\r\n"
@@ -17,12 +15,8 @@ HOST = b"Host: 127.0.0.1\r\nAuthorization: " + SECRET + b"\r\n"
 
 @pytest.fixture
 async def address() -> AsyncIterator[tuple[str, int]]:
-    ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    serving = asyncio.ensure_future(run(Setting(node("n1")).site, Config(port=0), ready=ready.set_result))
-    host, _, port = (await ready).removeprefix("http://").partition(":")
-    yield host, int(port)
-    serving.cancel()
-    await asyncio.gather(serving, return_exceptions=True)
+    async with served() as address:
+        yield address
 
 
 async def answered(address: tuple[str, int], sent: bytes) -> tuple[int, dict[str, str], bytes]:
