@@ -31,7 +31,7 @@ from gangline_core.making_room.lowering import lower_in_place
 from gangline_core.making_room.overtaking import Overtakes
 from gangline_core.making_room.preemption import Preemptor
 from gangline_core.making_room.shields import with_shields
-from gangline_core.making_room.standing_back import Going, Order, StandingBack
+from gangline_core.making_room.standing_back import CAUSES, Going, Order, StandingBack
 from gangline_core.pauses import leases
 from gangline_core.pauses.resuming import clear_late, go_on_last, honour_paused, wants_to_go_on
 from gangline_core.pauses.rotation import rotate
@@ -52,9 +52,6 @@ from gangline_core.state import PoolState, State
 from gangline_core.table import Table
 from gangline_core.telling.refusals import Refuser
 from gangline_core.telling.second_look import look_again
-
-OVERTAKES = ROOM_CODES | LIMIT_CODES
-"""Who is refused for one of these may take over what is being cleared for a less important job."""
 
 
 def round_due(state: State, pool: str) -> bool:
@@ -195,7 +192,7 @@ def place_all(layout: Layout, opened: RoundOpened, overtakes: Overtakes, back: S
         if back.would_help(table, preemptor, (job, reason), order):
             return
         table.refuse(job, reason)
-        if reason.code in OVERTAKES and overtakes.would_help(table, job, is_limited=reason.code in LIMIT_CODES):
+        if reason.code in CAUSES and overtakes.would_help(table, job, is_limited=reason.code in LIMIT_CODES):
             return
         if reason.code in ROOM_CODES:
             heads.refused(job)

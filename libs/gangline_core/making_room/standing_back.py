@@ -39,7 +39,7 @@ LOOKS_MAX = 16
 NEWEST = 8
 """Of those who might stand back for one so many are looked at, the last to take room."""
 CAUSES = ROOM_CODES | LIMIT_CODES
-"""What somebody who makes way cures."""
+"""What somebody who makes way, or gives up what is being cleared for it, cures."""
 
 
 class Took(Struct, frozen=True):
