@@ -19,6 +19,8 @@ from gangline_core.facts import Claim
 from gangline_core.groups import holders
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
+from gangline_core.limits.amounts import amount_of, task_amounts
+from gangline_core.limits.quota import JOBS
 from gangline_core.making_room.claims import claimed_amounts, far_victims, honour_claims
 from gangline_core.making_room.losses import effective_priority
 from gangline_core.making_room.preemption import Preemptor
@@ -147,11 +149,27 @@ def _weaker(table: Table, job: Job) -> list[Claim]:
 
 
 def _below_its_limits(table: Table, job: Job, claims: list[Claim]) -> list[Claim]:
-    """Those of jobs that count for a limit which keeps this one out."""
-    jobs = table.state.kept.jobs
-    full = {rung.holder for rung, *_ in table.ledger.broken(job, table.seating.least(job).amounts)}
-    specs = {claim.job: jobs[claim.job].spec for claim in claims}
-    return [claim for claim in claims if not full.isdisjoint(holders(specs[claim.job].group, specs[claim.job].user))]
+    """Those of jobs that count for a limit which keeps this one out; nobody's where all of them are too little.
+
+    What a claim gives back at most is what it takes and what its victims use.
+    """
+    jobs, held = table.state.kept.jobs, {one.claim.job: one for one in table.held}
+    owners = {claim.job: holders(jobs[claim.job].spec.group, jobs[claim.job].spec.user) for claim in claims}
+    full: set[str] = set()
+    for rung, dimension, used, needed in table.ledger.broken(job, table.seating.least(job).amounts):
+        full.add(rung.holder)
+        below = [claim.job for claim in claims if rung.holder in owners[claim.job]]
+        most = sum(_gives_most(table, held[name], dimension) for name in below)
+        if used + needed - most > amount_of(rung.limit, dimension):
+            return []
+    return [claim for claim in claims if not full.isdisjoint(owners[claim.job])]
+
+
+def _gives_most(table: Table, held: Held, dimension: str) -> int:
+    """The most of a dimension that limits have more when nobody keeps this claim."""
+    tasks = (table.state.kept.tasks[name] for name in held.alive)
+    going = sum(1 if dimension == JOBS else amount_of(task_amounts(task), dimension) for task in tasks)
+    return going + amount_of(claimed_amounts(table, held.claim, held.alive), dimension)
 
 
 def _keeps(table: Table, held: Held, job: Job, other: Job) -> bool:
