@@ -77,6 +77,14 @@ class Process:
                     return text
                 await asyncio.sleep(0.02)
 
+    async def until_read(self, seq: int) -> None:
+        """Ask until it has read the log up to there."""
+        async with asyncio.timeout(20):
+            while True:
+                if f"\ngangline_log_sequence {seq}.0" in (await self.get("/metrics"))[1]:
+                    return
+                await asyncio.sleep(0.02)
+
     async def end(self, how: signal.Signals | None = None) -> tuple[int, str, float]:
         """Wait for the end; gives exit code, log, and how long it took."""
         began = time.perf_counter()
@@ -202,6 +210,7 @@ async def test_a_service_refuses_to_go_on_with_a_log_that_was_made_anew(start: S
     service = await start("calm")
     await service.until("/readyz", 200)
     await bus.append("gangline.log.admission", b'{"lane":"admission","epoch":1,"seq_seen":0,"at":1,"facts":[]}')
+    await service.until_read(1)  # who has read nothing yet may begin with any log
     await jetstream.call(bus.connection, f"STREAM.DELETE.{LOG.name}")
     await bus.ensure((LOG,))
     code, log, _ = await service.end()
