@@ -276,11 +276,12 @@ def _weaker(table: Table, job: Job, names: Iterable[JobId]) -> list[Job]:
     """Those of them that may be sent away for this job; where a limit is in the way, only whose use counts below it."""
     jobs, mine = table.state.kept.jobs, effective_priority(table.pool.pool, job.spec)
     owing = _owing(table, job)
-    lower = [other for name in names if _is_weaker(table, other := jobs[name], mine, owing)]
-    weaker = [other for other in lower if _may_be_sent(table, job, other, mine)]
-    if weaker and (full := {rung.holder for rung, *_ in table.ledger.broken(job, table.seating.least(job).amounts)}):
-        return [other for other in weaker if not full.isdisjoint(holders(other.spec.group, other.spec.user))]
-    return weaker
+    others: Iterable[Job] = (jobs[name] for name in names)
+    if full := {rung.holder for rung, *_ in table.ledger.broken(job, table.seating.least(job).amounts)}:
+        # First, since there are few below one limit, and what follows is dear.
+        others = [one for one in others if not full.isdisjoint(holders(one.spec.group, one.spec.user))]
+    lower = [other for other in others if _is_weaker(table, other, mine, owing)]
+    return [other for other in lower if _may_be_sent(table, job, other, mine)]
 
 
 def _owing(table: Table, job: Job) -> frozenset[str]:
