@@ -241,6 +241,8 @@ class JobView(View, frozen=True):
     """Members that need longer for a step than the others, in percent of the median."""
     lowered_for: int = 0
     """A job of its group that took over its cells; it runs on as an opportunistic one. 0 when nobody did."""
+    gpu_milli_held: int = 0
+    """Thousandths of GPUs that its tasks hold now: more than asked for at start where an elastic job has grown."""
 
 
 class JobPage(View, frozen=True):

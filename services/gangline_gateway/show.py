@@ -74,6 +74,7 @@ def job_view(state: State, job: Job, tasks: tuple[Task, ...] | None = None) -> J
         missing=job.missing,
         missing_ms=job.missing_ms if job.missing else 0,
         lowered_for=job.lowered_for,
+        gpu_milli_held=sum(task.gpu_milli for task in state.tasks_of(job)),
     )
 
 

@@ -1,6 +1,7 @@
 """How groups, users and their use are shown and changed."""
 
 from gangline_core.groups import Group, User, user_key
+from gangline_core.groups import user_of as holder_of
 from gangline_core.limits.budget_periods import period_end_ms
 from gangline_core.limits.budgets import GPU_HOUR
 from gangline_core.limits.spending import Spent, spent
@@ -101,11 +102,10 @@ async def get_usage(call: Call) -> UsageView:
     now = call.desk.site.now_ms()
     used = spent(state, now)
     lines = [_line(state, used, group=path, user="") for path in _groups(call)]
-    users = sorted(state.kept.users.values(), key=lambda user: (user.group, user.name))
     lines += [
-        _line(state, used, group=user.group, user=user.name)
-        for user in users
-        if sees_user(state, caller, group=user.group, user=user.name)
+        _line(state, used, group=group, user=user)
+        for group, user in _users(state, used)
+        if sees_user(state, caller, group=group, user=user)
     ]
     return UsageView(at=now, lines=tuple(lines[: most("group_users")]))
 
@@ -123,6 +123,13 @@ def _check_head(call: Call, before: Group, after: Group) -> None:
         beyond = changed - set(HEADS_OWN)
     if beyond:
         raise ProblemError("forbidden", f"A head may not change {', '.join(sorted(beyond))} of this group.")
+
+
+def _users(state: State, used: Spent) -> list[tuple[str, str]]:
+    """Groups and users: members with settings of their own, and whoever else used or asked for anything."""
+    known = {*state.kept.users, *used.charged, *used.running, *state.unfinished}
+    pairs = sorted(holder_of(key) for key in known)
+    return [(group, user) for group, user in pairs if user and group in state.kept.groups]
 
 
 def _line(state: State, used: Spent, *, group: str, user: str) -> UsageLine:

@@ -447,3 +447,15 @@ async def test_show_tells_of_lost_members_and_of_cells_taken_over(platform: Fake
     assert "2 worker, for " in told
     assert "taken over by job 12" in told
     assert "goes on later where it stopped (checkpoints)" in told
+
+
+async def test_a_list_counts_the_gpus_that_a_job_holds_and_of_who_waits_those_it_asks_for(
+    platform: FakePlatform,
+) -> None:
+    waiting = v.JobView(
+        id=7, name="small", state="waiting", slurm="PD", group="lab", user="ada", pool="default", gpu_milli=1000, size=1
+    )
+    grown = msgspec.structs.replace(waiting, id=8, state="running", sizes={"worker": 16}, gpu_milli_held=16_000)
+    platform.answer("GET", "/v1/jobs", v.JobPage(jobs=(grown, waiting)))
+    lines = (await gangline(platform.url, "show")).out.splitlines()[1:]
+    assert [line.split()[5:7] for line in lines] == [["1", "1"], ["16", "16"]]

@@ -86,7 +86,7 @@ def _row(job: v.JobView, *, wide: bool, now_ms: int) -> Row:
         job.group or "/",
         job.user,
         f"{job.size} x {job.array.size}" if job.array is not None else str(sum(job.sizes.values()) or job.size),
-        q.gpus(job.gpu_milli),
+        q.gpus(job.gpu_milli_held or job.gpu_milli),
         q.age(job.submitted_ms, now_ms=now_ms),
         time_in_state(job, now_ms=now_ms),
         *(more if wide else ()),

@@ -5,6 +5,11 @@ export const gpus = (milli) => {
   return Number.isInteger(whole) ? String(whole) : whole.toFixed(whole < 10 ? 2 : 1).replace(/0+$/, "").replace(/\.$/, "");
 };
 
+/** Of the numbers in an object. */
+export const sum = (amounts) => Object.values(amounts || {}).reduce((all, one) => all + one, 0);
+
+export const counted = (count, one, many) => `${count} ${count === 1 || count === "1" ? one : many}`;
+
 /** How long a job has waited, those included that still do. */
 export const waited = (job) => (job.state === "waiting" ? Date.now() - (job.queued_ms || job.submitted_ms) : job.waited_ms || 0);
 

@@ -2,7 +2,7 @@
 
 import { html, useEffect, useRef, useState } from "./vendor/preact-htm.js";
 import { call, textOf } from "./api.js";
-import { clock, duration, expected, gpus, memory, score } from "./format.js";
+import { clock, counted, duration, expected, gpus, memory, score, sum } from "./format.js";
 import { Act, Bar, State, Table, Trouble, useData, Why } from "./parts.js";
 
 const ENDS = new Set(["succeeded", "failed", "cancelled", "timed_out", "lost"]);
@@ -49,7 +49,8 @@ function Facts({ job }) {
   const rows = [
     ["Group, user", `${job.group}, ${job.user}`],
     ["Pool, level, priority", `${job.pool}, ${job.level || "normal"}, ${job.priority || 0}`],
-    ["Asks for", `${gpus(job.gpu_milli || 0)} GPUs in ${job.size || 0} tasks, ${job.service_class || "burstable"}`],
+    ["Asks for", `${amounts(job.gpu_milli, job.size)}${range(job.spec)}, ${job.service_class || "burstable"}`],
+    ["Has", job.gpu_milli_held ? amounts(job.gpu_milli_held, sum(job.sizes)) : ""],
     ["Submitted", clock(job.submitted_ms)],
     ["Started", job.started_ms ? `${clock(job.started_ms)}, after ${duration(job.waited_ms || 0)}` : ""],
     ["Ended", job.ended_ms ? `${clock(job.ended_ms)}${job.exit_code === undefined || job.exit_code === null ? "" : `, exit code ${job.exit_code}`}` : ""],
@@ -63,12 +64,19 @@ function Facts({ job }) {
   return html`<dl>${rows.filter(([, value]) => value).map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl>`;
 }
 
+const amounts = (milli, tasks) => `${counted(gpus(milli || 0), "GPU", "GPUs")} in ${counted(tasks || 0, "task", "tasks")}`;
+
+/** Between which sizes the tasks of elastic roles may be. */
+const range = (spec) => ((spec && spec.roles) || []).filter((role) => role.max_count > role.min_count)
+  .map((role) => `, ${role.name} ${role.min_count} to ${role.max_count}`).join("");
+
 /** What decides when it is its turn: position, terms of the score, and what stands between the job and its room. */
 function Turn({ why }) {
   const terms = why.terms || [];
   const most = Math.max(1, ...terms.map((term) => Math.abs(term.value)));
   const lacks = why.shortfall;
   const starts = expected(why.start_from_ms, why.start_to_ms);
+  if (!why.position && !starts && !why.start_note && !terms.length && !lacks && !(why.also || []).length) return null;
   return html`<section><h2>Its turn</h2>
     ${why.position ? html`<p>Number ${why.position} of ${why.waiting} in pool ${why.pool}.</p>` : null}
     ${starts ? html`<p>Expected to start ${starts}${why.confidence ? ` (${why.confidence})` : ""}. <span class="quiet">${why.start_note || ""}</span></p>` : why.start_note ? html`<p class="quiet">${why.start_note}</p>` : null}

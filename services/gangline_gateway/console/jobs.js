@@ -2,7 +2,7 @@
 
 import { html } from "./vendor/preact-htm.js";
 import { call } from "./api.js";
-import { clock, duration, gpus, waited } from "./format.js";
+import { clock, duration, gpus, sum, waited } from "./format.js";
 import { Filter, JobLink, State, Table, Trouble, useData } from "./parts.js";
 
 const STATES = ["", "held", "waiting", "starting", "running", "resizing", "paused", "suspended", "stopping", "succeeded", "failed", "cancelled", "timed_out", "lost"];
@@ -15,8 +15,8 @@ const COLUMNS = [
   ["Group", (job) => job.group],
   ["User", (job) => job.user],
   ["Pool", (job) => job.pool],
-  ["GPUs", (job) => gpus(job.gpu_milli || 0)],
-  ["Tasks", (job) => job.size],
+  ["GPUs", (job) => gpus(job.gpu_milli_held || job.gpu_milli || 0)],
+  ["Tasks", (job) => sum(job.sizes) || job.size],
   ["Submitted", (job) => clock(job.submitted_ms)],
   ["Waited", (job) => duration(waited(job))],
   ["Ran", (job) => (job.started_ms ? duration((job.ended_ms || Date.now()) - job.started_ms) : "")],

@@ -164,7 +164,9 @@ export function Line({ points, label, top, height = 150 }) {
     };
   }, [label, top, height]);
   useEffect(() => {
-    plot.current.setData([points.map(([time]) => time), points.map(([, value]) => value)]);
+    // A single point has no length: uPlot would choose one by itself.
+    const drawn = points.length === 1 ? [[points[0][0] - LINE_S_LEAST, null], ...points] : points;
+    plot.current.setData([drawn.map(([time]) => time), drawn.map(([, value]) => value)]);
   }, [points]);
   return html`<div class="line" ref=${box} role="img" aria-label=${label}></div>`;
 }

@@ -110,6 +110,20 @@ async def test_usage_counts_what_runs_until_now(visitor: Visitor) -> None:
     await visitor.ask("una", "GET", "/v1/groups/t1/users/vic", status=404)
 
 
+async def test_usage_names_everybody_who_has_used_a_group(visitor: Visitor) -> None:
+    """An administrator needs no settings in a group to submit to it."""
+    world = visitor.setting.world
+    world.submit_running(spec(group="t1", user="admin", gpus=2), "n1")
+    world.submit(spec(group="t1", user="later", gpus=1))
+    world.wait(3600)
+    await visitor.setting.clock.advance(3600)
+    lines = (await visitor.ask("admin", "GET", "/v1/usage"))["lines"]
+    by_user = {(line["group"], line["user"]): line for line in lines if line.get("user")}
+    assert by_user["t1", "admin"]["gpu_hours"] == 2.0
+    assert by_user["t1", "later"]["unfinished"] == 1
+    assert not any(line.get("user") == "admin" for line in (await visitor.ask("una", "GET", "/v1/usage"))["lines"])
+
+
 @pytest.mark.parametrize(
     ("body", "path"),
     [

@@ -31,3 +31,14 @@ def test_a_job_whose_cells_were_taken_over_names_the_job_that_has_them() -> None
     made.round()
     shown = job_view(made.state, made.job(first))
     assert (shown.lowered_for, made.job(first).state) == (second, JobState.RUNNING)
+
+
+def test_a_job_shows_what_it_holds_beside_what_it_asked_for() -> None:
+    made = world()
+    job = made.submit(spec(tasks=2, gpus=1))
+    before = job_view(made.state, made.job(job))
+    assert (before.gpu_milli, before.gpu_milli_held) == (2000, 0)
+    made.round()
+    made.start(job)
+    after = job_view(made.state, made.job(job))
+    assert (after.gpu_milli, after.gpu_milli_held) == (2000, 2000)
