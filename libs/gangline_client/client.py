@@ -77,7 +77,10 @@ class Client:
         return (await self._send(paths.JOBS, job, key=key or self._make_key(), dry_run=dry_run)).view(v.JobView)
 
     async def submit_many(self, jobs: Sequence[JobDocument], *, key: str = "", dry_run: bool = False) -> v.BatchView:
-        """Submit up to BATCH_JOBS_MAX jobs: all of them or, when one is refused, none."""
+        """Submit up to BATCH_JOBS_MAX jobs: all of them or, when one is refused, none.
+
+        In `after`, the name of a job before it in the list stands for the number which that one gets.
+        """
         body = {"jobs": list(jobs)}
         return (await self._send(paths.BATCH, body, key=key or self._make_key(), dry_run=dry_run)).view(v.BatchView)
 

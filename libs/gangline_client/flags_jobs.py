@@ -145,7 +145,7 @@ def submit(parser: ArgumentParser) -> None:
     parser.description = (
         "Submits job files: YAML with one or more documents, or JSON with one job or a list; - reads standard input. "
         "A script that begins with #! is one job, of which its #SBATCH and #GANGLINE lines say the terms. "
-        "All jobs of a call are admitted or none."
+        "All jobs of a call are admitted or none; in `after`, one may name jobs before it in the same call."
     )
     parser.add_argument("files", nargs="+", metavar="FILE", help="job file or batch script, or - for standard input")
     parser.add_argument(

@@ -65,7 +65,7 @@ class SyncClient:
         return self._run(self._client.submit(job, key=key, dry_run=dry_run))
 
     def submit_many(self, jobs: Sequence[JobDocument], *, key: str = "", dry_run: bool = False) -> v.BatchView:
-        """Submit many jobs: all of them or, when one is refused, none."""
+        """Submit many jobs: all of them or none; in `after`, names stand for jobs before them in the list."""
         return self._run(self._client.submit_many(jobs, key=key, dry_run=dry_run))
 
     def job(self, job: int) -> v.JobView:

@@ -185,6 +185,8 @@ class Dependency(Struct, frozen=True, omit_defaults=True, gc=False):
     kind: DependencyKind = DependencyKind.OK
     index: int = -1
     """Element of the array `job` as it was asked for; the door replaces both by the element's own number."""
+    entry: int = -1
+    """Place of the other job among those asked for together, where it has no number yet; the door puts it in."""
 
     @property
     def wants(self) -> DependencyKind:

@@ -11,7 +11,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from gangline_core.spec import JobSpec, Role, ServiceClass
-from gangline_wire.fields import each, is_full, listed, note, read_fields
+from gangline_wire.fields import each, is_full, join, listed, note, read_fields
+from gangline_wire.jobfile_beside import Beside, linked
 from gangline_wire.jobfile_place import in_slices
 from gangline_wire.jobfile_role import ROLE_FIELDS, build_roles, read_role
 from gangline_wire.jobfile_terms import TERM_FIELDS
@@ -30,8 +31,10 @@ class JobFileError(FieldErrorsError):
     """A job file that cannot be accepted; `errors` lists each wrong field with its path."""
 
 
-def parse_job(document: object) -> JobSpec:
+def parse_job(document: object, others: Beside | None = None) -> JobSpec:
     """The job the document describes. Group and user are empty when the file does not say them.
+
+    `others` are the jobs of the same call, of which those before it may be followed by their names.
 
     Declared secrets stand in the roles' environments until `gangline_wire.seal.seal` takes them out; `secrets` of
     the answer holds their names.
@@ -43,6 +46,8 @@ def parse_job(document: object) -> JobSpec:
         raise JobFileError([FieldError(path="", message=f"a job must be a mapping, not {kind_name(document)}")])
     errors: list[FieldError] = []
     kept = _with_roles(document, errors) if "roles" in document else _with_one_role(document, errors)
+    if "after" in kept:
+        _link(kept, others or Beside(), errors)
     if not errors:
         secrets: dict[str, str | None] = kept.pop("secrets", {})
         if secrets:
@@ -107,6 +112,15 @@ def _with_secrets(
         if not any(name in role.environment for role in roles):
             note(errors, FieldError(path=f"secrets.{name}", message="has no value, neither here nor in an env"))
     return tuple(replace(role, environment={**values, **role.environment}) for role in roles)
+
+
+def _link(kept: dict[str, Any], others: Beside, errors: list[FieldError]) -> None:
+    """Names of jobs to follow become their places in the call."""
+    try:
+        kept["after"] = linked(kept["after"], others)
+    except FieldErrorsError as found:
+        for wrong in found.errors:
+            note(errors, FieldError(path=join("after", wrong.path), message=wrong.message))
 
 
 def _check_beside(kept: Mapping[str, Any], errors: list[FieldError]) -> None:

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from gangline_core.door.array_record import array_size
 from gangline_core.spec import ArraySpec, Dependency, DependencyKind
-from gangline_wire.fields import each, flag, listed, mapping, read_fields, text, whole
+from gangline_wire.fields import each, flag, listed, mapping, read_fields, text, visible_text, whole
+from gangline_wire.jobfile_beside import Named
 from gangline_wire.limits import most
 from gangline_wire.problem import FieldError, FieldErrorsError, WrongValueError
 from gangline_wire.quantity import kind_name, shown
@@ -27,13 +28,14 @@ KINDS = {
 }
 """Words before a job's number, as users of Slurm write them."""
 
+_read_name = visible_text("name_chars")
 _NUMBER = re.compile(r"([0-9]{1,16})(?:_([0-9]{1,8}))?", re.ASCII)
 _RANGE = re.compile(r"([0-9]{1,8})(?:-([0-9]{1,8})(?::([0-9]{1,8}))?)?", re.ASCII)
 _ARRAY_HOW = 'write indexes such as "0-99", "1,3,7", "0-98:2", with "%10" for at most 10 at once'
 
 
-def read_after(value: object) -> tuple[Dependency, ...]:
-    """Jobs that must have ended: numbers, "42_7", "afterany:42", or {job, outcome}; one may stand alone.
+def read_after(value: object) -> tuple[Dependency | Named, ...]:
+    """Jobs that must have ended: numbers, "42_7", "afterany:42", names, or {job, outcome}; one may stand alone.
 
     Raises:
         WrongValueError, FieldErrorsError: no such list.
@@ -107,7 +109,7 @@ def _read_indexes(value: object) -> ArraySpec:
     return array
 
 
-def _dependency(value: object) -> Dependency:
+def _dependency(value: object) -> Dependency | Named:
     if isinstance(value, str):
         return _of_text(value)
     if not isinstance(value, dict):
@@ -118,30 +120,31 @@ def _dependency(value: object) -> Dependency:
         errors.append(FieldError(path="job", message="is missing"))
     if errors:
         raise FieldErrorsError(errors)
-    number: Dependency = kept.pop("job")
-    return replace(number, **kept)
+    other: Dependency | Named = kept.pop("job")
+    return replace(other, **kept)
 
 
-def _of_text(value: str) -> Dependency:
-    """ "42", "42_7" or "afterany:42"."""
-    word, colon, number = value.rpartition(":")
-    if colon and word not in KINDS:
+def _of_text(value: str) -> Dependency | Named:
+    """ "42", "42_7", "afterany:42", "prep" or "afterany:prep"."""
+    word, colon, other = text(value).partition(":")
+    if colon and word in KINDS:
+        return replace(_other(other), kind=KINDS[word])
+    if colon and _NUMBER.fullmatch(other):
         raise WrongValueError(f'"{shown(word)}" is none of {", ".join(KINDS)}')
-    return replace(_number(number), kind=KINDS[word] if colon else DependencyKind.OK)
+    return _other(value)
 
 
-def _number(value: object) -> Dependency:
-    """A job's number, or that of an element of an array."""
+def _other(value: object) -> Dependency | Named:
+    """A job's number, that of an element of an array, or a job's name."""
     match = _NUMBER.fullmatch(value) if isinstance(value, str) else None
     if match is None:
-        return Dependency(job=_job_id(value))
+        return Named(_read_name(value)) if isinstance(value, str) else Dependency(job=_job_id(value))
     return Dependency(job=_job_id(int(match[1])), index=-1 if match[2] is None else int(match[2]))
 
 
 def _job_id(value: object) -> int:
     if type(value) is not int or not 1 <= value <= JOB_ID_MOST:
-        what = shown(value) if isinstance(value, str) else kind_name(value)
-        raise WrongValueError(f"must be a job's number, not {what}")
+        raise WrongValueError(f"must be a job's number, not {kind_name(value)}")
     return value
 
 
@@ -154,7 +157,7 @@ def _outcome(value: object) -> DependencyKind:
 
 ARRAY_FIELDS = {"indexes": ("indexes", _read_indexes), "at_most": ("at_most", whole("array_elements", least=1))}
 DEPENDENCY_FIELDS = {
-    "job": ("job", _number),
+    "job": ("job", _other),
     "outcome": ("kind", _outcome),
     "any_outcome": ("any_outcome", flag),
 }

@@ -368,6 +368,13 @@ ROLES_EXAMPLE: Schema = {
     ],
 }
 
+CHAIN_EXAMPLE: list[Schema] = [
+    {"name": "prepare", "cpus": 16, "command": ["python", "prepare.py"]},
+    {"name": "train", "gpus": 8, "command": ["python", "train.py"], "after": "prepare"},
+    {"name": "clean", "command": ["rm", "-r", "/scratch/run"], "after": ["afterany:train"]},
+]
+"""Jobs of one file, each after the one before it."""
+
 JOB_FILE: Schema = {
     "title": "JobFile",
     "description": "One job: either `roles`, or the fields of its single role at the top.",

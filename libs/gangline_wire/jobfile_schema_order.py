@@ -7,11 +7,15 @@ from gangline_wire.jobfile_order import JOB_ID_MOST, KINDS, MS_MOST
 from gangline_wire.limits import most
 
 _NUMBER: dict[str, Any] = {"type": "integer", "minimum": 1, "maximum": JOB_ID_MOST}
-_TEXT: dict[str, Any] = {"type": "string", "pattern": rf"^(({'|'.join(KINDS)}):)?[0-9]{{1,16}}(_[0-9]{{1,8}})?$"}
+_TEXT: dict[str, Any] = {
+    "type": "string",
+    "maxLength": max(map(len, KINDS)) + 1 + most("name_chars") + len("_12345678"),
+    "examples": ["42_7", "afterany:42", "prepare", "afterok:prepare"],
+}
 _OBJECT: dict[str, Any] = {
     "type": "object",
     "properties": {
-        "job": {"anyOf": [_NUMBER, {"type": "string", "pattern": "^[0-9]{1,16}(_[0-9]{1,8})?$"}]},
+        "job": {"anyOf": [_NUMBER, {"type": "string", "maxLength": most("name_chars") + len("_12345678")}]},
         "outcome": {"enum": [kind.value for kind in DependencyKind]},
         "any_outcome": {"type": "boolean"},
     },
@@ -38,7 +42,8 @@ ORDER_PROPERTIES: dict[str, dict[str, Any]] = {
             {"type": "array", "items": {"anyOf": [_NUMBER, _TEXT, _OBJECT]}, "maxItems": most("after")},
         ],
         "description": "Jobs that must have ended first: succeeded (a number, or afterok:N), however (afterany:N), "
-        "or without success (afternotok:N). An element of an array is written 42_7.",
+        "or without success (afternotok:N). An element of an array is written 42_7. A job before it in the same "
+        "file or call has no number yet: its name stands for it (prepare, afterany:prepare).",
         "examples": [[12, "afterany:13", {"job": "42_7", "outcome": "notok"}]],
     },
     "singleton": {

@@ -7,7 +7,7 @@ from hashlib import sha256
 from msgspec import Struct, json
 from msgspec.structs import replace
 
-from gangline_core.door.admission import Draft, with_time_limit
+from gangline_core.door.admission import Draft, numbered_together, with_time_limit
 from gangline_core.door.arrays import lookup
 from gangline_core.door.edits import edited, terms_of
 from gangline_core.ids import JobId
@@ -23,6 +23,7 @@ from gangline_gateway.show import job_view, reason_view
 from gangline_kit.tracing import HEADER, is_traceparent
 from gangline_wire.fields import join, str_key, unknown_field
 from gangline_wire.jobfile import JobFileError, parse_job
+from gangline_wire.jobfile_beside import Beside, beside
 from gangline_wire.limits import most
 from gangline_wire.problem import FieldError
 from gangline_wire.quantity import kind_name
@@ -73,10 +74,14 @@ async def submit_batch(call: Call) -> Answer:
     """POST /v1/jobs:batch: all of the jobs, or none."""
     asked: list[Asked] = []
     errors: list[FieldError] = []
-    for index, document in enumerate(_documents(await call.document())):
+    documents = _documents(await call.document())
+    others = beside(documents)
+    for index, document in enumerate(documents):
         try:
-            asked.append(_read(call, document, path=f"jobs[{index}]"))
+            asked.append(_read(call, document, path=f"jobs[{index}]", others=others))
+            others.before.append(asked[-1].spec)
         except ProblemError as error:
+            others.before.append(None)
             errors.extend(error.errors)
             if error.code != "invalid_fields" or len(errors) >= most("errors"):
                 break
@@ -112,7 +117,9 @@ async def _foretold(call: Call, jobs: list[Job], lines: tuple[SubmittedView, ...
     """The lines with what would become of the first jobs; others have their turn on the loop in between."""
     told = list(lines)
     for place, job in enumerate(jobs[:FORETOLD_MAX]):
-        told[place] = replace(told[place], foretold=foretold_view(call.state, job.spec, call.desk.site.now_ms()))
+        behind = next((jobs[one.entry].spec.name for one in job.spec.after if one.entry >= 0), "")
+        seen = foretold_view(call.state, job.spec, call.desk.site.now_ms(), behind=behind)
+        told[place] = replace(told[place], foretold=seen)
         await asyncio.sleep(0)
     return tuple(told)
 
@@ -136,14 +143,14 @@ def _documents(body: object) -> list[object]:
     return jobs
 
 
-def _read(call: Call, document: object, *, path: str) -> Asked:
+def _read(call: Call, document: object, *, path: str, others: Beside | None = None) -> Asked:
     """One job file as the caller may submit it.
 
     Raises:
         ProblemError: fields are wrong, or the token does not allow it.
     """
     try:
-        spec = parse_job(document)
+        spec = parse_job(document, others)
     except JobFileError as error:
         errors = [FieldError(path=join(path, one.path), message=one.message) for one in error.errors]
         raise ProblemError("invalid_fields", f"{errors[0].path}: {errors[0].message}", errors=errors) from None
@@ -240,8 +247,9 @@ def _check_same(call: Call, asked: list[Asked], jobs: tuple[int, ...]) -> None:
         ProblemError: it does not.
     """
     known = [lookup(call.state, number) for number in jobs]
-    same = len(known) == len(asked) and all(
-        job is None or _as_admitted(one.spec, job) == job.spec for one, job in zip(asked, known, strict=True)
+    specs = numbered_together([one.spec for one in asked], jobs) if len(known) == len(asked) else []
+    same = bool(specs) and all(
+        job is None or _as_admitted(spec, job) == job.spec for spec, job in zip(specs, known, strict=True)
     )
     if not same:
         shown = [job for job in known if job is not None and sees_job(call.state, call.caller, job.spec)]

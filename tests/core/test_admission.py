@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.make import World, gpu_amount, group, node, spec
 
 from gangline_core import facts as f
-from gangline_core.door.admission import Draft, Judgement, judge_submit
+from gangline_core.door.admission import Draft, Judgement, judge_submit, numbered_together
 from gangline_core.groups import Token, User
 from gangline_core.limits.quota import Ledger
 from gangline_core.reasons import ReasonCode, sentence
@@ -233,3 +233,34 @@ def test_an_array_of_more_elements_than_its_queue_ever_holds_is_refused_for_good
     ((_, reason, field),) = ask(world, asked).refusals
     assert (reason.code, field) == (ReasonCode.QUEUE_TOO_SMALL, "array")
     assert sentence(reason) == "The array has 10 elements; the limit of User ada is 5 unfinished jobs."
+
+
+def test_jobs_asked_for_together_follow_each_other_by_their_places():
+    world = World(node())
+    asked = (
+        spec("prep", array=ArraySpec(ranges=((0, 9, 1),))),
+        spec("train", after=[Dependency(0, entry=0, index=7), Dependency(0, entry=0, any_outcome=True)]),
+        spec("eval", after=[Dependency(0, entry=1)]),
+    )
+    judgement = enter(world, *asked, key="k")
+    first, second, third = judgement.jobs
+    assert [fact.spec.after for fact in judgement.facts] == [
+        (),
+        (Dependency(first + 8), Dependency(first, any_outcome=True)),
+        (Dependency(second),),
+    ]
+    assert third == second + 1
+    assert numbered_together(asked, judgement.jobs) == [fact.spec for fact in judgement.facts]
+
+
+def test_whoever_follows_one_that_is_refused_is_not_blamed_for_it():
+    world = World(node())
+    judgement = ask(world, spec("prep", gpus=99), spec("train", after=[Dependency(0, entry=0)]))
+    assert [(index, reason.code) for index, reason, _ in judgement.refusals] == [(0, ReasonCode.NEVER_FITS_NODE)]
+
+
+@pytest.mark.parametrize("entry", [1, 2, 99])
+def test_a_place_that_is_none_before_the_job_is_no_job_to_wait_for(entry: int):
+    world = World(node())
+    judgement = ask(world, spec("prep"), spec("train", after=[Dependency(0, entry=entry)]))
+    assert [(index, reason.code) for index, reason, _ in judgement.refusals] == [(1, ReasonCode.UNKNOWN_DEPENDENCY)]

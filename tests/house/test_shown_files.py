@@ -12,6 +12,7 @@ from tests.house.test_docs import PAGES, text
 from gangline_agent.topology_file import read_place
 from gangline_lab.policyfile import read_policy
 from gangline_wire.jobfile import parse_job
+from gangline_wire.jobfile_beside import beside
 from gangline_wire.policyfile import parse_policy
 
 BLOCK = re.compile(r"^```yaml\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -23,6 +24,13 @@ Reader = Callable[[Path, dict[str, object]], object]
 def job(_path: Path, document: dict[str, object]) -> object:
     """A job file, or the part of one that a page is about."""
     return parse_job({"command": ["true"], **document} if "roles" not in document else document)
+
+
+def read_all(documents: list[object]) -> None:
+    """The jobs of one file, of which later ones may name those before."""
+    others = beside(documents)
+    for document in documents:
+        others.before.append(parse_job(document, others))
 
 
 READERS: dict[str, Reader] = {
@@ -38,7 +46,11 @@ READERS: dict[str, Reader] = {
 def test_a_file_that_a_page_shows_is_one_that_can_be_read(page: str, number: int, tmp_path: Path) -> None:
     path = tmp_path / "shown.yaml"
     path.write_text(BLOCK.findall(text(page))[number], encoding="utf-8")
-    document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    documents = list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
+    if len(documents) > 1:
+        read_all(documents)
+        return
+    document = documents[0]
     reader = next((read for field, read in READERS.items() if field in document), job)
     assert reader(path, document)
 

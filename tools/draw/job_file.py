@@ -1,12 +1,19 @@
 """Draws docs/job-file.md: what a user may write to describe a job."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import yaml
 
 from draw.markdown import code, document, table
-from gangline_wire.jobfile_schema import EXAMPLE, JOB_PROPERTIES, ROLE_PLACE, ROLE_PROPERTIES, ROLES_EXAMPLE
+from gangline_wire.jobfile_schema import (
+    CHAIN_EXAMPLE,
+    EXAMPLE,
+    JOB_PROPERTIES,
+    ROLE_PLACE,
+    ROLE_PROPERTIES,
+    ROLES_EXAMPLE,
+)
 
 Properties = Mapping[str, Mapping[str, Any]]
 
@@ -21,6 +28,12 @@ def page() -> str:
         block(EXAMPLE),
         "With several roles, each has its own tasks, command and resources:",
         block(ROLES_EXAMPLE),
+        "A file may hold several jobs, which are admitted together or not at all. They have no numbers yet, so `after` "
+        "names those that stand before:",
+        blocks(CHAIN_EXAMPLE),
+        "The same holds for several files of one `gangline submit`, for `POST /v1/jobs:batch` and for `submit_many`. "
+        "An element of an array before it is `NAME_7`. A name that nobody before has, that two have, or that only "
+        "comes later is refused, with `--dry-run` as well; so is one in a call of a single job.",
         "## The job",
         fields(JOB_PROPERTIES),
         "## A role",
@@ -34,6 +47,11 @@ def page() -> str:
 def block(example: Mapping[str, Any]) -> str:
     """An example as YAML."""
     return f"```yaml\n{yaml.safe_dump(dict(example), sort_keys=False, width=100)}```"
+
+
+def blocks(examples: Sequence[Mapping[str, Any]]) -> str:
+    """Several examples as one file."""
+    return f"```yaml\n{yaml.safe_dump_all(map(dict, examples), sort_keys=False, width=100)}```"
 
 
 def fields(properties: Properties) -> str:

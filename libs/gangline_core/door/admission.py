@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from gangline_core.door.array_record import array_size
+from gangline_core.door.array_record import array_size, position_of
 from gangline_core.door.arrays import element_number, lookup, numbers_taken
 from gangline_core.door.members import Members
 from gangline_core.door.never_fits import never_fits
@@ -100,10 +100,12 @@ def judge_submit(
         return Judgement(jobs=answered, repeated=True)
     entered: list[JobAdmitted] = []
     refusals: list[tuple[int, Reason, str]] = []
+    numbers: list[JobId | None] = []
     for index, asked in enumerate(specs):
         job = JobId(state.kept.next_job + draft.admitted)
-        spec = _completed(state, draft, asked, job=job, by=by, at=at)
+        spec = _completed(state, draft, _numbered(asked, specs, numbers), job=job, by=by, at=at)
         problem = _problem(state, draft, spec, by=by, at=at, hidden=hidden)
+        numbers.append(None if problem else job)
         if problem is not None:
             refusals.append((index, *problem))
         else:
@@ -120,6 +122,36 @@ def judge_submit(
     jobs = tuple(fact.job for fact in entered)
     draft.submits[submit_id] = jobs
     return Judgement(jobs=jobs, facts=tuple(entered))
+
+
+def numbered_together(specs: Sequence[JobSpec], jobs: Sequence[int]) -> list[JobSpec]:
+    """The jobs of one request with the numbers in place that they were given."""
+    numbers = [JobId(job) for job in jobs]
+    return [_numbered(spec, specs, numbers[:place]) for place, spec in enumerate(specs)]
+
+
+def _numbered(spec: JobSpec, specs: Sequence[JobSpec], numbers: Sequence[JobId | None]) -> JobSpec:
+    """The job with the numbers of those of the same request that it follows; `numbers` are theirs that came before.
+
+    One that was refused is left out: it refuses this one, too.
+    """
+    if all(dependency.entry < 0 for dependency in spec.after):
+        return spec
+    after: list[Dependency] = []
+    for one in spec.after:
+        if not 0 <= one.entry < len(numbers):
+            after.append(replace(one, entry=-1))
+        elif (number := numbers[one.entry]) is not None:
+            after.append(_of_drafted(specs[one.entry], number, replace(one, job=number, entry=-1)))
+    return replace(spec, after=tuple(after))
+
+
+def _of_drafted(other: JobSpec, number: JobId, dependency: Dependency) -> Dependency:
+    """A dependency on an element of an array that is asked for together with the job."""
+    if dependency.index < 0 or other.array is None:
+        return dependency
+    position = position_of(other.array, dependency.index)
+    return dependency if position is None else replace(dependency, job=number + 1 + position, index=-1)
 
 
 def _completed(state: State, draft: Draft, spec: JobSpec, *, job: JobId, by: str, at: int) -> JobSpec:
