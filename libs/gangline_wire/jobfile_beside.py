@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from functools import partial
 
 from msgspec import Struct, field
 
@@ -47,10 +48,13 @@ def linked(after: Sequence[Dependency | Named], others: Beside) -> tuple[Depende
     Raises:
         FieldErrorsError: some names say nothing, or not which job.
     """
-    return each(list(after), lambda one: _placed(one, others) if isinstance(one, Named) else one)
+    return each(list(after), partial(_placed, others))
 
 
-def _placed(one: Named, others: Beside) -> Dependency:
+def _placed(others: Beside, one: object) -> Dependency:
+    if not isinstance(one, Named):
+        assert isinstance(one, Dependency), "a number or a name"
+        return one
     element = None if one.name in others.names else _ELEMENT.fullmatch(one.name)
     if element is None or element[1] not in others.names:
         entry, index = _entry(one.name, others), -1
@@ -63,11 +67,10 @@ def _placed(one: Named, others: Beside) -> Dependency:
 def _entry(name: str, others: Beside) -> int:
     places = others.names.get(name, [])
     earlier = [place for place in places if place < len(others.before)]
-    match earlier:
-        case [only]:
-            return only
-        case [_, *_]:
-            raise WrongValueError(f'"{shown(name)}" is the name of {len(earlier)} jobs before it')
+    if len(earlier) == 1:
+        return earlier[0]
+    if earlier:
+        raise WrongValueError(f'"{shown(name)}" is the name of {len(earlier)} jobs before it')
     if len(others.before) in places:
         raise WrongValueError(f'"{shown(name)}" is the job itself')
     if places:
