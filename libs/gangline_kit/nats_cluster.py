@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 
 from gangline_kit.clock import Clock, SystemClock
@@ -20,17 +21,21 @@ class NatsCluster:
         size: int = SIZE,
         sync_always: bool = True,
         users: tuple[NatsUser, ...] = (),
+        ports: Sequence[int] = (),
         clock: Clock | None = None,
     ) -> None:
-        """Nothing runs before `start`."""
-        ports = free_ports(size)
+        """Nothing runs before `start`. `ports` are two for each server, for the others and for clients: as good as
+        any are those that are free now, but nobody keeps them free until a server is there, or there again."""
+        among = list(ports[:size]) or free_ports(size)
+        outside = list(ports[size:]) or [-1] * size
         self.servers = [
             NatsServer(
                 directory / f"server-{k}",
+                port=outside[k],
                 sync_always=sync_always,
                 users=users,
                 clock=clock or SystemClock(),
-                cluster=Cluster(name=f"gangline-{k}", port=ports[k], routes=tuple(ports)),
+                cluster=Cluster(name=f"gangline-{k}", port=among[k], routes=tuple(among)),
             )
             for k in range(size)
         ]

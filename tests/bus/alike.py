@@ -1,13 +1,13 @@
 """Buses that must behave alike: the dollhouse's as one server and as three, and real ones of each kind."""
 
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import cast
 
 import pytest
 import pytest_asyncio
+from tests.patience import free_ports
 
 from dollhouse.bus import MemoryBus
 from dollhouse.server import MemoryServer
@@ -30,27 +30,8 @@ SOON = Bucket(name="SOON", ttl_s=1.0)
 TIGHT = Bucket(name="TIGHT", bytes_max=4_000)
 
 
-TRIES = 30
-"""A machine that is not quick enough once in so many tries is too busy for promises about time."""
-
-T = TypeVar("T")
 Connect = Callable[[], Awaitable[Bus]]
 Two = tuple[Bus, Bus]
-
-
-async def timely(within_s: float, story: Callable[[int], Awaitable[T]]) -> T:
-    """What a story gives that must be over within so many seconds to say anything; it is played until it was.
-
-    What goes wrong counts, unless this machine was too slow for it. The number of the try goes into the story's names.
-    """
-    for number in range(TRIES):
-        began = time.monotonic()
-        try:
-            return await story(number)
-        except Exception:
-            if number == TRIES - 1 or time.monotonic() - began < within_s:
-                raise
-    raise AssertionError("the last try returns or raises")
 
 
 def is_of_three(kind: str) -> bool:
@@ -65,7 +46,7 @@ async def connecting(kind: str, folder: Path) -> AsyncIterator[Connect]:
     if kind == "one server":
         server = NatsServer(folder, sync_always=False)
     elif kind == "three servers":
-        server = NatsCluster(folder, sync_always=False)
+        server = NatsCluster(folder, ports=free_ports(6), sync_always=False)
     if server is not None:
         await server.start()
     connect = _memory() if server is None else _real(server.url)

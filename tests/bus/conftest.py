@@ -1,10 +1,11 @@
-"""A real nats-server per test, on a free port, with its own files."""
+"""A real nats-server per test, on a port of its own, with its own files."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from tests.patience import free_port
 
 from gangline_kit.bus import Bus, BusConfig
 from gangline_kit.clock import SystemClock
@@ -23,7 +24,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture
 async def server(tmp_path: Path) -> AsyncIterator[NatsServer]:
     """A running server with our settings."""
-    server = NatsServer(tmp_path / "nats")
+    server = NatsServer(tmp_path / "nats", port=free_port())
     await server.start()
     yield server
     await server.stop()

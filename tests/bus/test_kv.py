@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from tests.patience import timely, until
 
 from gangline_kit.bus import Bus, Kv
 from gangline_kit.errors import KeyExistsError, PermanentError, StaleRevisionError
@@ -65,14 +66,23 @@ async def test_a_key_of_a_bucket_with_a_time_to_live_ends_when_it_is_not_renewed
     short = Bucket(name="SHORT", ttl_s=0.6)
     await bus.ensure(buckets=(short,))
     kv = bus.kv("SHORT")
-    revision = await kv.create("lease", b"me")
-    for _ in range(3):
-        await asyncio.sleep(0.3)
-        revision = await kv.update("lease", b"me", revision)
-    assert await kv.get("lease") is not None
-    await asyncio.sleep(1.2)
-    assert await kv.get("lease") is None
-    assert await kv.create("lease", b"you") > revision
+
+    async def renewed(number: int) -> tuple[str, int]:
+        name = f"lease{number}"
+        revision = await kv.create(name, b"me")
+        for _ in range(3):
+            await asyncio.sleep(0.3)
+            revision = await kv.update(name, b"me", revision)
+        assert await kv.get(name) is not None
+        return name, revision
+
+    name, revision = await timely(3 * 0.3 + 0.2, renewed)
+
+    async def is_gone() -> bool:
+        return await kv.get(name) is None
+
+    await until(is_gone, 15)
+    assert await kv.create(name, b"you") > revision
 
 
 async def test_the_lease_bucket_has_its_time_to_live_on_the_server(bus: Bus) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
@@ -12,6 +11,7 @@ import aiohttp
 import pytest
 from msgspec.structs import replace
 from tests.make import node, spec
+from tests.patience import free_port
 
 from gangline_core import facts as f
 from gangline_core.fold import Message, apply
@@ -36,12 +36,6 @@ WAIT_S = 90
 """Processes start slowly on a busy machine."""
 
 Serve = Callable[[str], Awaitable[tuple[asyncio.subprocess.Process, int]]]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 from tests.make import spec
+from tests.patience import LONG_S, free_port
 
 from gangline_agent.app import run
 from gangline_agent.config import Config
@@ -54,7 +55,7 @@ class Cluster:
         """Append one message and wait until it is folded."""
         batch = Batch(lane=lane, epoch=1, seq_seen=self.state.kept.seq, at=self.site.now_ms(), facts=facts)
         seq = await self.site.bus.append(subjects.log(lane), encode(batch))
-        await self.site.follower.reached(seq)
+        await self.site.follower.reached(seq, timeout_s=LONG_S)
 
     async def submit(self, *specs: JobSpec) -> list[JobId]:
         """Admit jobs."""
@@ -98,7 +99,7 @@ class Cluster:
     def job(self, job: JobId) -> Job:
         return self.state.kept.jobs[job]
 
-    async def until(self, holds: Callable[[], bool], *, within_s: float = 30) -> None:
+    async def until(self, holds: Callable[[], bool], *, within_s: float = LONG_S) -> None:
         """Wait until the fold makes it true."""
         await self.site.follower.wait_change(holds, within_s)
 
@@ -110,7 +111,7 @@ class Cluster:
     async def output(self, job: JobId, task: str) -> str:
         """Everything a task wrote, up to its end."""
         said = b""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(LONG_S):
             async for message in self.site.bus.read_subject(OUTPUT.name, subjects.output(job, task)):
                 said += message.data
                 if output.is_end(message.headers):
@@ -130,7 +131,7 @@ class Cluster:
 @asynccontextmanager
 async def cluster(folder: Path, *, users: tuple[NatsUser, ...] = ()) -> AsyncIterator[Cluster]:
     """A server with an empty log."""
-    server = NatsServer(folder / "nats", users=users)
+    server = NatsServer(folder / "nats", port=free_port(), users=users)
     await server.start()
     try:
         async with open_site("test", kit(server, users[0] if users else None)) as site:

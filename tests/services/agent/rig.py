@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from tests.make import World, node, spec
+from tests.patience import LONG_S
 
 from gangline_agent import proc
 from gangline_agent.cgroups import Cgroups
@@ -58,14 +59,14 @@ class Rig:
     async def secrets(self, job: JobId) -> Mapping[str, str]:
         return SECRETS
 
-    async def until(self, holds: Callable[[], bool], *, within_s: float = 20) -> None:
+    async def until(self, holds: Callable[[], bool], *, within_s: float = LONG_S) -> None:
         """Wait until it holds, woken by every change the runner tells."""
         async with asyncio.timeout(within_s):
             while not holds():
                 self.event.clear()
                 await self.event.wait()
 
-    async def until_true(self, holds: Callable[[], bool], *, within_s: float = 20) -> None:
+    async def until_true(self, holds: Callable[[], bool], *, within_s: float = LONG_S) -> None:
         """Wait until it holds on the machine, of which the runner tells nothing."""
         async with asyncio.timeout(within_s):
             while not holds():

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from msgspec.structs import replace
+from tests.patience import LONG_S
 from tests.services.agent.cluster import Cluster, asks, cluster
 
 from gangline_core import facts as f
@@ -81,7 +82,7 @@ async def said(made: Cluster, folder: Path, rank: int, word: str) -> list[str]:
         lines[:] = file.read_text().splitlines() if file.exists() else []
         return any(line.startswith(word) for line in lines)
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(LONG_S):
         while not has_said():
             await made.site.clock.sleep(0.05)
     return lines

@@ -67,9 +67,10 @@ async def test_it_is_killed_with_its_task_which_keeps_its_room_until_then(tmp_pa
     async with rig(tmp_path / "agent") as made:
         made.runner.start(order)
         await made.heard(order, "ready")
-        shim = await a_container(
-            made, daemon, order.task.id, "/bin/sh", "-c", "trap '' TERM; while :; do sleep 1; done"
-        )
+        deaf = tmp_path / "deaf"
+        script = f"trap '' TERM; : > {deaf}; while :; do sleep 1; done"
+        shim = await a_container(made, daemon, order.task.id, "/bin/sh", "-c", script)
+        await made.until_true(deaf.exists)
         made.runner.stop(order.task.id, ExitCause.STOPPED)
         await made.phase(order, Phase.EXITED)
         assert daemon.inside(shim), "it has its grace, too"
@@ -100,7 +101,7 @@ async def test_it_stands_still_with_its_task_and_goes_on_with_it(tmp_path: Path,
         await made.until(lambda: made.runner.known[order.task.id].still)
         assert {found.state for pid in daemon.inside(shim) if (found := proc.read(pid)) is not None} == {"T"}
         made.runner.go_on(order.task.id)
-        assert {found.state for pid in daemon.inside(shim) if (found := proc.read(pid)) is not None} <= {"S", "R"}
+        assert "T" not in [found.state for pid in daemon.inside(shim) if (found := proc.read(pid)) is not None]
         made.runner.stop(order.task.id, ExitCause.STOPPED)
         await made.phase(order, Phase.EMPTY)
 

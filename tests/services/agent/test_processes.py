@@ -8,6 +8,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from tests.patience import LONG_S
 from tests.services.agent.rig import SMALL, an_order, rig
 
 from gangline_agent import cgroups, launch, proc
@@ -112,7 +113,8 @@ async def test_a_task_is_stopped_at_its_time_limit(tmp_path: Path) -> None:
 
 
 async def test_room_is_not_free_while_a_grandchild_lives_and_strays_are_stopped(tmp_path: Path) -> None:
-    order = an_order(*sh("setsid sh -c 'trap \"\" TERM; sleep 1000' & sleep 0.2; echo $!; exit 0"), grace_s=1)
+    deaf = "setsid sh -c 'trap \"\" TERM; : > deaf; sleep 1000'"
+    order = an_order(*sh(f"{deaf} & while [ ! -e deaf ]; do sleep 0.01; done; echo $!; exit 0"), grace_s=1)
     async with rig(tmp_path) as made:
         made.runner.start(order)
         local = await made.phase(order, Phase.EXITED)
@@ -313,10 +315,10 @@ async def test_even_a_process_that_left_group_session_parent_and_environment_is_
     tmp_path: Path,
 ) -> None:
     home = a_cgroup(tmp_path)
-    order = an_order(*sh("(setsid env -i sh -c 'echo stray $$; exec sleep 1000' &); sleep 0.3; echo ready; sleep 1000"))
+    order = an_order(*sh("(setsid env -i sh -c 'echo stray $$ left; exec sleep 1000' &); sleep 1000"))
     async with rig(tmp_path, cgroup=home) as made:
         made.runner.start(order)
-        await made.heard(order, "ready")
+        await made.heard(order, "left")
         stray = int(made.output(order).split()[1])
         assert stray in made.runner.cgroups.pids(order.task.id)
         os.kill(made.runner.lives[order.task.id].life.pid, signal.SIGKILL)
@@ -405,7 +407,7 @@ def wait_until_gone(pid: int) -> None:
         process = os.pidfd_open(pid)
     except ProcessLookupError:
         return
-    gone, _, _ = select.select([process], [], [], 20)
+    gone, _, _ = select.select([process], [], [], LONG_S)
     os.close(process)
     assert gone
 
