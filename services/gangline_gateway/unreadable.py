@@ -6,6 +6,7 @@ own that repeat what was sent.
 
 import asyncio
 import resource
+from collections.abc import Sized
 from functools import cache
 from itertools import islice
 
@@ -57,6 +58,9 @@ class Speaker(web.RequestHandler):
 class Server(web.Server):
     """Makes a Speaker for every connection."""
 
+    arriving: Sized = ()
+    """Connections that are not encrypted yet, where they are to be."""
+
     def __call__(self) -> web.RequestHandler:
         """A new connection."""
         return Speaker(self, loop=self._loop, **self._kwargs)
@@ -64,7 +68,7 @@ class Server(web.Server):
     def make_room(self) -> None:
         """Hang up on connections that are idle, the oldest first, until there are no more than may be open."""
         open_ones = self.connections
-        too_many = len(open_ones) - connections_most()
+        too_many = len(open_ones) + len(self.arriving) - connections_most()
         idle = (one for one in open_ones if isinstance(one, Speaker) and one.is_idle)
         for one in islice(idle, max(0, too_many)):
             one.force_close()
