@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+from tests.patience import LONG_S
 from tests.security.serving import served
 
 from gangline_gateway.unreadable import connections_most
@@ -28,7 +29,7 @@ async def ask(line: Line) -> bytes:
     reader, writer = line
     try:
         writer.write(ASK)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(LONG_S):
             return await reader.readuntil(b"ok\n")
     except (OSError, asyncio.IncompleteReadError):
         return b""

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import uvloop
+from tests.patience import timely
 from tests.security.serving import served
 from tests.security.test_crowd import ASK, Line, ask
 from tests.security.test_http import certificate
@@ -85,7 +86,11 @@ def test_who_does_not_end_its_handshake_in_time_is_hung_up_on(play: Play, monkey
         host, port, tls = address
         silent, begun = [await asyncio.open_connection(host, port) for _ in range(2)]
         begun[1].write(b"\x16\x03\x01\x02\x00\x01")  # the head of a first message, and nothing after it
-        whole = await asyncio.open_connection(host, port, ssl=tls)
+
+        async def shake(number: int) -> Line:
+            return await asyncio.open_connection(host, port, ssl=tls)
+
+        whole = await timely(0.3, shake)
         async with asyncio.timeout(120):
             assert [await hung_up(line) for line in (silent, begun)] == [True, True]
         assert b"200" in await ask(whole), "who is known stays"

@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncIterator
 
 import pytest
+from tests.patience import LONG_S
 from tests.security.serving import served
 
 from gangline_gateway.app import HEADER_BYTES_MAX
@@ -23,7 +24,7 @@ async def answered(address: tuple[str, int], sent: bytes) -> tuple[int, dict[str
     """Status, headers and body of the only answer, after which the server hangs up."""
     reader, writer = await asyncio.open_connection(*address)
     writer.write(sent)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(LONG_S):
         whole = await reader.read()
     writer.close()
     head, _, body = whole.partition(b"\r\n\r\n")
