@@ -328,8 +328,8 @@ class Policy(Struct, frozen=True, omit_defaults=True, gc=False):
     """With leases under the gavel ordering: who came since parts of time were last worked out starts only when they
     are worked out again, as in the published simulators; otherwise it has what others leave until then."""
     returned_last: bool = False
-    """Where attained service orders: inside one queue who was stopped stands behind those that waited before it, as in
-    Tiresias' simulator; otherwise whoever has waited longest in all goes first."""
+    """Where attained service orders: inside one queue who was stopped stands behind those that waited before it;
+    otherwise whoever has waited longest in all goes first."""
     sharing: str = ""
     """Which jobs share GPUs: a name in gangline_core.sharing.rules.RULES; empty has nobody do so."""
     yield_after_gpu_s: int = 57_600
@@ -338,6 +338,10 @@ class Policy(Struct, frozen=True, omit_defaults=True, gc=False):
     """But no run of it that has not lasted so long."""
     yield_wait_s: int = 28_800
     """And not once it has waited so long in all: then it keeps its room, and goes before everything younger."""
+    sinks_last: bool = False
+    """Where attained service orders, as in Tiresias' simulator: who sinks goes behind those that wait in its new queue,
+    and they may take its room in the next round; who is stopped later, for queues above, stands in front of them, the
+    last stopped first. Otherwise whoever has waited longest in all goes first, and only queues above take room."""
 
 
 class NodeUse:

@@ -46,9 +46,9 @@ from gangline_core.telling.recorded import recorded
 ROUND_TASKS_MAX = 1_000
 """Tasks placed in one round; the next round follows at once, so that no decision takes long or grows large."""
 Served = dict[JobId, tuple[int, int]]
-"""Where jobs stand where service orders: their queue, then their age."""
+"""Where jobs stand where service orders: their queue in half steps, then their age."""
 ByService = list[tuple[tuple[int, int], int, JobId]]
-"""Live jobs in that order: queue and age, band of the level, id."""
+"""Live jobs in that order: where they stand, band of the level, id."""
 Sunk = dict[JobId, frozenset[JobId]]
 """Whom service puts below a waiting job."""
 

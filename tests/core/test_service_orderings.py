@@ -60,13 +60,41 @@ def test_a_job_sinks_as_its_gpus_times_time_grow():
 def test_inside_a_queue_who_was_stopped_stands_behind_those_that_waited_where_the_policy_has_it_so(
     returned_last, first
 ):
-    """Muri's copy of Tiresias' simulator puts whoever stops at the end of its queue."""
+    """Each turn of those that service does not tell apart then ends behind the others."""
     world = World(node()).set_policy(ordering="least_attained", starvation_s=0, returned_last=returned_last)
     older = world.submit(gpus=1)
     world.wait(100)
     younger = world.submit(gpus=1)
     _stopped_once(world, older, 10)
     assert ids(world) == ([older, younger] if first == "older" else [younger, older])
+
+
+def test_where_who_sinks_goes_last_a_queue_has_those_that_it_served_first_the_last_stopped_before_the_others():
+    """The order in which Tiresias' simulator keeps its lists: who is stopped comes before those that waited already."""
+    world = World(node()).set_policy(ordering="least_attained", starvation_s=0, sinks_last=True)
+    sank, served, later, above, youngest = (world.submit(gpus=1) for _ in range(5))
+    _stopped_once(world, sank, 3_250)  # To the very end of the first queue, and no further.
+    _stopped_once(world, served, 4_000)
+    _stopped_once(world, later, 5_000)
+    _stopped_once(world, above, 120)
+    assert ids(world) == [above, youngest, later, served, sank]
+    world.wait(100)
+    also_sank = world.submit(gpus=1)
+    _stopped_once(world, also_sank, 3_251)
+    assert ids(world) == [above, youngest, later, served, sank, also_sank], "who sinks goes behind all others"
+    _stopped_once(world, sank, 600)
+    assert ids(world) == [above, youngest, sank, later, served, also_sank], "and in front once its queue served it"
+
+
+def test_where_who_sinks_goes_last_the_promoted_stand_by_when_they_came():
+    world = World(node()).set_policy(ordering="least_attained", starvation_s=0, sinks_last=True, promote_after=2)
+    promoted = world.submit(gpus=1)
+    _stopped_once(world, promoted, 4_000)
+    world.wait(7_000)
+    younger = world.submit(gpus=1)
+    assert ids(world) == [younger, promoted]
+    world.wait(1_001)
+    assert ids(world) == [promoted, younger]
 
 
 def test_who_waited_long_compared_with_what_it_ran_is_promoted_and_what_it_had_is_forgiven():

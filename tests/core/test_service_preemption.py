@@ -5,6 +5,7 @@ from random import Random
 import pytest
 from tests.make import World, node, spec
 
+from gangline_core.scoring.attained import crossings, sank_ms
 from gangline_core.state import State
 from gangline_core.wake import next_wake_ms
 
@@ -55,6 +56,72 @@ def test_inside_one_queue_the_older_takes_the_room_of_younger_ones_only_where_th
         there.finish(1)
         there.settle()
         assert (there.state.job(3).state == "running") is not allowed  # type: ignore[union-attr, arg-type]  # the job is there
+
+
+def _two_take_turns(**policy: bool) -> World:
+    """Job 1 has sunk and made way for job 2, which now sinks itself: both are in the last queue, one runs."""
+    there = world().set_policy(ordering="least_attained", service_thresholds=(3_600,), starvation_s=0, **policy)
+    there.wait(900)
+    there.submit(spec("second", gpus=4))
+    there.settle()
+    assert _states(there) == ["waiting", "running"]
+    begun = there.state.kept.tasks["2-1-worker-0"].placed_ms  # type: ignore[index]  # a task id is a plain string here
+    there.at = begun + 900_000
+    return there
+
+
+def _states(there: World) -> list[str]:
+    return [there.job(number).state for number in (1, 2)]
+
+
+@pytest.mark.parametrize("sinks_last", [False, True])
+def test_who_sinks_makes_room_for_those_that_wait_in_its_new_queue_only_where_the_policy_says_so(
+    sinks_last: bool,
+) -> None:
+    there = _two_take_turns(sinks_last=sinks_last)
+    there.round()
+    there.settle()
+    assert _states(there) == (["running", "waiting"] if sinks_last else ["waiting", "running"])
+    there.wait(100_000).round()
+    there.settle()
+    assert (there.job(1).preemptions, there.job(2).preemptions) == (1, int(sinks_last))
+
+
+def test_who_was_left_its_room_when_it_sank_keeps_it_from_those_in_its_queue() -> None:
+    """At the crossing job 1 needs more than job 2 has, so that the round leaves it its room. Later it would do."""
+    there = World(node("n1", gpus=4), node("n2", gpus=4))
+    there.set_policy(ordering="least_attained", service_thresholds=(3_600,), starvation_s=0, sinks_last=True)
+    there.submit(spec("wide", gpus=4, tasks=2))
+    there.settle()
+    there.wait(450)
+    there.submit(spec("second", gpus=4))
+    there.submit(spec("other", gpus=4, preemptible=False))
+    there.settle()
+    assert _states(there) == ["waiting", "running"]
+    decided = there.wait(1_000).round()
+    assert decided is not None
+    assert not decided.evictions
+    there.finish(3).settle()
+    assert _states(there) == ["waiting", "running"], "it sank before a round that left it its room"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_when_a_job_came_into_its_queue_is_what_was_foretold_of_it(seed: int) -> None:
+    draw = Random(seed)
+    there = World(node("n1", gpus=8))
+    bounds = tuple(sorted(draw.sample(range(100, 9_000), 3)))
+    there.set_policy(ordering="least_attained", service_thresholds=bounds, starvation_s=0)
+    job = there.submit(spec("one", gpus=draw.randint(1, 8)))
+    there.settle()
+    policy, one = there.state.kept.pools["default"].policy, there.job(job)
+    tasks = there.state.tasks_of(one)
+    known, at, told = 0, there.at, crossings(one, tasks, policy, there.at)
+    while told is not None:
+        assert sank_ms(one, tasks, policy, at) == known
+        assert sank_ms(one, tasks, policy, told - 1) == known
+        known, at = told, told + draw.randint(0, 5_000)
+        told = crossings(one, tasks, policy, at)
+    assert sank_ms(one, tasks, policy, at) == known > 0
 
 
 @pytest.mark.parametrize("seed", range(20))

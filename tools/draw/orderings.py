@@ -13,7 +13,7 @@ from gangline_core.sharing.rules import RULES
 SETTINGS = {
     "fair_share": ("half_life_s",),
     "gavel": ("objective", "newcomers_wait"),
-    "least_attained": ("service_thresholds", "promote_after", "returned_last"),
+    "least_attained": ("service_thresholds", "promote_after", "returned_last", "sinks_last"),
     "weighted": ("formula",),
 }
 """Settings of a policy that only one ordering reads."""

@@ -13,7 +13,7 @@ from gangline_core.cluster import Policy
 from gangline_core.ids import JobId
 from gangline_core.job import Job
 from gangline_core.making_room.losses import is_left_to_work
-from gangline_core.scoring.attained import attained, is_promoted, queue_of
+from gangline_core.scoring.attained import attained, is_promoted, queue_of, sank_ms
 from gangline_core.table import ByService, Table
 
 LAST_MS = 1 << 62
@@ -31,6 +31,8 @@ def sunk_below(table: Table, job: Job) -> frozenset[JobId]:
     Not those that are left to work, since they were kept from it for long (see `shields`).
 
     Where the policy lets the oldest preempt, younger jobs of the same queue count as below: they can only have passed.
+    Where who sinks goes last, so do those that came into the same queue since the last round was decided: in that order
+    they stand behind all who wait there, and before them again once a round has left them their room.
     """
     if job.id not in table.sunk:
         band = table.pool.pool.levels.get(job.spec.level, 0)
@@ -52,9 +54,9 @@ def anybody_sank_below(table: Table, job: Job) -> bool:
 
 
 def _by_service(table: Table) -> ByService:
-    """Live preemptible jobs that are not left to work: queue and age, band of the level, id. Sorted once in a decision.
+    """Live preemptible jobs that are not left to work: place by service, band of the level, id.
 
-    Nobody starts or ends while a round is decided.
+    Sorted once in a decision: nobody starts or ends while a round is decided.
     """
     if not table.by_service:
         state, bands = table.state, table.pool.pool.levels
@@ -74,20 +76,30 @@ def would_be_below(table: Table, job: Job, other: Job) -> bool:
     bands = table.pool.pool.levels
     if bands.get(job.spec.level, 0) > bands.get(other.spec.level, 0):
         return False
-    queue, submitted_ms = _behind(table, other)
-    return _behind(table, job) > (queue, submitted_ms if table.policy.oldest_preempts else LAST_MS)
+    step, submitted_ms = _behind(table, other)
+    return _behind(table, job) > (step, submitted_ms if table.policy.oldest_preempts else LAST_MS)
 
 
 def _own(table: Table, job: Job) -> tuple[int, int]:
-    """What a waiting job compares with: its queue, and its age where that counts."""
+    """What a waiting job compares with: its queue in half steps, and its age where that counts."""
     queue = 0 if is_promoted(job, table.policy, table.now) else queue_of(job.attained - job.forgiven, table.policy)
-    return queue, job.submitted_ms if table.policy.oldest_preempts else LAST_MS
+    return 2 * queue, job.submitted_ms if table.policy.oldest_preempts else LAST_MS
 
 
 def _behind(table: Table, job: Job) -> tuple[int, int]:
-    """What sorts jobs where service orders: their queue, then their age. Looked up once in a decision."""
+    """What sorts jobs where service orders: their queue in half steps, then their age. Looked up once in a decision.
+
+    The half step is for those that have just sunk, where the policy has them go last.
+    """
     known = table.served.get(job.id)
     if known is None:
         queue = queue_of(attained(table.state, job, table.now), table.policy)
-        known = table.served[job.id] = (queue, job.submitted_ms)
+        known = table.served[job.id] = (2 * queue + _just_sank(table, job), job.submitted_ms)
     return known
+
+
+def _just_sank(table: Table, job: Job) -> bool:
+    """True for a live job that came into its queue since the last round was decided, where that makes it the last."""
+    if not table.policy.sinks_last:
+        return False
+    return sank_ms(job, table.state.tasks_of(job), table.policy, table.now) > table.pool.decided_at

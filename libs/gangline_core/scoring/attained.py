@@ -51,6 +51,16 @@ def crossings(job: Job, tasks: Iterable[Task], policy: Policy, now: int) -> int 
     return now - (counts - bound) // rate
 
 
+def sank_ms(job: Job, tasks: Iterable[Task], policy: Policy, now: int) -> int:
+    """When a running job came into its present queue, if its size stayed, in ms; 0 when it began in it."""
+    held = list(tasks)
+    rate = sum(task.service_milli for task in held)
+    before = job.attained - job.forgiven
+    counts = before + sum(task.served_until(now) for task in held)
+    bound = max((b * GPU_SECOND for b in policy.service_thresholds if b * GPU_SECOND <= counts), default=0)
+    return 0 if bound <= before or rate <= 0 else now - (counts - bound) // rate
+
+
 def note_turn(state: State, job: Job, seq: int) -> None:
     """The job's group, those above it and its user had their turn."""
     turns = state.pool_of(job).turns
