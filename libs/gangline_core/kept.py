@@ -219,6 +219,8 @@ class Kept(Struct):
     """By kind of setting and name, edited last at the end: its latest edits (see `gangline_core.fold.edits`)."""
     edits_counted: int = 0
     """How many edits of settings there were in all."""
+    foreign_ports: dict[str, tuple[int, ...]] = {}
+    """By address the ports on which something listened that is no gang's, found latest at the end."""
 
     def next_version(self, version: int, holder: str) -> int:
         """The version after this one; of a holder that is new (version 0) one that none of its name ever had."""

@@ -76,7 +76,7 @@ class State:
         """Jobs that may hold resources, per pool."""
         self.running: dict[str, int] = {}
         """Live jobs per group path (ancestors included) and user_key."""
-        self.ports = Ports()
+        self.ports = Ports(self.kept.foreign_ports)
         """Ports on which live gangs meet, per address."""
         self.door = DoorIndex()
         self.arrays, self.asked = ArrayBook(), Asked()

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from gangline_agent import signs
+from gangline_agent import meeting, signs
 from gangline_agent.card_tests import CardTests
 from gangline_agent.cgroups import Cgroups, own
 from gangline_agent.config import Config
@@ -153,6 +153,7 @@ def _process_runner(
         changed=reporter.changed,
         devices=nodes.devices,
         desk=desk.variables,
+        taken=meeting.taken,
     )
     caps = Caps(
         head_bytes=config.output_head_mib * MIB,

@@ -59,6 +59,8 @@ class Intent(Struct, frozen=True):
     """When it is killed if it has not stopped, in seconds since boot."""
     ends_at_s: float = 0
     """Its job's deadline in seconds since boot, which comes whether it works or stands still; 0 when it has none."""
+    ports: tuple[int, ...] = ()
+    """Ports on which something else listens where its gang should meet: it was not started for that."""
 
 
 class Life(Struct, frozen=True):

@@ -52,7 +52,7 @@ def local(intent: Intent, life: Life, found: Found) -> Local:
     nothing_left = not found.something_is_left and (life.empty or not found.supervisor_lives)
     known = replace(known, phase=Phase.EMPTY if nothing_left and found.is_told else Phase.EXITED)
     if life.failed:
-        return replace(known, cause=intent.stop_cause or ExitCause.START_FAILED, error=life.failed)
+        return replace(known, cause=intent.stop_cause or ExitCause.START_FAILED, error=life.failed, ports=intent.ports)
     if life.exit_code is None:
         return replace(known, cause=ExitCause.PROCESS_LOST, error="its supervisor is gone")
     return replace(known, cause=_cause(intent, life), exit_code=life.exit_code)

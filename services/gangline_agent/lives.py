@@ -71,3 +71,5 @@ class Surroundings(Struct, frozen=True):
     """How the driver calls the task's GPUs."""
     desk: Callable[[TaskId], dict[str, str]] = lambda task: {}
     """Variables that tell a task where it may ask and report while it runs."""
+    taken: Callable[[int], tuple[int, ...]] = lambda port: ()
+    """The port and those after it on which something listens; none when the port itself is free."""

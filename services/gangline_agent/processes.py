@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
-from gangline_agent import environment, judge, launch, proc, supervise
+from gangline_agent import environment, judge, launch, meeting, proc, supervise
 from gangline_agent.cgroups import Cgroups
 from gangline_agent.group import TASK_MARK, Group
 from gangline_agent.journal import Folder, Intent, Journal, Life, write_whole
@@ -235,9 +235,9 @@ class ProcessRunner:
             try:
                 await self._launch(order, live)
             except (launch.LaunchError, SecretMissingError, TemporaryError, OSError) as error:
+                live.intent = meeting.refused(live.intent, error)
                 await asyncio.to_thread(self._fail, live, str(error))
-            except Exception as error:
-                # One task's trouble must not take the node with it, again after each restart.
+            except Exception as error:  # one task's trouble must not take the node with it, again after each restart
                 log.exception("task %s could not be launched", order.task.id)
                 await asyncio.to_thread(self._fail, live, f"{type(error).__name__} in the agent")
             self._look(live)
@@ -246,11 +246,11 @@ class ProcessRunner:
         role = environment.role_of(order)
         if order.job.spec.secrets:
             role = unseal_role(role, await self._secrets(JobId(order.job.array or order.task.job)))
-        devices = self.around.devices(order)
+        meeting.check(order, self.around.taken)
         await asyncio.to_thread(live.folder.make, live.intent)
         if live.sizing is not None:
             write_whole(live.folder.size, encode(live.sizing))
-        ready = launch.plan(order, role, live.folder, devices, self.around.desk(order.task.id))
+        ready = launch.plan(order, role, live.folder, self.around.devices(order), self.around.desk(order.task.id))
         cgroup = self.cgroups.make(order.task.id)
         if live.intent.stop_cause is not None:
             raise launch.LaunchError("it was stopped before it was started")

@@ -224,7 +224,9 @@ FACTS: tuple[f.Fact, ...] = (
     f.GangMoved(job=JOB, attempt=2, moved=(TASK,), worked=(TASK,)),
     f.NodeSeen(node=NODE, alive=(TASK,)),
     f.TaskStarted(task=TASK, pid=4242, pod="team-a/llm-worker-0/train"),
-    f.TaskExited(task=TASK, cause=f.ExitCause.EXITED, exit_code=3, error="no such file", silent=True),
+    f.TaskExited(
+        task=TASK, cause=f.ExitCause.EXITED, exit_code=3, error="no such file", silent=True, ports=(29500, 29502)
+    ),
     f.TaskPaused(task=TASK),
     f.GpusEmpty(tasks=(TASK,)),
     f.NodeLost(node=N1, silent_ms=30_000),

@@ -51,6 +51,8 @@ class TaskExited(FactBase, frozen=True, tag=True):
     error: str = ""
     silent: bool = False
     """True when it can have written nothing, so that nobody waits for the end of its output."""
+    ports: tuple[int, ...] = ()
+    """Where its gang meets something else listens: on these ports, of which the first was the gang's."""
 
 
 class GpusEmpty(FactBase, frozen=True, tag=True):

@@ -50,6 +50,8 @@ def task_exited(state: State, fact: TaskExited, step: Step) -> None:
     state.put_task(ended)
     step.tasks.append(task.id)
     job = state.kept.jobs[task.job]
+    if fact.ports:
+        state.ports.leave_alone(task.endpoint, fact.ports)
     if fact.silent:
         # No index depends on it, so the job is put back in place.
         job = state.kept.jobs[job.id] = replace(job, silent=job.silent + 1)

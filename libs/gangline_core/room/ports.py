@@ -1,17 +1,24 @@
 """Which ports gangs meet on: per address the ports that live gangs use, and the lowest one that is free."""
 
+from collections.abc import Iterable
 from heapq import heappop, heappush
 
 FIRST_PORT = 29_500
 LAST_PORT = 65_535
+FOREIGN_MAX = 256
+"""Ports of one address that are left alone because something else listened there; the latest are remembered."""
 
 
 class Ports:
     """Ports in use, by address; the lowest free one is found without a search."""
 
-    def __init__(self) -> None:
-        """No port is in use."""
+    def __init__(self, foreign: dict[str, tuple[int, ...]] | None = None) -> None:
+        """No gang meets anywhere; on the foreign ports, by address, something else was found listening."""
         self._books: dict[str, _Book] = {}
+        self._foreign = {} if foreign is None else foreign
+        for address, ports in self._foreign.items():
+            for port in ports:
+                self.take(f"{address}:{port}")
 
     def take(self, endpoint: str) -> None:
         """A gang meets on this "address:port"."""
@@ -24,6 +31,19 @@ class Ports:
         address, port = _split(endpoint)
         if port >= FIRST_PORT:
             self._books[address].give(port)
+
+    def leave_alone(self, endpoint: str, ports: Iterable[int]) -> None:
+        """Something that is no gang's listens on these ports of the endpoint's address: gangs meet elsewhere."""
+        address, _ = _split(endpoint)
+        known = self._foreign.get(address, ())
+        new = [port for port in dict.fromkeys(ports) if FIRST_PORT <= port <= LAST_PORT and port not in known]
+        for port in new:
+            self.take(f"{address}:{port}")
+        left = (*known, *new)
+        for port in left[:-FOREIGN_MAX]:
+            self.give(f"{address}:{port}")
+        if new:
+            self._foreign[address] = left[-FOREIGN_MAX:]
 
     def lowest_free(self, address: str) -> int:
         """The lowest port that no gang meets on at this address."""

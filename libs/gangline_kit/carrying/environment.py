@@ -196,6 +196,13 @@ def _endpoint(task: Task, gang: Sequence[Task], place: Place) -> tuple[str, str]
     return place.hosts.get(gang[0].id, host), port
 
 
+def port_kept_by(order: Order) -> int:
+    """The port on which this task listens for its gang, or for its own processes on several GPUs; 0 for none."""
+    gang = _peers(order)
+    meets = len(gang) > 1 or len(order.task.gpus) > 1
+    return int(order.task.endpoint.rpartition(":")[2] or 0) if meets and order.task.id == gang[0].id else 0
+
+
 def _peers(order: Order) -> tuple[Task, ...]:
     """The gang without those that only serve GPUs over the network; all of it for one of these."""
     serving = {role.name for role in order.job.spec.roles if role.serves}

@@ -36,6 +36,8 @@ class Local(Struct, frozen=True):
     """Why it is no more; known from EXITED on."""
     exit_code: int | None = None
     error: str = ""
+    ports: tuple[int, ...] = ()
+    """Ports on which something else listens where its gang should meet: it was not started for that."""
     silent: bool = False
     """True when it writes nothing, ever."""
     safe: bool = False

@@ -90,7 +90,14 @@ def _owed(task: Task, local: Local, facts: list[Fact], empty: list[TaskId]) -> N
     if local.phase in (Phase.EXITED, Phase.EMPTY) and task.state in (TaskState.PLACED, TaskState.STARTED):
         cause = local.cause or ExitCause.PROCESS_LOST
         facts.append(
-            TaskExited(task=task.id, cause=cause, exit_code=local.exit_code, error=local.error, silent=local.silent)
+            TaskExited(
+                task=task.id,
+                cause=cause,
+                exit_code=local.exit_code,
+                error=local.error,
+                silent=local.silent,
+                ports=local.ports,
+            )
         )
     if local.phase == Phase.EMPTY:
         empty.append(task.id)
