@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+from tests.patience import LONG_S, free_port
 
 from gangline_core.facts import JobAdmitted, LeadershipTaken, TaskStarted
 from gangline_embedded.config import PlatformConfig
@@ -21,7 +22,7 @@ from gangline_kit.follower import as_message
 from gangline_wire.streams import LOG
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\n" + "".join(f"n{k},64000,262144,8,V100M32\n" for k in range(8))
-ANSWER_S_MAX = 40.0
+ANSWER_S_MAX = LONG_S
 
 
 class Stand:
@@ -153,8 +154,10 @@ async def stand(folder: Path, **settings: Any) -> AsyncIterator[Stand]:
     """A running platform of one process per service, with simulated nodes."""
     nodes = folder / "nodes.csv"
     nodes.write_text(NODES)
+    # Ports that stay theirs while a service or the broker is dead.
+    ports = {"http_port": free_port(), **({} if "nats_url" in settings else {"nats_port": free_port()})}
     config = PlatformConfig(
-        data_dir=folder / "data", processes=True, local_node=False, simulate=str(nodes), user="ann", **settings
+        data_dir=folder / "data", processes=True, local_node=False, simulate=str(nodes), user="ann", **ports, **settings
     )
     async with Platform(config) as platform:
         headers = {"Authorization": f"Bearer {platform.token}"}

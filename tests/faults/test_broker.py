@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.patience import free_port, free_ports
 
 from gangline_kit.bus import Bus, BusConfig
 from gangline_kit.clock import SystemClock
@@ -58,7 +59,7 @@ def sizes(folder: Path) -> dict[Path, int]:
 
 
 async def test_power_loss_loses_nothing_that_was_answered(tmp_path: Path, figure: Figure) -> None:
-    server = NatsServer(tmp_path / "nats")
+    server = NatsServer(tmp_path / "nats", port=free_port())
     await server.start()
     bus = await Bus.connect(BusConfig(url=server.url), SystemClock())
     await bus.ensure(STREAMS, BUCKETS, (SNAPSHOTS,))
@@ -112,7 +113,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 async def test_a_full_disk_refuses_and_loses_nothing_that_was_answered(small_disk: Path) -> None:
-    server = NatsServer(small_disk / "nats")
+    server = NatsServer(small_disk / "nats", port=free_port())
     await server.start()
     bus = await Bus.connect(BusConfig(url=server.url), SystemClock())
     await bus.ensure((Stream(name=LOG.name, subjects=LOG.subjects, bytes_max=8 << 20),))
@@ -147,7 +148,7 @@ async def test_a_full_disk_refuses_and_loses_nothing_that_was_answered(small_dis
 async def test_one_of_three_may_die_and_with_two_gone_nothing_is_taken_that_could_be_lost(
     tmp_path: Path, figure: Figure
 ) -> None:
-    cluster = NatsCluster(tmp_path / "nats")
+    cluster = NatsCluster(tmp_path / "nats", ports=free_ports(6))
     await cluster.start()
     bus = await Bus.connect(BusConfig(url=cluster.url), SystemClock())
     await patiently(lambda: bus.ensure((LOG,), replicas=3), SystemClock())

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from tests.faults.stand import Stand, resume, stand
+from tests.patience import LONG_S
 
 from gangline_core.facts import (
     CancelRequested,
@@ -87,7 +88,7 @@ def test_every_service_is_struck_alone_and_each_service_and_each_phase_in_both_w
         assert all(is_killed(row, column, 0) != is_killed(row, column, 1) for row in rows for column in columns)
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("turn", TURNS)
 @pytest.mark.parametrize("table", TABLES)
 async def test_whoever_is_struck_at_any_phase_of_a_job_it_is_neither_lost_nor_doubled(
@@ -136,7 +137,7 @@ async def struck(here: Stand, service: str, *, phase: str, is_killed: bool) -> f
 async def leading(here: Stand, service: str) -> str:
     """The process to strike: the only one, or of two the one that wrote to its log that it leads; it lives."""
     name = service if service not in WRITERS else await last_leader(here, service)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(LONG_S):
         while not here.lives(name):  # noqa: ASYNC110 - a process of its own sets no event
             await asyncio.sleep(0.05)
     return name
@@ -148,10 +149,13 @@ async def last_leader(here: Stand, service: str) -> str:
     async for stored in here.bus.read_subject(LOG.name, subjects.log(WRITERS[service]), 1, follow=False):
         for fact in as_message(stored).facts:
             holder = fact.holder if isinstance(fact, LeadershipTaken) else holder
-    for name in (service, f"{service}-2"):
-        if f"{holder} leads" in (here.platform.data_dir / "logs" / f"{name}.log").read_text():
-            return name
-    raise AssertionError(f"no process of {service} says that it is {holder}")
+    logs = here.platform.data_dir / "logs"
+    async with asyncio.timeout(LONG_S):
+        while True:  # the log has it a moment before the process itself says so
+            for name in (service, f"{service}-2"):
+                if f"{holder} leads" in await asyncio.to_thread((logs / f"{name}.log").read_text):
+                    return name
+            await asyncio.sleep(0.02)
 
 
 async def cancelled(here: Stand, coming: "asyncio.Future[int]") -> None:
@@ -165,7 +169,7 @@ async def cancelled(here: Stand, coming: "asyncio.Future[int]") -> None:
 async def reached(here: Stand, phase: str, *, first: int) -> None:
     """Wait until the first job that was admitted since then comes to the phase."""
     job = 0
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(LONG_S):
         async for stored in here.bus.read(LOG.name, first):
             for fact in as_message(stored).facts:
                 job = job or (fact.job if isinstance(fact, JobAdmitted) else 0)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+from tests.patience import LONG_S
 
 from gangline_kit import spans
 from gangline_kit.spans import SpanPump
@@ -25,7 +26,7 @@ class Collector(SpanExporter):
             self.may_answer.set()
 
     def export(self, batch: Sequence[ReadableSpan]) -> SpanExportResult:
-        self.may_answer.wait(10)
+        self.may_answer.wait(10 * LONG_S)
         self.names.extend(span.name for span in batch)
         return SpanExportResult.SUCCESS
 
@@ -48,6 +49,7 @@ def test_without_a_collector_the_context_passes_through_unchanged() -> None:
 
 def test_with_a_collector_a_span_continues_its_parents_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     collector = Collector()
+    monkeypatch.setattr(spans, "CLOSE_S_MAX", LONG_S)
     monkeypatch.setattr(spans, "OTLPSpanExporter", lambda **settings: collector)
     tracing = Tracing("test", "http://127.0.0.1:1")
     with tracing.span("outer", PARENT, job=42) as outer, tracing.span("inner") as inner:
@@ -65,15 +67,16 @@ def test_a_dead_collector_costs_the_oldest_spans_and_they_are_counted(monkeypatc
     pump = SpanPump(collector)
     began = time.perf_counter()
     make_spans(pump, spans.QUEUE_MAX + 2000)
-    assert time.perf_counter() - began < 5, "ending a span never waits for the collector"
+    assert time.perf_counter() - began < LONG_S, "ending a span never waits for the collector"
     assert pump.dropped >= 2000 - 2 * spans.BATCH_MAX
     began = time.perf_counter()
     pump.shutdown()
-    assert time.perf_counter() - began < 1, "the exit does not wait for the collector"
+    assert time.perf_counter() - began < LONG_S, "the exit does not wait for the collector"
     collector.may_answer.set()
 
 
-def test_an_exporter_that_raises_does_not_end_the_pump() -> None:
+def test_an_exporter_that_raises_does_not_end_the_pump(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spans, "CLOSE_S_MAX", LONG_S)
     collector = Collector()
     pump = SpanPump(collector)
     failing = True
@@ -86,7 +89,7 @@ def test_an_exporter_that_raises_does_not_end_the_pump() -> None:
 
     collector.export = sometimes  # type: ignore[method-assign]  # this collector is ours
     make_spans(pump, spans.BATCH_MAX)
-    deadline = time.perf_counter() + 5
+    deadline = time.perf_counter() + LONG_S
     while pump.dropped == 0 and time.perf_counter() < deadline:
         time.sleep(0.01)
     failing = False

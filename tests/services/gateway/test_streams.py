@@ -7,6 +7,7 @@ import msgspec
 import pytest
 from aiohttp import ClientError, ClientResponse
 from tests.make import spec
+from tests.patience import LONG_S
 from tests.services.gateway.conftest import Visitor
 
 from gangline_core.ids import JobId
@@ -16,6 +17,12 @@ from gangline_gateway.logs import TAIL_BYTES_MAX, LastLines
 from gangline_wire import output, subjects
 from gangline_wire.limits import LIMITS, Limit
 from gangline_wire.requests import EventLine
+
+
+@pytest.fixture(autouse=True)
+def what_is_late_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing here ends because somebody lost patience, unless a test says so."""
+    monkeypatch.setattr(gateway_output, "LATE_S_MAX", 10 * LONG_S)
 
 
 def put_event(visitor: Visitor, place: str, *, job: int = 1, group: str = "t1", user: str = "una") -> None:
@@ -28,7 +35,7 @@ def put_event(visitor: Visitor, place: str, *, job: int = 1, group: str = "t1", 
 async def read_events(response: ClientResponse, count: int) -> list[str]:
     """Ids of the next events."""
     ids: list[str] = []
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(LONG_S):
         while len(ids) < count:
             line = (await response.content.readline()).decode().strip()
             if line.startswith("id: "):
@@ -72,7 +79,7 @@ async def test_open_streams_do_not_hold_up_the_gateways_end(visitor: Visitor) ->
     response = await visitor.call("una", "GET", "/v1/events")
     job = running(visitor)
     logs = await visitor.call("una", "GET", f"/v1/jobs/{job}/logs?follow=true")
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(20):
         await visitor.setting.app.shutdown()
         for stream in (response, logs):
             with pytest.raises((ClientError, ConnectionError)):
@@ -92,7 +99,7 @@ async def test_nothing_more_is_sent_once_the_token_is_revoked(visitor: Visitor) 
     for k in range(2, 9):
         put_event(visitor, f"{k}-0")
         write(visitor, job, b"secret\n")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(LONG_S):
         assert b"id:" not in await response.content.read()
         assert b"secret" not in await logs.content.read()
     assert not visitor.setting.app[DESK].streams
@@ -107,7 +114,7 @@ async def test_nothing_more_is_sent_once_the_token_has_expired(visitor: Visitor)
     assert await read_events(response, 1) == ["1-0"]
     await visitor.setting.clock.advance(61)
     put_event(visitor, "2-0")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(LONG_S):
         assert b"id:" not in await response.content.read()
 
 
@@ -122,7 +129,7 @@ async def test_one_token_takes_its_share_of_streams_and_no_more(visitor: Visitor
     other = await visitor.call("vic", "GET", "/v1/events")
     assert other.status == 200
     mine.pop().close()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(LONG_S):
         while (response := await visitor.call("una", "GET", "/v1/events")).status == 429:
             put_event(visitor, "1-0")
             await asyncio.sleep(0)
@@ -199,7 +206,7 @@ def finish(visitor: Visitor, job: JobId) -> None:
 async def text_of(visitor: Visitor, job: int, query: str = "") -> bytes:
     response = await visitor.call("una", "GET", f"/v1/jobs/{job}/logs{query}")
     assert response.status == 200
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(LONG_S):
         return await response.read()
 
 
@@ -250,7 +257,7 @@ async def test_a_follower_gets_the_last_byte_and_then_the_end(visitor: Visitor) 
     assert await response.content.readline() == b"two\n"
     finish(visitor, job)
     write(visitor, job, b"late\n", task="worker-1", end="0")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(LONG_S):
         assert await response.read() == b"late\n"
 
 
@@ -259,7 +266,7 @@ async def test_a_follower_of_one_task_ends_with_it(visitor: Visitor) -> None:
     response = await visitor.call("una", "GET", f"/v1/jobs/{job}/logs?follow=1&task=worker-1")
     write(visitor, job, b"other\n")
     write(visitor, job, b"mine\n", task="worker-1", end="3")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(LONG_S):
         assert await response.read() == b"mine\n"
 
 
@@ -323,7 +330,7 @@ async def test_a_follower_with_tail_goes_on_from_there(visitor: Visitor) -> None
     assert await response.content.readline() == b"3\n"
     write(visitor, job, b"4\n", end="0")
     finish(visitor, job)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(LONG_S):
         assert await response.read() == b"4\n"
 
 
