@@ -383,6 +383,14 @@ async def test_a_policy_is_changed_as_a_whole_and_shown_as_a_difference(platform
     assert "  ordering: weighted -> fifo" in result.out
 
 
+async def test_a_change_of_a_policy_names_what_held_by_default(platform: FakePlatform) -> None:
+    platform.answer("GET", "/v1/policies/default", v.PolicyView(pool="default", policy=Policy(), version=2))
+    platform.answer("PUT", "/v1/policies/default", DONE)
+    result = await gangline(platform.url, "policy", "set", "default", "objective=makespan", "hang=10m", "predictor=")
+    shown = {"  objective: max_min -> makespan", "  hang_s: 0 -> 600", "  predictor: rolling -> -"}
+    assert set(result.out.splitlines()[1:]) == shown
+
+
 async def test_linting_a_formula_changes_nothing(platform: FakePlatform) -> None:
     platform.answer("GET", "/v1/policies/default", v.PolicyView(pool="default", policy=Policy(ordering="fifo")))
     wrong = v.FieldErrorView("formula", 'unknown name "agee"; did you mean "age_hours"?')

@@ -128,3 +128,26 @@ def test_a_snapshot_remembers_the_same_edits():
     made.tell("admission", f.GroupSet(group=group("lab", weight=3), by="ada", why="ü"))
     kept, again = made.state.kept, decode_snapshot(encode_snapshot(made.state)).kept
     assert (again.edits, again.edits_counted) == (kept.edits, kept.edits_counted)
+
+
+def test_a_token_tells_that_it_lost_a_group_and_which():
+    made = World(node("n1"), groups=[group("lab"), group("old")])
+    tokens = [
+        Token(digest="1", name="both", role="user", user="ann", groups=("lab", "old")),
+        Token(digest="2", name="one", role="user", user="ann", groups=("old",)),
+        Token(digest="3", name="other", role="user", user="ann", groups=("lab",)),
+    ]
+    made.tell("admission", *(f.TokenIssued(token=token, by="ada") for token in tokens))
+    made.tell("admission", f.GroupRemoved(path="old", by="bob", why="over"))
+    edit = last(made, "token", "1")
+    assert (edit.act, edit.by, edit.why) == ("changed", "bob", "group old is removed")
+    assert edit.changes == (("groups", '["lab","old"]', '["lab"]'),)
+    gone = last(made, "token", "2")
+    assert (gone.act, gone.changes) == ("removed", (("groups", '["old"]', ""),))
+    assert last(made, "token", "3").act == "made"
+    made.tell("admission", f.UserSet(user=User(name="ann", group="lab", version=1), by="ada"))
+    made.tell("admission", f.UserRemoved(group="lab", user="ann", by="eve"))
+    left = last(made, "token", "1")
+    assert (left.act, left.by, left.why) == ("removed", "eve", "user ann leaves group lab")
+    before = made.state.kept.edits["token"]["2"]
+    assert len(before) == 2, "what a revoked token would have lost is nobody's news"

@@ -97,9 +97,8 @@ def _tell(session: Session, view: v.PolicyView) -> None:
 async def _set(session: Session, args: Namespace) -> int:
     view = await session.client.policy(args.pool)
     after = _change(view.policy, args.changes)
-    old, new = _words(view.policy), _words(after)
-    pairs = {key: (old.get(key, "default"), new.get(key, "default")) for key in {**new, **old}}
-    changed = [f"{key}: {before} -> {now}" for key, (before, now) in pairs.items() if before != now]
+    old, new = _all_words(view.policy), _all_words(after)
+    changed = [f"{key}: {old[key] or '-'} -> {now or '-'}" for key, now in new.items() if old[key] != now]
     if not changed:
         session.console.say("Nothing changes.")
         return 0
@@ -173,9 +172,15 @@ def _model(value: str) -> str:
 
 
 def _words(policy: Policy) -> dict[str, str]:
+    """What is shown of a policy: the settings that matter to most, and what is not as it is by default."""
+    others = _all_words(_DEFAULT)
+    return {key: word for key, word in _all_words(policy).items() if key not in OTHERS or word != others[key]}
+
+
+def _all_words(policy: Policy) -> dict[str, str]:
     words = {key: str(getattr(policy, key)) for key in NAMES}
     words |= {key: str(getattr(policy, key)).lower() for key in SWITCHES}
     words |= {"starvation": f"{policy.starvation_s}s", **{key: str(getattr(policy, key)) for key in COUNTS}}
     others = {key: getattr(policy, key) for key in OTHERS}
     others["model"] = version(policy.model) if policy.model else ""
-    return words | {key: str(value).lower() for key, value in others.items() if value != getattr(_DEFAULT, key)}
+    return words | {key: str(value).lower() for key, value in others.items()}

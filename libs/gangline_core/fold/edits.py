@@ -118,7 +118,7 @@ def _opens(token: Token) -> Values:
     """What a new token opens; neither its text nor its digest is among it."""
     fields: dict[str, object] = {"name": token.name, "role": token.role, "user": token.user}
     fields |= {"groups": token.groups, "expires_ms": token.expires_ms}
-    return tuple((name, "", _text(value)) for name, value in fields.items() if value)
+    return tuple((name, "", value_text(value)) for name, value in fields.items() if value)
 
 
 def _values(state: State, fact: f.Fact) -> Values:
@@ -128,10 +128,10 @@ def _values(state: State, fact: f.Fact) -> Values:
 def _texts(state: State, fact: f.Fact) -> Iterator[tuple[str, str, str]]:
     for change in changes_of(state, fact):
         for field, before, after in changed_values(change):
-            yield field, _text(before), _text(after)
+            yield field, value_text(before), value_text(after)
 
 
-def _text(value: object) -> str:
+def value_text(value: object) -> str:
     """A value as JSON; of a long one the beginning, which is a text then."""
     if value is None:
         return ""

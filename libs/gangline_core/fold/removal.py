@@ -5,8 +5,8 @@ from msgspec.structs import replace
 from gangline_core.door.removal import is_idle, members_of, without
 from gangline_core.facts import GroupRemoved, UserRemoved
 from gangline_core.fold.budgets import note_period
-from gangline_core.fold.edits import ENDED, REMOVED, closer, note
-from gangline_core.groups import user_key
+from gangline_core.fold.edits import CHANGED, ENDED, REMOVED, closer, note, value_text
+from gangline_core.groups import Token, user_key
 from gangline_core.setting_edit import SettingEdit
 from gangline_core.state import State
 from gangline_core.step import Step
@@ -65,9 +65,9 @@ def _take_out_group(state: State, path: str, step: Step, *, by: str, why: str) -
     state.forget_group(path)
     state.kept.exhausted.pop(path, None)
     note_period(state, path, step.at)
-    for digest, token in list(state.kept.tokens.items()):
+    for token in list(state.kept.tokens.values()):
         if path in token.groups:
-            state.kept.tokens[digest] = without(token, path)
+            _narrow(state, token, path, step, by=by, why=f"group {path} is removed")
     step.settings = True
 
 
@@ -77,8 +77,18 @@ def _take_out_user(state: State, holder: str, step: Step, *, by: str, why: str) 
     gone = SettingEdit(kind="user", name=holder, act=REMOVED, by=by, why=why, version=user.version)
     note(state, step, replace(gone, groups=(user.group,)))
     state.forget_user(holder)
-    for digest, token in list(state.kept.tokens.items()):
+    for token in list(state.kept.tokens.values()):
         # Tokens of heads and of those who only read open a group by themselves, not by this membership.
         if token.user == user.name and token.role == "user" and user.group in token.groups:
-            state.kept.tokens[digest] = without(token, user.group)
+            _narrow(state, token, user.group, step, by=by, why=f"user {user.name} leaves group {user.group}")
     step.settings = True
+
+
+def _narrow(state: State, token: Token, path: str, step: Step, *, by: str, why: str) -> None:
+    """The token opens this group no longer; one that opened nothing else is revoked by that."""
+    left = state.kept.tokens[token.digest] = without(token, path)
+    if token.revoked:
+        return
+    edit = SettingEdit(kind="token", name=token.digest, act=REMOVED if left.revoked else CHANGED, by=by, why=why)
+    groups = ("groups", value_text(token.groups), value_text(left.groups) if left.groups else "")
+    note(state, step, replace(edit, groups=token.groups, changes=(groups,)))
