@@ -14,6 +14,7 @@ from typing import Any
 import aiohttp
 import pytest
 import yaml
+from tests.patience import LONG_S
 
 from gangline_embedded.config import PlatformConfig
 from gangline_embedded.platform import Platform
@@ -94,7 +95,7 @@ class Hand:
 
     async def until(self, job: int, *states: str) -> dict[str, Any]:
         """Wait until a job is in one of these states."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(LONG_S):
             while True:
                 view: dict[str, Any] = await self.asks("GET", f"/v1/jobs/{job}")
                 if view["state"] in states:
@@ -105,7 +106,7 @@ class Hand:
         """Wait until a job is told this reason."""
         view: dict[str, Any] = {}
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(LONG_S):
                 while view.get("code") != code:
                     view = await self.asks("GET", f"/v1/jobs/{job}/explain")
                     await asyncio.sleep(0.05)
@@ -120,7 +121,7 @@ class Hand:
         return str(path)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1200)
 async def test_every_clause_of_the_door_and_the_queue_holds_when_said_to_a_real_platform(tmp_path: Path) -> None:
     config = PlatformConfig(
         data_dir=tmp_path / "data", user="ann", local_node=False, simulate="2x8xH100", speed=20, sync_always=False
@@ -227,7 +228,7 @@ async def _order(hand: Hand) -> None:
     await hand.says("release", str(held))
     await hand.until(held, "running", "starting", "succeeded")
     filler = [
-        await hand.submits(f"fill-{k}", gpus=5, time_limit="1h", attributes={"run_time_s": 2_000}) for k in (1, 2)
+        await hand.submits(f"fill-{k}", gpus=5, time_limit="1d", attributes={"run_time_s": 40_000}) for k in (1, 2)
     ]
     for job in filler:
         await hand.until(job, "running", "waiting", "starting")
@@ -262,7 +263,7 @@ async def _order(hand: Hand) -> None:
 
 async def _arrays_and_times(hand: Hand) -> None:
     """9: an array as one record with a cap, a begin time, a deadline."""
-    array = await hand.submits("sweep", array="0-5%2", attributes={"run_time_s": 3_000}, time_limit="1h")
+    array = await hand.submits("sweep", array="0-5%2", attributes={"run_time_s": 40_000}, time_limit="1d")
     assert "0-5" in await hand.says("show", str(array)) or "sweep" in await hand.says("show", str(array))
     later = await hand.submits("later", not_before=_in_hours(2))
     await hand.why(later, "NotBefore")

@@ -8,7 +8,7 @@ from gangline_embedded import demo
 from gangline_lab.archive import segments
 from gangline_lab.replay import replay
 
-pytestmark = [pytest.mark.end_to_end, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.end_to_end, pytest.mark.timeout(900)]
 
 SMALL = ["--jobs", "40", "--nodes", "60"]
 

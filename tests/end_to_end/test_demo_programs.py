@@ -1,20 +1,14 @@
 """The programs that the demo runs as real jobs do what they promise with nothing but the variables they are given."""
 
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.patience import LONG_S, free_port
 
 from gangline_embedded import demo_gang, demo_steady
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def member(rank: int, size: int, port: int) -> "subprocess.Popen[str]":
@@ -28,7 +22,7 @@ def test_a_gang_meets_over_tcp_and_every_member_gets_the_sum(size: int) -> None:
     port = free_port()
     # The last rank first: whoever comes early must wait for rank 0.
     gang = [member(rank, size, port) for rank in reversed(range(size))]
-    said = [process.communicate(timeout=30)[0] for process in gang]
+    said = [process.communicate(timeout=LONG_S)[0] for process in gang]
     assert [process.returncode for process in gang] == [0] * size
     for rank, text in zip(reversed(range(size)), said, strict=True):
         assert f"rank {rank} of {size} met at 127.0.0.1:{port}, sum {size * (size + 1) // 2}" in text

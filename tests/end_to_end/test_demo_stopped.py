@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 from tests.end_to_end.test_bench_switch import commands_that_name
+from tests.patience import LONG_S
 
 from gangline_embedded import demo
 
-pytestmark = pytest.mark.end_to_end
+pytestmark = [pytest.mark.end_to_end, pytest.mark.timeout(600)]
 
 
 async def begun(out: Path) -> asyncio.subprocess.Process:
@@ -24,7 +25,7 @@ async def test_a_demo_that_is_stopped_leaves_no_server_behind(tmp_path: Path) ->
     out = tmp_path / "out"
     running = await begun(out)
     assert running.stdout is not None
-    async with asyncio.timeout(90):
+    async with asyncio.timeout(3 * LONG_S):
         while b"The platform is up" not in await running.stdout.readline():
             pass
         second = await begun(out)

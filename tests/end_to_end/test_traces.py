@@ -8,6 +8,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from tests.patience import LONG_S
 
 from gangline_embedded.config import PlatformConfig
 from gangline_embedded.platform import Platform
@@ -45,7 +46,7 @@ async def test_one_trace_follows_a_job_from_submit_to_release(tmp_path: Path) ->
         headers = {"Authorization": f"Bearer {platform.token}", "traceparent": PARENT}
         async with client.post(f"{platform.url}/v1/jobs", json=job, headers=headers) as answer:
             assert answer.status == 202, await answer.text()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(LONG_S):
             await whole.wait()
     await runner.cleanup()
     assert {name: spans[name] for name in STEPS} == dict.fromkeys(STEPS, TRACE)

@@ -17,8 +17,8 @@ FLAGS = (
     "--disable-background-networking", "--disable-component-update", "--remote-debugging-port=0",
     "--window-size=1400,1000",
 )  # fmt: skip
-START_S_MAX = 30.0
-WAIT_S_MAX = 20.0
+START_S_MAX = 90.0
+WAIT_S_MAX = 60.0
 POLL_S = 0.05
 
 

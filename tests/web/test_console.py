@@ -13,7 +13,7 @@ from gangline_embedded.platform import Platform
 
 BROWSER = find_browser()
 pytestmark = [
-    pytest.mark.timeout(180),
+    pytest.mark.timeout(600),
     pytest.mark.skipif(not BROWSER, reason="no Chromium on this machine: the console is not looked at"),
 ]
 
