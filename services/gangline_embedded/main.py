@@ -18,7 +18,7 @@ from gangline_embedded.platform import Platform
 from gangline_kit import loop
 from gangline_kit.errors import PermanentError, TemporaryError
 from gangline_kit.service import setup_logging
-from gangline_wire.connection import Connection, data_folder, write_connection
+from gangline_wire.connection import DATA_VARIABLE, Connection, data_folder, write_connection
 from gangline_wire.nodefile import read_short
 from gangline_wire.rights import agent_user_name
 
@@ -210,8 +210,16 @@ def _greet(platform: Platform, *, token_is_new: bool) -> None:
             _say(f"          gangline agent --server {platform.nats_url} {own}")
     if platform.config.simulate:
         _say("  nodes   simulated: a task lasts a minute, or as its job says: attributes: {run_time_s: 600}")
+    if line := for_other_terminals(platform.data_dir):
+        _say(line)
     _say("Submit from another terminal:  gangline run --gpus 1 -- python train.py")
     _say("Stop with Ctrl-C.")
+
+
+def for_other_terminals(folder: Path) -> str:
+    """What they must be told so that the command line finds a platform that keeps its data elsewhere; else empty."""
+    usual = folder == data_folder().absolute()
+    return "" if usual else f"In other terminals first:      export {DATA_VARIABLE}={quote(str(folder))}"
 
 
 def _say(text: str) -> None:

@@ -1,9 +1,11 @@
 """`gangline up` and `gangline agent` say what is wrong with their arguments at once, before anything runs."""
 
+from pathlib import Path
+
 import pytest
 
 from gangline_agent.main import main as agent_main
-from gangline_embedded.main import main
+from gangline_embedded.main import for_other_terminals, main
 
 
 @pytest.mark.parametrize(
@@ -33,6 +35,14 @@ def test_a_wrong_argument_is_named(arguments: list[str], said: str, capsys: pyte
 def test_a_data_folder_that_cannot_be_made_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["up", "--data", "/proc/nowhere"]) == 1
     assert capsys.readouterr().err == "gangline up: /proc/nowhere cannot be used: No such file or directory\n"
+
+
+def test_a_platform_that_keeps_its_data_elsewhere_says_how_it_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GANGLINE_DATA", str(tmp_path / "usual"))
+    assert for_other_terminals(tmp_path / "usual") == ""
+    assert for_other_terminals(tmp_path / "my data").endswith(f"export GANGLINE_DATA='{tmp_path}/my data'")
 
 
 def test_a_token_file_of_an_agent_that_cannot_be_read_is_told_in_one_line() -> None:
