@@ -53,7 +53,7 @@ def _arrival_s(row: Row) -> int:
 
 
 def _job(row: Row, *, number: int, arrival_s: int) -> TraceJob:
-    run_s = row.whole("duration")
+    run_s = row.time_ms("duration") // 1000
     gpus = row.whole("num_gpus", least=1, most=GPUS_MAX)
     gpu_time_s = row.whole("gpu_time")
     if gpu_time_s != run_s * gpus:

@@ -3,13 +3,19 @@
 import csv
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 LINE_CHARS_MAX = 10_000
 """Longest line that is still taken for a row."""
 ROWS_MAX = 5_000_000
 """Most rows of one table."""
+DIGITS_MAX = 30
+"""Longest whole number that is read at all."""
+FOUND_CHARS = 60
+"""Characters of a wrong cell that are shown."""
+TIME_MAX_S = 100 * 366 * 86_400
+"""A century; longer is no time of a job."""
 
 
 class TraceError(Exception):
@@ -41,12 +47,16 @@ class Row:
         """A whole number; "66.0" is one, "66.5" is not."""
         value = self._cells[column].strip()
         digits = value.removesuffix(".0")
-        if not (digits.isascii() and digits.isdecimal()):
-            raise self.error(column, f"expected a whole number, found {value!r}")
+        if not (digits.isascii() and digits.isdecimal() and len(digits) <= DIGITS_MAX):
+            raise self.error(column, f"expected a whole number, found {shown(value)}")
         number = int(digits)
         if not least <= number <= most:
             raise self.error(column, f"expected a number from {least} to {most}, found {number}")
         return number
+
+    def time_ms(self, column: str, *, unit_ms: int = 1000, least: int = 0) -> int:
+        """A time in ms, of at most a century; its cell is a whole number of units."""
+        return unit_ms * self.whole(column, least=least, most=1000 * TIME_MAX_S // unit_ms)
 
     def number(self, column: str, *, least: float = 0.0, most: float = 1e18) -> float:
         """A finite decimal number."""
@@ -54,9 +64,9 @@ class Row:
         try:
             number = float(value)
         except ValueError:
-            raise self.error(column, f"expected a number, found {value!r}") from None
+            raise self.error(column, f"expected a number, found {shown(value)}") from None
         if not least <= number <= most:
-            raise self.error(column, f"expected a number from {least:g} to {most:g}, found {value}")
+            raise self.error(column, f"expected a number from {least:g} to {most:g}, found {shown(value)}")
         return number
 
     def optional(self, column: str) -> str:
@@ -70,6 +80,11 @@ class Row:
     def error(self, column: str, problem: str) -> TraceError:
         """A complaint about one cell."""
         return TraceError(problem, file=self._file, line=self._line, column=column)
+
+
+def shown(value: str) -> str:
+    """A wrong cell as a complaint shows it: quoted, and no more of it than is needed to find it."""
+    return repr(value) if len(value) <= FOUND_CHARS else f"{value[:FOUND_CHARS]!r} and {len(value) - FOUND_CHARS} more"
 
 
 def _numbered(path: Path) -> Iterator[tuple[int, str]]:
@@ -89,7 +104,7 @@ def _numbered(path: Path) -> Iterator[tuple[int, str]]:
                 _check_size(text, path.name, number)
                 yield number, text
     except (OSError, EOFError, zlib.error) as error:
-        raise TraceError(f"cannot be read: {error}", file=path.name, line=number + 1) from error
+        raise TraceError(f"cannot be read: {error}", file=path.name or str(path), line=number + 1) from error
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -122,8 +137,7 @@ def read_table(
                 problem = f"the columns {', '.join(missing)} are missing; found {text[:200]}"
                 raise TraceError(problem, file=path.name, line=number)
             continue
-        if len(cells) != len(header):
-            raise TraceError(f"expected {len(header)} cells, found {len(cells)}", file=path.name, line=number)
+        check_cells(cells, header, path.name, number)
         named = dict(zip(header, cells, strict=True))
         yield Row({key: named[key] for key in (*needed, *optional) if key in named}, file=path.name, line=number)
     if not header:
@@ -152,9 +166,20 @@ def read_rows(path: Path, columns: tuple[str, ...]) -> Iterator[Row]:
                     f"expected the columns {','.join(columns)}, found {text[:200]}", file=path.name, line=1
                 )
             continue
-        if len(cells) != len(columns):
-            raise TraceError(f"expected {len(columns)} cells, found {len(cells)}", file=path.name, line=number)
+        check_cells(cells, columns, path.name, number)
         yield Row(dict(zip(columns, cells, strict=True)), file=path.name, line=number)
+
+
+def check_cells(cells: Sequence[str], columns: Sequence[str], file: str, number: int) -> None:
+    """Refuse a row with another number of cells; it is told where it ends, or goes on.
+
+    Raises:
+        TraceError: with line and column.
+    """
+    if len(cells) != len(columns):
+        column = columns[len(cells)] if len(cells) < len(columns) else columns[-1]
+        problem = f"expected {len(columns)} cells, found {len(cells)}"
+        raise TraceError(problem, file=file, line=number, column=column)
 
 
 def _check_size(text: str, file: str, number: int) -> None:

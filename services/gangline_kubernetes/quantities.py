@@ -1,31 +1,11 @@
 """Kubernetes quantities ("96", "500m", "1536Mi", "2e3") as integers; capacity is rounded down, requests up."""
 
-import re
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
-SUFFIXES: dict[str, Decimal] = {
-    "n": Decimal("1e-9"),
-    "u": Decimal("1e-6"),
-    "m": Decimal("1e-3"),
-    "": Decimal(1),
-    "k": Decimal(10**3),
-    "M": Decimal(10**6),
-    "G": Decimal(10**9),
-    "T": Decimal(10**12),
-    "P": Decimal(10**15),
-    "E": Decimal(10**18),
-    "Ki": Decimal(1 << 10),
-    "Mi": Decimal(1 << 20),
-    "Gi": Decimal(1 << 30),
-    "Ti": Decimal(1 << 40),
-    "Pi": Decimal(1 << 50),
-    "Ei": Decimal(1 << 60),
-}
-_QUANTITY = re.compile(r"([+-]?[0-9]*\.?[0-9]+|[+-]?[0-9]+\.)(?:([eE][+-]?[0-9]+)|([numkMGTPE]|[KMGTPE]i)?)")
+from gangline_wire.kube_quantity import read_quantity
+from gangline_wire.problem import WrongValueError
+
 _MIB = Decimal(1 << 20)
-TEXT_CHARS_MAX = 64
-"""No amount is written with more characters; what is longer cannot be read."""
-EXPONENT_MAX = 30
 MOST = 1 << 50
 """What is more than this is as good as this: no machine has it, and it can still be counted with."""
 
@@ -35,13 +15,10 @@ def amount(value: object) -> Decimal:
 
     Anybody may write anything into an annotation, so numbers that could not be counted with are cut.
     """
-    text = str(value).strip() if not isinstance(value, str) else value.strip()
-    match = _QUANTITY.fullmatch(text) if len(text) <= TEXT_CHARS_MAX and text.isascii() else None
-    if match is None:
+    try:
+        return read_quantity(value)
+    except WrongValueError:
         return Decimal(0)
-    number, exponent, suffix = match.groups()
-    power = max(-EXPONENT_MAX, min(EXPONENT_MAX, int(exponent[1:]))) if exponent else 0
-    return Decimal(f"{number}e{power}") * SUFFIXES[suffix or ""]
 
 
 def whole(value: object, *, up: bool = False) -> int:

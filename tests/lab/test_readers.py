@@ -1,6 +1,7 @@
 """Traces of other systems: each format is read in its own units, and a bad file is refused with line and column."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from gangline_lab.sim.workload import Workload
 
 DATA = Path(__file__).parents[2] / "tools" / "bench" / "data"
 
+TIRESIAS = "job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n"
 SACCT = "JobID|JobName|User|Account|Partition|Submit|Start|End|State|Timelimit|AllocTRES\n"
 SACCT_ROW = "7|train|ada|vision|gpu|2024-05-01T10:00:00|2024-05-01T10:05:00|2024-05-01T11:05:00|COMPLETED|1-02:00:00|"
 TRES = "billing=4,cpu=32,gres/gpu=16,gres/gpu:a100=16,mem=256G,node=2"
@@ -161,7 +163,7 @@ def test_events_tell_of_pods_that_are_gone(tmp_path: Path) -> None:
             CHRONUS + "0,vc,4,1,1,r,2,8,9,10,7,s\n",
             "line 2, column best_effort: expected a number from 0 to 1",
         ),
-        ("gavel", GAVEL.replace("\t12.5", ""), "line 1: expected 10 cells, found 9"),
+        ("gavel", GAVEL.replace("\t12.5", ""), "line 1, column arrival: expected 10 cells, found 9"),
         (
             "shockwave",
             SHOCKWAVE.replace("gns", "new"),
@@ -175,17 +177,48 @@ def test_events_tell_of_pods_that_are_gone(tmp_path: Path) -> None:
         ("sacct", SACCT + SACCT_ROW + "gres/gpu=x", "column AllocTRES: expected a whole number, found 'x'"),
         ("swf", "1 2 3\n", "line 1: expected 18 numbers, found 3"),
         ("swf", SWF.replace(" 100 ", " ten "), "line 2, column run time: expected a number, found 'ten'"),
-        ("kubernetes", json.dumps({"items": [pod("a", end="late")]}), "line 1, column state.terminated.finishedAt"),
+        (
+            "tiresias",
+            TIRESIAS + f"1,{'9' * 5000},0,9,v,9,9\n",
+            "line 2, column num_gpu: expected a whole number, found '9",
+        ),
+        ("tiresias", TIRESIAS + "1,1,0,9,v,9000000000,9\n", "line 2, column duration: expected a number from 0 to"),
+        ("gavel", GAVEL.replace("12.5", "1e18"), "line 1, column arrival: expected a number from 0 to"),
+        ("sacct", SACCT + SACCT_ROW + f"gres/gpu={'9' * 20}", "line 2, column AllocTRES: expected a number up to"),
+        ("sacct", SACCT + SACCT_ROW + f"mem={'9' * 300}T", "line 2, column AllocTRES: expected memory up to"),
+        (
+            "kubernetes",
+            json.dumps({"items": [pod("a"), pod("b", end="late")]}, indent=1),
+            "line 68, column 23 (status.containerStatuses.0.state.terminated.finishedAt): expected a time",
+        ),
+        (
+            "kubernetes",
+            "\n" + json.dumps(pod("a")) + "\n\n" + json.dumps(pod("b", end="late")),
+            "line 4, column 368 (status.containerStatuses.0.state.terminated.finishedAt): expected a time",
+        ),
+        ("kubernetes", "kind: List\nitems:\n- kind: Pod\n  status: 7\n", "line 3, column 3: is no Pod as"),
+        ("kubernetes", '{"items": [\n{"kind": "Pod"},\n7]}', "line 3, column 1: is no Kubernetes object"),
+        (
+            "kubernetes",
+            '{"items": [\n{"kind" "Pod"}]}',
+            "line 2, column 9: no list of Kubernetes objects: Expecting ':'",
+        ),
+        ("kubernetes", '{"items": ' + "[" * 100_000 + "]" * 100_000 + "}", "line 1: no list of Kubernetes objects"),
     ],
 )
 def test_a_bad_trace_is_refused_where_it_is_wrong(tmp_path: Path, kind: str, text: str, complaint: str) -> None:
-    with pytest.raises(TraceError, match=complaint.replace("(", r"\(")):
+    with pytest.raises(TraceError, match=re.escape(complaint)):
         read(tmp_path, kind, text)
 
 
 def test_a_trace_without_a_format_says_which_there_are() -> None:
     with pytest.raises(TraceError, match=r"say the format, such as philly:jobs\.csv"):
         read_trace("jobs.csv")
+
+
+def test_a_format_without_a_file_says_so() -> None:
+    with pytest.raises(TraceError, match="tiresias: names no file"):
+        read_trace("tiresias:")
 
 
 def test_a_format_that_is_none_is_told_as_that(tmp_path: Path) -> None:
@@ -229,6 +262,23 @@ def test_sacct_adds_up_typed_gpus_and_splits_over_the_nodes_that_it_names(tmp_pa
         (2, 2000, ("a100", "h100")),
     ]
     assert told.left_out == {"job steps": 1, "jobs that never started": 1, "jobs that had not ended": 1}
+
+
+def test_kubernetes_amounts_are_quantities_and_who_is_lost_has_no_end(tmp_path: Path) -> None:
+    told, lost = pod("told"), pod("lost")
+    told["spec"] = {"containers": [{"resources": {"limits": {"cpu": "1e1", "memory": "1073741825"}}}, {}]}
+    lost["status"]["containerStatuses"].append({"state": {"terminated": {"finishedAt": None}}})  # type: ignore[index]  # as written above
+    read_them = read(tmp_path, "kubernetes", json.dumps({"items": [told, lost, {"kind": "Pod"}]}))
+    (each,) = (one.spec.roles[0].resources for one in read_them.arrivals)
+    assert (each.cpu_milli, each.memory_mib) == (10_000, 1_025)
+    assert read_them.left_out == {"pods without an end": 2}
+
+
+@pytest.mark.parametrize(("amount", "complaint"), [("-3", "expected an amount from 0"), ("two", "must be a quantity")])
+def test_gpus_that_are_no_amount_are_refused(tmp_path: Path, amount: str, complaint: str) -> None:
+    one = {**pod("a"), "spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": amount}}}]}}
+    with pytest.raises(TraceError, match=complaint):
+        read(tmp_path, "kubernetes", json.dumps(one))
 
 
 def test_what_a_reader_leaves_out_is_counted(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def test_a_packed_trace_is_read_as_well(tmp_path: Path) -> None:
         (NODES + "m,1,1,999,T4\n", "line 2, column gpu: expected a number from 1 to 64, found 999"),
         (NODES + "m,1,1,1,H9\n", "line 2, column model: unknown GPU model 'H9'"),
         (NODES + ",1,1,1,T4\n", "line 2, column sn: must not be empty"),
-        (NODES + "m,1,1,1\n", "line 2: expected 5 cells, found 4"),
+        (NODES + "m,1,1,1\n", "line 2, column model: expected 5 cells, found 4"),
         (NODES + "m,1,1,1,T4\nm,1,1,1,T4\n", "line 3: m stands on line 2 already"),
         ("a,b\nm,1\n", "line 1: expected the columns sn,cpu_milli,memory_mib,gpu,model, found a,b"),
         (NODES, "line 1: has no machines"),

@@ -76,6 +76,8 @@ def _simulate(options: argparse.Namespace) -> int:
     courses = read_courses(options.speeds) if options.speeds else None
     usual = Rules(name="default", policies={"default": Policy()}, conditions=Conditions())
     results: list[RunResult] = []
+    if options.out is not None:
+        options.out.mkdir(parents=True, exist_ok=True)  # where nothing can be written, nothing need be run
     for rules in pages or [usual]:
         for seed in range(options.seed, options.seed + options.seeds):
             scenario = Scenario(

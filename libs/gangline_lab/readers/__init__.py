@@ -42,6 +42,8 @@ def read_trace(text: str) -> Workload:
     """
     kind, mark, rest = text.partition(":")
     if mark and kind in READERS:
+        if not rest:
+            raise TraceError(f"names no file; say {kind}:PATH", file=kind)
         return READERS[kind](Path(rest))
     path = Path(text)
     if path.is_dir():

@@ -13,7 +13,7 @@ from gangline_lab.rows import Row, read_table
 from gangline_lab.sim.workload import Arrival, Work, Workload, gpu_job, workload
 
 NEEDED = ("job_id", "user", "num_gpu", "submit_time", "model_name", "duration", "expect_time_list", "best_effort")
-MINUTE_S = 60
+MINUTE_MS = 60_000
 GPUS_MAX = 100_000
 
 
@@ -31,17 +31,17 @@ def read_chronus(path: Path) -> Workload:
 
 
 def _arrival(row: Row) -> Arrival:
-    run_s = MINUTE_S * row.whole("duration")
+    run_ms = row.time_ms("duration", unit_ms=MINUTE_MS)
     spec = gpu_job(
         f"chronus-{row.whole('job_id')}",
         gpus=row.whole("num_gpu", least=1, most=GPUS_MAX),
-        run_s=run_s,
+        run_s=run_ms // 1000,
         group=row.text("user"),
         attributes={"model": row.text("model_name")},
     )
     is_loose = row.whole("best_effort", most=1) == 1
     if is_loose:
         spec = replace(spec, service_class=ServiceClass.OPPORTUNISTIC)
-    deadline_ms = 0 if is_loose else 60_000 * row.whole("expect_time_list")
-    work = Work(run_ms=1000 * run_s, row=row.text("model_name"), deadline_ms=deadline_ms)
-    return Arrival(at_ms=60_000 * row.whole("submit_time"), spec=spec, work=work)
+    deadline_ms = 0 if is_loose else row.time_ms("expect_time_list", unit_ms=MINUTE_MS)
+    work = Work(run_ms=run_ms, row=row.text("model_name"), deadline_ms=deadline_ms)
+    return Arrival(at_ms=row.time_ms("submit_time", unit_ms=MINUTE_MS), spec=spec, work=work)

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 from gangline_core.spec import GPU_MILLI, JobSpec, Resources, Role
-from gangline_lab.rows import Row, TraceError, read_lines
+from gangline_lab.rows import TIME_MAX_S, Row, check_cells, read_lines
 from gangline_lab.sim.workload import UNKNOWN_MS, Arrival, Work, Workload, workload
 
 FRONT = ("job_type", "command", "working_directory", "num_steps_arg", "needs_data_dir", "total_steps", "scale_factor")
@@ -18,6 +18,7 @@ SHOCKWAVE = (*FRONT, "mode", "priority_weight", "SLO", "duration", "arrival")
 MODES = ("static", "accordion", "gns")
 BATCH = re.compile(r".+ \(batch size (\d{1,7})\)")
 SCALE_MAX = 4_096
+STEPS_MAX = 10**12
 
 
 def read_gavel(path: Path) -> Workload:
@@ -42,8 +43,7 @@ def _rows(path: Path, columns: tuple[str, ...]) -> list[Row]:
     rows = []
     for number, text in read_lines(path):
         cells = text.split("\t")
-        if len(cells) != len(columns):
-            raise TraceError(f"expected {len(columns)} cells, found {len(cells)}", file=path.name, line=number)
+        check_cells(cells, columns, path.name, number)
         rows.append(Row(dict(zip(columns, cells, strict=True)), file=path.name, line=number))
     return rows
 
@@ -52,11 +52,11 @@ def _arrival(row: Row, number: int, dynamic: bool) -> Arrival:
     job_type = row.text("job_type")
     named = BATCH.fullmatch(job_type)
     scale = row.whole("scale_factor", least=1, most=SCALE_MAX)
-    steps = row.whole("total_steps", least=1)
+    steps = row.whole("total_steps", least=1, most=STEPS_MAX)
     mode = row.text("mode") if dynamic else "static"
     if mode not in MODES:
         raise row.error("mode", f"expected one of {', '.join(MODES)}, found {mode!r}")
-    run_ms = 1000 * row.whole("duration") if dynamic else UNKNOWN_MS
+    run_ms = row.time_ms("duration") if dynamic else UNKNOWN_MS
     role = Role(name="worker", count=scale, min_count=scale, max_count=scale, resources=Resources(gpu_milli=GPU_MILLI))
     spec = JobSpec(
         name=f"job-{number}",
@@ -66,7 +66,7 @@ def _arrival(row: Row, number: int, dynamic: bool) -> Arrival:
         attributes={"model": job_type, "weight": row.number("priority_weight")},
         estimate_s=max(0, run_ms // 1000) if dynamic else 0,
     )
-    slo_s = row.number("SLO", least=-1)
+    slo_s = row.number("SLO", least=-1, most=TIME_MAX_S)
     work = Work(
         run_ms=run_ms,
         row=job_type,
@@ -75,4 +75,4 @@ def _arrival(row: Row, number: int, dynamic: bool) -> Arrival:
         mode="" if mode == "static" else mode,
         deadline_ms=round(1000 * slo_s) if slo_s > 0 else 0,
     )
-    return Arrival(at_ms=round(1000 * row.number("arrival")), spec=spec, work=work)
+    return Arrival(at_ms=round(1000 * row.number("arrival", most=TIME_MAX_S)), spec=spec, work=work)

@@ -27,7 +27,7 @@ def read_muri(path: Path) -> Workload:
 
 
 def _arrival(row: Row) -> Arrival:
-    run_ms = row.whole("duration")
+    run_ms = row.time_ms("duration", unit_ms=1)
     iteration_ms = row.whole("iteration_time", least=1)
     stages = [row.number(stage) for stage in STAGES]
     attributes: dict[str, str | int | float | bool] = {
@@ -46,4 +46,4 @@ def _arrival(row: Row) -> Arrival:
         attributes=attributes,
     )
     work = Work(run_ms=run_ms, row=row.text("model_name"), steps=row.whole("iterations"))
-    return Arrival(at_ms=row.whole("submit_time"), spec=spec, work=work)
+    return Arrival(at_ms=row.time_ms("submit_time", unit_ms=1), spec=spec, work=work)

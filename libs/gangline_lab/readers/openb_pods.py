@@ -7,7 +7,7 @@ long as it existed. `gpu_milli` counts only for one GPU; QoS "BE" is opportunist
 from pathlib import Path
 
 from gangline_core.spec import GPU_MILLI, JobSpec, Resources, Role, ServiceClass
-from gangline_lab.rows import Row, read_table
+from gangline_lab.rows import TIME_MAX_S, Row, read_table
 from gangline_lab.sim.workload import Arrival, Work, Workload, workload
 
 NEEDED = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
@@ -27,11 +27,11 @@ def read_openb(path: Path) -> Workload:
 def _arrival(row: Row) -> Arrival:
     gpus = row.whole("num_gpu", most=64)
     milli = row.whole("gpu_milli", most=GPU_MILLI) if gpus == 1 else GPU_MILLI
-    created = row.whole("creation_time") if row.has("creation_time") else 0
+    created = row.whole("creation_time", most=TIME_MAX_S) if row.has("creation_time") else 0
     run_s = 3_600
     if row.has("deletion_time"):
-        began = row.whole("scheduled_time") if row.has("scheduled_time") else created
-        run_s = row.whole("deletion_time", least=began) - began
+        began = row.whole("scheduled_time", most=TIME_MAX_S) if row.has("scheduled_time") else created
+        run_s = row.whole("deletion_time", least=began, most=TIME_MAX_S) - began
     resources = Resources(
         gpu_milli=gpus * milli,
         gpu_models=tuple(model for model in row.optional("gpu_spec").split("|") if model),

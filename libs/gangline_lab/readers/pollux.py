@@ -12,6 +12,7 @@ from gangline_lab.sim.workload import UNKNOWN_MS, Arrival, Work, Workload, workl
 
 NEEDED = ("name", "time", "application", "num_replicas", "batch_size")
 REPLICAS_MAX = 4_096
+BATCH_MAX = 10**9
 
 
 def read_pollux(path: Path) -> Workload:
@@ -25,7 +26,7 @@ def read_pollux(path: Path) -> Workload:
 
 def _arrival(row: Row) -> Arrival:
     replicas = row.whole("num_replicas", least=1, most=REPLICAS_MAX)
-    application, batch_size = row.text("application"), row.whole("batch_size", least=1)
+    application, batch_size = row.text("application"), row.whole("batch_size", least=1, most=BATCH_MAX)
     role = Role(
         name="replica",
         count=replicas,
@@ -41,4 +42,4 @@ def _arrival(row: Row) -> Arrival:
         attributes={"model": application, "batch_size": batch_size},
     )
     work = Work(run_ms=UNKNOWN_MS, row=application, batch_size=batch_size)
-    return Arrival(at_ms=1000 * row.whole("time"), spec=spec, work=work)
+    return Arrival(at_ms=row.time_ms("time"), spec=spec, work=work)

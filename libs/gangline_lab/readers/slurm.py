@@ -12,16 +12,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from gangline_core.spec import GPU_MILLI, JobSpec, Resources, Role
-from gangline_lab.rows import Row, read_table
+from gangline_lab.rows import TIME_MAX_S, Row, read_table, shown
 from gangline_lab.sim.workload import Arrival, Work, Workload, split, workload
 
 NEEDED = ("JobID", "User", "Account", "Submit", "Start", "End", "State", "AllocTRES")
 OPTIONAL = ("JobName", "Partition", "Timelimit", "Priority")
 TIME_FORM = "%Y-%m-%dT%H:%M:%S"
 NEVER = frozenset({"", "Unknown", "None"})
-LIMIT = re.compile(r"(?:(\d+)-)?(\d+):(\d+):(\d+)")
-MEMORY = re.compile(r"(\d+(?:\.\d+)?)([KMGT]?)")
+LIMIT = re.compile(r"(?:([0-9]{1,9})-)?([0-9]{1,9}):([0-9]{1,9}):([0-9]{1,9})")
+MEMORY = re.compile(r"([0-9]{1,300}(?:\.[0-9]+)?)([KMGT]?)")
 MIB = {"K": 1 / 1024, "M": 1.0, "": 1.0, "G": 1024.0, "T": 1024.0 * 1024}
+AMOUNT_MAX = 1_000_000
+"""Most GPUs, CPUs, nodes or TiB of one job that are believed."""
 PER_NODE = 8
 """GPUs of a node, where the accounting does not say how a job was split."""
 
@@ -63,8 +65,8 @@ def _time_s(row: Row, column: str) -> int:
 
 def _arrival(row: Row, begin: int) -> Arrival:
     submit, start, end = (_time_s(row, column) for column in ("Submit", "Start", "End"))
-    if end < start:
-        raise row.error("End", "is before Start")
+    if not 0 <= end - start <= TIME_MAX_S:
+        raise row.error("End", "is before Start" if end < start else "is more than a century after Start")
     resources, tasks = _resources(row)
     limit_s = _limit_s(row)
     run_s = max(1, end - start)
@@ -104,15 +106,20 @@ def _resources(row: Row) -> tuple[Resources, int]:
 
 def _count(row: Row, text: str) -> int:
     if not (text.isascii() and text.isdecimal()):
-        raise row.error("AllocTRES", f"expected a whole number, found {text!r}")
+        raise row.error("AllocTRES", f"expected a whole number, found {shown(text)}")
+    if len(text) > len(str(AMOUNT_MAX)) or int(text) > AMOUNT_MAX:
+        raise row.error("AllocTRES", f"expected a number up to {AMOUNT_MAX}, found {shown(text)}")
     return int(text)
 
 
 def _memory_mib(row: Row, text: str) -> int:
     found = MEMORY.fullmatch(text)
     if found is None:
-        raise row.error("AllocTRES", f"expected memory such as 64G, found {text!r}")
-    return round(float(found[1]) * MIB[found[2]])
+        raise row.error("AllocTRES", f"expected memory such as 64G, found {shown(text)}")
+    mib = float(found[1]) * MIB[found[2]]
+    if mib > AMOUNT_MAX * MIB["T"]:
+        raise row.error("AllocTRES", f"expected memory up to {AMOUNT_MAX}T, found {shown(text)}")
+    return round(mib)
 
 
 def _limit_s(row: Row) -> int:
@@ -121,6 +128,9 @@ def _limit_s(row: Row) -> int:
         return 0
     found = LIMIT.fullmatch(text)
     if found is None:
-        raise row.error("Timelimit", f"expected [days-]hours:minutes:seconds, found {text!r}")
+        raise row.error("Timelimit", f"expected [days-]hours:minutes:seconds, found {shown(text)}")
     days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
-    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+    limit_s = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+    if limit_s > TIME_MAX_S:
+        raise row.error("Timelimit", f"expected no more than a century, found {shown(text)}")
+    return limit_s

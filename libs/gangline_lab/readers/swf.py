@@ -10,15 +10,13 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from gangline_lab.rows import TraceError, read_lines
+from gangline_lab.rows import TIME_MAX_S, TraceError, read_lines, shown
 from gangline_lab.sim.workload import Arrival, Work, Workload, gpu_job, workload
 
 FIELDS = 18
 JOB, SUBMIT, RUN, USED, ASKED, ASKED_S, STATUS, USER, GROUP = 0, 1, 3, 4, 7, 8, 10, 11, 12
 NAMES = {JOB: "job number", SUBMIT: "submit time", RUN: "run time", USED: "processors", ASKED: "requested processors"}
 GPUS_MAX = 1_000_000
-TIME_S_MAX = 100 * 366 * 86_400
-"""A century; longer is no time of a job."""
 
 
 def read_swf(path: Path) -> Workload:
@@ -40,8 +38,8 @@ def read_swf(path: Path) -> Workload:
         if gpus > GPUS_MAX:
             raise TraceError(f"more than {GPUS_MAX} processors", file=path.name, line=number, column="processors")
         for place in (SUBMIT, RUN, ASKED_S):
-            if values[place] > TIME_S_MAX:
-                problem = f"a time of more than {TIME_S_MAX} s"
+            if values[place] > TIME_MAX_S:
+                problem = f"a time of more than {TIME_MAX_S} s"
                 raise TraceError(problem, file=path.name, line=number, column=NAMES.get(place, "requested time"))
         spec = gpu_job(
             f"swf-{values[JOB]}",
@@ -67,5 +65,5 @@ def _numbers(text: str, file: str, line: int) -> list[int]:
             values.append(round(float(cell)))
         except (ValueError, OverflowError):
             column = NAMES.get(place, f"field {place + 1}")
-            raise TraceError(f"expected a number, found {cell!r}", file=file, line=line, column=column) from None
+            raise TraceError(f"expected a number, found {shown(cell)}", file=file, line=line, column=column) from None
     return values

@@ -17,13 +17,13 @@ def read_tiresias(path: Path) -> Workload:
     """
     arrivals = []
     for row in read_table(path, NEEDED):
-        run_s, model = row.whole("duration"), row.text("model_name")
+        run_ms, model = row.time_ms("duration"), row.text("model_name")
         spec = gpu_job(
             f"tiresias-{row.whole('job_id')}",
             gpus=row.whole("num_gpu", least=1, most=GPUS_MAX),
-            run_s=run_s,
+            run_s=run_ms // 1000,
             attributes={"model": model},
         )
-        work = Work(run_ms=1000 * run_s, row=model, steps=row.whole("iterations"))
-        arrivals.append(Arrival(at_ms=1000 * row.whole("submit_time"), spec=spec, work=work))
+        work = Work(run_ms=run_ms, row=model, steps=row.whole("iterations"))
+        arrivals.append(Arrival(at_ms=row.time_ms("submit_time"), spec=spec, work=work))
     return workload(path.name, arrivals)

@@ -101,6 +101,8 @@ class Application:
         total = replicas * own * (steps + 1)
         step_s, sync_s = self.times(per_node, own)
         sqr, var = self.gradient(total, epoch)
+        if not sqr and not var:
+            raise TraceError(f"no gradient was measured for batches of {total} samples", file=self.name, line=0)
         gain = (var + sqr) / (var * self.first_batch / total + sqr)
         return gain / (step_s + (step_s - sync_s) * steps)
 
