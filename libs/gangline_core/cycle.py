@@ -144,7 +144,9 @@ def lay_out(state: State, pool: str, now: int, opened: RoundOpened) -> Layout:
         honour_paused(table, last)
         layout = Layout(table, Preemptor(table, overtakes.heirs), Heads(table), LooseDates(table))
         rotate(table, layout.preemptor, is_new=bool(opened.leases))
-        if not table.is_moving:
+        if table.is_moving:
+            _wait_for_movers(table, opened)
+        else:
             place_all(layout, opened, overtakes, back)
         if not back.is_open:
             go_on_last(table, last)
@@ -200,6 +202,13 @@ def place_all(layout: Layout, opened: RoundOpened, overtakes: Overtakes, back: S
         # Where several that compete have dates, equal jobs have one each; otherwise the first speaks for all of them.
         if refuser.remember(job, reason) or table.policy.backfill_depth > 1:
             _give_date(job, reason, (reserver, loose), dates)
+
+
+def _wait_for_movers(table: Table, opened: RoundOpened) -> None:
+    """Nobody else starts meanwhile, and each is told so."""
+    settled = {held.claim.job for held in table.held} | {placement.job for placement in table.placements}
+    for _, job in _waiting(table, opened.candidates, settled):
+        table.refuse(job, Reason(ReasonCode.LEASE_CHANGES))
 
 
 def _waiting(table: Table, candidates: Sequence[Candidate], started: set[JobId]) -> Iterator[tuple[int, Job]]:

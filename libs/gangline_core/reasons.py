@@ -42,6 +42,7 @@ class ReasonCode(StrEnum):
     NO_LABEL = "NoTopologyLabel"
     POSTPONED = "Postponed"
     NO_PART_YET = "NoPartYet"
+    LEASE_CHANGES = "LeaseChanges"
     RESERVED = "ReservedForOlderJob"
     LIMIT_KEPT = "LimitKeptForOlderJob"
     BEHIND_HEAD = "BehindHeadOfLevel"
@@ -160,6 +161,7 @@ SENTENCES: dict[ReasonCode, str] = {
     ReasonCode.BEHIND_HEAD: "Level {level} is served strictly in order, and job {job} in front of it does not fit yet.",
     ReasonCode.POSTPONED: "Waits for a place with a utility of {least} %; the best one now has {best} %.",
     ReasonCode.NO_PART_YET: "It came after parts of time were worked out; they are again from {due_ms} on.",
+    ReasonCode.LEASE_CHANGES: "A lease is over and jobs change places; others are looked at when those have stopped.",
     ReasonCode.RESERVED: (
         "Would fit, but room is reserved for older job {job} from {from_ms}; a time limit under {fits_s} s would pass."
     ),
@@ -260,6 +262,7 @@ HINTS: dict[ReasonCode, str] = {
     ReasonCode.BEHIND_HEAD: "Use a level that is not strict, or wait until the other starts or loses its place.",
     ReasonCode.POSTPONED: "It starts when such a place is free; `postpone_percent` of the pool is how good it must be.",
     ReasonCode.NO_PART_YET: "Wait; an administrator may set `newcomers_wait` of the pool's policy to false.",
+    ReasonCode.LEASE_CHANGES: "Nothing to do: who does not stop soon is not waited for.",
     ReasonCode.RESERVED: "Give a shorter time limit so that it can be backfilled.",
     ReasonCode.LIMIT_KEPT: "Give a shorter time limit, or ask for no more than the other job leaves of the limit.",
     ReasonCode.WAITING_FOR_VICTIMS: "It starts by itself as soon as they are gone.",

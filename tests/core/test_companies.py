@@ -137,6 +137,25 @@ def test_when_others_end_companies_part_though_nobody_waits() -> None:
     assert milli(world, jobs[0], *alone) == [1000, 1000]
 
 
+def test_a_process_that_hangs_when_companies_part_keeps_the_pool_from_nothing_for_long() -> None:
+    world = world_of(node(gpus=4), node("n2", gpus=2))
+    jobs = [world.submit(sharing_spec(stages, grace_s=10, hours=9)) for stages in (*[LOADS] * 3, *[COMPUTES] * 3)]
+    world.settle()
+    (alone,) = companions(world.state, jobs[0])
+    world.wait(10).finish(*(job for job in jobs if job not in (jobs[0], alone)))
+    world.wait(590).round()
+    assert world.in_state(JobState.STOPPING) == [alone]
+    newcomer = world.submit(gpus=2)
+    world.settle(stops=False)
+    assert world.reason(newcomer) == ReasonCode.LEASE_CHANGES, "others have free GPUs for a while only"
+    assert next_wake_ms(world.state, "default", world.at) == world.at + 40_000
+    world.wait(39.999).round()
+    assert world.job(newcomer).state == JobState.WAITING
+    world.wait(0.001).round()
+    world.settle(stops=False)
+    assert running(world) == [jobs[0], newcomer]
+
+
 @pytest.mark.parametrize(
     "fields",
     [

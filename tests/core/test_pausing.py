@@ -11,7 +11,7 @@ from gangline_core.job import JobState
 from gangline_core.limits.accounting import charge
 from gangline_core.limits.usage_by_class import recompute
 from gangline_core.reasons import ReasonCode
-from gangline_core.spec import Pausing, Role
+from gangline_core.spec import JobSpec, Pausing, Role
 from gangline_core.state import decode_snapshot, encode_snapshot
 from gangline_core.telling.explain import explain
 from gangline_core.wake import next_wake_ms
@@ -186,13 +186,26 @@ def test_whoever_had_its_slice_makes_way_and_gets_the_next_one() -> None:
 
 def test_a_job_that_cannot_be_paused_gives_its_slice_back_by_its_checkpoint() -> None:
     world = World(node(gpus=1)).set_policy(time_slice_s=60)
-    first = world.submit_running(spec(gpus=1), "n1")
+    first = world.submit_running(spec(gpus=1, checkpoints=True), "n1")
     second = world.submit(gpus=1)
     world.wait(30)
     assert not world.round().evictions, "its slice is not over"
     world.wait(31)
     decided = world.round()
     assert [(one.job, one.beneficiary, one.rule) for one in decided.evictions] == [(first, second, "slice")]
+
+
+@pytest.mark.parametrize("asked", [spec(gpus=1), gpu_spec(stays_mib=40_960)], ids=["cannot be paused", "no memory"])
+def test_whoever_would_lose_its_work_is_not_stopped_when_its_slice_is_over(asked: JobSpec) -> None:
+    world = World(node(gpus=1)).set_policy(time_slice_s=60)
+    first, second = world.submit_running(asked, "n1"), world.submit(asked)
+    world.wait(61)
+    decided = world.round()
+    assert not decided.evictions, "it would begin anew, and never end"
+    assert world.reason(second) == ReasonCode.INSUFFICIENT_GPUS
+    higher = world.submit(gpus=1, priority=1)
+    decided = world.round()
+    assert [(one.job, one.beneficiary, one.rule) for one in decided.evictions] == [(first, higher, "priority")]
 
 
 def test_a_higher_job_pauses_lower_ones_rather_than_have_them_lose_their_work() -> None:

@@ -22,6 +22,7 @@ ACTS: dict[str, Act] = {
     "budget": People.budget,
     "saves": People.saves,
     "turns": People.turns,
+    "ordered": People.ordered,
     "edit": People.edit,
     "meddle": People.meddle,
 }

@@ -44,7 +44,8 @@ def job_file(ask: Ask, jobs: Sequence[int], *, now_ms: int = 0, number: int = 0)
     }
     document |= {"checkpoints": True} if ask.saves else {}
     document |= {"mig": ask.mig} if ask.mig else {"gpus": f"{ask.gpu_milli}m"}
-    document |= {"gpu_memory_most": MOST} if ask.tells_ms or ask.stages else {}
+    most = f"{ask.most_gib}Gi" if ask.most_gib else MOST
+    document |= {"gpu_memory_most": most} if ask.tells_ms or ask.stages else {}
     document["attributes"] |= dict(zip(STAGE_NAMES, STAGES[ask.stages], strict=False))
     document |= {"estimate": max(1, round(ask.run_s))} if ask.stages else {}
     document |= {"min": ask.least} if ask.least else {}

@@ -26,7 +26,7 @@ STUCK_TIME = "stuck_time_s"
 START_TIME = "start_time_s"
 """Attribute of a job whose processes take so long to start."""
 WATCH_S = 1.0
-GPU_MILLI, PACKED = 1000, 2
+GPU_MILLI, PACKED, INTERLEAVE = 1000, 2, 4
 SAVES_S = 2.0
 """A member that leaves has saved what it must after so long."""
 JOINS_S = 1.0
@@ -45,10 +45,12 @@ class Ledger:
         """Killed, and still there: their GPU is theirs, but their job may live elsewhere."""
         self.bounded: dict[TaskId, None] = {}
         """Those that said how much of their GPUs' memory they use."""
+        self.most = PACKED
+        """So many of them may work on the same GPUs."""
         self._fault = fault
 
     def enter(self, task: Task, *, bounded: bool = False) -> None:
-        """A task's processes begin to use its GPUs; two that are bounded in memory may work on the same ones."""
+        """A task's processes begin to use its GPUs; some that are bounded in memory may work on the same ones."""
         for other in self.tasks.values():
             if other.job == task.job and other.attempt != task.attempt and other.id not in self.undead:
                 self._fault(f"job {task.job} lives twice: {other.id} on {other.node} and {task.id} on {task.node}")
@@ -84,7 +86,7 @@ class Ledger:
                         self._fault(f"a slice of GPU {share.index} of {task.node} is used by two")
                     slots[share.index] = slots.get(share.index, 0) | share.slots
         for index, milli in used.items():
-            if milli > GPU_MILLI and not packed[index] == users[index] == PACKED:
+            if milli > GPU_MILLI and not PACKED <= packed[index] == users[index] <= self.most:
                 names = sorted(each.id for each in self.tasks.values() if each.node == task.node)
                 self._fault(f"GPU {index} of {task.node} carries {milli} thousandths: {', '.join(names)}")
 

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dollhouse.asks import job_file
 from dollhouse.front import Answered, Door, json_of
 from dollhouse.plan import SECOND_POOL, Ask, Event
+from dollhouse.policies import POLICIES
 from dollhouse.saving import SAVERS
 from dollhouse.together import TOGETHER
 from dollhouse.town import ADMIN_TOKEN, Town
@@ -329,6 +330,10 @@ class People:
     async def saves(self, event: Event) -> None:
         """Jobs that checkpoint soon make way for each other in the usual pool."""
         await self.ask(SetPolicy(pool="default", policy=SAVERS[event.number % len(SAVERS)], by=ADMIN))
+
+    async def ordered(self, event: Event) -> None:
+        """The usual pool has one of the policies that runs of this kind draw."""
+        await self.ask(SetPolicy(pool="default", policy=POLICIES[event.number % len(POLICIES)], by=ADMIN))
 
     async def lift_all(self) -> None:
         """No limit, no drain, no hold stands in anybody's way any more."""

@@ -65,6 +65,8 @@ class Ask(Struct, frozen=True, omit_defaults=True):
     """One task with whole GPUs that says how much of their memory it uses, and what each step takes; 0 does neither."""
     stages: int = 0
     """Which of `asks.STAGES` it says that its iterations have, and how much of the memory it uses; 0 says neither."""
+    most_gib: int = 0
+    """With `stages`, how much of each GPU's memory it uses at most, in GiB; 0 is as much as lets two share it."""
 
 
 class Event(Struct, frozen=True, omit_defaults=True):

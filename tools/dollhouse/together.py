@@ -1,7 +1,7 @@
 """What one run of eight has beside the rest: jobs that share GPUs by a rule of the pool, as pairs or as guests.
 
 Drawn from a source of its own, so that all else in a run of a seed is as it would be without them. Jobs that interleave
-are not drawn: companies begin once all who part have stopped, which takes longer than a lease where programs hang.
+are drawn by `policies`.
 """
 
 from random import Random

@@ -25,13 +25,14 @@ from dollhouse.connection import Rates
 from dollhouse.disk import FullDisk
 from dollhouse.fleet import Rack
 from dollhouse.front import Front
-from dollhouse.machines import Ledger
+from dollhouse.machines import INTERLEAVE, Ledger
 from dollhouse.plan import COPIED
 from dollhouse.world import Process, Run, World
 from gangline_core.door.sealed import vault_names
-from gangline_core.facts import TaskStarted
+from gangline_core.facts import PolicySet, TaskStarted
 from gangline_core.fold import Message
 from gangline_core.ids import JobId
+from gangline_core.sharing.beside import INTERLEAVED
 from gangline_kit.bus import Bus
 from gangline_kit.service import Site
 from gangline_recorder.cutting import rescue
@@ -102,6 +103,8 @@ class Town(World):
     def look(self, message: Message) -> None:
         """The values that a job was given in secret are there when it starts."""
         for fact in message.facts:
+            if isinstance(fact, PolicySet) and fact.policy.sharing == INTERLEAVED:
+                self.ledger.most = INTERLEAVE
             task = self.state.kept.tasks.get(fact.task) if isinstance(fact, TaskStarted) else None
             if task is None or task.stop:
                 continue

@@ -243,7 +243,8 @@ class Victims:
         """All of them, going for good; tasks `beside` are not counted twice."""
         # Members that stop already are somebody's room, or stand beside: evicting their job frees only the others.
         counted = self._table.leaving | {task.id for loss in beside for task in loss.tasks}
-        return [as_eviction(victim, rule, counted) for victim, rule in self._most_borrowed_first(allowed)]
+        go = [entry for entry in allowed if entry[1] != BY_SLICE or entry[0].job.spec.checkpoints]
+        return [as_eviction(victim, rule, counted) for victim, rule in self._most_borrowed_first(go)]
 
     def losses_of(self, jobs: Iterable[Job], *, rule: str) -> list[Loss]:
         """These jobs as evictions by this rule, in this order, those that nobody has spoken for."""
@@ -330,14 +331,20 @@ class Victims:
 
         What runs below the group that promised is no debt of others, so it is not reclaimed but only outranked. And who
         had the beneficiary evicted once is never evicted for it: priority and guarantee may point both ways, in turn.
+        Whose time is over goes by its checkpoint; who saves nothing may at most be paused for that.
         """
-        theirs, mine = ranks
-        if job.spec.protected_s and is_protected(job, self._table.now, against=mine):
+        if job.spec.protected_s and is_protected(job, self._table.now, against=ranks[1]):
             return ""
         if self._by_service and job.id in sunk_below(self._table, beneficiary):
             return "" if self._table.ledger.is_sheltered(job) else BY_SERVICE
-        if self._slices and _had_its_slice(self._table, job, beneficiary):
+        has_turned = self._slices and _had_its_slice(self._table, job, beneficiary)
+        if has_turned and (job.spec.checkpoints or self._table.ledger.is_sheltered(job)):
             return "" if self._table.ledger.is_sheltered(job) else BY_SLICE
+        rule = self._rule_of_rank(job, beneficiary, promisers, ranks=ranks)
+        return BY_SLICE if has_turned and not rule and can_all_be_paused(self._table.state, job) else rule
+
+    def _rule_of_rank(self, job: Job, beneficiary: Job, promisers: set[str], *, ranks: tuple[int, int]) -> str:
+        theirs, mine = ranks
         if job.id in self.yielders.of(beneficiary):
             return "" if self._table.ledger.is_sheltered(job) else BY_YIELD
         if job.id in beneficiary.yielded_to:

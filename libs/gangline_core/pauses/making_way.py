@@ -249,7 +249,8 @@ def _rule(table: Table, job: Job, other: Job, mine: int) -> str:
     if job.pause is not None and job.pause.urgent and gently and ranks_lower:
         return BY_SWITCH
     had_its_slice = bool(table.policy.time_slice_s) and table.now >= slice_ends_ms(other, table.policy)
-    may_go = gently or (table.policy.preemption and other.spec.preemptible and job.spec.preempts)
+    may_stop = other.spec.checkpoints and other.spec.preemptible and job.spec.preempts
+    may_go = gently or (table.policy.preemption and may_stop)
     if had_its_slice and theirs <= mine and may_go and not table.ledger.is_sheltered(other):
         return BY_SLICE
     return ""

@@ -17,7 +17,7 @@ from gangline_core.reserving.promised import has_all
 from gangline_core.room.capacity import Room
 from gangline_core.seating import Found, find_seats
 from gangline_core.sharing.beside import INTERLEAVED
-from gangline_core.sharing.regroup import BY_LEASE, regroup
+from gangline_core.sharing.regroup import BY_LEASE, is_awaited, regroup
 from gangline_core.table import Table
 
 
@@ -51,9 +51,10 @@ def rotate(table: Table, preemptor: Preemptor, *, is_new: bool) -> None:
 
 
 def _is_moving(table: Table) -> bool:
-    """True while a job that was let go for its own sake has not stopped."""
+    """True while a job that was let go for its own sake has not stopped, and may still be expected to."""
     live = (table.state.kept.jobs[job] for job in sorted(table.state.live.get(table.pool.pool.name, {})))
-    return any(job.state == JobState.STOPPING and job.yielded_to[-1:] == (job.id,) for job in live)
+    movers = (job for job in live if job.state == JobState.STOPPING and job.yielded_to[-1:] == (job.id,))
+    return any(is_awaited(table, job) for job in movers)
 
 
 def model_held(table: Table, job: Job) -> str:

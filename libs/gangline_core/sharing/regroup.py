@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from gangline_core.facts import Eviction, TaskPlacement
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState, Task
+from gangline_core.making_room.claims import is_overdue
 from gangline_core.pauses.pausing import companions, leaving_part
 from gangline_core.reasons import ReasonCode
 from gangline_core.seating import Found, find_seats
@@ -38,12 +39,19 @@ def regroup(table: Table, renewable: Sequence[Job], *, is_new: bool) -> None:
 
 
 def _is_parting(table: Table) -> bool:
-    """True while somebody who was let go for a new lease has not stopped."""
+    """True while somebody who was let go for a new lease has not stopped, and may still be expected to."""
     live = (table.state.kept.jobs[job] for job in sorted(table.state.live.get(table.pool.pool.name, {})))
-    reasons = (job.reason for job in live if job.state == JobState.STOPPING)
-    return any(
-        why is not None and why.code == ReasonCode.PREEMPTED and why.numbers.get("rule") == BY_LEASE for why in reasons
-    )
+    return any(job.state == JobState.STOPPING and _goes_by_lease(job) and is_awaited(table, job) for job in live)
+
+
+def _goes_by_lease(job: Job) -> bool:
+    why = job.reason
+    return why is not None and why.code == ReasonCode.PREEMPTED and why.numbers.get("rule") == BY_LEASE
+
+
+def is_awaited(table: Table, job: Job) -> bool:
+    """False for one of which a process hangs: a whole pool does not stand still for that."""
+    return not any(is_overdue(table.state, task, table.now) for task in table.state.tasks_of(job))
 
 
 def _part(table: Table, plan: Sequence[Company], renewable: Sequence[Job]) -> None:

@@ -1,0 +1,77 @@
+"""What one run of four has beside the rest: room that is lent, jobs that interleave, orderings nobody else draws.
+
+Drawn from a source of its own, so that all else in a run of a seed is as it would be without them. A lease is longer
+than whoever goes at its end may take to stop, hanging ones counted, so that it is given before the next one.
+"""
+
+from random import Random
+
+from msgspec.structs import replace
+
+from dollhouse.plan import Ask, Event, Plan
+from gangline_core.cluster import Policy
+
+INTERLEAVED = (
+    Policy(
+        sharing="interleaved",
+        lease_s=70,
+        ordering="weighted",
+        formula="-gpus * remaining_hours",
+        predictor="given",
+        preemption=False,
+        starvation_s=0,
+    ),
+    Policy(sharing="interleaved", lease_s=70),
+    Policy(sharing="interleaved", lease_s=90, ordering="fifo", starvation_s=20, backfill_depth=0),
+)
+LENT = (
+    Policy(ordering="gavel", lease_s=70, starvation_s=0),
+    Policy(ordering="weighted", lease_s=70, preemption=False),
+    Policy(ordering="priority", lease_s=80, starvation_s=20),
+)
+ORDERED = (
+    Policy(ordering="least_attained", service_thresholds=(10, 30, 90), starvation_s=60),
+    Policy(ordering="least_attained", service_thresholds=(20, 60), oldest_preempts=True, promote_after=2),
+    Policy(ordering="dominant_resource", starvation_s=60),
+    Policy(ordering="fair_share", half_life_s=60),
+    Policy(ordering="round_robin", backfill_depth=2),
+    Policy(ordering="shortest_predicted", predictor="given", starvation_s=40),
+    Policy(ordering="finish_time"),
+    Policy(ordering="gittins", backfill_depth=0),
+)
+POLICIES = (*INTERLEAVED, *LENT, *ORDERED)
+FIRST_SEED, PART, JOBS = 1_200_000, 0.25, 22
+"""Earlier seeds keep their meaning."""
+SWITCHES = 0.3
+MOST_GIB = 8
+"""Memory of each GPU that jobs use at most: four of them fit."""
+
+
+def ordered(plan: Plan, draw: Random) -> Plan:
+    """The plan with such a policy and jobs for it, or as it is."""
+    if plan.seed < FIRST_SEED or draw.random() >= PART:
+        return plan
+    kind = draw.choice((INTERLEAVED, INTERLEAVED, LENT, ORDERED))
+    events = [Event(at_s=0.5, what="ordered", number=POLICIES.index(draw.choice(kind)))]
+    times = [round(1 + 4 * draw.random() * k, 3) for k in range(JOBS)]
+    events += [Event(at_s=at_s, what="submit", asks=(_ask(draw),)) for at_s in times]
+    if draw.random() < SWITCHES:
+        number = draw.randrange(len(POLICIES))
+        events.append(Event(at_s=round(draw.uniform(30, 140), 3), what="ordered", number=number))
+    return replace(plan, events=tuple(sorted((*plan.events, *events), key=lambda event: event.at_s)))
+
+
+def _ask(draw: Random) -> Ask:
+    return Ask(
+        gpu_milli=draw.choice((1000, 2000, 2000)),
+        tasks=draw.choice((1, 1, 1, 2)),
+        stages=draw.choice((1, 2, 3, 3, 4)),
+        most_gib=MOST_GIB,
+        run_s=round(draw.uniform(10, 160), 1),
+        stop_s=draw.choice((0, 0, 2, 10)),
+        stuck_s=draw.choice((0, 0, 0, 0, 0, 0, 25, 70)),
+        grace_s=draw.choice((0, 10)),
+        group=draw.choice(("lab", "lab/x", "shop")),
+        priority=draw.choice((0, 0, 0, 2)),
+        saves=draw.random() < 0.3,
+    )
