@@ -5,13 +5,15 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from tests import watched
 
-# A slow machine is no broken promise, so examples have no deadline. In continuous integration the examples are the same
-# each time: a change is judged by its own effect; everywhere else new ones are tried.
-settings.register_profile("here", deadline=None)
-settings.register_profile("ci", deadline=None, derandomize=True)
+# A slow machine is no broken promise, so examples have no deadline, and may be drawn slowly. Where all that must be
+# green is run (tools/check says so) they are the same each time: a change is judged by its own effect; everywhere else
+# new ones are tried.
+SLOW = [HealthCheck.too_slow]
+settings.register_profile("here", deadline=None, suppress_health_check=SLOW)
+settings.register_profile("ci", deadline=None, suppress_health_check=SLOW, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 # A plugin that asks for the event loop outside a coroutine would make one and leave it unclosed; now it is told that

@@ -44,7 +44,9 @@ def test_a_sound_archive_is_read_whole_and_its_head_is_the_state_digest(archive:
     assert [entry.message for entry in read(archive)] == made.log
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150, deadline=None)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=150, deadline=None
+)
 @given(data=st.data())
 def test_any_changed_byte_is_reported_at_its_line(archive: Path, data: st.DataObject) -> None:
     files = segments(archive)
