@@ -1,12 +1,13 @@
 """Reading an archive of the log, and proving on the way that no byte of it was changed, lost or moved."""
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from msgspec import Struct
 
 from gangline_core.fold import Message, chain
-from gangline_wire.archive import SEGMENT_NAME, ArchiveLine, decode_line
+from gangline_wire.archive import CUT_OFF, SEGMENT_NAME, ArchiveLine, decode_line
 from gangline_wire.codec import CodecError
 
 Progress = Callable[[int, int], None]
@@ -20,6 +21,9 @@ def part_of(progress: Progress | None, done: int, total: int) -> Progress | None
     return lambda at, whole: progress(done * max(1, whole) + at, total * max(1, whole))
 
 
+EMPTY = "the segment is empty"
+UNFINISHED = frozenset({EMPTY, CUT_OFF})
+"""Faults of an archive's last line that may only mean that the platform is about to write it."""
 PROGRESS_LINES = 256
 """Lines between two words to `Progress`."""
 
@@ -37,7 +41,8 @@ class Fault(Struct, frozen=True):
 
     def __str__(self) -> str:
         """One line for people."""
-        return f"{self.segment}, line {self.line}, message {self.seq}: {self.problem}"
+        where = f"{self.segment}, line {self.line}, message {self.seq}" if self.line else self.segment
+        return f"{where}: {self.problem}"
 
 
 class ArchiveError(Exception):
@@ -71,6 +76,8 @@ class Verification(Struct, frozen=True):
     last_seq: int
     head: str
     fault: Fault | None = None
+    is_unfinished: bool = False
+    """True when the fault is that the last line is not finished: it is being written, or the archive was cut there."""
 
     @property
     def holds(self) -> bool:
@@ -87,7 +94,7 @@ def verify(path: Path, *, head: str = "", progress: Progress | None = None) -> V
     count, last_seq, last_head, last_segment = 0, 0, "", ""
     fault = None
     try:
-        for entry in read(path, progress=progress):
+        for entry in read(path, progress=progress, whole=True):
             count, last_seq, last_head = count + 1, entry.message.seq, entry.head
             last_segment = entry.segment.name
     except ArchiveError as error:
@@ -95,7 +102,26 @@ def verify(path: Path, *, head: str = "", progress: Progress | None = None) -> V
     if fault is None and head and head != last_head:
         problem = f"the archive ends with head {last_head or 'of nothing'}, not {head}: messages are missing at its end"
         fault = Fault(segment=last_segment, line=count + 1, seq=last_seq + 1, problem=problem)
-    return Verification(segments=len(segments(path)), messages=count, last_seq=last_seq, head=last_head, fault=fault)
+    return Verification(
+        segments=len(segments(path)),
+        messages=count,
+        last_seq=last_seq,
+        head=last_head,
+        fault=fault,
+        is_unfinished=fault is not None and fault.problem in UNFINISHED and fault.segment == segments(path)[-1].name,
+    )
+
+
+def is_unfinished(path: Path) -> bool:
+    """True when the last line of an archive is not finished, or its last segment has none yet."""
+    files = segments(path)
+    if not files:
+        return False
+    with files[-1].open("rb") as file:
+        if not file.seek(0, os.SEEK_END):
+            return len(files) > 1
+        file.seek(-1, os.SEEK_END)
+        return file.read() != b"\n"
 
 
 def segments(path: Path) -> list[Path]:
@@ -103,8 +129,10 @@ def segments(path: Path) -> list[Path]:
     return sorted(file for file in path.glob("archive-*.jsonl") if SEGMENT_NAME.fullmatch(file.name))
 
 
-def read(path: Path, *, progress: Progress | None = None) -> Iterator[Entry]:
+def read(path: Path, *, progress: Progress | None = None, whole: bool = False) -> Iterator[Entry]:
     """Every message in order, each proven before it is given out.
+
+    A last line that is not finished is left out, for the platform may be writing it; with `whole` it is a fault.
 
     Raises:
         ArchiveError: no archive is there, or the chain breaks; what was given out before is sound.
@@ -116,7 +144,7 @@ def read(path: Path, *, progress: Progress | None = None) -> Iterator[Entry]:
     done = 0
     reader = _ChainReader()
     for file in files:
-        for entry in reader.segment(file):
+        for entry in reader.segment(file, may_end=not whole and file == files[-1]):
             yield entry
             if progress is not None and entry.message.seq % PROGRESS_LINES == 0:
                 progress(done + entry.offset, total)
@@ -143,10 +171,13 @@ class _ChainReader:
         self.seq = 0
         self.head = ""
 
-    def segment(self, file: Path) -> Iterator[Entry]:
+    def segment(self, file: Path, *, may_end: bool) -> Iterator[Entry]:
+        """Its messages; with `may_end` its last line may be unfinished, and its first one if it is not the first."""
         offset = 0
         with file.open("rb") as lines:
             for number, text in enumerate(lines, start=1):
+                if may_end and not text.endswith(b"\n") and self.seq:
+                    return
                 try:
                     line = decode_line(text)
                     proven = self._prove(line, file.name, first=number == 1)
@@ -155,8 +186,8 @@ class _ChainReader:
                     raise ArchiveError(fault) from error
                 yield Entry(message=proven, head=line.hash, segment=file, line=number, offset=offset)
                 offset += len(text)
-        if offset == 0:
-            raise ArchiveError(Fault(segment=file.name, line=1, seq=self.seq + 1, problem="the segment is empty"))
+        if offset == 0 and not (may_end and self.seq):
+            raise ArchiveError(Fault(segment=file.name, line=1, seq=self.seq + 1, problem=EMPTY))
 
     def _prove(self, line: ArchiveLine, name: str, *, first: bool) -> Message:
         expected = self.seq + 1

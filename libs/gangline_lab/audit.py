@@ -19,9 +19,10 @@ from gangline_core.job import Job, JobState
 from gangline_core.making_room.losses import effective_priority, is_protected, is_shielded
 from gangline_core.making_room.victims import Victims
 from gangline_core.making_room.yielding import is_patient, may_pass_others, yields_from_ms
+from gangline_core.pauses.packing import packed_note
 from gangline_core.redecide import redecide
-from gangline_core.scoring.attained import attained
-from gangline_core.scoring.had_share import has_had_share, patience_ms
+from gangline_core.scoring.attained import GPU_SECOND, attained
+from gangline_core.scoring.had_share import BY_YIELD, has_had_share, patience_ms
 from gangline_core.spec import GPU_MILLI, gpu_milli_wanted
 from gangline_core.state import State
 from gangline_core.table import Table
@@ -54,7 +55,7 @@ class Party(Struct, frozen=True):
     service_class: str
     level: str
     priority: int
-    """On top of its level's band."""
+    """Its level's band included."""
     gpus: float
     submitted_ms: int
     started_ms: int
@@ -66,6 +67,24 @@ class Party(Struct, frozen=True):
     group_guaranteed: float
     """GPUs guaranteed to its group itself; 0 when none are."""
     attempts: int = 0
+    own_priority: int = 0
+    """Without its level's band."""
+    had_gpu_s: int = 0
+    """GPU-seconds of service so far, as far as they count."""
+    waited_ms: int = 0
+    """All its earlier waits."""
+    checkpoints: bool = False
+    shares: str = ""
+    """Who works on the same GPUs, as a sentence; empty when nobody does."""
+
+
+class Yielding(Struct, frozen=True):
+    """What the pool's policy says of jobs that make way since they had their share."""
+
+    after_gpu_s: int
+    run_s: int
+    patience_s: int
+    """After so long a wait in all nobody takes a job's room that way."""
 
 
 class Preemption(Struct, frozen=True):
@@ -97,6 +116,8 @@ class Preemption(Struct, frozen=True):
     """Other live jobs: those that could have gone, in the order in which they would, then those that could not."""
     decided_again: bool
     """True when deciding again gives the same eviction."""
+    yielding: Yielding | None = None
+    """Of an eviction by the rule `yield`."""
     victim_gone_ms: int = 0
     """When the victim had stopped; 0 when it never had."""
     beneficiary_started_ms: int = 0
@@ -178,6 +199,7 @@ def _audited(state: State, message: Message, fact: f.RoundDecided) -> list[Preem
     again = redecide(state, message.lane, (fact,), message.at) or ()
     evicted = [one for other in again if isinstance(other, f.RoundDecided) for one in other.evictions]
     found = []
+    decided_at = pool.open_round.at if pool.open_round is not None else message.at
     others: dict[JobId, tuple[Other, ...]] = {}
     known = (one for one in fact.evictions if {one.job, one.beneficiary} <= state.kept.jobs.keys())
     for eviction in known:
@@ -186,7 +208,6 @@ def _audited(state: State, message: Message, fact: f.RoundDecided) -> list[Preem
         terms = opened.terms if opened is not None else ()
         claim = next((one for one in fact.claims if one.job == eviction.beneficiary), None)
         if eviction.beneficiary not in others:
-            decided_at = pool.open_round.at if pool.open_round is not None else message.at
             others[eviction.beneficiary] = _others(state, fact, eviction.beneficiary, decided_at)
         found.append(
             Preemption(
@@ -198,8 +219,8 @@ def _audited(state: State, message: Message, fact: f.RoundDecided) -> list[Preem
                 pool=fact.pool,
                 rule=eviction.rule,
                 lost_ms=eviction.lost_ms,
-                victim=_party(state, state.kept.jobs[eviction.job]),
-                beneficiary=_party(state, state.kept.jobs[eviction.beneficiary]),
+                victim=_party(state, state.kept.jobs[eviction.job], decided_at),
+                beneficiary=_party(state, state.kept.jobs[eviction.beneficiary], decided_at),
                 place=place + 1,
                 score=candidates[place].score if place >= 0 else 0,
                 terms=dict(zip(terms, candidates[place].terms, strict=True)) if place >= 0 else {},
@@ -207,6 +228,7 @@ def _audited(state: State, message: Message, fact: f.RoundDecided) -> list[Preem
                 together=tuple(one.job for one in fact.evictions if one.beneficiary == eviction.beneficiary),
                 others=others[eviction.beneficiary],
                 decided_again=eviction in evicted,
+                yielding=_yielding(pool.policy) if eviction.rule == BY_YIELD else None,
             )
         )
     return found
@@ -219,13 +241,15 @@ def _others(state: State, fact: f.RoundDecided, name: JobId, at: int) -> tuple[O
     evicted = {one.job for one in fact.evictions}
     allowed = Victims(table).allowed(beneficiary, is_owed=table.is_owed(beneficiary), everybody=True)
     able = [
-        Other(_party(state, victim.job), rule, victim.lost_ms, "", _nodes(state, victim.job))
+        Other(_party(state, victim.job, at), rule, victim.lost_ms, "", _nodes(state, victim.job))
         for victim, rule in allowed
         if victim.job.id not in evicted
     ]
     known = {victim.job.id for victim, _ in allowed} | evicted
     rest = (state.kept.jobs[job] for job in sorted(state.live.get(fact.pool, {})) if job not in known)
-    unable = [Other(_party(state, job), "", 0, _why_not(table, job, beneficiary), _nodes(state, job)) for job in rest]
+    unable = [
+        Other(_party(state, job, at), "", 0, _why_not(table, job, beneficiary), _nodes(state, job)) for job in rest
+    ]
     return (*able[:OTHERS_SHOWN], *unable[:OTHERS_SHOWN])
 
 
@@ -265,7 +289,11 @@ def _why_it_keeps_its_room(state: State, job: Job, policy: Policy, at: int) -> s
     return "its group is guaranteed what it held, or it held nothing that helps"
 
 
-def _party(state: State, job: Job) -> Party:
+def _yielding(policy: Policy) -> Yielding:
+    return Yielding(policy.yield_after_gpu_s, policy.yield_run_s, patience_ms(policy) // 1000)
+
+
+def _party(state: State, job: Job, at: int) -> Party:
     group = state.kept.groups.get(job.spec.group)
     pool = state.kept.pools[job.spec.pool].pool
     return Party(
@@ -284,4 +312,9 @@ def _party(state: State, job: Job) -> Party:
         group_gpus=state.usage.get(job.spec.group, {}).get("gpu_milli", 0) / GPU_MILLI,
         group_guaranteed=(group.guaranteed.get("gpu_milli", 0) if group else 0) / GPU_MILLI,
         attempts=job.attempt,
+        own_priority=job.spec.priority,
+        had_gpu_s=attained(state, job, at) // GPU_SECOND,
+        waited_ms=job.waited_ms,
+        checkpoints=job.spec.checkpoints,
+        shares=packed_note(state, job) or "",
     )

@@ -6,9 +6,10 @@ Exit codes: 0 all is as it should be, 1 it is not (a broken chain, a different d
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from gangline_core.foresight.learnt import ModelError
-from gangline_lab.archive import ArchiveError
+from gangline_lab.archive import ArchiveError, is_unfinished
 from gangline_lab.commands import learning, logs, past, simulations
 from gangline_lab.learning.growing import LearningError
 from gangline_lab.policyfile import PolicyFileError
@@ -26,6 +27,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(argv)
     run: Callable[[argparse.Namespace], int] = options.run
     try:
+        if not getattr(options, "proves_the_end", False):
+            _note_unfinished(getattr(options, "archive", None))
         return run(options)
     except (ArchiveError, StuckError) as error:
         sys.stderr.write(f"gangline lab: {error}\n")
@@ -41,6 +44,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         sys.stderr.write("\ngangline lab: stopped; what was written so far stays where it is\n")
         return STOPPED
+
+
+def _note_unfinished(archive: object) -> None:
+    """Say that the end of an archive is left out, where it is not written yet."""
+    if isinstance(archive, Path) and is_unfinished(archive):
+        sys.stderr.write(f"gangline lab: the last line of {archive.name} is not finished, and is left out\n")
 
 
 def _parser() -> argparse.ArgumentParser:

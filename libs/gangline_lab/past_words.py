@@ -107,7 +107,8 @@ def audit_lines(one: Preemption) -> list[str]:
         f"Decided in message {one.seq} on the state at {one.seq_seen}; deciding again {again}.",
         "",
         f"Victim       {_party(one.victim)}",
-        f"  ran since {clock(one.victim.started_ms)}; {duration(one.lost_ms)} of run time counted as lost",
+        f"  ran since {clock(one.victim.started_ms)}; {_lost(one)}",
+        *_yield_lines(one),
         f"Beneficiary  {_party(one.beneficiary)}",
         f"  waiting since {clock(one.beneficiary.submitted_ms)}; {place}",
         f"  room cleared on {', '.join(one.nodes) or 'no node'}; evicted for it: {together}",
@@ -128,16 +129,39 @@ def audit_lines(one: Preemption) -> list[str]:
     return lines
 
 
+def _lost(one: Preemption) -> str:
+    if one.victim.shares:
+        return f"{one.victim.shares} {duration(one.lost_ms)} of run time counted as lost by whoever of them loses most"
+    return f"{duration(one.lost_ms)} of run time counted as lost"
+
+
+def _yield_lines(one: Preemption) -> list[str]:
+    """What the rule `yield` looked at."""
+    rule, victim, gains = one.yielding, one.victim, one.beneficiary
+    if rule is None:
+        return []
+    return [
+        f"  both go on where they stopped; it had {victim.had_gpu_s:,} GPU-seconds and job {gains.job} had "
+        f"{gains.had_gpu_s:,}: who had {rule.after_gpu_s:,} makes way for who had less, or waited longest",
+        f"  its run had lasted {duration(max(0, one.at - victim.started_ms))} (one of {duration(1000 * rule.run_s)} is "
+        f"left alone); it had waited {duration(victim.waited_ms)} in all (after {duration(1000 * rule.patience_s)} it "
+        "makes way no more)",
+    ]
+
+
 def _other(other: Other) -> str:
     where = ", ".join(other.nodes) or "no node"
-    return f"{_party(other.party)}, on {where}, ran since {clock(other.party.started_ms)}"
+    shares = f"; {other.party.shares.rstrip('.')}" if other.party.shares else ""
+    return f"{_party(other.party)}, on {where}, ran since {clock(other.party.started_ms)}{shares}"
 
 
 def _party(party: Party) -> str:
+    own, whole = party.own_priority, party.priority
+    priority = f"{whole}" if own == whole else f"{own} ({whole} with its level)"
     return (
         f"job {party.job} {party.name} of {party.user} in {party.group or '(root)'}: {party.gpus:g} GPUs, "
-        f"{party.service_class}, level {party.level}, priority {party.priority}, attempt {party.attempts}, "
-        f"{_protection(party.protected_s)}preempted {party.preemptions} times before; "
+        f"{party.service_class}, level {party.level}, priority {priority}, attempt {party.attempts}, "
+        f"{_protection(party.protected_s)}preempted {counted(party.preemptions, 'time')} before; "
         f"its group held {party.group_gpus:g} GPUs of {party.group_guaranteed:g} guaranteed"
     )
 

@@ -32,6 +32,9 @@ OF_ROOM = frozenset(
 """Reasons that say that no room suits the job."""
 
 
+CAME_LATE = "it came when this round had been put in order already"
+
+
 class How(StrEnum):
     """By which rule another job was started while this one waited."""
 
@@ -135,17 +138,26 @@ class _Watcher:
         self.last: Job | None = None
         self.rounds: list[RoundWaited] = []
         self.held: list[Stretch] = []
+        self.waits_since = 0
+        """Sequence of the message by which the job began to wait for room."""
+        self.seen: dict[str, int] = {}
+        """By pool, the state on which its open round was put in order."""
 
     def hear(self, message: Message) -> None:
         job = self.state.job(self.job)
         waits = job is not None and job.state == JobState.WAITING
         pool = self.state.kept.pools.get(job.spec.pool) if job is not None else None
         opened = pool.open_round if pool is not None else None
+        for fact in message.facts:
+            if isinstance(fact, f.RoundOpened):
+                self.seen[fact.pool] = message.seq - 1 if message.seen < 0 else message.seen
         apply(self.state, message)
         after = self.state.job(self.job)
         if after is not None:
             self.last = after
             self._note_hold(after, message.at)
+            if after.state == JobState.WAITING and not waits:
+                self.waits_since = message.seq
         for fact in message.facts if waits and opened is not None else ():
             if isinstance(fact, f.RoundDecided) and after is not None and after.state == JobState.WAITING:
                 assert opened is not None
@@ -163,6 +175,9 @@ class _Watcher:
     def _round(self, opened: f.RoundOpened, decided: f.RoundDecided, seq: int, at: int, job: Job) -> RoundWaited:
         places = {candidate.job: place for place, candidate in enumerate(opened.candidates)}
         place = places.get(self.job, -1)
+        if place < 0 and self.waits_since > self.seen.get(opened.pool, 0):
+            of = len(opened.candidates)
+            return RoundWaited(opened.round, seq, at, 0, of, 0, {}, code="", reason=CAME_LATE, ahead=())
         own = opened.candidates[place] if place >= 0 else None
         started = {placement.job for placement in decided.placements}
         return RoundWaited(

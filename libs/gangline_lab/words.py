@@ -1,6 +1,6 @@
 """Numbers and results of the lab as plain text for people."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gangline_core.counted import counted
 from gangline_lab.archive import Verification
@@ -84,7 +84,12 @@ def verification_lines(verified: Verification) -> list[str]:
     where = f"{messages} in {segments}, last sequence {verified.last_seq}"
     if verified.fault is None:
         return [f"The chain holds: {where}.", f"Head {verified.head}"]
-    return [f"The chain BREAKS at {verified.fault}", f"Before that it holds: {where}."]
+    lines = [f"The chain BREAKS at {verified.fault}", f"Before that it holds: {where}."]
+    if verified.is_unfinished:
+        lines.append(
+            "A platform that writes there now has not ended that line yet: ask again. Else its end is lost."
+        )
+    return lines
 
 
 def replay_lines(report: ReplayReport) -> list[str]:
@@ -117,13 +122,18 @@ def difference_lines(difference: Difference) -> list[str]:
         f"  at {difference.path}",
         f"  written {_cut(difference.written_here)}",
         f"  decided {_cut(difference.decided_here)}",
-        f"  state at {around.seq}, digest {around.digest}: waiting {around.waiting}, open rounds {around.open_rounds}, "
+        f"  state at {around.seq}, digest {around.digest}: waiting {_by_pool(around.waiting)}, "
+        f"open rounds {_by_pool(around.open_rounds)}, "
         f"{counted(around.live_tasks, 'live task')}, {counted(around.nodes, 'node')}",
     ]
     for job in around.jobs:
         reason = f": {job.reason}" if job.reason else ""
         lines.append(f"    job {job.job} {job.state} in {job.pool}, attempt {job.attempt}{reason}")
     return [*lines, f"  all as written: {_cut(difference.written)}", f"  all as decided: {_cut(difference.decided)}"]
+
+
+def _by_pool(numbers: Mapping[str, int]) -> str:
+    return ", ".join(f"{number} in {pool}" for pool, number in sorted(numbers.items())) or "none"
 
 
 def _cut(text: str) -> str:

@@ -53,6 +53,9 @@ def segment_name(first_seq: int) -> str:
     return f"archive-{first_seq:012d}.jsonl"
 
 
+CUT_OFF = "the line is cut off"
+
+
 def encode_line(told: Message, *, head: str) -> bytes:
     """The line of one message, newline included; `head` is the chain's head after it."""
     try:
@@ -70,7 +73,7 @@ def decode_line(text: bytes) -> ArchiveLine:
         ValueError: the bytes are no line, or not in the one form a line has.
     """
     if not text.endswith(b"\n"):
-        raise ValueError("the line is cut off")
+        raise ValueError(CUT_OFF)
     try:
         line = _decoder.decode(text)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:

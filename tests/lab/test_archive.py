@@ -10,8 +10,10 @@ from tests.lab.logged import LoggedWorld
 from tests.make import node, spec
 
 from gangline_core.fold import chain
-from gangline_lab.archive import ArchiveError, read, segments, verify
-from gangline_wire.archive import decode_line, encode_line
+from gangline_lab.archive import ArchiveError, is_unfinished, read, segments, verify
+from gangline_lab.replay import replay
+from gangline_lab.words import verification_lines
+from gangline_wire.archive import decode_line, encode_line, segment_name
 
 
 def world() -> LoggedWorld:
@@ -92,6 +94,34 @@ def test_a_line_that_is_cut_off_is_reported(archive: Path) -> None:
     assert fault is not None
     assert fault.problem == "the line is cut off"
     assert fault.line == len(lines_of(file))
+
+
+def test_an_archive_that_is_being_written_is_read_up_to_its_last_whole_line(archive: Path) -> None:
+    file = segments(archive)[-1]
+    file.write_bytes(file.read_bytes()[:-20])
+    whole = verify(archive)
+    assert whole.is_unfinished
+    assert is_unfinished(archive)
+    assert [entry.message.seq for entry in read(archive)] == list(range(1, whole.last_seq + 1))
+    assert replay(archive).fault is None
+    assert any("ask again" in line for line in verification_lines(whole))
+
+
+def test_a_segment_that_was_just_begun_is_read_as_none(archive: Path) -> None:
+    last = verify(archive).last_seq
+    (archive / segment_name(last + 1)).write_bytes(b"")
+    assert is_unfinished(archive)
+    assert [entry.message.seq for entry in read(archive)][-1] == last
+    assert verify(archive).is_unfinished
+
+
+def test_a_line_that_is_cut_off_before_the_last_segment_is_no_unfinished_end(archive: Path) -> None:
+    file = segments(archive)[0]
+    file.write_bytes(file.read_bytes()[:-20])
+    assert not is_unfinished(archive)
+    assert not verify(archive).is_unfinished
+    with pytest.raises(ArchiveError, match="the line is cut off"):
+        list(read(archive))
 
 
 def test_a_missing_segment_is_reported_at_the_next_one(archive: Path) -> None:

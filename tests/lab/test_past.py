@@ -9,7 +9,9 @@ from msgspec.structs import replace
 from tests.lab.busy_cluster import BusyCluster
 from tests.lab.logged import LoggedWorld
 from tests.lab.simulated import FIFO, record, trace
-from tests.make import spec
+from tests.lab.test_guests import HALF, with_low
+from tests.lab.test_sharing import staged
+from tests.make import node, spec
 
 from gangline_core import facts as f
 from gangline_core.cluster import Policy
@@ -18,7 +20,7 @@ from gangline_core.door.edits import JobEdit
 from gangline_core.groups import Group
 from gangline_core.ids import JobId
 from gangline_core.spec import ArraySpec, Dependency
-from gangline_lab.audit import preemptions
+from gangline_lab.audit import Yielding, preemptions
 from gangline_lab.cli import main
 from gangline_lab.past_words import audit_lines, why_lines
 from gangline_lab.readers.archives import read_history
@@ -26,10 +28,10 @@ from gangline_lab.replay import replay
 from gangline_lab.sim.conditions import Conditions
 from gangline_lab.sim.engine import Scenario, simulate
 from gangline_lab.sim.fleet import added, read_fleet
-from gangline_lab.sim.workload import Workload, cut
+from gangline_lab.sim.workload import Workload, as_opportunistic, cut, with_checkpoints, with_memory_most
 from gangline_lab.whatif import Change, what_if
 from gangline_lab.whatif_words import answer_lines
-from gangline_lab.why import How, UnknownJobError, why
+from gangline_lab.why import CAME_LATE, How, UnknownJobError, why
 
 
 def urgent(jobs: Workload, place: int, priority: int) -> Workload:
@@ -102,6 +104,46 @@ def test_an_audit_names_who_else_could_have_gone_by_which_rule_and_why_the_other
     text = "\n".join(audit_lines(one))
     assert "Others that could have gone" in text
     assert "level normal, priority 5" in text
+
+
+def test_an_audit_of_who_makes_way_shows_what_the_rule_looked_at(tmp_path: Path) -> None:
+    """The first had 4 GPUs for 100 s, and its share is 300 GPU-seconds."""
+    policy = Policy(yield_after_gpu_s=300, yield_run_s=60, yield_wait_s=7200)
+    jobs = with_checkpoints(trace((0, 4, 1000), (100, 4, 50)))
+    (one,) = preemptions(record(tmp_path / "a", jobs, policy))
+    assert (one.rule, one.victim.job, one.victim.had_gpu_s, one.beneficiary.had_gpu_s) == ("yield", 1, 400, 0)
+    assert one.yielding == Yielding(after_gpu_s=300, run_s=60, patience_s=7200)
+    text = "\n".join(audit_lines(one))
+    assert "it had 400 GPU-seconds and job 2 had 0: who had 300 makes way" in text
+    assert "its run had lasted 1 min 40 s (one of 1 min 0 s is left alone); it had waited 0 ms in all" in text
+
+
+def test_an_audit_of_a_guest_names_the_owner_with_whom_it_goes(tmp_path: Path) -> None:
+    """The guest came after 100 s, and goes when its owner is evicted: 200 s are lost by that one."""
+    jobs = staged(trace((0, 4, 900), (100, 4, 900), (200, 4, 100)), HALF, HALF, HALF)
+    jobs = as_opportunistic(with_memory_most(with_low(urgent(jobs, 2, 5), 1), 8_192))
+    policy = Policy(ordering="priority", sharing="guests")
+    found = preemptions(record(tmp_path / "a", jobs, policy))
+    assert [(one.victim.job, one.victim.own_priority, one.lost_ms) for one in found] == [
+        (1, 0, 200_000),
+        (2, 0, 200_000),
+    ]
+    text = "\n".join(audit_lines(found[1]))
+    assert "It is a guest on the GPUs of job 1" in text
+    assert "3 min 20 s of run time counted as lost by whoever of them loses most" in text
+
+
+def test_why_says_that_a_job_came_when_the_round_was_in_order_already(tmp_path: Path) -> None:
+    """The round was put in order before the second job came; none was preferred to it."""
+    world = LoggedWorld(node("n1", gpus=4))
+    world.submit(spec("first", gpus=4))
+    seen = world.state.kept.seq
+    late = world.submit(spec("late", gpus=4))
+    opened = f.RoundOpened(pool="default", round=1, candidates=(f.Candidate(job=JobId(1), score=0),), waiting=1)
+    world.tell("queue.default", opened, seq_seen=seen)
+    world.tell("placement.default", f.RoundDecided(pool="default", round=1))
+    told = why(world.write(tmp_path / "a"), late)
+    assert [(one.place, one.ahead, one.reason) for one in told.rounds] == [(0, (), CAME_LATE)]
 
 
 def test_history_without_a_change_comes_out_as_it_was(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     replaying.set_defaults(run=_replay)
     verifying = commands.add_parser("verify", help="prove the hash chain", description="Prove an archive's hash chain.")
     verifying.add_argument("--head", default="", metavar="HASH", help="the head that the chain must end in")
-    verifying.set_defaults(run=_verify)
+    verifying.set_defaults(run=_verify, proves_the_end=True)
     reporting = commands.add_parser(
         "report",
         help="numbers and plots of what happened",
