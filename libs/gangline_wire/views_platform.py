@@ -275,6 +275,8 @@ class PolicyView(View, frozen=True):
     """How well they would use them: speed-up per GPU, in thousandths."""
     schedulers: tuple[SchedulerView, ...] = ()
     """What became of their shares, where the pool has several schedulers."""
+    levels: dict[str, int] = field(default_factory=dict)
+    """The pool's queue levels, and what each adds."""
 
 
 class PoolView(View, frozen=True):

@@ -38,6 +38,7 @@ def _view(pool: PoolState) -> PolicyView:
             SchedulerView(number=number, commits=own.commits, conflicts=own.conflicts, delay_ms=own.delay_ms)
             for number, own in sorted(pool.schedulers.items())
         ),
+        levels=pool.pool.levels,
     )
 
 

@@ -383,6 +383,14 @@ async def test_a_policy_is_changed_as_a_whole_and_shown_as_a_difference(platform
     assert "  ordering: weighted -> fifo" in result.out
 
 
+async def test_a_pools_levels_are_shown_with_its_policy(platform: FakePlatform) -> None:
+    levels = {"low": -1000, "normal": 0, "first": 500}
+    view = v.PolicyView(pool="default", policy=Policy(), version=2, levels=levels)
+    platform.answer("GET", "/v1/policies", v.PoliciesView(policies=(view,)))
+    shown = (await gangline(platform.url, "policy")).out
+    assert "  levels                first 500, normal 0, low -1000\n" in shown
+
+
 async def test_a_change_of_a_policy_names_what_held_by_default(platform: FakePlatform) -> None:
     platform.answer("GET", "/v1/policies/default", v.PolicyView(pool="default", policy=Policy(), version=2))
     platform.answer("PUT", "/v1/policies/default", DONE)

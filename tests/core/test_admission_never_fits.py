@@ -52,7 +52,7 @@ def test_one_job_may_ask_for_no_more_than_the_limit_for_one_job():
 
 
 def test_a_limit_on_one_model_binds_jobs_that_accept_only_it():
-    world = World(node(model="H100"), groups=[group("q", limit={"gpu_milli:H100": 4000})])
+    world = World(node(model="H100"), node("n2", model="T4"), groups=[group("q", limit={"gpu_milli:H100": 4000})])
     assert "4" in refusal(world, group="q", gpus=8, gpu_models=["h100"])[1]
     assert ask(world, spec(group="q", gpus=8)).jobs
 

@@ -85,6 +85,9 @@ def _tell(session: Session, view: v.PolicyView) -> None:
     session.console.say(f"Pool {view.pool} (version {view.version})")
     for key, word in _words(view.policy).items():
         session.console.say(f"  {key:<22}{word}")
+    if view.levels:
+        levels = sorted(view.levels.items(), key=lambda level: (-level[1], level[0]))
+        session.console.say(f"  {'levels':<22}{', '.join(f'{name} {more:g}' for name, more in levels)}")
     if view.nodes_wanted:
         used = f"{view.utility_permille / 10:g} % speed-up per GPU"
         session.console.say(f"Its jobs would use {counted(view.nodes_wanted, 'node')} well ({used}).")

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from gangline_core.door.array_record import array_size, position_of
 from gangline_core.door.arrays import element_number, lookup, numbers_taken
 from gangline_core.door.members import Members
+from gangline_core.door.never_below_limit import counts_by_card, never_below
 from gangline_core.door.never_fits import never_fits
 from gangline_core.door.never_fits_cells import never_fits_cells
 from gangline_core.door.rules import Problem, Rules, make_rules
@@ -197,6 +198,7 @@ def _problem(state: State, draft: Draft, spec: JobSpec, *, by: str, at: int, hid
         or _limit_problem(rules, spec)
         or _budget_problem(rules, spec)
         or _room_problem(state, spec)
+        or _card_problem(state, rules, spec)
     )
 
 
@@ -212,6 +214,7 @@ def judge_terms(state: State, draft: Draft, spec: JobSpec, *, by: str, at: int) 
         or _deadline_problem(spec, at)
         or _limit_problem(rules, spec)
         or _room_problem(state, spec)
+        or _card_problem(state, rules, spec)
     )
 
 
@@ -220,6 +223,16 @@ def _room_problem(state: State, spec: JobSpec) -> Problem | None:
     known = state.kept.pools[spec.pool]
     inventory = state.inventory(spec.pool)
     return never_fits(inventory, known.pool, spec) or never_fits_cells(inventory, known, spec)
+
+
+def _card_problem(state: State, rules: Rules, spec: JobSpec) -> Problem | None:
+    """A limit by GPU model or GPU memory that the job breaks on whatever machines of the pool."""
+    pool, inventory = state.kept.pools[spec.pool].pool, state.inventory(spec.pool)
+    largest = {role.name: largest_size(role) for role in spec.roles}
+    for limits, sizes in ((rules.limits, minimum_sizes(spec)), (rules.job_limits, largest)):
+        if counts_by_card(limits) and (reason := never_below(inventory, pool, spec, sizes=sizes, limits=limits)):
+            return reason, "roles[0].gpus" if len(spec.roles) == 1 else "roles"
+    return None
 
 
 def pool_problem(state: State, spec: JobSpec) -> Problem | None:

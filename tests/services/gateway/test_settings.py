@@ -174,6 +174,9 @@ async def test_policies_come_with_what_one_may_choose_from(visitor: Visitor) -> 
     assert "best_fit" in view["placements"]
     assert {"adaptive", "band", "lending"} <= set(view["elastics"])
     assert view["factors"]["priority"]
+    assert view["policies"][0]["levels"] == {"high": 1000, "normal": 0, "low": -1000}, (
+        "the hint at an unknown level says so"
+    )
 
 
 async def test_a_pool_with_the_utility_band_says_how_many_nodes_it_wants(visitor: Visitor) -> None:
