@@ -2,7 +2,8 @@
 
 `test_mutants`, `test_log_mutants` and `test_rule_mutants` play stories made for each of them; here nobody prepares
 anything. `SEEDS` names for each mutant the first seed that notices it; after a change of what is drawn
-`FIND_SEEDS=1 python -m pytest tests/sim/test_seed_mutants.py -s` says them anew.
+`FIND_SEEDS=1 python -m pytest tests/sim/test_seed_mutants.py -s` says them anew. Where much must come together it is
+looked for among runs that draw just that (`dollhouse.rare`).
 """
 
 import os
@@ -21,6 +22,7 @@ import gangline_core.limits.accounting as accounting
 import gangline_kit.follower
 from dollhouse.plan import FLEETS, Ask, Plan
 from dollhouse.play import play
+from dollhouse.rare import FIRST_SEED, KINDS, kind_of
 from dollhouse.wider import draw_plan
 from gangline_admission.vault import Vault
 from gangline_core import facts as f
@@ -201,15 +203,15 @@ NEEDS: dict[str, Callable[[Plan], bool]] = {
     "failed cards are used": lambda plan: any(event.what == "gpu" for event in plan.events),
 }
 """What must be in a run that may notice; only to look for less long."""
-OF_STORIES = {
-    "nobody waits for quota",
-    "an ending job grows on",
-    "nothing is told late",
-    "snapshots need not be past it",
-    "a fold goes past holes",
-    "the archive need not reach",
+RARE = {
+    "nobody waits for quota": "a full group",
+    "an ending job grows on": "growing",
+    "nothing is told late": "a dying recorder",
+    "snapshots need not be past it": "a short log",
+    "a fold goes past holes": "a short log",
+    "the archive need not reach": "a short log",
 }
-"""What the first seeds do not notice: too much must come together. The stories made for it do."""
+"""What the first seeds do not notice, and which of the rare kinds of run does."""
 SEEDS = {
     "no expected sequence": 0,
     "no epoch": 0,
@@ -245,6 +247,12 @@ SEEDS = {
     "nobody is told why": 16,
     "use is one too high": 0,
     "usage is one too high": 0,
+    "nobody waits for quota": 1_300_032,
+    "an ending job grows on": 1_300_013,
+    "nothing is told late": 1_300_001,
+    "snapshots need not be past it": 1_300_060,
+    "a fold goes past holes": 1_300_079,
+    "the archive need not reach": 1_300_004,
 }
 
 
@@ -257,7 +265,14 @@ def _long(plan: Plan, what: str) -> bool:
 
 
 def may_notice(name: str, plan: Plan) -> bool:
+    if name in RARE:
+        return kind_of(plan.seed) == RARE[name]
     return len(plan.events) <= EVENTS_MOST and NEEDS.get(name, lambda _: True)(plan)
+
+
+def seeds_for(name: str) -> range:
+    first = FIRST_SEED if name in RARE else 0
+    return range(first, first + SEEDS_MOST)
 
 
 def notices(damage: Damage, seed: int) -> tuple[str, ...]:
@@ -270,7 +285,7 @@ def notices(damage: Damage, seed: int) -> tuple[str, ...]:
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", DAMAGES)
 def test_find_the_first_seed_that_notices(name: str) -> None:
-    for seed in [seed for seed in range(SEEDS_MOST) if may_notice(name, draw_plan(seed))][:TRIES]:
+    for seed in [seed for seed in seeds_for(name) if may_notice(name, draw_plan(seed))][:TRIES]:
         faults = notices(DAMAGES[name], seed)
         if faults:
             print(f'    "{name}": {seed},  # {faults[0][:100]}', flush=True)  # noqa: T201 - it is what was looked for
@@ -288,6 +303,7 @@ def test_the_random_runs_that_notice_it_are_sound(seed: int) -> None:
     assert play(draw_plan(seed)).faults == ()
 
 
-def test_each_mutant_has_a_seed_or_a_story() -> None:
-    assert set(SEEDS) | OF_STORIES == set(DAMAGES)
-    assert set(MUTANTS) | set(OF_LOG) >= OF_STORIES
+def test_each_mutant_has_a_seed() -> None:
+    assert set(SEEDS) == set(DAMAGES)
+    assert set(RARE) < set(SEEDS)
+    assert set(RARE.values()) == set(KINDS)

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from dollhouse.plan import RUN_S, Ask, Event, Plan, draw_usual
 from dollhouse.policies import ordered
+from dollhouse.rare import rare
 from dollhouse.saving import saving
 from dollhouse.together import together
 
@@ -28,7 +29,8 @@ TURNS_PART, TURNERS = 0.3, 18
 def draw_plan(seed: int) -> Plan:
     """The run of this seed."""
     plan = together(widened(draw_usual(seed), Random(f"wider {seed}")), Random(f"together {seed}"))
-    return ordered(saving(plan, Random(f"saving {seed}")), Random(f"ordered {seed}"))
+    plan = ordered(saving(plan, Random(f"saving {seed}")), Random(f"ordered {seed}"))
+    return rare(plan)
 
 
 def widened(plan: Plan, draw: Random) -> Plan:
