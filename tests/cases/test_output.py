@@ -6,18 +6,24 @@ from pathlib import Path
 
 import pytest
 from tests.make import node, spec
+from tests.patience import LONG_S
 from tests.services.agent.rig import an_order, rig
 from tests.services.gateway.conftest import Visitor, visitor
 
 from gangline_agent.runner import Phase
 from gangline_core import facts as f
 from gangline_core.ids import JobId
+from gangline_gateway import output as gateway_output
 from gangline_wire import output, subjects
 
 __all__ = ["visitor"]  # a fixture of the gateway's tests
 
-AT_ONCE_S = 3.0
-"""Less than the time for which late output is waited for."""
+
+@pytest.fixture(autouse=True)
+def what_is_late_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever reads at once did not wait for what never comes."""
+    monkeypatch.setattr(gateway_output, "LATE_S_MAX", 10 * LONG_S)
+
 
 PROGRAMS = {
     "lines and at once the end": ("for k in range(1, 1001): print(k)", "".join(f"{k}\n" for k in range(1, 1001))),
@@ -62,7 +68,7 @@ async def test_what_was_written_before_a_kill_is_told(tmp_path: Path) -> None:
 
 
 async def read(visitor: Visitor, path: str) -> str:
-    async with asyncio.timeout(AT_ONCE_S):
+    async with asyncio.timeout(LONG_S):
         return await (await visitor.call("admin", "GET", path)).text()
 
 

@@ -71,7 +71,7 @@ class Cluster(Shell):
             stderr=asyncio.subprocess.STDOUT,
             env={"HOME": str(self.home), "PATH": "/usr/bin:/bin"},
         )
-        async with asyncio.timeout(90):
+        async with asyncio.timeout(120):
             said, _ = await process.communicate()
         assert (process.returncode != 0) is fails, said.decode()
         return said.decode()
@@ -108,7 +108,7 @@ async def test_a_release_is_installed_tested_and_made_another_one_and_keeps_its_
     assert "Your first job" in said
     assert len(cluster.double.store.all("apps/deployments")) == 9
     keys = cluster.stored("/secrets", "release-gangline-keys")["data"]
-    assert "Phase:          Succeeded" in await cluster.helm("test", "release", "--timeout", "20s")
+    assert "Phase:          Succeeded" in await cluster.helm("test", "release", "--timeout", "80s")
     await cluster.helm(
         "upgrade",
         "release",
@@ -145,7 +145,7 @@ async def test_a_release_that_goes_leaves_jobs_keys_and_archive_and_nothing_else
     before = {storage for storage, held in cluster.double.store.objects.items() if held}
     await cluster.helm("install", "release", str(CHART), "--create-namespace")
     await cluster.run("apply", "-f", "-", stdin={**JOB, "spec": {"gpus": 1, "command": ["x"]}})
-    said = await cluster.helm("uninstall", "release", "--timeout", "30s")
+    said = await cluster.helm("uninstall", "release", "--timeout", "80s")
     assert "release-gangline-archive" in said
     left = {storage for storage, held in cluster.double.store.objects.items() if held} - before
     kept = {

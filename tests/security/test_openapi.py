@@ -72,7 +72,7 @@ async def call(visitor: Visitor, who: str, case: Any) -> int:
     return response.status
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 async def test_no_call_that_the_document_allows_or_forbids_ends_in_an_error_of_ours(visitor: Visitor) -> None:
     served = await visitor.ask("", "GET", "/openapi.json")
     schema = schemathesis.openapi.from_dict(served)

@@ -29,7 +29,7 @@ from gangline_wire.requests import EventLine
 from gangline_wire.stored import message
 from gangline_wire.streams import EVENTS, LEASES, LOG, SECRETS
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(900)
 
 NEVER_HERE = {
     # Of real cards, cgroups and drivers.
