@@ -1,11 +1,14 @@
 """A benchmark's rows are judged by the range files, and nothing is dropped."""
 
+import asyncio
 import json
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from bench.__main__ import BENCHMARKS
+from bench import kept, papers
+from bench.__main__ import BENCHMARKS, KEPT, main, parts_of
 from bench.elastic import WORKLOADS, unpack
 from bench.load import percentile, post
 from bench.rows import RANGES, Bar, Baseline, Measured, as_json, as_table, bars, judge, never_measured
@@ -80,3 +83,66 @@ def test_the_pollux_workloads_are_unpacked_on_every_python_that_is_supported(tmp
     unpack(tmp_path)
     assert {path.name for path in (tmp_path / "workloads").iterdir()} == {f"workload-{n}.csv" for n in WORKLOADS}
     assert all((model / "scalability.csv").stat().st_size for model in (tmp_path / "profiles").iterdir())
+
+
+def _measured_in(folder: Path, names: tuple[str, ...], *, dies_in: str = "") -> tuple[list[str], list[str], list[str]]:
+    """Names of the rows, parts that were measured, and what was told."""
+    began, told, rows = list[str](), list[str](), list[str]()
+
+    async def measure(name: str) -> AsyncIterator[Measured]:
+        began.append(name)
+        yield Measured(name=f"{name}.first", value=float(len(began)), unit="s", better="lower", baseline=SPEED.baseline)
+        if name == dies_in:
+            raise KeyboardInterrupt
+        yield Measured(name=f"{name}.last", value=0.1, unit="s")
+
+    async def all_of_them() -> None:
+        rows.extend([row.name async for row in kept.measured(names, measure, folder, told.append)])
+
+    try:
+        asyncio.run(all_of_them())
+    except KeyboardInterrupt:
+        told.append("stopped")
+    return rows, began, told
+
+
+def test_a_long_run_goes_on_with_the_part_in_which_it_was_stopped(tmp_path: Path) -> None:
+    folder = tmp_path / "parts"
+    names = ("one", "two.with.dots", "three")
+    assert _measured_in(folder, names, dies_in="two.with.dots")[1:] == (
+        ["one", "two.with.dots"],
+        ["[1/3] one", "[1/3] one took 0 s of processor time", "[2/3] two.with.dots", "stopped"],
+    )
+    rows, began, told = _measured_in(folder, names)
+    assert rows == [f"{name}.{row}" for name in names for row in ("first", "last")]
+    assert began == ["two.with.dots", "three"]
+    assert told[0] == "[1/3] one was measured before, in 0 s of processor time"
+    assert _measured_in(folder, names)[:2] == (rows, [])
+
+
+def test_what_other_code_measured_or_what_was_cut_off_is_measured_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _measured_in(tmp_path, ("one", "two"))
+    (tmp_path / "two.json").write_bytes((tmp_path / "two.json").read_bytes()[:-9])
+    assert _measured_in(tmp_path, ("one", "two"))[1] == ["two"]
+    monkeypatch.setattr(kept, "code", lambda: "other")
+    assert _measured_in(tmp_path, ("one", "two"))[1] == ["one", "two"]
+
+
+@pytest.mark.parametrize("arguments", [["pipeline", "--full"], ["queue", "--only", "rounds"], ["papers"]])
+def test_only_what_is_the_same_whenever_it_is_measured_is_kept(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["bench", *arguments, "--keep", "there"])
+    with pytest.raises(SystemExit):
+        main()
+    assert "--keep is for --full or --only of papers" in capsys.readouterr().err
+
+
+def test_the_papers_have_parts_for_every_table() -> None:
+    begins = {name.partition(".")[0] for name in parts_of("papers")}
+    lab = {"pollux", "optimus", "sizes", "weeks", "shockwave", "gavel", "muri", "spot", "pairs", "guests", "loads"}
+    assert begins == {*lab, "philly"}
+    assert "philly.80x8.fifo-easy-backfill" in papers.PARTS
+    assert KEPT == ("papers",)

@@ -1,5 +1,6 @@
 """One simulated run of a paper's page, as all benchmarks of papers make it; recorded and replayed where asked (B10)."""
 
+import sys
 import tempfile
 from pathlib import Path
 
@@ -7,9 +8,25 @@ from bench.rows import Measured
 from gangline_lab.policyfile import Rules
 from gangline_lab.replay import replay
 from gangline_lab.sim.courses import Courses
-from gangline_lab.sim.engine import RunResult, Scenario, simulate
+from gangline_lab.sim.engine import Progress, RunResult, Scenario, simulate
 from gangline_lab.sim.fleet import read_fleet
 from gangline_lab.sim.workload import Input, Workload
+
+TOLD_PARTS = 20
+
+
+class Told:
+    """Tells on stderr how far a long run is, a line for each twentieth of its jobs."""
+
+    def __init__(self) -> None:
+        """Nothing told yet."""
+        self._told = 0
+
+    def __call__(self, over: int, total: int) -> None:
+        """So many jobs of so many are over."""
+        if over * TOLD_PARTS >= (self._told + 1) * total:
+            self._told = over * TOLD_PARTS // total
+            print(f"    {over:,} of {total:,} jobs are over", file=sys.stderr, flush=True)
 
 
 def run_of(
@@ -19,6 +36,8 @@ def run_of(
     courses: Courses | None = None,
     archive: Path | None = None,
     inputs: tuple[Input, ...] = (),
+    *,
+    progress: Progress | None = None,
 ) -> RunResult:
     """What became of the trace on a cluster such as "16x4xT4" under these rules; an `archive` records it."""
     scenario = Scenario(
@@ -30,7 +49,7 @@ def run_of(
         courses=courses,
         inputs=inputs,
     )
-    return simulate(scenario, archive=archive)
+    return simulate(scenario, archive=archive, progress=progress)
 
 
 def replayed_run_of(

@@ -12,7 +12,8 @@ pages of policies/papers. A row's baseline is the published value; why they diff
 """
 
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from msgspec.structs import replace
 from bench.paper_runs import replayed_run_of, run_of
 from bench.papers_leases import GAVEL, OWN, SHOCKWAVE, gavel, off, shockwave
 from bench.papers_pairs import guests, pairs
-from bench.papers_philly import loads, weeks, whole
+from bench.papers_philly import WHOLE, loads, weeks, whole
 from bench.papers_sharing import MURI, muri, spot
 from bench.papers_sizes import SIZES, sizes
 from bench.pollux_optimus import ForetoldProfiles, optimus_run
@@ -72,23 +73,15 @@ async def measure() -> AsyncIterator[Measured]:
 
 async def measure_full() -> AsyncIterator[Measured]:
     """Everything, and the whole Philly trace on 512 and 640 GPUs: hours."""
-    lent = (*SHOCKWAVE, *OWN)
-    tables = (
-        pollux(is_replayed=True),
-        optimus(WORKLOADS, is_replayed=True),
-        sizes(SIZES, WORKLOADS, is_replayed=True),
-        weeks(is_replayed=True),
-        shockwave(lent, is_replayed=True),
-        gavel(tuple(GAVEL), is_replayed=True),
-        muri(tuple(MURI), is_replayed=True),
-        spot(is_replayed=True),
-        pairs(),
-        guests(),
-        loads(every=THINNED_EVERY),
-        whole(),
-    )
-    for row in chain.from_iterable(tables):
+    async for row in measure_only(tuple(PARTS)):
         yield row
+
+
+async def measure_only(names: Sequence[str]) -> AsyncIterator[Measured]:
+    """These parts of the full set alone, such as `optimus` or `philly.80x8.srsf`."""
+    for name in names:
+        for row in PARTS[name]():
+            yield row
 
 
 def pollux(*, is_replayed: bool = False) -> Iterator[Measured]:
@@ -171,3 +164,20 @@ def _means(means: dict[str, list[float]]) -> Iterator[Measured]:
         better="lower",
         baseline=Baseline(name="published mean JCT", value=TIRESIAS[6]),
     )
+
+
+PARTS: dict[str, Callable[[], Iterator[Measured]]] = {
+    "pollux": partial(pollux, is_replayed=True),
+    "optimus": partial(optimus, WORKLOADS, is_replayed=True),
+    **{f"sizes.{page}": partial(sizes, (page,), WORKLOADS, is_replayed=True) for page in SIZES},
+    "weeks": partial(weeks, is_replayed=True),
+    **{f"shockwave.{page}": partial(shockwave, (page,), is_replayed=True) for page in (*SHOCKWAVE, *OWN)},
+    **{f"gavel.{page}": partial(gavel, (page,), is_replayed=True) for page in GAVEL},
+    **{f"muri.{trace}": partial(muri, (trace,), is_replayed=True) for trace in MURI},
+    "spot": partial(spot, is_replayed=True),
+    "pairs": pairs,
+    "guests": guests,
+    "loads": partial(loads, every=THINNED_EVERY),
+    **{f"philly.{cluster}.{page}": partial(whole, cluster, page) for cluster in WHOLE for page in WHOLE[cluster]},
+}
+"""The full set in parts that can be measured alone, from a fraction of a minute to an hour and more each."""
