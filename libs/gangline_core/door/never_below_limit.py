@@ -7,34 +7,21 @@ could take it says nothing.
 
 from collections.abc import Mapping, Sequence
 
-from msgspec import Struct
-
 from gangline_core.cluster import Pool
 from gangline_core.limits.dimension_names import shown
-from gangline_core.limits.rungs import MODEL_PREFIX
+from gangline_core.limits.rungs import GPU_MEMORY, MODEL_PREFIX
 from gangline_core.reasons import Reason, ReasonCode
-from gangline_core.room.inventory import GpuKind, Inventory, suitable_gpus, tasks_held
-from gangline_core.spec import JobSpec, Resources, Role, selector_of
+from gangline_core.room.cards import on_cards
+from gangline_core.room.inventory import Inventory
+from gangline_core.spec import JobSpec
 
 Limits = Sequence[tuple[str, dict[str, int]]]
 """Who sets a limit, and the most it ever is by dimension."""
-MEMORY = "gpu_memory_mib"
-
-
-class OfRole(Struct, frozen=True):
-    """What a role takes of GPUs whatever cards it comes to."""
-
-    task_milli: int
-    tasks: int
-    memory_mib: int
-    """The least of all its tasks."""
-    models: frozenset[str]
-    """Of which its GPUs may be, in lower case."""
 
 
 def counts_by_card(limits: Limits) -> bool:
     """True when one of the limits is of a GPU model or of GPU memory."""
-    return any(what == MEMORY or what.startswith(MODEL_PREFIX) for _, limit in limits for what in limit)
+    return any(what == GPU_MEMORY or what.startswith(MODEL_PREFIX) for _, limit in limits for what in limit)
 
 
 def never_below(
@@ -44,48 +31,36 @@ def never_below(
     roles = [role for role in spec.roles if sizes[role.name] > 0 and role.resources.wants_gpu]
     if not roles or pool.grows:
         return None
-    found = [_of_role(inventory, spec, role, sizes[role.name]) for role in roles]
-    known = [one for one in found if one is not None]
-    if len(known) < len(found):
+    found = [on_cards(inventory, spec, role, sizes[role.name]) for role in roles]
+    cards = [one for one in found if one is not None]
+    if len(cards) < len(found):
         return None
-    memory = sum(one.memory_mib for one in known)
+    asked = [(role.resources.gpu_milli, sizes[role.name], one.models) for role, one in zip(roles, cards, strict=True)]
+    memory = sum(one.memory_mib for one in cards)
     for holder, limit in limits:
-        if memory > limit.get(MEMORY, memory):
-            return _above(holder, *shown(MEMORY, memory), limit[MEMORY], MEMORY)
-        if (reason := _of_models(holder, limit, known)) is not None:
+        if memory > limit.get(GPU_MEMORY, memory):
+            return _above(holder, *shown(GPU_MEMORY, memory), limit[GPU_MEMORY], GPU_MEMORY)
+        if (reason := _of_models(holder, limit, asked)) is not None:
             return reason
     return None
 
 
-def _of_role(inventory: Inventory, spec: JobSpec, role: Role, tasks: int) -> OfRole | None:
-    need = role.resources
-    cards: set[GpuKind] = set()
-    for stock in inventory.matching(selector_of(spec, role)):
-        if tasks_held(stock.kind, need):
-            cards.update(suitable_gpus(stock.kind, need))
-    if not cards:
-        return None
-    memory = need.gpu_memory_mib if not need.whole_gpus else min(_counted(need, card) for card in cards)
-    models = frozenset(card.model for card in cards)
-    return OfRole(need.gpu_milli, tasks, tasks * memory * max(1, need.whole_gpus), models)
+def _of_models(
+    holder: str, limit: Mapping[str, int], asked: Sequence[tuple[int, int, frozenset[str]]]
+) -> Reason | None:
+    """The limits of all models that its GPUs may be of are too low, together or each for one task.
 
-
-def _counted(need: Resources, card: GpuKind) -> int:
-    """With how much memory a whole card counts."""
-    return min(need.gpu_memory_most_mib or card.memory_mib, card.memory_mib)
-
-
-def _of_models(holder: str, limit: Mapping[str, int], roles: Sequence[OfRole]) -> Reason | None:
-    """The limits of all models that its GPUs may be of are together too low, or each is for one task."""
-    models = sorted(frozenset[str]().union(*(one.models for one in roles)))
+    `asked` has per role the GPU thousandths of a task, its tasks, and its models.
+    """
+    models = sorted(frozenset[str]().union(*(of for _, _, of in asked)))
     most = {model: limit[MODEL_PREFIX + model] for model in models if MODEL_PREFIX + model in limit}
-    for one in roles:
+    for task_milli, _, of in asked:
         # The GPUs of one task are of one model.
-        if one.models <= most.keys() and one.task_milli > (best := max(most[model] for model in one.models)):
-            return _above_models(holder, sorted(one.models), one.task_milli, best)
-    asked = sum(one.tasks * one.task_milli for one in roles)
-    if len(most) == len(models) and asked > sum(most.values()):
-        return _above_models(holder, models, asked, sum(most.values()))
+        if of <= most.keys() and task_milli > (best := max(most[model] for model in of)):
+            return _above_models(holder, sorted(of), task_milli, best)
+    needed = sum(task_milli * tasks for task_milli, tasks, _ in asked)
+    if len(most) == len(models) and needed > sum(most.values()):
+        return _above_models(holder, models, needed, sum(most.values()))
     return None
 
 

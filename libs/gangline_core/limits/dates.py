@@ -24,12 +24,13 @@ from gangline_core.job import Job, JobState
 from gangline_core.limits.budgets import BUDGET
 from gangline_core.limits.ends import Bound, LimitEnds, left_now
 from gangline_core.limits.quota import JOBS
-from gangline_core.limits.rungs import MODEL_PREFIX, lowered
+from gangline_core.limits.rungs import GPU_MEMORY, MODEL_PREFIX, lowered
 from gangline_core.making_room.losses import effective_priority
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.reserving.passing import may_push_away, passes_as_owed
 from gangline_core.reserving.releases import UNKNOWN_MS, expected_end_ms
 from gangline_core.reserving.reserve import OVERDUE_MS, UNKNOWN_RUN_MS
+from gangline_core.room.cards import on_cards
 from gangline_core.room.holds import placed_amounts
 from gangline_core.scoring.ageing import is_starving, since_ms
 from gangline_core.spec import ServiceClass, smallest_size
@@ -244,8 +245,17 @@ class LimitDates:
                 if needed := amounts.get(reserve.dimension, 0):
                     yield Bound(rung, reserve.dimension, needed, reserve)
 
-    def _least(self, job: Job) -> Mapping[str, int]:
-        return lowered(self._table.seating.least(job).amounts)
+    def _least(self, job: Job, model: str = "") -> Mapping[str, int]:
+        """What the job counts with at its smallest, on cards of one model or any: whole ones with all their memory."""
+        least = lowered(self._table.seating.least(job).amounts)
+        rungs = self._table.ledger.rungs(job)
+        if not any(GPU_MEMORY in rung.limit or any(r.dimension == GPU_MEMORY for r in rung.reserves) for rung in rungs):
+            return least
+        inventory = self._table.state.inventory(job.spec.pool)
+        roles = [role for role in job.spec.roles if role.resources.whole_gpus and smallest_size(role)]
+        found = [on_cards(inventory, job.spec, role, smallest_size(role), model=model) for role in roles]
+        memory = sum(cards.memory_mib for cards in found if cards is not None)
+        return {**least, GPU_MEMORY: max(memory, least.get(GPU_MEMORY, 0))} if memory else least
 
     def _wishes(self, job: Job) -> Iterator[Mapping[str, int]]:
         """What the job may count at its smallest: once for each limited model, where it leaves the model open."""
@@ -264,7 +274,7 @@ class LimitDates:
                     milli += smallest_size(role) * role.resources.gpu_milli
             if milli:
                 is_open = True
-                yield {**least, name: least.get(name, 0) + milli}
+                yield {**self._least(job, model), name: least.get(name, 0) + milli}
         if not is_open:
             yield least
 

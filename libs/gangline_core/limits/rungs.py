@@ -18,6 +18,7 @@ from gangline_core.state import State
 
 MODEL_PREFIX = "gpu_milli:"
 """How the dimension of one GPU model begins."""
+GPU_MEMORY = "gpu_memory_mib"
 DEVICE_PREFIX = "device:"
 """How the dimension of a named device begins."""
 

@@ -1,0 +1,68 @@
+"""A limit of GPU memory keeps its dates: whole cards count with all their memory, which is known only when they are."""
+
+import pytest
+from tests.make import World, group, node, spec
+
+from gangline_core.facts import GroupSet
+from gangline_core.job import JobState
+from gangline_core.reasons import ReasonCode
+
+CARD = 81_920
+H100 = {"model": "H100", "gpu_memory_mib": CARD}
+
+
+def start_of_large(world: World, *, seconds: int = 900) -> float:
+    """When a job of eight GPUs that comes after a minute starts, in s, below an endless stream of small ones."""
+    large, ends = 0, dict[int, int]()
+    for second in range(0, seconds, 5):
+        if second == 60:
+            large = world.submit(group="lab", gpus=8, time_limit_s=60)
+        ends[world.submit(group="lab", gpus=1, time_limit_s=60)] = 0
+        world.round()
+        begun = world.in_state(JobState.STARTING)
+        if large in begun:
+            return second
+        world.start(*begun)
+        ends |= {job: second + 60 for job in begun}
+        world.wait(5)
+        world.finish(*(job for job, end in ends.items() if 0 < end <= second + 5))
+        ends = {job: end for job, end in ends.items() if not 0 < end <= second + 5}
+    return float("inf")
+
+
+@pytest.mark.parametrize("limit", [{"gpu_milli": 8000}, {"gpu_memory_mib": 8 * CARD}])
+def test_no_stream_of_small_jobs_keeps_a_large_one_from_what_its_group_may_have(limit: dict[str, int]):
+    world = World(*(node(f"n{k}", **H100) for k in range(3)), groups=[group("lab", limit=limit)])
+    assert start_of_large(world) <= 60 + 60 + 60 + 60, "those before it, the longest time limit, and the rounds between"
+
+
+def test_a_job_that_a_lowered_limit_shuts_out_for_good_keeps_nothing_from_others():
+    world = World(*(node(f"n{k}", **H100) for k in range(4)), groups=[group("lab", limit={"gpu_memory_mib": 3 << 20})])
+    running = world.submit_running(spec(group="lab", gpus=2, time_limit_s=3600), "n1")
+    blocked = world.submit(group="lab", gpus=8, tasks=3)
+    lowered = group("lab", limit={"gpu_milli": 24_000, "gpu_memory_mib": 1 << 20}, version=2)
+    world.tell("admission", GroupSet(group=lowered, by="admin"))
+    world.round()
+    assert world.reason(blocked) == ReasonCode.GROUP_LIMIT
+    other = world.submit(group="lab", gpus=8, time_limit_s=2 * 3600)
+    world.round()
+    assert world.job(other).state == JobState.STARTING
+    assert world.job(running).state == JobState.RUNNING
+
+
+def test_others_may_use_the_memory_that_the_dated_job_leaves():
+    limit = {"gpu_memory_mib": 10 * CARD}
+    world = World(*(node(f"n{k}", **H100) for k in range(3)), groups=[group("lab", limit=limit)])
+    world.submit_running(spec(group="lab", gpus=3, time_limit_s=100), "n1")
+    large = world.submit(group="lab", gpus=8, time_limit_s=3600)
+    world.round()
+    assert world.reason(large) == ReasonCode.GROUP_LIMIT
+    two, more = (world.submit(group="lab", gpus=2, time_limit_s=3600) for _ in range(2))
+    short = world.submit(group="lab", gpus=2, time_limit_s=100)
+    world.round()
+    assert [world.job(job).state for job in (two, more, short)] == [
+        JobState.STARTING,
+        JobState.WAITING,
+        JobState.STARTING,
+    ]
+    assert world.reason(more) == ReasonCode.LIMIT_KEPT
