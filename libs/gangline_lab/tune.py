@@ -14,12 +14,14 @@ from msgspec.structs import replace
 
 from gangline_core.cluster import Policy
 from gangline_core.counted import counted
+from gangline_core.settings.document import Document
 from gangline_lab.metrics import slowdown
 from gangline_lab.readers.archives import History
 from gangline_lab.sim.collect import JobRecord
 from gangline_lab.sim.engine import Progress, simulate
 from gangline_lab.tuning_space import space_of
 from gangline_lab.whatif import Change, scenario_of
+from gangline_wire.policyfile_show import show_policy
 
 TRAINING_PART = 2 / 3
 RESAMPLES = 2_000
@@ -85,6 +87,8 @@ class Tuned(Struct, frozen=True):
     jobs_held_out: int
     settings: dict[str, tuple[int, int]] = {}
     """Settings of the policy that change: before and after."""
+    policy: Policy = Policy()
+    """The pool's policy as it would be: what the history's last one had, with these changes."""
 
     @property
     def is_better(self) -> bool:
@@ -154,6 +158,7 @@ def tune(
         jobs_trained=len(training.trace.arrivals),
         jobs_held_out=len(held_out.trace.arrivals),
         settings=space.changed(best),
+        policy=best,
     )
 
 
@@ -207,11 +212,14 @@ def tuned_lines(tuned: Tuned) -> list[str]:
         verdict = "The gain holds on times that the search did not see."
     elif tuned.goal.endswith("_wait") and not tuned.held_out_before and not tuned.held_out_after:
         verdict = "In the held-out part nobody waited, so it could show no gain: nothing is known of this change."
+    unit = "" if tuned.goal == "mean_slowdown" else " s"
     return [
-        f"{tuned.goal} over {counted(tuned.trials, 'trial')} on {counted(tuned.jobs_trained, 'job')}: "
-        f"{tuned.trained_before:,.2f} as it is, {tuned.trained_after:,.2f} tuned",
-        f"Held out, {counted(tuned.jobs_held_out, 'job')}: {tuned.held_out_before:,.2f} as it is, "
-        f"{tuned.held_out_after:,.2f} tuned; the change is {tuned.change_low:,.2f} to {tuned.change_high:,.2f} (95 %)",
+        f"{tuned.goal} over {counted(tuned.trials, 'trial')} on "
+        f"{counted(tuned.jobs_trained, 'job')}: {tuned.trained_before:,.2f}{unit} as it is, "
+        f"{tuned.trained_after:,.2f}{unit} tuned",
+        f"Held out, {counted(tuned.jobs_held_out, 'job')}: {tuned.held_out_before:,.2f}{unit} as it is, "
+        f"{tuned.held_out_after:,.2f}{unit} tuned; the change is {tuned.change_low:,.2f} to "
+        f"{tuned.change_high:,.2f}{unit} (95 %)",
         verdict,
         "",
         f"--- policy of pool {tuned.pool}",
@@ -228,10 +236,8 @@ def tuned_lines(tuned: Tuned) -> list[str]:
 
 
 def page_of(tuned: Tuned) -> list[str]:
-    """A page that `gangline policy apply` takes, after what else the pool's policy is to say."""
+    """A page that `gangline policy apply` takes; all of the policy stands in it, for what it left out would be reset."""
     import yaml
 
-    changed = {name: after for name, (_, after) in tuned.settings.items()}
-    policy = {"ordering": "weighted", "formula": tuned.formula, **changed}
-    page = {"pools": {tuned.pool: {"policy": policy}}}
-    return str(yaml.safe_dump(page, sort_keys=False, width=1000)).splitlines()
+    page = show_policy(Document(policies={tuned.pool: tuned.policy}))
+    return str(yaml.safe_dump(page, sort_keys=False, width=1000, allow_unicode=True)).splitlines()

@@ -68,24 +68,33 @@ class Change(Struct, frozen=True):
 
 def conditions_text(conditions: Conditions) -> str:
     """What a simulated world has otherwise than a perfect one."""
-    usual = Conditions()
-    return ", ".join(
-        f"{name} {getattr(conditions, name)}"
-        for name in Conditions.__struct_fields__
-        if getattr(conditions, name) != getattr(usual, name)
-    )
+    return ", ".join(_unusual(conditions, Conditions()))
+
+
+def _unusual(told: Struct, usual: Struct) -> Iterator[str]:
+    for name in told.__struct_fields__:
+        own, other = getattr(told, name), getattr(usual, name)
+        if own == other:
+            continue
+        yield f"{name} ({', '.join(_unusual(own, other))})" if isinstance(own, Struct) else f"{name} {_plain(own)}"
+
+
+def _plain(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 class Part(Struct, frozen=True):
-    """A group, or everybody: how it fared and would have fared. Times in seconds."""
+    """A group, or everybody: how it fared and would have fared, with the durations as they were. Times in seconds."""
 
     name: str
     jobs: int
     wait_before: float
     wait_change: Cell
-    """Change of the mean wait (after less before), with its interval over varied durations."""
+    """Change of the mean wait (after less before) over all runs, those with varied durations among them."""
     jct_before: float
     jct_change: Cell
+    wait_after: float = 0.0
+    jct_after: float = 0.0
 
 
 class JobChange(Struct, frozen=True):
@@ -313,6 +322,8 @@ def _part_of(name: str, paired: list[list[Pair]], chosen: set[int]) -> Part:
         wait_change=interval(waits),
         jct_before=_mean([old.jct_ms for old, _ in ended[0]]) / 1000,
         jct_change=interval(jcts),
+        wait_after=_mean([new.waited_ms for _, _, new in own[0]]) / 1000,
+        jct_after=_mean([new.jct_ms for _, new in ended[0]]) / 1000,
     )
 
 

@@ -7,7 +7,7 @@ from gangline_lab.compare import Cell
 from gangline_lab.whatif import Answer, JobChange, Part
 from gangline_lab.words import duration, table
 
-HEADER = ("", "jobs", "mean wait", "change", "mean JCT", "change")
+HEADER = ("", "jobs", "mean wait", "then", "durations varied", "mean JCT", "then", "durations varied")
 
 
 def answer_lines(answer: Answer) -> list[str]:
@@ -58,8 +58,8 @@ def uncertainty(answer: Answer) -> list[str]:
     return [
         *([f"Left out of both sides, although the log tells of it: {left_out}."] if left_out else []),
         f"How sure is this? History as it was, simulated, waits {duration(1000 * answer.simulated_wait_s)} on average; "
-        f"recorded were {duration(1000 * answer.recorded_wait_s)}. Intervals (95 %) are over {answer.varied} further "
-        "runs with durations varied by about a fifth.",
+        f"recorded were {duration(1000 * answer.recorded_wait_s)}. The columns `durations varied` have the mean change "
+        f"and its interval (95 %) over that run and {answer.varied} more with durations varied by about a fifth.",
         f"The true duration of {counted(answer.censored, 'job')} is only known to be at least what was recorded. "
         "Users would have reacted: with shorter waits they submit more, "
         "with longer ones they ask for less. The numbers leave that out.",
@@ -71,8 +71,10 @@ def _row(part: Part) -> tuple[str, ...]:
         part.name or "(root)",
         str(part.jobs),
         duration(1000 * part.wait_before),
+        duration(1000 * part.wait_after),
         _signed(part.wait_change),
         duration(1000 * part.jct_before),
+        duration(1000 * part.jct_after),
         _signed(part.jct_change),
     )
 

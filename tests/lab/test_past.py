@@ -32,6 +32,7 @@ from gangline_lab.sim.workload import Workload, as_opportunistic, cut, with_chec
 from gangline_lab.whatif import Change, what_if
 from gangline_lab.whatif_words import answer_lines
 from gangline_lab.why import CAME_LATE, How, UnknownJobError, why
+from gangline_lab.words import duration
 
 
 def urgent(jobs: Workload, place: int, priority: int) -> Workload:
@@ -159,6 +160,10 @@ def test_more_machines_shorten_waits(tmp_path: Path) -> None:
     assert answer.better == 2
     assert answer.parts[0].wait_change.mean < 0
     assert answer.parts[0].wait_change.runs == 3
+    everybody = answer.parts[0]
+    assert everybody.wait_after < everybody.wait_before
+    row = next(line for line in answer_lines(answer) if line.startswith("everybody"))
+    assert duration(1000 * everybody.wait_after) in row
 
 
 def test_the_others_without_a_group(tmp_path: Path) -> None:
@@ -286,7 +291,7 @@ def test_costs_of_a_policy_page_are_paid_on_both_sides_and_named(tmp_path: Path)
     change = Change(policies={"default": FIFO}, conditions=Conditions(start_s=600.0))
     answer = what_if(history, change, varied=0)
     assert (answer.better, answer.worse, answer.parts[0].wait_change.mean) == (0, 0, 0)
-    assert "simulated on both sides with start_s 600.0" in answer.change
+    assert "simulated on both sides with start_s 600" in answer.change
 
 
 def test_windows_edits_and_removed_groups_of_the_past_are_lived_again(tmp_path: Path) -> None:

@@ -61,10 +61,21 @@ def test_tuning_never_trains_worse_than_what_is_there_and_prints_changed_setting
     history = read_history(record(tmp_path / "a", jobs, shortest))
     tuned = tune(history, "mean_wait", trials=10)
     assert tuned.trained_after <= tuned.trained_before
-    changed = replace(tuned, settings={"starvation_s": (3_600, 900)})
+    changed = replace(tuned, settings={"starvation_s": (3_600, 900)}, policy=replace(tuned.policy, starvation_s=900))
     assert {"- starvation_s: 3600", "+ starvation_s: 900"} <= set(tuned_lines(changed))
     page = parse_policy(yaml.safe_load("\n".join(page_of(changed))))
     assert page.policies["default"].starvation_s == 900
+
+
+def test_the_page_to_apply_keeps_what_the_policy_says_beside_what_was_searched(tmp_path: Path) -> None:
+    """What a page leaves out of a policy is reset to the default when it is applied."""
+    own = Policy(preemption=False, candidates_max=77)
+    jobs = trace(*((30 * k, 4, 20 if k % 4 else 200) for k in range(12)))
+    tuned = tune(read_history(record(tmp_path / "a", jobs, own)), "mean_wait", trials=4)
+    applied = parse_policy(yaml.safe_load("\n".join(page_of(tuned)))).policies["default"]
+    changed = {name: after for name, (_, after) in tuned.settings.items()}
+    assert applied == replace(own, ordering="weighted", formula=tuned.formula, version=applied.version, **changed)
+    assert (applied.preemption, applied.candidates_max) == (False, 77)
 
 
 def test_where_nobody_waited_in_the_held_out_part_tuning_says_that_it_shows_nothing() -> None:
