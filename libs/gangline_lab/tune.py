@@ -236,7 +236,7 @@ def tuned_lines(tuned: Tuned) -> list[str]:
 
 
 def page_of(tuned: Tuned) -> list[str]:
-    """A page that `gangline policy apply` takes; all of the policy stands in it, for what it left out would be reset."""
+    """A page that `gangline policy apply` takes; all of the policy is in it, for what it left out would be reset."""
     import yaml
 
     page = show_policy(Document(policies={tuned.pool: tuned.policy}))
