@@ -20,7 +20,7 @@ from gangline_kit.errors import PermanentError
 from gangline_wire.streams import MESSAGE_BYTES_MAX
 
 VERSION_MIN = (2, 9)
-START_S_MAX = 15.0
+START_S_MAX = 60.0
 STOP_S_MAX = 8.0
 POLL_S = 0.01
 ORPHAN_POLL_S = 0.2
@@ -286,7 +286,7 @@ def _candidates(explicit: Path | None) -> list[Path]:
 
 def _check_version(binary: Path) -> None:
     try:
-        line = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=10, check=False).stdout
+        line = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=60, check=False).stdout
     except (OSError, subprocess.TimeoutExpired) as error:
         raise PermanentError(f"{binary} does not run: {error}") from error
     found = re.search(r"nats-server: v(\d+)\.(\d+)", line)

@@ -18,7 +18,7 @@ FIRST_S = 6.0
 """Time before anything is killed, so that jobs run everywhere."""
 BETWEEN_S = 4.0
 """Rest before the next service is killed: longer than a lease lives, so that a leader is back (ttl 3 s)."""
-BACK_S_MAX = 40.0
+BACK_S_MAX = 120.0
 """A killed service process must be running again within this time."""
 LOOK_S = 0.1
 NATS_AFTER_S = 20.0

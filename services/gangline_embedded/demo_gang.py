@@ -9,7 +9,7 @@ import socket
 import sys
 import time
 
-MEET_S_MAX = 20.0
+MEET_S_MAX = 60.0
 RETRY_S = 0.05
 
 

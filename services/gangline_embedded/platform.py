@@ -33,7 +33,7 @@ from gangline_wire.rights import OWN, agent_user_name
 from gangline_wire.streams import BUCKETS, SNAPSHOTS, STREAMS
 from gangline_wire.views import ClusterView
 
-READY_S_MAX = 60.0
+READY_S_MAX = 120.0
 POLL_S = 0.05
 NATS_RESTART_S = 0.5
 """Pause before a private server that died is started again."""

@@ -6,7 +6,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from tests.patience import LONG_S, free_port
+from tests.patience import LONG_S
 
 from gangline_client.client import Client
 from gangline_embedded.config import PlatformConfig
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.end_to_end, pytest.mark.timeout(300)]
 
 async def test_a_killed_nats_server_is_started_again_on_the_same_port_and_files(tmp_path: Path) -> None:
     async with (
-        Platform(PlatformConfig(data_dir=tmp_path / "data", nats_port=free_port())) as platform,
+        Platform(PlatformConfig(data_dir=tmp_path / "data")) as platform,
         Client(platform.url, platform.token) as client,
     ):
         assert platform.nats is not None

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-from tests.patience import LONG_S, free_port
+from tests.patience import LONG_S
 
 from gangline_core.facts import JobAdmitted, LeadershipTaken, TaskStarted
 from gangline_embedded.config import PlatformConfig
@@ -137,6 +137,12 @@ class Stand:
             return False
         return True
 
+    async def until_it_lives(self, name: str) -> None:
+        """Wait until a process that died was started again."""
+        async with asyncio.timeout(LONG_S):
+            while not self.lives(name):  # noqa: ASYNC110 - a process of its own sets no event
+                await asyncio.sleep(0.05)
+
     def pause(self, name: str) -> int:
         """SIGSTOP one service process; gives its id for `resume`."""
         pid = self.platform.service_pid(name)
@@ -154,10 +160,8 @@ async def stand(folder: Path, **settings: Any) -> AsyncIterator[Stand]:
     """A running platform of one process per service, with simulated nodes."""
     nodes = folder / "nodes.csv"
     nodes.write_text(NODES)
-    # Ports that stay theirs while a service or the broker is dead.
-    ports = {"http_port": free_port(), **({} if "nats_url" in settings else {"nats_port": free_port()})}
     config = PlatformConfig(
-        data_dir=folder / "data", processes=True, local_node=False, simulate=str(nodes), user="ann", **ports, **settings
+        data_dir=folder / "data", processes=True, local_node=False, simulate=str(nodes), user="ann", **settings
     )
     async with Platform(config) as platform:
         headers = {"Authorization": f"Bearer {platform.token}"}

@@ -1,4 +1,4 @@
-"""Three brokers under the whole platform: each of them dies while jobs run, then two at once.
+"""Three brokers under the whole platform: each of them ends, then dies while jobs run, then two at once.
 
 Every stream and bucket is kept by all three, and two of each deciding service stand by each other.
 """
@@ -21,6 +21,7 @@ from gangline_kit.bus import Bus, jetstream
 from gangline_kit.clock import SystemClock
 from gangline_kit.errors import TemporaryError
 from gangline_kit.nats_cluster import NatsCluster
+from gangline_kit.nats_server import NatsServer
 from gangline_wire.streams import LEASES, LOG
 
 Figure = Callable[[str, float], None]
@@ -65,6 +66,8 @@ async def test_one_and_two_of_three_brokers_die_under_the_whole_platform_and_not
         async with stand(tmp_path, replicas=2, nats_url=cluster.url, nats_replicas=3) as here:
             await here.recover()
             figure("three brokers: a job all the way, undisturbed", await here.recover())
+            for number, server in enumerate(cluster.servers):
+                figure(f"broker {number + 1} of three is asked to end", await handed_over(here, server))
             ours_s = await one_after_the_other(here, cluster, figure)
             await two_at_once(here, cluster, figure)
             await here.prove()
@@ -72,6 +75,19 @@ async def test_one_and_two_of_three_brokers_die_under_the_whole_platform_and_not
             assert busy or ours_s < OURS_S_MAX, f"{ours_s:.1f} s more than the brokers themselves took"
     finally:
         await cluster.stop()
+
+
+async def handed_over(here: Stand, server: NatsServer) -> float:
+    """Seconds from asking it to end until a new job had gone all the way; it hands over what it leads first."""
+    jobs = [asyncio.ensure_future(here.submit(run_s=1)) for _ in range(5)]
+    ending = asyncio.ensure_future(server.stop())
+    took_s = await here.recover()
+    await ending
+    for job in jobs:
+        await here.ended(await job)
+    await server.start()
+    await agreed(here)
+    return took_s
 
 
 async def one_after_the_other(here: Stand, cluster: NatsCluster, figure: Figure) -> float:

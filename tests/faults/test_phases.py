@@ -137,9 +137,7 @@ async def struck(here: Stand, service: str, *, phase: str, is_killed: bool) -> f
 async def leading(here: Stand, service: str) -> str:
     """The process to strike: the only one, or of two the one that wrote to its log that it leads; it lives."""
     name = service if service not in WRITERS else await last_leader(here, service)
-    async with asyncio.timeout(LONG_S):
-        while not here.lives(name):  # noqa: ASYNC110 - a process of its own sets no event
-            await asyncio.sleep(0.05)
+    await here.until_it_lives(name)
     return name
 
 

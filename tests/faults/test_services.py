@@ -60,6 +60,7 @@ async def both_die(here: Stand, kind: str, usual_s: float, figure: Figure) -> fl
     for name in (kind, f"{kind}-2"):
         before = [asyncio.ensure_future(here.submit(run_s=1)) for _ in range(3)]
         led = asyncio.ensure_future(here.led_anew(kind, await here.bus.last_seq(LOG.name)))
+        await here.until_it_lives(name)
         killed_s = time.monotonic()
         here.platform.kill_service(name)
         times.append(await here.recover() - usual_s)
@@ -119,6 +120,7 @@ async def rolling_restart(here: Stand, figure: Figure) -> None:
     began_s = time.monotonic()
     loads = [asyncio.ensure_future(load()) for _ in range(2)]
     for name in here.platform.service_names():
+        await here.until_it_lives(name)
         starts = here.platform.service_starts(name)
         os.kill(here.platform.service_pid(name), signal.SIGTERM)
         async with asyncio.timeout(LONG_S):

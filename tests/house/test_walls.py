@@ -49,7 +49,7 @@ def complaints(tmp_path_factory: pytest.TempPathFactory) -> str:
     # `-I` would hide the copy; PYTHONPATH puts it before the installed packages.
     command = [sys.executable, "-c", "from importlinter.cli import lint_imports_command as run; run()", "--no-cache"]
     environment = {"PYTHONPATH": f"{copy / 'libs'}:{copy / 'services'}", "COLUMNS": "200"}
-    done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 1, done.stdout + done.stderr
     return " ".join((done.stdout + done.stderr).split())
 

@@ -76,7 +76,7 @@ def objects_of(text: str) -> list[dict[str, Any]]:
 
 def helm(*arguments: str, fails: bool = False) -> str:
     """What helm prints."""
-    done = subprocess.run([str(HELM), *arguments], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([str(HELM), *arguments], capture_output=True, text=True, timeout=300, check=False)
     assert (done.returncode != 0) is fails, done.stdout + done.stderr
     return done.stdout + done.stderr
 

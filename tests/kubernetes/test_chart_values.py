@@ -149,7 +149,7 @@ def rendered(text: str) -> str:
     """What helm makes of these values."""
     command = [str(HELM), "template", "release", str(CHART), "--namespace", "system", "--kube-version", "1.36.0"]
     done = subprocess.run(
-        [*command, "--values", "-"], input=text, capture_output=True, text=True, timeout=60, check=False
+        [*command, "--values", "-"], input=text, capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -190,7 +190,7 @@ def test_a_setting_has_an_effect_and_what_comes_out_is_valid_and_closed(path: Pa
 def test_a_value_of_another_type_is_refused(path: Path, value: Object) -> None:
     command = [str(HELM), "template", "release", str(CHART), "--values", "-"]
     text = json.dumps(nested(path, "some text"))
-    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode != 0
     assert "/".join(path) in done.stderr
 
