@@ -187,7 +187,7 @@ def place_all(layout: Layout, opened: RoundOpened, overtakes: Overtakes, back: S
             continue
         beside = (batch, loose, guests)
         reason = None if pairs.starts(job) else refuser.known(job) or _start(table, job, refuser, preemptor, beside)
-        if reason is None or going.make_way(job, reason):
+        if reason is None or _is_made_way_for(job, reason, going, refuser):
             if back.is_open:
                 return
             continue
@@ -209,6 +209,14 @@ def _wait_for_movers(table: Table, opened: RoundOpened) -> None:
     settled = {held.claim.job for held in table.held} | {placement.job for placement in table.placements}
     for _, job in _waiting(table, opened.candidates, settled):
         table.refuse(job, Reason(ReasonCode.LEASE_CHANGES))
+
+
+def _is_made_way_for(job: Job, reason: Reason, going: Going, refuser: Refuser) -> bool:
+    """True when the refused job starts after all, since some that were about to go on wait on for it."""
+    makes_way = going.make_way(job, reason)
+    if makes_way:
+        refuser.room_came_back()
+    return makes_way
 
 
 def _waiting(table: Table, candidates: Sequence[Candidate], started: set[JobId]) -> Iterator[tuple[int, Job]]:

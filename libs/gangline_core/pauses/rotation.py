@@ -10,7 +10,7 @@ import numpy as np
 from gangline_core.facts import TaskPlacement
 from gangline_core.foresight.forecast import held_by
 from gangline_core.ids import JobId
-from gangline_core.job import Job, JobState
+from gangline_core.job import Job, JobState, Task
 from gangline_core.making_room.preemption import Preemptor
 from gangline_core.pauses.leases import renewable, taken
 from gangline_core.reserving.promised import has_all
@@ -74,10 +74,15 @@ def _free(table: Table, running: dict[JobId, Job]) -> dict[str, int]:
         there = int(room.milli[room.layout.kind == number].clip(0).sum())
         free[kind.model] = free.get(kind.model, 0) + there
     for job in running.values():
-        for task in table.state.tasks_of(job):
+        for task in _in_pool(table, job):
             model = task.gpu_model.lower()
             free[model] = free.get(model, 0) + task.gpu_milli
     return free
+
+
+def _in_pool(table: Table, job: Job) -> list[Task]:
+    """The job's tasks on nodes that still serve the pool: what others have is nobody's here."""
+    return [task for task in table.state.tasks_of(job) if task.node in table.room.layout.row]
 
 
 def _settled(table: Table) -> set[JobId]:
@@ -102,7 +107,7 @@ def _move(table: Table, preemptor: Preemptor, movers: dict[JobId, str], *, loser
     seats, room = _seated(table, movers, losers)
     for loser in reversed(losers):
         # The last in the order goes first: those before it stay where nobody comes.
-        tasks = [task for task in table.state.tasks_of(loser) if task.id not in table.leaving]
+        tasks = [task for task in _in_pool(table, loser) if task.id not in table.leaving]
         if all(has_all(room, room.layout.row[task.node], task) for task in tasks):
             for task in tasks:
                 room.take(task)
@@ -125,8 +130,8 @@ def _seated(
         moving = {job: model for job, model in movers.items() if job not in staying}
         room = table.settled()
         for job in (*losers, *(table.state.kept.jobs[job] for job in moving)):
-            for task in table.state.tasks_of(job):
-                if task.id not in table.leaving and task.node in room.layout.row:
+            for task in _in_pool(table, job):
+                if task.id not in table.leaving:
                     room.give(task)
         seats: dict[JobId, tuple[TaskPlacement, ...]] = {}
         for job_id, model in moving.items():

@@ -16,7 +16,10 @@ from gangline_core.table import Table
 
 
 class Refuser:
-    """Remembers refusals of one round. Room only gets less while a round goes on, so a refusal stays true."""
+    """Remembers refusals of one round. Room only gets less while a round goes on, so a refusal stays true.
+
+    Except where who was about to go on waits on for somebody: then `room_came_back`.
+    """
 
     def __init__(self, table: Table) -> None:
         """Nothing refused yet."""
@@ -55,6 +58,11 @@ class Refuser:
         is_new = shape not in self._by_shape
         self._by_shape[shape] = reason
         return is_new
+
+    def room_came_back(self) -> None:
+        """What was asked of room in vain is asked anew: some of it is free again, and a job has started in it."""
+        self._no_room.clear()
+        self._fits.clear()
 
     def no_room(self, job: Job, room: Room) -> Reason | None:
         """Why the same was asked of this room before in vain; None when it was not."""

@@ -17,17 +17,19 @@ LASTING = frozenset({ReasonCode.NO_ELIGIBLE_NODE, ReasonCode.NO_LABEL, ReasonCod
 
 
 def look_again(table: Table) -> None:
-    """Refusals told before the last start of the round are those that the room at its end gives.
+    """Refusals of a round in which somebody started after one are those that the room at its end gives.
 
-    A cause that still holds stays, with the numbers of now; those of a crowd that lacks GPUs may move.
+    Those told after the last start as well: equal jobs were told what the first of them was. Numbers of a crowd that
+    lacks GPUs may be those of before.
     """
+    if not table.refused_before:
+        return
     refuser = Refuser(table)
     is_crowd = len(table.refused) > EXACT_MAX
-    for place in range(table.refused_before):
-        job, told = table.refused[place]
+    for place, (job, told) in enumerate(table.refused):
         is_room = told.code in ROOM_CODES - LASTING and not (is_crowd and told.code == ReasonCode.INSUFFICIENT_GPUS)
         if not is_room and told.code not in OUTLIVED:
             continue
         reason = refuser.anew(job, told)
-        if reason.code == told.code or told.code in OUTLIVED:
+        if reason.code in ROOM_CODES or told.code in OUTLIVED:
             table.refused[place] = job, reason
