@@ -8,6 +8,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
+from gangline_core.foresight.learnt import MODEL_CHARS_MAX
 from gangline_gateway.call import Call
 from gangline_gateway.problems import ProblemError, invalid, wrong_query
 from gangline_wire.fields import join, str_key, unknown_field
@@ -55,6 +56,10 @@ def _wrong(message: str) -> ProblemError:
     return invalid(join(path, missing.group(1)), "is missing") if missing else invalid(path, text)
 
 
+MODEL = "model"
+"""The field of a policy that holds all of a learnt predictor."""
+
+
 def _check_values(value: object, path: str, seen: Iterator[int]) -> None:
     """No negative (but for levels), huge or invisible values anywhere, and not too many of them.
 
@@ -73,7 +78,7 @@ def _check_values(value: object, path: str, seen: Iterator[int]) -> None:
         raise invalid(path, "must be a whole number")
     if isinstance(value, str):
         try:
-            visible(value, most("attribute_chars"))
+            visible(value, MODEL_CHARS_MAX if path == MODEL else most("attribute_chars"))
         except WrongValueError as error:
             raise invalid(path, str(error)) from None
     if isinstance(value, dict):

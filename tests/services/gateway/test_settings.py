@@ -8,6 +8,7 @@ from tests.make import HOUR, spec
 from tests.services.gateway.conftest import Visitor
 
 from gangline_core import facts as f
+from gangline_core.foresight.learnt import QUANTILES, Model, Tree, packed
 from gangline_core.spec import gpu_milli_wanted
 
 
@@ -166,6 +167,25 @@ async def test_a_policy_is_checked_before_it_holds(visitor: Visitor) -> None:
     good = {**policy, "ordering": "fifo"}
     await visitor.ask("admin", "PUT", "/v1/policies/default", json=good, headers={"If-Match": tag})
     assert visitor.setting.world.state.kept.pools["default"].policy.ordering == "fifo"
+
+
+async def test_a_policy_takes_a_learnt_model_whole_and_no_text_that_is_none(visitor: Visitor) -> None:
+    tree = Tree(feature=(0, -1, -1), bound=(-1, 10, 0), right=(2, 0, 0))
+    names = {"user": {f"user-{k}-{k * k * 7919 % 10007}": k for k in range(900)}}
+    text = packed(
+        Model(made_of="tests", names=names, heads={"run": tuple((k, (tree,)) for k in range(len(QUANTILES)))})
+    )
+    assert len(text) > 1_024
+    policy = {"ordering": "shortest_predicted", "predictor": "learnt", "model": text}
+    await visitor.ask("admin", "PUT", "/v1/policies/default", json=policy)
+    assert visitor.setting.world.state.kept.pools["default"].policy.model == text
+    problem = await visitor.ask(
+        "admin", "PUT", "/v1/policies/default", status=422, json={**policy, "model": text[:-900]}
+    )
+    assert "is too large or cut short" in problem["detail"]
+    await visitor.ask(
+        "admin", "PUT", "/v1/policies/default", status=422, json={**policy, "formula": "1 + " * 500 + "1"}
+    )
 
 
 async def test_policies_come_with_what_one_may_choose_from(visitor: Visitor) -> None:
