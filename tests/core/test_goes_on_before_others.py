@@ -9,6 +9,7 @@ from gangline_core import cycle
 from gangline_core import facts as f
 from gangline_core.ids import JobId
 from gangline_core.job import JobState
+from gangline_core.making_room import standing_back
 from gangline_core.making_room.standing_back import Going, StandingBack
 from gangline_core.pauses.resuming import honour_paused
 from gangline_core.reasons import Reason, ReasonCode
@@ -210,6 +211,46 @@ def test_a_look_in_vain_leaves_all_as_it_was() -> None:
     assert not Going(table, StandingBack()).make_way(world.job(large), Reason(code=ReasonCode.INSUFFICIENT_GPUS))
     assert (picture(table.room), picture(table.guarded), table.taken) == before
     assert table.resumes == [loose]
+
+
+def test_a_look_in_vain_keeps_nobody_from_going_on() -> None:
+    """What a limit keeps for others is kept from who starts, and it was asked of who had its place back already."""
+    world = World(node("n1", gpus=2), groups=[group("lab", limit=gpu_amount(4))])
+    loose = world.submit_running(gpu_spec(gpus=2, group="lab", service_class=ServiceClass.OPPORTUNISTIC), "n1")
+    first = world.submit(gpus=2, group="lab")
+    at_rest(world)
+    large = world.submit(gpus=4, group="lab", priority=1)
+    world.finish(first)
+    table = Table(world.state, "default", world.at)
+    honour_paused(table)
+    table.ledger.doubt = lambda _job, _amounts: Reason(code=ReasonCode.LIMIT_KEPT)
+    table.refuse(world.job(large), Reason(code=ReasonCode.INSUFFICIENT_GPUS))
+    taken, before = list(table.taken), table.refused_before
+    assert not Going(table, StandingBack()).make_way(world.job(large), Reason(code=ReasonCode.INSUFFICIENT_GPUS))
+    assert (table.resumes, table.kept_for, table.taken) == ([loose], {loose}, taken)
+    assert table.refused_before == before, "nobody took room, so nobody who was refused has to be looked at again"
+
+
+def test_nobody_steps_back_in_thought_where_what_it_takes_is_less_than_the_limit_lacks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(node("n1", gpus=8), groups=[group("lab", limit=gpu_amount(4))])
+    loose = world.submit_running(gpu_spec(gpus=1, group="lab", service_class=ServiceClass.OPPORTUNISTIC), "n1")
+    world.submit_running(spec(gpus=2, group="lab", priority=9), "n1")
+    first = world.submit(gpus=2, group="lab")
+    at_rest(world)
+    assert world.job(loose).state == JobState.PAUSED
+    world.finish(first)
+    large, small = (world.job(world.submit(gpus=gpus, group="lab", priority=1)) for gpus in (3, 2))
+    table = Table(world.state, "default", world.at)
+    honour_paused(table)
+    assert table.resumes == [loose]
+    reason = Reason(code=ReasonCode.GROUP_LIMIT)
+    with monkeypatch.context() as patch:
+        patch.setattr(standing_back, "_stays", lambda *_: pytest.fail("somebody stepped back"))
+        assert not Going(table, StandingBack()).make_way(large, reason)
+    assert Going(table, StandingBack()).make_way(small, reason)
+    assert table.resumes == []
 
 
 def test_equal_jobs_are_each_looked_at_beside_those_who_started_before_them() -> None:

@@ -11,11 +11,12 @@ from tests.make import World, group, node, spec
 from gangline_core.facts import TaskPlacement
 from gangline_core.job import Job
 from gangline_core.limits.quota import Ledger
-from gangline_core.making_room import standing_back, trial
+from gangline_core.making_room import cheap_looks, standing_back, trial
+from gangline_core.making_room.branches import Branches, way_to
+from gangline_core.making_room.cheap_looks import Lowest
 from gangline_core.making_room.cheaper import Ground, cheaper
 from gangline_core.making_room.losses import EVICT, Loss, effective_priority
 from gangline_core.making_room.preemption import Preemptor
-from gangline_core.making_room.standing_back import Lowest
 from gangline_core.making_room.trial import Trial
 from gangline_core.placement import search
 from gangline_core.placement.together import Work
@@ -42,7 +43,7 @@ def test_the_least_important_is_who_it_is_among_all(monkeypatch: pytest.MonkeyPa
         each = any(standing_back._ranks_below(table, table.state.kept.jobs[name], mine) for name in going)
         assert lowest.is_below(table, job, going) == each
     looks: list[object] = []
-    monkeypatch.setattr(standing_back, "effective_priority", lambda *asked: looks.append(asked) or 0)
+    monkeypatch.setattr(cheap_looks, "effective_priority", lambda *asked: looks.append(asked) or 0)
     for _ in range(5):
         lowest.is_below(table, table.state.kept.jobs[names[0]], names)
     assert len(looks) <= len(names) + 5
@@ -159,8 +160,50 @@ def test_room_is_not_moved_where_a_limit_refuses_the_job_with_those_put_back(mon
     assert [loss.job.id for loss in plan.losses] == names[:2]
     assert picture(room) == before
     assert table.ledger.used("lab", "cpu_milli") == 8000
-    # Six of them are back at last, and the other two once all is over: nobody was put back in vain.
-    assert sum(moved) == 8
+    # Two were taken away, since the limit lacks as much, and are back once all is over: nobody was put back in vain.
+    assert sum(moved) == 2
+
+
+def test_of_many_who_could_go_the_first_that_may_do_are_taken_away_or_all() -> None:
+    world = World(node("n1", gpus=0, cpus=8), groups=[group("lab", limit={"cpu_milli": 6000})])
+    names = [world.submit_running(spec(gpus=0, cpus=1, group="lab" if k % 2 else ""), "n1") for k in range(8)]
+    table = Table(world.state, "default", world.at)
+    losses = [
+        Loss(kind=EVICT, job=one, tasks=tuple(world.state.tasks_of(one)), amounts={"cpu_milli": 1000, "jobs": 1})
+        for one in map(world.job, names)
+    ]
+    least = {3: 2, 4: 4, 5: 6, 6: 8, 7: None}
+    for cpus, first in least.items():
+        job = world.job(world.submit(gpus=0, cpus=cpus, group="lab", priority=3))
+        assert trial.at_least(table, job, losses) == first
+        plan = Trial(table, job, table.room.copy(), losses).run()
+        # Its limit has enough without `first` of them, and the node without as many as it asks for.
+        gone = [] if plan is None else [loss.job.id for loss in plan.losses]
+        assert gone == ([] if first is None else sorted(gone))
+        assert len(gone) == (0 if first is None else cpus)
+        assert table.ledger.used("lab", "cpu_milli") == 4000
+
+
+def test_sums_over_branches_are_those_of_their_parts_when_some_have_changed() -> None:
+    draw = random.Random(5)
+    paths = [f"{a}/{b}" for a in "abc" for b in "xyz"]
+    ledger = Ledger(World(node("n1")).state)
+    branches, amounts, asked = Branches(ledger, paths), dict.fromkeys(paths, 1), list[str]()
+
+    def find(_meeting: str, groups: list[str]) -> int:
+        asked.extend(groups)
+        return sum(amounts[path] for path in groups)
+
+    for _ in range(200):
+        moved = draw.choice(paths)
+        amounts[moved] = draw.randint(0, 9)
+        branches.forget(moved)
+        way = draw.choice(paths)
+        others = [path for path in paths if path != way]
+        assert branches.total(way_to(way, None), "all", find) == sum(amounts[path] for path in others)
+    asked.clear()
+    branches.total(way_to("a/x", None), "all", find)
+    assert len(asked) <= 3 * 3, "only what was not asked since it changed is asked"
 
 
 def test_without_a_plan_only_sets_that_every_group_can_bear_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ and how important (`kind`), and what it holds (`size`).
 
 from collections.abc import Iterable, Iterator
 from functools import cached_property, partial
+from operator import attrgetter
 
 from msgspec import Struct
 
@@ -190,10 +191,8 @@ class CouldGo:
         if not way:
             return sum(amounts.values())
         most = sum(amounts.get(group, 0) for group in way)
-        for branch, meeting in branches.beside(way):
-            give = partial(_given, ledger, meeting, dimension, amounts, whole=whole)
-            most += branches.remember(branch, ("given", dimension, below, whole), give)
-        return most
+        give = partial(_given, ledger, dimension, amounts, whole=whole)
+        return most + branches.total(way, (holder, dimension, below, whole), give)
 
     def _followed(self, ledger: Ledger) -> Branches:
         """What is remembered branch by branch."""
@@ -283,7 +282,7 @@ class CouldGo:
 
 
 def _given(
-    ledger: Ledger, meeting: str, dimension: str, freed: dict[str, int], groups: Iterable[str], *, whole: bool
+    ledger: Ledger, dimension: str, freed: dict[str, int], meeting: str, groups: Iterable[str], *, whole: bool
 ) -> int:
     """What these groups would give of what they could free."""
     return sum(
@@ -293,5 +292,4 @@ def _given(
     )
 
 
-def _place(one: Standing) -> tuple[bool, int, int]:
-    return one.place
+_place = attrgetter("place")

@@ -72,7 +72,8 @@ class Overtakes:
         When a limit keeps it out (`is_limited`) only claims below that limit are its quota: others would lose theirs
         and keep nothing from anybody.
         """
-        if job.id in self._tried or len(self._tried) >= OVERTAKES_MAX or not table.held:
+        # Who has a claim of this round is held as well.
+        if job.id in self._tried or len(self._tried) >= OVERTAKES_MAX or len(table.held) <= len(table.claims):
             return False
         weaker = _weaker(table, job)
         if is_limited and weaker:

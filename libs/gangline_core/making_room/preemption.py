@@ -10,10 +10,8 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
 from gangline_core.facts import Claim, Eviction, JobPaused, Placement, Shrink
-from gangline_core.groups import holders
 from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.job import Job
-from gangline_core.limits.amounts import amount_of
 from gangline_core.limits.budgets import BUDGET
 from gangline_core.limits.owed_models import narrowed, owed_models
 from gangline_core.limits.rungs import MODEL_PREFIX
@@ -21,7 +19,7 @@ from gangline_core.making_room.cheaper import TRIES_OF_ROUND_MAX, Ground, cheape
 from gangline_core.making_room.cheapest import by_place, plan_cost
 from gangline_core.making_room.losses import EVICT, PAUSE, SHRINK, WAIT, Loss
 from gangline_core.making_room.lowering import with_lowered
-from gangline_core.making_room.trial import Plan, Trial, counts_for, limited_above
+from gangline_core.making_room.trial import Plan, Trial, at_least, counts_for, freed_below, limited_above
 from gangline_core.making_room.victim_sets import cheapest_set, first_of
 from gangline_core.making_room.victims import (
     CONSIDERED_MAX,
@@ -209,7 +207,8 @@ class Preemptor:
         for rung, dimension, used, needed in self._table.ledger.broken(job, self._table.seating.least(job).amounts):
             if dimension == BUDGET or rung.owners:
                 continue
-            missing = used + needed - rung.limit[dimension] - _freed_below(rung.holder, dimension, others)
+            missing = used + needed - rung.limit[dimension]
+            missing -= sum(freed_below(loss, rung.holder, dimension) for loss in others)
             if missing > self._victims.most_freed(job, rung.holder, dimension, is_owed=is_owed, kept=kept):
                 return False
         return True
@@ -247,16 +246,6 @@ class Preemptor:
         self._last_room[key] = seats
         return True
 
-    def _is_hopeless(self, job: Job, losses: list[Loss]) -> bool:
-        """A cheap look: even all of these losses together leave the job above a limit."""
-        ledger = self._table.ledger
-        for rung, dimension, used, needed in ledger.broken(job, self._table.seating.least(job).amounts):
-            if rung.owners or dimension == BUDGET:
-                continue
-            if used + needed - rung.limit[dimension] > _freed_below(rung.holder, dimension, losses):
-                return True
-        return False
-
     def _could_do(self, job: Job, shrinks: list[Loss]) -> bool:
         """A cheap look whether shrinking could give as many GPUs as the job needs at its smallest."""
         if not shrinks:
@@ -284,11 +273,13 @@ class Preemptor:
 
     def _cheaper(self, job: Job, losses: list[Loss], plan: Plan | None, *, is_owed: bool) -> Plan | None:
         """A cheaper set of victims than the plan's, or one where there is none; None when none was found."""
+        if all(loss.kind != EVICT for loss in losses):
+            return None
         ground = Ground(*self._ground(job, losses, is_owed=is_owed), self._tries)
         return cheaper(self._table, job, ground, plan, lambda losses: self._keeps(job, losses))
 
     def _with(self, job: Job, losses: list[Loss], *, is_owed: bool) -> Plan | None:
-        if self._is_hopeless(job, losses):
+        if at_least(self._table, job, losses) is None:
             return None
         pool, gang = self._table.pool.pool, self._table.seating.least(job).gang
         room, kept, losses = self._ground(job, losses, is_owed=is_owed)
@@ -389,12 +380,3 @@ def _shrunk_or_paused(shrinks: list[Loss], pauses: list[Loss]) -> Iterator[list[
     paused = {loss.job.id for loss in pauses}
     if not may_shrink.isdisjoint(paused):
         yield [*(loss for loss in shrinks if loss.job.id not in paused), *pauses]
-
-
-def _freed_below(holder: str, dimension: str, losses: list[Loss]) -> int:
-    """What these losses give back of a dimension that a limit of the holder counts."""
-    return sum(
-        amount_of(loss.amounts, dimension)
-        for loss in losses
-        if holder in holders(loss.job.spec.group, loss.job.spec.user)
-    )

@@ -14,15 +14,15 @@ from msgspec import Struct
 from gangline_core.facts import Candidate, TaskPlacement
 from gangline_core.groups import ancestors, holders
 from gangline_core.ids import JobId
-from gangline_core.job import Job, JobState, Task
+from gangline_core.job import Job, JobState
 from gangline_core.limits.amounts import add_all
 from gangline_core.limits.quota import JOBS
+from gangline_core.making_room.cheap_looks import Lowest, Still, Sums, give_enough, still_of
 from gangline_core.making_room.losses import effective_priority, is_protected, is_shielded
 from gangline_core.making_room.preemption import Preemptor
 from gangline_core.making_room.service_order import would_be_below
 from gangline_core.making_room.shields import is_due
 from gangline_core.pauses.making_way import fits
-from gangline_core.pauses.resuming import taken_up_by
 from gangline_core.placement.why_not import ROOM_CODES
 from gangline_core.reasons import LIMIT_CODES, Reason, ReasonCode
 from gangline_core.reserving.passing import may_pass, promises
@@ -50,38 +50,6 @@ class Took(Struct, frozen=True):
     amounts: dict[str, int]
 
 
-class Still(Struct, frozen=True):
-    """What a job that stands still takes when it goes on."""
-
-    job: Job
-    parts: list[Task]
-    amounts: dict[str, int]
-
-
-class Lowest:
-    """The least important of some jobs, remembered for as long as they are the same."""
-
-    def __init__(self) -> None:
-        """Nobody yet."""
-        self._seen: list[JobId] = []
-        self._is_any_loose = False
-        self._would_all_pause = True
-        self._priority = 0
-
-    def is_below(self, table: Table, job: Job, names: list[JobId]) -> bool:
-        """A cheap look whether class, priority or a guarantee might let any of these be sent away for this job."""
-        if not names:
-            return False
-        if self._seen != names:
-            jobs = [table.state.kept.jobs[name] for name in names]
-            self._seen = names.copy()
-            self._is_any_loose = any(one.service_class == ServiceClass.OPPORTUNISTIC for one in jobs)
-            self._would_all_pause = all(may_pause(one.spec) for one in jobs)
-            self._priority = min(effective_priority(table.pool.pool, one.spec) for one in jobs)
-        is_lower = self._is_any_loose or self._priority < effective_priority(table.pool.pool, job.spec)
-        return is_lower or (not self._would_all_pause and table.is_owed(job))
-
-
 class Going:
     """Paused jobs that go on in one round, and step back when a stronger one that waits finds no room for them."""
 
@@ -91,6 +59,7 @@ class Going:
         self._back = back
         self._tried: set[tuple[int, int]] = set()
         self._lowest = Lowest()
+        self._sums = Sums(table)
 
     def make_way(self, job: Job, reason: Reason) -> bool:
         """True when the job starts now, where some that were about to go on wait on instead."""
@@ -101,24 +70,32 @@ class Going:
         if key in self._tried:
             return False
         self._tried.add(key)
-        if not self._lowest.is_below(table, job, table.resumes):
+        if not self._lowest.is_below(table, job, table.resumes) or not self._sums.are_enough(job, table.resumes):
             return False
-        weaker = [_still(table, one) for one in _lent(table, job, _weaker(table, job, table.resumes))]
-        if not weaker or not (table.guarded is None or may_pass(table, job)):
+        some = _weaker(table, job, table.resumes)
+        if not some or not give_enough(table, job, map(self._sums.still, (one.id for one in some))):
             return False
+        weaker = [self._sums.still(one.id) for one in _lent(table, job, some)]
+        if not weaker or not (table.guarded is None or may_pass(table, job)) or not give_enough(table, job, weaker):
+            return False
+        before = (table.resumes.copy(), table.taken.copy(), table.refused_before)
         for one in weaker:
             _stays(table, one)
         found = _seats(table, job)
         if isinstance(found, Found):
             table.place(job, found.seats, found.amounts, guarded=False, backfilled=bool(table.reservations))
         for one in weaker:
-            # Who is not in its way after all goes on.
-            if table.ledger.fault(one.job, one.amounts) is None and fits(table.room, one.parts):
+            # Who is not in its way after all goes on; where the look was in vain, everybody.
+            if not isinstance(found, Found) or (
+                table.ledger.fault(one.job, one.amounts) is None and fits(table.room, one.parts)
+            ):
                 _goes_on(table, one)
         if isinstance(found, Found):
             stay = [one for one in weaker if one.job.id not in table.kept_for]
             if _leaves(table, stay, found):
                 self._back.go_on_last([one.job.id for one in stay])
+        else:
+            table.resumes[:], table.taken[:], table.refused_before = before
         return isinstance(found, Found)
 
 
@@ -160,10 +137,6 @@ def _starts(table: Table, job: Job) -> bool:
     """True when the job would start as things are."""
     room = table.room if table.guarded is None or may_pass(table, job) else table.guarded
     return isinstance(find_seats(table.seating, job, room), Found)
-
-
-def _still(table: Table, job: Job) -> Still:
-    return Still(job, *taken_up_by(table.state.tasks_of(job)))
 
 
 def _seats(table: Table, job: Job) -> Found | Reason | None:
@@ -306,8 +279,9 @@ def _lent(table: Table, job: Job, others: list[Job]) -> list[Job]:
     # Who is owed what it takes gets it back from whoever it was lent to (see `Victims.goes_whole`).
     whole = (job.spec.preemptible and not job.spec.protected_s) or table.is_owed(job)
     after, lent = table.after, list[tuple[Job, dict[str, int]]]()
+    going = frozenset(table.resumes)
     for other in reversed(others):
-        amounts = _still(table, other).amounts if other.id in table.resumes else _placed(table, other).amounts
+        amounts = still_of(table, other).amounts if other.id in going else _placed(table, other).amounts
         if after.over_guarantee(other, amounts, beneficiary=job.spec.group, whole=whole):
             after.give(other, amounts)
             lent.append((other, amounts))

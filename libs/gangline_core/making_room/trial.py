@@ -40,9 +40,9 @@ class Trial:
         self._room = room
         self._losses = losses
         self._kept = kept
-        limited = limited_above(table, job)
-        self._counts = [counts_for(limited, loss) for loss in losses]
-        """Which losses give back something that a limit above the job counts."""
+        self._limited = limited_above(table, job)
+        self._counts: list[bool | None] = [None] * len(losses)
+        """Which losses give back something that a limit above the job counts, as far as somebody asked."""
         self._out = [False] * len(losses)
         """Which losses are taken away at the moment."""
         self._sizes = minimum_sizes(job.spec)
@@ -50,21 +50,33 @@ class Trial:
         """No budget counts what each start of its own can cost."""
         self._asked = table.seating.least(job).amounts
         self._found: Found | None = None
+        self._lines: tuple[Ints, list[int]] | None = None
+        """The lines of the first losses, as far as somebody asked, and where each one's begin."""
 
     def run(self) -> Plan | None:
         """The plan, or None when even all losses together do not help; the ledger is left as it was."""
-        everything = list(range(len(self._losses)))
-        if self._is_short():
+        least = at_least(self._table, self._job, self._losses)
+        if least is None or self._is_short():
             return None
-        self._take_out(everything)
         plan = None
-        if self._fits():
-            self._put_back(everything[::-1])
+        if (some := self._that_do(least)) is not None:
+            self._put_back(some[::-1], at_least=least)
             chosen = self._whole_steps()
             if self._found is not None and chosen:
                 plan = Plan(found=self._found, losses=[self._losses[k] for k in chosen])
-        self._restore([k for k in everything if self._out[k]])
+        self._restore([k for k, is_out in enumerate(self._out) if is_out])
         return plan
+
+    def _that_do(self, least: int) -> list[int] | None:
+        """Losses without which the job fits, taken away: the first that may do, or all; None when it does not then."""
+        everything = list(range(len(self._losses)))
+        some = everything[:least] if least < len(everything) else []
+        if some:
+            self._take_out(some)
+            if self._fits():
+                return some
+        self._take_out(everything[len(some) :])
+        return everything if self._fits() else None
 
     def _is_short(self) -> bool:
         """A cheap look: all that is free, or would be, is less than the job asks of GPUs."""
@@ -78,9 +90,10 @@ class Trial:
 
         The room and the ledger are left as they were.
         """
-        going = self._with_the_free(some)
-        if not self._below_limits(going):
+        some = list(some)
+        if not self.is_below_limits(some):
             return False
+        going = self._with_the_free(some)
         self._take_out(going)
         fits = self._fits()
         self._restore(going)
@@ -88,35 +101,42 @@ class Trial:
 
     def is_below_limits(self, some: Iterable[Loss]) -> bool:
         """A cheap look at the sums of the same; where it says no, the job does not fit."""
-        return self._below_limits(self._with_the_free(some))
+        jobs = [loss.job.id for loss in some]
+        return all(lacks <= sum(by_job.get(job, 0) for job in jobs) for lacks, by_job in self._lacking)
+
+    @cached_property
+    def _lacking(self) -> list[tuple[int, dict[JobId, int]]]:
+        """What each limit in the way lacks when all but evictions are gone, and what each job's evictions give back."""
+        found: list[tuple[int, dict[JobId, int]]] = []
+        for holder, dimension, lacks in missing(self._table, self._job):
+            by_job: dict[JobId, int] = {}
+            for loss in self._losses:
+                freed = freed_below(loss, holder, dimension)
+                if loss.kind != EVICT:
+                    lacks -= freed
+                elif freed:
+                    by_job[loss.job.id] = by_job.get(loss.job.id, 0) + freed
+            found.append((lacks, by_job))
+        return found
 
     def _with_the_free(self, some: Iterable[Loss]) -> list[int]:
         """The numbers of these evictions and of everything else but evictions."""
+        free, by_job = self._numbers
         jobs = {loss.job.id for loss in some}
-        return [k for k, loss in enumerate(self._losses) if loss.kind != EVICT or loss.job.id in jobs]
+        return sorted([*free, *(k for job in jobs for k in by_job.get(job, ()))])
 
-    def _below_limits(self, going: Sequence[int]) -> bool:
-        """A cheap look at the sums: these losses bring the job below its limits; a set that does not never fits."""
-        freed: dict[tuple[str, str], int] = {}
-        for rung, dimension, used, needed in self._table.ledger.broken(self._job, self._asked):
-            key = (rung.holder, dimension)
-            if rung.owners or dimension == BUDGET:
-                continue
-            if key not in freed:
-                freed[key] = sum(self._freed(k, *key) for k in going)
-            if used + needed - freed[key] > rung.limit[dimension]:
-                return False
-        return True
+    @cached_property
+    def _numbers(self) -> tuple[list[int], dict[JobId, list[int]]]:
+        """The numbers of all but evictions, and those of each job's evictions."""
+        by_job: dict[JobId, list[int]] = {}
+        for k, loss in enumerate(self._losses):
+            if loss.kind == EVICT:
+                by_job.setdefault(loss.job.id, []).append(k)
+        return [k for k, loss in enumerate(self._losses) if loss.kind != EVICT], by_job
 
-    def _freed(self, k: int, holder: str, dimension: str) -> int:
-        """What a loss gives back of a dimension that counts for the holder."""
-        loss = self._losses[k]
-        counts = self._counts[k] and holder in holders(loss.job.spec.group, loss.job.spec.user)
-        return amount_of(loss.amounts, dimension) if counts else 0
-
-    def _put_back(self, valued: list[int]) -> None:
-        """Put back as much as possible, most valuable first."""
-        low, high = 0, len(valued)
+    def _put_back(self, valued: list[int], *, at_least: int) -> None:
+        """Put back as much as possible, most valuable first; with fewer than `at_least` of them it does not fit."""
+        low, high = 0, len(valued) - at_least
         while low < high:
             middle = (low + high + 1) // 2
             if self._fits_beside(valued[low:middle]):
@@ -148,6 +168,8 @@ class Trial:
 
     def _whole_steps(self) -> list[int]:
         """The losses left, rounded up so that every shrunk role keeps an allowed size; evicted jobs go whole."""
+        if not self._left(SHRINK):
+            return [k for k, is_out in enumerate(self._out) if is_out]
         evicted = {self._losses[k].job.id for k in self._left(EVICT)}
         by_role: dict[tuple[JobId, str], list[int]] = {}
         for k, loss in enumerate(self._losses):
@@ -169,7 +191,7 @@ class Trial:
         return [k for k in going if self._losses[k].kind != SHRINK or self._losses[k].job.id not in evicted]
 
     def _left(self, kind: str) -> list[int]:
-        return [k for k, loss in enumerate(self._losses) if self._out[k] and loss.kind == kind]
+        return [k for k, is_out in enumerate(self._out) if is_out and self._losses[k].kind == kind]
 
     def _fits(self) -> bool:
         found = seat(self._table.seating, self._job, self._room, self._sizes)
@@ -192,27 +214,32 @@ class Trial:
 
     def _book(self, chosen: Sequence[int], sign: int) -> None:
         """What counts for the job's limits is taken, or given back."""
-        ledger, losses = self._table.ledger, [self._losses[k] for k in chosen if self._counts[k]]
+        ledger, losses = self._table.ledger, [self._losses[k] for k in chosen if self._is_counted(k)]
         change = ledger.take if sign > 0 else ledger.give
         for job, amounts in _by_user(losses) if len(losses) > 1 and self._may_add else _one_by_one(losses):
             change(job, amounts)
 
+    def _is_counted(self, k: int) -> bool:
+        known = self._counts[k]
+        if known is None:
+            known = self._counts[k] = counts_for(self._limited, self._losses[k])
+        return known
+
     def _of(self, chosen: Sequence[int]) -> Ints:
-        lines, spans = self._all_lines
         if not chosen:
-            return lines[:0]
+            return as_lines(self._room.layout, [])
         first, last = min(chosen), max(chosen)
+        if self._lines is None or len(self._lines[1]) < last + 2:
+            known = self._losses if self._lines is not None else self._losses[: last + 1]
+            self._lines = _all_lines(self._room, known, self._kept)
+        lines, spans = self._lines
         if last - first + 1 == len(chosen):
             return lines[spans[first] : spans[last + 1]]
         return np.concatenate([lines[spans[k] : spans[k + 1]] for k in chosen])
 
-    @cached_property
-    def _all_lines(self) -> tuple[Ints, list[int]]:
-        return _all_lines(self._room, self._losses, self._kept)
-
 
 def _all_lines(room: Room, losses: list[Loss], kept: frozenset[TaskId]) -> tuple[Ints, list[int]]:
-    """The lines of all losses, and where each one's lines begin."""
+    """The lines of these losses, and where each one's lines begin."""
     found: list[list[int]] = []
     spans = [0]
     for loss in losses:
@@ -248,3 +275,31 @@ def limited_above(table: Table, job: Job) -> frozenset[str]:
 def counts_for(limited: frozenset[str], loss: Loss) -> bool:
     """True when giving the loss back could change whether a limit refuses the job."""
     return not limited.isdisjoint(holders(loss.job.spec.group, loss.job.spec.user))
+
+
+def freed_below(loss: Loss, holder: str, dimension: str) -> int:
+    """What a loss gives back of a dimension that counts for the holder."""
+    if holder in holders(loss.job.spec.group, loss.job.spec.user):
+        return amount_of(loss.amounts, dimension)
+    return 0
+
+
+def at_least(table: Table, job: Job, losses: Sequence[Loss]) -> int | None:
+    """A cheap look: with fewer than so many of the first losses the job is above a limit; None when with all it is."""
+    least = 0
+    for holder, dimension, lacks in missing(table, job):
+        count = 0
+        while lacks > 0:
+            if count == len(losses):
+                return None
+            lacks -= freed_below(losses[count], holder, dimension)
+            count += 1
+        least = max(least, count)
+    return least
+
+
+def missing(table: Table, job: Job) -> Iterator[tuple[str, str, int]]:
+    """Below which holders how much of what has to come back before the job may have its smallest size."""
+    for rung, dimension, used, needed in table.ledger.broken(job, table.seating.least(job).amounts):
+        if not rung.owners and dimension != BUDGET:
+            yield rung.holder, dimension, used + needed - rung.limit[dimension]
