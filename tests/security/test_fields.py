@@ -14,9 +14,8 @@ import pytest
 from msgspec import Struct
 from tests.security.test_decoders import JUNK, mutated
 
-from gangline_core.cluster import Pool
+from gangline_core.cluster import Policy, Pool
 from gangline_core.groups import Group, Token, User
-from gangline_core.settings.policy import Policy
 from gangline_gateway.cursor import make_cursor, read_cursor
 from gangline_gateway.problems import ProblemError
 from gangline_gateway.settings import read_settings
