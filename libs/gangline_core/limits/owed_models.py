@@ -21,7 +21,7 @@ def owed_models(state: State, ledger: Ledger, job: Job, amounts: Mapping[str, in
     """Models on which the job, asking for these amounts, would be within a guarantee of its group; preferred first."""
     return tuple(
         model
-        for model in _open_models(state, job)
+        for model in open_models(state, job)
         if ledger.within_guarantee(job, {**amounts, f"{MODEL_PREFIX}{model}": _milli_on(job, model)})
     )
 
@@ -35,7 +35,7 @@ def narrowed(job: Job, model: str) -> Job:
     return replace(job, spec=replace(job.spec, roles=roles))
 
 
-def _open_models(state: State, job: Job) -> Iterator[str]:
+def open_models(state: State, job: Job) -> Iterator[str]:
     """Guaranteed models that some role of the job leaves open, in its order of preference."""
     groups = (state.kept.groups.get(path) for path in ancestors(job.spec.group))
     promised = {name.lower() for group in groups if group is not None for name in group.guaranteed}

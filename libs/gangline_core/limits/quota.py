@@ -13,6 +13,7 @@ from gangline_core.limits.broken import limit_reason
 from gangline_core.limits.budgets import BUDGET, worst_cost
 from gangline_core.limits.rungs import (
     DEVICE_PREFIX,
+    GPU_MEMORY,
     MODEL_PREFIX,
     Reserve,
     Rung,
@@ -25,6 +26,7 @@ from gangline_core.limits.sheltered import sheltered_use
 from gangline_core.limits.spending import bound_cost
 from gangline_core.limits.usage_by_class import usage_by_class
 from gangline_core.reasons import Reason
+from gangline_core.room.cards import least_memory_mib
 from gangline_core.spec import JobSpec, Role, ServiceClass, smallest_size
 from gangline_core.state import State, count
 
@@ -214,6 +216,8 @@ class Ledger:
         wanted = lowered(amounts)
         for path in ancestors(job.spec.group):
             for dimension, promised in self._guarantee(path).items():
+                if dimension == GPU_MEMORY and dimension not in wanted:
+                    wanted = {**wanted, dimension: least_memory_mib(self._state.inventory(job.spec.pool), job.spec)}
                 if wanted.get(dimension, 0) > 0 and dimension not in decided:
                     decided.add(dimension)
                     if self._firm(path, dimension) + wanted[dimension] > promised:

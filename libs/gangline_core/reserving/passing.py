@@ -3,6 +3,7 @@
 from gangline_core.groups import ancestors
 from gangline_core.job import Job
 from gangline_core.limits.quota import covers
+from gangline_core.limits.rungs import GPU_MEMORY
 from gangline_core.making_room.losses import effective_priority
 from gangline_core.scoring.ageing import is_starving
 from gangline_core.spec import ServiceClass
@@ -75,6 +76,8 @@ def promises(table: Table, job: Job) -> dict[str, tuple[str, int]]:
     if not table.has_guarantees:
         return found
     wanted = {dimension.lower() for dimension in table.seating.least(job).amounts}
+    if any(role.resources.whole_gpus for role in job.spec.roles):
+        wanted.add(GPU_MEMORY)  # how much of it is known only with the card
     for path in ancestors(job.spec.group):
         group = table.state.kept.groups.get(path)
         for dimension, promised in group.guaranteed.items() if group is not None else ():

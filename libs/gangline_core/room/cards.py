@@ -6,7 +6,7 @@ Which cards these are is known only when the job is placed; the pool's machines 
 from msgspec import Struct
 
 from gangline_core.room.inventory import GpuKind, Inventory, suitable_gpus, tasks_held
-from gangline_core.spec import JobSpec, Resources, Role, selector_of
+from gangline_core.spec import JobSpec, Resources, Role, selector_of, smallest_size
 
 
 class OnCards(Struct, frozen=True):
@@ -16,6 +16,13 @@ class OnCards(Struct, frozen=True):
     """The least of all its tasks."""
     models: frozenset[str]
     """Of which its GPUs may be, in lower case."""
+
+
+def least_memory_mib(inventory: Inventory, spec: JobSpec, *, model: str = "") -> int:
+    """The least GPU memory that the whole cards of a job count with at its smallest sizes; 0 where nobody can tell."""
+    roles = [role for role in spec.roles if role.resources.whole_gpus and smallest_size(role)]
+    found = [on_cards(inventory, spec, role, smallest_size(role), model=model) for role in roles]
+    return sum(cards.memory_mib for cards in found if cards is not None)
 
 
 def on_cards(inventory: Inventory, spec: JobSpec, role: Role, tasks: int, *, model: str = "") -> OnCards | None:
