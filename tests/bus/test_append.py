@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 import pytest
 from nats.aio.msg import Msg
+from tests.patience import LONG_S
 
 from gangline_kit.bus import Bus, Record, jetstream
 from gangline_kit.bus.tail import NANO
@@ -162,7 +163,7 @@ async def pulled(bus: Bus) -> bytes:
     inbox = bus.connection.inbox()
     subscription = await bus.connection.subscribe(inbox, came.put)
     await bus.connection.publish(f"$JS.API.CONSUMER.MSG.NEXT.{READER_AT}", b"1", reply=inbox)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(LONG_S):
         message = await came.get()
     await bus.connection.publish(message.reply, b"+ACK")
     await bus.connection.flush()

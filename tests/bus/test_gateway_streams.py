@@ -10,6 +10,7 @@ from aiohttp import ClientResponse
 from aiohttp.test_utils import TestClient, TestServer
 from tests.bus.conftest import Connect
 from tests.make import node, spec
+from tests.patience import LONG_S
 from tests.services.gateway.fakes import Setting
 
 from gangline_core.facts import GpusEmpty
@@ -46,7 +47,7 @@ async def put_event(bus: Bus, place: str) -> None:
 
 async def ids_of(response: ClientResponse, count: int) -> list[str]:
     ids: list[str] = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(LONG_S):
         while len(ids) < count:
             line = (await response.content.readline()).decode()
             if line.startswith("id: "):
@@ -76,7 +77,7 @@ async def test_a_followed_log_ends_with_its_last_byte(bus: Bus, setting: Setting
     await bus.append(subject, b"\xfftwo", headers=output.headers(4, end="0"))
     world.exit(task)
     setting.follower.tell("agent.sim", GpusEmpty(tasks=(task,)))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(LONG_S):
         assert await response.read() == b"\xfftwo"
     again = await client.get(f"/v1/jobs/{job}/logs", headers=setting.headers("una"))
     assert await again.read() == b"one\n\xfftwo"

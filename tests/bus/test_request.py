@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from tests.patience import quick
 
 from gangline_kit.bus import Bus, BusConfig
 from gangline_kit.clock import SystemClock
@@ -49,12 +50,16 @@ async def test_hundreds_of_requests_are_in_flight_at_once_and_each_gets_its_own_
 
 
 async def test_a_request_nobody_answers_fails_at_once_as_temporary(bus: Bus, asker: Bus) -> None:
-    began = time.perf_counter()
-    with pytest.raises(TemporaryError, match="nobody answers") as caught:
-        await asker.request("gangline.api.nobody", b"", timeout_s=10)
-    assert time.perf_counter() - began < 1
-    assert not isinstance(caught.value, OutcomeUnknownError)
-    assert caught.value.retry_after_s > 0
+    async def took_s(number: int) -> float:
+        began = time.perf_counter()
+        with pytest.raises(TemporaryError, match="nobody answers") as caught:
+            await asker.request("gangline.api.nobody", b"", timeout_s=10)
+        took = time.perf_counter() - began
+        assert not isinstance(caught.value, OutcomeUnknownError)
+        assert caught.value.retry_after_s > 0
+        return took
+
+    await quick(1, took_s)
 
 
 async def test_a_request_without_answer_in_time_says_that_the_outcome_is_unknown(bus: Bus, asker: Bus) -> None:

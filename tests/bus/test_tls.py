@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from tests.patience import LONG_S
 
 from gangline_kit.bus import Bus, BusConfig
 from gangline_kit.clock import SystemClock
@@ -66,7 +67,7 @@ async def test_who_knows_the_authority_works_over_tls_and_finds_the_server_again
     first = await bus.append(LANE, b"one", expected_seq=0)
     await encrypted.kill()
     await encrypted.start()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(LONG_S):
         await bus.connection.wait_connected()
     assert await bus.append(LANE, b"two", expected_seq=first) == first + 1
     await bus.close()
