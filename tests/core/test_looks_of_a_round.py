@@ -184,6 +184,23 @@ def test_of_many_who_could_go_the_first_that_may_do_are_taken_away_or_all() -> N
         assert table.ledger.used("lab", "cpu_milli") == 4000
 
 
+def test_no_set_is_tried_where_a_limit_tells_that_none_costs_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(node("n1", gpus=0, cpus=16), groups=[group("lab", limit={"cpu_milli": 10_000})])
+    names = [world.submit_running(spec(gpus=0, cpus=1, group="lab"), "n1") for _ in range(10)]
+    job = world.job(world.submit(gpus=0, cpus=2, group="lab", priority=3))
+    table = Table(world.state, "default", world.at)
+    losses = [
+        Loss(kind=EVICT, job=one, tasks=tuple(world.state.tasks_of(one)), amounts={"cpu_milli": 1000, "jobs": 1})
+        for one in map(world.job, names)
+    ]
+    plan = Trial(table, job, table.room.copy(), losses).run()
+    assert plan is not None
+    assert len(plan.losses) == 2
+    monkeypatch.setattr(Trial, "helps", lambda *_: pytest.fail("a set was tried"))
+    ground = Ground(table.room.copy(), frozenset(), losses, Work(100))
+    assert cheaper(table, job, ground, plan, lambda _: True) is None
+
+
 def test_sums_over_branches_are_those_of_their_parts_when_some_have_changed() -> None:
     draw = random.Random(5)
     paths = [f"{a}/{b}" for a in "abc" for b in "xyz"]

@@ -4,7 +4,7 @@ Who reclaims a guarantee takes from whoever borrowed most. So from no group more
 which keeps that order, and of all sets that keep to it the cheapest is taken.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import takewhile
 from typing import NamedTuple
@@ -93,16 +93,21 @@ class _Search:
         return self.most is None or plan_cost(self._pool, losses)[0] < self.most
 
     def is_proven(self) -> bool:
-        """True where sums alone tell that no set costs less than the plan: none frees enough for less."""
+        """True where sums alone tell that no set costs less than the plan: none frees enough for less.
+
+        That is asked of GPUs, and of what each limit in the way lacks.
+        """
         if self.most is None or len(self.evictions) <= FEW_MAX:
             return False
         band = self.most[0]
         able = [k for k, cost in enumerate(self._costs) if cost[0] <= band]
-        lower = [k for k in able if self._costs[k][0] < band]
-        if self._sum_of(lower) >= self._missing:
+        lower = {self.evictions[k].job.id for k in able if self._costs[k][0] < band}
+        wanted = [(self._missing, self._freed), *self._trial.lacking]
+        if all(sum(freed.get(job, 0) for job in lower) >= missing for missing, freed in wanted):
             return False
-        least = self._least_of(able)
-        return least is not None and least[0] >= self.most[1] * COUNT + self.most[2]
+        weight = self.most[1] * COUNT + self.most[2]
+        covers = (self._least_of(able, missing, freed) for missing, freed in wanted)
+        return any(least is not None and least[0] >= weight for least in covers)
 
     def candidates(self, keeps: Keeps) -> Iterator[Sequence[Loss]]:
         """Sets that help, the cheapest first; without a plan that is asked only of those that every group can bear."""
@@ -130,7 +135,7 @@ class _Search:
             if self.most is not None and band > self.most[0]:
                 return
             able = [k for k, cost in enumerate(costs) if cost[0] <= band]
-            least = self._least_of(able)
+            least = self._least_of(able, self._missing, self._freed)
             if least is not None and least[1]:
                 lightest = [self.evictions[k] for k in least[1]]
                 if self._may(lightest) and self._helps(lightest):
@@ -143,14 +148,11 @@ class _Search:
                     yield chosen
                 return
 
-    def _least_of(self, able: Sequence[int]) -> tuple[int, list[int]] | None:
-        """What any set of these that helps weighs at least, and the lightest that frees enough."""
-        freed = [self._freed[self.evictions[k].job.id] for k in able]
-        found = cheapest_cover([self._costs[k][1] * COUNT + 1 for k in able], freed, self._missing)
+    def _least_of(self, able: Sequence[int], missing: int, freed: Mapping[JobId, int]) -> tuple[int, list[int]] | None:
+        """What any set of these that frees so much weighs at least, and the lightest that does."""
+        own = [freed.get(self.evictions[k].job.id, 0) for k in able]
+        found = cheapest_cover([self._costs[k][1] * COUNT + 1 for k in able], own, missing)
         return None if found is None else (found[0], [able[k] for k in found[1]])
-
-    def _sum_of(self, some: Sequence[int]) -> int:
-        return sum(self._freed[self.evictions[k].job.id] for k in some)
 
     def _cheapest_of(self, able: Sequence[Loss], weights: Sequence[int], *, band: Band) -> list[Loss] | None:
         """The cheapest set of these, who help together."""

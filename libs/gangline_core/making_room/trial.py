@@ -102,10 +102,10 @@ class Trial:
     def is_below_limits(self, some: Iterable[Loss]) -> bool:
         """A cheap look at the sums of the same; where it says no, the job does not fit."""
         jobs = [loss.job.id for loss in some]
-        return all(lacks <= sum(by_job.get(job, 0) for job in jobs) for lacks, by_job in self._lacking)
+        return all(lacks <= sum(by_job.get(job, 0) for job in jobs) for lacks, by_job in self.lacking)
 
     @cached_property
-    def _lacking(self) -> list[tuple[int, dict[JobId, int]]]:
+    def lacking(self) -> list[tuple[int, dict[JobId, int]]]:
         """What each limit in the way lacks when all but evictions are gone, and what each job's evictions give back."""
         found: list[tuple[int, dict[JobId, int]]] = []
         for holder, dimension, lacks in missing(self._table, self._job):
