@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 from tests.lines import bytes_only
+from tests.patience import LONG_S
 
 from gangline_core.cluster import Pool
 from gangline_core.facts import LeadershipTaken, PoolSet
@@ -55,7 +56,7 @@ class Desk:
             self.archive.append(bytes_only(self.seq, at=1000 * number, data=data))
 
     async def snapshot(self) -> None:
-        await self.follower.reached(self.seq)
+        await self.follower.reached(self.seq, timeout_s=LONG_S)
         await self.follower.snapshot()
 
 

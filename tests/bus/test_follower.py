@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
+from tests.patience import LONG_S
 
 from gangline_core.cluster import Pool
 from gangline_core.facts import PoolSet
@@ -74,9 +75,9 @@ async def test_listeners_hear_each_message_once_after_it_was_folded(bus: Bus, fo
 
     with follower.listening(note):
         await write(bus, first=1, count=3)
-        await follower.reached(3)
+        await follower.reached(3, timeout_s=LONG_S)
     await write(bus, first=4, count=1)
-    await follower.reached(4)
+    await follower.reached(4, timeout_s=LONG_S)
     assert heard == [(1, True), (2, True), (3, True)]
 
 
@@ -117,7 +118,7 @@ async def test_a_fold_begins_with_a_snapshot_where_the_log_was_cut(bus: Bus, fol
     await bus.drop_until(LOG.name, 19)
     again = await followers.start()
     assert again.restored_seq == 20
-    await first.reached(30)
+    await first.reached(30, timeout_s=LONG_S)
     assert encode_snapshot(again.state) == encode_snapshot(first.state)
 
 
@@ -129,7 +130,7 @@ async def test_a_snapshot_from_before_the_cut_is_passed_over_for_a_newer_one(
     await first.snapshot()
     old = await bus.objects(SNAPSHOTS).get(following.snapshot_name(10))
     await write(bus, first=11, count=10)
-    await first.reached(20)
+    await first.reached(20, timeout_s=LONG_S)
     await first.snapshot()
     await write(bus, first=21, count=10)
     await bus.drop_until(LOG.name, 15)
@@ -151,7 +152,7 @@ async def test_a_fold_that_fell_behind_a_cut_ends_and_says_what_to_do(bus: Bus, 
     await bus.drop_until(LOG.name, 15)
     follower._tasks.spawn(follower._follow(), name="thawed")
     with pytest.raises(LogCutError, match="newer snapshot"):
-        await follower.reached(25)
+        await follower.reached(25, timeout_s=LONG_S)
     assert [type(each) for each in heard] == [LogCutError]
     assert follower.state.kept.seq == 5, "nothing of what came after the hole was folded"
 
@@ -160,7 +161,7 @@ async def test_only_the_newest_snapshots_are_kept(bus: Bus, followers: Followers
     follower = await followers.start()
     for number in range(1, 5):
         await write(bus, first=number, count=1)
-        await follower.reached(number)
+        await follower.reached(number, timeout_s=LONG_S)
         await follower.snapshot()
     assert await bus.objects(SNAPSHOTS).list() == [following.snapshot_name(3), following.snapshot_name(4)]
 
@@ -210,7 +211,7 @@ async def test_an_older_good_snapshot_is_used_when_the_newest_is_spoiled(bus: Bu
     follower = await followers.start()
     for number in (1, 2):
         await write(bus, first=number, count=1)
-        await follower.reached(number)
+        await follower.reached(number, timeout_s=LONG_S)
         await follower.snapshot()
     await bus.objects(SNAPSHOTS).put(following.snapshot_name(2), b"nonsense")
     again = await followers.start()
@@ -225,19 +226,19 @@ async def test_a_follower_goes_on_over_kill_9_of_the_server(bus: Bus, followers:
     await server.start()
     await bus.connection.wait_connected()
     await write(bus, first=11, count=10)
-    await follower.reached(20)
+    await follower.reached(20, timeout_s=LONG_S)
     assert follower.failure is None
 
 
 async def test_a_follower_refuses_a_log_that_was_made_anew(bus: Bus, followers: Followers) -> None:
     follower = await followers.start()
     await write(bus, first=1, count=5)
-    await follower.reached(5)
+    await follower.reached(5, timeout_s=LONG_S)
     await jetstream.call(bus.connection, f"STREAM.DELETE.{LOG.name}")
     await bus.ensure((LOG,))
     await write(bus, first=1, count=50)
     with pytest.raises(PermanentError, match="cannot be followed any more"):
-        await follower.reached(50, timeout_s=10)
+        await follower.reached(50, timeout_s=LONG_S)
     assert isinstance(follower.failure, PermanentError)
 
 
@@ -248,7 +249,7 @@ async def test_a_message_of_a_newer_schema_stops_the_fold_instead_of_being_skipp
     newer = batch(1).replace(b'"v":1', b'"v":2') if b'"v":1' in batch(1) else batch(1)[:-1] + b',"v":2}'
     await bus.append(subjects.log("admission"), newer)
     with pytest.raises(PermanentError):
-        await follower.reached(1, timeout_s=5)
+        await follower.reached(1, timeout_s=LONG_S)
 
 
 async def test_a_long_catch_up_leaves_the_loop_to_others(bus: Bus, followers: Followers) -> None:

@@ -183,7 +183,7 @@ async def test_a_leader_from_before_cannot_write_any_more(sites: OpenSite) -> No
     await old.take("old")
     new = Lane(new_site.bus, new_site.follower, new_site.clock, name="admission", epoch=2)
     await new.take("new")
-    await old_site.follower.reached(2)
+    await old_site.follower.reached(2, timeout_s=LONG_S)
     with pytest.raises(LaneConflictError):
         await old.append(pool("stale"))
     await new.append(pool("fresh"))
