@@ -8,7 +8,9 @@ A change is KEY=VALUE. Keys:
   priority, level, pool              where it stands in the queue
   time_limit, estimate               such as 2h; before it starts
   not_before, deadline               2026-07-01T02:00:00Z, or +2h; 0 removes it
-  retries, preemptible               a number; true or false
+  retries                            a number
+  preemptible                        true or false
+  checkpoints                        true or false; while it waits, so that who took room by it gives it
   labels                             key=value,key=value, all of them
   at_most                            of an array: elements unfinished at once (0: no cap)
 Users stay within what their group lets them set; heads go up to what their group may; administrators further.

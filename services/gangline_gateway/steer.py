@@ -33,6 +33,7 @@ EDIT_FIELDS = {
     "deadline": ("deadline_ms", read_moment),
     "retries": ("retries", whole("retries")),
     "preemptible": ("preemptible", flag),
+    "checkpoints": ("checkpoints", flag),
     "labels": ("labels", read_labels),
     "at_most": ("at_most", whole("array_elements")),
 }

@@ -26,6 +26,7 @@ DONE = Reply(view=v.DoneView(seq=9), status=202)
 async def test_an_edit_sends_what_is_named_with_times_from_now(platform: FakePlatform) -> None:
     platform.answer("PATCH", "/v1/jobs/42", JOB)
     words = ("priority=-5", "deadline=+2h", "not_before=", "labels=a=b,c=d", "preemptible=false", "time_limit=1h")
+    words += ("checkpoints=true",)
     result = await gangline(platform.url, "edit", "42", *words, "--reason", "later")
     assert (result.code, result.out) == (0, f"Job 42 is changed: {', '.join(words)}.\n")
     (asked,) = platform.asked
@@ -37,6 +38,7 @@ async def test_an_edit_sends_what_is_named_with_times_from_now(platform: FakePla
         "labels": {"a": "b", "c": "d"},
         "preemptible": False,
         "time_limit": "1h",
+        "checkpoints": True,
     }
 
 

@@ -9,7 +9,10 @@ from hypothesis import strategies as st
 from tests.clockwork import Clockwork
 from tests.make import World, gpu_amount, group, node, spec
 
-from gangline_core.facts import Eviction, GroupSet, JobTopped
+from gangline_core.door.admission import Draft
+from gangline_core.door.edits import JobEdit
+from gangline_core.door.job_rights import EditProblem, Standing, check_edit
+from gangline_core.facts import Eviction, GroupSet, JobEdited, JobTopped
 from gangline_core.ids import JobId
 from gangline_core.job import JobState
 from gangline_core.ordering import ORDERINGS, order
@@ -42,6 +45,26 @@ def evictions(there: World, **fields: Any) -> list[Eviction]:
     decided = there.round()
     assert decided is not None
     return list(decided.evictions)
+
+
+def test_a_waiting_job_may_say_later_that_it_checkpoints_and_one_that_runs_may_not_take_it_back():
+    there = had_its_share(world())
+    job = there.submit(spec("new", gpus=8, group="lab"))
+    assert not there.round().evictions
+    say, deny = JobEdit(checkpoints=True), JobEdit(checkpoints=False)
+
+    def fault(job: int, edit: JobEdit) -> EditProblem | None:
+        standing = Standing.OWNER
+        return check_edit(there.state, Draft(), job=job, edit=edit, standing=standing, by="ada", at=there.at)
+
+    assert fault(job, say) is None
+    there.tell("admission", JobEdited(job=job, edit=say, by="ada"))
+    assert [(one.job, one.rule) for one in there.round().evictions] == [(1, "yield")]
+    refused = fault(1, deny)
+    assert refused is not None
+    assert (refused.kind, refused.field) == ("conflict", "checkpoints")
+    there.tell("admission", JobEdited(job=JobId(1), edit=deny, by="ada"))
+    assert there.job(JobId(1)).spec.checkpoints
 
 
 def had_its_share(there: World) -> World:

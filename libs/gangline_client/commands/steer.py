@@ -14,6 +14,7 @@ from gangline_client.words import job_label
 NUMBERS = ("priority", "retries", "at_most")
 MOMENTS = ("not_before", "deadline")
 TEXTS = ("level", "pool", "time_limit", "estimate")
+FLAGS = ("preemptible", "checkpoints")
 
 
 async def edit(session: Session, args: Namespace) -> int:
@@ -102,7 +103,7 @@ def _value(key: str, value: str, *, now_ms: int) -> object:
         return int(value)
     if key in MOMENTS:
         return 0 if value in ("", "0") else moment_ms(value, flag=key, now_ms=now_ms)
-    if key == "preemptible":
+    if key in FLAGS:
         if value not in ("true", "false"):
             raise UsageError(f"{key}: {value!r} is neither true nor false")
         return value == "true"

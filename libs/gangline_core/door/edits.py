@@ -25,12 +25,13 @@ class JobEdit(Struct, frozen=True, omit_defaults=True, gc=False):
     at_most: int | None = None
     """For arrays: elements that may be unfinished at once; 0 lifts the cap."""
     stays: int | None = None
+    checkpoints: bool | None = None
 
 
 EDITABLE = tuple(field.name for field in struct_fields(JobEdit))
 """Names of all terms that an edit may change."""
-WAITING_ONLY = frozenset({"pool", "not_before_ms"})
-"""Terms that mean nothing to a job that has started."""
+WAITING_ONLY = frozenset({"pool", "not_before_ms", "checkpoints"})
+"""Terms that mean nothing to a job that has started; and whoever took room as one that makes way, makes way."""
 
 
 def given(edit: JobEdit) -> dict[str, Any]:
