@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 
 from gangline_core.facts import Fact, LeadershipTaken
 from gangline_core.state import State
@@ -58,6 +59,17 @@ class Lane:
         await self._follower.reached(self._last_seq, timeout_s=REACH_S_MAX)
         self.epoch = max(self.epoch, self.state.kept.epochs.get(self.name, 0) + 1)
         await self.append((LeadershipTaken(holder=holder),))
+
+    async def is_ours(self) -> bool:
+        """Whether the lane's last message is of this reign, as far as the log's leader knows; no two have one epoch.
+
+        Raises:
+            TemporaryError: nobody answers for the log.
+        """
+        last = await self._bus.last_message(LOG.name, self._subject)
+        with suppress(codec.CodecError):
+            return last is not None and codec.decode_batch(last[0]).epoch == self.epoch
+        return False
 
     async def append(
         self,

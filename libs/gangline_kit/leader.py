@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from enum import Enum, auto
 
 from gangline_kit.bus import Kv
 from gangline_kit.errors import (
@@ -28,24 +29,43 @@ MARGIN_S = 0.5
 RENEW_RETRY_S = 0.2
 RELEASE_S_MAX = 1.0
 CATCH_UP_S_MAX = 60.0
+WITNESS_S_MAX = 0.5
+"""The log should say within this time who writes the lane."""
 
+UNSURE_S_MAX = 15.0
+"""Brokers that have lost the one that led them elect another within this time, and until then nobody can write."""
+
+Witness = Callable[[], Awaitable[bool]]
 Work = Callable[[Lane], Awaitable[None]]
+
+
+class Known(Enum):
+    """What the log says of whether we are a lane's writer."""
+
+    YES = auto()
+    NOT = auto()
+    PERHAPS = auto()
+    """It says nothing."""
 
 
 class LeaseLostError(Exception):
     """We could not renew in time, or somebody else holds the lease."""
 
 
-async def lead(site: Site, lane_name: str, work: Work) -> None:
+async def lead(site: Site, lane_name: str, work: Work, *, acts_outside: bool = False) -> None:
     """Run `work` with the lane's pen whenever we lead it; returns only when `work` returns, or by cancellation.
 
     The lease says who should write; the expected sequence of each append decides who can. `work` is cancelled when the
     lease is lost and begun anew, with a fresh Lane, when it is won again. A clean end gives the lease back at once.
 
+    While nobody answers for the leases, whoever leads goes on unless the log knows a later writer of the lane. It does
+    so as well while brokers elect who answers for the log, as nobody can write before that.
+    Work that also acts where no append stands in the way of a leader from before (`acts_outside`) ends with the lease.
+
     Raises:
         PermanentError: from the bus or the fold; whatever else `work` raises (in an exception group).
     """
-    lease = Lease(site, lane_name)
+    lease = Lease(site, lane_name, holds_on=not acts_outside)
     while True:
         await lease.acquire()
         if await reign(site, lane_name, lease, work):
@@ -82,6 +102,7 @@ async def _reign(site: Site, lane_name: str, lease: "Lease", work: Work) -> None
         await site.follower.reached(await _log_end(site), timeout_s=CATCH_UP_S_MAX)
         lane = Lane(site.bus, site.follower, site.clock, name=lane_name, epoch=lease.epoch)
         await lane.take(site.instance)
+        lease.witness = lane.is_ours
         site.metrics.set_leading(lane_name, leads=True)
         log.info("%s leads lane %s in epoch %d", site.instance, lane_name, lane.epoch)
         await work(lane)
@@ -101,15 +122,22 @@ async def _log_end(site: Site) -> int:
 class Lease:
     """One key of the lease bucket, named like the lane."""
 
-    def __init__(self, site: Site, lane: str) -> None:
+    def __init__(self, site: Site, lane: str, *, holds_on: bool = True) -> None:
         """Nothing is held yet."""
         self.epoch = 0
+        self.witness: Witness | None = None
+        """Whether the log knows us as the lane's writer, once we are."""
+        self._holds_on = holds_on
+        self._is_held_on = False
+        """We went on although nobody answered for the lease; it may have run out meanwhile."""
         self._site = site
         self._kv: Kv = site.bus.kv(LEASES.name)
         self._key = lane
         self._value = site.instance.encode()
         self._revision = 0
         self._held_until_s = 0.0
+        self._sure_s = 0.0
+        """When we last knew that nobody else writes."""
         self._is_unsure = False
         """We asked for the lease and were not answered: it may be ours."""
 
@@ -130,7 +158,7 @@ class Lease:
             await self._site.bus.connection.wait_connected()
             return False
         self._is_unsure = False
-        self._held_until_s = asked_s + LEASE_TTL_S - MARGIN_S
+        self._is_ours_from(asked_s)
         return True
 
     async def _is_ours(self) -> bool:
@@ -154,11 +182,45 @@ class Lease:
         clock = self._site.clock
         while True:
             await clock.sleep(LEASE_RENEW_S)
-            while not await self._renew():
-                if clock.monotonic_s() + RENEW_RETRY_S >= self._held_until_s:
+            while not await self._renew_in_time():
+                if clock.monotonic_s() + RENEW_RETRY_S >= self._held_until_s and not await self._hold_on():
                     self._revision = 0
                     raise LeaseLostError("the lease could not be renewed")
                 await clock.sleep(RENEW_RETRY_S)
+
+    async def _renew_in_time(self) -> bool:
+        """Renew the lease; who cannot go on without it hears before it runs out that nobody answers."""
+        left_s = None if self._holds_on else self._held_until_s - self._site.clock.monotonic_s()
+        try:
+            async with asyncio.timeout(left_s):
+                return await self._renew()
+        except TimeoutError:
+            return False
+
+    async def _hold_on(self) -> bool:
+        """Whether we go on without the lease: nobody answers for it, and as far as the log says nobody else writes."""
+        asked_s = self._site.clock.monotonic_s()
+        if not self._held_until_s:
+            return False
+        knows = await self._asked_the_log()
+        if knows is Known.NOT or (knows is Known.PERHAPS and asked_s >= self._sure_s + UNSURE_S_MAX):
+            return False
+        self._is_held_on = True
+        self._held_until_s = asked_s + LEASE_TTL_S - MARGIN_S
+        if knows is Known.YES:
+            self._sure_s = asked_s
+        log.warning("%s goes on leading lane %s: nobody answers for its lease", self._site.instance, self._key)
+        return True
+
+    async def _asked_the_log(self) -> "Known":
+        """Whether the log knows us as the lane's writer; whoever has lost the bus must not ask."""
+        if self.witness is None or not self._holds_on or not self._site.bus.connection.is_connected:
+            return Known.NOT
+        try:
+            async with asyncio.timeout(WITNESS_S_MAX):
+                return Known.YES if await self.witness() else Known.NOT
+        except (TemporaryError, TimeoutError):
+            return Known.PERHAPS
 
     async def _renew(self) -> bool:
         asked_s = self._site.clock.monotonic_s()
@@ -169,24 +231,35 @@ class Lease:
             return await self._recognise(asked_s)
         except TemporaryError:
             return False
-        self._held_until_s = asked_s + LEASE_TTL_S - MARGIN_S
+        self._is_ours_from(asked_s)
         return True
 
     async def _recognise(self, asked_s: float) -> bool:
         try:
             known = await self._kv.get(self._key)
+            if known is None and self._is_held_on and await self._asked_the_log() is Known.YES:
+                # Whoever had it since then wrote nothing, or would be seen.
+                known = self._value, await self._kv.create(self._key, self._value)
         except TemporaryError:
             return False
+        except KeyExistsError:
+            known = None
         if known is None or known[0] != self._value:
             self._held_until_s = 0.0
             return False
         self._revision = known[1]
-        self._held_until_s = asked_s + LEASE_TTL_S - MARGIN_S
+        self._is_ours_from(asked_s)
         return True
+
+    def _is_ours_from(self, asked_s: float) -> None:
+        self._is_held_on = False
+        self._sure_s = asked_s
+        self._held_until_s = asked_s + LEASE_TTL_S - MARGIN_S
 
     async def release(self) -> None:
         """Give the lease back, if it is still ours, so that the next leader need not wait."""
         revision, self._revision = self._revision, 0
+        self.witness = None
         if not revision:
             return
         with suppress(StaleRevisionError, TemporaryError, TimeoutError):

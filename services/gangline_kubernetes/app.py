@@ -60,7 +60,7 @@ PART = "cluster"
 async def run(site: Site, config: Config, transport: Transport) -> None:
     """Lead (or stand by for) the cluster's lane until cancelled, over this way to the API server."""
     api = Api(transport, site.clock, site.ids)
-    await lead(site, lane_name(config.cluster), Cluster(site, config, api).work)
+    await lead(site, lane_name(config.cluster), Cluster(site, config, api).work, acts_outside=True)
 
 
 def lane_name(cluster: str) -> str:
