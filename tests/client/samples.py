@@ -267,6 +267,7 @@ RESEARCH = v.GroupView(
     usage={"gpu_milli": 1500},
     unfinished=4,
     used_gpu_hours=99.0,
+    budget_used_gpu_hours=147.5,
     version=3,
 )
 VISION = v.GroupView(path="research/vision", settings=Group(path="research/vision"), unfinished=1)

@@ -154,14 +154,12 @@ def _tell_group(session: Session, view: v.GroupView) -> None:
     in_table = {*limit_words(view.settings.limit, ""), *limit_words(view.settings.guaranteed, "guaranteed")}
     console.fact("Settings", _words({k: w for k, w in group_words(view.settings).items() if k not in in_table}))
     console.fact("Jobs", f"{view.unfinished} unfinished")
-    spent = q.gpu_hours(view.used_gpu_hours)
-    budget = view.settings.budget_gpu_hours
-    console.fact(
-        "GPU-hours", f"{spent} of {budget:,}{', used up' if view.budget_exhausted else ''}" if budget else spent
-    )
-    if view.budget_renews_ms:
-        paid = q.gpu_hours(view.budget_used_gpu_hours)
-        console.fact("Budget", f"{paid} of {budget:,} this period; all of it again from {utc(view.budget_renews_ms)}")
+    console.fact("GPU-hours", q.gpu_hours(view.used_gpu_hours))
+    if budget := view.settings.budget_gpu_hours:
+        # What it has paid is by the price list, and so another number than that of GPU-hours.
+        paid = f"{q.gpu_hours(view.budget_used_gpu_hours)} of {budget:,}"
+        again = f" this period; all of it again from {utc(view.budget_renews_ms)}" if view.budget_renews_ms else ""
+        console.fact("Budget", f"{paid}{', used up' if view.budget_exhausted else ''}{again}")
     console.fact("Users", ", ".join(view.users))
     _tell_use(session, view.usage, view.settings.limit, view.settings.guaranteed)
 
