@@ -228,7 +228,7 @@ async def _order(hand: Hand) -> None:
     await hand.says("release", str(held))
     await hand.until(held, "running", "starting", "succeeded")
     filler = [
-        await hand.submits(f"fill-{k}", gpus=5, time_limit="1d", attributes={"run_time_s": 40_000}) for k in (1, 2)
+        await hand.submits(f"fill-{k}", gpus=5, time_limit="1h", attributes={"run_time_s": 3_500}) for k in (1, 2)
     ]
     for job in filler:
         await hand.until(job, "running", "waiting", "starting")
@@ -263,7 +263,7 @@ async def _order(hand: Hand) -> None:
 
 async def _arrays_and_times(hand: Hand) -> None:
     """9: an array as one record with a cap, a begin time, a deadline."""
-    array = await hand.submits("sweep", array="0-5%2", attributes={"run_time_s": 40_000}, time_limit="1d")
+    array = await hand.submits("sweep", array="0-5%2", attributes={"run_time_s": 3_500}, time_limit="1h")
     assert "0-5" in await hand.says("show", str(array)) or "sweep" in await hand.says("show", str(array))
     later = await hand.submits("later", not_before=_in_hours(2))
     await hand.why(later, "NotBefore")
