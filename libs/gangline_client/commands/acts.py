@@ -1,5 +1,6 @@
 """`gangline cancel`, `hold`, `release` and `suspend`: acts on jobs that are named, or on all that match a filter."""
 
+import re
 import sys
 from argparse import Namespace
 from collections.abc import Awaitable, Callable, Mapping
@@ -54,7 +55,8 @@ async def act_on(session: Session, jobs: Mapping[int, str], act: Act, *, done: s
             failed = True
             first, *rest = told(error)
             first = first.removesuffix(".")
-            session.console.note(f"{first}." if f"job {name} " in first else f"{first} (job {name}).")
+            is_named = f"job {name} " in first or name in re.findall(r"\w+", first)
+            session.console.note(f"{first}." if is_named else f"{first} (job {name}).")
             for line in rest:
                 session.console.note(line)
     return 1 if failed else 0
