@@ -86,9 +86,7 @@ def verification_lines(verified: Verification) -> list[str]:
         return [f"The chain holds: {where}.", f"Head {verified.head}"]
     lines = [f"The chain BREAKS at {verified.fault}", f"Before that it holds: {where}."]
     if verified.is_unfinished:
-        lines.append(
-            "A platform that writes there now has not ended that line yet: ask again. Else its end is lost."
-        )
+        lines.append("A platform that writes there now has not ended that line yet: ask again. Else its end is lost.")
     return lines
 
 
