@@ -46,3 +46,21 @@ def test_who_ends_before_a_window_or_needs_none_of_its_nodes_is_told_as_ever() -
     other = explain(world.state, small, world.at)
     assert other is not None
     assert other.start_from_ms is not None, "two nodes are open to it"
+
+
+def test_a_gang_that_open_nodes_cannot_hold_is_not_told_that_the_window_is_over_now() -> None:
+    world = World(*(node(f"n{k}") for k in range(4)))
+    world.submit_running(spec(gpus=1, tasks=4, time_limit_s=7200), "n2")
+    window = Window(
+        name="bios",
+        pool="default",
+        nodes=tuple(map(NodeId, ("n0", "n1"))),
+        start_ms=world.at + 60_000,
+        end_ms=world.at + HOUR,
+    )
+    world.tell("admission", f.WindowSet(window=window, by="admin"))
+    job = world.submit(gpus=8, tasks=3, time_limit_s=600)
+    world.round()
+    reason = world.job(job).reason
+    assert reason is not None
+    assert (reason.code, reason.numbers["free_ms"]) == (ReasonCode.WINDOW, window.end_ms)

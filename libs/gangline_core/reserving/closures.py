@@ -70,8 +70,13 @@ def window_reason(state: State, spec: JobSpec, now: int) -> Reason:
     firsts = [min(own, key=lambda one: (one.start_ms, one.name)) for own in by_node if own]
     window = max(firsts or windows, key=lambda one: (one.start_ms, one.name))
     later = [other for _, other in sorted(state.kept.windows.items()) if other.pool == spec.pool]
-    bars = [[other for other in later if not other.nodes or node in other.nodes] for node in in_pool] or [windows]
-    free_ms = min(_free_ms(spec, [bar for bar in own if not bar.admits(spec)], now) for own in bars)
+    closed = [
+        [other for other in later if (not other.nodes or node in other.nodes) and not other.admits(spec)]
+        for node, own in zip(in_pool, by_node, strict=True)
+        if own
+    ]
+    # Nodes that no window keeps are not enough for it, or none would be in its way.
+    free_ms = min(_free_ms(spec, own, now) for own in closed or [windows])
     last = next((other.name for other in later if other.end_ms == free_ms), window.name)
     numbers: dict[str, int | str] = {
         "window": window.name,
