@@ -19,6 +19,7 @@ from tests.sim.test_rule_mutants import RULES, everywhere
 import gangline_core.cycle
 import gangline_core.fold as fold
 import gangline_core.limits.accounting as accounting
+import gangline_core.wake
 import gangline_kit.follower
 from dollhouse.plan import FLEETS, Ask, Plan
 from dollhouse.play import play
@@ -131,6 +132,15 @@ def nobody_is_told_why(patch: pytest.MonkeyPatch) -> None:
     deciding(patch, lambda decided: replace(decided, refusals=()))
 
 
+def rounds_have_no_end(patch: pytest.MonkeyPatch) -> None:
+    """While somebody waits there is always something that time alone may change soon."""
+
+    def soon(state: Any, pool: str, now: int) -> int | None:
+        return now + 50 if state.waiting.get(pool) else None
+
+    everywhere(patch, gangline_core.wake.next_wake_ms, soon)
+
+
 def use_is_one_too_high(patch: pytest.MonkeyPatch) -> None:
     whole = NodeUse.add
 
@@ -166,6 +176,7 @@ MORE: dict[str, Damage] = {
     "nobody is promised the room of victims": nobody_is_promised_the_room_of_victims,
     "gangs start in part": gangs_start_in_part,
     "nobody is told why": nobody_is_told_why,
+    "rounds have no end": rounds_have_no_end,
     "use is one too high": use_is_one_too_high,
     "usage is one too high": usage_is_one_too_high,
 }
@@ -247,6 +258,7 @@ SEEDS = {
     "nobody is told why": 16,
     "use is one too high": 0,
     "usage is one too high": 0,
+    "rounds have no end": 16,
     "nobody waits for quota": 1_300_032,
     "an ending job grows on": 1_300_013,
     "nothing is told late": 1_300_001,

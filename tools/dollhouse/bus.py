@@ -46,7 +46,8 @@ class MemoryBus:
         self.server = server
         self.clock = clock
         self.name = name
-        self.connection = MemoryConnection(gate, rates=rates, draw=server.draw)
+        self.note = server.struck.note
+        self.connection = MemoryConnection(gate, rates=rates, draw=server.draw, note=self.note)
         self.failure = ""
         self.dropped = 0
         self._tasks = Tasks()
@@ -81,6 +82,7 @@ class MemoryBus:
         handlers = self.server.servers_of(subject)
         if self.connection.happens(self.connection.rates.doubled):
             handlers = [*handlers, *handlers]
+            self.note("doubled")
         self._waiting[first] = subject
         for handler in handlers:
             self._tasks.spawn(_answer(handler, data, headers or {}, first), name=f"answer {subject}")
@@ -123,9 +125,12 @@ class MemoryBus:
         """Tell whoever listens now, or a little later: messages of different subjects overtake each other."""
         if not self.connection.is_reached:
             self.dropped += 1
+            self.note("cut off")
             return
         check_message(subject, data, headers)
         times = 2 if self.connection.happens(self.connection.rates.doubled) else 1
+        if times > 1:
+            self.note("doubled")
         jitter_s = self.connection.rates.jitter_s
         for _ in range(times):
             if not jitter_s:
@@ -137,7 +142,9 @@ class MemoryBus:
             self._tasks.spawn(self._deliver_later(subject, data, headers or {}, at_s - now_s), name=f"tell {subject}")
 
     async def _deliver_later(self, subject: str, data: bytes, headers: dict[str, str], wait_s: float) -> None:
+        self.server.leaves(subject)
         await asyncio.sleep(wait_s)
+        self.server.arrives(subject)
         await self._deliver(subject, data, headers)
 
     async def _deliver(self, subject: str, data: bytes, headers: dict[str, str]) -> None:
@@ -195,6 +202,7 @@ class MemoryBus:
         """
         if not self.connection.happens(self.connection.rates.undecided):
             return
+        self.note("undecided")
         draw, expected = self.connection.draw, stream.last_seq(subject)
         is_kept = draw.random() < KEPT
 
@@ -380,6 +388,8 @@ class MemoryTail(Struct):
                 continue
             if connection.slow_s:
                 await asyncio.sleep(connection.slow_s)
+                if stored.last > batch[-1].seq:
+                    self.bus.note("behind")
             await connection.gate.passed()
             self.position = batch[-1].seq
             wanted = [m for m in batch if not self.subject or matches(self.subject, m.subject)]

@@ -19,6 +19,8 @@ class LoopClock:
         """How wrong the wall clock stands; somebody may set it at any time."""
         self.agreed_ms = 0
         """What was found wrong at the start, and is taken off since."""
+        self.asked_wrong = 0
+        """How often somebody asked for the time while it stood wrong."""
         self._gate = gate
 
     def agree(self, server_ms: int) -> float:
@@ -34,6 +36,7 @@ class LoopClock:
 
     def now_ms(self) -> int:
         """See gangline_kit.clock.Clock."""
+        self.asked_wrong += self.offset_ms != 0
         return EPOCH_MS + self.offset_ms - self.agreed_ms + int(asyncio.get_running_loop().time() * 1000)
 
     def monotonic_s(self) -> float:

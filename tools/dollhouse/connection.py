@@ -36,6 +36,8 @@ class Gate:
         """Open."""
         self.waits = 0
         """Waits for the outside that were passed so far."""
+        self.stood = 0
+        """How often it stood still at one."""
         self.tripped = asyncio.Event()
         """Set when the wait was reached at which the process should end."""
         self._last_wait = 0
@@ -66,14 +68,23 @@ class Gate:
             self.freeze()
             self.tripped.set()
         if not self._open.is_set():
+            self.stood += 1
             await self._open.wait()
 
 
 class MemoryConnection:
     """Whether and how the process reaches the server now."""
 
-    def __init__(self, gate: Gate | None = None, *, rates: Rates | None = None, draw: Random | None = None) -> None:
-        """Connected, at once."""
+    def __init__(
+        self,
+        gate: Gate | None = None,
+        *,
+        rates: Rates | None = None,
+        draw: Random | None = None,
+        note: Callable[[str], None] = lambda what: None,
+    ) -> None:
+        """Connected, at once; `note` hears of what goes wrong and makes a difference (see `struck`)."""
+        self.note = note
         self.gate = gate or Gate()
         self.rates = rates or Rates()
         self.draw = draw or Random(0)
@@ -141,10 +152,14 @@ class MemoryConnection:
             TemporaryError: it is cut.
         """
         if not self.is_connected:
+            self.note("cut off")
             raise TemporaryError("the bus is away")
         late_s = self.draw.random() * self.rates.jitter_s if self.rates.jitter_s else 0.0
+        if self.delay_s or late_s:
+            self.note("late")
         await pause(sleep_s + self.delay_s + late_s)
         if not self.flowing.is_set():
+            self.note("swallowed")
             await self.flowing.wait()
         await self.gate.passed()
         if not self.is_connected:
@@ -157,6 +172,7 @@ class MemoryConnection:
             TemporaryError: it does not.
         """
         if self.stores_refuse or self.happens(self.rates.refused):
+            self.note("refused")
             raise TemporaryError("the stream has no leader", retry_after_s=REFUSED_RETRY_S)
 
     async def check_answer(self, timeout_s: float) -> None:
@@ -166,6 +182,7 @@ class MemoryConnection:
             OutcomeUnknownError: not.
         """
         if self.happens(self.rates.answers_lost):
+            self.note("unanswered")
             await asyncio.sleep(timeout_s)
             await self.gate.passed()
             raise OutcomeUnknownError("no answer in time")

@@ -14,6 +14,8 @@ class FullDisk:
     def __init__(self) -> None:
         """There is room."""
         self.is_full = False
+        self.refused = 0
+        """How often somebody wanted to write meanwhile."""
 
     def open(self, path: Path) -> BinaryIO:
         """A file for appending; a full disk opens it all the same."""
@@ -23,6 +25,7 @@ class FullDisk:
     def check(self) -> None:
         """OSError when there is no room."""
         if self.is_full:
+            self.refused += 1
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 

@@ -45,6 +45,8 @@ class Ledger:
         """Killed, and still there: their GPU is theirs, but their job may live elsewhere."""
         self.bounded: dict[TaskId, None] = {}
         """Those that said how much of their GPUs' memory they use."""
+        self.outlived = 0
+        """How often processes withstood their kill."""
         self.most = PACKED
         """So many of them may work on the same GPUs."""
         self._fault = fault
@@ -274,6 +276,7 @@ class Machines:
         program = self._programs[task]
         self._say(replace(self.known[task], phase=Phase.EXITED, cause=cause, exit_code=code))
         self.ledger.killed(task)
+        self.ledger.outlived += program.stuck_s > 0
         program.timer = asyncio.get_running_loop().call_later(program.stuck_s, self._gone, task)
 
     def _gone(self, task: TaskId) -> None:

@@ -60,6 +60,8 @@ class Outcome(Struct, frozen=True):
     """Rule -> how often it had something to say."""
     waits: dict[str, int] = {}
     """How often each process waited for something outside until the last job had ended; of those that never died."""
+    struck: dict[str, int] = {}
+    """What went wrong and made a difference, how often; see `struck`."""
 
     @property
     def kind(self) -> str:
@@ -100,7 +102,20 @@ async def _play(plan: Plan, folder: Path) -> Outcome:
         cut_off=town.cut_off,
         met=dict(sorted(town.rules.met.items())),
         waits=dict(waits),
+        struck=_struck(town),
     )
+
+
+def _struck(town: Town) -> dict[str, int]:
+    """All notes, and what the server, the disk and the machines counted by themselves."""
+    streams = town.server.streams
+    own = {
+        "full": sum(stream.refused for stream in streams.values()),
+        "log cut": int(streams[LOG.name].dropped_until > 0),
+        "disk full": town.disk.refused,
+        "undead": town.ledger.outlived,
+    }
+    return {what: count for what, count in sorted({**town.struck, **own}.items()) if count}
 
 
 def _place_of(error: BaseException) -> str:

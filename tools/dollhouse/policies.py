@@ -1,7 +1,8 @@
 """What one run of four has beside the rest: room that is lent, jobs that interleave, orderings nobody else draws.
 
 Drawn from a source of its own, so that all else in a run of a seed is as it would be without them. A lease is longer
-than whoever goes at its end may take to stop, hanging ones counted, so that it is given before the next one.
+than whoever goes at its end may take to stop, hanging ones counted, and longer than anybody runs who saves nothing:
+such a job would begin anew with each lease, and never end.
 """
 
 from random import Random
@@ -14,20 +15,20 @@ from gangline_core.cluster import Policy
 INTERLEAVED = (
     Policy(
         sharing="interleaved",
-        lease_s=70,
+        lease_s=130,
         ordering="weighted",
         formula="-gpus * remaining_hours",
         predictor="given",
         preemption=False,
         starvation_s=0,
     ),
-    Policy(sharing="interleaved", lease_s=70),
-    Policy(sharing="interleaved", lease_s=90, ordering="fifo", starvation_s=20, backfill_depth=0),
+    Policy(sharing="interleaved", lease_s=130),
+    Policy(sharing="interleaved", lease_s=150, ordering="fifo", starvation_s=20, backfill_depth=0),
 )
 LENT = (
-    Policy(ordering="gavel", lease_s=70, starvation_s=0),
-    Policy(ordering="weighted", lease_s=70, preemption=False),
-    Policy(ordering="priority", lease_s=80, starvation_s=20),
+    Policy(ordering="gavel", lease_s=130, starvation_s=0),
+    Policy(ordering="weighted", lease_s=130, preemption=False),
+    Policy(ordering="priority", lease_s=140, starvation_s=20),
 )
 ORDERED = (
     Policy(ordering="least_attained", service_thresholds=(10, 30, 90), starvation_s=60),
@@ -43,6 +44,7 @@ POLICIES = (*INTERLEAVED, *LENT, *ORDERED)
 FIRST_SEED, PART, JOBS = 1_200_000, 0.25, 22
 """Earlier seeds keep their meaning."""
 SWITCHES = 0.3
+LONG_S = 90
 MOST_GIB = 8
 """Memory of each GPU that jobs use at most: four of them fit."""
 
@@ -62,16 +64,17 @@ def ordered(plan: Plan, draw: Random) -> Plan:
 
 
 def _ask(draw: Random) -> Ask:
+    run_s = round(draw.uniform(10, 160), 1)
     return Ask(
         gpu_milli=draw.choice((1000, 2000, 2000)),
         tasks=draw.choice((1, 1, 1, 2)),
         stages=draw.choice((1, 2, 3, 3, 4)),
         most_gib=MOST_GIB,
-        run_s=round(draw.uniform(10, 160), 1),
+        run_s=run_s,
         stop_s=draw.choice((0, 0, 2, 10)),
         stuck_s=draw.choice((0, 0, 0, 0, 0, 0, 25, 70)),
         grace_s=draw.choice((0, 10)),
         group=draw.choice(("lab", "lab/x", "shop")),
         priority=draw.choice((0, 0, 0, 2)),
-        saves=draw.random() < 0.3,
+        saves=run_s > LONG_S or draw.random() < 0.3,
     )

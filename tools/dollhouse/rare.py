@@ -6,7 +6,7 @@ again and again while events stream, and a log that is soon cut while some sleep
 its own.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from random import Random
 
 from msgspec.structs import replace
@@ -16,18 +16,32 @@ from dollhouse.plan import Ask, Event, Plan
 FIRST_SEED, PART, LEFT = 1_300_000, 1 / 6, 8
 """Earlier seeds keep their meaning; of what else happens the first few things stay."""
 SHORT_LOG_S = 4
+SPOILT = ("no_snapshots", "old_snapshots", "broken_snapshots")
 SLEEPERS = ("queue-2", "placement-2", "elastic-2", "accounting-2", "admission-2", "telemetry-2")
 BEGINNERS = ("queue", "placement", "elastic", "accounting", "telemetry", "admission", "east")
 
 
 def rare(plan: Plan) -> Plan:
     """The plan with one of these in it, or as it is."""
+    if plan.seed >= FIRST_SEED:
+        plan = replace(plan, events=tuple(sorted(_felt(plan), key=lambda event: event.at_s)))
     kind = kind_of(plan.seed)
     if not kind:
         return plan
     events, changes = KINDS[kind](Random(f"rare {plan.seed}"))
     every = sorted((*plan.events[:LEFT], *events), key=lambda event: event.at_s)
     return replace(plan, events=tuple(every), **changes)
+
+
+def _felt(plan: Plan) -> Iterator[Event]:
+    """Whose snapshots are gone or spoilt feels it only if it begins before there are new ones."""
+    draw = Random(f"felt {plan.seed}")
+    for event in plan.events:
+        yield event
+        if event.what in SPOILT:
+            late_s = event.seconds if event.what == "old_snapshots" else 0
+            at_s = round(event.at_s + late_s + draw.uniform(0.02, 0.5), 3)
+            yield Event(at_s=at_s, what="restart", who=draw.choice(BEGINNERS))
 
 
 def kind_of(seed: int) -> str:

@@ -14,6 +14,7 @@ from msgspec import Struct
 from dollhouse.buckets import StoredBucket
 from dollhouse.connection import MemoryConnection
 from dollhouse.stored import StoredStream, matches, overlap
+from dollhouse.struck import Struck
 from gangline_kit.bus import setup
 from gangline_kit.errors import PermanentError, TemporaryError
 from gangline_wire.streams import SNAPSHOTS, Bucket, Stream
@@ -59,6 +60,10 @@ class MemoryServer:
         """A server that has these streams and buckets and nothing in them; `draw` picks who of a group is asked."""
         self.now_s = now_s
         self.draw = draw or Random(0)
+        self.struck = Struck()
+        """What went wrong so far and made a difference."""
+        self._under_way: list[str] = []
+        """Subjects of what is sent and has not arrived, as it was sent."""
         self.streams: dict[str, StoredStream] = {}
         self.buckets: dict[str, StoredBucket] = {}
         self.objects: dict[str, bytes] = {}
@@ -127,6 +132,16 @@ class MemoryServer:
             if any(matches(pattern, subject) for pattern in stream.settings.subjects):
                 return stream
         return None
+
+    def leaves(self, subject: str) -> None:
+        """A plain message is sent, and takes its time."""
+        self._under_way.append(subject)
+
+    def arrives(self, subject: str) -> None:
+        """It is there, perhaps before one of another subject that was sent before it."""
+        if self._under_way[0] != subject:
+            self.struck.note("overtaken")
+        self._under_way.remove(subject)
 
     def servers_of(self, subject: str) -> list[Handler]:
         """Who is asked: one of each group. One that is cut off is not among them, a frozen one is."""

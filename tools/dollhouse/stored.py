@@ -67,6 +67,8 @@ class StoredStream:
         """So far somebody has dropped what is older."""
         self.writers: list[str] = []
         """Who stored message `seq`, at `seq - 1`; for those who look on."""
+        self.refused = 0
+        """How often there was no room."""
         self.last = 0
         self.bytes = 0
         self.grown = asyncio.Event()
@@ -212,6 +214,7 @@ class StoredStream:
             # What it takes the place of goes; several servers do not count with that.
             if is_at_limit and size <= size_of(mine[0].subject, mine[0].data, mine[0].headers):
                 return
+        self.refused += 1
         raise StreamFullError(f"{self.settings.name} is full")
 
     def shorten(self) -> None:

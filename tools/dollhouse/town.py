@@ -27,6 +27,7 @@ from dollhouse.fleet import Rack
 from dollhouse.front import Front
 from dollhouse.machines import INTERLEAVE, Ledger
 from dollhouse.plan import COPIED
+from dollhouse.struck import Struck
 from dollhouse.world import Process, Run, World
 from gangline_core.door.sealed import vault_names
 from gangline_core.facts import PolicySet, TaskStarted
@@ -63,12 +64,37 @@ class Town(World):
         self.front = Front()
         self.ledger = Ledger(self.note_fault)
         self.racks: dict[str, Rack] = {}
+        self.had_snapshots = False
+        """Somebody took all snapshots away."""
+        self.bad_snapshots: set[str] = set()
+        """Those that somebody spoilt, or put back when there were newer ones."""
 
     async def __aexit__(self, *about: object) -> None:
         """Everybody leaves, and the machines are switched off."""
         await super().__aexit__(*about)
         for rack in self.racks.values():
             await rack.close()
+
+    @property
+    def struck(self) -> Struck:
+        """What went wrong so far and made a difference."""
+        return self.server.struck
+
+    def working_nodes(self, agent: str = "") -> set[str]:
+        """Nodes on whose machines tasks live, of one agent or of all."""
+        nodes = {str(node.id): rack.name for rack in self.racks.values() for node in rack.driver.described}
+        lives = {str(task.node) for task in self.ledger.tasks.values()}
+        return {node for node in lives if not agent or nodes[node] == agent}
+
+    def start(self, name: str, run: Run, config: Any, *, clock_s: float = 0.0) -> None:
+        """A process begins to live under this name, perhaps with what others spoilt for it."""
+        if self.working_nodes(name) if name in self.racks else False:
+            self.struck.note("agent began")
+        if self.had_snapshots and not self.server.objects:
+            self.struck.note("began without snapshots")
+        if self.bad_snapshots and self.bad_snapshots >= self.server.objects.keys() > set():
+            self.struck.note("began with bad snapshots")
+        super().start(name, run, config, clock_s=clock_s)
 
     @property
     def now_ms(self) -> int:
@@ -102,6 +128,7 @@ class Town(World):
 
     def look(self, message: Message) -> None:
         """The values that a job was given in secret are there when it starts."""
+        self.struck.look(self.state, message, self.working_nodes())
         for fact in message.facts:
             if isinstance(fact, PolicySet) and fact.policy.sharing == INTERLEAVED:
                 self.ledger.most = INTERLEAVE

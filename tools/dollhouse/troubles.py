@@ -24,6 +24,7 @@ CUT_BYTES_MOST = 6_000
 async def crash(town: Town, event: Event) -> None:
     """A process dies without a word and comes back later."""
     if town.process(event.who) is not None:
+        town.struck.note("died")
         await town.crash(event.who)
         await town.clock.sleep(event.seconds)
         town.restart(event.who)
@@ -45,6 +46,8 @@ async def dies_at(town: Town, event: Event) -> None:
         if process.gate.tripped.is_set() or town.process(event.who) is not process:
             break
     if town.process(event.who) is process:
+        if process.gate.tripped.is_set():
+            town.struck.note("died at a wait")
         await town.crash(event.who)
         town.restart(event.who)
 
@@ -61,8 +64,11 @@ async def freeze(town: Town, event: Event) -> None:
     """A process stands still for a while."""
     process = town.process(event.who)
     if process is not None:
+        stood = process.gate.stood
         process.gate.freeze()
         await town.clock.sleep(event.seconds)
+        if process.gate.stood > stood:
+            town.struck.note("stood still")
         process.gate.thaw()
 
 
@@ -115,8 +121,11 @@ async def clock(town: Town, event: Event) -> None:
     """Somebody sets the wall clock of a process's machine, and sets it right again."""
     process = town.process(event.who)
     if process is not None:
+        asked = process.clock.asked_wrong
         process.clock.offset_ms = CLOCKS_S[event.number % len(CLOCKS_S)] * 1000
         await town.clock.sleep(event.seconds)
+        if process.clock.asked_wrong > asked:
+            town.struck.note("wrong clock")
         process.clock.set_right()
 
 
@@ -125,41 +134,59 @@ async def wrong_start(town: Town, event: Event) -> None:
     if town.process(event.who) is not None:
         await town.crash(event.who)
         town.restart(event.who, clock_s=CLOCKS_S[event.number % len(CLOCKS_S)])
+        # Whoever begins asks for the time first of all.
+        town.struck.note("wrong clock")
 
 
 async def freeze_leader(town: Town, event: Event) -> None:
     """Whoever leads stands still for longer than its lease lasts, and wakes up as an old leader."""
-    await freeze(town, replace(event, who=town.holder_of(event.who)))
+    leader = town.holder_of(event.who)
+    await freeze(town, replace(event, who=leader))
+    if leader and town.process(leader) is not None and town.holder_of(event.who) not in ("", leader):
+        town.struck.note("old leader")
 
 
 async def crash_leader(town: Town, event: Event) -> None:
     """Whoever leads dies."""
-    await crash(town, replace(event, who=town.holder_of(event.who)))
+    leader = town.holder_of(event.who)
+    if leader:
+        town.struck.note("leader killed")
+    await crash(town, replace(event, who=leader))
 
 
 async def two_leaders(town: Town, event: Event) -> None:
     """The server forgets the lease: another one leads, and the first does not know."""
     for _ in range(1 + event.number % 4):
+        first = town.holder_of(event.who)
         town.expire_leases(event.who)
         await town.clock.sleep(RESTART_S)
+        if first and town.process(first) is not None and town.holder_of(event.who) not in ("", first):
+            town.struck.note("two leaders")
 
 
 async def flap(town: Town, event: Event) -> None:
     """A process loses the bus again and again."""
+    felt = 0
     for turn in range(2 + event.number % 6):
         process = town.process(event.who)
         if process is None:
             return
+        before = town.struck["cut off"] + town.struck["swallowed"]
         (process.bus.connection.swallow if turn % 2 else process.bus.connection.cut)()
         await town.clock.sleep(event.seconds / 4)
+        felt += town.struck["cut off"] + town.struck["swallowed"] > before
         process.bus.connection.heal()
         await town.clock.sleep(event.seconds / 8)
+    if felt > 1 and event.who in town.racks:
+        town.struck.note("flapped")
 
 
 async def power(town: Town, event: Event) -> None:
     """The machines of an agent lose power, and their agent with them."""
     if town.process(event.who) is not None:
         await town.crash(event.who)
+        if town.working_nodes(event.who):
+            town.struck.note("power lost")
         town.racks[event.who].machines.power_off()
         await town.clock.sleep(event.seconds)
         town.restart(event.who)
@@ -194,6 +221,7 @@ async def nearly_full(town: Town, event: Event) -> None:
 
 async def no_snapshots(town: Town, event: Event) -> None:
     """All snapshots are gone."""
+    town.had_snapshots |= bool(town.server.objects)
     town.server.objects.clear()
 
 
@@ -201,6 +229,7 @@ async def old_snapshots(town: Town, event: Event) -> None:
     """What is there now is all there is for a while, whatever is stored meanwhile."""
     kept = dict(town.server.objects)
     await town.clock.sleep(event.seconds)
+    town.bad_snapshots |= kept.keys() if kept.keys() != town.server.objects.keys() else set()
     town.server.objects.clear()
     town.server.objects.update(kept)
 
@@ -209,6 +238,7 @@ async def broken_snapshots(town: Town, event: Event) -> None:
     """Every snapshot loses its end."""
     for name, data in town.server.objects.items():
         town.server.objects[name] = data[: len(data) * (event.number % 100) // 100]
+        town.bad_snapshots.add(name)
 
 
 async def full_disk(town: Town, event: Event) -> None:
@@ -228,6 +258,8 @@ async def cut_archive(town: Town, event: Event) -> None:
         size, least = path.stat().st_size, _synced_bytes(town, path)
         with path.open("rb+") as file:
             file.truncate(max(least, size - event.number * CUT_BYTES_MOST // 1000))
+        if path.stat().st_size < size:
+            town.struck.note("archive cut")
     await town.clock.sleep(event.seconds)
     town.restart("recorder")
 
