@@ -336,7 +336,7 @@ class Policy(Struct, frozen=True, omit_defaults=True, gc=False):
     """A job that checkpoints and had so many GPU-seconds makes way for those that do and had less; 0 never."""
     yield_run_s: int = 600
     """But no run of it that has not lasted so long."""
-    yield_wait_s: int = 28_800
+    yield_wait_s: int = 86_400
     """And not once it has waited so long in all: then it keeps its room, and goes before everything younger."""
     sinks_last: bool = False
     """Where attained service orders, as in Tiresias' simulator: who sinks goes behind those that wait in its new queue,
