@@ -13,6 +13,7 @@ from dollhouse.plan import FLEETS, Ask
 from dollhouse.town import Town
 from gangline_admission.vault import SWEEP_S, Vault
 from gangline_admission.verdict import Verdict
+from gangline_core.door.sealed import vault_name
 from gangline_core.ids import JobId
 from gangline_core.job import JobState
 from gangline_kit.carrying.sealed import sealed_values
@@ -100,3 +101,21 @@ async def overtaken(folder: Path) -> None:
 
 def test_a_door_that_slept_gives_no_job_the_secrets_of_another_and_leaves_nothing_behind(tmp_path: Path) -> None:
     live(overtaken(tmp_path))
+
+
+async def swept_late(folder: Path) -> None:
+    town = Town(folder, seed=1)
+    people = People(town)
+    async with town:
+        await town.begin(FLEETS, copies=1)
+        await people.settle_in()
+        site = town.processes["admission"].site
+        bucket, epoch = site.bus.kv(SECRETS.name), site.follower.state.kept.epochs["admission"]
+        await bucket.put(vault_name(JobId(7), epoch + 1), b"of a job that is not in the log yet")
+        await bucket.put(vault_name(JobId(7), epoch - 1), b"of a job that never was")
+        await town.clock.sleep(2 * SWEEP_S)
+        assert await bucket.names() == [vault_name(JobId(7), epoch + 1)]
+
+
+def test_a_door_that_does_not_know_it_leads_no_more_sweeps_away_nothing_of_its_successor(tmp_path: Path) -> None:
+    live(swept_late(tmp_path))
