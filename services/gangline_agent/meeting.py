@@ -11,8 +11,9 @@ from gangline_agent.journal import Intent
 from gangline_agent.launch import LaunchError
 from gangline_agent.runner import Order
 from gangline_core.facts import ExitCause
+from gangline_core.room.ports import FOREIGN_MAX
 
-LOOKED_AT = 32
+LOOKED_AT = FOREIGN_MAX
 """So many ports from the gang's on are looked at when that is taken, so that the next try finds one that is free."""
 _SOME_ADDRESS = {socket.AF_INET: "0.0.0.0", socket.AF_INET6: "::"}
 
@@ -38,10 +39,15 @@ def check(order: Order, taken: Callable[[int], tuple[int, ...]]) -> None:
 
 
 def refused(intent: Intent, error: Exception) -> Intent:
-    """What is written down of a task that could not be started: the place is refused where the port is taken."""
+    """What is written down of a task that could not be started: the place is refused where the port is taken.
+
+    Where none of those looked at is free it is a failed start, which takes a retry: the next try may find none either,
+    and would be made for ever.
+    """
     if not isinstance(error, PortTakenError) or intent.stop_cause is not None:
         return intent
-    return replace(intent, stop_cause=ExitCause.PLACE_REFUSED, ports=error.ports)
+    is_any_free = len(error.ports) < LOOKED_AT
+    return replace(intent, stop_cause=ExitCause.PLACE_REFUSED if is_any_free else None, ports=error.ports)
 
 
 def taken(port: int) -> tuple[int, ...]:

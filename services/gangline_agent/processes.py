@@ -237,7 +237,8 @@ class ProcessRunner:
             except (launch.LaunchError, SecretMissingError, TemporaryError, OSError) as error:
                 live.intent = meeting.refused(live.intent, error)
                 await asyncio.to_thread(self._fail, live, str(error))
-            except Exception as error:  # one task's trouble must not take the node with it, again after each restart
+            except Exception as error:
+                # One task's trouble must not take the node with it, again after each restart.
                 log.exception("task %s could not be launched", order.task.id)
                 await asyncio.to_thread(self._fail, live, f"{type(error).__name__} in the agent")
             self._look(live)
@@ -298,8 +299,7 @@ class ProcessRunner:
                 self._look(live)
 
     async def _watch_for_ever(self) -> None:
-        deep_at_s = 0.0
-        clean_at_s = 0.0
+        deep_at_s = clean_at_s = 0.0
         while True:
             now_s = self.around.clock.monotonic_s()
             is_deep = now_s >= deep_at_s

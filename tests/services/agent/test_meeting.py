@@ -45,8 +45,9 @@ def test_a_port_on_which_an_earlier_gang_met_is_free_at_once() -> None:
 
 
 def test_the_ports_after_one_that_is_taken_are_looked_at_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(meeting, "_is_taken", {29500, 29502, 29531, 29532}.__contains__)
-    assert meeting.taken(29500) == (29500, 29502, 29531)
+    last = 29500 + meeting.LOOKED_AT - 1
+    monkeypatch.setattr(meeting, "_is_taken", {29500, 29502, last, last + 1}.__contains__)
+    assert meeting.taken(29500) == (29500, 29502, last)
     assert meeting.taken(29501) == ()
 
 
@@ -82,3 +83,12 @@ def test_a_task_that_was_stopped_meanwhile_is_told_as_stopped() -> None:
     stopped = replace(INTENT, stop_cause=ExitCause.STOPPED)
     assert meeting.refused(stopped, meeting.PortTakenError((29500,))) == stopped
     assert meeting.refused(INTENT, OSError()) == INTENT
+
+
+def test_where_no_port_is_free_the_start_has_failed_so_that_tries_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(meeting, "_is_taken", lambda port: True)
+    ports = meeting.taken(29500)
+    all_taken = meeting.refused(INTENT, meeting.PortTakenError(ports))
+    assert (all_taken.stop_cause, all_taken.ports) == (None, ports)
+    some = meeting.refused(INTENT, meeting.PortTakenError(ports[:-1]))
+    assert (some.stop_cause, some.ports) == (ExitCause.PLACE_REFUSED, ports[:-1])
