@@ -200,6 +200,11 @@ def test_events_tell_of_pods_that_are_gone(tmp_path: Path) -> None:
         ("kubernetes", '{"items": [\n{"kind": "Pod"},\n7]}', "line 3, column 1: is no Kubernetes object"),
         (
             "kubernetes",
+            '{"kind": "Pod", "name": "a\u2028b"}\n{"kind": "Pod"}\n{"kind": "Pod", "status": 7}',
+            "line 3, column 1: is no Pod as",
+        ),
+        (
+            "kubernetes",
             '{"items": [\n{"kind" "Pod"}]}',
             "line 2, column 9: no list of Kubernetes objects: Expecting ':'",
         ),

@@ -171,9 +171,7 @@ def _of_yaml(data: bytes, file: str) -> list[Any]:
     for one in documents:
         inside = one.get("items", [one]) if isinstance(one, dict) else [one]
         if not isinstance(inside, list):
-            raise TraceError(
-                "no list of Kubernetes objects: its `items` are no list", file=file, line=1, column="items"
-            )
+            raise TraceError(NO_LIST, file=file, line=1, column="items")
         found += inside
     return found
 

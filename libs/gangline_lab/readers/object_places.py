@@ -36,7 +36,7 @@ class Places:
             return _in_yaml(self._data, item, path)
         text = self._data.decode("utf-8", errors="replace")
         if self._form == LINES:
-            offset = _nth_line(text, item)
+            offset = _nth_line(self._data, item)
             return _line_and_column(text, _offset(text, offset, path))
         begin = _skip(text, 0)
         listed = _offset(text, begin, ("items",))
@@ -59,15 +59,19 @@ def _line_and_column(text: str, offset: int) -> tuple[int, int]:
     return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
 
 
-def _nth_line(text: str, number: int) -> int:
-    """Where the line begins that is so many after the first one that is not empty."""
+def _nth_line(data: bytes, number: int) -> int:
+    """After how many characters the line begins that is so many after the first one that is not empty.
+
+    Lines of bytes, as the objects were read: in text U+2028 and others, which may stand inside a string, end some too.
+    """
     offset = 0
-    for line in text.splitlines(keepends=True):
+    for line in data.splitlines(keepends=True):
+        text = line.decode("utf-8", errors="replace")
         if line.strip():
             if not number:
-                return _skip(text, offset)
+                return offset + _skip(text, 0)
             number -= 1
-        offset += len(line)
+        offset += len(text)
     return 0
 
 
