@@ -150,6 +150,8 @@ class SimulatedRunner:
     def _begin(self, order: Order, *, gone_s: float) -> None:
         task, course = order.task, _script_of(order, speed=self.speed)
         self._number += 1
+        # Kept, as a deadline takes a number of its own; by this one the end of its work is known.
+        number = self._number
         self._end_at(task.id, self.clock.monotonic_s() + course.lasts_s - gone_s)
         self._scripts[task.id] = course
         self._mind_deadline(task.id, order.job)
@@ -157,7 +159,7 @@ class SimulatedRunner:
             task=task.id,
             placed_ms=task.placed_ms,
             phase=Phase.RUNNING,
-            pid=self._number,
+            pid=number,
             started=True,
             silent=True,
         )

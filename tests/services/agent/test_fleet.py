@@ -203,6 +203,16 @@ async def test_a_simulated_task_is_stopped_by_its_limit_and_by_order() -> None:
     assert rig.told == [limited.task.id, stopped.task.id, stopped.task.id, limited.task.id]
 
 
+async def test_a_simulated_task_with_a_deadline_ends_when_its_work_is_done() -> None:
+    rig, one = Rig(), order(5)
+    dated = replace(one.job.spec, deadline_ms=T0 + 60_000)
+    one = replace(one, job=replace(one.job, spec=dated))
+    rig.runner.start(one)
+    rig.runner.end_due(T0 / 1000 + 5)
+    local = rig.runner.known[one.task.id]
+    assert (local.phase, local.cause, local.exit_code) == (Phase.EMPTY, ExitCause.EXITED, 0)
+
+
 async def test_tasks_that_end_together_end_in_the_order_they_were_started() -> None:
     rig = Rig()
     names = [f"{k}-1-worker-0" for k in (3, 1, 2)]
