@@ -40,6 +40,16 @@ def test_the_next_try_meets_where_nobody_listens_and_takes_no_retry():
     assert ports_of(world.state, second) == {FIRST_PORT + 4}, "it is known for all gangs of that machine"
 
 
+def test_ports_on_which_other_gangs_meet_are_free_again_after_them():
+    world = World(node("n1"))
+    jobs = [world.submit(gpus=1, tasks=2) for _ in range(3)]
+    world.round()
+    assert [ports_of(world.state, job) for job in jobs] == [{FIRST_PORT}, {FIRST_PORT + 1}, {FIRST_PORT + 2}]
+    refuse(world, jobs[1], FIRST_PORT + 1, FIRST_PORT + 2, FIRST_PORT + 3)
+    address = world.tasks(jobs[0])[0].endpoint.rpartition(":")[0]
+    assert world.state.kept.foreign_ports == {address: (FIRST_PORT + 1, FIRST_PORT + 3)}
+
+
 def test_what_was_found_is_known_after_a_restart_and_of_that_address_only():
     world = World(node("n1", address="10.0.0.1"), node("n2", address="10.0.0.2"))
     job = world.submit(gpus=8, tasks=2)

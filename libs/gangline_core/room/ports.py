@@ -33,10 +33,15 @@ class Ports:
             self._books[address].give(port)
 
     def leave_alone(self, endpoint: str, ports: Iterable[int]) -> None:
-        """Something that is no gang's listens on these ports of the endpoint's address: gangs meet elsewhere."""
-        address, _ = _split(endpoint)
-        known = self._foreign.get(address, ())
-        new = [port for port in dict.fromkeys(ports) if FIRST_PORT <= port <= LAST_PORT and port not in known]
+        """Something listens on these ports of the endpoint's address: gangs meet elsewhere.
+
+        On its own one it is no gang's; on the others it may be a gang that meets there, and they are free after it.
+        """
+        address, own = _split(endpoint)
+        known, book = self._foreign.get(address, ()), self._books.get(address)
+        gangs = book.used.keys() - {own} if book is not None else ()
+        usable = (port for port in dict.fromkeys(ports) if FIRST_PORT <= port <= LAST_PORT)
+        new = [port for port in usable if port not in known and port not in gangs]
         for port in new:
             self.take(f"{address}:{port}")
         left = (*known, *new)
