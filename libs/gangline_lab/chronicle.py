@@ -53,7 +53,7 @@ class JobStory(Struct, frozen=True):
     waiting_reasons: tuple[TimedReason, ...]
     """Every reason recorded while it waited, in order."""
     placed_at_once: bool
-    """True when it never waited for a reason: the first round that saw it placed it."""
+    """True when it never waited for a reason, its own terms included: the first round that saw it placed it."""
 
 
 class Chronicle(Struct, frozen=True):
@@ -226,8 +226,15 @@ class _Teller:
             exit_code=job.exit_code,
             reason=job.reason,
             waiting_reasons=reasons,
-            placed_at_once=job.attempt > 0 and not reasons and not job.spec.hold,
+            placed_at_once=job.attempt > 0 and not reasons and not _waits_by_its_terms(job),
         )
+
+
+def _waits_by_its_terms(job: Job) -> bool:
+    """True when it asked to be looked at later, or was not in the queue at first, as elements behind a cap."""
+    spec = job.spec
+    is_later = bool(spec.hold or spec.after or spec.singleton or spec.not_before_ms)
+    return is_later or (job.attempt == 1 and job.queued_ms > job.submitted_ms)
 
 
 def _verdicts(fact: f.RoundDecided) -> int:

@@ -46,6 +46,21 @@ def test_every_job_has_its_story(told: Chronicle) -> None:
     assert told.starts == {"1-1-worker-0": 1, "2-1-worker-0": 1}
 
 
+def test_who_waited_by_its_own_terms_did_not_find_room_at_once() -> None:
+    world = LoggedWorld(node("n1", gpus=4), groups=[group("a")])
+    first = world.submit(spec("first", group="a", gpus=4))
+    world.run(first, "n1")
+    behind = world.submit(spec("behind", group="a", gpus=4, after=[first]))
+    dated = world.submit(spec("dated", group="a", gpus=4, not_before_ms=T0 + 20_000))
+    world.wait(10).finish(first)
+    world.run(behind, "n1")
+    world.wait(10).finish(behind)
+    world.run(dated, "n1")
+    told = chronicle(world.log)
+    assert [(job.waiting_reasons, job.placed_at_once) for job in told.jobs] == [((), True), ((), False), ((), False)]
+    assert summarise(told).starts_at_once.longest_ms == 0
+
+
 def test_the_reason_of_a_wait_is_the_one_that_held_longest(told: Chronicle) -> None:
     assert main_reason(told.jobs[1], told.last_ms) == NO_ROOM
     assert main_reason(told.jobs[0], told.last_ms) is None
