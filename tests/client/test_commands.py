@@ -196,6 +196,13 @@ async def test_a_refusal_that_names_the_job_names_it_once(platform: FakePlatform
     assert result.err.count("5") == 1
 
 
+async def test_a_refusal_that_has_its_number_for_something_else_names_the_job(platform: FakePlatform) -> None:
+    detail = "its group may have 5 jobs at most"
+    platform.answer("POST", "/v1/jobs/5/release", problem(409, "conflict", "", detail=detail))
+    result = await gangline(platform.url, "release", "5")
+    assert "may have 5 jobs at most (job 5)." in result.err
+
+
 async def test_acts_on_all_that_match_need_a_yes(platform: FakePlatform) -> None:
     platform.answer("GET", "/v1/whoami", s.WHOAMI)
     platform.answer("GET", "/v1/jobs", v.JobPage(jobs=(s.WAITING, s.RUNNING)))

@@ -55,7 +55,7 @@ async def act_on(session: Session, jobs: Mapping[int, str], act: Act, *, done: s
             failed = True
             first, *rest = told(error)
             first = first.removesuffix(".")
-            is_named = f"job {name} " in first or name in re.findall(r"\w+", first)
+            is_named = re.search(rf"(job|;) {re.escape(name)}\b", first) is not None
             session.console.note(f"{first}." if is_named else f"{first} (job {name}).")
             for line in rest:
                 session.console.note(line)
