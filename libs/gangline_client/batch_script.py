@@ -6,6 +6,7 @@ them. The script itself runs in every task of the job, as it would under srun, w
 
 import re
 import shlex
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -79,10 +80,19 @@ def read_script(text: str, place: str, *, environ: Mapping[str, str], folder: st
     for line, written in header.own:
         document |= _fields(written, line, faults)
     if faults:
-        more = f"\n  and {len(faults) - FAULTS_SHOWN} more" if len(faults) > FAULTS_SHOWN else ""
-        raise InputError(f"{place}: " + "\n  ".join(faults[:FAULTS_SHOWN]) + more)
+        more = [f"and {len(faults) - FAULTS_SHOWN} more"] if len(faults) > FAULTS_SHOWN else []
+        told = [*sorted(faults, key=_line_of)[:FAULTS_SHOWN], *more]
+        if len(told) == 1:
+            raise InputError(f"{place}: {told[0]}")
+        raise InputError(f"{place} cannot be submitted:", faults=told)
     document.setdefault("command", command)
     return Script(document=document, notes=tuple(dict.fromkeys([*header.notes, *terms.notes])))
+
+
+def _line_of(fault: str) -> int:
+    """The line that a fault names; those of the script as a whole come last."""
+    number = fault.removeprefix("line ").partition(":")[0]
+    return int(number) if number.isdecimal() else sys.maxsize
 
 
 def _header(text: str) -> Header:

@@ -8,6 +8,7 @@ ClientError
     └── UsageError      a flag or change that cannot be understood
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -44,9 +45,11 @@ class SettingsError(ClientError):
 class InputError(ClientError):
     """A file or name that leads nowhere."""
 
-    def __init__(self, message: str, *, next_step: str = "") -> None:
-        """The cause, and what to do."""
-        super().__init__(message)
+    def __init__(self, message: str, *, next_step: str = "", faults: Sequence[str] = ()) -> None:
+        """The cause, every fault of a file that has several, and what to do."""
+        super().__init__("\n  ".join((message, *faults)))
+        self.cause = message
+        self.faults = tuple(faults)
         self.next_step = next_step
 
 

@@ -2,7 +2,7 @@
 
 import re
 
-from gangline_client.errors import ClientError, ProblemError
+from gangline_client.errors import ClientError, InputError, ProblemError
 from gangline_client.table import tame
 from gangline_wire.views import ProblemView
 
@@ -21,6 +21,8 @@ class PlacedProblemError(ProblemError):
 def told(error: ClientError) -> list[str]:
     """The error in lines for people."""
     lines, step = [f"gangline: {tame(str(error))}"], error.next_step
+    if isinstance(error, InputError) and error.faults:
+        lines = [f"gangline: {tame(error.cause)}", *(f"  {tame(fault)}" for fault in error.faults)]
     if isinstance(error, ProblemError):
         places = error.places if isinstance(error, PlacedProblemError) else []
         details = _refusals(error.problem, places) or _fields(error.problem, places)

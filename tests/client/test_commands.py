@@ -53,6 +53,21 @@ async def test_a_batch_script_is_submitted_as_the_job_its_header_says(platform: 
     assert (job["tasks"], job["gpus"], job["command"][:2]) == (2, 1, ["/bin/sh", "-c"])
 
 
+async def test_every_wrong_line_of_a_batch_script_is_told_on_a_line_of_its_own(
+    platform: FakePlatform, tmp_path: Path
+) -> None:
+    script = tmp_path / "train.sh"
+    script.write_text("#!/bin/sh\n#GANGLINE nonsense\n#SBATCH --exclusive\n#SBATCH --tme=5\npython train.py\n")
+    result = await gangline(platform.url, "submit", str(script))
+    head, *lines = result.err.splitlines()
+    assert (result.code, head) == (1, f"gangline: {script} cannot be submitted:")
+    assert [line.partition(":")[0] for line in lines] == ["  line 2", "  line 3", "  line 4"]
+    script.write_text("#!/bin/sh\n#SBATCH --tme=5\npython train.py\n")
+    (one,) = (await gangline(platform.url, "submit", str(script))).err.splitlines()
+    assert one.startswith(f"gangline: {script}: line 2: --tme is no option")
+    assert not platform.asked
+
+
 async def test_a_dry_run_tells_what_would_become_of_the_job(platform: FakePlatform, tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("command: [a]")
     effect = v.EffectView(holder="g", dimension="gpu_milli", used=3000, needed=2000, limit=8000)
