@@ -332,18 +332,18 @@ class Table:
 
     def count(self, job: Job, amounts: dict[str, int]) -> None:
         """So much is the job's from now on, below limits and guarantees."""
-        self.ledger.take(job, amounts)
+        for ledger in filter(None, (self.ledger, self._after)):
+            ledger.take(job, amounts)
         self.refused_before = len(self.refused)
         self.taken.append((job, amounts))
-        if self._after is not None:
-            self._after.take(job, amounts)
 
-    def give_up(self, job: Job, amounts: dict[str, int]) -> None:
-        """What was counted so is not the job's after all."""
-        self.ledger.give(job, amounts)
-        self.taken.remove((job, amounts))
-        if self._after is not None:
-            self._after.give(job, amounts)
+    def give_up(self, counted: list[tuple[Job, dict[str, int]]]) -> None:
+        """What was counted so for each of these jobs is not theirs after all."""
+        for ledger in filter(None, (self.ledger, self._after)):
+            for job, amounts in counted:
+                ledger.give(job, amounts)
+        gone = {job.id: (job, amounts) for job, amounts in counted}
+        self.taken[:] = [one for one in self.taken if gone.get(one[0].id) != one]
 
     def _take(self, job: Job, tasks: tuple[TaskPlacement, ...], *, guarded: bool) -> None:
         length = self.run_ms(job)

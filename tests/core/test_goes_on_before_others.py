@@ -247,7 +247,7 @@ def test_nobody_steps_back_in_thought_where_what_it_takes_is_less_than_the_limit
     assert table.resumes == [loose]
     reason = Reason(code=ReasonCode.GROUP_LIMIT)
     with monkeypatch.context() as patch:
-        patch.setattr(standing_back, "_stays", lambda *_: pytest.fail("somebody stepped back"))
+        patch.setattr(standing_back, "_stay", lambda *_: pytest.fail("somebody stepped back"))
         assert not Going(table, StandingBack()).make_way(large, reason)
     assert Going(table, StandingBack()).make_way(small, reason)
     assert table.resumes == []

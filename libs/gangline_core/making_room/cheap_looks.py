@@ -3,6 +3,7 @@
 Nearly all looks are in vain, and what they are about is the same for many jobs of a round: it is summed up once.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 
 from msgspec import Struct
@@ -10,7 +11,7 @@ from msgspec import Struct
 from gangline_core.groups import holders
 from gangline_core.ids import JobId
 from gangline_core.job import Job, Task
-from gangline_core.limits.amounts import add_all, amount_of
+from gangline_core.limits.amounts import add_all, amount_of, count
 from gangline_core.making_room.losses import effective_priority
 from gangline_core.making_room.trial import missing
 from gangline_core.pauses.resuming import taken_up_by
@@ -27,27 +28,34 @@ class Still(Struct, frozen=True):
 
 
 class Lowest:
-    """The least important of some jobs, remembered for as long as they are the same."""
+    """The least important of some jobs, kept up as they change."""
 
     def __init__(self) -> None:
         """Nobody yet."""
         self._seen: list[JobId] = []
-        self._is_any_loose = False
-        self._would_all_pause = True
-        self._priority = 0
+        self._among = frozenset[JobId]()
+        self._sorts = Counter[tuple[bool, bool, int]]()
+        """How many there are of each sort: opportunistic, to be paused, how important."""
 
     def is_below(self, table: Table, job: Job, names: list[JobId]) -> bool:
         """A cheap look whether class, priority or a guarantee might let any of these be sent away for this job."""
         if not names:
             return False
         if self._seen != names:
-            jobs = [table.state.kept.jobs[name] for name in names]
-            self._seen = names.copy()
-            self._is_any_loose = any(one.service_class == ServiceClass.OPPORTUNISTIC for one in jobs)
-            self._would_all_pause = all(may_pause(one.spec) for one in jobs)
-            self._priority = min(effective_priority(table.pool.pool, one.spec) for one in jobs)
-        is_lower = self._is_any_loose or self._priority < effective_priority(table.pool.pool, job.spec)
-        return is_lower or (not self._would_all_pause and table.is_owed(job))
+            self._keep_up(table, names)
+        mine = effective_priority(table.pool.pool, job.spec)
+        if any(is_loose or priority < mine for is_loose, _, priority in self._sorts):
+            return True
+        return not all(would_pause for _, would_pause, _ in self._sorts) and table.is_owed(job)
+
+    def _keep_up(self, table: Table, names: list[JobId]) -> None:
+        jobs, now = table.state.kept.jobs, frozenset(names)
+        for some, sign in ((now - self._among, 1), (self._among - now, -1)):
+            for one in map(jobs.__getitem__, some):
+                is_loose = one.service_class == ServiceClass.OPPORTUNISTIC
+                sort = (is_loose, may_pause(one.spec), effective_priority(table.pool.pool, one.spec))
+                count(self._sorts, sort, sign)
+        self._seen, self._among = names.copy(), now
 
 
 class Sums:
@@ -56,8 +64,11 @@ class Sums:
     def __init__(self, table: Table) -> None:
         """Nobody yet."""
         self._table = table
-        self._seen = frozenset[JobId]()
+        self._seen: list[JobId] = []
+        self._among = frozenset[JobId]()
         self._below: dict[str, dict[str, int]] = {}
+        self._names: dict[str, set[JobId]] = {}
+        """Who is below each holder."""
         self._stills: dict[JobId, Still] = {}
 
     def still(self, name: JobId) -> Still:
@@ -72,13 +83,29 @@ class Sums:
         lacking = list(missing(self._table, job))
         if not lacking:
             return True
+        self._keep_up(names)
+        return all(lacks <= amount_of(self._below.get(holder, {}), name) for holder, name, lacks in lacking)
+
+    def in_the_way(self, job: Job, names: list[JobId]) -> list[JobId]:
+        """Those of these that count for a limit which keeps the job out, in order; all of them where none does."""
+        full = {rung.holder for rung, *_ in self._table.ledger.broken(job, self._table.seating.least(job).amounts)}
+        if not full:
+            return names
+        self._keep_up(names)
+        below = frozenset[JobId]().union(*(self._names.get(holder, ()) for holder in full))
+        return [name for name in names if name in below]
+
+    def _keep_up(self, names: list[JobId]) -> None:
+        if self._seen == names:
+            return
         now = frozenset(names)
-        for some, sign in ((now - self._seen, 1), (self._seen - now, -1)):
+        for some, sign in ((now - self._among, 1), (self._among - now, -1)):
             for one in map(self.still, some):
                 for holder in holders(one.job.spec.group, one.job.spec.user):
                     add_all(self._below.setdefault(holder, {}), ((key, sign * by) for key, by in one.amounts.items()))
-        self._seen = now
-        return all(lacks <= amount_of(self._below.get(holder, {}), name) for holder, name, lacks in lacking)
+                    among = self._names.setdefault(holder, set())
+                    among.add(one.job.id) if sign > 0 else among.discard(one.job.id)
+        self._seen, self._among = names.copy(), now
 
 
 def still_of(table: Table, job: Job) -> Still:

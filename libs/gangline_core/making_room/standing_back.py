@@ -72,15 +72,14 @@ class Going:
         self._tried.add(key)
         if not self._lowest.is_below(table, job, table.resumes) or not self._sums.are_enough(job, table.resumes):
             return False
-        some = _weaker(table, job, table.resumes)
+        some = _weaker(table, job, self._sums.in_the_way(job, table.resumes))
         if not some or not give_enough(table, job, map(self._sums.still, (one.id for one in some))):
             return False
         weaker = [self._sums.still(one.id) for one in _lent(table, job, some)]
         if not weaker or not (table.guarded is None or may_pass(table, job)) or not give_enough(table, job, weaker):
             return False
         before = (table.resumes.copy(), table.taken.copy(), table.refused_before)
-        for one in weaker:
-            _stays(table, one)
+        _stay(table, weaker)
         found = _seats(table, job)
         if isinstance(found, Found):
             table.place(job, found.seats, found.amounts, guarded=False, backfilled=bool(table.reservations))
@@ -99,13 +98,15 @@ class Going:
         return isinstance(found, Found)
 
 
-def _stays(table: Table, one: Still) -> None:
-    """It does not go on: what it would take is free, but for those who mind reservations."""
-    for part in one.parts:
-        table.room.give(part)
-    table.kept_for.discard(one.job.id)
-    table.resumes.remove(one.job.id)
-    table.give_up(one.job, one.amounts)
+def _stay(table: Table, some: list[Still]) -> None:
+    """These do not go on: what they would take is free, but for those who mind reservations."""
+    for one in some:
+        for part in one.parts:
+            table.room.give(part)
+        table.kept_for.discard(one.job.id)
+    names = {one.job.id for one in some}
+    table.resumes[:] = [name for name in table.resumes if name not in names]
+    table.give_up([(one.job, one.amounts) for one in some])
 
 
 def _goes_on(table: Table, one: Still) -> None:
