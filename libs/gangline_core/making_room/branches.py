@@ -28,6 +28,18 @@ class Total:
         """Branches of which something is another since they were counted."""
 
 
+class Listed:
+    """What is found in all branches of a group, without those in which nothing is."""
+
+    __slots__ = ("parts", "stale")
+
+    def __init__(self, stale: set[str]) -> None:
+        """Nothing is looked for yet."""
+        self.parts: dict[str, list[Any]] = {}
+        self.stale = stale
+        """Branches of which something is another since they were looked at."""
+
+
 class Branches:
     """The groups in which jobs live."""
 
@@ -38,20 +50,14 @@ class Branches:
         self._groups: dict[str, list[str]] = {}
         """The groups of each branch, by the group at its foot."""
         self._children: dict[str, dict[str, None]] = {}
-        self._known: dict[str, dict[Hashable, Any]] = {}
         self._totals: dict[str, dict[Hashable, Total]] = {}
         """Sums over all branches of a group."""
+        self._lists: dict[str, dict[Hashable, Listed]] = {}
+        """What is in each of them."""
         for group in groups:
             for branch, above in pairwise(ancestors(group)):
                 self._groups.setdefault(branch, []).append(group)
                 self._children.setdefault(above, {})[branch] = None
-
-    def beside(self, way: Iterable[str]) -> Iterator[tuple[str, str]]:
-        """Each branch that parts from a way up, and the group of the way from which it does."""
-        passed: str | None = None
-        for path in way:
-            yield from ((branch, path) for branch in self._children.get(path, ()) if branch != passed)
-            passed = path
 
     def total(self, way: Iterable[str], key: Hashable, find: Callable[[str, list[str]], int]) -> int:
         """The sum of what `find` finds for each branch that parts from a way up, told where it does."""
@@ -70,22 +76,32 @@ class Branches:
             passed = path
         return most
 
-    def remember(self, branch: str, key: Hashable, find: Callable[[list[str]], Answer]) -> Answer:
-        """What `find` finds for the groups of a branch, or found since anything changed there."""
+    def listed(
+        self, way: Iterable[str], key: Hashable, find: Callable[[str, list[str]], list[Answer]]
+    ) -> Iterator[list[Answer]]:
+        """What `find` finds for each branch that parts from a way up, told where it does, if that is anything."""
         self._forget_moved()
-        known = self._known.setdefault(branch, {})
-        found: Answer | None = known.get(key)
-        if found is None:
-            found = known[key] = find(self._groups[branch])
-        return found
+        passed: str | None = None
+        for path in way:
+            known = self._lists.setdefault(path, {}).get(key)
+            if known is None:
+                known = self._lists[path][key] = Listed(set(self._children.get(path, ())))
+            for branch in known.stale - {passed}:
+                known.parts[branch] = find(path, self._groups[branch])
+                if not known.parts[branch]:
+                    del known.parts[branch]
+            known.stale.intersection_update((passed,))
+            yield from (found for branch, found in known.parts.items() if branch != passed)
+            passed = path
 
     def forget(self, group: str) -> None:
         """Something is another in this group."""
         for branch, above in pairwise(ancestors(group)):
-            self._known.pop(branch, None)
             if branch in self._groups:
                 for total in self._totals.get(above, {}).values():
                     total.stale.add(branch)
+                for known in self._lists.get(above, {}).values():
+                    known.stale.add(branch)
 
     def _forget_moved(self) -> None:
         if self._moved:

@@ -59,22 +59,32 @@ Members = dict[bool, tuple[list[Standing], dict[str, int]]]
 """Those of one group that hold something, by whether they are opportunistic, and the least that each of them holds."""
 
 
+class WhoLives:
+    """Who lives, as far as somebody asked: the same for all tables of one pool and moment on which nobody is packed."""
+
+    def __init__(self) -> None:
+        """Nobody asked yet."""
+        self.kinds: dict[tuple[object, ...], int] = {}
+        self.sizes: dict[tuple[tuple[str, int], ...], int] = {}
+        self.by_job: dict[JobId, Standing] = {}
+        self.standing: dict[str, list[Standing]] = {}
+        """By group."""
+        self.holding: dict[str, list[Standing]] = {}
+        """Those of them that hold something."""
+        self.members: dict[str, Members] = {}
+
+
 class CouldGo:
     """Everybody who could go, least important first and newest first."""
 
-    def __init__(self, table: Table) -> None:
-        """Live jobs of the table's pool."""
+    def __init__(self, table: Table, lives: WhoLives | None = None) -> None:
+        """Live jobs of the table's pool; `lives` was read for other tables of the same moment already."""
         self._table = table
         self._pool = table.pool.pool.name
-        self._kinds: dict[tuple[object, ...], int] = {}
-        self._sizes: dict[tuple[tuple[str, int], ...], int] = {}
-        self._by_job: dict[JobId, Standing] = {}
+        lives = WhoLives() if lives is None or table.packings else lives
+        self._kinds, self._sizes, self._by_job = lives.kinds, lives.sizes, lives.by_job
+        self._standing, self._holding, self._members = lives.standing, lives.holding, lives.members
         self._order: list[Standing] | None = None
-        self._standing: dict[str, list[Standing]] = {}
-        """By group, as far as somebody asked."""
-        self._holding: dict[str, list[Standing]] = {}
-        """Those of them that hold something."""
-        self._members: dict[str, Members] = {}
         self._freed: dict[tuple[str, str, int], dict[str, int]] = {}
         self._branches: Branches | None = None
         self.gone: set[JobId] = set()
@@ -165,9 +175,8 @@ class CouldGo:
         way, branches = way_to(beneficiary, under), self._followed(ledger)
         own = (members for group in way or (beneficiary,) for members, _ in self._members_of(group).values())
         found = [one for members in own for one in members]
-        for branch, meeting in branches.beside(way):
-            give = partial(self._givers, ledger, meeting, whole=whole)
-            found += branches.remember(branch, ("givers", whole), give)
+        for givers in branches.listed(way, whole, partial(self._givers, ledger, whole=whole)):
+            found += givers
         found.sort(key=_place)
         return self._asked(found)
 
@@ -253,7 +262,7 @@ class CouldGo:
 
     def _listed(self, names: Iterable[JobId]) -> Iterator[Standing]:
         table, pool = self._table, self._table.pool.pool
-        packed = {name for pair in table.packings for name in pair}
+        packs, packed = table.state.kept.packs, {name for pair in table.packings for name in pair}
         for job_id in names:
             known = self._by_job.get(job_id)
             if known is not None and known.kind >= 0:
@@ -262,13 +271,14 @@ class CouldGo:
             job = table.state.kept.jobs[job_id]
             if not job.spec.preemptible or job.state == JobState.STOPPING or is_sealed(job, table.now):
                 continue
-            guests = guests_of(table.state, job_id)
+            guests = guests_of(table.state, job_id) if packs else ()
             stays = any(not guest.spec.preemptible or is_sealed(guest, table.now) for guest in guests)
-            if job_id in table.state.kept.packs or job_id in packed or stays:
+            if job_id in packs or job_id in packed or stays:
                 continue  # What one of a pack leaves is the others': all go, or none.
             is_firm = job.service_class != ServiceClass.OPPORTUNISTIC
             # Whoever is left to work is outranked by nobody; what he was lent goes back all the same.
-            priority = LAST_MS if is_left_to_work(table, job) else effective_priority(pool, job.spec)
+            is_left = bool(job.shield_ms or guests) and is_left_to_work(table, job)
+            priority = LAST_MS if is_left else effective_priority(pool, job.spec)
             for guest in guests:
                 priority = max(priority, effective_priority(pool, guest.spec))
             place = (is_firm, priority, -job.id)

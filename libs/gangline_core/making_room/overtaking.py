@@ -22,6 +22,7 @@ from gangline_core.job import Job, JobState
 from gangline_core.limits.amounts import amount_of, task_amounts
 from gangline_core.limits.quota import JOBS
 from gangline_core.making_room.claims import claimed_amounts, far_victims, honour_claims
+from gangline_core.making_room.could_go import WhoLives
 from gangline_core.making_room.losses import effective_priority
 from gangline_core.making_room.preemption import Preemptor
 from gangline_core.scoring.ageing import is_starving
@@ -47,6 +48,7 @@ class Overtakes:
         """For whom which claims are kept without the room of their victims."""
         self._tried: set[JobId] = set()
         self._is_open = False
+        self._lives = WhoLives()
 
     @property
     def overtaken(self) -> frozenset[JobId]:
@@ -126,7 +128,7 @@ class Overtakes:
         found = find_seats(trial.seating, job, trial.room)
         if isinstance(found, Found):
             trial.count(job, found.amounts)
-        elif not Preemptor(trial, {job.id}).make_room(job):
+        elif not Preemptor(trial, {job.id}, self._lives).make_room(job):
             return False
         return not ceding or (not trial.evictions and all(_may_start_then(trial, one) for one in ceding))
 
@@ -141,10 +143,10 @@ def _weaker(table: Table, job: Job) -> list[Claim]:
     found = []
     for held in (held for held in table.held if held.claim.job not in fresh):
         other = jobs[held.claim.job]
-        is_equal = effective_priority(pool, other.spec) >= mine
-        if is_starving(table.state, other, table.policy, table.now):
+        # What most are left out for is looked at first.
+        if effective_priority(pool, other.spec) >= mine or other.state != JobState.WAITING:
             continue
-        if other.state == JobState.WAITING and not is_equal and not _keeps(table, held, job, other):
+        if not is_starving(table.state, other, table.policy, table.now) and not _keeps(table, held, job, other):
             found.append(held.claim)
     return sorted(found, key=lambda claim: (-effective_priority(pool, jobs[claim.job].spec), claim.made_ms, claim.job))
 

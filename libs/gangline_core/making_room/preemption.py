@@ -17,6 +17,7 @@ from gangline_core.limits.owed_models import narrowed, owed_models
 from gangline_core.limits.rungs import MODEL_PREFIX
 from gangline_core.making_room.cheaper import TRIES_OF_ROUND_MAX, Ground, cheaper
 from gangline_core.making_room.cheapest import by_place, plan_cost
+from gangline_core.making_room.could_go import WhoLives
 from gangline_core.making_room.losses import EVICT, PAUSE, SHRINK, WAIT, Loss
 from gangline_core.making_room.lowering import with_lowered
 from gangline_core.making_room.trial import Plan, Trial, at_least, counts_for, freed_below, limited_above
@@ -52,11 +53,14 @@ def _evicted(plan: Plan) -> set[JobId]:
 class Preemptor:
     """Makes room in one round."""
 
-    def __init__(self, table: Table, heirs: Collection[JobId] = ()) -> None:
-        """Nobody has to go yet; `heirs` take over room that is being cleared already, and may claim that alone."""
+    def __init__(self, table: Table, heirs: Collection[JobId] = (), lives: WhoLives | None = None) -> None:
+        """Nobody has to go yet; `heirs` take over room that is being cleared already, and may claim that alone.
+
+        `lives` is what those share that try something on several tables of one moment.
+        """
         self._table = table
         self._heirs = heirs
-        self._victims = Victims(table)
+        self._victims = Victims(table, lives)
         self._plans: Counter[bool] = Counter()
         """Jobs that were thought through, by whether they are owed their guarantee."""
         self._in_vain: Counter[tuple[str, bool]] = Counter()

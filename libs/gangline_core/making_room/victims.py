@@ -22,7 +22,7 @@ from gangline_core.limits.fair_division import fair_gpu_parts
 from gangline_core.limits.quota import JOBS
 from gangline_core.making_room.beginning_again import can_begin_again
 from gangline_core.making_room.claims import is_overdue
-from gangline_core.making_room.could_go import LAST_MS, Cost, CouldGo, Standing
+from gangline_core.making_room.could_go import LAST_MS, Cost, CouldGo, Standing, WhoLives
 from gangline_core.making_room.losses import (
     BY_CLASS,
     BY_GUARANTEE,
@@ -96,10 +96,10 @@ def may_shrink_somebody(table: Table) -> bool:
 class Victims:
     """Everybody who could make room in this round; read once, when first needed."""
 
-    def __init__(self, table: Table) -> None:
-        """Live jobs of the pool that nobody has spoken for."""
+    def __init__(self, table: Table, lives: WhoLives | None = None) -> None:
+        """Live jobs of the pool that nobody has spoken for; `lives` is what tables of the same moment share."""
         self._table = table
-        self.could_go = CouldGo(table)
+        self.could_go = CouldGo(table, lives)
         self.yielders = Yielders(table)
         self.gone = self.could_go.gone
         self._slices, self._by_service = bool(table.policy.time_slice_s), orders_by_service(table.policy)
