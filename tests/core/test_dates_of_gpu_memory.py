@@ -1,11 +1,12 @@
 """A limit of GPU memory keeps its dates: whole cards count with all their memory, which is known only when they are."""
 
 import pytest
-from tests.make import World, group, node, spec
+from tests.make import World, group, node, role, spec
 
 from gangline_core.facts import GroupSet
 from gangline_core.job import JobState
 from gangline_core.reasons import ReasonCode
+from gangline_core.room.cards import least_memory_mib
 
 CARD = 81_920
 H100 = {"model": "H100", "gpu_memory_mib": CARD}
@@ -66,3 +67,12 @@ def test_others_may_use_the_memory_that_the_dated_job_leaves():
         JobState.STARTING,
     ]
     assert world.reason(more) == ReasonCode.LIMIT_KEPT
+
+
+def test_of_whole_cards_and_parts_of_others_all_memory_counts_for_the_date():
+    world = World(node("n1", **H100), groups=[group("lab", limit={"gpu_memory_mib": 16 * CARD})])
+    asked = spec(group="lab", roles=[role("train", gpus=4), role("eval", tasks=2, gpus=0.5, gpu_memory_mib=20_000)])
+    told = least_memory_mib(world.state.inventory("default"), asked)
+    world.submit(asked)
+    world.round()
+    assert world.state.usage["lab"]["gpu_memory_mib"] == told == 4 * CARD + 2 * 20_000

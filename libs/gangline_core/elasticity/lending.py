@@ -40,7 +40,7 @@ def _wanted(taking: Taking, one: Elastic) -> Iterator[tuple[int, bool]]:
     member = taking.member_amounts(one)
     for size in reversed([size for size in one.sizes if size > one.size]):
         asked = {dimension: amount * (size - one.size) for dimension, amount in member.items()}
-        if taking.view.table.ledger.within_guarantee(one.job, asked):
+        if taking.view.table.ledger.within_guarantee(one.job, asked, placed=True):
             yield size, True
         elif size <= one.role.count:
             yield size, False

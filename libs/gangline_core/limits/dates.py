@@ -30,7 +30,7 @@ from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.reserving.passing import may_push_away, passes_as_owed
 from gangline_core.reserving.releases import UNKNOWN_MS, expected_end_ms
 from gangline_core.reserving.reserve import OVERDUE_MS, UNKNOWN_RUN_MS
-from gangline_core.room.cards import least_memory_mib
+from gangline_core.room.cards import with_cards
 from gangline_core.room.holds import placed_amounts
 from gangline_core.scoring.ageing import is_starving, since_ms
 from gangline_core.spec import ServiceClass, smallest_size
@@ -251,8 +251,7 @@ class LimitDates:
         rungs = self._table.ledger.rungs(job)
         if not any(GPU_MEMORY in rung.limit or any(r.dimension == GPU_MEMORY for r in rung.reserves) for rung in rungs):
             return least
-        memory = least_memory_mib(self._table.state.inventory(job.spec.pool), job.spec, model=model)
-        return {**least, GPU_MEMORY: max(memory, least.get(GPU_MEMORY, 0))} if memory else least
+        return with_cards(self._table.state.inventory(job.spec.pool), job.spec, least, model=model)
 
     def _wishes(self, job: Job) -> Iterator[Mapping[str, int]]:
         """What the job may count at its smallest: once for each limited model, where it leaves the model open."""

@@ -5,8 +5,8 @@ from gangline_core.job import Job
 from gangline_core.limits.dimension_names import shown
 from gangline_core.limits.owed_models import open_models, owed_models
 from gangline_core.limits.quota import JOBS, Ledger, job_amounts, minimum_sizes
-from gangline_core.limits.rungs import GPU_MEMORY, MODEL_PREFIX
-from gangline_core.room.cards import least_memory_mib
+from gangline_core.limits.rungs import MODEL_PREFIX, lowered
+from gangline_core.room.cards import with_cards
 from gangline_core.spec import ServiceClass
 from gangline_core.state import State
 
@@ -18,8 +18,8 @@ def dues_note(state: State, job: Job) -> str | None:
         return None
     if job.spec.service_class == ServiceClass.OPPORTUNISTIC:
         return "It is opportunistic: no guarantee counts for it, and nobody has to leave for it."
-    wanted = {name.lower(): amount for name, amount in job_amounts(job.spec, minimum_sizes(job.spec)).items()}
-    wanted.setdefault(GPU_MEMORY, least_memory_mib(state.inventory(job.spec.pool), job.spec))
+    asked = lowered(job_amounts(job.spec, minimum_sizes(job.spec)))
+    wanted = dict(with_cards(state.inventory(job.spec.pool), job.spec, asked))
     ledger = Ledger(state)
     if ledger.within_guarantee(job, wanted) or owed_models(state, ledger, job, wanted):
         return "It is within its group's guarantee, so lent room is taken back for it as far as that lets it start."

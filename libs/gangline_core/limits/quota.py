@@ -26,7 +26,7 @@ from gangline_core.limits.sheltered import sheltered_use
 from gangline_core.limits.spending import bound_cost
 from gangline_core.limits.usage_by_class import usage_by_class
 from gangline_core.reasons import Reason
-from gangline_core.room.cards import least_memory_mib
+from gangline_core.room.cards import with_cards
 from gangline_core.spec import JobSpec, Role, ServiceClass, smallest_size
 from gangline_core.state import State, count
 
@@ -201,14 +201,14 @@ class Ledger:
 
     # --- guarantees -------------------------------------------------------------------------------------
 
-    def within_guarantee(self, job: Job, amounts: Mapping[str, int]) -> bool:
+    def within_guarantee(self, job: Job, amounts: Mapping[str, int], *, placed: bool = False) -> bool:
         """True when usage and request together fit what the job's group is guaranteed, in every dimension promised.
 
         For each dimension the nearest group above that is guaranteed some of it decides. Those further up promised
         their children no more than they have themselves, so what a sibling uses beyond its own part is borrowed and
         takes nothing away. Only dimensions that a guarantee names are compared, at least one of them must be asked
         for, of GPUs if the job asks for any (a guarantee of CPUs takes no GPUs from others), and opportunistic work
-        neither has a guarantee nor uses one up.
+        neither has a guarantee nor uses one up. Whole cards that are not `placed` yet count with all their memory.
         """
         if job.service_class == ServiceClass.OPPORTUNISTIC:
             return False
@@ -216,8 +216,8 @@ class Ledger:
         wanted = lowered(amounts)
         for path in ancestors(job.spec.group):
             for dimension, promised in self._guarantee(path).items():
-                if dimension == GPU_MEMORY and dimension not in wanted:
-                    wanted = {**wanted, dimension: least_memory_mib(self._state.inventory(job.spec.pool), job.spec)}
+                if dimension == GPU_MEMORY and not placed:
+                    wanted = with_cards(self._state.inventory(job.spec.pool), job.spec, wanted)
                 if wanted.get(dimension, 0) > 0 and dimension not in decided:
                     decided.add(dimension)
                     if self._firm(path, dimension) + wanted[dimension] > promised:

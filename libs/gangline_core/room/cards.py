@@ -3,8 +3,11 @@
 Which cards these are is known only when the job is placed; the pool's machines tell the least that it can be.
 """
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
+from gangline_core.limits.rungs import GPU_MEMORY
 from gangline_core.room.inventory import GpuKind, Inventory, suitable_gpus, tasks_held
 from gangline_core.spec import JobSpec, Resources, Role, selector_of, smallest_size
 
@@ -18,11 +21,21 @@ class OnCards(Struct, frozen=True):
     """Of which its GPUs may be, in lower case."""
 
 
+def with_cards(
+    inventory: Inventory, spec: JobSpec, amounts: Mapping[str, int], *, model: str = ""
+) -> Mapping[str, int]:
+    """What a job asks for at its smallest sizes, with all the memory that its whole cards count with."""
+    least = least_memory_mib(inventory, spec, model=model)
+    return {**amounts, GPU_MEMORY: max(least, amounts.get(GPU_MEMORY, 0))} if least else amounts
+
+
 def least_memory_mib(inventory: Inventory, spec: JobSpec, *, model: str = "") -> int:
-    """The least GPU memory that the whole cards of a job count with at its smallest sizes; 0 where nobody can tell."""
+    """The least GPU memory that a job with whole cards counts with at its smallest sizes; 0 where nobody can tell."""
     roles = [role for role in spec.roles if role.resources.whole_gpus and smallest_size(role)]
     found = [on_cards(inventory, spec, role, smallest_size(role), model=model) for role in roles]
-    return sum(cards.memory_mib for cards in found if cards is not None)
+    whole = sum(cards.memory_mib for cards in found if cards is not None)
+    parts = (role for role in spec.roles if not role.resources.whole_gpus)
+    return whole and whole + sum(smallest_size(role) * role.resources.gpu_memory_mib for role in parts)
 
 
 def on_cards(inventory: Inventory, spec: JobSpec, role: Role, tasks: int, *, model: str = "") -> OnCards | None:
