@@ -7,6 +7,7 @@ from tests.house.test_docs import ROOT, text
 
 from gangline_core.cluster import Policy
 from gangline_core.elasticity import POLICIES
+from gangline_gateway.config import Config as Gateway
 from gangline_lab.readers import READERS
 from gangline_lab.sim.conditions import Conditions
 
@@ -66,3 +67,9 @@ def test_values_of_the_chart_that_pages_name_are_in_its_schema() -> None:
     named = re.findall(r"`((?:cluster|nats|jobs|agent|image)\.[A-Za-z.]+)[`:]", text("docs/kubernetes.md"))
     assert len(named) > 5
     assert [name for name in named if any(f'"{part}"' not in schema for part in name.split("."))] == []
+
+
+def test_the_page_of_the_bus_says_how_long_the_gateway_takes_at_most() -> None:
+    page = text("docs/integration/nats.md")
+    assert f"an answer takes at most {Gateway().answer_s_max:g} s" in page
+    assert f"sends a comment every {Gateway().heartbeat_s:g} s" in page
