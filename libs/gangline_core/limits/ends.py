@@ -147,9 +147,11 @@ class LimitEnds:
 
     def _end_ms(self, job_id: JobId) -> int:
         """When a live job gives back what it holds."""
-        job = self._state.kept.jobs[job_id]
-        ends = [expected_end_ms(task, job) for task in self._state.tasks_of(job)]
-        return max([self._now, *ends])
+        kept, end_ms = self._state.kept, self._now
+        job = kept.jobs[job_id]
+        for name in job.tasks:
+            end_ms = max(end_ms, expected_end_ms(kept.tasks[name], job))
+        return end_ms
 
     def _of_limit(self, bound: Bound) -> Headroom:
         used = self._ledger.used_apart(bound.rung.holder, bound.dimension)

@@ -86,6 +86,8 @@ class CouldGo:
         self._standing, self._holding, self._members = lives.standing, lives.holding, lives.members
         self._order: list[Standing] | None = None
         self._freed: dict[tuple[str, str, int], dict[str, int]] = {}
+        self._by_priority: dict[str, dict[str, dict[int, int]]] = {}
+        """By group, dimension and priority what those who are that important could give back."""
         self._branches: Branches | None = None
         self.gone: set[JobId] = set()
         """Jobs that go in this round."""
@@ -144,6 +146,8 @@ class CouldGo:
             return
         if self._branches is not None:
             self._branches.forget(one.job.spec.group)
+        for dimension, sums in self._by_priority.get(one.job.spec.group, {}).items():
+            sums[_rank(one)] = sums.get(_rank(one), 0) - amount_of(self._amounts(one), dimension)
         above = holders(one.job.spec.group, one.job.spec.user)
         for (holder, dimension, below), freed in self._freed.items():
             if holder in above and (not one.is_firm or one.priority < below):
@@ -154,16 +158,27 @@ class CouldGo:
         freed = self._freed.get((holder, dimension, below))
         if freed is None:
             freed = self._freed[holder, dimension, below] = {}
+            user = user_of(holder)[1]
             for group in self._groups((holder,)):
-                freed[group] = sum(self._could_free(group, holder, dimension, below))
+                sums = self._sums(group, dimension, user) if user else self._known_sums(group, dimension)
+                freed[group] = sum(amount for priority, amount in sums.items() if priority < below)
         return freed
 
-    def _could_free(self, group: str, holder: str, dimension: str, below: int) -> Iterator[int]:
-        user = user_of(holder)[1]
+    def _known_sums(self, group: str, dimension: str) -> dict[int, int]:
+        known = self._by_priority.setdefault(group, {})
+        sums = known.get(dimension)
+        if sums is None:
+            sums = known[dimension] = self._sums(group, dimension)
+        return sums
+
+    def _sums(self, group: str, dimension: str, user: str = "") -> dict[int, int]:
+        """By priority what those of a group, or of one user in it, could give back of a dimension."""
+        sums: dict[int, int] = {}
         for one in self._of(group) if dimension == JOBS else self._who_hold(group):
-            may = (not one.is_firm or one.priority < below) and one.job.id not in self.gone
-            if may and (not user or one.job.spec.user == user):
-                yield amount_of(self._amounts(one), dimension)
+            if one.job.id not in self.gone and (not user or one.job.spec.user == user):
+                rank = _rank(one)
+                sums[rank] = sums.get(rank, 0) + amount_of(self._amounts(one), dimension)
+        return sums
 
     def may_give(
         self, ledger: Ledger, beneficiary: str, under: Iterable[str] | None = None, *, whole: bool
@@ -300,6 +315,11 @@ def _given(
         for group in groups
         if group in freed
     )
+
+
+def _rank(one: Standing) -> int:
+    """Its priority; who is opportunistic is less important than anybody."""
+    return one.priority if one.is_firm else -LAST_MS
 
 
 _place = attrgetter("place")
