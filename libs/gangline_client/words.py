@@ -40,7 +40,7 @@ def state_cell(state: str) -> Cell:
     return Cell(state, STATE_PAINT.get(state, Paint.PLAIN))
 
 
-def job_label(job: v.JobView) -> str:
+def job_label(job: v.JobView | v.QueueLineView) -> str:
     """How people write the job's number: "42_7" for an element of an array."""
     return f"{job.array_job}_{job.array_index}" if job.array_job else str(job.id)
 

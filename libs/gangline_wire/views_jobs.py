@@ -371,6 +371,9 @@ class QueueLineView(View, frozen=True):
     score: int | None = None
     start_from_ms: int | None = None
     start_to_ms: int | None = None
+    array_job: int = 0
+    """The array that this is an element of; 0 for any other job."""
+    array_index: int = 0
 
 
 class QueueView(View, frozen=True):

@@ -180,4 +180,6 @@ def _line(line: QueueLine, *, waited_ms: int) -> QueueLineView:
         score=line.score,
         start_from_ms=line.start.from_ms,
         start_to_ms=line.start.to_ms,
+        array_job=job.array,
+        array_index=job.array_index,
     )

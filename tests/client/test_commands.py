@@ -499,3 +499,25 @@ async def test_a_list_counts_the_gpus_that_a_job_holds_and_of_who_waits_those_it
     platform.answer("GET", "/v1/jobs", v.JobPage(jobs=(grown, waiting)))
     lines = (await gangline(platform.url, "show")).out.splitlines()[1:]
     assert [line.split()[5:7] for line in lines] == [["1", "1"], ["16", "16"]]
+
+
+async def test_the_queue_writes_an_element_as_everywhere(platform: FakePlatform) -> None:
+    line = v.QueueLineView(
+        position=1,
+        id=50,
+        name="sweep",
+        group="g",
+        user="ada",
+        gpu_milli=1000,
+        size=1,
+        level="normal",
+        priority=0,
+        waited_ms=1000,
+        reason=v.ReasonView(code="Held", sentence="Held by ada."),
+        array_job=42,
+        array_index=7,
+    )
+    platform.answer("GET", "/v1/cluster", s.CLUSTER)
+    platform.answer("GET", "/v1/queue", v.QueueView(pool="default", waiting=1, lines=(line,)))
+    result = await gangline(platform.url, "queue")
+    assert result.out.splitlines()[-1].split()[:3] == ["1", "42_7", "sweep"]

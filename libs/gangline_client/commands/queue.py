@@ -8,7 +8,7 @@ from gangline_client import quantities as q
 from gangline_client.console import Format
 from gangline_client.session import Session, emit, repeat, watch_interval
 from gangline_client.table import Cell, Column, Row
-from gangline_client.words import reason_text, start_range
+from gangline_client.words import job_label, reason_text, start_range
 from gangline_wire import views as v
 
 COLUMNS = (
@@ -80,7 +80,7 @@ def _row(line: v.QueueLineView, *, wide: bool, now_ms: int) -> Row:
     )
     return [
         str(line.position) if line.position else "-",
-        str(line.id),
+        job_label(line),
         line.name,
         line.group or "/",
         line.user,

@@ -3,7 +3,7 @@
 import { html, useEffect, useRef, useState } from "./vendor/preact-htm.js";
 import { call, textOf } from "./api.js";
 import { clock, counted, duration, expected, gpus, memory, score, sum } from "./format.js";
-import { Act, Bar, State, Table, Trouble, useData, Why } from "./parts.js";
+import { Act, Bar, label, State, Table, Trouble, useData, Why } from "./parts.js";
 
 const ENDS = new Set(["succeeded", "failed", "cancelled", "timed_out", "lost"]);
 const LOG_TAIL = 200;
@@ -21,7 +21,7 @@ export function Job({ id, who }) {
   const { data, error, reload } = useData(load, [id], (event) => String(event.job) === id || !data || !ENDS.has(data.job.state));
   if (!data) return html`<h1>Job ${id}</h1><${Trouble} error=${error} />`;
   const { job, why, history } = data;
-  return html`<h1>Job ${job.id} <span class="quiet">${job.name}</span> <${State} name=${job.state} /></h1>
+  return html`<h1>Job ${label(job)} <span class="quiet">${job.name}</span> <${State} name=${job.state} /></h1>
     <${Trouble} error=${error} />
     <p class="said">${why.sentence}</p>
     ${why.hint ? html`<p class="quiet">${why.hint}</p>` : null}

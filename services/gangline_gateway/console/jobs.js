@@ -10,7 +10,7 @@ const FILTERS = ["state", "group", "user", "pool", "name", "label", "array"];
 const PAGE = 100;
 
 const COLUMNS = [
-  ["Job", (job) => html`<${JobLink} id=${job.id} name=${job.name} />`, (job) => job.id],
+  ["Job", (job) => html`<${JobLink} id=${job.id} name=${job.name} of=${job} />`, (job) => job.id],
   ["State", (job) => html`<${State} name=${job.state} />`, (job) => job.state],
   ["Group", (job) => job.group],
   ["User", (job) => job.user],

@@ -37,7 +37,7 @@ export function Overview() {
     <div class="two">
       <section><h2>Waiting, and why</h2>
         ${own.length
-          ? html`<ul class="lines">${own.map((job) => html`<li key=${job.id}><${JobLink} id=${job.id} name=${job.name} />
+          ? html`<ul class="lines">${own.map((job) => html`<li key=${job.id}><${JobLink} id=${job.id} name=${job.name} of=${job} />
               <span class="quiet"> ${gpus(job.gpu_milli)} GPUs, ${job.group}, for ${duration(waited(job))}</span>
               <div><${Why} reason=${job.reason} /></div></li>`)}</ul>`
           : html`<p class="quiet">None of the jobs that you may see waits.</p>`}

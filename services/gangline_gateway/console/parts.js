@@ -64,7 +64,10 @@ export const Trouble = ({ error }) =>
 
 export const State = ({ name }) => html`<span class=${`state ${name}`}>${name.replace("_", " ")}</span>`;
 
-export const JobLink = ({ id, name }) => html`<a href=${`#/jobs/${id}`}>${id}${name ? html` <span class="quiet">${name}</span>` : null}</a>`;
+/** How people write a job's number: 42_7 for an element of an array. */
+export const label = (job) => (job.array_job ? `${job.array_job}_${job.array_index || 0}` : job.id);
+
+export const JobLink = ({ id, name, of }) => html`<a href=${`#/jobs/${id}`}>${of ? label(of) : id}${name ? html` <span class="quiet">${name}</span>` : null}</a>`;
 
 /** Why a job waits: a sentence, what to do, and the code for those who look it up. */
 export const Why = ({ reason }) =>

@@ -19,7 +19,7 @@ export function Queue({ query, who }) {
   const fits = (line) => !words || [line.id, line.name, line.group, line.user, line.reason.sentence].join(" ").toLowerCase().includes(words);
   const columns = [
     ["#", (line) => line.position],
-    ["Job", (line) => html`<${JobLink} id=${line.id} name=${line.name} />`, (line) => line.id],
+    ["Job", (line) => html`<${JobLink} id=${line.id} name=${line.name} of=${line} />`, (line) => line.id],
     ["Group", (line) => line.group],
     ["User", (line) => line.user],
     ["Level", (line) => line.level],

@@ -45,6 +45,14 @@ async def test_the_queue_shows_own_lines_at_their_true_positions(visitor: Visito
     await visitor.ask("una", "GET", "/v1/queue?pool=moon", status=404)
 
 
+async def test_the_queue_says_of_an_element_which_of_its_array_it_is(visitor: Visitor) -> None:
+    array = await visitor.submit(array="3-9%2", gpus=1)
+    alone = await visitor.submit(gpus=1)
+    lines: Any = (await visitor.ask("una", "GET", "/v1/queue"))["lines"]
+    told = {line["id"]: (line.get("array_job", 0), line.get("array_index", 0)) for line in lines}
+    assert told == {array["id"] + 1: (array["id"], 3), array["id"] + 2: (array["id"], 4), alone["id"]: (0, 0)}
+
+
 async def test_every_line_of_the_queue_has_a_reason(visitor: Visitor) -> None:
     world = visitor.setting.world
     for k in range(5):
