@@ -18,6 +18,7 @@ from gangline_core.job import Job
 from gangline_core.limits.amounts import amount_of
 from gangline_core.limits.quota import JOBS, NO_END, Ledger
 from gangline_core.limits.rungs import Reserve, Rung, lowered
+from gangline_core.making_room.live_index import Lasting
 from gangline_core.reserving.releases import UNKNOWN_MS, expected_end_ms
 from gangline_core.scoring.columns import Ints
 from gangline_core.state import State
@@ -29,7 +30,6 @@ class Ending(Struct, gc=False):
     """What one job gives back below a holder, and when."""
 
     end_ms: int
-    """-1 until somebody asks."""
     since_ms: int
     job: JobId
     group: str
@@ -130,8 +130,18 @@ class LimitEnds:
     def _ending(self, job: Job) -> Ending:
         known = self._by_job.get(job.id)
         if known is None:
-            amounts = held_by(self._state, job).folded
-            known = self._by_job[job.id] = Ending(-1, job.started_ms or self._now, job.id, job.spec.group, amounts)
+            lasting, since_ms = self._lasting(job), job.started_ms or self._now
+            end_ms = max(self._now, lasting.end_ms)
+            known = self._by_job[job.id] = Ending(end_ms, since_ms, job.id, job.spec.group, lasting.amounts)
+        return known
+
+    def _lasting(self, job: Job) -> Lasting:
+        """When it gives back what it holds; worked out again only when it or a task of it is another than before."""
+        tasks, index = self._state.tasks_of(job), self._state.live_index
+        known = index.lasting.get(job.id)
+        if known is None or known.job is not job or known.tasks != tasks:
+            end_ms = max((expected_end_ms(task, job) for task in tasks), default=0)
+            known = index.lasting[job.id] = Lasting(job, tasks, end_ms, held_by(self._state, job).folded)
         return known
 
     def _in_order(self, bound: Bound) -> tuple[list[Ending], Ints]:
@@ -139,19 +149,8 @@ class LimitEnds:
         is_counted = bound.dimension == JOBS
         own = [*self._live_below(bound.rung.holder, is_counted=is_counted), *self._endings.get(bound.rung.holder, ())]
         found = [(ending, amount) for ending in own if (amount := amount_of(ending.amounts, bound.dimension))]
-        for ending, _ in found:
-            if ending.end_ms < 0:
-                ending.end_ms = self._end_ms(ending.job)
         found.sort(key=lambda entry: (entry[0].end_ms, entry[0].since_ms, entry[0].job))
         return [ending for ending, _ in found], np.array([amount for _, amount in found], dtype=np.int64)
-
-    def _end_ms(self, job_id: JobId) -> int:
-        """When a live job gives back what it holds."""
-        kept, end_ms = self._state.kept, self._now
-        job = kept.jobs[job_id]
-        for name in job.tasks:
-            end_ms = max(end_ms, expected_end_ms(kept.tasks[name], job))
-        return end_ms
 
     def _of_limit(self, bound: Bound) -> Headroom:
         used = self._ledger.used_apart(bound.rung.holder, bound.dimension)

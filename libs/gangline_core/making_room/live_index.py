@@ -29,6 +29,15 @@ class Crossing(NamedTuple):
     bounds: tuple[int, ...]
 
 
+class Lasting(NamedTuple):
+    """When a job is expected to give back what it counts below limits, as long as it and its tasks are these."""
+
+    job: Job
+    tasks: list[Task]
+    end_ms: int
+    amounts: Mapping[str, int]
+
+
 class LiveIndex:
     """Changed by the fold only."""
 
@@ -56,6 +65,8 @@ class LiveIndex:
         """A number that changes with every setting."""
         self.crossings: dict[JobId, Crossing] = {}
         """When live jobs sink into their next service queue, as far as that was worked out."""
+        self.lasting: dict[JobId, Lasting] = {}
+        """How long live jobs are expected to last, as far as dates below limits asked."""
 
     def enter(self, job: Job) -> None:
         """The job may hold resources from now on."""
@@ -81,6 +92,7 @@ class LiveIndex:
             for path in ancestors(job.spec.group):
                 _drop(self.below[job.spec.pool], path, job.spec.group)
         self.crossings.pop(job.id, None)
+        self.lasting.pop(job.id, None)
         if job.spec.protected_s:
             del self.protected[job.spec.pool][job.id]
         if job.spec.checkpoints:
