@@ -18,8 +18,8 @@ def page() -> str:
         "Reasons",
         "Every job that is not running carries exactly one of these codes, with numbers. The API, `gangline why` and "
         "`gangline queue` show the same code, sentence and hint. Names in braces are the numbers: `gangline why`, "
-        "`gangline queue` and their routes count them anew, a job's own record (`gangline show`, `GET /v1/jobs/{id}`) has "
-        "those with which it was last kept back, for a round is written down when it changes something.",
+        "`gangline queue` and their routes count them anew, a job's own record (`gangline show`, `GET /v1/jobs/{id}`) "
+        "has those with which it was last kept back, for a round is written down when it changes something.",
         *blocks,
     )
 
