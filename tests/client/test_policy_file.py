@@ -46,6 +46,12 @@ async def test_a_diff_shows_every_setting_and_changes_nothing(platform: FakePlat
     assert [asked.query for asked in platform.asked] == [{"dry_run": "true"}]
 
 
+async def test_who_is_new_and_has_no_settings_is_told_as_new(platform: FakePlatform, file: Path) -> None:
+    made = v.SettingView(kind="user", name="research:ada", after={})
+    platform.answer("PUT", "/v1/settings", v.AppliedView(changes=(made,), dry_run=True))
+    assert (await gangline(platform.url, "policy", "diff", str(file))).out == "user research:ada: new\n"
+
+
 async def test_apply_changes_only_what_was_shown(platform: FakePlatform, file: Path) -> None:
     platform.answer(
         "PUT", "/v1/settings", v.AppliedView(changes=(CHANGE,), version=7), v.AppliedView(changes=(CHANGE,), version=8)

@@ -91,7 +91,8 @@ def _tell(session: Session, view: v.AppliedView) -> None:
         field = f" {change.field}" if change.field else ""
         before, after = _shown(change.before), _shown(change.after)
         paint = Paint.GOOD if change.before is None else Paint.WAIT
-        console.say(console.paint(f"{name}{field}: {before} -> {after}", paint))
+        is_made = not field and before == after
+        console.say(console.paint(f"{name}: new" if is_made else f"{name}{field}: {before} -> {after}", paint))
     if view.unnamed:
         console.note(f"Not in the file, and left as it is: {', '.join(view.unnamed)}.")
 
