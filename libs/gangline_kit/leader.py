@@ -171,7 +171,7 @@ class Lease:
         if known is None or known[0] != self._value:
             return False
         self._revision = known[1]
-        if not await self._renew():
+        if not await self.renew():
             self._revision = 0
             return False
         self.epoch = self._revision
@@ -193,7 +193,7 @@ class Lease:
         left_s = None if self._holds_on else self._held_until_s - self._site.clock.monotonic_s()
         try:
             async with asyncio.timeout(left_s):
-                return await self._renew()
+                return await self.renew()
         except TimeoutError:
             return False
 
@@ -222,19 +222,20 @@ class Lease:
         except (TemporaryError, TimeoutError):
             return Known.PERHAPS
 
-    async def _renew(self) -> bool:
+    async def renew(self) -> bool:
+        """Renew the lease once; False when nobody answers, or it is another's."""
         asked_s = self._site.clock.monotonic_s()
         try:
             self._revision = await self._kv.update(self._key, self._value, self._revision)
         except StaleRevisionError:
             # Perhaps our own renewal whose answer was lost: then the value is ours and the revision the new one.
-            return await self._recognise(asked_s)
+            return await self._recognise()
         except TemporaryError:
             return False
         self._is_ours_from(asked_s)
         return True
 
-    async def _recognise(self, asked_s: float) -> bool:
+    async def _recognise(self) -> bool:
         try:
             known = await self._kv.get(self._key)
             if known is None and self._is_held_on and await self._asked_the_log() is Known.YES:
@@ -247,7 +248,13 @@ class Lease:
         if known is None or known[0] != self._value:
             self._held_until_s = 0.0
             return False
-        self._revision = known[1]
+        # It was only read: who renewed it and was not heard may have done so long ago.
+        asked_s = self._site.clock.monotonic_s()
+        try:
+            self._revision = await self._kv.update(self._key, self._value, known[1])
+        except (StaleRevisionError, TemporaryError):
+            self._revision = known[1]
+            return False
         self._is_ours_from(asked_s)
         return True
 

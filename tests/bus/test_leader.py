@@ -5,7 +5,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
-from tests.patience import LONG_S, quick
+from tests.patience import LONG_S, quick, until
 
 from gangline_core.cluster import Pool
 from gangline_core.facts import PoolSet, RoundDecided
@@ -135,6 +135,29 @@ async def test_whoever_got_the_lease_without_hearing_of_it_leads_at_once(sites: 
         return took
 
     await quick(1, took_s)
+
+
+async def test_whoever_renewed_the_lease_without_hearing_of_it_renews_it_anew_once_it_finds_it(sites: OpenSite) -> None:
+    """To find it is not to renew it: it ended while its holder still counted on it."""
+    site = await sites("first")
+    lease, leases = Lease(site, "queue.q"), site.bus.kv(LEASES.name)
+    assert await lease.try_acquire()
+    asking = asyncio.ensure_future(lease.renew())
+    await asyncio.sleep(0)
+    site.bus.connection.abandon(f"$KV.{LEASES.name}.queue.q", "the answer is lost")
+    assert not await asking
+
+    async def revision() -> int:
+        known = await leases.get("queue.q")
+        return 0 if known is None else known[1]
+
+    async def is_stored() -> bool:
+        return await revision() > lease.epoch
+
+    await until(is_stored)
+    unheard = await revision()
+    assert await lease.renew()
+    assert await revision() > unheard
 
 
 async def test_who_has_the_lease_waits_for_the_log_to_be_answered_for(
