@@ -19,7 +19,7 @@ from gangline_lab.metrics import slowdown
 from gangline_lab.readers.archives import History
 from gangline_lab.sim.collect import JobRecord
 from gangline_lab.sim.engine import Progress, simulate
-from gangline_lab.tuning_space import space_of
+from gangline_lab.tuning_space import Space, space_of
 from gangline_lab.whatif import Change, scenario_of
 from gangline_wire.policyfile_show import show_policy
 
@@ -104,8 +104,6 @@ def tune(
     Raises:
         TuneError: one of the two parts has no jobs.
     """
-    from scipy.optimize import differential_evolution  # type: ignore[import-untyped]  # SciPy ships no types
-
     training, held_out = halves(history)
     wanted = GOALS[goal]
     present = history.policies[pool]
@@ -128,17 +126,8 @@ def tune(
             known[key] = value(training, policy)[0]
         return known[key]
 
-    found = differential_evolution(
-        trial,
-        bounds=[(0.0, 1.0)] * space.size,
-        popsize=CROWD,
-        maxiter=max(0, trials // (CROWD * space.size) - 1),
-        seed=SEED,
-        polish=False,
-        tol=0,
-        x0=space.start(),
-    )
-    best = space.policy([float(part) for part in found.x])
+    point, trained_after = _least(trial, space, trials)
+    best = space.policy(point)
     trained_before, _ = value(training, present)
     before, own_before = value(held_out, present)
     after, own_after = value(held_out, best)
@@ -150,7 +139,7 @@ def tune(
         formula=best.formula,
         trials=done[0],
         trained_before=trained_before,
-        trained_after=float(found.fun),
+        trained_after=trained_after,
         held_out_before=before,
         held_out_after=after,
         change_low=low,
@@ -160,6 +149,23 @@ def tune(
         settings=space.changed(best),
         policy=best,
     )
+
+
+def _least(trial: Callable[[Sequence[float]], float], space: Space, trials: int) -> tuple[list[float], float]:
+    """The point of the space at which the trial gives the least that was found, and what it gives there."""
+    from scipy.optimize import differential_evolution  # type: ignore[import-untyped]  # SciPy ships no types
+
+    found = differential_evolution(
+        trial,
+        bounds=[(0.0, 1.0)] * space.size,
+        popsize=CROWD,
+        maxiter=max(0, trials // (CROWD * space.size) - 1),
+        seed=SEED,
+        polish=False,
+        tol=0,
+        x0=space.start(),
+    )
+    return [float(part) for part in found.x], float(found.fun)
 
 
 def halves(history: History) -> tuple[History, History]:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from gangline_core.door.array_record import array_size, position_of
 from gangline_core.door.arrays import element_number, lookup, numbers_taken
 from gangline_core.door.members import Members
-from gangline_core.door.never_below_limit import counts_by_card, never_below
+from gangline_core.door.never_below_limit import above_limit, counts_by_card, never_below
 from gangline_core.door.never_fits import never_fits
 from gangline_core.door.never_fits_cells import never_fits_cells
 from gangline_core.door.rules import Problem, Rules, make_rules
@@ -334,7 +334,7 @@ def _above(limits: Sequence[tuple[str, dict[str, int]]], amounts: Mapping[str, i
             if needed > most:
                 at = _FIELDS.get(dimension.partition(":")[0], "")
                 where = f"roles[0].{at}" if at and len(spec.roles) == 1 else "roles"
-                return _over_limit(holder, dimension, needed, most), where
+                return above_limit(holder, *shown(dimension, needed), most, dimension), where
     return None
 
 
@@ -345,17 +345,6 @@ _FIELDS = {
     "memory_mib": "memory",
     "device": "devices",
 }
-
-
-def _over_limit(holder: str, dimension: str, needed: int, limit: int) -> Reason:
-    label, needed_shown = shown(dimension, needed)
-    numbers: dict[str, int | str] = {
-        "needed": needed_shown,
-        "dimension": label,
-        "holder": holder,
-        "limit": shown(dimension, limit)[1],
-    }
-    return Reason(ReasonCode.NEVER_FITS_LIMIT, numbers)
 
 
 def _budget_problem(rules: Rules, spec: JobSpec) -> Problem | None:

@@ -39,7 +39,7 @@ def never_below(
     memory = sum(one.memory_mib for one in cards)
     for holder, limit in limits:
         if memory > limit.get(GPU_MEMORY, memory):
-            return _above(holder, *shown(GPU_MEMORY, memory), limit[GPU_MEMORY], GPU_MEMORY)
+            return above_limit(holder, *shown(GPU_MEMORY, memory), limit[GPU_MEMORY], GPU_MEMORY)
         if (reason := _of_models(holder, limit, asked)) is not None:
             return reason
     return None
@@ -66,10 +66,11 @@ def _of_models(
 
 def _above_models(holder: str, models: Sequence[str], needed: int, most: int) -> Reason:
     label = f"{' or '.join(model.upper() for model in models)} GPUs"
-    return _above(holder, label, shown("gpu_milli", needed)[1], most, "gpu_milli")
+    return above_limit(holder, label, shown("gpu_milli", needed)[1], most, "gpu_milli")
 
 
-def _above(holder: str, label: str, needed: int | str, most: int, dimension: str) -> Reason:
+def above_limit(holder: str, label: str, needed: int | str, most: int, dimension: str) -> Reason:
+    """That a holder's limit of a dimension is below what a job needs at least of what `label` names, as shown."""
     numbers: dict[str, int | str] = {
         "needed": needed,
         "dimension": label,
