@@ -125,7 +125,7 @@ SENTENCES: dict[ReasonCode, str] = {
         "the job needs {needed} more."
     ),
     ReasonCode.NOT_LENT: (
-        "The job needs {needed} {dimension}; {left} are left beside what {group} is guaranteed and does not lend."
+        "The job needs {needed} {dimension}; {left} are left beside what group {group} is guaranteed and does not lend."
     ),
     ReasonCode.SINGLETON: "Waits for job {job} of the same user and name to end.",
     ReasonCode.ARRAY_CAP: "{open} of at most {cap} elements of the array are in the queue or run; the others wait.",

@@ -104,7 +104,8 @@ def test_what_others_do_not_lend_is_told_for_as_long_as_it_is_in_the_way():
     world.settle()
     told = explain(world.state, waits, world.at)
     assert told.code == ReasonCode.NOT_LENT
-    assert told.numbers == {"needed": 2, "dimension": "GPUs", "left": 0, "group": "group owner"}
+    assert told.numbers == {"needed": 2, "dimension": "GPUs", "left": 0, "group": "owner"}
+    assert told.sentence == "The job needs 2 GPUs; 0 are left beside what group owner is guaranteed and does not lend."
 
 
 def test_what_an_owner_uses_himself_is_no_longer_told_as_not_lent():

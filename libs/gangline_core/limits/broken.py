@@ -5,13 +5,16 @@ from gangline_core.limits.dimension_names import shown
 from gangline_core.limits.rungs import Rung
 from gangline_core.reasons import Reason, ReasonCode
 
+OWNERS_TOLD = 4
+"""Groups named at most of those that keep something to themselves."""
+
 
 def limit_reason(rung: Rung, dimension: str, *, used: int, needed: int) -> Reason:
     """The limit that would be broken, with its numbers."""
     label, limit_shown = shown(dimension, rung.limit[dimension])
     if rung.owners:
         left = shown(dimension, max(0, rung.limit[dimension] - used))[1]
-        owners = ", ".join(f"group {owner}" for owner in rung.owners[:4])
+        owners = ", ".join(rung.owners[:OWNERS_TOLD])
         asked = shown(dimension, needed)[1]
         return Reason(ReasonCode.NOT_LENT, {"needed": asked, "dimension": label, "left": left, "group": owners})
     if dimension == BUDGET:
