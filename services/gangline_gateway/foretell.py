@@ -32,7 +32,7 @@ def foretold_view(state: State, spec: JobSpec, now: int, *, behind: str = "") ->
         told = _waiting_for(told, behind, is_held=spec.hold)
     return ForetoldView(
         has_room=told.has_room,
-        reason=reason_view(told.reason, job=0) if told.reason else None,
+        reason=reason_view(state, told.reason, job=0) if told.reason else None,
         position=told.position,
         waiting=told.waiting,
         effects=tuple(_effect(one) for one in told.effects),

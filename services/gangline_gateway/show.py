@@ -2,7 +2,7 @@
 
 from gangline_core.cluster import Load, Node, NodeUse
 from gangline_core.door.array_record import array_text
-from gangline_core.door.arrays import counts, ranges_by_state
+from gangline_core.door.arrays import as_written, counts, ranges_by_state
 from gangline_core.foresight.right_size import right_size
 from gangline_core.job import SLURM_CODES, Job, Task
 from gangline_core.reasons import Reason, hint, sentence
@@ -22,10 +22,11 @@ from gangline_wire.views import (
 )
 
 
-def reason_view(reason: Reason, *, job: int) -> ReasonView:
+def reason_view(state: State, reason: Reason, *, job: int) -> ReasonView:
     """A reason with its sentence and hint."""
+    written = as_written(state, reason)
     return ReasonView(
-        code=reason.code.value, sentence=sentence(reason), numbers=reason.numbers, hint=hint(reason, job=job)
+        code=reason.code.value, sentence=sentence(written), numbers=reason.numbers, hint=hint(written, job=job)
     )
 
 
@@ -58,7 +59,7 @@ def job_view(state: State, job: Job, tasks: tuple[Task, ...] | None = None) -> J
         waited_ms=job.waited_ms,
         sizes=job.sizes,
         labels=spec.labels,
-        reason=None if job.reason is None else reason_view(job.reason, job=job.id),
+        reason=None if job.reason is None else reason_view(state, job.reason, job=job.id),
         tasks=() if tasks is None else tuple(task_view(task) for task in tasks),
         spec=None if tasks is None else spec,
         array=array_view(state, job, in_full=tasks is not None),

@@ -8,12 +8,13 @@ from msgspec import Struct, json
 from msgspec.structs import replace
 
 from gangline_core.door.admission import Draft, numbered_together, with_time_limit
-from gangline_core.door.arrays import lookup
+from gangline_core.door.arrays import as_written, lookup
 from gangline_core.door.edits import edited, terms_of
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
 from gangline_core.reasons import ReasonCode, sentence
 from gangline_core.spec import JobSpec
+from gangline_core.state import State
 from gangline_gateway.access import may_submit, sees_job, standing
 from gangline_gateway.asking import denied
 from gangline_gateway.call import Answer, Call
@@ -208,7 +209,7 @@ async def _ask(call: Call, asked: list[Asked], *, dry_run: bool) -> Admitted:
                 _check_same(call, asked, reply.jobs)
             return reply
         case Refused():
-            raise _refused(reply, asked)
+            raise _refused(call.state, reply, asked)
         case Denied():
             raise denied(reply)
         case _:
@@ -268,10 +269,10 @@ def _as_admitted(asked: JobSpec, job: Job) -> JobSpec:
     return replace(asked, name=asked.name or admitted.name, time_limit_s=limit_s, after=after)
 
 
-def _refused(reply: Refused, asked: list[Asked]) -> ProblemError:
-    views = [RefusalView(index=one.index, reason=reason_view(one.reason, job=0)) for one in reply.refusals]
+def _refused(state: State, reply: Refused, asked: list[Asked]) -> ProblemError:
+    views = [RefusalView(index=one.index, reason=reason_view(state, one.reason, job=0)) for one in reply.refusals]
     errors = [
-        FieldError(path=asked[one.index].place(one.field), message=sentence(one.reason))
+        FieldError(path=asked[one.index].place(one.field), message=sentence(as_written(state, one.reason)))
         for one in reply.refusals
         if one.field
     ]

@@ -6,6 +6,7 @@ from gangline_core.job import SLURM_CODES, Job, JobState
 from gangline_core.reasons import hint, sentence
 from gangline_core.scoring.ageing import waited_ms
 from gangline_core.spec import gpu_milli_wanted, task_count
+from gangline_core.state import State
 from gangline_core.telling.book import Book
 from gangline_core.telling.explain import Explanation, QueueLine, explain, queue
 from gangline_core.telling.shortfall import Shortfall, moves_sentence
@@ -38,7 +39,7 @@ async def show_queue(call: Call) -> QueueView:
     now = call.desk.site.now_ms()
     lines = queue(call.state, pool, now, book=_book(call, pool, now))
     own = [line for line in lines if sees_job(call.state, call.caller, line.job.spec)]
-    shown = tuple(_line(line, waited_ms=waited_ms(call.state, line.job, now)) for line in own[:limit])
+    shown = tuple(_line(call.state, line, waited_ms=waited_ms(call.state, line.job, now)) for line in own[:limit])
     return QueueView(pool=pool, waiting=len(lines), lines=shown)
 
 
@@ -70,7 +71,7 @@ async def explain_job(call: Call) -> ExplanationView:
         confidence=told.confidence,
         start_note=told.start_note,
         notes=(*told.notes, *(advice(call.state, job.spec) if told.state == JobState.WAITING else ())),
-        also=tuple(reason_view(reason, job=told.job) for reason in told.also),
+        also=tuple(reason_view(call.state, reason, job=told.job) for reason in told.also),
         level_position=told.level_position,
         level_waiting=told.level_waiting,
         shortfall=_shortfall(call, told.shortfall) if told.shortfall is not None else None,
@@ -163,7 +164,7 @@ def _book(call: Call, pool: str, now: int) -> Book:
     return known[1]
 
 
-def _line(line: QueueLine, *, waited_ms: int) -> QueueLineView:
+def _line(state: State, line: QueueLine, *, waited_ms: int) -> QueueLineView:
     job, spec = line.job, line.job.spec
     return QueueLineView(
         position=line.position,
@@ -176,7 +177,7 @@ def _line(line: QueueLine, *, waited_ms: int) -> QueueLineView:
         level=spec.level,
         priority=spec.priority,
         waited_ms=waited_ms,
-        reason=reason_view(line.reason, job=job.id),
+        reason=reason_view(state, line.reason, job=job.id),
         score=line.score,
         start_from_ms=line.start.from_ms,
         start_to_ms=line.start.to_ms,

@@ -2,7 +2,7 @@
 
 from gangline_core.counted import counted
 from gangline_core.door.array_record import ArrayRecord, array_text
-from gangline_core.door.arrays import counts, lookup, standing_of
+from gangline_core.door.arrays import as_written, counts, lookup, standing_of
 from gangline_core.door.edits import given
 from gangline_core.facts import (
     Fact,
@@ -161,7 +161,9 @@ def _text(state: State, job: Job, after: JobState, reason: Reason | None) -> str
     if after == JobState.STARTING:
         nodes = sorted({task.node for task in state.tasks_of(job)})
         return f"Placed on {', '.join(nodes[:8])}{' ...' if len(nodes) > 8 else ''} (attempt {job.attempt})."
-    return sentence(reason) if reason is not None and after not in (JobState.RUNNING, JobState.RESIZING) else ""
+    if reason is None or after in (JobState.RUNNING, JobState.RESIZING):
+        return ""
+    return sentence(as_written(state, reason))
 
 
 def _of_rejection(state: State, fact: Fact, message: Message, index: int) -> EventLine | None:
@@ -175,6 +177,6 @@ def _of_rejection(state: State, fact: Fact, message: Message, index: int) -> Eve
         group=fact.spec.group,
         user=fact.spec.user,
         name=fact.spec.name,
-        message=sentence(fact.reason),
+        message=sentence(as_written(state, fact.reason)),
         numbers=dict(fact.reason.numbers),
     )

@@ -106,7 +106,7 @@ def judge_submit(
     numbers: list[JobId | None] = []
     for index, asked in enumerate(specs):
         job = JobId(state.kept.next_job + draft.admitted)
-        spec = _completed(state, draft, _numbered(asked, specs, numbers), job=job, by=by, at=at)
+        spec = _completed(state, draft, _numbered(asked, specs, numbers), job=job, by=by, at=at, hidden=hidden)
         standing = standings[index] if index < len(standings) else Standing.OWNER
         problem = _problem(state, draft, spec, by=by, at=at, hidden=hidden, standing=standing)
         numbers.append(None if problem else job)
@@ -158,11 +158,15 @@ def _of_drafted(other: JobSpec, number: JobId, dependency: Dependency) -> Depend
     return dependency if position is None else replace(dependency, job=number + 1 + position, index=-1)
 
 
-def _completed(state: State, draft: Draft, spec: JobSpec, *, job: JobId, by: str, at: int) -> JobSpec:
+def _completed(
+    state: State, draft: Draft, spec: JobSpec, *, job: JobId, by: str, at: int, hidden: Sequence[int]
+) -> JobSpec:
     """The job with its name and its group's longest time limit where it says none."""
     spec = with_time_limit(state, draft, spec, by=by, at=at)
     if any(dependency.index >= 0 for dependency in spec.after):
-        spec = replace(spec, after=tuple(_of_element(state, dependency) for dependency in spec.after))
+        # An array that the sender may not know of keeps its number, by which it is refused.
+        after = (one if one.job in hidden else _of_element(state, one) for one in spec.after)
+        spec = replace(spec, after=tuple(after))
     return spec if spec.name else replace(spec, name=_free_name(state, draft, spec, job))
 
 

@@ -132,9 +132,21 @@ def told(state: State, array: ArrayRecord) -> ArrayTold:
     return ArrayTold(sentence=text, reason=_reason(array, standing_of(state, array)))
 
 
-def label(job: Job) -> str:
-    """How people write the job's number: "42_7" for an element, "43" for a job of its own."""
-    return f"{job.array}_{job.array_index}" if job.array else str(job.id)
+def label(state: State, job: int) -> str:
+    """How people write a job's number: "42_7" for an element, "43" for a job of its own."""
+    array = array_of(state, job)
+    return f"{array.id}_{array.index(array.position(job))}" if array is not None else str(job)
+
+
+def as_written(state: State, reason: Reason) -> Reason:
+    """The same reason with the job that it names as people write it; its numbers have the job's own number.
+
+    Not where somebody named a job that may be hidden from them: what it is an element of, is not told.
+    """
+    job = reason.numbers.get("job")
+    if reason.code == ReasonCode.UNKNOWN_DEPENDENCY or not isinstance(job, int) or array_of(state, job) is None:
+        return reason
+    return Reason(reason.code, {**reason.numbers, "job": label(state, job)})
 
 
 def numbers_taken(spec: JobSpec) -> int:

@@ -1,6 +1,7 @@
 """What keeps a paused job that wants to go on from doing so, said to its owner in one sentence."""
 
 from gangline_core.counted import counted
+from gangline_core.door.arrays import label
 from gangline_core.job import Job, JobState
 from gangline_core.limits.quota import Ledger
 from gangline_core.making_room.losses import effective_priority, is_protected
@@ -49,7 +50,7 @@ def _in_the_way(state: State, job: Job) -> list[Job]:
 
 def _why(state: State, job: Job, other: Job, now: int) -> str:
     """The other job, and why it does not make way for an urgent one."""
-    name, pool = f"job {other.id}", state.pool_of(job)
+    name, pool = f"job {label(state, other.id)}", state.pool_of(job)
     if job.pause is None or not job.pause.urgent:
         return name
     mine, theirs = effective_priority(pool.pool, job.spec), effective_priority(pool.pool, other.spec)

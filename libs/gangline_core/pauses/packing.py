@@ -11,6 +11,7 @@ way again, and those two are not packed any more.
 
 from msgspec.structs import replace
 
+from gangline_core.door.arrays import label
 from gangline_core.ids import JobId
 from gangline_core.job import GpuShare, Job, JobState, Task, TaskState
 from gangline_core.kept import Pack
@@ -81,12 +82,12 @@ def packed_note(state: State, job: Job) -> str | None:
     others = companions(state, job.id) if state.kept.packs else ()
     if not others:
         return None
-    packs = state.kept.packs
+    packs, first = state.kept.packs, label(state, others[0])
     if job.id in packs and packs[job.id].is_guest:
-        return f"It is a guest on the GPUs of job {others[0]}, in the time that this one leaves until it ends."
+        return f"It is a guest on the GPUs of job {first}, in the time that this one leaves until it ends."
     if any(packs[other].is_guest for other in others if other in packs):
-        return f"Job {others[0]} is a guest on its GPUs, in the time that it leaves."
-    names = " and ".join(str(other) for other in others)
+        return f"Job {first} is a guest on its GPUs, in the time that it leaves."
+    names = " and ".join(label(state, other) for other in others)
     part = "half" if len(others) == 1 else f"one of {1 + len(others)} parts"
     known = ((guest, pack) for guest, pack in state.kept.packs.items() if guest in (job.id, *others))
     together = joint_percent(state, *next(known)) if len(others) == 1 else None

@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from gangline_core.door.arrays import as_written, label
 from gangline_core.facts import Candidate
 from gangline_core.foresight.forecast import Start, limit_forecast, pool_forecast
 from gangline_core.foresight.outlook import middle_waits
@@ -134,7 +135,11 @@ class Book:
             return self._after_victims(job)
         reason = self.reason(job)
         code = reason.code
-        plain = self._renewed_budget(reason) or _plain_note(reason) or self._behind_windows(job, code)
+        plain = (
+            self._renewed_budget(reason)
+            or _plain_note(as_written(self.state, reason))
+            or self._behind_windows(job, code)
+        )
         if plain is not None:
             return Expectation(note=plain)
         if code == ReasonCode.DEPENDENCY:
@@ -272,7 +277,9 @@ class Book:
                 continue
             span = self._times.remaining(other, self.now) if other.state in LIVE else None
             if span is None:
-                return Expectation(note=f"Nobody can tell: it waits for job {other.id}, whose end is not known.")
+                return Expectation(
+                    note=f"Nobody can tell: it waits for job {label(self.state, other.id)}, whose end is not known."
+                )
             from_ms, to_ms = max(from_ms, self.now + span.soonest_ms), max(to_ms, self.now + span.latest_ms)
             basis = min(basis, span.basis)
         note = f"When the jobs it follows have ended, if there is room then; rests on {_RESTS_ON[basis]}."

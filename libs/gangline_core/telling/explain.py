@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gangline_core.counted import counted
+from gangline_core.door.arrays import as_written
 from gangline_core.ids import JobId
 from gangline_core.job import KUBERNETES_CONDITIONS, SLURM_CODES, Job, JobState, TaskState
 from gangline_core.limits.dues import dues_note
@@ -104,8 +105,8 @@ def explain(state: State, job_id: JobId, now: int, *, book: Book | None = None) 
         slurm=SLURM_CODES[job.state],
         condition=KUBERNETES_CONDITIONS[job.state],
         reason=job.reason,
-        sentence=sentence(job.reason) if job.reason else _progress(state, job),
-        hint=hint(job.reason, job=job.id) if job.reason else "",
+        sentence=sentence(as_written(state, job.reason)) if job.reason else _progress(state, job),
+        hint=hint(as_written(state, job.reason), job=job.id) if job.reason else "",
         pool=job.spec.pool,
         notes=tuple(_notes(state, job, now)),
     )
@@ -121,13 +122,14 @@ def queue(state: State, pool: str, now: int, *, book: Book | None = None) -> lis
     for position, candidate in enumerate(book.candidates, start=1):
         job = state.kept.jobs[candidate.job]
         reason = book.reason(job)
+        written = as_written(state, reason)
         lines.append(
             QueueLine(
                 position=position,
                 job=job,
                 reason=reason,
-                sentence=sentence(reason),
-                hint=hint(reason, job=job.id),
+                sentence=sentence(written),
+                hint=hint(written, job=job.id),
                 score=candidate.score,
                 start=book.start(job),
             )
@@ -140,12 +142,13 @@ def _waiting(explanation: Explanation, book: Book, job: Job) -> Explanation:
     position = book.position[job.id]
     candidate, reason, start = book.candidates[position - 1], book.reason(job), book.start(job)
     lacks = shortfall(book.state, job, book.now)
+    written = as_written(book.state, reason)
     level_position, level_waiting = book.level_position(job)
     return replace(
         explanation,
         reason=reason,
-        sentence=sentence(reason),
-        hint=hint(reason, job=job.id),
+        sentence=sentence(written),
+        hint=hint(written, job=job.id),
         also=book.also(job),
         position=position,
         level_position=level_position,

@@ -9,6 +9,7 @@ from tests.services.gateway.conftest import Visitor
 from gangline_core import facts as f
 from gangline_core.ids import JobId
 from gangline_core.job import JobState
+from gangline_core.spec import ArraySpec
 
 
 def settle(visitor: Visitor) -> None:
@@ -82,6 +83,15 @@ async def test_a_job_may_follow_one_element(visitor: Visitor) -> None:
     assert (await visitor.ask("una", "GET", f"/v1/jobs/{follower['id']}"))["state"] == "running"
     refused = await visitor.submit(after=[f"{job['id']}_4"], status=422)
     assert refused["refusals"][0]["reason"]["code"] == "UnknownDependency"
+
+
+async def test_an_element_of_an_array_of_others_is_followed_as_little_as_one_that_does_not_exist(
+    visitor: Visitor,
+) -> None:
+    theirs = visitor.setting.world.submit(spec(group="t2", user="tom", gpus=1, array=ArraySpec(ranges=((0, 9, 1),))))
+    for named in (f"{theirs}_7", theirs + 8, "77_7"):
+        refused = await visitor.submit(after=[named], status=422)
+        assert refused["detail"] == f"There is no job {named} to wait for."
 
 
 # --- edits --------------------------------------------------------------------------------------------------

@@ -53,6 +53,19 @@ async def test_the_queue_says_of_an_element_which_of_its_array_it_is(visitor: Vi
     assert told == {array["id"] + 1: (array["id"], 3), array["id"] + 2: (array["id"], 4), alone["id"]: (0, 0)}
 
 
+async def test_who_waits_for_an_element_reads_its_number_as_people_write_it(visitor: Visitor) -> None:
+    array = await visitor.submit(array="3-9", gpus=1)
+    written = f"{array['id']}_4"
+    follows = await visitor.submit(gpus=1, after=[written])
+    record = await visitor.ask("una", "GET", f"/v1/jobs/{follows['id']}")
+    line = (await visitor.ask("una", "GET", "/v1/queue"))["lines"][-1]
+    why = await visitor.ask("una", "GET", f"/v1/jobs/{follows['id']}/explain")
+    for told in (line["reason"], why, *([record["reason"]] if "reason" in record else [])):
+        assert told["sentence"] == f"Waits for job {written} to end."
+        assert told["hint"] == f"See that job with `gangline why {written}`."
+        assert told["numbers"] == {"job": array["id"] + 2}, "programs have the number of its own"
+
+
 async def test_every_line_of_the_queue_has_a_reason(visitor: Visitor) -> None:
     world = visitor.setting.world
     for k in range(5):
