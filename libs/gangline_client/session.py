@@ -56,8 +56,10 @@ class Session:
     interrupts: Interrupts = field(default_factory=Interrupts)
 
 
-def emit(console: Console, view: msgspec.Struct, *, names: list[str], people: Callable[[], None]) -> None:
-    """The answer in the form that was asked for."""
+def emit(
+    console: Console, view: msgspec.Struct, *, names: list[str], people: Callable[[], None], left_out: int = 0
+) -> None:
+    """The answer in the form that was asked for; so many entries of it did not fit and are missing."""
     match console.format:
         case Format.TABLE | Format.WIDE:
             people()
@@ -70,6 +72,8 @@ def emit(console: Console, view: msgspec.Struct, *, names: list[str], people: Ca
             import yaml
 
             console.say(yaml.safe_dump(msgspec.to_builtins(view), sort_keys=False, allow_unicode=True).rstrip())
+    if left_out:
+        console.note(f"{left_out:,} more did not fit the platform's answer.")
 
 
 async def repeat(session: Session, *, every_s: float | None, draw: Callable[[], Awaitable[None]]) -> None:

@@ -324,3 +324,5 @@ class History(ReplyBase, frozen=True, tag=True):
     """The job's story, oldest first."""
 
     events: tuple[EventLine, ...]
+    left_out: int = 0
+    """Later events than an answer may hold."""

@@ -134,6 +134,7 @@ class GroupView(View, frozen=True):
     path: str
     settings: Group
     users: tuple[str, ...] = ()
+    """Members with settings of their own that the caller may see."""
     usage: dict[str, int] = field(default_factory=dict)
     """Held now, by dimension, everything below included."""
     unfinished: int = 0
@@ -147,12 +148,16 @@ class GroupView(View, frozen=True):
     """What the budget has paid, in its present period if it has periods."""
     budget_renews_ms: int = 0
     """When it begins anew; 0 when it never does."""
+    users_left_out: int = 0
+    """Further users than an answer may hold (group_users)."""
 
 
 class GroupsView(View, frozen=True):
     """The groups the caller may see, parents before children; the root's path is empty."""
 
     groups: tuple[GroupView, ...]
+    left_out: int = 0
+    """Further groups than an answer may hold (group_users)."""
 
 
 class UserView(View, frozen=True):
@@ -194,6 +199,8 @@ class UsageView(View, frozen=True):
 
     at: int
     lines: tuple[UsageLine, ...]
+    left_out: int = 0
+    """Further lines than an answer may hold (group_users); those of users come behind all groups."""
 
 
 class WindowView(View, frozen=True):
@@ -342,6 +349,8 @@ class TokensView(View, frozen=True):
     """The tokens the caller may see."""
 
     tokens: tuple[TokenView, ...]
+    left_out: int = 0
+    """Further tokens than an answer may hold (group_users)."""
 
 
 class IssuedTokenView(View, frozen=True):

@@ -35,7 +35,8 @@ async def list_tokens(call: Call) -> TokensView:
     """GET /v1/tokens: all for administrators, what it may revoke and its own for everybody else."""
     shown = [token for token in call.state.kept.tokens.values() if sees_token(call.state, call.caller, token)]
     shown.sort(key=lambda token: (token.name, token.digest))
-    return TokensView(tokens=tuple(_view(token) for token in shown[: most("group_users")]))
+    told = shown[: most("group_users")]
+    return TokensView(tokens=tuple(_view(token) for token in told), left_out=len(shown) - len(told))
 
 
 async def issue_token(call: Call) -> Answer:

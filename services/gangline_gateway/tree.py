@@ -20,7 +20,9 @@ from gangline_wire.views import DoneView, GroupsView, GroupView, UsageLine, Usag
 async def list_groups(call: Call) -> GroupsView:
     """GET /v1/groups: parents before children."""
     used = spent(call.state, call.desk.site.now_ms())
-    return GroupsView(groups=tuple(_group_view(call, path, used) for path in _groups(call)))
+    paths = _groups(call)
+    told = paths[: most("group_users")]
+    return GroupsView(groups=tuple(_group_view(call, path, used) for path in told), left_out=len(paths) - len(told))
 
 
 async def get_group(call: Call) -> Answer:
@@ -101,13 +103,11 @@ async def get_usage(call: Call) -> UsageView:
     state, caller = call.state, call.caller
     now = call.desk.site.now_ms()
     used = spent(state, now)
-    lines = [_line(state, used, group=path, user="") for path in _groups(call)]
-    lines += [
-        _line(state, used, group=group, user=user)
-        for group, user in _users(state, used)
-        if sees_user(state, caller, group=group, user=user)
-    ]
-    return UsageView(at=now, lines=tuple(lines[: most("group_users")]))
+    whose = [(path, "") for path in _groups(call)]
+    whose += [pair for pair in _users(state, used) if sees_user(state, caller, group=pair[0], user=pair[1])]
+    told = whose[: most("group_users")]
+    lines = tuple(_line(state, used, group=group, user=user) for group, user in told)
+    return UsageView(at=now, lines=lines, left_out=len(whose) - len(told))
 
 
 def _check_head(call: Call, before: Group, after: Group) -> None:
@@ -152,8 +152,7 @@ def _line(state: State, used: Spent, *, group: str, user: str) -> UsageLine:
 
 def _groups(call: Call) -> list[str]:
     state = call.state
-    paths = sorted(path for path in state.kept.groups if sees_group(state, call.caller, path))
-    return paths[: most("group_users")]
+    return sorted(path for path in state.kept.groups if sees_group(state, call.caller, path))
 
 
 def _group_view(call: Call, path: str, used: Spent) -> GroupView:
@@ -168,6 +167,7 @@ def _group_view(call: Call, path: str, used: Spent) -> GroupView:
         path=path,
         settings=group,
         users=tuple(users[: most("group_users")]),
+        users_left_out=max(0, len(users) - most("group_users")),
         usage=dict(state.usage.get(path, {})),
         unfinished=state.unfinished.get(path, 0),
         used_gpu_hours=gpu_hours(used.total(path)),

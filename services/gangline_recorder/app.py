@@ -26,15 +26,14 @@ from gangline_recorder.archive import Archive, BrokenArchiveError, Opened, lines
 from gangline_recorder.config import Config
 from gangline_recorder.cutting import Cutter, beyond_reach
 from gangline_recorder.events import public_events
+from gangline_recorder.history import Teller
 from gangline_recorder.told import Told, read_told
 from gangline_wire import streams, subjects
-from gangline_wire.codec import CodecError, decode, encode
-from gangline_wire.requests import Denied, EventLine, History, JobHistory
+from gangline_wire.codec import CodecError, encode
+from gangline_wire.requests import EventLine
 
 log = logging.getLogger(__name__)
 
-HISTORY_EVENTS_MAX = 2_000
-"""Most events one history answer holds."""
 UNPUBLISHED_MAX = 10_000
 """Events waiting for the feed; when it is full the recorder writes no more until the feed takes some."""
 BACKLOG_MAX = 20_000
@@ -90,7 +89,7 @@ class Recorder:
 
     async def run(self) -> None:
         """Catch up from the archive, then follow the log."""
-        serving = await self.site.bus.serve(subjects.API_HISTORY, self.answer)
+        serving = await self.site.bus.serve(subjects.API_HISTORY, Teller(self.site.bus).answer)
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._follow())
@@ -365,20 +364,6 @@ class Recorder:
         """A snapshot for everybody; gives its sequence."""
         self.saved_seq = await self.site.follower.snapshot()
         return self.saved_seq
-
-    async def answer(self, data: bytes, headers: dict[str, str]) -> bytes:
-        """Tell a job's story from the public feed."""
-        try:
-            asked = decode(data, JobHistory)
-        except CodecError as error:
-            return encode(Denied(kind="invalid", message=str(error)))
-        events: list[EventLine] = []
-        subject = f"{subjects.EVENTS}.*.{asked.job}.*"
-        async for stored in self.site.bus.read_subject(streams.EVENTS.name, subject, 1, follow=False):
-            events.append(decode(stored.data, EventLine))
-            if len(events) >= HISTORY_EVENTS_MAX:
-                break
-        return encode(History(events=tuple(events)))
 
 
 def _subject(event: EventLine) -> str:

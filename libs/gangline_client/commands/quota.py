@@ -1,6 +1,7 @@
 """`gangline quota`: what groups and users may use, and changing it without overwriting somebody else's change."""
 
 from argparse import Namespace
+from functools import partial
 
 from gangline_client import quantities as q
 from gangline_client.commands.history import GROUP_KINDS, show_history
@@ -54,7 +55,8 @@ async def quota(session: Session, args: Namespace) -> int:
             groups = await session.client.groups()
             rows = [_row(group) for group in groups.groups]
             names = [group.path for group in groups.groups]
-            emit(session.console, groups, names=names, people=lambda: session.console.table(COLUMNS, rows))
+            people = partial(session.console.table, COLUMNS, rows)
+            emit(session.console, groups, names=names, people=people, left_out=groups.left_out)
     return 0
 
 

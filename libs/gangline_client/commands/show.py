@@ -8,7 +8,6 @@ from gangline_client.session import Session, emit, find_job, repeat, watch_inter
 from gangline_client.table import Column, Paint, Row
 from gangline_client.words import STATE_PAINT, job_asks, job_label, state_cell
 from gangline_wire import views as v
-from gangline_wire.requests import EventLine
 
 TASK_COLUMNS = (
     Column("TASK"),
@@ -42,7 +41,7 @@ async def show(session: Session, args: Namespace) -> int:
 async def _history(session: Session, job: int) -> None:
     view = await session.client.history(job)
     names = [event.id for event in view.events]
-    emit(session.console, view, names=names, people=lambda: _history_table(session, view.events))
+    emit(session.console, view, names=names, people=lambda: _history_table(session, view), left_out=view.left_out)
 
 
 async def _detail(session: Session, job: int) -> None:
@@ -57,7 +56,7 @@ async def _detail(session: Session, job: int) -> None:
         session.console.table(TASK_COLUMNS, [_task_row(task, now_ms=session.now_ms()) for task in view.tasks])
     if history.events:
         session.console.say("\nHistory")
-        _history_table(session, history.events)
+        _history_table(session, history)
 
 
 def _facts(session: Session, job: v.JobView) -> None:
@@ -162,7 +161,7 @@ def _task_row(task: v.TaskView, *, now_ms: int) -> Row:
     ]
 
 
-def _history_table(session: Session, events: tuple[EventLine, ...]) -> None:
+def _history_table(session: Session, history: v.HistoryView) -> None:
     now_ms = session.now_ms()
-    rows = [[q.moment(line.at), q.age(line.at, now_ms=now_ms), line.event, line.message] for line in events]
+    rows = [[q.moment(line.at), q.age(line.at, now_ms=now_ms), line.event, line.message] for line in history.events]
     session.console.table(HISTORY_COLUMNS, rows)

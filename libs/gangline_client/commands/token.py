@@ -1,6 +1,7 @@
 """`gangline token`: issue, list and revoke access tokens."""
 
 from argparse import Namespace
+from functools import partial
 
 from gangline_client import quantities as q
 from gangline_client.commands.history import TOKEN_KINDS, show_history
@@ -54,7 +55,8 @@ async def _list(session: Session) -> int:
     view = await session.client.tokens()
     names = [token.digest for token in view.tokens]
     rows = [_row(token, now_ms=session.now_ms()) for token in view.tokens]
-    emit(session.console, view, names=names, people=lambda: session.console.table(COLUMNS, rows))
+    people = partial(session.console.table, COLUMNS, rows)
+    emit(session.console, view, names=names, people=people, left_out=view.left_out)
     return 0
 
 

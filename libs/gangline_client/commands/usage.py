@@ -1,6 +1,7 @@
 """`gangline usage`: GPU-hours used, what is held now, and how much of the budget that is."""
 
 from argparse import Namespace
+from functools import partial
 
 import msgspec
 
@@ -32,7 +33,9 @@ async def usage(session: Session, args: Namespace) -> int:
         raise InputError(f"there is no group {args.group}, or your token does not show it", next_step=advice)
     shown = msgspec.structs.replace(view, lines=lines)
     names = [f"{line.group}:{line.user}" if line.user else line.group for line in lines]
-    emit(session.console, shown, names=names, people=lambda: session.console.table(COLUMNS, [_row(x) for x in lines]))
+    rows = [_row(line) for line in lines]
+    people = partial(session.console.table, COLUMNS, rows)
+    emit(session.console, shown, names=names, people=people, left_out=view.left_out)
     return 0
 
 

@@ -13,7 +13,7 @@ async function load(signal) {
     call("GET", "/v1/cluster", { signal }),
     call("GET", "/v1/usage", { signal }),
   ]);
-  return { groups: groups.groups, whole: cluster.gpus_total * 1000, lines: usage.lines };
+  return { groups: groups.groups, whole: cluster.gpus_total * 1000, lines: usage.lines, left: usage.left_out || 0 };
 }
 
 const depth = (path) => (path ? path.split("/").length : 0);
@@ -39,6 +39,7 @@ export function Groups() {
     <p class="quiet">The bar is what is held of all GPUs; <span class="key guaranteed"></span> guarantee, <span class="key limit"></span> limit. What is held beyond the guarantee is borrowed and can be asked back.</p>
     <${Table} name="groups" columns=${columns} rows=${data.groups} keyOf=${(group) => group.path || "~"} empty="There are no groups." />
     <h2>Users</h2>
+    ${data.left ? html`<p class="quiet">${data.left} more than one answer may hold are not shown.</p>` : null}
     <${Table} name="users" rows=${users} keyOf=${(line) => `${line.group}/${line.user}`} empty="Nobody has used anything yet." columns=${[
       ["User", (line) => line.user],
       ["Group", (line) => line.group],
