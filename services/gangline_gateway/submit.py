@@ -18,6 +18,7 @@ from gangline_core.state import State
 from gangline_gateway.access import may_submit, sees_job, standing
 from gangline_gateway.asking import denied
 from gangline_gateway.call import Answer, Call
+from gangline_gateway.followed import hidden
 from gangline_gateway.foretell import FORETOLD_MAX, foretold_view
 from gangline_gateway.problems import ProblemError, invalid
 from gangline_gateway.show import job_view, reason_view
@@ -199,7 +200,7 @@ async def _ask(call: Call, asked: list[Asked], *, dry_run: bool) -> Admitted:
             secrets=secrets if any(secrets) else (),
             trace=trace,
             dry_run=dry_run,
-            hidden=_hidden(call, asked),
+            hidden=await hidden(call, [one.spec for one in asked]),
             standings=tuple(standing(call.state, call.caller, one.spec).name.lower() for one in asked),
         )
         reply = await call.desk.asker.ask(request)
@@ -214,15 +215,6 @@ async def _ask(call: Call, asked: list[Asked], *, dry_run: bool) -> Admitted:
             raise denied(reply)
         case _:
             raise ProblemError("internal", f"admission answered {type(reply).__name__}")
-
-
-def _hidden(call: Call, asked: list[Asked]) -> tuple[int, ...]:
-    """Jobs to follow that exist, but not for this caller."""
-    followed = sorted({dependency.job for one in asked if one.spec.after for dependency in one.spec.after})
-    if not followed:
-        return ()
-    known = (lookup(call.state, number) for number in followed)
-    return tuple(job.id for job in known if job is not None and not sees_job(call.state, call.caller, job.spec))
 
 
 def _idempotency_key(call: Call) -> str:

@@ -25,7 +25,16 @@ from gangline_kubernetes.manifests import Home
 from gangline_kubernetes.names import GROUP_VERSION, JOB_FINALIZER
 from gangline_kubernetes.objects import JobObject, Namespace
 from gangline_kubernetes.own_writes import write_status
-from gangline_kubernetes.ownership import LABEL_KEPT, LABEL_NAMESPACE, LABEL_OWNER, LABEL_PODS, LABEL_UID, Fault, owned
+from gangline_kubernetes.ownership import (
+    LABEL_KEPT,
+    LABEL_NAMESPACE,
+    LABEL_OWNER,
+    LABEL_PODS,
+    LABEL_UID,
+    Fault,
+    hidden,
+    owned,
+)
 from gangline_kubernetes.secret_refs import LABEL_REFS, split, text_of
 from gangline_kubernetes.statuses import refused_status, status_of, word_of
 from gangline_wire.jobfile import JobFileError, parse_job
@@ -220,6 +229,7 @@ class Desk:
             submit_id=f"{by(self.config.cluster)}:{meta.uid}",
             by=by(self.config.cluster),
             secrets=(secrets,) if secrets else (),
+            hidden=hidden(self.state, mine, self.namespaces.get(meta.namespace), self.config),
         )
         match await ask(self.site, request):
             case Admitted(jobs=jobs):

@@ -3,7 +3,10 @@
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gangline_core.door.arrays import lookup
+from gangline_core.groups import ancestors
 from gangline_core.spec import JobSpec
+from gangline_core.state import State
 from gangline_kubernetes.config import Config
 from gangline_kubernetes.names import NOTE_GROUP, NOTE_USER
 from gangline_kubernetes.objects import Meta, Namespace
@@ -37,9 +40,8 @@ def owned(spec: JobSpec, meta: Meta, namespace: Namespace | None, config: Config
     A job may name a group below its namespace's; it may name no other user. Pods and owners say numbers that no job
     file could: those beyond the limits are refused here, before they are counted with.
     """
-    notes = namespace.metadata.annotations if namespace is not None else {}
-    group, user = notes.get(NOTE_GROUP, config.group), notes.get(NOTE_USER, config.user)
-    if not group and NOTE_GROUP not in notes:
+    group, user = _theirs(namespace, config)
+    if not group and (namespace is None or NOTE_GROUP not in namespace.metadata.annotations):
         return Fault("group", f"namespace {meta.namespace} has no annotation {NOTE_GROUP}, so its jobs have no group")
     if spec.group and spec.group != group and not spec.group.startswith(f"{group}/" if group else ""):
         return Fault("group", f"namespace {meta.namespace} may submit to group {group} and below, not to {spec.group}")
@@ -50,3 +52,25 @@ def owned(spec: JobSpec, meta: Meta, namespace: Namespace | None, config: Config
     marks = {LABEL_NAMESPACE: meta.namespace, LABEL_NAME: meta.name, LABEL_UID: meta.uid}
     labels = {key: value for key, value in spec.labels.items() if not key.startswith("gangline.dev/")}
     return replace(spec, name=spec.name or meta.name, group=spec.group or group, user=user, labels={**labels, **marks})
+
+
+def hidden(state: State, spec: JobSpec, namespace: Namespace | None, config: Config) -> tuple[int, ...]:
+    """Numbers that a job of the namespace follows although they are no jobs of its user, in its group or below.
+
+    Whoever could follow others' jobs would be told by the object's status how these ended. One that we do not know
+    (yet) is nobody's.
+    """
+    group, user = _theirs(namespace, config)
+    followed = sorted({one.job for one in spec.after})
+    known = ((number, lookup(state, number)) for number in followed)
+    return tuple(
+        number
+        for number, job in known
+        if job is None or job.spec.user != user or group not in ancestors(job.spec.group)
+    )
+
+
+def _theirs(namespace: Namespace | None, config: Config) -> tuple[str, str]:
+    """The group and the user of a namespace's jobs."""
+    notes = namespace.metadata.annotations if namespace is not None else {}
+    return notes.get(NOTE_GROUP, config.group), notes.get(NOTE_USER, config.user)

@@ -42,6 +42,8 @@ class FakeFollower:
         self.world = world
         self.caught_up = True
         self.failure = None
+        self.coming: list[tuple[f.Fact, ...]] = []
+        """What the log has, and admission knows, but this fold does not yet."""
         self._callbacks: list[Callable[[Message, Step], None]] = []
 
     @property
@@ -52,7 +54,13 @@ class FakeFollower:
         self._callbacks.append(callback)
         return lambda: self._callbacks.remove(callback)
 
+    def catch_up(self) -> None:
+        coming, self.coming = self.coming, []
+        for facts in coming:
+            self.tell("admission", *facts)
+
     async def reached(self, seq: int, timeout_s: float | None = 5.0) -> None:
+        self.catch_up()
         if self.state.kept.seq < seq:
             raise TemporaryError("behind")
 
@@ -107,6 +115,7 @@ class FakeBus:
 
     def _admit(self, request: r.Request) -> bytes:
         self.requests.append(request)
+        self.follower.catch_up()
         world = self.follower.world
         verdict = judge(world.state, Draft(), request, world.at)
         self.secrets |= verdict.secrets
@@ -124,6 +133,10 @@ class FakeBus:
         kept.append(LogMessage(seq=len(kept) + 1, subject=subject, data=data, headers=headers))
         grown, self._grown = self._grown, asyncio.Event()
         grown.set()
+
+    async def last_seq(self, stream: str) -> int:
+        assert stream == "GANGLINE_LOG"
+        return self.follower.state.kept.seq + len(self.follower.coming)
 
     async def stream_info(self, stream: str) -> FakeStreamInfo:
         return FakeStreamInfo(FakeStreamState(first_seq=1, last_seq=len(self.streams[stream])))
