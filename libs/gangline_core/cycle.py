@@ -50,6 +50,7 @@ from gangline_core.sharing.pairs import Pairs
 from gangline_core.spec import ServiceClass
 from gangline_core.state import PoolState, State
 from gangline_core.table import Table
+from gangline_core.telling.crowd import Crowd
 from gangline_core.telling.refusals import Refuser
 from gangline_core.telling.second_look import look_again
 
@@ -168,7 +169,7 @@ def place_all(layout: Layout, opened: RoundOpened, overtakes: Overtakes, back: S
     reserver, dates = Reserver(table), LimitDates(table)
     batch = Batch(table, candidates)
     pairs = Pairs(table, preemptor)
-    guests = Guests(table, preemptor)
+    guests, crowd = Guests(table, preemptor), Crowd(table, refuser, reserver)
     claimed = {held.claim.job: held.alive for held in table.held}
     started = {placement.job for placement in table.placements}
     order, going = Order(candidates, len(started)), Going(table, back)
@@ -182,7 +183,8 @@ def place_all(layout: Layout, opened: RoundOpened, overtakes: Overtakes, back: S
         if job.id in limited:
             dates.consider(job)
             continue
-        if (reason := leases.waits_for_part(table.pool, job.id) or heads.in_the_way(job)) is not None:
+        known = crowd.refused(job) or leases.waits_for_part(table.pool, job.id)
+        if (reason := known or heads.in_the_way(job)) is not None:
             table.refuse(job, reason)
             continue
         beside = (batch, loose, guests)

@@ -114,6 +114,8 @@ class Table:
         self.claims: list[Claim] = []
         self.claims_dropped: list[JobId] = []
         self.reservations: list[Reservation] = []
+        self.first_reserved_ms = UNKNOWN_MS
+        """When the first of them begins."""
         # Those of opportunistic jobs, which bind opportunistic ones alone.
         self.loose: list[Reservation] = []
         self.limit_dates: list[LimitDate] = []
@@ -129,7 +131,7 @@ class Table:
         self.unseen = 0
         """Candidates that were not looked at."""
         # What service_order looked up already.
-        self.served, self.by_service, self.sunk = Served(), ByService(), Sunk()
+        self.served, self.by_service, self.sunk, self.milli_behind = Served(), ByService(), Sunk(), list[int]()
         self.is_moving = False
         """True while jobs change their GPU model: who was not taken for a lease starts nowhere in the meantime."""
         self.heads: tuple[tuple[str, JobId], ...] = ()
@@ -145,11 +147,6 @@ class Table:
     def is_owed(self, job: Job) -> bool:
         """True when the job, at its smallest, stays within what its group is guaranteed."""
         return self.has_guarantees and self.ledger.within_guarantee(job, self.seating.least(job).amounts)
-
-    @property
-    def first_reserved_ms(self) -> int:
-        """When the first reservation begins."""
-        return min(reservation.start_ms for reservation in self.reservations)
 
     def reserved_rows(self) -> Flags:
         """The nodes that reservations count on."""
@@ -316,6 +313,7 @@ class Table:
         Without backfill nobody passes on any of the nodes that the job could use (`wanted`).
         """
         self.reservations.append(reservation)
+        self.first_reserved_ms = min(self.first_reserved_ms, reservation.start_ms)
         for place in reservation.tasks:
             later.take(place)
         if self.guarded is None:

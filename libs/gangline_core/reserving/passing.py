@@ -18,9 +18,9 @@ def may_pass(table: Table, job: Job, *, delay_ms: int = 0) -> bool:
     """
     if not table.reservations or table.ends_before_reservations(job, delay_ms=delay_ms):
         return True
-    reserved = [table.state.kept.jobs[reservation.job] for reservation in table.reservations]
     if not table.policy.preemption:
         return False
+    reserved = [table.state.kept.jobs[reservation.job] for reservation in table.reservations]
     if table.is_owed(job):
         return all(passes_as_owed(table, job, other, other_is_owed=table.is_owed(other)) for other in reserved)
     return all(may_push_away(table, other, job) for other in reserved)

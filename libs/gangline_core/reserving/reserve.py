@@ -43,15 +43,15 @@ class Reserver:
         """How many reservations of others are booked, for a job that comes after them."""
         self._taken: Flags | None = None
         """Nodes that some reserved job could use."""
-        self._is_over = False
-        """True when those are all nodes, so that every further job competes with one of them."""
+        self.is_over = False
+        """True when those are all nodes, so that every further job competes with one of them and has no date."""
 
     def consider(self, job: Job) -> Reservation | None:
         """Reserve room for a refused job, unless it competes with a job that has a reservation already."""
         table = self._table
         depth = table.policy.backfill_depth
         if (
-            self._is_over
+            self.is_over
             or depth == 0
             or len(table.reservations) >= max(RESERVATIONS_MAX, depth)
             or job.spec.service_class == ServiceClass.OPPORTUNISTIC
@@ -70,7 +70,7 @@ class Reserver:
         reservation = Reservation(job=job.id, start_ms=start_ms, tasks=seats.tasks)
         table.reserve(reservation, later, wanted, until_ms=until_ms)
         self._taken = wanted if self._taken is None else self._taken | wanted
-        self._is_over = bool(self._taken.all()) and len(table.reservations) >= depth
+        self.is_over = bool(self._taken.all()) and len(table.reservations) >= depth
         if depth > 1:
             # Conservative: further dates count on this job having begun, and on its room again when it ends.
             length_ms = table.run_ms(job)

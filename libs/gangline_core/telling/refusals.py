@@ -26,6 +26,8 @@ class Refuser:
         self._table = table
         self._by_shape: dict[tuple[int, tuple[JobId, ...], bool], Reason] = {}
         """By what is asked, by whom the job may not have evicted, and whether it may pass others that checkpoint."""
+        self._shapes: set[int] = set()
+        """The shapes of those."""
         self._no_room: dict[tuple[int, int, tuple[NodeId, ...]], Reason] = {}
         """By what is asked of room alone (whoever asks), whether beside reservations, and without which nodes."""
         self._fits: dict[tuple[int, int, tuple[NodeId, ...]], bool] = {}
@@ -36,14 +38,14 @@ class Refuser:
 
     def known(self, job: Job) -> Reason | None:
         """The reason for which an equal job was refused in this round, or one that counts as much below its limits."""
-        if not self._by_shape:
+        if not self._by_limit and self._shape(job) not in self._shapes:
             return None
         shape = self._asking(job)
         reason = self._by_shape.get(shape)
         if reason is None and self._by_limit:
             reason = self._by_limit.get(self._count(job))
             if reason is not None:
-                self._by_shape[shape] = reason
+                self._keep(shape, reason)
         return reason
 
     def limited(self, job: Job, reason: Reason) -> None:
@@ -56,7 +58,7 @@ class Refuser:
         """Keep the reason for equal jobs; False when it was known already."""
         shape = self._asking(job)
         is_new = shape not in self._by_shape
-        self._by_shape[shape] = reason
+        self._keep(shape, reason)
         return is_new
 
     def room_came_back(self) -> None:
@@ -86,6 +88,10 @@ class Refuser:
             if self._fits[key]:
                 return told
         return self.reason(job, table.room)
+
+    def _keep(self, shape: tuple[int, tuple[JobId, ...], bool], reason: Reason) -> None:
+        self._by_shape[shape] = reason
+        self._shapes.add(shape[0])
 
     def _key(self, job: Job, room: Room) -> tuple[int, int, tuple[NodeId, ...]]:
         """What decides whether there is room: the ask, which room, and which nodes are closed to the job."""
