@@ -63,7 +63,7 @@ class State:
         self.gate_memos: dict[str, GateMemo] = {}
         """What each pool's gates remember."""
         self._book = UsageBook(self.kept, self.live_index)
-        self.usage = self._book.usage
+        self.usage, self.rates = self._book.usage, self._book.rates
         self.unfinished: dict[str, int] = {}
         """Unfinished jobs per group path (ancestors included) and user_key."""
         self.waiting: dict[str, dict[JobId, None]] = {}
@@ -86,7 +86,6 @@ class State:
         """The same for what every waiting job asks of room alone."""
         self.columns: dict[str, Columns] = {}
         """The waiting jobs of each pool as numbers."""
-        self.rates = self._book.rates
         self.run_times = InOrder(self.kept.history)
         """How long ended jobs ran, shortest first."""
         self.held: dict[JobId, Held] = {}
@@ -250,6 +249,7 @@ class State:
         if known is not None and holds_the_same(known, task):
             self.kept.tasks[task.id] = task
             self.told.enter(task)
+            self.live_index.crossings.pop(task.job, None)
             self._rooms.retell(task.node)
             return
         if known is not None:

@@ -10,7 +10,6 @@ from gangline_core.late_starts import start_limits_end
 from gangline_core.limits.calendar import next_change_ms
 from gangline_core.limits.rungs import seasons_of
 from gangline_core.making_room.claims import gives_up_ms, overdue_ms
-from gangline_core.making_room.live_index import Crossing
 from gangline_core.making_room.losses import shield_ends_ms
 from gangline_core.making_room.service_order import orders_by_service
 from gangline_core.making_room.yielding import yields_from_ms
@@ -19,7 +18,7 @@ from gangline_core.pauses.pausing import slice_ends_ms
 from gangline_core.repairing import repairs_end
 from gangline_core.scoring import columns as c
 from gangline_core.scoring.ageing import since_ms, starves_from_ms, wait_since_ms
-from gangline_core.scoring.attained import crossings
+from gangline_core.scoring.attained import sinking
 from gangline_core.scoring.had_share import has_yielding, share
 from gangline_core.scoring.levels import losing_place_ms, waits_that_move
 from gangline_core.state import State
@@ -96,18 +95,10 @@ def _by_service(state: State, pool_name: str, policy: Policy, now: int) -> Itera
 
 def _crossings(state: State, pool_name: str, policy: Policy, now: int) -> Iterator[int]:
     """When running jobs sink into the next service queue, from where on others may take their room."""
-    known, bounds = state.live_index.crossings, policy.service_thresholds
     for job_id in state.live.get(pool_name, {}):
-        job = state.kept.jobs[job_id]
-        tasks = state.tasks_of(job)
-        one = known.get(job_id)
-        is_true = one is not None and one.job is job and one.bounds == bounds and one.tasks == tasks
-        if one is None or not is_true or (one.at is not None and one.at <= now):
-            one = Crossing(crossings(job, tasks, policy, now), job, tasks, bounds)
-            if all((task.span_ms or task.placed_ms) <= now for task in tasks):
-                known[job_id] = one
-        if one.at is not None:
-            yield one.at
+        at = sinking(state, state.kept.jobs[job_id], policy, now).at
+        if at is not None:
+            yield at
 
 
 def _yields(state: State, pool_name: str, policy: Policy, now: int) -> Iterator[int]:

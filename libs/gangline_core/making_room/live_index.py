@@ -21,12 +21,23 @@ Entry = TypeVar("Entry", bound=Hashable)
 
 
 class Crossing(NamedTuple):
-    """When a job sinks, and what that was worked out from; it stays true until then, as nothing but time goes on."""
+    """In which service queue a job is and when it sinks into the next, true from `since_ms` until then.
 
+    Until then nothing but time goes on: whatever changes the job's tasks has it forgotten.
+    """
+
+    queue: int
     at: int | None
+    since_ms: int
+    milli: int
+    """Thousandths of GPUs that its tasks hold."""
     job: Job
-    tasks: list[Task]
     bounds: tuple[int, ...]
+
+    def holds(self, job: Job, bounds: tuple[int, ...], now: int) -> bool:
+        """True while it is so at this moment."""
+        is_of = self.job is job and self.bounds == bounds
+        return is_of and self.since_ms <= now and (self.at is None or now < self.at)
 
 
 class Lasting(NamedTuple):
@@ -64,7 +75,7 @@ class LiveIndex:
         self.rules = 0
         """A number that changes with every setting."""
         self.crossings: dict[JobId, Crossing] = {}
-        """When live jobs sink into their next service queue, as far as that was worked out."""
+        """In which service queues live jobs are and when they sink into the next, as far as that was worked out."""
         self.lasting: dict[JobId, Lasting] = {}
         """How long live jobs are expected to last, as far as dates below limits asked."""
 
@@ -113,6 +124,7 @@ class LiveIndex:
     def hold(self, task: Task, sign: int) -> None:
         """The task is as it is from now on (1), or no longer (-1)."""
         self.still.touch(task.job)
+        self.crossings.pop(task.job, None)
         if task.gpus or task.cells or task_amounts(task):
             holding = self._holding.setdefault(task.group, {})
             count(holding, task.job, sign)

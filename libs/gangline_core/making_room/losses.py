@@ -98,6 +98,8 @@ def is_shielded(job: Job, now: int) -> bool:
 
 def is_left_to_work(table: Table, job: Job) -> bool:
     """True while no higher priority has the job go, for its own sake or for that of whoever would go with it."""
+    if not job.shield_ms and not table.state.kept.packs:
+        return False
     return any(is_shielded(one, table.now) for one in (job, *guests_of(table.state, job.id)))
 
 

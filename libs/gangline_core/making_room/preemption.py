@@ -20,6 +20,7 @@ from gangline_core.making_room.cheapest import by_place, plan_cost
 from gangline_core.making_room.could_go import WhoLives
 from gangline_core.making_room.losses import EVICT, PAUSE, SHRINK, WAIT, Loss
 from gangline_core.making_room.lowering import with_lowered
+from gangline_core.making_room.short import is_short
 from gangline_core.making_room.trial import Plan, Trial, at_least, counts_for, freed_below, limited_above
 from gangline_core.making_room.victim_sets import cheapest_set, first_of
 from gangline_core.making_room.victims import (
@@ -145,6 +146,9 @@ class Preemptor:
         self._plans[is_owed] += 1
         if table.has_guarantees and not self._could_pass(job, others, is_owed=is_owed, kept=True):
             self.is_above_limits = True
+            self._in_vain[own] += 1
+            return None
+        if is_short(table, self._victims.could_go, job, others):
             self._in_vain[own] += 1
             return None
         plan = self._within_guarantees(job, waits, shrinks, is_owed=is_owed)

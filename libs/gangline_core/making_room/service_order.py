@@ -7,13 +7,14 @@ Source: Gu et al., "Tiresias", NSDI 2019: preemption between discretised queues 
 """
 
 from bisect import bisect_right
+from itertools import accumulate
 from operator import itemgetter
 
 from gangline_core.cluster import Policy
 from gangline_core.ids import JobId
-from gangline_core.job import Job
+from gangline_core.job import LIVE, Job
 from gangline_core.making_room.losses import is_left_to_work
-from gangline_core.scoring.attained import attained, is_promoted, queue_of, sank_ms
+from gangline_core.scoring.attained import attained, is_promoted, queue_of, sank_ms, sinking
 from gangline_core.table import ByService, Table
 
 LAST_MS = 1 << 62
@@ -40,6 +41,16 @@ def sunk_below(table: Table, job: Job) -> frozenset[JobId]:
         below = standing[bisect_right(standing, _own(table, job), key=itemgetter(0)) :]
         table.sunk[job.id] = frozenset(name for _, theirs, name in below if theirs <= band)
     return table.sunk[job.id]
+
+
+def milli_below(table: Table, job: Job) -> int:
+    """Thousandths of GPUs that these hold, and those of any level; worked out once for everybody of a decision."""
+    standing = _by_service(table)
+    if not table.milli_behind:
+        jobs = (table.state.kept.jobs[name] for _, _, name in reversed(standing))
+        held = (sinking(table.state, other, table.policy, table.now).milli for other in jobs)
+        table.milli_behind = list(accumulate(held, initial=0))
+    return table.milli_behind[len(standing) - bisect_right(standing, _own(table, job), key=itemgetter(0))]
 
 
 def anybody_sank_below(table: Table, job: Job) -> bool:
@@ -93,9 +104,16 @@ def _behind(table: Table, job: Job) -> tuple[int, int]:
     """
     known = table.served.get(job.id)
     if known is None:
-        queue = queue_of(attained(table.state, job, table.now), table.policy)
+        queue = _queue(table, job)
         known = table.served[job.id] = (2 * queue + _just_sank(table, job), job.submitted_ms)
     return known
+
+
+def _queue(table: Table, job: Job) -> int:
+    """The service queue of a job; a live one's is remembered until it sinks."""
+    if job.state in LIVE:
+        return sinking(table.state, job, table.policy, table.now).queue
+    return queue_of(attained(table.state, job, table.now), table.policy)
 
 
 def _just_sank(table: Table, job: Job) -> bool:

@@ -41,6 +41,7 @@ from gangline_core.making_room.losses import (
     is_protected,
 )
 from gangline_core.making_room.service_order import anybody_sank_below, orders_by_service, sunk_below, would_be_below
+from gangline_core.making_room.short import goes_by_service_alone
 from gangline_core.making_room.spare_members import spare_members
 from gangline_core.making_room.yielding import Yielders
 from gangline_core.pauses.packing import can_all_be_paused
@@ -170,7 +171,8 @@ class Victims:
         """By kind, the rule that allows it; empty when none does."""
         keeps: dict[tuple[int, int], bool] = {}
         """Whether a group keeps its guarantee without so much."""
-        for one in self.could_go.in_turn(under) if asked is None else self._may_give(beneficiary, under):
+        alone = goes_by_service_alone(self._table, self.could_go, beneficiary)
+        for one in self.could_go.these(sunk) if alone else self._may_give(beneficiary, under, asked):
             job, kind = one.job, one.kind
             if not (promisers or each) and one.is_firm and one.priority >= mine:
                 break
@@ -199,9 +201,12 @@ class Victims:
         found.sort(key=itemgetter(0))
         return [entry for _, entry in found]
 
-    def _may_give(self, beneficiary: Job, under: frozenset[str] | None) -> list[Standing]:
-        """Who holds something and is not of a group that would come below its guarantee without any of its jobs."""
-        if not self._table.has_guarantees:
+    def _may_give(self, beneficiary: Job, under: frozenset[str] | None, asked: frozenset[str] | None) -> list[Standing]:
+        """Who holds something and is not of a group that would come below its guarantee without any of its jobs.
+
+        Everybody where it is not told what is `asked`.
+        """
+        if asked is None or not self._table.has_guarantees:
             return self.could_go.in_turn(under)
         whole = self.goes_whole(beneficiary)
         return self.could_go.may_give(self._table.after, beneficiary.spec.group, under, whole=whole)
