@@ -45,3 +45,21 @@ def test_ends_are_remembered_until_a_job_or_a_task_is_another(monkeypatch: pytes
     anew = headroom(world)
     assert asked
     assert headroom(world) == anew
+
+
+def test_what_was_dropped_again_does_not_come_back() -> None:
+    world = World(node("n1", gpus=8), groups=[group("lab", limit=gpu_amount(8))])
+    world.submit_running(spec(gpus=2, group="lab", time_limit_s=600), "n1")
+    job = world.job(world.submit(group="lab", gpus=3))
+    table = Table(world.state, "default", world.at)
+    bound, found = (
+        Bound(table.ledger.group_rungs("lab")[0], "gpu_milli", 1),
+        LimitEnds(world.state, table.ledger, world.at),
+    )
+    before = found.headroom(bound)
+    for end_ms in (world.at + 60_000, world.at + 90_000):
+        found.add(job, gpu_amount(3), end_ms=end_ms)
+    found.drop(job, gpu_amount(3))
+    assert [end - world.at for end in found.headroom(bound).ends_ms] == [0, 60_000, 600_000], "what was told last"
+    found.drop(job, gpu_amount(3))
+    assert found.headroom(bound) == before

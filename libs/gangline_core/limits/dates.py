@@ -75,8 +75,8 @@ class LimitDates:
         self._by_holder: dict[str, list[Kept]] = {}
         self._fronts: set[tuple[str, bool]] = set()
         self._ends: LimitEnds | None = None
-        self._seen = 0
-        """How much of what the round gave was counted here."""
+        self._counted: list[tuple[Job, dict[str, int]]] = []
+        """What the round gave, as far as it was counted here."""
         self._dated_before = {date.job for date in table.pool.limit_dates}
         for name, pool in sorted(table.state.kept.pools.items()):
             is_own = name == table.pool.pool.name
@@ -174,19 +174,35 @@ class LimitDates:
         return Reason(ReasonCode.LIMIT_KEPT, numbers)
 
     def _catch_up(self) -> None:
-        """Count what the round gave since somebody looked."""
-        given, self._seen = self._table.taken[self._seen :], len(self._table.taken)
-        for job, amounts in given:
-            end_ms = self._end_ms(job)
-            if self._ends is not None:
-                self._ends.add(job, amounts, end_ms=end_ms)
-            taken = lowered(amounts)
-            for holder in holders(job.spec.group, job.spec.user) if self._by_holder else ():
-                for kept in self._by_holder.get(holder, ()):
-                    if kept.job.id != job.id and end_ms > kept.start_ms:
-                        spare = kept.spare[holder]
-                        for dimension in spare:
-                            spare[dimension] -= taken.get(dimension, 0)
+        """Count what the round gave since somebody looked, and no longer what was given up again."""
+        for sign, changed in ((-1, self._given_up()), (1, self._table.taken[len(self._counted) :])):
+            for job, amounts in changed:
+                self._count(job, amounts, sign)
+        self._counted.extend(self._table.taken[len(self._counted) :])
+
+    def _given_up(self) -> list[tuple[Job, dict[str, int]]]:
+        """What was counted and is no longer the jobs'; from there on all is counted anew."""
+        counted, taken = self._counted, self._table.taken
+        if not counted or (len(counted) <= len(taken) and taken[len(counted) - 1] is counted[-1]):
+            return []
+        first = next(
+            (k for k, (old, new) in enumerate(zip(counted, taken, strict=False)) if old is not new), len(taken)
+        )
+        given_up, self._counted = counted[first:], counted[:first]
+        return given_up
+
+    def _count(self, job: Job, amounts: dict[str, int], sign: int) -> None:
+        end_ms, taken = self._end_ms(job), lowered(amounts)
+        if self._ends is not None and sign > 0:
+            self._ends.add(job, amounts, end_ms=end_ms)
+        elif self._ends is not None:
+            self._ends.drop(job, amounts)
+        for holder in holders(job.spec.group, job.spec.user) if self._by_holder else ():
+            for kept in self._by_holder.get(holder, ()):
+                if kept.job.id != job.id and end_ms > kept.start_ms:
+                    spare = kept.spare[holder]
+                    for dimension in spare:
+                        spare[dimension] -= sign * taken.get(dimension, 0)
 
     # --- dates ------------------------------------------------------------------------------------------
 

@@ -100,6 +100,15 @@ class LimitEnds:
         for holder in holders(job.spec.group, job.spec.user):
             self._endings.setdefault(holder, []).append(ending)
 
+    def drop(self, job: Job, amounts: Mapping[str, int]) -> None:
+        """What `add` told last of this job and these amounts is not so after all."""
+        self._changes += 1
+        folded = lowered(amounts)
+        for holder in holders(job.spec.group, job.spec.user):
+            told = self._endings[holder]
+            place = max(k for k, one in enumerate(told) if one.job == job.id and one.amounts == folded)
+            del told[place]
+
     def headroom(self, bound: Bound) -> Headroom:
         """What is left below a limit through time."""
         key = (bound.rung.holder, bound.dimension, bound.reserve is None)
