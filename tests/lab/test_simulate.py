@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from tests.lab.simulated import FIFO, jcts_s, prove_archive, run, trace
 
 from gangline_core.cluster import Policy
+from gangline_core.groups import Group
 from gangline_lab import philly
 from gangline_lab.metric_words import metrics_lines
 from gangline_lab.metrics import measure
@@ -201,3 +202,18 @@ def test_further_machines_of_several_kinds_stand_side_by_side() -> None:
     fleet = added(added(read_fleet("1x4xV100"), "+8xH100"), "+4xT4")
     assert [node.id for node in fleet.nodes] == ["node-00000", "added-00000", "added-00001"]
     assert fleet.gpus == 16
+
+
+def test_prices_of_a_page_are_the_platforms_price_list() -> None:
+    policy = Policy(ordering="gavel", lease_s=100, starvation_s=0)
+    jobs = trace((0, 1, 60))
+    groups = (Group(path="all", budget_gpu_hours=1),)
+    for prices, charged in (({"V100": 3, "K80": 0.5}, 3 / 60), ({"v100": 0.5, "K80": 3}, 3 / 60), ({"*": 2}, 2 / 60)):
+        scenario = Scenario(
+            trace=jobs,
+            fleet=read_fleet("1x1xK80,1x1xV100"),
+            policies={"default": policy},
+            conditions=Conditions(prices=prices),
+            groups=groups,
+        )
+        assert simulate(scenario).spent["all"] == pytest.approx(charged), "it stands on the dearer model"

@@ -86,7 +86,9 @@ def page() -> str:
         "jobs that wait stand in one order, and are taken from its front while GPUs last. Who is taken and runs "
         "goes on where it is; who is not makes way for those that were and need its room. It is Gavel's mechanism "
         "(section 5); under `gavel` the order is by part of time over time had on each model, and a job may move to "
-        "another model. Parts are worked out at most every 1,000 s; who came since has what others leave, or waits for "
+        "another model. Models are handed out one after the other: first the one on which all jobs together say that "
+        "they go fastest, where they say the same the one with the higher price, then by name. Parts are worked out at "
+        "most every 1,000 s; who came since has what others leave, or waits for "
         "its part (`newcomers_wait`). Protected time, shelter of guarantees and `preemptible: false` hold as ever. "
         "Stops cost time, so leases should be long beside those; and one that keeps no checkpoint begins anew each "
         "time, so a lease shorter than such jobs run lets them never end.",

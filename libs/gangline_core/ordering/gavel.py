@@ -15,6 +15,7 @@ from msgspec.structs import astuple
 from gangline_core.foresight.predict import UNKNOWN_RUN_S, predicted_seconds
 from gangline_core.ids import JobId
 from gangline_core.job import Job
+from gangline_core.limits.budgets import price_of
 from gangline_core.limits.shares import capacity_of
 from gangline_core.ordering import gavel_lp
 from gangline_core.ordering.gavel_lp import Floats, Problem
@@ -105,7 +106,7 @@ def parts_by_model(waiting: Waiting, models: Sequence[str], ran_on: TimesByModel
     for row in rows:
         counts[number[row]] += 1
     capacity = tuple(total[f"gpu_milli:{model}"] / GPU_MILLI for model in models)
-    prices = tuple(float(waiting.state.kept.prices.get(model, GPU_MILLI)) for model in models)
+    prices = tuple(float(price_of(waiting.state.kept.prices, model)) for model in models)
     parts = solve(waiting.policy.objective, tuple(kinds), tuple(counts), capacity, prices)
     found[oldest] = [parts[number[row]] for row in rows[: len(oldest)]]
     return found

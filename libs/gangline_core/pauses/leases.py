@@ -16,6 +16,7 @@ from gangline_core.facts.queue import Candidate, Lease, Part, RoundOpened
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
 from gangline_core.kept import PoolState
+from gangline_core.limits.budgets import price_of
 from gangline_core.making_room.losses import is_protected
 from gangline_core.ordering import rank
 from gangline_core.ordering.gavel import models_of, parts_by_model, speeds_of
@@ -201,17 +202,26 @@ def _by_part(
 ) -> Iterator[Lease]:
     """Model by model, those who lag most behind their part first, then to whom most is owed, then the oldest."""
     half_ms = pool.policy.lease_s * 500
-    models = models_of(state, pool.pool.name)
-    speeds = np.array([speeds_of(job.spec, models) for job in both.jobs]).sum(axis=0)
-    fastest_first = sorted(range(len(models)), key=lambda k: (-speeds[k], models[k]))
     ids = sorted(JobId(job) for job in both.ids.tolist() if job in known or not pool.policy.newcomers_wait)
-    for model in (models[k] for k in fastest_first):
+    for model in _best_first(state, pool, both):
         lag = {
             job: known.get(job, {}).get(model, 0) * MICRO // (half_ms + had.get(job, {}).get(model, 0)) for job in ids
         }
         yield from (
             Lease(job, model) for job in _in_order(ids, lag, {job: owed.get(job, {}).get(model, 0) for job in ids})
         )
+
+
+def _best_first(state: State, pool: PoolState, both: Waiting) -> list[str]:
+    """GPU models in the order in which they are handed out: a job that several would do for has the first of them.
+
+    That on which these jobs say that they go fastest; where they say the same of two, the dearer one, which is likely
+    to be the faster; then by name.
+    """
+    models = models_of(state, pool.pool.name)
+    speeds = np.array([speeds_of(job.spec, models) for job in both.jobs]).sum(axis=0).tolist()
+    said = dict(zip(models, speeds, strict=True))
+    return sorted(models, key=lambda model: (-said[model], -price_of(state.kept.prices, model), model))
 
 
 def _in_order(ids: list[JobId], lag: dict[JobId, int], owed: dict[JobId, int]) -> list[JobId]:

@@ -1,5 +1,6 @@
 """What the simulated world is like beside its jobs and machines: costs, failures, speeds, errors of estimates."""
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
@@ -11,6 +12,7 @@ Part = Annotated[float, Meta(gt=0, le=1)]
 Serial = Annotated[float, Meta(ge=0, le=1)]
 Spread = Annotated[float, Meta(ge=0, le=10)]
 Hours = Annotated[float, Meta(ge=0, le=1e9)]
+Price = Annotated[float, Meta(ge=0, le=1_000)]
 
 
 class Failures(Struct, frozen=True, forbid_unknown_fields=True):
@@ -90,3 +92,10 @@ class Conditions(Struct, frozen=True, forbid_unknown_fields=True):
     """Whether jobs say how fast they go on every GPU model (attributes `speed_<model>`), where a table knows it."""
     tells_checkpoints: bool = False
     """Whether all jobs say that they go on where they stopped (`checkpoints`), and do."""
+    prices: dict[str, Price] = {}
+    """The platform's price list: GPU-hours of budget that an hour of each GPU model costs, `"*"` for any other."""
+
+
+def in_milli(prices: Mapping[str, float]) -> dict[str, int]:
+    """A price list in thousandths, as the platform keeps it."""
+    return {model.lower(): round(1000 * price) for model, price in sorted(prices.items())}

@@ -27,7 +27,7 @@ from gangline_core.limits.spending import spent
 from gangline_core.wake import next_wake_ms
 from gangline_lab.sim.agents import Agents
 from gangline_lab.sim.collect import Collector, JobRecord
-from gangline_lab.sim.conditions import Conditions
+from gangline_lab.sim.conditions import Conditions, in_milli
 from gangline_lab.sim.courses import Courses, PlainCourses
 from gangline_lab.sim.door import Door, Refused, is_in_use
 from gangline_lab.sim.estimates import prepared
@@ -163,6 +163,8 @@ class Simulation:
         groups = {group.path: group for group in (*self.trace.groups, *scenario.fleet.groups, *scenario.groups)}
         settings: list[f.Fact] = [f.PoolSet(pool=Pool(name=pool), by=BY) for pool in pools if pool != "default"]
         settings += [f.GroupSet(group=groups[path], by=BY) for path in sorted(groups)]
+        if self.conditions.prices:
+            settings.append(f.PricesSet(milli=in_milli(self.conditions.prices), by=BY, version=1))
         settings += [
             f.PolicySet(pool=pool, policy=replace(policy, version=1), by=BY)
             for pool, policy in sorted(scenario.policies.items())
