@@ -57,6 +57,10 @@ LIMITS: Final[dict[str, Limit]] = {
     "why_chars": Limit(512, "characters of a stated reason"),
     "event_streams": Limit(256, "open event and log streams of one gateway; an eighth is kept for administrators"),
     "token_streams": Limit(16, "open event and log streams of one token at one gateway"),
+    "question_s": Limit(
+        10,
+        "seconds of a gateway's work on questions and dry runs of one token; as time passes, it is given a fifth of it",
+    ),
     "connections": Limit(
         4_096, "open connections of one gateway; beyond it those go that have said nothing for longest"
     ),

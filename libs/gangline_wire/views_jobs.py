@@ -390,4 +390,4 @@ class HistoryView(View, frozen=True):
     job: int
     events: tuple[EventLine, ...]
     left_out: int = 0
-    """Later events than an answer may hold; `GET /v1/events?job=...` with `Last-Event-ID` of the last one sends them."""
+    """Later events than an answer may hold; `GET /v1/events?job=` with `Last-Event-ID` of the last one sends them."""

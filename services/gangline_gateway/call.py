@@ -18,6 +18,7 @@ from gangline_gateway.asking import Asker
 from gangline_gateway.config import Config
 from gangline_gateway.named_twice import named_twice
 from gangline_gateway.problems import ProblemError, invalid, wrong_query
+from gangline_gateway.share import Shares
 from gangline_kit.service import Site
 from gangline_wire.fields import Fields, flag, mapping, read_fields, visible_text
 from gangline_wire.limits import most
@@ -26,6 +27,8 @@ from gangline_wire.quantity import shown
 from gangline_wire.views import View
 
 JSON = "application/json"
+TRUE = ("true", "1")
+"""How a query parameter says yes."""
 WHY_FIELDS: Fields = {"why": ("why", visible_text("why_chars"))}
 READY_BYTES_MAX = 64 << 10
 """Larger bodies are read the general way, which also holds them to their limit."""
@@ -59,6 +62,7 @@ class Desk:
         self.site = site
         self.config = config
         self.asker = Asker(site, answer_s_max=config.answer_s_max)
+        self.shares = Shares(site.clock)
         self.document = b""
         """The OpenAPI document."""
         self.books: dict[str, tuple[tuple[int, int], Book]] = {}
@@ -135,7 +139,7 @@ class Call:
             ProblemError: it is neither.
         """
         text = self.text(name)
-        if text in ("true", "1"):
+        if text in TRUE:
             return True
         if text in ("", "false", "0"):
             return False

@@ -11,7 +11,7 @@ from aiohttp import hdrs, web
 
 from gangline_gateway.access import Caller, Role
 from gangline_gateway.auth import authenticate, jwt_of
-from gangline_gateway.call import Answer, Call, Desk, Outcome, encode_view, line_safe
+from gangline_gateway.call import TRUE, Answer, Call, Desk, Outcome, encode_view, line_safe
 from gangline_gateway.config import ANY
 from gangline_gateway.meter import Meter
 from gangline_gateway.problems import MEDIA_TYPE, ProblemError
@@ -89,8 +89,13 @@ class Door:
             caller = await self._caller(request.headers.get(hdrs.AUTHORIZATION))
         call = Call(self._desk, request, caller=caller, request_id=request_id)
         call.check_query(route.query_names)
-        if route.changes:
-            return await self._change(call, route)
+        work = self._change if route.changes else self._answered
+        if route.is_open or (route.changes and call.text("dry_run") not in TRUE):
+            return await work(call, route)
+        self._desk.shares.check(caller)
+        return await self._desk.shares.timed(caller, work(call, route))
+
+    async def _answered(self, call: Call, route: Route) -> web.StreamResponse:
         return self._response(call, await self._run(call, route))
 
     async def _caller(self, header: str | None) -> Caller:
@@ -103,7 +108,7 @@ class Door:
         """A request that changes something leaves a line in the audit log, whatever comes of it."""
         status = 500
         try:
-            response = self._response(call, await self._run(call, route))
+            response = await self._answered(call, route)
             status = response.status
             return response
         except ProblemError as problem:

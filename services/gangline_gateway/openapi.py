@@ -35,7 +35,7 @@ from gangline_wire.views import ProblemView
 Schema = dict[str, Any]
 
 REF = "#/components/schemas/{name}"
-ALWAYS = ("malformed_request", "invalid_query", "unauthorized", "forbidden_host", "unavailable", "internal")
+ALWAYS = ("malformed_request", "invalid_query", "unauthorized", "forbidden_host", "too_many", "unavailable", "internal")
 """Problems that any route with a token may answer."""
 ALWAYS_OPEN = ("malformed_request", "invalid_query", "forbidden_host", "internal")
 

@@ -68,6 +68,7 @@ async def submit_one(call: Call) -> Answer:
     job = _job(call, asked[0].spec, 0 if dry_run else reply.jobs[0])
     view = job_view(call.state, job, tuple(call.state.tasks_of(job)))
     if dry_run:
+        call.desk.shares.check(call.caller)
         return Answer(replace(view, foretold=foretold_view(call.state, job.spec, call.desk.site.now_ms())))
     return Answer(view, status=202, headers={"Location": f"/v1/jobs/{job.id}", **_replayed(reply)})
 
@@ -111,14 +112,21 @@ async def submit_again(call: Call, spec: JobSpec) -> Answer:
     job = _job(call, spec, 0 if dry_run else reply.jobs[0])
     view = job_view(call.state, job, tuple(call.state.tasks_of(job)))
     if dry_run:
+        call.desk.shares.check(call.caller)
         return Answer(replace(view, foretold=foretold_view(call.state, job.spec, call.desk.site.now_ms())))
     return Answer(view, status=202, headers={"Location": f"/v1/jobs/{job.id}", **_replayed(reply)})
 
 
 async def _foretold(call: Call, jobs: list[Job], lines: tuple[SubmittedView, ...]) -> tuple[SubmittedView, ...]:
-    """The lines with what would become of the first jobs; others have their turn on the loop in between."""
+    """The lines with what would become of the first jobs; others have their turn on the loop in between.
+
+    It ends early when the caller has had its share of the gateway's time.
+    """
     told = list(lines)
+    call.desk.shares.check(call.caller)
     for place, job in enumerate(jobs[:FORETOLD_MAX]):
+        if not call.desk.shares.has_some(call.caller):
+            break
         behind = next((jobs[one.entry].spec.name for one in job.spec.after if one.entry >= 0), "")
         seen = foretold_view(call.state, job.spec, call.desk.site.now_ms(), behind=behind)
         told[place] = replace(told[place], foretold=seen)

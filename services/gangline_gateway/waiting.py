@@ -37,10 +37,10 @@ async def show_queue(call: Call) -> QueueView:
         raise not_found("such pool")
     limit = call.count("limit", most("page_jobs"), least=1, limit="page_jobs")
     now = call.desk.site.now_ms()
-    lines = queue(call.state, pool, now, book=_book(call, pool, now))
-    own = [line for line in lines if sees_job(call.state, call.caller, line.job.spec)]
-    shown = tuple(_line(call.state, line, waited_ms=waited_ms(call.state, line.job, now)) for line in own[:limit])
-    return QueueView(pool=pool, waiting=len(lines), lines=shown)
+    book, state, caller = _book(call, pool, now), call.state, call.caller
+    own = queue(state, pool, now, book=book, sees=lambda job: sees_job(state, caller, job.spec), most=limit)
+    shown = tuple(_line(state, line, waited_ms=waited_ms(state, line.job, now)) for line in own)
+    return QueueView(pool=pool, waiting=len(book.candidates), lines=shown)
 
 
 async def explain_job(call: Call) -> ExplanationView:

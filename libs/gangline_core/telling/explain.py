@@ -5,7 +5,7 @@ found about room is repeated with today's position beside it. An expected start 
 (`CONFIDENCE`), or honestly nothing. `Book` is the work that all jobs of one pool share.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -115,12 +115,27 @@ def explain(state: State, job_id: JobId, now: int, *, book: Book | None = None) 
     return _waiting(explanation, book or Book(state, job.spec.pool, now), job)
 
 
-def queue(state: State, pool: str, now: int, *, book: Book | None = None) -> list[QueueLine]:
-    """The pool's waiting jobs in order, each with its reason and expected start."""
+def queue(
+    state: State,
+    pool: str,
+    now: int,
+    *,
+    book: Book | None = None,
+    sees: Callable[[Job], bool] = lambda job: True,
+    most: int | None = None,
+) -> list[QueueLine]:
+    """The pool's waiting jobs in order, each with its reason and expected start.
+
+    Of the jobs that somebody `sees`, at most so many from the front: the others cost no look at their start.
+    """
     book = book or Book(state, pool, now)
-    lines = []
+    lines: list[QueueLine] = []
     for position, candidate in enumerate(book.candidates, start=1):
         job = state.kept.jobs[candidate.job]
+        if len(lines) == most:
+            break
+        if not sees(job):
+            continue
         reason = book.reason(job)
         written = as_written(state, reason)
         lines.append(

@@ -35,6 +35,14 @@ from gangline_wire import requests as r
 Answering = Callable[[bytes], Awaitable[bytes]]
 
 
+class WorkClock(ManualClock):
+    """A clock that also moves while somebody is at work, when nobody else is."""
+
+    def work(self, seconds: float) -> None:
+        """So much work."""
+        self._now_ms += round(seconds * 1000)
+
+
 class FakeFollower:
     """The fold of a World; whoever listens hears of every message."""
 
@@ -98,10 +106,13 @@ class FakeBus:
         """Requests wait until it is set."""
         self.held.set()
         self.secrets: dict[int, dict[str, str]] = {}
+        self.work: Callable[[], None] = lambda: None
+        """Done for every request, in the time of whoever asks."""
         self._grown = asyncio.Event()
 
     async def request(self, subject: str, data: bytes, timeout_s: float = 5.0, headers: Any = None) -> bytes:
         await self.held.wait()
+        self.work()
         if self.failing:
             raise self.failing.pop(0)
         if subject == subjects.API_HISTORY:
@@ -175,7 +186,7 @@ class Setting:
         self.world = World(*nodes, groups=groups, users=users)
         self.follower = FakeFollower(self.world)
         self.bus = FakeBus(self.follower)
-        self.clock = ManualClock(T0)
+        self.clock = WorkClock(T0)
         self.metrics = Metrics()
         self.site = Site(
             name="gateway",

@@ -1,0 +1,98 @@
+"""How much of the gateway's time one token may take with questions: a burst, then a part of what passes.
+
+Some answers are work in proportion to the queue, and while one is worked out all others wait. Without a bound, one
+user's dry runs of a long queue would be everybody's minutes. What is taken is time of the loop, whatever a question
+waits for besides. Changes do not count: groups have rates and caps of their own for submits.
+"""
+
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from typing import Any, Generic, TypeVar
+
+from gangline_gateway.access import Caller
+from gangline_gateway.problems import ProblemError
+from gangline_kit.clock import Clock
+from gangline_wire.limits import most
+
+T = TypeVar("T")
+
+PART = 0.2
+"""So much of all time one token may take for good."""
+KEPT = 4096
+"""Tokens that are remembered until it is looked which of them owe nothing any more."""
+
+
+class Shares:
+    """What each token has taken lately."""
+
+    def __init__(self, clock: Clock) -> None:
+        """Nobody has taken anything."""
+        self._clock = clock
+        self._taken: dict[str, tuple[float, float]] = {}
+        """By token, the seconds taken and not paid back by the time that passed, and when that was."""
+
+    @property
+    def remembered(self) -> int:
+        """Tokens that are not forgotten yet."""
+        return len(self._taken)
+
+    def check(self, caller: Caller) -> None:
+        """Administrators may always ask: they must see what goes on when everybody looks.
+
+        Raises:
+            ProblemError: the token took its burst, and too little time has passed since.
+        """
+        if self.has_some(caller):
+            return
+        raise ProblemError(
+            "too_many",
+            "This token's questions took too much of the gateway's time (question_s).",
+            retry_after_s=max(1.0, (self._owed_s(caller.digest) - most("question_s")) / PART),
+        )
+
+    def has_some(self, caller: Caller) -> bool:
+        """True while the token may take more."""
+        return caller.is_admin or self._owed_s(caller.digest) < most("question_s")
+
+    def timed(self, caller: Caller, work: Coroutine[Any, Any, T]) -> Awaitable[T]:
+        """The same work, which the token pays for."""
+        return _Timed(work, self._clock, lambda seconds: self._take(caller.digest, seconds))
+
+    def _take(self, digest: str, seconds: float) -> None:
+        if seconds <= 0:
+            return
+        self._taken[digest] = (self._owed_s(digest) + seconds, self._clock.monotonic_s())
+        if len(self._taken) > KEPT:
+            self._taken = {one: taken for one, taken in self._taken.items() if self._owed_s(one) > 0}
+
+    def _owed_s(self, digest: str) -> float:
+        taken_s, at_s = self._taken.get(digest, (0.0, 0.0))
+        return max(0.0, taken_s - PART * (self._clock.monotonic_s() - at_s))
+
+
+class _Timed(Generic[T]):
+    """Awaits a coroutine, and tells after each of its steps how long the loop was at it."""
+
+    def __init__(self, work: Coroutine[Any, Any, T], clock: Clock, took: Callable[[float], None]) -> None:
+        self._work = work
+        self._clock = clock
+        self._took = took
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        answer: Any = None
+        error: BaseException | None = None
+        while True:
+            begun_s = self._clock.monotonic_s()
+            try:
+                waits_for = self._work.send(answer) if error is None else self._work.throw(error)
+            except StopIteration as end:
+                found: T = end.value
+                return found
+            finally:
+                self._took(self._clock.monotonic_s() - begun_s)
+            try:
+                answer, error = (yield waits_for), None
+            except GeneratorExit:
+                self._work.close()
+                raise
+            except BaseException as thrown:  # noqa: BLE001 - it is handed on to the work
+                error = thrown
