@@ -21,6 +21,7 @@ from gangline_core.scoring.ageing import since_ms, starves_from_ms, wait_since_m
 from gangline_core.scoring.attained import sinking
 from gangline_core.scoring.had_share import has_yielding, share
 from gangline_core.scoring.levels import losing_place_ms, waits_that_move
+from gangline_core.spec import may_pause
 from gangline_core.state import State
 
 
@@ -49,7 +50,7 @@ def next_wake_ms(state: State, pool_name: str, now: int) -> int | None:
             times.append(gives_up_ms(state, claim))
     if pool.policy.time_slice_s and (waiting or state.paused.get(pool_name)):
         running = (state.kept.jobs[job] for job in state.live.get(pool_name, {}))
-        times += [slice_ends_ms(job, pool.policy) for job in running if job.state == JobState.RUNNING]
+        times += [slice_ends_ms(job, pool.policy) for job in running if _ends_with_its_slice(job, pool.policy)]
     if waiting:
         # From then on a task that does not die is no longer counted on, and its node takes no work.
         times += [overdue_ms(state, state.kept.tasks[task]) for task in state.stopping_tasks]
@@ -64,6 +65,12 @@ def next_wake_ms(state: State, pool_name: str, now: int) -> int | None:
         times += [job.started_ms + job.spec.protected_s * 1000 for job in _protected(state, pool_name)]
     later = [time for time in times if time > now]
     return min(later) if later else None
+
+
+def _ends_with_its_slice(job: Job, policy: Policy) -> bool:
+    """True for a running job that makes way for others after its time slice: paused, or stopped at its checkpoint."""
+    may_stop = policy.preemption and job.spec.checkpoints and job.spec.preemptible
+    return job.state == JobState.RUNNING and (may_stop or may_pause(job.spec))
 
 
 def _of_waiting(state: State, pool_name: str, starvation_ms: int, now: int) -> Iterator[int]:

@@ -1,8 +1,11 @@
 """A pool is looked at again when time alone has changed what a round would decide."""
 
+import pytest
+from tests.core.test_pausing import gpu_spec
 from tests.make import World, gpu_amount, group, node, spec
 
 from gangline_core.reasons import ReasonCode
+from gangline_core.spec import JobSpec
 from gangline_core.wake import next_wake_ms
 
 
@@ -20,3 +23,26 @@ def test_when_a_date_below_a_limit_is_over_those_that_it_kept_out_are_looked_at_
     assert next_wake_ms(world.state, "default", world.at) == date.start_ms
     world.wait((date.start_ms - world.at) / 1000).round()
     assert world.job(small).tasks
+
+
+@pytest.mark.parametrize(
+    ("running", "preemption", "wakes"),
+    [
+        (gpu_spec(), False, True),
+        (spec(gpus=1, checkpoints=True), True, True),
+        (spec(gpus=1, checkpoints=True), False, False),
+        (spec(gpus=1, checkpoints=True, preemptible=False), True, False),
+        (spec(gpus=1), True, False),
+    ],
+    ids=["paused", "stopped at its checkpoint", "not without preemption", "not preemptible", "would lose its work"],
+)
+def test_the_end_of_a_time_slice_wakes_only_where_somebody_makes_way_then(
+    running: JobSpec, preemption: bool, wakes: bool
+) -> None:
+    world = World(node("n1", gpus=1)).set_policy(time_slice_s=60, starvation_s=0, preemption=preemption)
+    job = world.submit_running(running, "n1")
+    waits = world.submit(gpus=1)
+    world.settle()
+    assert world.job(waits).attempt == 0
+    slice_ends_ms = world.job(job).started_ms + 60_000
+    assert (next_wake_ms(world.state, "default", world.at) == slice_ends_ms) == wakes
