@@ -80,10 +80,20 @@ AFTER_USER = re.compile(
 """The password of `curl -u user:password`."""
 AFTER_PROGRAM = re.compile(
     r"""(?<![A-Za-z0-9_.\-])(?:sshpass[ \t]{1,8}-p[ \t]{0,8}|wandb[ \t]{1,8}login[ \t]{1,8}
-        |mysql(?:dump|admin|import)?[ \t][^\n;|&]{0,256}?(?<=[ \t])-p)(?!-)["']?([^\s"'\-][^\s"']*)""",
+        |mysql(?:dump|admin|import)?[ \t][^\n;|&]{0,256}?(?<=[ \t])-p
+        |login[ \t](?:[^\n;|&]{0,128}?[ \t])??-p[ \t=]{0,8}
+        |redis-cli[ \t](?:[^\n;|&]{0,128}?[ \t])??-a[ \t]{1,8}
+        |aws_(?:secret_access_key|session_token)[ \t]{1,8}
+        )(?!-)["']?([^\s"'\-][^\s"']*)""",
     re.ASCII | re.VERBOSE,
 )
-"""Passwords that well-known programs take without any name."""
+"""Passwords that well-known programs take without any name; `login -p` is that of container registries and others."""
+INTO_STDIN = re.compile(
+    r"""(?<![A-Za-z0-9_.\-])(?:echo|printf)[ \t]{1,8}(?:(?:-[a-zA-Z]{1,4}|["']?%s(?:\\n)?["']?)[ \t]{1,8}){0,2}
+        ["']?([^\s"'|]{1,4096})["']?[ \t]{0,8}\|[^\n|;&]{0,128}--password-stdin""",
+    re.ASCII | re.VERBOSE,
+)
+"""The password of `echo password | docker login --password-stdin`."""
 NAME_CHARS_MAX = 128
 """No name of a variable or option is longer."""
 NAMED = re.compile(
@@ -153,18 +163,27 @@ def named_option(text: str) -> bool:
 def argument_secret(command: Sequence[str], index: int) -> int | None:
     """Where in this argument a secret begins that only its place tells; None when none does.
 
-    "curl -u user:password", "sshpass -p password", "wandb login key", "mysql -ppassword".
+    "curl -u user:password", "sshpass -p password", "wandb login key", "mysql -ppassword", "docker login -p password",
+    "redis-cli -a password", "aws configure set aws_secret_access_key key".
     """
     before = command[index - 1] if index else ""
     argument = command[index]
     if before in _USER_OPTIONS and 0 < argument.find(":") < len(argument) - 1:
         return argument.index(":") + 1
+    is_login = "login" in command[: min(index, _LOGIN_AT_MOST)]
     if argument.startswith("-"):
         is_password = argument.startswith("-p") and len(argument) > 2 and argument[2] != "-"
         programs = ("mysql", "mysqldump", "mysqladmin", "mysqlimport", "sshpass")
         return (
-            2 if is_password and any(_is_program(one, programs) for one in command[:index][:_PROGRAM_AT_MOST]) else None
+            2
+            if is_password
+            and (is_login or any(_is_program(one, programs) for one in command[:index][:_PROGRAM_AT_MOST]))
+            else None
         )
+    if argument and (before in _AWS_NAMES or (before == "-p" and is_login)):
+        return 0
+    if argument and before == "-a" and any(_is_program(one, ("redis-cli",)) for one in command[:_PROGRAM_AT_MOST]):
+        return 0
     if not argument or before not in ("-p", "login"):
         return None
     own = ("sshpass",) if before == "-p" else ("wandb",)
@@ -178,15 +197,18 @@ def _is_program(argument: str, names: tuple[str, ...]) -> bool:
 _USER_OPTIONS = frozenset({"-u", "--user", "--proxy-user"})
 _PROGRAM_AT_MOST = 4
 """A program stands so far at the front of an argument list, behind "env" or "sudo"."""
+_LOGIN_AT_MOST = 8
+"""The word "login" stands so far at the front: "sudo podman --log-level debug login"."""
+_AWS_NAMES = frozenset({"aws_secret_access_key", "aws_session_token"})
 _SCHEMES = frozenset({"bearer", "basic", "token", "apikey", "true", "false", "none", "null"})
 """Words after a secret name that are no secret themselves."""
-_ONE_GROUP = (AFTER_SCHEME, IN_URL, USER_IN_URL, AFTER_USER, AFTER_PROGRAM)
+_ONE_GROUP = (AFTER_SCHEME, IN_URL, USER_IN_URL, AFTER_USER, AFTER_PROGRAM, INTO_STDIN)
 """Patterns whose group is the secret."""
 _HINTS = tuple(sorted({*WORDS, *ALONE, "pwd", *(tail[0] for tail in TAILS)}))
 """Quick test: a name without any of these cannot be secret."""
 _ALL_SIGNS = (
     *sorted(WORDS - {"sig"}), *sorted(ALONE), "sig=", "pwd", "pass", "session", "conn", "kubeconfig",
-    *(word + after for word in ("pin", "pw") for after in ("\0", "=", ":", " ", '"')), "basic", "@", "login", "mysql",
+    *(word + after for word in ("pin", "pw") for after in ("\0", "=", ":", " ", '"')), "basic", "@", "login", "mysql", "redis-cli",
     "hf_", "ghp_", "gho_", "ghs_", "ghr_", "ghu_", "github_pat", "glpat", "xox", "sk-", "k_live_", "npg_", "npm_",
     "dckr_", "pypi-", "akia", "asia", "aiza", "nvapi", "r8_", "eyj", "begin", "hooks.",
 )  # fmt: skip
