@@ -209,7 +209,8 @@ _HINTS = tuple(sorted({*WORDS, *ALONE, "pwd", *(tail[0] for tail in TAILS)}))
 _ALL_SIGNS = (
     *sorted(WORDS - {"sig"}), *sorted(ALONE), "sig=", "pwd", "pass", "session", "conn", "kubeconfig",
     *(word + after for word in ("pin", "pw") for after in ("\0", "=", ":", " ", '"')), "basic", "@", "login", "mysql",
-    "redis-cli", "hf_", "ghp_", "gho_", "ghs_", "ghr_", "ghu_", "github_pat", "glpat", "xox", "sk-", "k_live_", "npg_", "npm_",
+    "redis-cli", "hf_",
+    "ghp_", "gho_", "ghs_", "ghr_", "ghu_", "github_pat", "glpat", "xox", "sk-", "k_live_", "npg_", "npm_",
     "dckr_", "pypi-", "akia", "asia", "aiza", "nvapi", "r8_", "eyj", "begin", "hooks.",
 )  # fmt: skip
 _SIGNS = tuple(one for one in _ALL_SIGNS if not any(other in one for other in _ALL_SIGNS if other != one))
