@@ -169,11 +169,11 @@ def place_all(layout: Layout, opened: RoundOpened, overtakes: Overtakes, back: S
     reserver, dates = Reserver(table), LimitDates(table)
     batch = Batch(table, candidates)
     pairs = Pairs(table, preemptor)
-    guests, crowd = Guests(table, preemptor), Crowd(table, refuser, reserver)
+    guests, crowd = Guests(table, preemptor), Crowd(table, refuser, reserver, preemptor)
     claimed = {held.claim.job: held.alive for held in table.held}
     started = {placement.job for placement in table.placements}
     order, going = Order(candidates, len(started)), Going(table, back)
-    for seen, job in _waiting(table, candidates, started):
+    for seen, job in crowd.left(_waiting(table, candidates, started), {*claimed, *limited}):
         if table.is_full or _passes_unseen(table, edges):
             table.unseen = len(candidates) - seen
             return
@@ -183,8 +183,7 @@ def place_all(layout: Layout, opened: RoundOpened, overtakes: Overtakes, back: S
         if job.id in limited:
             dates.consider(job)
             continue
-        known = crowd.refused(job) or leases.waits_for_part(table.pool, job.id)
-        if (reason := known or heads.in_the_way(job)) is not None:
+        if (reason := leases.waits_for_part(table.pool, job.id) or heads.in_the_way(job)) is not None:
             table.refuse(job, reason)
             continue
         beside = (batch, loose, guests)

@@ -249,7 +249,7 @@ class State:
         if known is not None and holds_the_same(known, task):
             self.kept.tasks[task.id] = task
             self.told.enter(task)
-            self.live_index.crossings.pop(task.job, None)
+            self.live_index.touch(task.job)
             self._rooms.retell(task.node)
             return
         if known is not None:

@@ -29,6 +29,7 @@ from gangline_core.ids import JobId, TaskId
 from gangline_core.job import Job, Task, TaskState
 from gangline_core.limits.handover import count_claim, going_parts
 from gangline_core.limits.quota import Ledger
+from gangline_core.making_room.service_index import Standing
 from gangline_core.placement import doubt_for, placer_for, view_for
 from gangline_core.placement.gang import Seats
 from gangline_core.placement.tenants import beside_tenants, seen_beside_tenants
@@ -47,8 +48,6 @@ ROUND_TASKS_MAX = 1_000
 """Tasks placed in one round; the next round follows at once, so that no decision takes long or grows large."""
 Served = dict[JobId, tuple[int, int]]
 """Where jobs stand where service orders: their queue in half steps, then their age."""
-ByService = list[tuple[tuple[int, int], int, JobId]]
-"""Live jobs in that order: where they stand, band of the level, id."""
 Sunk = dict[JobId, frozenset[JobId]]
 """Whom service puts below a waiting job."""
 
@@ -131,7 +130,9 @@ class Table:
         self.unseen = 0
         """Candidates that were not looked at."""
         # What service_order looked up already.
-        self.served, self.by_service, self.sunk, self.milli_behind = Served(), ByService(), Sunk(), list[int]()
+        self.served, self.sunk = Served(), Sunk()
+        self.by_service: list[Standing] | None = None
+        self.milli_behind: list[int] = []
         self.is_moving = False
         """True while jobs change their GPU model: who was not taken for a lease starts nowhere in the meantime."""
         self.heads: tuple[tuple[str, JobId], ...] = ()

@@ -11,14 +11,13 @@ from gangline_core.limits.calendar import next_change_ms
 from gangline_core.limits.rungs import seasons_of
 from gangline_core.making_room.claims import gives_up_ms, overdue_ms
 from gangline_core.making_room.losses import shield_ends_ms
-from gangline_core.making_room.service_order import orders_by_service
+from gangline_core.making_room.service_order import by_service, orders_by_service
 from gangline_core.making_room.yielding import yields_from_ms
 from gangline_core.pauses.leases import leases_end_ms, may_move, parts_end_ms
 from gangline_core.pauses.pausing import slice_ends_ms
 from gangline_core.repairing import repairs_end
 from gangline_core.scoring import columns as c
 from gangline_core.scoring.ageing import since_ms, starves_from_ms, wait_since_ms
-from gangline_core.scoring.attained import sinking
 from gangline_core.scoring.had_share import has_yielding, share
 from gangline_core.scoring.levels import losing_place_ms, waits_that_move
 from gangline_core.spec import may_pause
@@ -95,17 +94,11 @@ def _of_waiting(state: State, pool_name: str, starvation_ms: int, now: int) -> I
 def _by_service(state: State, pool_name: str, policy: Policy, now: int) -> Iterator[int]:
     """When others may take the room of running jobs for the service that these had."""
     if orders_by_service(policy):
-        yield from _crossings(state, pool_name, policy, now)
+        next_ms = by_service(state, state.kept.pools[pool_name], now).next_ms()
+        if next_ms is not None:
+            yield next_ms
     if has_yielding(policy):
         yield from _yields(state, pool_name, policy, now)
-
-
-def _crossings(state: State, pool_name: str, policy: Policy, now: int) -> Iterator[int]:
-    """When running jobs sink into the next service queue, from where on others may take their room."""
-    for job_id in state.live.get(pool_name, {}):
-        at = sinking(state, state.kept.jobs[job_id], policy, now).at
-        if at is not None:
-            yield at
 
 
 def _yields(state: State, pool_name: str, policy: Policy, now: int) -> Iterator[int]:

@@ -123,14 +123,6 @@ class CouldGo:
         """Those of these live jobs who could go, in the same order."""
         return self._asked(sorted(self._listed(names), key=_place))
 
-    def anybody_is_below(self, priority: int) -> bool:
-        """A cheap look whether anybody lives who is less important than this, or opportunistic."""
-        levels, sorts = self._table.pool.pool.levels, self._table.state.live_sorts.get(self._pool, {})
-        return any(
-            sort.service_class == ServiceClass.OPPORTUNISTIC or levels.get(sort.level, 0) + sort.priority < priority
-            for sort in sorts
-        )
-
     def live_job(self, job: Job) -> LiveJob:
         """What any live job holds, and what it is worth."""
         one = self._by_job.get(job.id)

@@ -13,31 +13,12 @@ from gangline_core.groups import ancestors, holders, user_of
 from gangline_core.ids import JobId, TaskId
 from gangline_core.job import Job, Task
 from gangline_core.limits.amounts import count, task_amounts
+from gangline_core.making_room.service_index import ServiceIndex
 from gangline_core.pauses.standstill import Standstill
 from gangline_core.shapes import Sort, sort_of
 
 Key = TypeVar("Key", bound=Hashable)
 Entry = TypeVar("Entry", bound=Hashable)
-
-
-class Crossing(NamedTuple):
-    """In which service queue a job is and when it sinks into the next, true from `since_ms` until then.
-
-    Until then nothing but time goes on: whatever changes the job's tasks has it forgotten.
-    """
-
-    queue: int
-    at: int | None
-    since_ms: int
-    milli: int
-    """Thousandths of GPUs that its tasks hold."""
-    job: Job
-    bounds: tuple[int, ...]
-
-    def holds(self, job: Job, bounds: tuple[int, ...], now: int) -> bool:
-        """True while it is so at this moment."""
-        is_of = self.job is job and self.bounds == bounds
-        return is_of and self.since_ms <= now and (self.at is None or now < self.at)
 
 
 class Lasting(NamedTuple):
@@ -74,8 +55,8 @@ class LiveIndex:
         """Per group how many tasks of each of its jobs hold something, be it a cell; no empty entries."""
         self.rules = 0
         """A number that changes with every setting."""
-        self.crossings: dict[JobId, Crossing] = {}
-        """In which service queues live jobs are and when they sink into the next, as far as that was worked out."""
+        self.by_service: dict[str, ServiceIndex] = {}
+        """Live jobs by the service that they had, per pool, where somebody asked."""
         self.lasting: dict[JobId, Lasting] = {}
         """How long live jobs are expected to last, as far as dates below limits asked."""
 
@@ -102,7 +83,6 @@ class LiveIndex:
         if job.spec.group not in groups:
             for path in ancestors(job.spec.group):
                 _drop(self.below[job.spec.pool], path, job.spec.group)
-        self.crossings.pop(job.id, None)
         self.lasting.pop(job.id, None)
         if job.spec.protected_s:
             del self.protected[job.spec.pool][job.id]
@@ -124,16 +104,22 @@ class LiveIndex:
     def hold(self, task: Task, sign: int) -> None:
         """The task is as it is from now on (1), or no longer (-1)."""
         self.still.touch(task.job)
-        self.crossings.pop(task.job, None)
+        self.touch(task.job)
         if task.gpus or task.cells or task_amounts(task):
             holding = self._holding.setdefault(task.group, {})
             count(holding, task.job, sign)
             if not holding:
                 del self._holding[task.group]
 
+    def touch(self, job: JobId) -> None:
+        """A job or a task of it is another than before: where it stands by service is worked out again."""
+        for index in self.by_service.values():
+            index.stale.add(job)
+
     def stir(self, job: Job) -> None:
         """Something about a live job is another than before."""
         self.still.touch(job.id)
+        self.touch(job.id)
         if job.shield_ms:
             self.shielded.setdefault(job.spec.pool, {})[job.id] = None
         self.stir_below(holders(job.spec.group, job.spec.user))

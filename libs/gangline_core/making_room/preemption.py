@@ -148,7 +148,7 @@ class Preemptor:
             self.is_above_limits = True
             self._in_vain[own] += 1
             return None
-        if is_short(table, self._victims.could_go, job, others):
+        if is_short(table, job, others):
             self._in_vain[own] += 1
             return None
         plan = self._within_guarantees(job, waits, shrinks, is_owed=is_owed)

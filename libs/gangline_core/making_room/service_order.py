@@ -12,10 +12,12 @@ from operator import itemgetter
 
 from gangline_core.cluster import Policy
 from gangline_core.ids import JobId
-from gangline_core.job import LIVE, Job
+from gangline_core.job import Job
 from gangline_core.making_room.losses import is_left_to_work
-from gangline_core.scoring.attained import attained, is_promoted, queue_of, sank_ms, sinking
-from gangline_core.table import ByService, Table
+from gangline_core.making_room.service_index import ServiceIndex, Standing
+from gangline_core.scoring.attained import attained, crossings, is_promoted, queue_of, sank_ms
+from gangline_core.state import PoolState, State
+from gangline_core.table import Table
 
 LAST_MS = 1 << 62
 """Younger than this nobody is."""
@@ -39,7 +41,7 @@ def sunk_below(table: Table, job: Job) -> frozenset[JobId]:
         band = table.pool.pool.levels.get(job.spec.level, 0)
         standing = _by_service(table)
         below = standing[bisect_right(standing, _own(table, job), key=itemgetter(0)) :]
-        table.sunk[job.id] = frozenset(name for _, theirs, name in below if theirs <= band)
+        table.sunk[job.id] = frozenset(one.job for one in below if one.band <= band)
     return table.sunk[job.id]
 
 
@@ -47,37 +49,58 @@ def milli_below(table: Table, job: Job) -> int:
     """Thousandths of GPUs that these hold, and those of any level; worked out once for everybody of a decision."""
     standing = _by_service(table)
     if not table.milli_behind:
-        jobs = (table.state.kept.jobs[name] for _, _, name in reversed(standing))
-        held = (sinking(table.state, other, table.policy, table.now).milli for other in jobs)
-        table.milli_behind = list(accumulate(held, initial=0))
+        table.milli_behind = list(accumulate((one.milli for one in reversed(standing)), initial=0))
     return table.milli_behind[len(standing) - bisect_right(standing, _own(table, job), key=itemgetter(0))]
 
 
 def anybody_sank_below(table: Table, job: Job) -> bool:
     """True when that would find anybody."""
     band, own = table.pool.pool.levels.get(job.spec.level, 0), _own(table, job)
-    for behind, theirs, _ in reversed(_by_service(table)):
-        if behind <= own:
+    for one in reversed(_by_service(table)):
+        if one.place <= own:
             return False
-        if theirs <= band:
+        if one.band <= band:
             return True
     return False
 
 
-def _by_service(table: Table) -> ByService:
-    """Live preemptible jobs that are not left to work: place by service, band of the level, id.
-
-    Sorted once in a decision: nobody starts or ends while a round is decided.
-    """
-    if not table.by_service:
-        state, bands = table.state, table.pool.pool.levels
-        live = (state.kept.jobs[name] for name in state.live.get(table.pool.pool.name, {}))
-        table.by_service = sorted(
-            (_behind(table, other), bands.get(other.spec.level, 0), other.id)
-            for other in live
-            if other.spec.preemptible and not is_left_to_work(table, other)
-        )
+def _by_service(table: Table) -> list[Standing]:
+    """Live preemptible jobs that are not left to work, in order; nobody starts or ends while a round is decided."""
+    if table.by_service is None:
+        state, pool = table.state, table.pool.pool.name
+        standing = by_service(state, table.pool, table.now).standing.copy()
+        if state.kept.packs or state.live_index.shielded.get(pool):
+            standing = [one for one in standing if not is_left_to_work(table, state.kept.jobs[one.job])]
+        if table.policy.sinks_last:
+            places = (_behind(table, state.kept.jobs[one.job]) for one in standing)
+            standing = sorted(one._replace(place=place) for one, place in zip(standing, places, strict=True))
+        table.by_service = standing
     return table.by_service
+
+
+def by_service(state: State, pool: PoolState, now: int) -> ServiceIndex:
+    """The live jobs of a pool by service, brought up to date."""
+    name, live = pool.pool.name, state.live.get(pool.pool.name, {})
+    rules = (pool.policy.service_thresholds, tuple(pool.pool.levels.items()))
+    index = state.live_index.by_service.get(name)
+    if index is None or index.rules != rules or now < index.now:
+        index = state.live_index.by_service[name] = ServiceIndex(rules, live)
+    for job_id in index.changed(now):
+        index.drop(job_id)
+        if job_id in live:
+            _put(index, state, pool, state.kept.jobs[job_id], now)
+    return index
+
+
+def _put(index: ServiceIndex, state: State, pool: PoolState, job: Job, now: int) -> None:
+    tasks, standing = state.tasks_of(job), None
+    if job.spec.preemptible:
+        place = (2 * queue_of(attained(state, job, now), pool.policy), job.submitted_ms)
+        milli = sum(task.gpu_milli for task in tasks)
+        standing = Standing(place, pool.pool.levels.get(job.spec.level, 0), job.id, milli)
+    index.put(job.id, standing, crossings(job, tasks, pool.policy, now))
+    if any((task.span_ms or task.placed_ms) > now for task in tasks):
+        index.stale.add(job.id)  # What it has from then on is not known by what it had until now.
 
 
 def would_be_below(table: Table, job: Job, other: Job) -> bool:
@@ -104,16 +127,9 @@ def _behind(table: Table, job: Job) -> tuple[int, int]:
     """
     known = table.served.get(job.id)
     if known is None:
-        queue = _queue(table, job)
+        queue = queue_of(attained(table.state, job, table.now), table.policy)
         known = table.served[job.id] = (2 * queue + _just_sank(table, job), job.submitted_ms)
     return known
-
-
-def _queue(table: Table, job: Job) -> int:
-    """The service queue of a job; a live one's is remembered until it sinks."""
-    if job.state in LIVE:
-        return sinking(table.state, job, table.policy, table.now).queue
-    return queue_of(attained(table.state, job, table.now), table.policy)
 
 
 def _just_sank(table: Table, job: Job) -> bool:

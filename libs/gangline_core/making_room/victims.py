@@ -171,7 +171,7 @@ class Victims:
         """By kind, the rule that allows it; empty when none does."""
         keeps: dict[tuple[int, int], bool] = {}
         """Whether a group keeps its guarantee without so much."""
-        alone = goes_by_service_alone(self._table, self.could_go, beneficiary)
+        alone = goes_by_service_alone(self._table, beneficiary)
         for one in self.could_go.these(sunk) if alone else self._may_give(beneficiary, under, asked):
             job, kind = one.job, one.kind
             if not (promisers or each) and one.is_firm and one.priority >= mine:

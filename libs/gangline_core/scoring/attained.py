@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from gangline_core.cluster import Policy
 from gangline_core.groups import ancestors, user_key
 from gangline_core.job import Job, Task
-from gangline_core.making_room.live_index import Crossing
 from gangline_core.spec import JobSpec
 from gangline_core.state import State
 
@@ -39,19 +38,6 @@ def is_promoted(job: Job, policy: Policy, now: int) -> bool:
 def service_milli(spec: JobSpec) -> int:
     """What a millisecond of the whole job counts as service, at the size it asks for."""
     return sum(role.count * role.resources.service_milli for role in spec.roles)
-
-
-def sinking(state: State, job: Job, policy: Policy, now: int) -> Crossing:
-    """In which queue a live job is and when it sinks, worked out again only when it or a task of it is another."""
-    remembered, bounds = state.live_index.crossings, policy.service_thresholds
-    known = remembered.get(job.id)
-    if known is None or not known.holds(job, bounds, now):
-        tasks = state.tasks_of(job)
-        queue, milli = queue_of(attained(state, job, now), policy), sum(task.gpu_milli for task in tasks)
-        known = Crossing(queue, crossings(job, tasks, policy, now), now, milli, job, bounds)
-        if all((task.span_ms or task.placed_ms) <= now for task in tasks):
-            remembered[job.id] = known
-    return known
 
 
 def crossings(job: Job, tasks: Iterable[Task], policy: Policy, now: int) -> int | None:

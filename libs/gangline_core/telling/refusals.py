@@ -36,9 +36,18 @@ class Refuser:
         self._by_limit: dict[tuple[object, ...], Reason] = {}
         """By what is counted below whose limits, where nothing but those is in the way, wherever the job might go."""
 
+    @property
+    def knows_limits(self) -> bool:
+        """True when some are refused by what they count below their limits, whatever their shape."""
+        return bool(self._by_limit)
+
+    def knows_shape(self, job: Job) -> bool:
+        """True when an equal job was refused, though perhaps one that had less service."""
+        return self._shape(job) in self._shapes
+
     def known(self, job: Job) -> Reason | None:
         """The reason for which an equal job was refused in this round, or one that counts as much below its limits."""
-        if not self._by_limit and self._shape(job) not in self._shapes:
+        if not self._by_limit and not self.knows_shape(job):
             return None
         shape = self._asking(job)
         reason = self._by_shape.get(shape)

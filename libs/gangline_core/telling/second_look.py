@@ -25,10 +25,11 @@ def look_again(table: Table) -> None:
     if not table.refused_before:
         return
     refuser = Refuser(table)
-    is_crowd = len(table.refused) > EXACT_MAX
+    changing = ROOM_CODES - LASTING
+    if len(table.refused) > EXACT_MAX:
+        changing -= {ReasonCode.INSUFFICIENT_GPUS}
     for place, (job, told) in enumerate(table.refused):
-        is_room = told.code in ROOM_CODES - LASTING and not (is_crowd and told.code == ReasonCode.INSUFFICIENT_GPUS)
-        if not is_room and told.code not in OUTLIVED:
+        if told.code not in changing and told.code not in OUTLIVED:
             continue
         reason = refuser.anew(job, told)
         if reason.code in ROOM_CODES or told.code in OUTLIVED:
