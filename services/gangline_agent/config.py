@@ -40,7 +40,7 @@ class Config(Struct, frozen=True, kw_only=True):
     watch_only: bool = False
     """Only look at this machine, which a Kubernetes cluster has as a node of this agent's name: nothing starts here."""
     speed: float = 1.0
-    """How much faster than real time simulated tasks run."""
+    """How much faster than real time simulated tasks run; time limits and deadlines are by the clock."""
     bus_lost_s: float = 20.0
     """Cut off from the bus for longer, the agent stops its tasks: before the node is declared lost."""
     mute_s: float = 600.0

@@ -42,7 +42,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--topology-file", metavar="FILE", help="where machines stand: racks, blocks, islands of GPUs")
     parser.add_argument("--data", dest="data_dir", metavar="FOLDER", help="folder for the tasks' files")
     parser.add_argument("--simulate", metavar="FILE", help="carry simulated nodes from this file instead")
-    parser.add_argument("--speed", type=float, help="how much faster than real time simulated tasks run")
+    parser.add_argument("--speed", type=float, help="how much faster simulated tasks run (limits are by the clock)")
     return parser
 
 

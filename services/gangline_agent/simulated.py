@@ -2,8 +2,9 @@
 
 A task's run time comes from its job's attributes: `run_time_s` (60 when absent) and `exit_code` (0); `stop_time_s` is
 how long it takes to stop (0; at most its grace; one with a negative time can not even be killed). A member that leaves
-is safe after `safe_time_s` (0), a gang meets at a new size within `join_time_s` (0; never when negative). All times of
-the job, its time limit too, pass `speed` times faster. Everything a restarted agent needs is in the log.
+is safe after `safe_time_s` (0), a gang meets at a new size within `join_time_s` (0; never when negative). All of these
+pass `speed` times faster; time limit and deadline are by the clock, as the platform counts and foretells them.
+Everything a restarted agent needs is in the log.
 """
 
 import asyncio
@@ -60,15 +61,15 @@ def script(job: Job, *, speed: float, placed_ms: int = 0, serves: bool = False) 
     run_s = max(0.0, float(wanted)) if isinstance(wanted, int | float) else RUN_TIME_S
     # Work on GPUs of other machines takes longer by its calls and copies; their servers work until it is over.
     run_s = SERVES_S if serves else run_s * slowdown_milli(job.spec) / 1000
-    limit_s, stops_s = float(job.spec.time_limit_s), _stops_s(job) / speed
+    run_s, stops_s, limit_s = run_s / speed, _stops_s(job) / speed, float(job.spec.time_limit_s)
     if job.spec.deadline_ms:
-        left_s = max(1.0, (job.spec.deadline_ms - placed_ms) / 1000) * speed
+        left_s = max(1.0, (job.spec.deadline_ms - placed_ms) / 1000)
         limit_s = min(limit_s or left_s, left_s)
     words_s = (_number(job, SAFE_TIME) / speed, _number(job, JOIN_TIME) / speed)
     if limit_s and run_s > limit_s:
-        return Script(limit_s / speed, ExitCause.TIME_LIMIT, STOPPED_CODE, stops_s, *words_s)
+        return Script(limit_s, ExitCause.TIME_LIMIT, STOPPED_CODE, stops_s, *words_s)
     code = job.spec.attributes.get(EXIT_CODE, 0)
-    return Script(run_s / speed, ExitCause.EXITED, code if isinstance(code, int) else 0, stops_s, *words_s)
+    return Script(run_s, ExitCause.EXITED, code if isinstance(code, int) else 0, stops_s, *words_s)
 
 
 def _script_of(order: Order, *, speed: float) -> Script:

@@ -49,7 +49,7 @@ class PlatformConfig(Struct, frozen=True, kw_only=True):
     """Use only the first nodes of the file; 0 uses all."""
     simulate_pool: str = "default"
     speed: float = 1.0
-    """How much faster than real time simulated tasks run."""
+    """How much faster than real time simulated tasks run; time limits and deadlines are by the clock."""
     user: str = field(default_factory=_user)
     otlp_endpoint: str = ""
     """Base URL of an OTLP/HTTP collector for traces; empty sends none."""

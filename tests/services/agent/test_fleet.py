@@ -203,6 +203,17 @@ async def test_a_simulated_task_is_stopped_by_its_limit_and_by_order() -> None:
     assert rig.told == [limited.task.id, stopped.task.id, stopped.task.id, limited.task.id]
 
 
+async def test_limits_of_simulated_tasks_are_by_the_clock_however_fast_they_run() -> None:
+    rig, done, late = Rig(speed=10), order(60, limit_s=10), order(200, limit_s=10, name="2-1-worker-0")
+    rig.runner.start(done)
+    rig.runner.start(late)
+    rig.runner.end_due(T0 / 1000 + 9.9)
+    assert rig.runner.known[done.task.id].cause == ExitCause.EXITED
+    assert rig.phase(late) == Phase.RUNNING
+    rig.runner.end_due(T0 / 1000 + 10)
+    assert rig.runner.known[late.task.id].cause == ExitCause.TIME_LIMIT
+
+
 async def test_a_simulated_task_with_a_deadline_ends_when_its_work_is_done() -> None:
     rig, one = Rig(), order(5)
     dated = replace(one.job.spec, deadline_ms=T0 + 60_000)
