@@ -1,6 +1,7 @@
 """How the output of a job is sent: all of it, its last lines, or as it is written."""
 
 import re
+from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
@@ -18,6 +19,9 @@ from gangline_gateway.problems import ProblemError, wrong_query
 ALL = -1
 TAIL_BYTES_MAX = 8 << 20
 """Most bytes of last lines; longer ones are cut at the front, never at the end."""
+
+PIECE_BYTES = 64 << 10
+"""Last lines are kept in pieces of about this size."""
 
 _SHORT = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]*)-([0-9]{1,6})", re.ASCII)
 
@@ -73,31 +77,62 @@ async def _sent(reader: OutputReader, *, tail: int, waits: bool, follow: bool) -
                 yield data
 
 
+class Piece:
+    """A part of a text, and how many lines end in it."""
+
+    __slots__ = ("ends", "text")
+
+    def __init__(self) -> None:
+        """Nothing yet."""
+        self.text = bytearray()
+        self.ends = 0
+
+
 class LastLines:
     """The last lines of a text that is too long to keep."""
 
     def __init__(self, count: int) -> None:
         """Keep `count` lines."""
         self._count = count
-        self._kept = b""
-        self._cut = False
+        self._pieces = deque([Piece()])
+        self._bytes = self._ends = 0
+        """Of all pieces."""
+        self._is_cut = False
 
     def add(self, data: bytes) -> None:
-        """More text."""
+        """More text; what is not of the last lines any more goes in pieces, so that no more is copied than was added."""
         if not self._count:
             return
-        kept = self._kept + data
-        # A text that ends with a newline has an empty part behind its last line.
-        parts = self._count + (1 if kept.endswith(b"\n") else 0)
-        kept = b"\n".join(kept.rsplit(b"\n", parts)[-parts:])
-        if len(kept) > TAIL_BYTES_MAX:
-            self._cut, kept = True, kept[-TAIL_BYTES_MAX:]
-        self._kept = kept
+        if len(self._pieces[-1].text) >= PIECE_BYTES:
+            self._pieces.append(Piece())
+        last, ends = self._pieces[-1], data.count(b"\n")
+        last.text += data
+        last.ends += ends
+        self._bytes += len(data)
+        self._ends += ends
+        # One end more than lines: the last one may have none yet, and what stands before the first is of no use.
+        while self._ends - self._pieces[0].ends > self._count:
+            self._drop()
+        while self._bytes - len(self._pieces[0].text) >= TAIL_BYTES_MAX:
+            self._is_cut = True
+            self._drop()
+
+    def _drop(self) -> None:
+        first = self._pieces.popleft()
+        self._bytes -= len(first.text)
+        self._ends -= first.ends
 
     def text(self) -> bytes:
         """The lines; a note in front says when even they were cut."""
-        note = f"[gangline: only the last {TAIL_BYTES_MAX} bytes are shown]\n".encode() if self._cut else b""
-        return note + self._kept
+        if not self._count:
+            return b""
+        kept = b"".join(piece.text for piece in self._pieces)
+        # A text that ends with a newline has an empty part behind its last line.
+        parts = self._count + (1 if kept.endswith(b"\n") else 0)
+        lines = b"\n".join(kept.rsplit(b"\n", parts)[-parts:])
+        has_all = len(lines) < len(kept) or not self._is_cut
+        note = f"[gangline: only the last {TAIL_BYTES_MAX} bytes are shown]\n".encode()
+        return lines if has_all and len(lines) <= TAIL_BYTES_MAX else note + lines[-TAIL_BYTES_MAX:]
 
 
 def _task(call: Call, job: Job) -> str:

@@ -1,6 +1,7 @@
 """Events and logs: in order, once, resumable, ending by themselves, whole to the last byte (cases Q01, Q02)."""
 
 import asyncio
+import time
 from typing import Any
 
 import msgspec
@@ -359,6 +360,37 @@ def test_last_lines_are_exact(chunks: list[bytes], count: int, expected: bytes) 
     for chunk in chunks:
         lines.add(chunk)
     assert lines.text() == expected
+
+
+def test_many_small_pieces_cost_no_more_than_their_text() -> None:
+    lines, pieces = LastLines(100_000), 300_000
+    begun_s = time.process_time()
+    for number in range(pieces):
+        lines.add(b"%d\n" % number)
+    text = lines.text()
+    spent_s = time.process_time() - begun_s
+    assert text == b"".join(b"%d\n" % number for number in range(pieces - 100_000, pieces))
+    assert spent_s < 60, "each piece was put behind all that was kept, which is an hour"
+
+
+def test_of_a_long_text_the_last_lines_are_kept() -> None:
+    lines = LastLines(3)
+    for number in range(200_000):
+        lines.add(b"line %d\n" % number)
+    assert lines.text() == b"line 199997\nline 199998\nline 199999\n"
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7])
+def test_it_does_not_matter_in_which_pieces_a_text_came(count: int) -> None:
+    text = b"one\n\ntwo\nthree four\nfive\n\n\nsix"
+    for whole in (text, text + b"\n"):
+        expected = LastLines(count)
+        expected.add(whole)
+        for size in range(1, len(whole)):
+            lines = LastLines(count)
+            for start in range(0, len(whole), size):
+                lines.add(whole[start : start + size])
+            assert lines.text() == expected.text() == b"".join(whole.splitlines(keepends=True)[-count:])
 
 
 def test_an_endless_line_is_cut_at_its_front() -> None:
