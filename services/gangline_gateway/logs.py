@@ -100,7 +100,7 @@ class LastLines:
         self._is_cut = False
 
     def add(self, data: bytes) -> None:
-        """More text; what is not of the last lines any more goes in pieces, so that no more is copied than was added."""
+        """More text; what is not of the last lines any more goes in pieces, so that little of the rest is copied."""
         if not self._count:
             return
         if len(self._pieces[-1].text) >= PIECE_BYTES:
