@@ -141,11 +141,13 @@ class Node(Struct, frozen=True, omit_defaults=True, gc=False):
     """Since when new work is kept away; 0 when it is not."""
     elsewhere: Elsewhere | None = None
     """What others have of it, which the numbers above leave out; it may come back any time."""
+    twin: str = ""
+    """The node that has one of its cards and is there: one machine under two names takes new work under one of them."""
 
     @property
     def takes_work(self) -> bool:
         """True when new tasks may be placed here."""
-        return not (self.drained or self.lost or self.problem or self.quarantine)
+        return not (self.drained or self.lost or self.problem or self.quarantine or self.twin)
 
 
 def free_gpu_milli(node: Node, use: "NodeUse") -> dict[int, int]:
@@ -375,6 +377,13 @@ class NodeUse:
             self.tasks[task.id] = None
         else:
             self.tasks.pop(task.id, None)
+
+    def is_otherwise_cut(self, index: int, *, mig: str) -> bool:
+        """True when tasks hold the card in a form that it no longer has: slices of a whole one, or a part of a cut one.
+
+        Until they are gone nothing can be put beside them: what they hold lies nowhere on the card as it now is.
+        """
+        return bool(self.gpu_milli[index]) and bool(self.gpu_slots[index]) != bool(mig)
 
     def reach(self, gpu_count: int) -> None:
         """Make the lists long enough; they never get shorter, since a task may hold a GPU no longer reported."""

@@ -27,6 +27,7 @@ from gangline_core.room.capacity import Room
 from gangline_core.room.inventory import Inventory
 from gangline_core.room.ports import Ports
 from gangline_core.room.rooms import Rooms
+from gangline_core.room.twins import Twins
 from gangline_core.scoring.columns import Columns
 from gangline_core.shapes import Numbers, ask_key, shape_key
 from gangline_core.told import Told
@@ -78,8 +79,7 @@ class State:
         """Live jobs per group path (ancestors included) and user_key."""
         self.ports = Ports(self.kept.foreign_ports)
         """Ports on which live gangs meet, per address."""
-        self.door = DoorIndex()
-        self.arrays, self.asked = ArrayBook(), Asked()
+        self.door, self.arrays, self.asked = DoorIndex(), ArrayBook(), Asked()
         self.shapes: dict[JobId, int] = {}
         """Shape number of every waiting job: equal numbers ask for exactly the same."""
         self.asks: dict[JobId, int] = {}
@@ -91,7 +91,7 @@ class State:
         self.held: dict[JobId, Held] = {}
         """What live jobs give back when they end, as far as `forecast` looked at it."""
         self._shape_numbers, self._ask_numbers = Numbers(), Numbers()
-        self._rooms, self.told = Rooms(self.kept, self.use), Told()
+        self._rooms, self.told, self.twins = Rooms(self.kept, self.use), Told(), Twins(self.kept.nodes)
         self.stopping_tasks = self.told.stopping
         self._derive()
         self._book.is_restored = self._rooms.is_restored = True

@@ -178,7 +178,7 @@ def node_state(node: Node) -> str:
     """One word for how a node is."""
     if node.lost:
         return "lost"
-    if node.problem or node.quarantine:
+    if node.problem or node.quarantine or node.twin:
         return "sick"
     return "drained" if node.drained else "ready"
 
@@ -203,6 +203,11 @@ def _missing(node: Node, use: NodeUse) -> str:
     reported = {gpu.index for gpu in node.gpus}
     held = [index for index, milli in enumerate(use.gpu_milli) if milli and index not in reported]
     return f"GPUs {', '.join(map(str, held))} are in use but not reported" if held else ""
+
+
+def _twin(node: Node) -> str:
+    """That the machine is there under another name; empty when it is not."""
+    return f"has a card of node {node.twin}, which is there: it takes work when that one is gone" if node.twin else ""
 
 
 def node_view(state: State, node: Node) -> NodeView:
@@ -243,7 +248,7 @@ def node_view(state: State, node: Node) -> NodeView:
         labels=node.labels,
         taints=tuple(f"{taint.key}={taint.value}" if taint.value else taint.key for taint in node.taints),
         task_count=len(use.tasks),
-        why=node.problem or node.quarantine or node.drain_why or _missing(node, use),
+        why=node.problem or node.quarantine or _twin(node) or node.drain_why or _missing(node, use),
         utilisation_percent=None if percent < 0 else percent,
         load=_load(state.kept.loads.get(node.id)),
         seen_ms=node.seen_ms,

@@ -246,5 +246,6 @@ def is_same(known: Node, node: Node) -> bool:
         lost=node.lost,
         seen_ms=node.seen_ms,
         quarantine=node.quarantine,
+        twin=node.twin,
     )
     return added == node

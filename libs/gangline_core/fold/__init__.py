@@ -270,7 +270,7 @@ def _node_seen(state: State, fact: f.NodeSeen, step: Step) -> None:
         # A node may be the first of its pool, which then has the usual settings.
         state.kept.pools[node.pool] = PoolState(pool=Pool(name=node.pool), policy=Policy())
         step.settings = True
-    state.put_node(replace(node, lost=False, seen_ms=step.at))
+    fold_health.put_seen(state, replace(node, lost=False, seen_ms=step.at), step)
     alive = set(fact.alive)
     ghosts = [task for task in state.lost_tasks(node.id) if task not in alive]
     tasks_empty(state, ghosts, step)

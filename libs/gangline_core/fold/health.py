@@ -25,7 +25,9 @@ def node_lost(state: State, fact: f.NodeLost, step: Step) -> None:
     node = state.kept.nodes.get(fact.node)
     if node is None or node.lost:
         return
-    state.put_node(replace(node, lost=True))
+    state.twins.leave(node)
+    state.put_node(replace(node, lost=True, twin=""))
+    _give_cards(state, step)
     tasks_lost(state, fact.node, step)
     step.nodes.append(fact.node)
 
@@ -166,6 +168,30 @@ def as_seen(node: Node, known: Node | None) -> Node:
         pool=pool,
         home=home,
     )
+
+
+def put_seen(state: State, node: Node, step: Step) -> None:
+    """Enter a node that is there, with the node that has one of its cards already, if any."""
+    known = state.kept.nodes.get(node.id)
+    if known is not None:
+        state.twins.leave(known)
+    node = replace(node, twin=state.twins.first(node))
+    state.put_node(node)
+    state.twins.enter(node)
+    _give_cards(state, step)
+
+
+def _give_cards(state: State, step: Step) -> None:
+    """Nodes take work again whose cards are nobody else's any more."""
+    for name in sorted(state.twins.waiting):
+        node = state.kept.nodes[name]
+        other = state.twins.first(node)
+        if other != node.twin:
+            node = replace(node, twin=other)
+            state.twins.leave(node)
+            state.put_node(node)
+            state.twins.enter(node)
+            step.nodes.append(name)
 
 
 def _marked(gpu: Gpu, known: Gpu) -> Gpu:

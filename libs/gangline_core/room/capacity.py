@@ -188,7 +188,8 @@ class Room:
         self.gpu_memory[row] = 0
         if self.slots is not None:
             self.slots[row] = 0
-        if self.slots is None and all(gpu.healthy and gpu.index == k for k, gpu in enumerate(node.gpus)):
+        is_plain = self.slots is None and not any(use.gpu_slots)
+        if is_plain and all(gpu.healthy and gpu.index == k for k, gpu in enumerate(node.gpus)):
             count = len(node.gpus)
             self.milli[row, :count] = [GPU_MILLI - taken for taken in use.gpu_milli[:count]]
             used = zip(node.gpus, use.gpu_memory_mib, strict=False)
@@ -196,7 +197,7 @@ class Room:
             self.count_whole(row)
             return
         for gpu in node.gpus:
-            if gpu.healthy:
+            if gpu.healthy and not use.is_otherwise_cut(gpu.index, mig=gpu.mig):
                 if self.slots is not None and gpu.mig:
                     self.slots[row, gpu.index] = geometry(gpu.cut).all_free & ~use.gpu_slots[gpu.index]
                 self.milli[row, gpu.index] = GPU_MILLI - use.gpu_milli[gpu.index]

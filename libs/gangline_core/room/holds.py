@@ -192,7 +192,9 @@ def _holds_alone(state: State, place: TaskPlacement) -> bool:
         if k >= len(node.gpus) or node.gpus[k].index != k:
             return False
         gpu = node.gpus[k]
-        if not gpu.healthy or gpu.mig or share.slots or use.gpu_milli[k] + share.milli > GPU_MILLI:
+        if not gpu.healthy or gpu.mig or share.slots or use.gpu_slots[k]:
+            return False
+        if use.gpu_milli[k] + share.milli > GPU_MILLI:
             return False
         if use.gpu_memory_mib[k] + share.memory_mib > gpu.memory_mib:
             return False
@@ -242,6 +244,8 @@ def _gpu_fault(state: State, node: Node, places: list[TaskPlacement], leaving: l
             return f"GPU {share.index} of {node.id} is taken"
         if bool(gpu.mig) != bool(share.slots):
             return f"GPU {share.index} of {node.id} is {'cut into' if gpu.mig else 'not cut into'} slices"
+        if use.is_otherwise_cut(share.index, mig=gpu.mig):
+            return f"GPU {share.index} of {node.id} is held in parts that it is no longer cut into"
         if share.slots and gpu.slices and share.slots not in {one.mask for one in gpu.slices if one.uuid}:
             return f"GPU {share.index} of {node.id} has no such slice any more"
         if share.slots:

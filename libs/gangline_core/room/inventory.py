@@ -115,7 +115,16 @@ def well(node: Node) -> Node:
     """The node as it would be if nothing were wrong with it and nobody kept work away."""
     gpus = tuple([replace(gpu, healthy=True, problem="", suspect="") for gpu in node.gpus])
     return replace(
-        node, gpus=gpus, drained=False, drain_why="", lost=False, seen_ms=0, problem="", quarantine="", quarantined_ms=0
+        node,
+        gpus=gpus,
+        drained=False,
+        drain_why="",
+        lost=False,
+        seen_ms=0,
+        problem="",
+        quarantine="",
+        quarantined_ms=0,
+        twin="",
     )
 
 

@@ -54,6 +54,8 @@ def _node_cause(node: Node, spec: JobSpec, role: Role) -> str:
         return "sick"
     if node.quarantine:
         return "sick"
+    if node.twin:
+        return "the same machine as another"
     if node.id in spec.exclude_nodes:
         return "excluded"
     if not matches(node, selector_of(spec, role)):
