@@ -35,6 +35,8 @@ class Crowd:
         """By what is asked, why it was sought in vain by those who may pass the date."""
         self._others: dict[int, Reason] = {}
         """By those who may not."""
+        self._alike: dict[int, Reason] = {}
+        """By shape, why jobs that yielded to nobody were refused."""
 
     def left(self, waiting: Iterable[tuple[int, Job]], apart: Collection[JobId]) -> Iterator[tuple[int, Job]]:
         """Those who have to be looked at, each with how many come before it; the others are refused in passing.
@@ -57,12 +59,25 @@ class Crowd:
 
     def _reason(self, job: Job) -> Reason | None:
         """Why the job finds no room; None when it has to be looked at."""
-        table, ask = self._table, self._table.state.asks[job.id]
         if job.spec.service_class is ServiceClass.OPPORTUNISTIC:
             return None
-        if self._refuser.knows_shape(job) and (known := self._refuser.known(job)) is not None:
-            return known
-        is_passing = not table.reservations or table.ends_before_reservations(job)
+        shape = self._table.state.shapes[job.id]
+        if shape not in self._refuser.shapes:
+            return self._of_room(job)
+        reason = None if job.yielded_to else self._alike.get(shape)
+        if reason is None:
+            reason = self._refuser.known(job) or self._of_room(job)
+            if reason is not None and not job.yielded_to:
+                self._alike[shape] = reason
+        return reason
+
+    def _of_room(self, job: Job) -> Reason | None:
+        """The same of a job the like of which nobody refused."""
+        table, spec, ask = self._table, job.spec, self._table.state.asks[job.id]
+        if spec.time_limit_s:
+            is_passing = table.now + spec.time_limit_s * 1000 <= table.first_reserved_ms
+        else:
+            is_passing = not table.reservations or table.ends_before_reservations(job)
         in_vain = self._passing if is_passing else self._others
         reason = in_vain.get(ask)
         if reason is None:

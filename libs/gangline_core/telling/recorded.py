@@ -19,8 +19,13 @@ def recorded(refused: Sequence[tuple[Job, Reason]], *, starts_somebody: bool) ->
     jobs: dict[tuple[object, ...], list[JobId]] = {}
     reasons: dict[tuple[object, ...], Reason] = {}
     keys: dict[int, tuple[object, ...]] = {}
+    is_told: dict[tuple[int, int], bool] = {}
+    """By what was told and what is: many jobs share both."""
     for job, reason in refused:
-        if job.reason == reason or (is_busy and _is_same_cause(job.reason, reason)):
+        pair = (id(job.reason), id(reason))
+        if pair not in is_told:
+            is_told[pair] = job.reason == reason or (is_busy and _is_same_cause(job.reason, reason))
+        if is_told[pair]:
             continue
         key = keys.get(id(reason))
         if key is None:

@@ -26,8 +26,8 @@ class Refuser:
         self._table = table
         self._by_shape: dict[tuple[int, tuple[JobId, ...], bool], Reason] = {}
         """By what is asked, by whom the job may not have evicted, and whether it may pass others that checkpoint."""
-        self._shapes: set[int] = set()
-        """The shapes of those."""
+        self.shapes: set[int] = set()
+        """Of whom jobs were refused, though perhaps some that had less service."""
         self._no_room: dict[tuple[int, int, tuple[NodeId, ...]], Reason] = {}
         """By what is asked of room alone (whoever asks), whether beside reservations, and without which nodes."""
         self._fits: dict[tuple[int, int, tuple[NodeId, ...]], bool] = {}
@@ -41,13 +41,9 @@ class Refuser:
         """True when some are refused by what they count below their limits, whatever their shape."""
         return bool(self._by_limit)
 
-    def knows_shape(self, job: Job) -> bool:
-        """True when an equal job was refused, though perhaps one that had less service."""
-        return self._shape(job) in self._shapes
-
     def known(self, job: Job) -> Reason | None:
         """The reason for which an equal job was refused in this round, or one that counts as much below its limits."""
-        if not self._by_limit and not self.knows_shape(job):
+        if not self._by_limit and self._shape(job) not in self.shapes:
             return None
         shape = self._asking(job)
         reason = self._by_shape.get(shape)
@@ -100,7 +96,7 @@ class Refuser:
 
     def _keep(self, shape: tuple[int, tuple[JobId, ...], bool], reason: Reason) -> None:
         self._by_shape[shape] = reason
-        self._shapes.add(shape[0])
+        self.shapes.add(shape[0])
 
     def _key(self, job: Job, room: Room) -> tuple[int, int, tuple[NodeId, ...]]:
         """What decides whether there is room: the ask, which room, and which nodes are closed to the job."""
