@@ -130,9 +130,7 @@ def audit_lines(one: Preemption) -> list[str]:
 
 
 def _lost(one: Preemption) -> str:
-    if one.victim.shares:
-        return f"{one.victim.shares} {duration(one.lost_ms)} of run time counted as lost by whoever of them loses most"
-    return f"{duration(one.lost_ms)} of run time counted as lost"
+    return f"{one.victim.shares} {duration(one.lost_ms)} of run time counted as lost".lstrip()
 
 
 def _yield_lines(one: Preemption) -> list[str]:

@@ -489,6 +489,20 @@ async def test_show_tells_of_lost_members_and_of_cells_taken_over(platform: Fake
     assert "goes on later where it stopped (checkpoints)" in told
 
 
+async def test_the_history_of_a_policy_says_where_all_of_a_long_value_is(platform: FakePlatform) -> None:
+    change = v.ValueView("lease_s", 0, 9)
+    short = v.SettingEditView(
+        number=1, at_ms=1, kind="policy", name="default", act="changed", by="ada", changes=(change,)
+    )
+    cut = v.ValueView("model", None, '"ha ... (81324 characters)')
+    long = msgspec.structs.replace(short, number=2, changes=(cut,), seq=1234)
+    platform.answer("GET", "/v1/settings/history", v.SettingEditsView(edits=(long, short)))
+    told = (await gangline(platform.url, "policy", "history", "default")).out
+    assert "(81324 characters)\n  Of a long value the beginning is shown. All of it is in message 1,234" in told
+    assert "`gangline policy show --file`" in told
+    assert told.count("Of a long value") == 1, "only where it is so"
+
+
 async def test_a_list_counts_the_gpus_that_a_job_holds_and_of_who_waits_those_it_asks_for(
     platform: FakePlatform,
 ) -> None:

@@ -254,6 +254,20 @@ def test_a_pair_of_which_one_cannot_be_paused_is_evicted() -> None:
     assert not decided.pauses
 
 
+def test_each_of_a_pair_that_is_evicted_is_told_what_it_loses_itself() -> None:
+    world = world_of(ordering="priority", preemption=True)
+    first, second, third = (sharing_spec(LIGHT), sharing_spec(LIGHT), sharing_spec(HEAVY, priority=50, most_mib=0))
+    older = world.submit(first)
+    world.settle()
+    world.wait(100)
+    younger = world.submit(second)
+    world.settle()
+    world.wait(30).submit(third)
+    lost_s = {one.job: one.lost_ms // 1000 for one in world.round().evictions}
+    assert lost_s[older] - lost_s[younger] >= 100
+    assert 30 <= lost_s[younger] < 100
+
+
 @pytest.mark.parametrize("left", [0, 1])
 @pytest.mark.parametrize("pausing", [None, Pausing()])
 def test_a_pair_of_which_one_is_left_to_its_work_stays_until_that_is_over(left, pausing) -> None:

@@ -1,6 +1,7 @@
 """`gangline quota|policy|token history`: who changed a setting, when, why, and from what to what."""
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +13,8 @@ from gangline_wire import views as v
 GROUP_KINDS = ("group", "user", "class", "prices")
 POOL_KINDS = ("pool", "policy", "window")
 TOKEN_KINDS = ("token",)
+CUT = re.compile(r" \.\.\. \(\d+ characters\)$")
+"""How a value ends of which only the beginning is remembered."""
 
 
 async def show_history(
@@ -40,6 +43,11 @@ def _tell(session: Session, edit: v.SettingEditView) -> None:
     console.say(f"{q.moment(edit.at_ms)}  {_what(edit)}{version} {act} by {edit.by or 'somebody'}{why}")
     for change in edit.changes:
         console.say(f"  {change.field}: {_shown(change.before)} -> {_shown(change.after)}")
+    if any(CUT.search(_shown(value)) for change in edit.changes for value in (change.before, change.after)):
+        console.say(
+            f"  Of a long value the beginning is shown. All of it is in message {edit.seq:,} of the log and its"
+        )
+        console.say("  archive, and in `gangline policy show --file` while it is set.")
 
 
 def _what(edit: v.SettingEditView) -> str:

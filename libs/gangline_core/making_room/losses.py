@@ -26,7 +26,7 @@ class Loss(Struct, frozen=True):
     amounts: dict[str, int]
     rule: str = ""
     lost_ms: int = 0
-    """Run time thrown away."""
+    """Run time thrown away, the most of any who go together."""
     also: tuple[Task, ...] = ()
     """Further tasks of an evicted job that other losses of the same list stand for."""
     guests: tuple[Job, ...] = ()
@@ -61,6 +61,11 @@ class LiveJob(Struct, frozen=True):
 def ran_ms(job: Job, now: int) -> int:
     """How long its present run lasts already."""
     return now - job.started_ms if job.started_ms else 0
+
+
+def thrown_away_ms(job: Job, now: int) -> int:
+    """Run time that an eviction now costs this job: none where it goes on from its checkpoint."""
+    return 0 if job.spec.checkpoints else ran_ms(job, now)
 
 
 def effective_priority(pool: Pool, spec: JobSpec) -> int:
@@ -138,6 +143,6 @@ def live_job(table: Table, job: Job) -> LiveJob:
         tasks=tasks,
         amounts=held_by(table.state, job).used,
         priority=effective_priority(table.pool.pool, job.spec),
-        lost_ms=max(0 if one.spec.checkpoints else ran_ms(one, table.now) for one in (job, *guests)),
+        lost_ms=max(thrown_away_ms(one, table.now) for one in (job, *guests)),
         guests=guests,
     )

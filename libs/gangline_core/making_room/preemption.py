@@ -18,7 +18,7 @@ from gangline_core.limits.rungs import MODEL_PREFIX
 from gangline_core.making_room.cheaper import TRIES_OF_ROUND_MAX, Ground, cheaper
 from gangline_core.making_room.cheapest import by_place, plan_cost
 from gangline_core.making_room.could_go import WhoLives
-from gangline_core.making_room.losses import EVICT, PAUSE, SHRINK, WAIT, Loss
+from gangline_core.making_room.losses import EVICT, PAUSE, SHRINK, WAIT, Loss, thrown_away_ms
 from gangline_core.making_room.lowering import with_lowered
 from gangline_core.making_room.short import is_short
 from gangline_core.making_room.trial import Plan, Trial, at_least, counts_for, freed_below, limited_above
@@ -342,13 +342,14 @@ class Preemptor:
         shrunk: dict[JobId, list[TaskId]] = {}
         for loss in plan.losses:
             names = [task.id for task in loss.tasks]
-            gone = [one.id for one in (loss.job, *loss.guests)]
+            gone = (loss.job, *loss.guests)
             if loss.kind == EVICT:
                 table.evictions += [
-                    Eviction(job=one, beneficiary=job.id, rule=loss.rule, lost_ms=loss.lost_ms) for one in gone
+                    Eviction(one.id, beneficiary=job.id, rule=loss.rule, lost_ms=thrown_away_ms(one, table.now))
+                    for one in gone
                 ]
             elif loss.kind == PAUSE:
-                table.pauses += [JobPaused(job=one, beneficiary=job.id, rule=loss.rule) for one in gone]
+                table.pauses += [JobPaused(job=one.id, beneficiary=job.id, rule=loss.rule) for one in gone]
             elif loss.kind == SHRINK:
                 shrunk.setdefault(loss.job.id, []).extend(names)
         self._victims.go(plan.losses)
