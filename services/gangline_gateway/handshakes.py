@@ -102,11 +102,14 @@ class EncryptedSite(web.TCPSite):
     async def _shake(self, line: socket.socket) -> None:
         """Until the connection is encrypted, or was given up: by the other side, by us, or for the time it took."""
         assert self._runner.server is not None
-        with suppress(OSError):
-            await asyncio.get_running_loop().connect_accepted_socket(
-                self._runner.server, line, ssl=self._ssl_context, ssl_handshake_timeout=HANDSHAKE_S_MAX
-            )
-        self._shaking.pop(line, None)
+        try:
+            with suppress(OSError):
+                await asyncio.get_running_loop().connect_accepted_socket(
+                    self._runner.server, line, ssl=self._ssl_context, ssl_handshake_timeout=HANDSHAKE_S_MAX
+                )
+        finally:
+            # However it ended: what stays here counts for ever.
+            self._shaking.pop(line, None)
 
 
 def _hang_up(line: socket.socket) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import uvloop
+from aiohttp import web
 from tests.patience import timely
 from tests.security.serving import served
 from tests.security.test_crowd import ASK, Line, ask
@@ -217,3 +218,24 @@ def test_a_gateway_ends_although_somebody_shakes_hands(play: Play, tmp_path: Pat
         await close(line, later)
 
     play(body)
+
+
+async def test_a_handshake_that_ends_in_an_unforeseen_way_counts_no_more(tmp_path: Path) -> None:
+    def broken() -> asyncio.Protocol:
+        raise RuntimeError("nobody takes this connection")
+
+    cert, key = await asyncio.to_thread(certificate, tmp_path)
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(cert, key)
+    runner = web.AppRunner(web.Application())
+    await runner.setup()
+    site = handshakes.EncryptedSite(runner, HOME, 0, ssl_context=tls)
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    site._shaking = {ours: HOME}
+    known, runner._server = runner._server, broken  # type: ignore[assignment]  # it makes protocols, and this one cannot
+    with pytest.raises(RuntimeError), theirs, ours:
+        await site._shake(ours)
+    assert not site._shaking
+    runner._server = known
+    await runner.cleanup()

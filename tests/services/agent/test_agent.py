@@ -207,7 +207,7 @@ async def test_of_two_agents_with_one_name_only_one_acts(tmp_path: Path) -> None
             assert await agent.wait() in (0, -signal.SIGTERM)
 
 
-async def test_heartbeats_come_every_second_with_what_is_known(tmp_path: Path) -> None:
+async def test_heartbeats_tell_what_is_known_of_the_machine(tmp_path: Path) -> None:
     async with cluster(tmp_path) as made, made.agent("one", tmp_path):
         heard: asyncio.Queue[Samples] = asyncio.Queue()
 
@@ -216,12 +216,11 @@ async def test_heartbeats_come_every_second_with_what_is_known(tmp_path: Path) -
 
         await made.site.bus.subscribe(f"{subjects.SAMPLES}.>", hear)
         async with asyncio.timeout(LONG_S):
-            # Whoever takes its nodes up shows life at once, beside the beat; and a busy machine may miss one.
-            first, second = await heard.get(), await heard.get()
-            assert (first.agent, first.nodes[0].node) == ("one", "one")
-            while not 500 <= second.nodes[0].at - first.nodes[0].at <= 2000:
-                first, second = second, await heard.get()
-        assert second.nodes[0].memory_used_mib
+            beat = await heard.get()
+            while beat.nodes[0].memory_used_mib is None:  # the machine was not looked at yet
+                beat = await heard.get()
+        assert (beat.agent, [node.node for node in beat.nodes]) == ("one", ["one"])
+        assert 0 < beat.nodes[0].memory_used_mib <= (beat.nodes[0].memory_total_mib or 0)
 
 
 def wait_until_gone(pid: int) -> None:
