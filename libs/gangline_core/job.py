@@ -132,8 +132,7 @@ MOVES: dict[tuple[JobState, Move], JobState] = {
     (JobState.WAITING, Move.CANCEL_WAITING): JobState.CANCELLED,
     (JobState.HELD, Move.CANCEL_WAITING): JobState.CANCELLED,
     (JobState.SUSPENDED, Move.CANCEL_WAITING): JobState.CANCELLED,
-    (JobState.WAITING, Move.GIVE_UP): JobState.FAILED,
-    (JobState.HELD, Move.GIVE_UP): JobState.FAILED,
+    **{(one, Move.GIVE_UP): JobState.FAILED for one in (JobState.WAITING, JobState.HELD, JobState.SUSPENDED)},
 }
 """The only legal moves; `docs/states.md` is drawn from them."""
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gangline_core.cluster import Policy
-from gangline_core.door.terms import last_start_ms
+from gangline_core.door.terms import aside, last_start_ms
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
 from gangline_core.late_starts import start_limits_end
@@ -33,6 +33,7 @@ def next_wake_ms(state: State, pool_name: str, now: int) -> int | None:
     times += [window.end_ms for window in state.kept.windows.values() if window.pool == pool_name]
     times += start_limits_end(state, pool_name)
     times += repairs_end(state, pool_name)
+    times += [last_start_ms(job.spec) + 1 for job in aside(state, pool_name)]
     waiting = bool(state.waiting.get(pool_name))
     # Where nothing runs, nobody's room can pass to another when a lease ends.
     runs = bool(state.live.get(pool_name))

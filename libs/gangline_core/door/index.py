@@ -9,6 +9,7 @@ from gangline_core.job import Job
 from gangline_core.spec import JobSpec
 
 Answer = TypeVar("Answer")
+Marked = TypeVar("Marked", str, JobId)
 
 
 class DoorIndex:
@@ -20,6 +21,8 @@ class DoorIndex:
         """Unfinished jobs by (user_key, name), oldest first; more than one only with singletons."""
         self.namesakes: dict[tuple[str, str], dict[JobId, None]] = {}
         """The same by (user, name), whatever the group."""
+        self.dated: dict[str, dict[JobId, None]] = {}
+        """Unfinished jobs that have a deadline, per pool: one that is held or suspended reaches no gate."""
         self.topped: dict[str, dict[JobId, None]] = {}
         """Waiting jobs that somebody put first, per pool."""
         self.lenders: dict[str, None] = {}
@@ -37,6 +40,8 @@ class DoorIndex:
 
     def name(self, job: JobId, spec: JobSpec, *, is_unfinished: bool) -> None:
         """A job has its name until it ends."""
+        if spec.deadline_ms:
+            _mark(self.dated.setdefault(spec.pool, {}), job, is_unfinished)
         own, all_own = (user_key(spec.group, spec.user), spec.name), (spec.user, spec.name)
         for names, key in ((self.names, own), (self.namesakes, all_own)):
             if is_unfinished:
@@ -73,7 +78,7 @@ class DoorIndex:
         _mark(self.closing_users, user_key(user.group, user.name), user.closing)
 
 
-def _mark(marked: dict[str, None], holder: str, holds: bool) -> None:
+def _mark(marked: dict[Marked, None], holder: Marked, holds: bool) -> None:
     if holds:
         marked[holder] = None
     else:

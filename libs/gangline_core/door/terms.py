@@ -69,6 +69,12 @@ def deadline_reason(spec: JobSpec, now: int) -> Reason | None:
     return Reason(ReasonCode.DEADLINE, {"deadline_ms": spec.deadline_ms})
 
 
+def aside(state: State, pool: str) -> list[Job]:
+    """Jobs with a deadline that nobody lets run now: they wait for no round, and end at it all the same."""
+    jobs = (state.kept.jobs[job] for job in state.door.dated.get(pool, ()) if job in state.kept.jobs)
+    return [job for job in jobs if job.state in (JobState.HELD, JobState.SUSPENDED)]
+
+
 def last_start_ms(spec: JobSpec) -> int:
     """After this moment a job with a deadline can no longer end in time."""
     return spec.deadline_ms - shortest_ms(spec)

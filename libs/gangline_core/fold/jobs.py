@@ -117,7 +117,7 @@ def _stay_paused(state: State, job_id: JobId, by: str, step: Step) -> None:
 def give_up(state: State, job_id: JobId, reason: Reason, step: Step) -> None:
     """A job that can never run any more ends as failed."""
     job = state.job(job_id)
-    if job is not None and job.state in (JobState.WAITING, JobState.HELD):
+    if job is not None and job.state in (JobState.WAITING, JobState.HELD, JobState.SUSPENDED):
         state.drop_claim(job_id)
         move_job(state, replace(job, reason=reason, ended_ms=step.at), Move.GIVE_UP, step)
 

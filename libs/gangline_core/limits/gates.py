@@ -9,12 +9,13 @@ less important one (see `making_room.overtaking`), or when it is within its own 
 """
 
 from collections.abc import Collection, Iterator, Mapping
+from operator import itemgetter
 
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from gangline_core.door.terms import NEVER, terms_reason
+from gangline_core.door.terms import NEVER, aside, deadline_reason, terms_reason
 from gangline_core.facts import KeptOut
 from gangline_core.ids import JobId
 from gangline_core.job import Job
@@ -122,8 +123,11 @@ class Sieve:
         return self._grouped(out & (causes[self._verdict] != self.columns.field(self._slots, c.CAUSE)))
 
     def given_up(self) -> list[KeptOut]:
-        """Who can never run any more."""
-        return self._grouped((self._verdict >= 0) & self._never[self._verdict])
+        """Who can never run any more, held and suspended ones last."""
+        found = self._grouped((self._verdict >= 0) & self._never[self._verdict])
+        held = aside(self._state, self._pool.pool.name)
+        late = [(job.id, reason) for job in held if (reason := deadline_reason(job.spec, self._now)) is not None]
+        return [*found, *(KeptOut(reason=reason, jobs=(job,)) for job, reason in sorted(late, key=itemgetter(0)))]
 
     def verdicts(self) -> Verdicts:
         """All of it, job by job."""
