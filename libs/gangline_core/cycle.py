@@ -19,6 +19,7 @@ import numpy as np
 from gangline_core import ordering
 from gangline_core.batch import Batch
 from gangline_core.elasticity import grow
+from gangline_core.equal_runs import run_lengths, run_starts
 from gangline_core.facts import Candidate, RoundDecided, RoundOpened
 from gangline_core.foresight.outlook import foresee
 from gangline_core.ids import JobId
@@ -257,7 +258,7 @@ def _start(
     no_room = refuser.no_room(job, room) if found is None else None
     if found is None and no_room is None:
         found = find_seats(table.seating, job, room)
-    if found is None:
+    if found is None and table.pool.pool.cells:
         found = lower_in_place(table, job, room)
     if isinstance(found, Found):
         table.place(job, found.seats, found.amounts, guarded=guarded, backfilled=bool(table.reservations))
@@ -346,7 +347,7 @@ def _edges(waiting: Waiting, candidates: tuple[Candidate, ...]) -> tuple[JobId, 
 def _numbers(values: Ints) -> Ints:
     """Per place, how many equal values stand before it."""
     by_value = np.argsort(values, kind="stable")
-    starts = np.flatnonzero(np.diff(values[by_value], prepend=values.min(initial=0) - 1))
+    starts = run_starts(values[by_value])
     numbers = np.empty(len(values), dtype=np.int64)
-    numbers[by_value] = np.arange(len(values)) - np.repeat(starts, np.diff(starts, append=len(values)))
+    numbers[by_value] = np.arange(len(values)) - np.repeat(starts, run_lengths(starts, len(values)))
     return numbers

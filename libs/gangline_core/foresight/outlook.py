@@ -172,9 +172,10 @@ class _Draws:
 
 def _in_order(ends: Ints, amounts: Ints) -> list[list[tuple[int, int]]]:
     """Per future (end, amount) of all jobs, soonest first; of equal times the smallest first."""
-    by_job = np.broadcast_to(amounts[:, None], ends.shape)
-    order = np.lexsort((by_job, ends), axis=0)
-    times, sums = np.take_along_axis(ends, order, axis=0).T.tolist(), amounts[order].T.tolist()
+    smallest_first = np.argsort(amounts, kind="stable")
+    ends, amounts = ends.T[:, smallest_first], amounts[smallest_first]
+    order = np.argsort(ends, axis=1, kind="stable")
+    times, sums = np.take_along_axis(ends, order, axis=1).tolist(), amounts[order].tolist()
     return [list(zip(*future, strict=True)) for future in zip(times, sums, strict=True)]
 
 

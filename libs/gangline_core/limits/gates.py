@@ -22,7 +22,7 @@ from gangline_core.job import Job
 from gangline_core.limits.accounting import Spent, budget_reason, spent
 from gangline_core.limits.broken import limit_reason
 from gangline_core.limits.gate_memo import GateMemo, Left
-from gangline_core.limits.quota import JOBS, Ledger, job_amounts, minimum_sizes
+from gangline_core.limits.quota import JOBS, NO_END, Ledger, job_amounts, minimum_sizes
 from gangline_core.limits.rungs import user_rung
 from gangline_core.limits.winnable import Winnable
 from gangline_core.reasons import LIMIT_CODES, Reason
@@ -81,6 +81,8 @@ class Sieve:
 
     def may(self, front: Collection[JobId] = ()) -> Ints:
         """Rows of the jobs that may enter, by job id, and of those `front`."""
+        if not self._reasons:
+            return self._slots
         chosen = self._verdict < 0
         return self._slots[chosen | np.isin(self._ids, sorted(front)) if front else chosen]
 
@@ -118,13 +120,15 @@ class Sieve:
 
     def changed(self) -> list[KeptOut]:
         """Who is kept out for another reason than the recorded one, equal reasons together, by their first job."""
+        if not self._reasons:
+            return []
         out = (self._verdict >= 0) & ~self._never[self._verdict]
         causes = np.array([c.cause_of(reason) for reason in self._reasons] + [0], dtype=np.int64)
         return self._grouped(out & (causes[self._verdict] != self.columns.field(self._slots, c.CAUSE)))
 
     def given_up(self) -> list[KeptOut]:
         """Who can never run any more, held and suspended ones last."""
-        found = self._grouped((self._verdict >= 0) & self._never[self._verdict])
+        found = self._grouped((self._verdict >= 0) & self._never[self._verdict]) if self._reasons else []
         held = aside(self._state, self._pool.pool.name)
         late = [(job.id, reason) for job in held if (reason := deadline_reason(job.spec, self._now)) is not None]
         return [*found, *(KeptOut(reason=reason, jobs=(job,)) for job, reason in sorted(late, key=itemgetter(0)))]
@@ -261,10 +265,17 @@ class Gate:
         doubt = np.zeros(len(slots), dtype=np.bool_)
         if self._state.kept.exhausted:
             doubt |= columns.field(slots, c.LEAST_GPU_MILLI) > 0
-        left = np.full((len(_BY_COLUMN), len(columns.members)), np.iinfo(np.int64).max)
+        rooms = {
+            number: room
+            for number in np.flatnonzero(np.bincount(members)).tolist()
+            if (room := self._left(columns.members[number]).room)
+        }
+        if not rooms:
+            return doubt
+        left = np.full((len(_BY_COLUMN), len(columns.members)), NO_END, dtype=np.int64)
         others = np.zeros(len(columns.members), dtype=np.bool_)
-        for number in np.flatnonzero(np.bincount(members)).tolist():
-            for dimension, amount in self._left(columns.members[number]).room.items():
+        for number, room in rooms.items():
+            for dimension, amount in room.items():
                 at = _BY_COLUMN.get(dimension)
                 if at is not None:
                     left[at[0], number] = amount

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from functools import partial
 
+import numpy as np
+
 from gangline_core.groups import ROOT, Group
 from gangline_core.room.layout import Layout
 from gangline_core.spec import GPU_MILLI
@@ -51,9 +53,9 @@ def free_by_model(state: State, pool: str) -> tuple[dict[str, int], int]:
     layout, works = room.layout, room.layout.works
     gpus: dict[str, int] = {}
     for number, kind in enumerate(layout.kinds):
-        milli = int(room.milli[(layout.kind == number) & works[:, None]].clip(min=0).sum())
+        milli = int(np.maximum(room.milli[(layout.kind == number) & works[:, None]], 0).sum())
         gpus[kind.model] = gpus.get(kind.model, 0) + milli
-    return gpus, int(room.cpu[works].clip(min=0).sum())
+    return gpus, int(np.maximum(room.cpu[works], 0).sum())
 
 
 def capacity_of(state: State, pool: str) -> dict[str, int]:

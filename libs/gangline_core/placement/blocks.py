@@ -86,6 +86,8 @@ def _choose_gpus(room: Room, need: Need, kinds: Sequence[int], row: int) -> tupl
 
 
 def _free(room: Room, kinds: Sequence[int], rows: Ints) -> Flags:
-    whole = (room.milli[rows] == GPU_MILLI) & (room.gpu_memory[rows] == room.layout.uncut[rows])
-    found: Flags = whole & np.isin(room.layout.kind[rows], kinds)
+    layout = room.layout
+    whole = (room.milli[rows] == GPU_MILLI) & (room.gpu_memory[rows] == layout.uncut[rows])
+    of_kinds = layout.remember(("of kinds", *kinds), lambda: np.isin(layout.kind, kinds))
+    found: Flags = whole & of_kinds[rows]
     return found

@@ -36,13 +36,14 @@ ROOM_CODES = frozenset(
 def why_not(room: Room, gang: Gang) -> Reason:
     """The first cause that holds: no node, one role alone, all roles together, topology."""
     mask = gang.mask(room.layout)
-    if not mask.any():
+    if not np.count_nonzero(mask):
         if gang.open_to(room.layout).any():
             return _no_label(room.layout, gang)
         return _no_node(room.layout, gang, next((need.where for need in gang.needs), None))
     for need in gang.needs:
         own = need.within(room.layout, mask)
-        reason = _role_fault(room, gang, need, own) if own.any() else _no_node(room.layout, gang, need.where)
+        is_anywhere = np.count_nonzero(own) > 0
+        reason = _role_fault(room, gang, need, own) if is_anywhere else _no_node(room.layout, gang, need.where)
         if reason is not None:
             return reason
     if room.crowded and (free := _places_for_all(room, gang, mask)) < gang.tasks:
@@ -88,12 +89,12 @@ def _role_fault(room: Room, gang: Gang, need: Need, mask: Flags) -> Reason | Non
             return reason
         held = int(slots(room, need, kinds, mask).sum())
         return _too_crowded(room, need.count, held, mask) if held < need.count else None
-    able = np.ones(len(mask), dtype=np.bool_)
-    if need.wants_gpu:
-        reason = _gpu_fault(room, gang, need, kinds, mask)
-        if reason is not None:
-            return reason
-        able = slots(room, bare(need), kinds, mask) > 0
+    if not need.wants_gpu:
+        return _rest_fault(room, need, kinds, mask, np.ones(len(mask), dtype=np.bool_))
+    reason = _gpu_fault(room, gang, need, kinds, mask)
+    if reason is not None:
+        return reason
+    able = slots(room, bare(need), kinds, mask) > 0
     return _rest_fault(room, need, kinds, mask, able)
 
 

@@ -2,11 +2,13 @@
 
 import numpy as np
 
+from gangline_core.equal_runs import run_lengths, run_starts
 from gangline_core.facts import TaskPlacement
 from gangline_core.ids import TaskId
 from gangline_core.job import Job, Task, TaskState
 from gangline_core.pauses.pausing import leaving_part
-from gangline_core.room.capacity import Ints, Layout, Room
+from gangline_core.placement.gang import Gang
+from gangline_core.room.capacity import Flags, Ints, Layout, Room
 from gangline_core.room.holdings import MILLI, ROW, as_lines, give_lines, lines_of, task_lines
 from gangline_core.spec import GPU_MILLI, JobSpec
 from gangline_core.state import State
@@ -41,8 +43,6 @@ class Releases:
     def __init__(self, state: State, settled: Room, *, leaving: set[TaskId]) -> None:
         """`settled` is the room with all claims settled; tasks `leaving` are already counted as gone in it."""
         self._settled = settled
-        self._sums: Ints | None = None
-        """At most so many GPU thousandths are free when so many lines have ended."""
         layout = settled.layout
         self._ends, self._lines = _tenants(state, layout)
         if leaving:
@@ -51,7 +51,6 @@ class Releases:
 
     def add(self, placed: list[tuple[TaskPlacement, int]]) -> None:
         """Tasks placed in this round and when they are expected to end."""
-        self._sums = None
         layout = self._settled.layout
         lines = [task_lines(layout, place) for place, _ in placed]
         ends = [end for (_, end), own in zip(placed, lines, strict=True) for _ in own]
@@ -73,15 +72,24 @@ class Releases:
 
     def times(self) -> Ints:
         """All times at which room comes back, ascending."""
-        return self._ends[np.flatnonzero(np.diff(self._ends, prepend=self._ends[:1] - 1))]
+        return self._ends[run_starts(self._ends)]
 
-    def may_hold(self, time: int, gpus: int) -> bool:
-        """A cheap look whether so many whole GPUs could be free by then at all."""
-        if self._sums is None:
-            settled = int(self._settled.milli.clip(0).sum())
-            self._sums = settled + np.cumsum(self._lines[:, MILLI].clip(0))
-            self._sums = np.concatenate([[settled], self._sums])
-        return gpus * GPU_MILLI <= int(self._sums[self._gone_by(time)])
+    def soonest(self, gang: Gang, rows: Flags) -> int:
+        """The first of `times` at which the GPUs of each of these nodes, added up, are enough for the gang.
+
+        Before that it surely does not fit; it is the number of all times when it never does.
+        """
+        wanted = [(need.gpus * GPU_MILLI, need.count) for need in gang.needs if need.gpus]
+        if not wanted:
+            return 0
+        own = rows[self._lines[:, ROW]]
+        lines, ends, times = self._lines[own], self._ends[own], self.times()
+        settled = np.where(rows, np.maximum(self._settled.milli, 0).sum(axis=1), 0)
+        sums = _sums_by_node(settled, lines)
+        gone = max(_enough_after(settled, *sums, *one) for one in (*wanted, (GPU_MILLI, gang.whole_gpus)))
+        if gone > len(ends):
+            return len(times)
+        return int(np.searchsorted(times, ends[gone - 1])) if gone else 0
 
     def _gone_by(self, time: int) -> int:
         """How many lines have ended by then."""
@@ -103,6 +111,26 @@ class Releases:
             lines = lines_of(layout, [leaving_part(state, known, going=None)])
             self._lines = np.concatenate([self._lines, -_only_amounts(lines)])
             self._ends = np.concatenate([self._ends, np.full(len(lines), end, dtype=np.int64)])
+
+
+def _sums_by_node(settled: Ints, lines: Ints) -> tuple[Ints, Ints]:
+    """Per line the GPU thousandths that are free on its node before it has ended, and after."""
+    by_node = np.argsort(lines[:, ROW], kind="stable")
+    node, given = lines[by_node, ROW], np.maximum(lines[by_node, MILLI], 0)
+    starts, sums = run_starts(node), given.cumsum()
+    of_others = np.repeat((sums - given)[starts], run_lengths(starts, len(node)))
+    after = np.empty_like(sums)
+    after[by_node] = settled[node] + sums - of_others
+    return after - np.maximum(lines[:, MILLI], 0), after
+
+
+def _enough_after(settled: Ints, before: Ints, after: Ints, milli: int, count: int) -> int:
+    """How many lines have to end before so many tasks of so many thousandths fit on nodes; one more when all do not do.
+
+    What is free on each node is known as it is settled, and before and after each line has ended.
+    """
+    fits = np.concatenate(([(settled // milli).sum()], after // milli - before // milli)).cumsum()
+    return int(np.searchsorted(fits, count))
 
 
 def _only_amounts(lines: Ints) -> Ints:

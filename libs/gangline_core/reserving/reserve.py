@@ -108,21 +108,19 @@ class Reserver:
 
     def _plan(self, job: Job, gang: Gang, releases: Releases) -> tuple[int, int, Seats, Room] | None:
         """The earliest time at which the gang fits, its date, its seats and the room then; None when it never does."""
-        times = releases.times()
+        times, wanted = releases.times(), usable_nodes(self._table.room, gang)
         before = next((known for known in self._table.pool.reservations if known.job == job.id), None)
-        low, high = 0, len(times) - 1
+        low, high = releases.soonest(gang, wanted), len(times) - 1
         best: tuple[int, Seats, Room] | None = None
-        # The last round's date mostly still holds, and one look just before it proves that.
-        likely = high if before is None else _place_of(before.start_ms, times, otherwise=high)
+        # The last round's date mostly still holds, and one look just before it proves that. Else it is mostly the first
+        # date at which there are enough GPUs.
+        likely = low if before is None else _place_of(before.start_ms, times, otherwise=low)
         probes = [likely, likely - 1]
         while low <= high:
             probe = probes.pop(0) if probes else (low + high) // 2
             if not low <= probe <= high:
                 continue
             time = times.item(probe)
-            if not releases.may_hold(time, gang.whole_gpus):
-                low = probe + 1
-                continue
             later = releases.at(time)
             seats = self._table.seating.placer(later, gang)
             if seats is None:

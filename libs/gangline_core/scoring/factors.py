@@ -6,6 +6,7 @@ from functools import cached_property
 import numpy as np
 from msgspec import Struct
 
+from gangline_core.equal_runs import run_lengths, run_starts
 from gangline_core.foresight.past_use import usual_percent
 from gangline_core.foresight.predict import predicted_seconds
 from gangline_core.groups import user_key
@@ -63,9 +64,9 @@ class Table:
         groups, asked = self.waiting.field(c.GROUP)[order], self.waiting.field(c.GPU_MILLI)[order]
         by_group = np.argsort(groups, kind="stable")
         sums = np.cumsum(asked[by_group])
-        starts = np.flatnonzero(np.diff(groups[by_group], prepend=-1))
+        starts = run_starts(groups[by_group])
         # What stood in the sum before each group began, and the job's own ask, are not ahead of it.
-        before = np.repeat((sums - asked[by_group])[starts], np.diff(starts, append=len(order)))
+        before = np.repeat((sums - asked[by_group])[starts], run_lengths(starts, len(order)))
         ahead = np.empty(len(order))
         ahead[order[by_group]] = sums - asked[by_group] - before
         self.ahead_milli = ahead

@@ -108,7 +108,8 @@ def compile_formula(text: str) -> Formula:
 def quantised(values: Column) -> NDArray[np.int64]:
     """Numbers in millionths, rounded half to even; values without meaning are 0, huge ones are cut at TERM_MAX."""
     finite = values if np.isfinite(values).all() else np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
-    return np.rint(np.clip(finite, -TERM_MAX, TERM_MAX) * MILLIONTHS).astype(np.int64)
+    cut: Column = np.minimum(np.maximum(finite, -TERM_MAX), TERM_MAX)
+    return np.rint(cut * MILLIONTHS).astype(np.int64)
 
 
 # --- reading ------------------------------------------------------------------------------------------------

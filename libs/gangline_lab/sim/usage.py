@@ -273,8 +273,8 @@ def equal_share_fairness(held: dict[str, int], wanted: dict[str, int], there: in
 
     The fair division fills all groups evenly up to what each asks for (max-min). 1 is perfectly fair.
     """
-    asked = {group: held.get(group, 0) + wanted.get(group, 0) for group in held.keys() | wanted.keys()}
-    asked = {group: amount for group, amount in sorted(asked.items()) if amount}
+    groups = sorted(held.keys() | wanted.keys())
+    asked = {group: amount for group in groups if (amount := held.get(group, 0) + wanted.get(group, 0))}
     if len(asked) < 2 or not there:
         return 1.0
     fair = max_min(asked, there)
@@ -284,9 +284,9 @@ def equal_share_fairness(held: dict[str, int], wanted: dict[str, int], there: in
 def max_min(asked: dict[str, int], there: int) -> dict[str, float]:
     """The even division of what is there, none getting more than asked."""
     left, fair = float(there), dict[str, float]()
-    order = sorted(asked, key=lambda group: (asked[group], group))
-    for place, group in enumerate(order):
-        fair[group] = min(float(asked[group]), left / (len(order) - place))
+    order = sorted((amount, group) for group, amount in asked.items())
+    for place, (amount, group) in enumerate(order):
+        fair[group] = min(float(amount), left / (len(order) - place))
         left -= fair[group]
     return fair
 
