@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from bench import kept, papers
+from bench import beside_page, kept, papers, papers_beside
 from bench.__main__ import BENCHMARKS, KEPT, main, parts_of
 from bench.elastic import WORKLOADS, unpack
 from bench.load import percentile, post
 from bench.rows import RANGES, Bar, Baseline, Measured, as_json, as_table, bars, judge, never_measured
+from gangline_core.cluster import Policy
 
 SPEED = Measured(name="speed", value=50.0, unit="1/s", baseline=Baseline(name="floor", value=100.0))
 WAIT = Measured(name="wait", value=20.0, unit="ms", better="lower")
@@ -143,6 +144,27 @@ def test_only_what_is_the_same_whenever_it_is_measured_is_kept(
 def test_the_papers_have_parts_for_every_table() -> None:
     begins = {name.partition(".")[0] for name in parts_of("papers")}
     lab = {"pollux", "optimus", "sizes", "weeks", "shockwave", "gavel", "muri", "spot", "pairs", "guests", "loads"}
-    assert begins == {*lab, "philly"}
+    assert begins == {*lab, "beside", "philly"}
     assert "philly.80x8.fifo-easy-backfill" in papers.PARTS
     assert KEPT == ("papers",)
+
+
+def test_the_page_beside_the_best_published_is_drawn_from_what_was_measured_and_explains_what_is_worse() -> None:
+    found = papers_beside.kept()
+    assert beside_page.PAGE.read_text(encoding="utf-8") == beside_page.draw(found)
+    assert not beside_page.unexplained(found)
+    assert all(metric in papers_beside.BENCHMARKS[name].best for name, _, metric in found)
+
+
+def test_what_is_measured_again_takes_the_place_of_what_was_kept(tmp_path: Path) -> None:
+    path = tmp_path / "kept.csv"
+    papers_beside.keep({("B2", "a", "makespan"): 1.5, ("B2", "b", "makespan"): 2.0}, path)
+    papers_beside.keep({("B2", "a", "makespan"): 3.0}, path)
+    assert papers_beside.kept(path) == {("B2", "a", "makespan"): 3.0, ("B2", "b", "makespan"): 2.0}
+
+
+def test_the_default_beside_others_lives_in_their_world_and_says_that_it_checkpoints() -> None:
+    for name, one in papers_beside.BENCHMARKS.items():
+        rules = papers_beside.rules_of(one, papers_beside.DEFAULT)
+        assert rules.conditions.tells_checkpoints, name
+        assert list(rules.policies.values()) == [Policy()], "nothing of it is set"

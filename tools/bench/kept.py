@@ -17,8 +17,8 @@ from bench.rows import Measured
 ROOT = Path(__file__).parents[2]
 DECIDES = ("libs/gangline_core", "libs/gangline_lab", "tools/bench", "policies")
 """What rows of the lab depend on; names below the root."""
-LEFT_OUT = ("ranges", "__pycache__")
-"""Folders that no row depends on: bars are looked up anew."""
+LEFT_OUT = ("ranges", "measured", "__pycache__")
+"""Folders that no row depends on: bars are looked up anew, and what was measured decides nothing."""
 
 Tell = Callable[[str], None]
 Measure = Callable[[str], AsyncIterator[Measured]]

@@ -8,6 +8,7 @@ pages of policies/papers. A row's baseline is the published value; why they diff
 - B4 and B5: the tables of Shockwave and Gavel, whose policies lend room for a time (see papers_leases).
 - B6 and B9: Muri's gangs, and spot jobs (see papers_sharing); two jobs on the same GPUs (see papers_pairs).
 - B7: the Philly trace (see papers_philly).
+- The default and the page that we recommend beside the best published value of every metric (see papers_beside).
 - B10: what is recorded replays to the byte; `--full` records and replays every run but the whole Philly trace.
 """
 
@@ -19,7 +20,9 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from bench import beside_page
 from bench.paper_runs import replayed_run_of, run_of
+from bench.papers_beside import BENCHMARKS, QUICK, beside
 from bench.papers_leases import GAVEL, OWN, SHOCKWAVE, gavel, off, shockwave
 from bench.papers_pairs import guests, pairs
 from bench.papers_philly import WHOLE, loads, weeks, whole
@@ -66,6 +69,7 @@ async def measure() -> AsyncIterator[Measured]:
         spot(),
         pairs(),
         guests(),
+        default_beside(QUICK),
     )
     for row in chain.from_iterable(tables):
         yield row
@@ -141,6 +145,12 @@ def optimus(workloads: Sequence[int], *, is_replayed: bool = False) -> Iterator[
         yield off("B2.off.optimus.mean", mean, OPTIMUS_MEAN)
 
 
+def default_beside(names: Sequence[str]) -> Iterator[Measured]:
+    """The default and the recommended page beside the best published values; the page of the docs is drawn anew."""
+    yield from beside(names)
+    beside_page.write()
+
+
 def _same(pages: dict[str, Rules], name: str) -> str:
     """A page before this one that decides the same: it need not run twice."""
     names = list(pages)
@@ -178,6 +188,7 @@ PARTS: dict[str, Callable[[], Iterator[Measured]]] = {
     "pairs": pairs,
     "guests": guests,
     "loads": partial(loads, every=THINNED_EVERY),
+    **{f"beside.{name}": partial(default_beside, (name,)) for name in BENCHMARKS},
     **{f"philly.{cluster}.{page}": partial(whole, cluster, page) for cluster in WHOLE for page in WHOLE[cluster]},
 }
 """The full set in parts that can be measured alone, from a fraction of a minute to an hour and more each."""

@@ -27,6 +27,18 @@ CHECKPOINTS = (
     "touched. It is idle under `least_attained`, leases and time slices, which share time already, and with "
     "`yield_after_gpu_s: 0`."
 )
+LEASES = (
+    "With `lease_s` room is lent for so long, under any ordering: at the end of each lease jobs that run and jobs "
+    "that wait stand in one order, and are taken from its front while GPUs last. Who is taken and runs goes on "
+    "where it is; who is not makes way for those that were and need its room. It is Gavel's mechanism (section "
+    "5); under `gavel` the order is by part of time over time had on each model, and a job may move to another "
+    "model. Models are handed out one after the other: first the one on which all jobs together say that they go "
+    "fastest, where they say the same the one with the higher price, then by name. Parts are worked out at most "
+    "every 1,000 s; who came since has what others leave, or waits for its part (`newcomers_wait`). Protected "
+    "time, shelter of guarantees and `preemptible: false` hold as ever. Stops cost time, so leases should be long "
+    "beside those; and one that keeps no checkpoint begins anew each time, so a lease shorter than such jobs run "
+    "lets them never end."
+)
 SHARING = (
     "With `sharing` jobs work on the same GPUs at once, each with an equal part of their time in books and bills "
     "(guests with none); whoever is left when one ends has more of it, without starting again. Only jobs of one role "
@@ -82,16 +94,7 @@ def page() -> str:
         "Backfill is set beside the ordering: `backfill_depth: 1` is EASY (the first that cannot start has a date), "
         "more is conservative (so many have one), and with 0 whoever fits may pass. A job without time limit counts "
         "with `unlimited_run_percent` of what nine of ten jobs like it stayed under; 0 lets no such job pass.",
-        "With `lease_s` room is lent for so long, under any ordering: at the end of each lease jobs that run and "
-        "jobs that wait stand in one order, and are taken from its front while GPUs last. Who is taken and runs "
-        "goes on where it is; who is not makes way for those that were and need its room. It is Gavel's mechanism "
-        "(section 5); under `gavel` the order is by part of time over time had on each model, and a job may move to "
-        "another model. Models are handed out one after the other: first the one on which all jobs together say that "
-        "they go fastest, where they say the same the one with the higher price, then by name. Parts are worked out at "
-        "most every 1,000 s; who came since has what others leave, or waits for "
-        "its part (`newcomers_wait`). Protected time, shelter of guarantees and `preemptible: false` hold as ever. "
-        "Stops cost time, so leases should be long beside those; and one that keeps no checkpoint begins anew each "
-        "time, so a lease shorter than such jobs run lets them never end.",
+        LEASES,
         "## Sharing",
         SHARING,
         table(("Sharing", "Who shares GPUs with whom"), ((code(name), about) for name, about in RULES.items())),
