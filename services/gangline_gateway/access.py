@@ -41,6 +41,8 @@ class Caller(Struct, frozen=True):
     expires_ms: int = 0
     is_foreign: bool = False
     """True when an identity provider says so, and not a token of ours."""
+    keys: int = 0
+    """Which of the provider's sets of keys the token was checked with."""
 
     @property
     def is_admin(self) -> bool:

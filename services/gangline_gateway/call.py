@@ -1,7 +1,7 @@
 """One HTTP call as the handlers see it: who asks, for what, with which body; and what they answer."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -63,6 +63,8 @@ class Desk:
         self.config = config
         self.asker = Asker(site, answer_s_max=config.answer_s_max)
         self.shares = Shares(site.clock)
+        self.still_holds: Callable[[Caller], bool] = lambda caller: True
+        """Whether what an identity provider said of a caller still is as good as then."""
         self.document = b""
         """The OpenAPI document."""
         self.books: dict[str, tuple[tuple[int, int], Book]] = {}

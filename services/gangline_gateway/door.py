@@ -56,6 +56,8 @@ class Door:
         self.in_flight = 0
         self._meter = Meter(desk.site.metrics)
         self._issuer = _issuer_of(desk)
+        if self._issuer is not None:
+            desk.still_holds = self._issuer.still_holds
 
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:

@@ -152,7 +152,7 @@ async def beaten(messages: AsyncIterator[LogMessage], call: Call) -> AsyncIterat
 def is_valid(call: Call) -> bool:
     """True while the token that opened the stream still opens anything."""
     if call.caller.is_foreign:
-        return call.caller.expires_ms > call.desk.site.now_ms()
+        return call.caller.expires_ms > call.desk.site.now_ms() and call.desk.still_holds(call.caller)
     token = call.state.kept.tokens.get(call.caller.digest)
     if token is None or token.revoked:
         return False

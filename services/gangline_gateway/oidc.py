@@ -11,6 +11,7 @@ from typing import Any
 
 import jwt
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gangline_gateway.access import Caller, Role
 from gangline_gateway.config import Config
@@ -71,12 +72,18 @@ class Issuer:
         known = self._known.get(digest)
         if known is None:
             known = self._caller_of(await self._claims(secret))
+            known = replace(known, keys=self._keys.generation)
             if len(self._known) >= CALLERS_KEPT:
                 self._known.clear()
             self._known[digest] = known
         if known.expires_ms <= self._clock.now_ms():
             raise _refused("The token has expired.")
         return known
+
+    def still_holds(self, caller: Caller) -> bool:
+        """True while the keys are those that the caller's token was checked with; else it is to be checked again."""
+        self._keys.look_again()
+        return caller.keys == self._keys.generation
 
     async def _claims(self, secret: str) -> Mapping[str, Any]:
         """What the token says, once its signature holds."""

@@ -1,5 +1,6 @@
 """Tokens of an identity provider: taken when all about them is right, refused for each single thing that is not."""
 
+import asyncio
 import base64
 import hashlib
 import hmac
@@ -15,8 +16,10 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 from tests.make import T0, node, spec
+from tests.patience import LONG_S
 from tests.services.gateway.conftest import Visitor
 from tests.services.gateway.fakes import Setting
+from tests.services.gateway.test_streams import put_event
 
 from gangline_gateway.access import Role
 from gangline_gateway.config import Config
@@ -206,6 +209,23 @@ async def test_a_withdrawn_key_is_noticed_though_nobody_names_a_new_one(guest: V
         if (await guest.call("guest", "GET", "/v1/whoami")).status == 401:
             return
     raise AssertionError("the old key opens for ever")
+
+
+async def test_a_stream_that_a_withdrawn_key_opened_ends(guest: Visitor, provider: Provider) -> None:
+    guest.setting.tokens["guest"] = provider.token(exp=NOW + 9000)
+    async with await guest.call("guest", "GET", "/v1/events") as stream, asyncio.timeout(LONG_S):
+        assert (await stream.content.readline()).startswith(b"retry")
+        put_event(guest, "1-0")
+        while not (line := await stream.content.readline()).startswith(b"data"):
+            assert line, "its key is good"
+        provider.keys = {"two": RSA[1]}
+        await guest.setting.clock.advance(301)
+        # Who looks first has the keys fetched; until they are here, what is known holds.
+        number = 1
+        while line:
+            number += 1
+            put_event(guest, f"{number}-0")
+            line = await stream.content.readline()
 
 
 async def test_unknown_keys_make_us_ask_the_provider_once_in_a_while_only(guest: Visitor, provider: Provider) -> None:
