@@ -142,7 +142,10 @@ def draw_policy(draw: Random) -> dict[str, Any]:
         "candidates_per_shape": (0.1, lambda: draw.randint(1, 2)),
         "node_tasks_max": (0.1, lambda: draw.randint(2, 6)),
     }
-    return {name: value() for name, (part, value) in choices.items() if draw.random() < part}
+    found = {name: value() for name, (part, value) in choices.items() if draw.random() < part}
+    if found.get("ordering") == "least_attained" and draw.random() < 0.4:
+        found["sinks_last"] = True
+    return found
 
 
 def _levels(draw: Random) -> dict[str, LevelRule]:

@@ -269,6 +269,14 @@ def test_sacct_adds_up_typed_gpus_and_splits_over_the_nodes_that_it_names(tmp_pa
     assert told.left_out == {"job steps": 1, "jobs that never started": 1, "jobs that had not ended": 1}
 
 
+def test_a_pod_that_ends_before_it_starts_is_left_out_and_said_with_the_line(tmp_path: Path) -> None:
+    items = [pod("a"), pod("b", start="11:30:00"), pod("c", start="11:30:00"), pod("d")]
+    text = '{"items": [\n' + ",\n".join(json.dumps(item) for item in items) + "]}"
+    found = read(tmp_path, "kubernetes", text)
+    assert sorted(arrival.spec.name for arrival in found.arrivals) == ["a", "d"]
+    assert found.left_out == {"pods that end before they start, the first at line 3": 2}
+
+
 def test_kubernetes_amounts_are_quantities_and_who_is_lost_has_no_end(tmp_path: Path) -> None:
     told, lost = pod("told"), pod("lost")
     told["spec"] = {"containers": [{"resources": {"limits": {"cpu": "1e1", "memory": "1073741825"}}}, {}]}

@@ -68,15 +68,18 @@ def read_kubernetes(path: Path) -> Workload:
     pods: list[Pod] = []
     left_out: Counter[str] = Counter()
     unended: set[tuple[str, str]] = set()
+    backwards: list[TraceError] = []
     events: dict[tuple[str, str], dict[str, float]] = {}
     items, places = _items(path)
     for number, item in enumerate(items):
         place = _Place(places, number)
         kind = item.get("kind", "Pod")
         try:
-            pod = _pod(item, place) if kind == "Pod" else None
+            odd = len(backwards)
+            pod = _pod(item, place, backwards) if kind == "Pod" else None
             if kind == "Pod" and pod is None:
-                left_out["pods without an end"] += 1
+                if len(backwards) == odd:
+                    left_out["pods without an end"] += 1
                 meta = item.get("metadata", {})
                 unended.add((str(meta.get("namespace", "default")), str(meta.get("name", ""))))
             if kind == "Event":
@@ -86,6 +89,8 @@ def read_kubernetes(path: Path) -> Workload:
             raise place.error((), f"is no {kind} as Kubernetes writes it ({error})") from error
         if pod is not None:
             pods.append(pod)
+    if backwards:
+        left_out[f"pods that end before they start, the first at line {backwards[0].line}"] = len(backwards)
     known = {(pod.namespace, pod.name) for pod in pods}
     told = _from_events(events, known)
     of_pods = {name for name in events if not name[1].startswith(JOB)}
@@ -193,7 +198,8 @@ def _line(data: bytes, file: str, number: int) -> dict[str, Any]:
         raise TraceError(problem, file=file, line=number, column=column) from error
 
 
-def _pod(item: dict[str, Any], place: _Place) -> Pod | None:
+def _pod(item: dict[str, Any], place: _Place, backwards: list[TraceError]) -> Pod | None:
+    """The pod; None where it is not over, or ends before it starts, as clocks of nodes that were set have it."""
     meta, status, spec = item.get("metadata", {}), item.get("status", {}), item.get("spec", {})
     containers = status.get("containerStatuses") or []
     ends = [(container.get("state", {}).get("terminated") or {}).get("finishedAt") for container in containers]
@@ -204,7 +210,8 @@ def _pod(item: dict[str, Any], place: _Place) -> Pod | None:
     started_s = _time_s(status["startTime"], place, ("status", "startTime"))
     ended = [_time_s(end, place, (*STATUSES, k, *TERMINATED)) for k, end in enumerate(ends)]
     if max(ended) < started_s:
-        raise place.error((*STATUSES, ended.index(max(ended)), *TERMINATED), "is before status.startTime")
+        backwards.append(place.error((*STATUSES, ended.index(max(ended)), *TERMINATED), "is before status.startTime"))
+        return None
     return Pod(
         name=str(meta.get("name", "")),
         namespace=str(meta.get("namespace", "default")),
