@@ -78,7 +78,7 @@ def open_round(state: State, pool: str, now: int, *, somebody_comes: bool = Fals
     sieve = gates.Sieve(state, pool, now)
     may, kept_out, given_up = sieve.may(), sieve.changed(), sieve.given_up()
     going_on = wants_to_go_on(state, pool) or misses_members(state, pool)
-    renews = leases.is_over(known, now) and (len(may) > 0 or leases.may_move(state, known))
+    renews = leases.is_over(known, now) and (len(may) > 0 or leases.moves(state, known, now))
     moves = known.proposals or late_starts(state, pool, now) or going_on or renews
     if not (len(may) or kept_out or given_up or moves or somebody_comes):
         return None

@@ -13,7 +13,7 @@ from gangline_core.making_room.claims import gives_up_ms, overdue_ms
 from gangline_core.making_room.losses import shield_ends_ms
 from gangline_core.making_room.service_order import by_service, orders_by_service
 from gangline_core.making_room.yielding import yields_from_ms
-from gangline_core.pauses.leases import leases_end_ms, may_move, parts_end_ms
+from gangline_core.pauses.leases import leases_end_ms, may_move, parts_end_ms, renewable_from
 from gangline_core.pauses.pausing import slice_ends_ms
 from gangline_core.repairing import repairs_end
 from gangline_core.scoring import columns as c
@@ -38,7 +38,7 @@ def next_wake_ms(state: State, pool_name: str, now: int) -> int | None:
     # Where nothing runs, nobody's room can pass to another when a lease ends.
     runs = bool(state.live.get(pool_name))
     if runs and (waiting or may_move(state, pool)) and (ends := leases_end_ms(pool)) is not None:
-        times.append(ends)
+        times += [ends] if ends > now else renewable_from(state, pool)
     if waiting and pool.policy.newcomers_wait:
         times.append(parts_end_ms(pool))
     if waiting:

@@ -1,10 +1,13 @@
 """Room that is lent for a time: whose lease is over, and whose room it is then."""
 
+from collections.abc import Iterator
+
 import pytest
-from tests.make import World, node, spec
+from tests.make import SECOND, World, node, spec
 
 from gangline_core import facts as f
 from gangline_core.job import JobState
+from gangline_core.wake import next_wake_ms
 
 
 def lent(*nodes) -> World:
@@ -13,10 +16,10 @@ def lent(*nodes) -> World:
 
 def test_a_job_on_a_node_that_went_to_another_pool_is_in_nobodys_way_when_leases_are_given() -> None:
     world = lent(node("n1", gpus=1), node("n2", gpus=1), node("n3", pool="other"))
-    here, there = (world.submit_running(spec(gpus=1), name) for name in ("n1", "n2"))
+    here, there = (world.submit_running(spec(gpus=1, checkpoints=True), name) for name in ("n1", "n2"))
     world.round()
     world.tell("admission", f.NodeAssigned(node="n2", pool="other", by="ada"))
-    waits = [world.submit(spec(gpus=1)) for _ in range(2)]
+    waits = [world.submit(spec(gpus=1, checkpoints=True)) for _ in range(2)]
     for _ in range(4):
         world.wait(101).round()
         world.settle()
@@ -43,3 +46,47 @@ def test_the_model_that_jobs_call_faster_is_handed_out_first_then_the_dearer_one
     world.round()
     [task] = world.state.tasks_of(world.job(job))
     assert task.node == first
+
+
+def turns(*, leases: int, **terms: bool) -> Iterator[tuple[int, int]]:
+    """Two jobs on one GPU, lease after lease: the job of each run that ended, and how many leases that lasted."""
+    world = lent(node("n1", gpus=1))
+    one, other = world.submit_running(spec(gpus=1, **terms), "n1"), world.submit(spec(gpus=1, **terms))
+    world.round()
+    at_work, since = one, 0
+    for lease in range(1, leases):
+        world.wait(101).round()
+        world.settle()
+        runs = next(job for job in (one, other) if world.job(job).state == JobState.RUNNING)
+        if runs != at_work:
+            yield at_work, lease - since
+            at_work, since = runs, lease
+
+
+def test_who_goes_on_where_it_stopped_makes_way_at_the_end_of_each_lease() -> None:
+    lasted = [leases for _, leases in turns(leases=20, checkpoints=True)]
+    assert len(lasted) > 15
+    assert set(lasted) == {1}
+
+
+def test_who_begins_anew_works_on_for_as_long_as_all_its_runs_that_were_cut_off() -> None:
+    """So a job of any length ends, however short leases are, and others have their turns until then."""
+    had: dict[int, list[int]] = {}
+    for job, leases in turns(leases=100):
+        had.setdefault(job, []).append(leases)
+    assert len(had) == 2
+    for lasted in had.values():
+        assert len(lasted) > 3, "its leases end all the same"
+        assert all(lasted[k] >= sum(lasted[:k]) for k in range(1, len(lasted)))
+
+
+def test_leases_end_while_nobody_can_be_moved_and_the_first_one_who_can_be_is_thought_of_in_time() -> None:
+    world = lent(node("n1", gpus=1, model="A100"), node("n2", gpus=1, model="T4"))
+    world.submit_running(spec(gpus=1, protected_s=350), "n1")
+    world.round()
+    for _ in range(3):
+        world.wait(101).round()
+    over = world.at - 303 * SECOND + 350 * SECOND
+    assert next_wake_ms(world.state, "default", world.at) == over
+    assert world.wait(50).round() is not None
+    assert world.state.kept.pools["default"].leased_at == world.at

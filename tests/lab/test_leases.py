@@ -20,7 +20,9 @@ ROTATING = Policy(ordering="gavel", lease_s=100, starvation_s=0)
 
 
 def test_jobs_that_came_together_take_turns_and_end_together() -> None:
-    ends = jcts_s(run(trace((0, 4, 1000), (0, 4, 1000), (0, 4, 1000)), policy=ROTATING, round_s=100))
+    ends = jcts_s(
+        run(trace((0, 4, 1000), (0, 4, 1000), (0, 4, 1000)), policy=ROTATING, round_s=100, tells_checkpoints=True)
+    )
     assert min(ends) > 2_700
     assert max(ends) == 3_000
 
@@ -33,11 +35,18 @@ def test_a_job_keeps_its_room_while_nobody_waits() -> None:
 
 def test_nobody_makes_way_in_the_time_in_which_it_is_protected() -> None:
     jobs = trace((0, 4, 1000), (0, 4, 1000))
-    assert run(jobs, policy=ROTATING, round_s=100).preemptions > 10
+    assert run(jobs, policy=ROTATING, round_s=100, tells_checkpoints=True).preemptions > 10
     held = replace(
         jobs, arrivals=tuple(replace(one, spec=replace(one.spec, protected_s=5_000)) for one in jobs.arrivals)
     )
-    assert run(held, policy=ROTATING, round_s=100).preemptions == 0
+    assert run(held, policy=ROTATING, round_s=100, tells_checkpoints=True).preemptions == 0
+
+
+def test_jobs_that_lose_all_at_each_stop_end_although_leases_are_shorter_than_they_run() -> None:
+    jobs = trace((0, 4, 1000), (0, 4, 1000), (0, 4, 1000))
+    result = run(jobs, policy=ROTATING, round_s=100, checkpoint_at_stop=False)
+    assert max(jcts_s(result)) < 3 * 3_000
+    assert 3 < result.preemptions <= 3 * 5
 
 
 def test_a_larger_job_that_goes_first_takes_the_room_of_as_many_as_it_needs() -> None:
@@ -62,7 +71,7 @@ def test_what_was_lent_replays_to_the_byte(tmp_path: Path) -> None:
             trace=jobs,
             fleet=read_fleet("1x4xV100,1x4xP100"),
             policies={"default": ROTATING},
-            conditions=Conditions(round_s=100, restart_s=5),
+            conditions=Conditions(round_s=100, restart_s=5, tells_checkpoints=True),
         ),
         archive=tmp_path / "a",
     )
@@ -98,7 +107,7 @@ def test_of_a_hundred_taken_for_a_model_all_but_one_stand_on_it_before_time_goes
         trace=replace(jobs, arrivals=tuple(told)),
         fleet=read_fleet("1x4xV100,1x4xP100"),
         policies={"default": policy},
-        conditions=Conditions(round_s=100),
+        conditions=Conditions(round_s=100, tells_checkpoints=True),
     )
     with Journal(tmp_path / "moves") as journal:
         simulation = Simulation(scenario, journal)
@@ -182,7 +191,7 @@ def test_who_cannot_have_a_place_on_its_model_stays_and_nobody_goes_for_it(tmp_p
         trace=replace(jobs, arrivals=tuple(told)),
         fleet=read_fleet("2x4xV100,2x4xP100"),
         policies={"default": Policy(ordering="gavel", objective="makespan", lease_s=100, starvation_s=0)},
-        conditions=Conditions(round_s=100),
+        conditions=Conditions(round_s=100, tells_checkpoints=True),
     )
     simulate(scenario, archive=tmp_path / "a")
     prove_archive(tmp_path / "a")

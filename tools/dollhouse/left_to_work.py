@@ -2,7 +2,8 @@
 
 Said a second time, from what is seen: how long a job waited, and how long it ran in runs that evictions cut off. Who
 yields goes on where it stopped, so that run was not in vain. Waits are counted up to when a round was opened, so that
-no more is asked of anybody than was promised.
+no more is asked of anybody than was promised. And the end of a lease cuts off nobody who begins anew before it has
+worked as long as in all its runs that were cut off.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,6 +16,7 @@ from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
 from gangline_core.making_room.losses import BY_PRIORITY, BY_SERVICE
 from gangline_core.scoring.had_share import BY_YIELD
+from gangline_core.sharing.regroup import BY_LEASE
 from gangline_core.spec import ServiceClass
 from gangline_core.state import State
 from gangline_core.step import Step
@@ -34,6 +36,8 @@ class Known(Struct):
     goes_by: str = ""
     """The rule by which its present run is being cut off."""
     evictions: int = 0
+    cut_off_ms: int = 0
+    """What it ran in runs that evictions ended."""
     left_ms: int = 0
     """So long its present run is left to work."""
 
@@ -45,6 +49,8 @@ class LeftToWork:
         """Nobody was seen yet."""
         self.met = 0
         """How often somebody was left to work."""
+        self.leases_met = 0
+        """How often a lease ended for one that begins anew."""
         self._known: dict[JobId, Known] = {}
         self._opened: dict[str, tuple[int, tuple[JobId, ...]]] = {}
         """Per pool when its present round was opened, and its candidates in order."""
@@ -56,6 +62,7 @@ class LeftToWork:
                 self._opened[fact.pool] = message.at, tuple(one.job for one in fact.candidates)
             elif isinstance(fact, f.RoundDecided):
                 yield from self._sent_away(message, fact)
+                yield from self._lease_over(state, message, fact)
         for moved in step.moves:
             job = state.kept.jobs.get(moved.job)
             if job is not None:
@@ -78,12 +85,27 @@ class LeftToWork:
             if known is not None:
                 known.goes_by = eviction.rule
 
+    def _lease_over(self, state: State, message: Message, decided: f.RoundDecided) -> Iterator[str]:
+        for eviction in decided.evictions:
+            job, known = state.kept.jobs.get(eviction.job), self._known.get(eviction.job)
+            if eviction.rule != BY_LEASE or job is None or known is None or not known.began_ms or job.spec.checkpoints:
+                continue
+            self.leases_met += 1
+            if message.at - known.began_ms < known.cut_off_ms:
+                yield (
+                    f"job {job.id} goes at the end of a lease after {message.at - known.began_ms} ms, begins anew, and "
+                    f"was cut off after {known.cut_off_ms} ms before"
+                )
+
     def _note(self, state: State, message: Message, job: Job, before: Job | None) -> None:
         known = self._known.setdefault(job.id, Known())
         if job.state == JobState.WAITING and known.waits_since_ms < 0:
             if known.goes_by and known.began_ms:
                 known.in_vain_ms += message.at - known.began_ms if known.goes_by != BY_YIELD else 0
                 known.evictions += 1
+            was_cut_off = before is not None and job.preemptions > before.preemptions and known.goes_by != BY_YIELD
+            if known.began_ms and was_cut_off:
+                known.cut_off_ms += message.at - known.began_ms
             known.began_ms, known.goes_by, known.left_ms = 0, "", 0
             # Of whoever waits for others, or for its time, not all of that is a wait for room.
             is_free = not (job.spec.after or job.spec.not_before_ms or job.array)

@@ -66,6 +66,7 @@ class Rules:
         yield from self._go_when_they_may(state, message)
         yield from self._left.faults(state, message, step, self._jobs)
         self.met["is left to work"] = self._left.met
+        self.met["begins anew after a lease"] = self._left.leases_met
         yield from self._obey(state, message)
         for moved in step.moves:
             job = state.kept.jobs.get(moved.job)

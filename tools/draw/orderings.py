@@ -36,8 +36,9 @@ LEASES = (
     "fastest, where they say the same the one with the higher price, then by name. Parts are worked out at most "
     "every 1,000 s; who came since has what others leave, or waits for its part (`newcomers_wait`). Protected "
     "time, shelter of guarantees and `preemptible: false` hold as ever. Stops cost time, so leases should be long "
-    "beside those; and one that keeps no checkpoint begins anew each time, so a lease shorter than such jobs run "
-    "lets them never end."
+    "beside those. A job that does not say `checkpoints` begins anew after each of them, so its leases grow: a run "
+    "goes on until it has lasted as long as all its runs together that were cut off before, and every job ends, "
+    "however short leases are (decision 0026)."
 )
 SHARING = (
     "With `sharing` jobs work on the same GPUs at once, each with an equal part of their time in books and bills "

@@ -91,6 +91,15 @@ def is_sealed(job: Job, now: int) -> bool:
     return bool(job.spec.protected_s) and job.spec.protected_below is None and is_protected(job, now)
 
 
+def makes_up_ms(job: Job) -> int:
+    """Until when a run goes on whose lease is over, since it would be lost and earlier ones were; 0 where none was.
+
+    It lasts at least as long as all that was cut off before. So each one that a lease still cuts off doubles that time,
+    and of a run of R there are at most log2(R / the first of them) + 1, however short leases are.
+    """
+    return 0 if job.spec.checkpoints or not job.started_ms else job.started_ms + job.cut_off_ms
+
+
 def shield_ends_ms(job: Job) -> int:
     """Until when priority leaves a run to its work (see `shields`); 0 where it does not, or where it has not begun."""
     return job.started_ms + job.shield_ms if job.shield_ms and job.started_ms else 0

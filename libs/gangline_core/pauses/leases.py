@@ -17,7 +17,7 @@ from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
 from gangline_core.kept import PoolState
 from gangline_core.limits.budgets import price_of
-from gangline_core.making_room.losses import is_protected
+from gangline_core.making_room.losses import is_protected, makes_up_ms
 from gangline_core.ordering import rank
 from gangline_core.ordering.gavel import models_of, parts_by_model, speeds_of
 from gangline_core.reasons import Reason, ReasonCode
@@ -45,17 +45,29 @@ def leases_end_ms(pool: PoolState) -> int | None:
     return pool.leased_at + pool.policy.lease_s * 1000 if pool.policy.lease_s else None
 
 
+def renewable_from(state: State, pool: PoolState) -> Iterator[int]:
+    """When the lease of each running job may end at the earliest, in ms; none of those whose lease never does."""
+    for job in _at_work(state, pool):
+        if job.spec.protected_s >= 0:
+            yield max(job.started_ms + 1000 * job.spec.protected_s, makes_up_ms(job))
+
+
 def parts_end_ms(pool: PoolState) -> int:
     """From when on parts of time may be worked out anew."""
     return pool.parts_at + RESET_MS
 
 
 def may_move(state: State, pool: PoolState) -> bool:
-    """True when a new lease may put somebody on another model, or on GPUs of its own, although nobody waits."""
+    """True when leases may put somebody on another model, or on GPUs of its own, although nobody waits."""
     name = pool.pool.name
     if may_regroup(state, pool):
         return True
     return pool.policy.ordering == ORDERED_BY_PART and len(models_of(state, name)) > 1 and bool(state.live.get(name))
+
+
+def moves(state: State, pool: PoolState, now: int) -> bool:
+    """True when a new lease may do that now: there is somebody whose lease is over."""
+    return may_move(state, pool) and bool(renewable(state, pool, now))
 
 
 class Lent(Struct, frozen=True):
@@ -71,6 +83,8 @@ class Lent(Struct, frozen=True):
 def lend(state: State, pool: PoolState, candidates: Sequence[Candidate], now: int) -> Lent:
     """To whom room is lent until the next lease ends."""
     running_jobs = renewable(state, pool, now)
+    if not running_jobs and not candidates:
+        return Lent()
     running = [_as_waiting(state, job, now) for job in running_jobs]
     waiting = [state.kept.jobs[candidate.job] for candidate in candidates]
     both = Waiting.of(state, pool, [*waiting, *running], now=now)
@@ -103,12 +117,15 @@ def waits_for_part(pool: PoolState, job: JobId) -> Reason | None:
 
 def renewable(state: State, pool: PoolState, now: int) -> list[Job]:
     """Running jobs whose lease may end: others keep their room."""
-    live = (state.kept.jobs[job] for job in sorted(state.live.get(pool.pool.name, {})))
-    return [
-        job
-        for job in live
-        if job.state == JobState.RUNNING and job.spec.preemptible and not job.outcome and not is_protected(job, now)
-    ]
+    return [job for job in _at_work(state, pool) if not is_protected(job, now) and now >= makes_up_ms(job)]
+
+
+def _at_work(state: State, pool: PoolState) -> Iterator[Job]:
+    """Running jobs that may be told to go, by id."""
+    for name in sorted(state.live.get(pool.pool.name, {})):
+        job = state.kept.jobs[name]
+        if job.state == JobState.RUNNING and job.spec.preemptible and not job.outcome:
+            yield job
 
 
 def _as_waiting(state: State, job: Job, now: int) -> Job:
