@@ -68,7 +68,8 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NODES",
         help="simulate nodes instead: 4x8xH100 (nodes x GPUs x model), or a file (YAML, JSON, CSV) with nodes",
     )
-    up.add_argument("--speed", type=_speed, default=1.0, help="how much faster simulated tasks run (limits are by the clock)")
+    faster = "how much faster simulated tasks run; limits are by the clock"
+    up.add_argument("--speed", type=_speed, default=1.0, help=faster)
     up.add_argument("--name", default="", help="name of this machine's node (default: host name)")
     up.add_argument("--nats-url", default="", help="use this NATS server instead of a private one")
     up.add_argument("--nats-user", default="")
