@@ -227,3 +227,19 @@ def test_a_policy_that_cannot_share_is_refused() -> None:
     ):
         assert policy_problem(wrong) is not None
     assert policy_problem(Policy(sharing="interleaved", lease_s=60)) is None
+
+
+@pytest.mark.parametrize("policy", [{}, {"sharing": "none", "ordering": "gavel"}], ids=["interleaved", "by model"])
+def test_whose_budget_is_used_up_in_the_middle_of_a_lease_does_not_start_for_having_one(policy) -> None:
+    """It was placed and refused for ever: seed 1400038 of the dollhouse."""
+    world = World(node(gpus=2, model="A100"), node("n2", gpus=2, model="T4"), groups=[group("a"), group("b")])
+    world.set_policy(**{**INTERLEAVED, "predictor": "", **policy})
+    spends = world.submit(sharing_spec(group="a", retries=3))
+    world.settle()
+    world.exit(*world.job(spends).tasks, code=1).empty(*world.job(spends).tasks)
+    assert world.job(spends).state == JobState.WAITING
+    world.tell("accounting", f.BudgetExhausted(group="a", used_gpu_milli_ms=1, exhausted=True))
+    other = world.wait(5).submit(sharing_spec(group="b"))
+    assert world.settle() < 50, "decisions end"
+    assert running(world) == [other]
+    assert world.reason(spends) == ReasonCode.BUDGET_EXHAUSTED

@@ -68,12 +68,16 @@ def _count_elsewhere(table: Table, claim: Claim, job: Job, alive: tuple[TaskId, 
 
 
 def _may_not_start(table: Table, job: Job, claim: Claim) -> bool:
-    """True when the job's terms, a window or a budget keep it out by now: no room is kept for who may not use it."""
-    if window_fault(table.state, job.spec, {task.node for task in claim.placement.tasks}) is not None:
+    """True when a window keeps the job out by now, or it is kept out anyhow: no room is kept for who may not use it."""
+    nodes = {task.node for task in claim.placement.tasks}
+    return window_fault(table.state, job.spec, nodes) is not None or is_kept_out(table.state, job, table.now)
+
+
+def is_kept_out(state: State, job: Job, now: int) -> bool:
+    """True when a waiting job's terms or a budget keep it from starting, wherever it would."""
+    if has_terms(job.spec) and terms_reason(state, job, now) is not None:
         return True
-    if has_terms(job.spec) and terms_reason(table.state, job, table.now) is not None:
-        return True
-    exhausted = table.state.kept.exhausted
+    exhausted = state.kept.exhausted
     uses_budget = bool(exhausted) and costs_gpu_time(job.spec)
     return uses_budget and any(path in exhausted for path in ancestors(job.spec.group))
 

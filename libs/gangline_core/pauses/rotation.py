@@ -11,6 +11,7 @@ from gangline_core.facts import TaskPlacement
 from gangline_core.foresight.forecast import held_by
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState, Task
+from gangline_core.making_room.claims import is_kept_out
 from gangline_core.making_room.preemption import Preemptor
 from gangline_core.pauses.leases import renewable, taken
 from gangline_core.reserving.promised import has_all
@@ -35,7 +36,7 @@ def rotate(table: Table, preemptor: Preemptor, *, is_new: bool) -> None:
     running = {job.id: job for job in renewable(table.state, table.pool, table.now)} if is_new else {}
     running = {job.id: job for job in running.values() if not table.ledger.is_sheltered(job)}
     holding = {job: model_held(table, own) for job, own in running.items()}
-    settled = _settled(table)
+    settled = _settled(table) | _kept_out(table)
     open_leases = [lease for lease in leases if lease.job not in settled]
     chosen = taken(table.state, open_leases, _free(table, running), holding)
     order = {lease.job: k for k, lease in reversed(list(enumerate(leases)))}
@@ -87,6 +88,12 @@ def _in_pool(table: Table, job: Job) -> list[Task]:
 
 def _settled(table: Table) -> set[JobId]:
     return {held.claim.job for held in table.held} | {placement.job for placement in table.placements}
+
+
+def _kept_out(table: Table) -> set[JobId]:
+    """Who has a lease that was planned earlier, and may not start by now."""
+    jobs = (job for lease in table.pool.leases if (job := table.state.job(lease.job)) is not None)
+    return {job.id for job in jobs if job.state == JobState.WAITING and is_kept_out(table.state, job, table.now)}
 
 
 def _seat(table: Table, preemptor: Preemptor, job: Job, *, losers: list[Job], model: str) -> None:

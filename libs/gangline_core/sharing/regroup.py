@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from gangline_core.facts import Eviction, TaskPlacement
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState, Task
-from gangline_core.making_room.claims import is_overdue
+from gangline_core.making_room.claims import is_kept_out, is_overdue
 from gangline_core.pauses.pausing import companions, leaving_part
 from gangline_core.reasons import ReasonCode
 from gangline_core.seating import Found, find_seats
@@ -120,11 +120,13 @@ def _width(table: Table, job: JobId) -> int:
 
 
 def _seat(table: Table, company: Company) -> None:
-    """Whoever of the company waits starts, the first where there is room and the others beside it."""
+    """Whoever of the company waits and may start does so, the first where there is room and the others beside it."""
     state = table.state
     started = {placement.job for placement in table.placements}
     jobs = [job for name in company if (job := state.job(name)) is not None]
     waiting = [job for job in jobs if job.state == JobState.WAITING and job.id not in started]
+    # A lease that was planned earlier does not know whose budget was used up since.
+    waiting = [job for job in waiting if not is_kept_out(state, job, table.now)]
     at_work = [job for job in jobs if is_at_work(state, job)]
     if not waiting:
         return
