@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
-from gangline_client.batch_terms import FLAGS, SHORT, TERMS, Terms, document_of
+from gangline_client.batch_terms import COUNTS, FLAGS, SHORT, TERMS, Terms, document_of
 from gangline_client.errors import InputError
 
 SHEBANG = "#!"
@@ -48,6 +48,8 @@ class Header:
     """Line and YAML of each `#GANGLINE` line."""
     faults: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    is_miscounted: bool = False
+    """What could not be read may have said how many of something there are."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ def read_script(text: str, place: str, *, environ: Mapping[str, str], folder: st
         terms.line = line
         TERMS[name](terms, value)
     command = _command(text, header)
-    document: Document = {} if terms.faults else document_of(terms)
+    document: Document = {} if header.is_miscounted or terms.is_miscounted else document_of(terms)
     faults = [*header.faults, *terms.faults]
     for line, written in header.own:
         document |= _fields(written, line, faults)
@@ -123,6 +125,7 @@ def _read_options(header: Header, line: int, text: str) -> None:
         words = shlex.split(text, comments=True)
     except ValueError as error:
         header.faults.append(f"line {line}: {str(error).lower()}")
+        header.is_miscounted = True
         return
     while words:
         word = words.pop(0)
@@ -130,6 +133,7 @@ def _read_options(header: Header, line: int, text: str) -> None:
         if name not in TERMS:
             near = get_close_matches(name, list(TERMS), n=1, cutoff=0.6)
             advice = f"; did you mean --{near[0]}?" if near else ""
+            header.is_miscounted |= bool(COUNTS.intersection(near))
             header.faults.append(f"line {line}: {word.partition('=')[0][:80]} is no option that is known here{advice}")
             return
         if name in FLAGS:
@@ -138,6 +142,7 @@ def _read_options(header: Header, line: int, text: str) -> None:
         if not given:
             if not words:
                 header.faults.append(f"line {line}: --{name} needs a value")
+                header.is_miscounted |= name in COUNTS
                 return
             value = words.pop(0)
         header.options.append((line, name, value))

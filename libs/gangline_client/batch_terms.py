@@ -10,6 +10,8 @@ from typing import Any
 from gangline_client.errors import UsageError
 from gangline_client.moments import moment_ms
 from gangline_wire.durations import show_seconds
+from gangline_wire.jobfile_order import read_array
+from gangline_wire.problem import WrongValueError
 
 Term = Callable[["Terms", str], None]
 
@@ -45,12 +47,19 @@ class Terms:
     """Per node."""
     export: str = "ALL"
     workdir: str = ""
+    is_miscounted: bool = False
+    """A count could not be read, so that nobody knows what goes together."""
     faults: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def refuse(self, why: str) -> None:
         """This line cannot be done."""
         self.faults.append(f"line {self.line}: {why}")
+
+    def miscount(self, why: str) -> None:
+        """This line cannot be done, and something that others are shared among is not known."""
+        self.is_miscounted = True
+        self.refuse(why)
 
 
 def document_of(terms: Terms) -> dict[str, Any]:
@@ -147,7 +156,7 @@ def _count(name: str, terms: Terms, value: str) -> None:
     if dash and least == most:
         value = least
     if not (value.isascii() and value.isdecimal() and 0 < int(value[:10]) <= COUNT_MOST):
-        terms.refuse(f"{value[:80]!r} is no count from 1 to {COUNT_MOST}")
+        terms.miscount(f"{value[:80]!r} is no count from 1 to {COUNT_MOST}")
         return
     terms.counts[name] = int(value)
     if name == "cpus":
@@ -157,7 +166,7 @@ def _count(name: str, terms: Terms, value: str) -> None:
 def _gpu_count(name: str, terms: Terms, value: str) -> None:
     match = _GPUS.fullmatch(value)
     if match is None:
-        terms.refuse(f'{value[:80]!r} is no count of GPUs; write "4" or "a100:4"')
+        terms.miscount(f'{value[:80]!r} is no count of GPUs; write "4" or "a100:4"')
         return
     terms.model = match[1] or terms.model
     terms.counts[name] = int(match[2])
@@ -167,7 +176,7 @@ def _gres(terms: Terms, value: str) -> None:
     for part in value.split(","):
         match = _GRES.fullmatch(part)
         if match is None:
-            terms.refuse(f'{part[:80]!r} is no resource; write "gpu:2", "gpu:a100:2" or "name:1"')
+            terms.miscount(f'{part[:80]!r} is no resource; write "gpu:2", "gpu:a100:2" or "name:1"')
         elif match[1] == "gpu":
             terms.model = match[2] or terms.model
             terms.counts["gpus_per_node"] = int(match[3] or 1)
@@ -178,7 +187,7 @@ def _gres(terms: Terms, value: str) -> None:
 def _memory(name: str, terms: Terms, value: str) -> None:
     match = _SIZE.fullmatch(value)
     if match is None:
-        terms.refuse(f'{value[:80]!r} is no amount of memory; write "64G" or a number of megabytes')
+        terms.miscount(f'{value[:80]!r} is no amount of memory; write "64G" or a number of megabytes')
         return
     terms.counts[name] = ceil(int(match[1]) * MIB[(match[2] or "M").upper()])
 
@@ -203,6 +212,14 @@ def _clock_s(value: str) -> int | None:
     begins_with_minutes = days is None and len(numbers) < 3
     sizes = (60, 1, 0) if begins_with_minutes else (3600, 60, 1)
     return (days or 0) * 86_400 + sum(number * size for number, size in zip(numbers, sizes, strict=False))
+
+
+def _array(terms: Terms, value: str) -> None:
+    try:
+        read_array(value)
+    except WrongValueError as error:
+        terms.refuse(f"--array: {error}")
+    terms.fields["array"] = value
 
 
 def _dependency(terms: Terms, value: str) -> None:
@@ -290,7 +307,7 @@ _SOLE = "whole nodes are not set aside; ask for all GPUs of a node, or a window 
 
 TERMS: dict[str, Term] = {
     "account": partial(_text, "group"),
-    "array": partial(_text, "array"),
+    "array": _array,
     "begin": partial(_moment, "not_before"),
     "chdir": _workdir,
     "comment": _AS_IT_IS,
@@ -334,6 +351,10 @@ TERMS: dict[str, Term] = {
     "verbose": _AS_IT_IS,
 }
 """Long name of each option that is known -> what it means."""
+COUNTS = frozenset(
+    {"cpus-per-task", "gpus", "gpus-per-node", "gpus-per-task", "gres", "nodes", "ntasks", "ntasks-per-node"}
+)
+"""Options that say how many there are of what is shared among the tasks."""
 FLAGS = frozenset(
     {"exclusive", "get-user-env", "hold", "kill-on-bad-exit", "no-requeue", "quiet", "requeue", "verbose"}
 )

@@ -114,9 +114,30 @@ def test_every_line_that_cannot_be_done_is_told_with_its_number() -> None:
         assert part in told
 
 
+def test_what_does_not_go_together_is_told_in_the_same_go_as_lines_that_cannot_be_done() -> None:
+    told = faults("#SBATCH --gpus=3 --nodes=2", "#SBATCH --exclusive", "#SBATCH --array=9-1", "#SBATCH --colour=red")
+    for part in (
+        "3 GPUs cannot be shared evenly among 2 tasks",
+        "line 3: whole nodes are not set aside",
+        'line 4: --array: "9-1" must go up',
+        "line 5: --colour is no option",
+    ):
+        assert part in told
+
+
+@pytest.mark.parametrize("lost", ["--ntask=3", "--ntasks=three", "--ntasks", '--ntasks="3'])
+def test_a_count_that_cannot_be_read_is_told_alone_and_nothing_is_said_of_what_is_shared(lost: str) -> None:
+    told = faults("#SBATCH --gpus=3 --nodes=2", f"#SBATCH {lost}")
+    assert "line 3" in told
+    assert "evenly" not in told
+
+
 @pytest.mark.parametrize(
     "line",
     [
+        "#SBATCH --array=1-4%0",
+        "#SBATCH --array=3,1",
+        "#SBATCH --array=red",
         "#SBATCH -p a,b",
         "#SBATCH -n 0",
         "#SBATCH -N 2-4",
