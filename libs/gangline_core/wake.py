@@ -18,6 +18,7 @@ from gangline_core.pauses.pausing import slice_ends_ms
 from gangline_core.repairing import repairs_end
 from gangline_core.scoring import columns as c
 from gangline_core.scoring.ageing import since_ms, starves_from_ms, wait_since_ms
+from gangline_core.scoring.attained import promoted_ms
 from gangline_core.scoring.had_share import has_yielding, share
 from gangline_core.scoring.levels import losing_place_ms, waits_that_move
 from gangline_core.spec import may_pause
@@ -98,8 +99,20 @@ def _by_service(state: State, pool_name: str, policy: Policy, now: int) -> Itera
         next_ms = by_service(state, state.kept.pools[pool_name], now).next_ms()
         if next_ms is not None:
             yield next_ms
+        yield from _promotions(state, pool_name, policy)
     if has_yielding(policy):
         yield from _yields(state, pool_name, policy, now)
+
+
+def _promotions(state: State, pool_name: str, policy: Policy) -> Iterator[int]:
+    """When waiting jobs have waited long enough to be back in the first service queue, above some that run."""
+    if policy.promote_after <= 0:
+        return
+    columns = state.columns[pool_name]
+    slots = columns.slots()
+    for job_id in columns.field(slots[columns.field(slots, c.ATTAINED) > 0], c.ID).tolist():
+        if (promoted := promoted_ms(state.kept.jobs[JobId(job_id)], policy)) is not None:
+            yield promoted
 
 
 def _yields(state: State, pool_name: str, policy: Policy, now: int) -> Iterator[int]:

@@ -43,6 +43,21 @@ def test_somebody_looks_when_a_running_job_sinks() -> None:
     assert next_wake_ms(there.state, "default", there.at) == begun + 900_000
 
 
+def test_somebody_looks_when_a_waiting_job_is_back_in_the_first_queue() -> None:
+    """It waited for the next event, whenever that was: seed 1400037 of the dollhouse."""
+    there = World(node("n1", gpus=4))
+    there.set_policy(ordering="least_attained", service_thresholds=(3_600,), starvation_s=0, promote_after=2)
+    waits = there.submit_running(spec("stopped", gpus=4, retries=1), "n1")
+    there.wait(1_000).exit(*there.job(waits).tasks, code=1).empty(*there.job(waits).tasks)
+    began = there.job(waits).queued_ms
+    there.submit_running(spec("runs", gpus=4), "n1")
+    there.wait(1_500).round()
+    assert next_wake_ms(there.state, "default", there.at) == began + 2_000_000
+    decided = there.wait(500).round()
+    assert decided is not None
+    assert [(one.job, one.beneficiary) for one in decided.evictions] == [(2, waits)]
+
+
 def test_inside_one_queue_the_older_takes_the_room_of_younger_ones_only_where_the_policy_says_so() -> None:
     for allowed in (False, True):
         there = World(node("n1", gpus=4))

@@ -29,10 +29,16 @@ def queue_of(attained_milli_ms: int, policy: Policy) -> int:
 
 def is_promoted(job: Job, policy: Policy, now: int) -> bool:
     """True when a job that ran before has waited so long since that it is back in the first queue."""
+    since_ms = promoted_ms(job, policy)
+    return since_ms is not None and now >= since_ms
+
+
+def promoted_ms(job: Job, policy: Policy) -> int | None:
+    """From when on a job that ran before and waits is back in the first queue, in ms; None when it never left it."""
     counts = job.attained - job.forgiven
     if policy.promote_after <= 0 or counts <= 0 or queue_of(counts, policy) == 0:
-        return False
-    return now - job.queued_ms >= policy.promote_after * (counts // max(1, service_milli(job.spec)))
+        return None
+    return job.queued_ms + policy.promote_after * (counts // max(1, service_milli(job.spec)))
 
 
 def service_milli(spec: JobSpec) -> int:
