@@ -27,8 +27,6 @@ class SubmitJobs(RequestBase, frozen=True, tag=True):
     dry_run: bool = False
     hidden: tuple[int, ...] = ()
     """Jobs that these ones follow, and of which the sender may not know that they exist."""
-    standings: tuple[str, ...] = ()
-    """Per job what the sender is to it: "owner" (also where nothing is said), "head" or "admin"."""
 
 
 class CancelJob(RequestBase, frozen=True, tag=True):

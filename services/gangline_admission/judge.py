@@ -6,7 +6,6 @@ from gangline_admission import acts
 from gangline_admission.verdict import Verdict, checked, denied, stale
 from gangline_core import settings
 from gangline_core.door.admission import Draft, judge_submit
-from gangline_core.door.rules import Standing
 from gangline_core.facts import (
     DrainSet,
     GroupSet,
@@ -68,7 +67,6 @@ def _submit(state: State, draft: Draft, request: r.SubmitJobs, at: int) -> Verdi
         trace=request.trace,
         at=at,
         hidden=request.hidden,
-        standings=[Standing[one.upper()] for one in request.standings],
     )
     if judgement.refusals:
         refusals = tuple(r.Refusal(index=i, reason=reason, field=field) for i, reason, field in judgement.refusals)

@@ -14,7 +14,6 @@ from enum import StrEnum
 from msgspec import Struct
 
 from gangline_core.door.arrays import lookup
-from gangline_core.door.rules import Standing
 from gangline_core.groups import ancestors
 from gangline_core.job import Job
 from gangline_core.spec import JobSpec
@@ -69,13 +68,6 @@ def is_head(state: State, caller: Caller, group: str) -> bool:
     own = [path for path in ancestors(group) if path in caller.groups]
     groups = state.kept.groups
     return any(path in groups and caller.user in groups[path].heads for path in own)
-
-
-def standing(state: State, caller: Caller, spec: JobSpec) -> Standing:
-    """What the caller is to a job."""
-    if caller.is_admin:
-        return Standing.ADMIN
-    return Standing.HEAD if is_head(state, caller, spec.group) else Standing.OWNER
 
 
 def leads_above(state: State, caller: Caller, group: str) -> bool:

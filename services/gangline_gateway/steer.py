@@ -4,10 +4,10 @@ from msgspec.structs import replace
 
 from gangline_core.door.arrays import lookup
 from gangline_core.door.edits import JobEdit
-from gangline_core.door.job_rights import EditProblem, top_scope
+from gangline_core.door.job_rights import EditProblem, Standing, top_scope
 from gangline_core.job import Job
 from gangline_core.spec import ArraySpec, JobSpec
-from gangline_gateway.access import standing
+from gangline_gateway.access import is_head
 from gangline_gateway.asking import asked_job
 from gangline_gateway.call import Answer, Call, fields_of
 from gangline_gateway.jobs import shown_job, steered_job
@@ -50,7 +50,7 @@ async def edit_job(call: Call) -> JobView:
         job=job.id,
         edit=edit,
         by=call.caller.user,
-        standing=standing(call.state, call.caller, job.spec).name.lower(),
+        standing=standing(call, job).name.lower(),
         why=why_of(call),
         dry_run=call.flag("dry_run"),
     )
@@ -63,7 +63,7 @@ async def top_job(call: Call) -> Answer:
     """POST /v1/jobs/{id}/top: first among one's own jobs, the group's, or all."""
     job = steered_job(call)
     fields = fields_of(await call.document(may_be_empty=True), TOP_FIELDS)
-    scope = top_scope(job, standing(call.state, call.caller, job.spec), fields.get("among", ""))
+    scope = top_scope(job, standing(call, job), fields.get("among", ""))
     if isinstance(scope, EditProblem):
         raise (
             ProblemError("forbidden", scope.message)
@@ -104,3 +104,10 @@ def again(job: Job) -> JobSpec:
         spec = replace(spec, array=ArraySpec(ranges=((index, index, 1),)))
     name = "" if spec.name.startswith("job-") else spec.name
     return replace(spec, name=name, after=(), not_before_ms=0, deadline_ms=0, hold=False)
+
+
+def standing(call: Call, job: Job) -> Standing:
+    """What the caller is to the job."""
+    if call.caller.is_admin:
+        return Standing.ADMIN
+    return Standing.HEAD if is_head(call.state, call.caller, job.spec.group) else Standing.OWNER

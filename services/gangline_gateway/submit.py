@@ -15,7 +15,7 @@ from gangline_core.job import Job, JobState
 from gangline_core.reasons import ReasonCode, sentence
 from gangline_core.spec import JobSpec
 from gangline_core.state import State
-from gangline_gateway.access import may_submit, sees_job, standing
+from gangline_gateway.access import may_submit, sees_job
 from gangline_gateway.asking import denied
 from gangline_gateway.call import Answer, Call
 from gangline_gateway.followed import hidden
@@ -209,7 +209,6 @@ async def _ask(call: Call, asked: list[Asked], *, dry_run: bool) -> Admitted:
             trace=trace,
             dry_run=dry_run,
             hidden=await hidden(call, [one.spec for one in asked]),
-            standings=tuple(standing(call.state, call.caller, one.spec).name.lower() for one in asked),
         )
         reply = await call.desk.asker.ask(request)
     match reply:

@@ -265,7 +265,6 @@ REQUESTS: tuple[r.Request, ...] = (
         trace="00-1-2-01",
         dry_run=True,
         hidden=(7,),
-        standings=("head",),
     ),
     r.CancelJob(job=42, by="ada", why="wrong data"),
     r.SetHold(job=42, held=True, by="ada", pause=True, urgent=True),

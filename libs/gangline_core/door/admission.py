@@ -20,7 +20,7 @@ from gangline_core.door.members import Members
 from gangline_core.door.never_below_limit import above_limit, counts_by_card, never_below
 from gangline_core.door.never_fits import never_fits
 from gangline_core.door.never_fits_cells import never_fits_cells
-from gangline_core.door.rules import Problem, Rules, Standing, make_rules
+from gangline_core.door.rules import Problem, Rules, make_rules
 from gangline_core.door.terms import deadline_reason, dependency_reason
 from gangline_core.facts import Fact, JobAdmitted, JobRejected
 from gangline_core.groups import holders, user_key
@@ -91,12 +91,10 @@ def judge_submit(
     trace: str,
     at: int,
     hidden: Sequence[int] = (),
-    standings: Sequence[Standing] = (),
 ) -> Judgement:
     """Judge the jobs of one request, all or nothing; the draft remembers them when they are admitted.
 
-    `hidden` are numbers of jobs of which the sender may not know that they exist, `standings` what the sender is to
-    each job: its owner where nothing is said.
+    `hidden` are numbers of jobs of which the sender may not know that they exist.
     """
     answered = draft.submits.get(submit_id) or state.kept.submits.get(submit_id)
     if submit_id and answered:
@@ -107,8 +105,7 @@ def judge_submit(
     for index, asked in enumerate(specs):
         job = JobId(state.kept.next_job + draft.admitted)
         spec = _completed(state, draft, _numbered(asked, specs, numbers), job=job, by=by, at=at, hidden=hidden)
-        standing = standings[index] if index < len(standings) else Standing.OWNER
-        problem = _problem(state, draft, spec, by=by, at=at, hidden=hidden, standing=standing)
+        problem = _problem(state, draft, spec, by=by, at=at, hidden=hidden)
         numbers.append(None if problem else job)
         if problem is not None:
             refusals.append((index, *problem))
@@ -190,9 +187,7 @@ def _free_name(state: State, draft: Draft, spec: JobSpec, job: JobId) -> str:
     return name
 
 
-def _problem(
-    state: State, draft: Draft, spec: JobSpec, *, by: str, at: int, hidden: Sequence[int], standing: Standing
-) -> Problem | None:
+def _problem(state: State, draft: Draft, spec: JobSpec, *, by: str, at: int, hidden: Sequence[int]) -> Problem | None:
     """The first thing that is wrong with a job, cheap and plain rules first."""
     rules = _rules(state, draft, spec, by=by, at=at)
     return (
@@ -201,7 +196,7 @@ def _problem(
         or _name_problem(state, draft, spec)
         or _dependency_problem(state, draft, spec, hidden)
         or _cap_problem(state, draft, rules, spec, at)
-        or (bound_problem(rules, spec, bounds=rules.bounds(standing)) if standing != Standing.ADMIN else None)
+        or bound_problem(rules, spec, bounds=rules.user_bounds)
         or _time_problem(rules, spec)
         or _deadline_problem(spec, at)
         or _limit_problem(rules, spec)

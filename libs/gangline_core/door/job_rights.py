@@ -1,6 +1,7 @@
 """Who may change what of a job that was admitted: its user, a head of its group, an administrator."""
 
 from collections.abc import Mapping
+from enum import IntEnum
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -9,7 +10,6 @@ from gangline_core.door.admission import Draft, bound_problem, judge_terms, pool
 from gangline_core.door.arrays import lookup
 from gangline_core.door.edits import WAITING_ONLY, JobEdit, changed, edited, given
 from gangline_core.door.retiming import TIMES, budget_problem, retime_problem
-from gangline_core.door.rules import Standing as Standing
 from gangline_core.groups import user_key
 from gangline_core.ids import JobId
 from gangline_core.job import ENDS, Job, JobState
@@ -24,6 +24,16 @@ _FIELDS = {
     "deadline_ms": "deadline",
 }
 """How the terms are called where users write them, if otherwise."""
+
+
+class Standing(IntEnum):
+    """What somebody is to a job, weakest first."""
+
+    OWNER = 1
+    """It is their own job."""
+    HEAD = 2
+    """They lead its group or one above."""
+    ADMIN = 3
 
 
 class EditProblem(Struct, frozen=True):
@@ -61,7 +71,7 @@ def check_edit(
     changes = changed(known.spec, edit)
     if standing != Standing.ADMIN and changes.keys() & {"priority", "level", "pool"}:
         rules = rules_of(state, draft, group=spec.group, user=spec.user, by=by, at=at)
-        bounds = rules.bounds(standing)
+        bounds = rules.user_bounds if standing == Standing.OWNER else rules.group_bounds
         # What somebody else set is not held against an edit that leaves it; what is unknown is named as that first.
         wrong = pool_problem(state, spec) or bound_problem(rules, spec, bounds=bounds if "priority" in changes else ())
         if wrong is not None:

@@ -1,7 +1,6 @@
 """What holds at the door for every job of one user in one group: who may submit, caps, bounds, limits, budgets."""
 
 from collections.abc import Iterator
-from enum import IntEnum
 from typing import Protocol
 
 from msgspec import Struct
@@ -16,16 +15,6 @@ from gangline_core.state import State
 
 Problem = tuple[Reason, str]
 """Why a job is refused, and the path of the field that is wrong (empty when none is)."""
-
-
-class Standing(IntEnum):
-    """What somebody is to a job, weakest first."""
-
-    OWNER = 1
-    """It is their own job."""
-    HEAD = 2
-    """They lead its group or one above."""
-    ADMIN = 3
 
 
 class Rules(Struct, frozen=True):
@@ -52,10 +41,6 @@ class Rules(Struct, frozen=True):
     """The same for what heads set."""
     levels: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """(holder's name, the queue levels its jobs may be in)."""
-
-    def bounds(self, standing: Standing) -> tuple[tuple[str, int], ...]:
-        """(holder's name, highest priority) for what somebody of this standing sets; administrators have none."""
-        return {Standing.OWNER: self.user_bounds, Standing.HEAD: self.group_bounds, Standing.ADMIN: ()}[standing]
 
 
 class Memory(Protocol):

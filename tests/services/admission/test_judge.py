@@ -46,20 +46,6 @@ def test_a_refused_submit_names_the_job_and_the_number_that_is_too_large() -> No
     assert not verdict.secrets
 
 
-def test_each_job_of_a_request_is_bound_by_what_its_sender_is_to_it() -> None:
-    bounded = group("lab", user_priority_max=5, priority_max=50)
-    place = World(node("n1"), groups=[bounded], users=[User(name="ann", group="lab")])
-    jobs = tuple(spec(group="lab", user="ann", priority=priority) for priority in (50, 1000, 6))
-
-    def refused(standings: tuple[str, ...]) -> list[int]:
-        reply = asked(place, r.SubmitJobs(jobs=jobs, submit_id="s", by="ann", standings=standings)).reply
-        return [one.index for one in reply.refusals] if isinstance(reply, r.Refused) else []
-
-    assert refused(()) == [0, 1, 2]
-    assert refused(("head", "admin")) == [2]
-    assert refused(("head", "admin", "head")) == []
-
-
 def test_a_dry_run_answers_the_same_and_leaves_nothing() -> None:
     place = world()
     for gpus in (1, 5):

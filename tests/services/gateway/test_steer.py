@@ -148,25 +148,6 @@ async def test_owners_stay_within_their_bound_and_heads_within_their_groups(visi
     assert (await visitor.submit(gpus=1, priority=6, status=422))["refusals"][0]["reason"]["code"] == "PriorityBound"
 
 
-async def test_who_submits_may_set_at_once_what_an_edit_may_set(visitor: Visitor) -> None:
-    world = visitor.setting.world
-    known = world.state.kept.groups["t1"]
-    bounded = group("t1", heads=known.heads, user_priority_max=5, priority_max=50, levels=("normal",))
-    world.tell("admission", f.GroupSet(group=bounded, by="a"))
-    job = {"command": ["true"], "group": "t1", "gpus": 1}
-
-    async def submit(who: str, status: int, **fields: Any) -> Any:
-        return await visitor.ask(who, "POST", "/v1/jobs", status=status, json={**job, **fields})
-
-    await submit("una", 422, priority=6)
-    for user in ("hana", "una"):
-        await submit("hana", 202, user=user, priority=50)
-    refused = await submit("hana", 422, priority=51)
-    assert refused["detail"] == "The priority is 51; group t1 allows at most 50."
-    await submit("hana", 422, level="high")
-    await submit("admin", 202, user="una", priority=1000, level="high")
-
-
 async def test_what_a_running_job_was_told_cannot_be_edited(visitor: Visitor) -> None:
     job = await visitor.submit(gpus=1, time_limit="1h")
     settle(visitor)
