@@ -19,6 +19,7 @@ import gangline_core.making_room.losses as losses
 import gangline_core.placement.search as search
 from dollhouse.plan import Ask, Event, Plan
 from dollhouse.play import play
+from dollhouse.policies import POLICIES, SHORT
 from gangline_core import facts as f
 from gangline_core.cluster import Gpu, Node
 from gangline_core.job import LIVE, JobState
@@ -48,6 +49,10 @@ def nobody_is_protected(patch: pytest.MonkeyPatch) -> None:
 
 def nobody_is_left_to_work(patch: pytest.MonkeyPatch) -> None:
     everywhere(patch, losses.is_shielded, lambda job, now: False)
+
+
+def leases_cut_off_whom_they_cut_off_before(patch: pytest.MonkeyPatch) -> None:
+    everywhere(patch, losses.makes_up_ms, lambda job: 0)
 
 
 def no_level_is_required(patch: pytest.MonkeyPatch) -> None:
@@ -175,6 +180,13 @@ RULES: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], Plan]] = {
         ),
     ),
     "nobody is left to work": (nobody_is_left_to_work, story((0.5, "policy", 90, 0.0), asks=KEPT_FROM_WORK)),
+    "leases cut off whom they cut off before": (
+        leases_cut_off_whom_they_cut_off_before,
+        story(
+            (0.5, "ordered", POLICIES.index(SHORT[0]), 0.0),
+            asks={1.0: [*FULL, *FULL]},
+        ),
+    ),
     "no level is required": (
         no_level_is_required,
         story(asks={1.0: SCATTERED, 8.0: [Ask(tasks=2, topology="node", run_s=5)]}),

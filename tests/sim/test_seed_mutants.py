@@ -23,6 +23,7 @@ import gangline_core.wake
 import gangline_kit.follower
 from dollhouse.plan import FLEETS, Ask, Plan
 from dollhouse.play import play
+from dollhouse.policies import EARLIER, FIRST_SHORT_SEED
 from dollhouse.rare import FIRST_SEED, KINDS, kind_of
 from dollhouse.wider import draw_plan
 from gangline_admission.vault import Vault
@@ -38,6 +39,8 @@ EVENTS_MOST = 30
 """Longer runs are passed over."""
 TRIES = 40
 SEEDS_MOST = 2_000
+LEASES = "leases cut off whom they cut off before"
+"""Only runs of later seeds have leases that are short enough to notice it."""
 
 
 async def nothing(self: object, *args: object) -> None:
@@ -208,6 +211,7 @@ NEEDS: dict[str, Callable[[Plan], bool]] = {
         any(one.what == "policy" and one.number // 54 % 2 and one.number // 9 % 3 for one in plan.events)
         and _asked(plan, lambda ask: ask.priority > 0 and ask.gpu_milli >= 1000) > 3
     ),
+    LEASES: lambda plan: any(event.what == "ordered" and event.number >= len(EARLIER) for event in plan.events),
     "no level is required": lambda plan: _asked(plan, lambda ask: ask.topology != "" and ask.tasks > 1) > 4,
     "the agent stays when cut off": lambda plan: _long(plan, "swallow") or _long(plan, "cut"),
     "jobs stay on failed cards": lambda plan: any(event.what == "gpu" for event in plan.events),
@@ -235,6 +239,7 @@ SEEDS = {
     "jobs do not wait for others": 0,
     "nobody is protected": 1829,
     "nobody is left to work": 1800,
+    LEASES: 1_500_034,
     "no level is required": 23,
     "cancelled jobs run on": 13,
     "held jobs wait on": 70,
@@ -283,7 +288,7 @@ def may_notice(name: str, plan: Plan) -> bool:
 
 
 def seeds_for(name: str) -> range:
-    first = FIRST_SEED if name in RARE else 0
+    first = FIRST_SEED if name in RARE else FIRST_SHORT_SEED if name == LEASES else 0
     return range(first, first + SEEDS_MOST)
 
 

@@ -132,7 +132,12 @@ PROMISES: tuple[Promise, ...] = (
     Promise(
         "nobody goes inside its protected time, or after it was kept from its work for long",
         {"rules.Rules._go_when_they_may": EVERY, "left_to_work.LeftToWork.faults": EVERY},
-        ("nobody is protected", "nobody is left to work", "jobs stay on failed cards"),
+        (
+            "nobody is protected",
+            "nobody is left to work",
+            "leases cut off whom they cut off before",
+            "jobs stay on failed cards",
+        ),
     ),
     Promise(
         "what people want is done, and an end follows from how the members ended",
