@@ -14,17 +14,17 @@ def draw(found: Mapping[Key, float]) -> str:
     """The page."""
     heads = ("benchmark", "metric", "best published", "default", "page", "that page")
     table = [f"| {' | '.join(heads)} |", "|---|---|---|---|---|---|", *_rows(found)]
-    return "\n".join([*HEAD, *_legend(), "", *table, "", "More than 5 % worse:", "", *_reasons(), ""])
+    return "\n".join([*HEAD, *_legend(), "", *table, "", "More than 5 % worse:", "", *_reasons(found), ""])
 
 
 def unexplained(found: Mapping[Key, float]) -> set[tuple[str, str]]:
-    """Benchmark and page of what is more than 5 % worse in some metric and of which no reason is given."""
+    """Benchmark and page of what is more than 5 % worse in some metric without a reason, or has one for nothing."""
     worse = {
         (name, page.rpartition("/")[2])
         for (name, page, metric), value in found.items()
         if worse_percent(BENCHMARKS[name], metric, value) > BAR_PERCENT
     }
-    return worse ^ WHY.keys()
+    return worse ^ (WHY.keys() & _measured(found))
 
 
 def write() -> None:
@@ -100,8 +100,9 @@ HEAD = [
     "whichever that is: none is the best in all. The default is the policy of a pool of which nobody set "
     "anything; its jobs say that they go on where they stopped (`checkpoints`), on which all published policies "
     "here count. The page beside it is what `policies/` has for such a cluster; what its jobs say stands in it. "
-    "What is better is bold, what is more than 5 % worse is explained below. Figures are of single runs, not all "
-    "of one commit; sources, and why ours differ, stand in [the lab](lab.md#papers).",
+    "What is better is bold, what is more than 5 % worse is explained below. Each figure was written by the part of "
+    "the benchmark that measures it, in single runs, not all of one commit; what no part ran to its end is not run, "
+    "also where another one has it: sources, and why ours differ, stand in [the lab](lab.md#papers).",
     "",
 ]
 
@@ -111,6 +112,12 @@ def _legend() -> Iterator[str]:
         yield f"- **{name}**: {one.about}."
 
 
-def _reasons() -> Iterator[str]:
+def _reasons(found: Mapping[Key, float]) -> Iterator[str]:
     for (name, page), why in WHY.items():
-        yield f"- {name}, `{page}`: {why}"
+        if (name, page) in _measured(found):
+            yield f"- {name}, `{page}`: {why}"
+
+
+def _measured(found: Mapping[Key, float]) -> set[tuple[str, str]]:
+    """Benchmark and page of all that was."""
+    return {(name, page.rpartition("/")[2]) for name, page, _ in found}
