@@ -22,7 +22,10 @@ from gangline_core.scoring.attained import promoted_ms
 from gangline_core.scoring.had_share import has_yielding, share
 from gangline_core.scoring.levels import losing_place_ms, waits_that_move
 from gangline_core.spec import may_pause
-from gangline_core.state import State
+from gangline_core.state import PoolState, State
+
+SETTLES_MS = 3_000
+"""Whoever ends or is told to go is mostly gone within this time, and its room is looked at then anyway."""
 
 
 def next_wake_ms(state: State, pool_name: str, now: int) -> int | None:
@@ -55,6 +58,7 @@ def next_wake_ms(state: State, pool_name: str, now: int) -> int | None:
     if waiting:
         # From then on a task that does not die is no longer counted on, and its node takes no work.
         times += [overdue_ms(state, state.kept.tasks[task]) for task in state.stopping_tasks]
+        times += _leaving_since(state, pool)
         times += losing_place_ms(pool.policy, pool.heads)
         times += _level_moves(state, pool_name, pool.policy)
         times += _by_service(state, pool_name, pool.policy, now)
@@ -66,6 +70,17 @@ def next_wake_ms(state: State, pool_name: str, now: int) -> int | None:
         times += [job.started_ms + job.spec.protected_s * 1000 for job in _protected(state, pool_name)]
     later = [time for time in times if time > now]
     return min(later) if later else None
+
+
+def _leaving_since(state: State, pool: PoolState) -> Iterator[int]:
+    """When to look again for the sake of who takes its time to go, and went after the last round was decided.
+
+    Its room is counted on earlier than before, so others have another date, or go for whom its room alone is too small.
+    """
+    for name in state.stopping_tasks:
+        told_ms = state.kept.tasks[name].stop_ms
+        if told_ms > pool.decided_at:
+            yield told_ms + SETTLES_MS
 
 
 def _ends_with_its_slice(job: Job, policy: Policy) -> bool:

@@ -4,9 +4,10 @@ import pytest
 from tests.core.test_pausing import gpu_spec
 from tests.make import World, gpu_amount, group, node, spec
 
+from gangline_core.cycle import round_due
 from gangline_core.reasons import ReasonCode
-from gangline_core.spec import JobSpec
-from gangline_core.wake import next_wake_ms
+from gangline_core.spec import JobSpec, ServiceClass
+from gangline_core.wake import SETTLES_MS, next_wake_ms
 
 
 def test_when_a_date_below_a_limit_is_over_those_that_it_kept_out_are_looked_at_again():
@@ -46,3 +47,34 @@ def test_the_end_of_a_time_slice_wakes_only_where_somebody_makes_way_then(
     assert world.job(waits).attempt == 0
     slice_ends_ms = world.job(job).started_ms + 60_000
     assert (next_wake_ms(world.state, "default", world.at) == slice_ends_ms) == wakes
+
+
+@pytest.mark.parametrize("goes", ["ends by itself", "is cancelled"])
+def test_who_takes_its_time_to_go_is_counted_on_by_others_without_any_other_event(goes: str) -> None:
+    """Its room is enough together with that of somebody who may be sent away; nothing else would open a round."""
+    world = World(node("n1", gpus=4)).set_policy(ordering="fifo", starvation_s=0)
+    firm = world.submit_running(spec(gpus=2, grace_s=600), "n1")
+    guest = world.submit_running(spec(gpus=2, service_class=ServiceClass.OPPORTUNISTIC), "n1")
+    waits = world.wait(120).submit(gpus=4)
+    world.settle()
+    assert (world.state.kept.claims, world.job(guest).outcome) == ({}, None)
+    world.wait(10)
+    (world.cancel(firm) if goes == "is cancelled" else world.exit(*world.job(firm).tasks))
+    assert not round_due(world.state, "default")
+    assert next_wake_ms(world.state, "default", world.at) == world.at + SETTLES_MS
+    decided = world.wait(SETTLES_MS / 1000).round()
+    assert decided is not None
+    assert [(gone.job, gone.beneficiary) for gone in decided.evictions] == [(guest, waits)]
+    assert next_wake_ms(world.state, "default", world.at) != world.at + SETTLES_MS
+
+
+def test_whom_a_round_told_to_go_opens_no_further_one() -> None:
+    """That round knew it: the next look is when nobody counts on it any more."""
+    world = World(node("n1", gpus=4)).set_policy(ordering="fifo", starvation_s=0)
+    world.submit_running(spec(gpus=4, service_class=ServiceClass.OPPORTUNISTIC, grace_s=600), "n1")
+    world.wait(120).submit(gpus=4)
+    assert world.round()
+    assert world.state.stopping_tasks
+    due = next_wake_ms(world.state, "default", world.at)
+    assert due is not None
+    assert due > world.at + 600_000
