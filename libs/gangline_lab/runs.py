@@ -21,6 +21,8 @@ from gangline_wire.codec import CodecError, decode, encode
 RESULT = "result.json.gz"
 RESULT_BYTES_MAX = 2_000_000_000
 """Largest unpacked result that is believed."""
+FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+"""How a text begins that spreadsheets work out: whoever names a job so would have it run where its table is opened."""
 
 
 class RunError(Exception):
@@ -113,8 +115,15 @@ def as_csv(table: dict[str, list[object]]) -> str:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(table)
     for row in zip(*table.values(), strict=True):
-        writer.writerow("" if cell is None else f"{cell:.6g}" if isinstance(cell, float) else cell for cell in row)
+        writer.writerow(map(_cell, row))
     return out.getvalue()
+
+
+def _cell(value: object) -> object:
+    """What stands in a cell; a text that a spreadsheet would take for a formula begins with an apostrophe there."""
+    if isinstance(value, str):
+        return f"'{value}" if value.startswith(FORMULAS) else value
+    return "" if value is None else f"{value:.6g}" if isinstance(value, float) else value
 
 
 def write_parquet(table: dict[str, list[object]], path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from csv import DictReader
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,14 @@ def test_a_saved_run_is_the_same_when_loaded(tmp_path: Path) -> None:
     rows = (tmp_path / "jobs.csv").read_text().splitlines()
     assert len(rows) == 3
     assert rows[0].endswith("jct_ms,slowdown,rho")
+
+
+@pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@SUM(1)", '=HYPERLINK("x","y")', "\t=1"])
+def test_a_job_that_is_named_like_a_formula_is_none_where_its_table_is_opened(tmp_path: Path, name: str) -> None:
+    result = run(trace((0, 4, 100), (10, 4, 50)))
+    save(replace(result, jobs=tuple(replace(job, name=name) for job in result.jobs)), tmp_path)
+    with (tmp_path / "jobs.csv").open(newline="") as file:
+        assert [row["name"] for row in DictReader(file)] == [f"'{name}"] * 2
 
 
 def test_what_is_no_run_is_told(tmp_path: Path) -> None:
