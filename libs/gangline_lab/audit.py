@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from gangline_core import facts as f
 from gangline_core.cluster import Policy
+from gangline_core.door.arrays import label
 from gangline_core.fold import Message, apply
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
@@ -76,6 +77,13 @@ class Party(Struct, frozen=True):
     checkpoints: bool = False
     shares: str = ""
     """Who works on the same GPUs, as a sentence; empty when nobody does."""
+    written: str = ""
+    """The job's number as people write it, such as "42_7"."""
+
+    @property
+    def named(self) -> str:
+        """The same, or the plain number where nobody wrote it."""
+        return self.written or str(self.job)
 
 
 class Yielding(Struct, frozen=True):
@@ -122,6 +130,8 @@ class Preemption(Struct, frozen=True):
     """When the victim had stopped; 0 when it never had."""
     beneficiary_started_ms: int = 0
     victim_started_again_ms: int = 0
+    together_written: tuple[str, ...] = ()
+    """Numbers of `together` as people write them."""
 
 
 def preemptions(path: Path, *, progress: Progress | None = None) -> list[Preemption]:
@@ -206,6 +216,7 @@ def _audited(state: State, message: Message, fact: f.RoundDecided) -> list[Preem
         candidates = opened.candidates if opened is not None else ()
         place = next((k for k, one in enumerate(candidates) if one.job == eviction.beneficiary), -1)
         terms = opened.terms if opened is not None else ()
+        together = tuple(one.job for one in fact.evictions if one.beneficiary == eviction.beneficiary)
         claim = next((one for one in fact.claims if one.job == eviction.beneficiary), None)
         if eviction.beneficiary not in others:
             others[eviction.beneficiary] = _others(state, fact, eviction.beneficiary, decided_at)
@@ -225,7 +236,8 @@ def _audited(state: State, message: Message, fact: f.RoundDecided) -> list[Preem
                 score=candidates[place].score if place >= 0 else 0,
                 terms=dict(zip(terms, candidates[place].terms, strict=True)) if place >= 0 else {},
                 nodes=tuple(sorted({task.node for task in claim.placement.tasks})) if claim else (),
-                together=tuple(one.job for one in fact.evictions if one.beneficiary == eviction.beneficiary),
+                together=together,
+                together_written=tuple(label(state, job) for job in together),
                 others=others[eviction.beneficiary],
                 decided_again=eviction in evicted,
                 yielding=_yielding(pool.policy) if eviction.rule == BY_YIELD else None,
@@ -317,4 +329,5 @@ def _party(state: State, job: Job, at: int) -> Party:
         waited_ms=job.waited_ms,
         checkpoints=job.spec.checkpoints,
         shares=packed_note(state, job) or "",
+        written=label(state, job.id),
     )

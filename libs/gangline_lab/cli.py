@@ -12,6 +12,7 @@ from gangline_core.foresight.learnt import ModelError
 from gangline_lab.archive import ArchiveError, is_unfinished
 from gangline_lab.commands import learning, logs, past, simulations
 from gangline_lab.learning.growing import LearningError
+from gangline_lab.outside import said
 from gangline_lab.policyfile import PolicyFileError
 from gangline_lab.rows import TraceError
 from gangline_lab.runs import RunError
@@ -33,16 +34,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (ArchiveError, StuckError) as error:
         sys.stderr.write(f"gangline lab: {error}\n")
         return 1
-    except (PolicyFileError, TraceError, FleetError, RunError, FileExistsError, ModelError, LearningError) as error:
+    except (PolicyFileError, TraceError, FleetError, RunError, ModelError, LearningError) as error:
         sys.stderr.write(f"gangline lab: {error}\n")
         return 2
     except BrokenPipeError:
         return 1
     except OSError as error:
-        sys.stderr.write(f"gangline lab: {error}\n")
+        name = f"{error.filename}: " if error.filename else ""
+        sys.stderr.write(f"gangline lab: {name}{said(error)}\n")
         return 2
     except KeyboardInterrupt:
-        sys.stderr.write("\ngangline lab: stopped; what was written so far stays where it is\n")
+        sys.stderr.write("\ngangline lab: stopped; what was finished before stays where it is\n")
         return STOPPED
 
 

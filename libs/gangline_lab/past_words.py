@@ -27,7 +27,7 @@ def why_lines(told: Why, *, every_round: bool = False) -> list[str]:
     else:
         begun += f", never started; ended {clock(told.ended_ms)}" if told.ended_ms else ", not started yet"
     lines = [
-        f"Job {told.job} {told.name}, now {told.state}: {begun}.",
+        f"Job {told.written or told.job} {told.name}, now {told.state}: {begun}.",
         f"{counted(len(told.rounds), 'round')} left it waiting.",
     ]
     for one in told.held:
@@ -65,7 +65,7 @@ def _stretch_lines(stretch: list[RoundWaited]) -> list[str]:
         in_round = f" in round {last.round}" if len(stretch) > 1 else ""
         lines.append(f"  score{in_round} {last.score / MILLIONTHS:g}: {terms}")
     if last.passed:
-        shown = ", ".join(str(job) for job in last.passed[:AHEAD_SHOWN])
+        shown = ", ".join((last.passed_written or tuple(map(str, last.passed)))[:AHEAD_SHOWN])
         more = f" and {len(last.passed) - AHEAD_SHOWN} more" if len(last.passed) > AHEAD_SHOWN else ""
         lines.append(f"  before it in round {last.round}, and not started either: {shown}{more}")
     ahead = [(each, one) for each in stretch for one in each.ahead]
@@ -76,14 +76,15 @@ def _stretch_lines(stretch: list[RoundWaited]) -> list[str]:
 
 
 def _ahead_line(waited: RoundWaited, one: Ahead) -> str:
+    name = one.written or str(one.job)
     if one.how == How.CLAIM:
-        return f"  job {one.job} was started in round {waited.round}: {one.how}"
+        return f"  job {name} was started in round {waited.round}: {one.how}"
     if one.how in (How.KEPT_OUT, How.BARRED):
         why = f" ({waited.code})" if waited.code else ""
-        return f"  job {one.job} was started in round {waited.round}: it {one.how}{why}"
+        return f"  job {name} was started in round {waited.round}: it {one.how}{why}"
     scores = f"{one.score / MILLIONTHS:g}, this job {one.own_score / MILLIONTHS:g}"
     terms = ", ".join(f"{name} = {value / MILLIONTHS:g}" for name, value in one.terms.items())
-    return f"  job {one.job} went before in round {waited.round}: it {one.how} ({scores})" + (
+    return f"  job {name} went before in round {waited.round}: it {one.how} ({scores})" + (
         f": {terms}" if terms else ""
     )
 
@@ -91,8 +92,8 @@ def _ahead_line(waited: RoundWaited, one: Ahead) -> str:
 def preemption_line(one: Preemption) -> str:
     """One preemption in a list."""
     return (
-        f"{one.number}. {clock(one.at)} round {one.round} of {one.pool}: job {one.victim.job} ({one.victim.group}) "
-        f"for job {one.beneficiary.job} ({one.beneficiary.group}), rule {one.rule}, lost {duration(one.lost_ms)}"
+        f"{one.number}. {clock(one.at)} round {one.round} of {one.pool}: job {one.victim.named} ({one.victim.group}) "
+        f"for job {one.beneficiary.named} ({one.beneficiary.group}), rule {one.rule}, lost {duration(one.lost_ms)}"
     )
 
 
@@ -101,7 +102,7 @@ def audit_lines(one: Preemption) -> list[str]:
     again = "gives the same eviction" if one.decided_again else "gives ANOTHER decision"
     terms = ", ".join(f"{name} = {value / MILLIONTHS:g}" for name, value in one.terms.items())
     place = f"place {one.place}, score {one.score / MILLIONTHS:g}: {terms}" if one.place else "not in the order"
-    together = ", ".join(str(job) for job in one.together)
+    together = ", ".join(one.together_written or tuple(map(str, one.together)))
     lines = [
         preemption_line(one),
         f"Decided in message {one.seq} on the state at {one.seq_seen}; deciding again {again}.",
@@ -139,7 +140,7 @@ def _yield_lines(one: Preemption) -> list[str]:
     if rule is None:
         return []
     return [
-        f"  both go on where they stopped; it had {victim.had_gpu_s:,} GPU-seconds and job {gains.job} had "
+        f"  both go on where they stopped; it had {victim.had_gpu_s:,} GPU-seconds and job {gains.named} had "
         f"{gains.had_gpu_s:,}: who had {rule.after_gpu_s:,} makes way for who had less, or waited longest",
         f"  its run had lasted {duration(max(0, one.at - victim.started_ms))} (one of {duration(1000 * rule.run_s)} is "
         f"left alone); it had waited {duration(victim.waited_ms)} in all (after {duration(1000 * rule.patience_s)} it "
@@ -157,7 +158,7 @@ def _party(party: Party) -> str:
     own, whole = party.own_priority, party.priority
     priority = f"{whole}" if own == whole else f"{own} ({whole} with its level)"
     return (
-        f"job {party.job} {party.name} of {party.user} in {party.group or '(root)'}: {party.gpus:g} GPUs, "
+        f"job {party.named} {party.name} of {party.user} in {party.group or '(root)'}: {party.gpus:g} GPUs, "
         f"{party.service_class}, level {party.level}, priority {priority}, attempt {party.attempts}, "
         f"{_protection(party.protected_s)}preempted {counted(party.preemptions, 'time')} before; "
         f"its group held {party.group_gpus:g} GPUs of {party.group_guaranteed:g} guaranteed"

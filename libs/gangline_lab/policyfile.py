@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import yaml
 from msgspec import Struct
 
 from gangline_core.cluster import Policy
@@ -21,6 +20,8 @@ from gangline_core.groups import Group
 from gangline_core.settings import check_policy
 from gangline_core.state import State
 from gangline_lab.learning.modelfile import read_model
+from gangline_lab.outside import PageError as UnreadableError
+from gangline_lab.outside import check_groups, read_page
 from gangline_lab.sim.conditions import Conditions
 from gangline_wire.fields import unknown_field
 from gangline_wire.policyfile import PolicyFileError as PageError
@@ -67,12 +68,15 @@ def read_policy(path: Path) -> Rules:
         PolicyFileError: with the field that is wrong.
     """
     try:
-        raw: Any = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        raw: Any = read_page(path) or {}
         if is_page(raw):
             return _rules_of_page(path, raw)
         _check_names(path, raw)
         file = msgspec.convert(raw, PolicyFile)
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+        check_groups(path, file.groups)
+    except UnreadableError as error:
+        raise PolicyFileError(str(error)) from error
+    except (ValueError, RecursionError) as error:
         raise PolicyFileError(f"{path.name}: {error}") from error
     given = dict(file.pools)
     if file.policy or not given:

@@ -6,6 +6,8 @@ import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from gangline_lab.outside import said
+
 LINE_CHARS_MAX = 10_000
 """Longest line that is still taken for a row."""
 ROWS_MAX = 5_000_000
@@ -48,7 +50,8 @@ class Row:
         value = self._cells[column].strip()
         digits = value.removesuffix(".0")
         if not (digits.isascii() and digits.isdecimal() and len(digits) <= DIGITS_MAX):
-            raise self.error(column, f"expected a whole number, found {shown(value)}")
+            wanted = "a whole number that is not negative" if value.startswith("-") else "a whole number"
+            raise self.error(column, f"expected {wanted}, found {shown(value)}")
         number = int(digits)
         if not least <= number <= most:
             raise self.error(column, f"expected a number from {least} to {most}, found {number}")
@@ -104,7 +107,8 @@ def _numbered(path: Path) -> Iterator[tuple[int, str]]:
                 _check_size(text, path.name, number)
                 yield number, text
     except (OSError, EOFError, zlib.error) as error:
-        raise TraceError(f"cannot be read: {error}", file=path.name or str(path), line=number + 1) from error
+        line = number + 1 if number else 0
+        raise TraceError(f"cannot be read: {said(error)}", file=path.name or str(path), line=line) from error
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:

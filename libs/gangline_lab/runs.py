@@ -13,6 +13,7 @@ from pathlib import Path
 from msgspec import structs, to_builtins
 
 from gangline_lab.metrics import Metrics, isolated_ms, measure, slowdown
+from gangline_lab.outside import said, written_whole
 from gangline_lab.sim.collect import JobRecord
 from gangline_lab.sim.engine import RunResult
 from gangline_lab.sim.usage import Point
@@ -30,15 +31,13 @@ class RunError(Exception):
 
 
 def save(result: RunResult, folder: Path, *, parquet: bool = False) -> Metrics:
-    """Write a run into its folder; its metrics.
+    """Write a run into its folder; its metrics. The result comes last and whole: a folder that has one has all of it.
 
     Raises:
         RunError: Parquet was asked for, and its library is not installed.
     """
     folder.mkdir(parents=True, exist_ok=True)
     metrics = measure(result)
-    packed = gzip.compress(encode(result), compresslevel=6, mtime=0)
-    (folder / RESULT).write_bytes(packed)
     (folder / "metrics.json").write_bytes(encode(metrics) + b"\n")
     tables = {"jobs": columns(result), "points": points(result), "metrics": numbers(metrics)}
     for name in ("jobs", "points"):
@@ -46,6 +45,8 @@ def save(result: RunResult, folder: Path, *, parquet: bool = False) -> Metrics:
     if parquet:
         for name, table in tables.items():
             write_parquet(table, folder / f"{name}.parquet")
+    with written_whole(folder / RESULT) as part:
+        part.write_bytes(gzip.compress(encode(result), compresslevel=6, mtime=0))
     return metrics
 
 
@@ -61,7 +62,7 @@ def load(folder: Path) -> RunResult:
             data = file.read(RESULT_BYTES_MAX)
         return decode(data, RunResult)
     except (OSError, EOFError, zlib.error, CodecError) as error:
-        raise RunError(f"{path}: no result of a run: {error}") from error
+        raise RunError(f"{path}: no result of a run: {said(error)}") from error
 
 
 def columns(result: RunResult) -> dict[str, list[object]]:

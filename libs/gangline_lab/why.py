@@ -13,7 +13,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gangline_core import facts as f
-from gangline_core.door.arrays import array_of
+from gangline_core.door.array_record import array_text
+from gangline_core.door.arrays import array_of, as_written, element_number, label
 from gangline_core.fold import Message, apply
 from gangline_core.ids import JobId
 from gangline_core.job import ENDS, Job, JobState
@@ -60,6 +61,8 @@ class Ahead(Struct, frozen=True):
     """Of the job that waited, in the same round; 0 when it was not in the order."""
     terms: dict[str, int] = {}
     """Each term of the other's score, in millionths."""
+    written: str = ""
+    """Its number as people write it, such as "42_7"."""
 
 
 class Stretch(Struct, frozen=True):
@@ -92,6 +95,8 @@ class RoundWaited(Struct, frozen=True):
     ahead: tuple[Ahead, ...]
     passed: tuple[JobId, ...] = ()
     """Jobs that stood before it in the order and were not started either."""
+    passed_written: tuple[str, ...] = ()
+    """Their numbers as people write them."""
 
 
 class Why(Struct, frozen=True):
@@ -107,33 +112,37 @@ class Why(Struct, frozen=True):
     held: tuple[Stretch, ...] = ()
     ended_ms: int = 0
     """0 when it has not ended."""
+    written: str = ""
+    """Its number as people write it, such as "42_7"."""
 
 
 class UnknownJobError(Exception):
     """The archive has no such job."""
 
 
-def why(path: Path, job: JobId, *, progress: Progress | None = None) -> Why:
-    """Why this job of an archive waited.
+def why(path: Path, job: JobId, *, index: int | None = None, progress: Progress | None = None) -> Why:
+    """Why this job of an archive waited, or this element of an array.
 
     Raises:
         ArchiveError: the archive is broken.
         UnknownJobError: it has no such job.
     """
-    return why_of((entry.message for entry in read(path, progress=progress)), job)
+    return why_of((entry.message for entry in read(path, progress=progress)), job, index)
 
 
-def why_of(messages: Iterable[Message], job: JobId) -> Why:
+def why_of(messages: Iterable[Message], job: JobId, index: int | None = None) -> Why:
     """The same of messages, a log from its beginning."""
-    watcher = _Watcher(job)
+    watcher = _Watcher(job, index)
     for message in messages:
         watcher.hear(message)
     return watcher.told()
 
 
 class _Watcher:
-    def __init__(self, job: JobId) -> None:
+    def __init__(self, job: JobId, index: int | None) -> None:
         self.job = job
+        self.index = index
+        """Of an element whose array has not come yet; None once its number is known."""
         self.state = State()
         self.last: Job | None = None
         self.rounds: list[RoundWaited] = []
@@ -144,7 +153,7 @@ class _Watcher:
         """By pool, the state on which its open round was put in order."""
 
     def hear(self, message: Message) -> None:
-        job = self.state.job(self.job)
+        job = self.state.job(self.job) if self.index is None else None
         waits = job is not None and job.state == JobState.WAITING
         pool = self.state.kept.pools.get(job.spec.pool) if job is not None else None
         opened = pool.open_round if pool is not None else None
@@ -152,7 +161,9 @@ class _Watcher:
             if isinstance(fact, f.RoundOpened):
                 self.seen[fact.pool] = message.seq - 1 if message.seen < 0 else message.seen
         apply(self.state, message)
-        after = self.state.job(self.job)
+        if self.index is not None:
+            self._look_for_element(self.index)
+        after = self.state.job(self.job) if self.index is None else None
         if after is not None:
             self.last = after
             self._note_hold(after, message.at)
@@ -163,6 +174,12 @@ class _Watcher:
                 assert opened is not None
                 if fact.pool == opened.opened.pool:
                     self.rounds.append(self._round(opened.opened, fact, message.seq, opened.at, after))
+
+    def _look_for_element(self, index: int) -> None:
+        """The element's own number, as soon as its array is there; none of its elements has waited before that."""
+        element = element_number(self.state, self.job, index)
+        if element is not None:
+            self.job, self.index = element, None
 
     def _note_hold(self, job: Job, at: int) -> None:
         is_open = bool(self.held) and not self.held[-1].until_ms
@@ -180,6 +197,8 @@ class _Watcher:
             return RoundWaited(opened.round, seq, at, 0, of, 0, {}, code="", reason=CAME_LATE, ahead=())
         own = opened.candidates[place] if place >= 0 else None
         started = {placement.job for placement in decided.placements}
+        before = opened.candidates[: max(0, place)]
+        passed = tuple(one.job for one in before if one.job not in started)
         return RoundWaited(
             round=opened.round,
             seq=seq,
@@ -189,9 +208,10 @@ class _Watcher:
             score=own.score if own else 0,
             terms=dict(zip(opened.terms, own.terms, strict=True)) if own else {},
             code=job.reason.code if job.reason else "",
-            reason=_sentence(job.reason),
+            reason=_sentence(self.state, job.reason),
             ahead=tuple(self._ahead(opened, job, places, one, at) for one in decided.placements),
-            passed=tuple(one.job for one in opened.candidates[: max(0, place)] if one.job not in started),
+            passed=passed,
+            passed_written=tuple(label(self.state, one) for one in passed),
         )
 
     def _ahead(
@@ -204,7 +224,7 @@ class _Watcher:
     ) -> Ahead:
         place = places.get(placement.job, -1)
         if place < 0:
-            return Ahead(job=placement.job, score=0, how=How.CLAIM)
+            return Ahead(job=placement.job, score=0, how=How.CLAIM, written=label(self.state, placement.job))
         other = opened.candidates[place]
         own = opened.candidates[places[job.id]] if job.id in places else None
         if own is None:
@@ -217,7 +237,12 @@ class _Watcher:
             how = How.FITS if job.reason is None or job.reason.code in OF_ROOM else How.BARRED
         terms = dict(zip(opened.terms, other.terms, strict=True))
         return Ahead(
-            job=placement.job, score=other.score, how=how, own_score=own.score if own is not None else 0, terms=terms
+            job=placement.job,
+            score=other.score,
+            how=how,
+            own_score=own.score if own is not None else 0,
+            terms=terms,
+            written=label(self.state, placement.job),
         )
 
     def _before(self, own: f.Candidate, other: f.Candidate, pool: str, at: int) -> How:
@@ -244,16 +269,26 @@ class _Watcher:
             rounds=tuple(self.rounds),
             held=tuple(self.held),
             ended_ms=job.ended_ms if job.state in ENDS else 0,
+            written=label(self.state, self.job),
         )
 
     def _unknown(self) -> str:
         array = self.state.kept.arrays.get(self.job)
-        if array is not None:
-            return f"job {self.job} is an array; ask for one of its elements, {self.job + 1} to {self.job + array.size}"
+        if array is not None and array.spec.array is not None:
+            indexes = f"its indexes are {array_text(array.spec.array)}"
+            if self.index is not None:
+                return f"array {self.job} has no element {self.index}; {indexes}"
+            first = f"{self.job}_{array.index(0)}"
+            return f"job {self.job} is an array; ask for one of its elements, such as {first}; {indexes}"
+        if self.index is not None:
+            return f"the archive has no array {self.job}"
         if array_of(self.state, self.job) is not None:
-            return f"job {self.job} is an element of an array that was never in the queue: it waited behind the others"
+            name = label(self.state, self.job)
+            return f"job {name} is an element of an array that was never in the queue: it waited behind the others"
         return f"the archive has no job {self.job}"
 
 
-def _sentence(reason: Reason | None) -> str:
-    return sentence(reason) if reason is not None else "no reason was recorded; jobs of the same kind stand for it"
+def _sentence(state: State, reason: Reason | None) -> str:
+    if reason is None:
+        return "no reason was recorded; jobs of the same kind stand for it"
+    return sentence(as_written(state, reason))

@@ -4,7 +4,7 @@ import re
 
 from msgspec import Struct
 
-SHORT = re.compile(r"(\d{1,6})x(\d{1,4})(?:x([A-Za-z0-9_.-]{1,40}))?")
+SHORT = re.compile(r"(\d{1,6})x(\d{1,4})(?:x([A-Za-z0-9_.-]{1,40}))?", re.ASCII)
 USUAL_MODEL = "GPU"
 CPUS_PER_GPU, MEMORY_MIB_PER_GPU = 16, 65_536
 """Main machine beside each GPU that nobody described: enough to be never what is short."""

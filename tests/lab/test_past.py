@@ -346,8 +346,40 @@ def test_why_tells_times_on_hold_and_speaks_of_arrays(tmp_path: Path) -> None:
     assert "It was on hold from 2023-11-14 22:13:20 until 2023-11-14 23:13:20, 1 h 0 min." in why_lines(
         why(archive, JobId(1))
     )
-    with pytest.raises(UnknownJobError, match="job 2 is an array; ask for one of its elements, 3 to 6"):
+    with pytest.raises(
+        UnknownJobError, match="is an array; ask for one of its elements, such as 2_0; its indexes are 0-3"
+    ):
         why(archive, JobId(2))
+
+
+def test_an_element_is_asked_for_as_people_write_it_and_called_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    archive = logged(
+        tmp_path / "a",
+        submit("one", gpus=3),
+        submit("many", array=ArraySpec(ranges=((5, 7, 1),)), gpus=3),
+        lambda world: world.wait(100),
+    )
+    assert main(["why", str(archive), "2_7"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("Job 2_7 many, now waiting")
+    told = why(archive, JobId(2), index=7)
+    assert (told.job, told.written) == (5, "2_7")
+    assert why(archive, JobId(5)) == told
+    assert {one.written for each in told.rounds for one in each.ahead} <= {"1", "2_5"}
+    with pytest.raises(UnknownJobError, match="array 2 has no element 9; its indexes are 5-7"):
+        why(archive, JobId(2), index=9)
+    with pytest.raises(UnknownJobError, match="the archive has no array 7"):
+        why(archive, JobId(7), index=0)
+
+
+@pytest.mark.parametrize("word", ["-1", "1_", "0x1", "1_2_3", "", "٣", "many"])
+def test_what_is_no_number_of_a_job_is_not_taken_for_one(word: str, tmp_path: Path) -> None:
+    archive = str(logged(tmp_path / "a", submit("one")))
+    with pytest.raises(SystemExit) as ended:
+        main(["why", archive, "--", word])
+    assert ended.value.code == 2
 
 
 def test_the_commands_say_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

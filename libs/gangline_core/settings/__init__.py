@@ -68,6 +68,13 @@ def check_group(state: State, draft: Draft, group: Group) -> Problem | None:
     )
 
 
+def check_group_alone(group: Group) -> Problem | None:
+    """What is wrong with a group whatever other groups there are; None when nothing is."""
+    if group.path != ROOT and not all(_SEGMENT.fullmatch(segment) for segment in group.path.split("/")):
+        return Problem("invalid", f"{group.path!r} is no group path such as research/vision", "path")
+    return _group_values_problem(group) or _own_problem(group)
+
+
 def _unknown_level(state: State, group: Group) -> Problem | None:
     """A queue level that its jobs may have and that no pool has: with nothing but such ones no job could ever enter."""
     known = {level for pool in state.kept.pools.values() for level in pool.pool.levels}

@@ -6,11 +6,12 @@ from pathlib import Path
 
 from gangline_core.foresight.learnt import unpacked
 from gangline_lab.commands.simulations import told_trace
-from gangline_lab.commands.words import say
+from gangline_lab.commands.words import at_least, say
 from gangline_lab.learning.growing import LEAVES, TREES, Growth
 from gangline_lab.learning.modelfile import ModelFile, model_lines, read_model, score_lines, train, unseen
 from gangline_lab.learning.samples import Sample, of_archive, of_trace, samples
 from gangline_lab.learning.score import scores
+from gangline_lab.outside import written_whole
 from gangline_lab.readers import READERS, read_trace
 from gangline_lab.sim.conditions import Conditions
 from gangline_wire.codec import encode
@@ -28,8 +29,8 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     )
     _of_history(training)
     training.add_argument("-o", "--out", type=Path, required=True, metavar="FILE", help="write the model here (JSON)")
-    training.add_argument("--trees", type=int, default=TREES, metavar="N", help=f"trees per quantile ({TREES})")
-    training.add_argument("--leaves", type=int, default=LEAVES, metavar="N", help=f"leaves per tree ({LEAVES})")
+    training.add_argument("--trees", type=at_least(1), default=TREES, metavar="N", help=f"trees per quantile ({TREES})")
+    training.add_argument("--leaves", type=at_least(2), default=LEAVES, metavar="N", help=f"leaves per tree ({LEAVES})")
     training.set_defaults(run=_train)
     scoring = commands.add_parser(
         "score",
@@ -63,15 +64,13 @@ def _rows(options: argparse.Namespace) -> list[Sample]:
 
 
 def _train(options: argparse.Namespace) -> int:
-    if options.trees < 1 or options.leaves < 2:
-        sys.stderr.write("gangline lab: a model has at least one tree of two leaves\n")
-        return 2
     if not options.out.resolve().parent.is_dir():
         sys.stderr.write(f"gangline lab: there is no folder {options.out.resolve().parent} to write the model into\n")
         return 2
     growth = Growth(trees=options.trees, leaves=options.leaves)
-    file: ModelFile = train(_rows(options), made_of=Path(options.history).name, growth=growth)
-    options.out.write_bytes(encode(file) + b"\n")
+    with written_whole(options.out) as part:
+        file: ModelFile = train(_rows(options), made_of=Path(options.history).name, growth=growth)
+        part.write_bytes(encode(file) + b"\n")
     if options.json:
         say(encode(file).decode())
     else:

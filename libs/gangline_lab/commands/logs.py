@@ -6,8 +6,9 @@ from pathlib import Path
 
 from gangline_lab.archive import verify
 from gangline_lab.chronicle import tell
-from gangline_lab.commands.words import archive_folder, say
+from gangline_lab.commands.words import archive_folder, head_of_chain, say
 from gangline_lab.eta import score_archive, score_lines, summed_up
+from gangline_lab.outside import written_if_asked
 from gangline_lab.progress import Bar
 from gangline_lab.replay import replay
 from gangline_lab.report import write_report
@@ -25,7 +26,7 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     )
     replaying.set_defaults(run=_replay)
     verifying = commands.add_parser("verify", help="prove the hash chain", description="Prove an archive's hash chain.")
-    verifying.add_argument("--head", default="", metavar="HASH", help="the head that the chain must end in")
+    verifying.add_argument("--head", type=head_of_chain, metavar="HASH", help="the head that the chain must end in")
     verifying.set_defaults(run=_verify, proves_the_end=True)
     reporting = commands.add_parser(
         "report",
@@ -58,7 +59,7 @@ def _replay(options: argparse.Namespace) -> int:
 def _verify(options: argparse.Namespace) -> int:
     bar = Bar(sys.stderr, "verify")
     try:
-        verified = verify(options.archive, head=options.head, progress=bar)
+        verified = verify(options.archive, head=options.head or "", progress=bar)
     finally:
         bar.close()
     say(encode(verified).decode() if options.json else "\n".join(verification_lines(verified)))
@@ -77,14 +78,15 @@ def _eta_score(options: argparse.Namespace) -> int:
 
 def _report(options: argparse.Namespace) -> int:
     bar = Bar(sys.stderr, "report")
-    try:
-        chronicle = tell(options.archive, progress=bar)
-    finally:
-        bar.close()
-    summary = summarise(chronicle)
+    with written_if_asked(options.out) as page:
+        try:
+            chronicle = tell(options.archive, progress=bar)
+        finally:
+            bar.close()
+        summary = summarise(chronicle)
+        if page is not None:
+            write_report(page, chronicle, summary, title=f"Archive {options.archive.name}")
     say(encode(summary).decode() if options.json else "\n".join(summary_lines(summary)))
-    if options.out is not None:
-        write_report(options.out, chronicle, summary, title=f"Archive {options.archive.name}")
-        if not options.json:
-            say(f"\nReport: {options.out.resolve()}")
+    if options.out is not None and not options.json:
+        say(f"\nReport: {options.out.resolve()}")
     return 0

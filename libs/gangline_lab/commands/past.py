@@ -2,13 +2,13 @@
 
 import argparse
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from gangline_core import facts as f
 from gangline_core.groups import Group
-from gangline_core.ids import JobId
 from gangline_lab.audit import preemptions
-from gangline_lab.commands.words import archive_folder, at_least, say
+from gangline_lab.commands.words import any_whole, archive_folder, at_least, job_named, say
 from gangline_lab.past_words import audit_lines, preemption_line, why_lines
 from gangline_lab.policyfile import PolicyFileError, read_groups, read_policy
 from gangline_lab.progress import Bar
@@ -28,14 +28,14 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
         "why", help="why a job waited", description="Every round a job waited in, recomputed from the log alone."
     )
     _of_archive(explaining)
-    explaining.add_argument("job", type=int, metavar="JOB", help="number of the job")
+    explaining.add_argument("job", type=job_named, metavar="JOB", help="its number, or 42_7 for an array's element")
     explaining.add_argument("--every-round", action="store_true", help="do not put rounds of one reason together")
     explaining.set_defaults(run=_why)
     auditing = commands.add_parser(
         "audit", help="all inputs of a preemption", description="What a preemption was decided on; a list without one."
     )
     _of_archive(auditing)
-    auditing.add_argument("preemption", type=int, nargs="?", metavar="PREEMPTION", help="its number in the list")
+    auditing.add_argument("preemption", type=any_whole, nargs="?", metavar="PREEMPTION", help="its number in the list")
     auditing.set_defaults(run=_audit)
     asking = commands.add_parser(
         "what-if",
@@ -80,9 +80,10 @@ def _of_archive(command: argparse.ArgumentParser) -> None:
 
 
 def _why(options: argparse.Namespace) -> int:
+    number, index = options.job
     bar = Bar(sys.stderr, "why")
     try:
-        told = why(options.archive, JobId(options.job), progress=bar)
+        told = why(options.archive, number, index=index, progress=bar)
     except UnknownJobError as error:
         sys.stderr.write(f"gangline lab: {error}\n")
         return 2
@@ -143,14 +144,19 @@ def _check_named(history: History, change: Change) -> None:
     pools = history.policies.keys() | {node.pool for node in change.nodes}
     for pool in change.policies:
         if pool not in pools:
-            raise PolicyFileError(f"no pool {pool} in this history; there are {', '.join(sorted(pools))}")
+            raise PolicyFileError(f"no pool {pool} in this history; {_there_are(pools)}")
     groups = {told.fact.group.path for told in history.inputs if isinstance(told.fact, f.GroupSet)}
     used = {one.spec.group for one in history.trace.arrivals}
     if change.without and not any(f"{path}/".startswith(f"{change.without}/") for path in used):
-        raise PolicyFileError(f"no job of group {change.without} in this history; there are {', '.join(sorted(used))}")
+        raise PolicyFileError(f"no job of group {change.without} in this history; {_there_are(used)}")
     for group in change.groups:
         if group.path and group.path not in groups and group.path not in used:
-            raise PolicyFileError(f"no group {group.path} in this history; there are {', '.join(sorted(groups))}")
+            raise PolicyFileError(f"no group {group.path} in this history; {_there_are(groups)}")
+
+
+def _there_are(names: Iterable[str]) -> str:
+    told = ", ".join(name or "the root" for name in sorted(names))
+    return f"there are {told}" if told else "there are none"
 
 
 def _tune(options: argparse.Namespace) -> int:

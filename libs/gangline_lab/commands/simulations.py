@@ -2,15 +2,17 @@
 
 import argparse
 import re
+import shutil
 import sys
 from pathlib import Path
 
 from gangline_core.cluster import Policy
-from gangline_lab.commands.words import at_least, say
+from gangline_lab.commands.words import any_whole, at_least, say
 from gangline_lab.compare import compare, comparison_lines
 from gangline_lab.compare_page import write_comparison
 from gangline_lab.metric_words import metrics_lines
 from gangline_lab.metrics import measure
+from gangline_lab.outside import written_if_asked
 from gangline_lab.policyfile import PolicyFileError, Rules, read_policy
 from gangline_lab.progress import Bar
 from gangline_lab.readers import READERS, read_trace
@@ -42,7 +44,7 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     simulating.add_argument(
         "--policy", action="append", type=Path, default=[], metavar="FILE", help="YAML policy file; may be repeated"
     )
-    simulating.add_argument("--seed", type=int, default=0, metavar="N", help="seed of everything random (0)")
+    simulating.add_argument("--seed", type=any_whole, default=0, metavar="N", help="seed of everything random (0)")
     simulating.add_argument(
         "--seeds", type=at_least(1), default=1, metavar="N", help="runs per policy, from --seed on (1)"
     )
@@ -116,9 +118,15 @@ def told_trace(trace: Workload) -> Workload:
 def _run(scenario: Scenario, name: str, options: argparse.Namespace) -> RunResult:
     folder = options.out / f"{name}-{scenario.seed}" if options.out else None
     bar = Bar(sys.stderr, f"{name}, seed {scenario.seed}")
+    archive = folder / "archive" if folder is not None and options.archive else None
     try:
-        archive = folder / "archive" if folder is not None and options.archive else None
         result = relabelled(simulate(scenario, archive=archive, progress=bar), name)
+    except FileExistsError:
+        raise
+    except BaseException:
+        if archive is not None:  # half a log would pass for the whole one, and stand in the way of the next try
+            shutil.rmtree(archive, ignore_errors=True)
+        raise
     finally:
         bar.close()
     if folder is not None:
@@ -141,9 +149,10 @@ def _tell(results: list[RunResult], options: argparse.Namespace) -> None:
 
 def _compare(options: argparse.Namespace) -> int:
     folders = [found for path in options.runs for found in _folders(path)]
-    results = [load(folder) for folder in folders]
-    if options.out is not None:
-        write_comparison(options.out, results, title="Runs compared")
+    with written_if_asked(options.out) as page:
+        results = [load(folder) for folder in folders]
+        if page is not None:
+            write_comparison(page, results, title="Runs compared")
     if options.json:
         say(encode(compare(results)).decode())
     else:

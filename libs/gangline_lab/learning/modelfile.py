@@ -12,6 +12,7 @@ from gangline_core.foresight.learnt import QUANTILES, ModelError, packed, unpack
 from gangline_lab.learning.growing import USUAL, Growth, grow
 from gangline_lab.learning.samples import Sample
 from gangline_lab.learning.score import Score, scores
+from gangline_lab.outside import said
 from gangline_lab.words import table
 from gangline_wire.codec import encode
 
@@ -79,7 +80,7 @@ def read_model(path: Path) -> ModelFile:
     try:
         file = msgspec.json.decode(path.read_bytes(), type=ModelFile)
     except (OSError, ValueError, RecursionError) as error:
-        raise ModelError(f"{path.name} is no file of gangline lab train ({error})") from error
+        raise ModelError(f"{path.name or path} is no file of gangline lab train ({said(error)})") from error
     if version(file.model) != file.version:
         raise ModelError(f"{path.name} was changed: it says version {file.version}, but is {version(file.model)}")
     if proof_of(file) != file.proof:

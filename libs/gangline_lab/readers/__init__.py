@@ -46,6 +46,8 @@ def read_trace(text: str) -> Workload:
             raise TraceError(f"names no file; say {kind}:PATH", file=kind)
         return READERS[kind](Path(rest))
     path = Path(text)
+    if not text:
+        raise TraceError(f"say FORMAT:PATH; known formats are {', '.join(READERS)}", file="no trace is named")
     if path.is_dir():
         return read_archive(path)
     if path.name.removesuffix(".gz").endswith(".swf"):

@@ -5,16 +5,16 @@ Short form: `64x8xV100` is 64 nodes with 8 GPUs each; several kinds stand side b
 
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
-import yaml
 from msgspec import Meta, Struct, field
 
 from gangline_core.cluster import Gpu, Node
 from gangline_core.groups import Group
 from gangline_core.ids import NodeId
 from gangline_lab.openb import read_machines
+from gangline_lab.outside import PageError, check_groups, read_page
 from gangline_wire.nodefile import CPUS_PER_GPU, MEMORY_MIB_PER_GPU, NODES_MAX, SHORT, USUAL_MODEL, read_short
 
 AGENT = "simulated"
@@ -160,9 +160,11 @@ def _openb() -> Fleet:
 
 def _from_yaml(path: Path) -> Fleet:
     try:
-        raw: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
-        described = msgspec.convert(raw, FleetFile)
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+        described = msgspec.convert(read_page(path), FleetFile)
+        check_groups(path, described.groups)
+    except PageError as error:
+        raise FleetError(str(error)) from error
+    except (ValueError, RecursionError) as error:
         raise FleetError(f"{path.name}: {error}") from error
     if not described.nodes:
         raise FleetError(f"{path.name}: describes no nodes")
