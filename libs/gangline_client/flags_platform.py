@@ -24,7 +24,7 @@ A change is KEY=VALUE; an empty value removes the limit. Keys:
   heads                                     users who may change it, separated by commas
   queued_jobs, submits_per_minute           unfinished jobs; submits in a minute (0: no cap)
   user.queued_jobs, user.submits_per_minute the same for each user without an own one
-  priority_max, user.priority_max           highest priority of its jobs; of what users set themselves
+  priority_max, user.priority_max           highest priority of its jobs; of what they are submitted with and users set
   levels                                    queue levels its jobs may be in, separated by commas
   class                                     of a user: the class whose settings it shares
   season.NAME="22:00-06:00 Europe/Berlin mon-fri", season.NAME.gpus=64

@@ -68,7 +68,8 @@ class Group(Struct, frozen=True, omit_defaults=True, gc=False):
     priority_max: int | None = None
     """Highest priority of its jobs, whoever sets it; administrators may go beyond."""
     user_priority_max: int | None = None
-    """Highest priority that its users may give their jobs; heads may go up to `priority_max`."""
+    """Highest priority that jobs may be submitted with, whoever submits, and that their users may set later. Heads may
+    raise it later, up to `priority_max`."""
     levels: tuple[str, ...] = ()
     """Queue levels its jobs may be in; empty allows all."""
     budget_mode: BudgetMode = BudgetMode.START

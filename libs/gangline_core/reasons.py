@@ -274,7 +274,7 @@ HINTS: dict[ReasonCode, str] = {
     ReasonCode.NEVER_FITS_CELLS: "Ask for tasks that fit the cells, or submit as opportunistic.",
     ReasonCode.NEVER_FITS_LIMIT: "Ask for less, or ask for a higher limit.",
     ReasonCode.NEVER_FITS_BUDGET: "Give a shorter time limit, ask for less, or ask for a larger budget.",
-    ReasonCode.PRIORITY_BOUND: "Ask a head of the group or an administrator to raise it afterwards.",
+    ReasonCode.PRIORITY_BOUND: "Submit it with at most that; heads of the group and administrators may raise it then, with `gangline edit`.",
     ReasonCode.LEVEL_BOUND: "Choose another level.",
     ReasonCode.DEADLINE: "Submit it again with a later deadline or a shorter time limit.",
     ReasonCode.UNKNOWN_GROUP: "See the groups with `gangline quota`.",
