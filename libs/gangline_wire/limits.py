@@ -56,10 +56,11 @@ LIMITS: Final[dict[str, Limit]] = {
     "idempotency_key_chars": Limit(128, "characters of an Idempotency-Key"),
     "why_chars": Limit(512, "characters of a stated reason"),
     "event_streams": Limit(256, "open event and log streams of one gateway; an eighth is kept for administrators"),
-    "token_streams": Limit(16, "open event and log streams of one token at one gateway"),
+    "user_streams": Limit(16, "open event and log streams of one user at one gateway, by whatever tokens"),
     "question_s": Limit(
         10,
-        "seconds of a gateway's work on questions and dry runs of one token; as time passes, it is given a fifth of it",
+        "seconds of a gateway's work on questions and dry runs of one user, by whatever tokens; with time, a fifth "
+        "of it is given back. What is sent as it happens (`logs -f`, events) does not count",
     ),
     "connections": Limit(
         4_096, "open connections of one gateway; beyond it those go that have said nothing for longest"

@@ -70,7 +70,7 @@ class Desk:
         self.books: dict[str, tuple[tuple[int, int], Book]] = {}
         """Per pool, the last order and forecast that was made, and for which log sequence and second."""
         self.streams: dict[asyncio.Task[object], str] = {}
-        """Handlers that send events or logs, and whose; they would never end, so the gateway's end cancels them."""
+        """Handlers that send events or logs, and to whom; they would never end, so the gateway's end cancels them."""
 
     @property
     def state(self) -> State:
@@ -81,7 +81,7 @@ class Desk:
 class Call:
     """One request of a known caller."""
 
-    __slots__ = ("caller", "desk", "request", "request_id")
+    __slots__ = ("caller", "desk", "follows", "request", "request_id")
 
     def __init__(self, desk: Desk, request: web.Request, *, caller: Caller, request_id: str) -> None:
         """The request is not read yet."""
@@ -89,11 +89,19 @@ class Call:
         self.request = request
         self.caller = caller
         self.request_id = request_id
+        self.follows = False
+        """True once it only waits for what happens, and sends that: no work that the caller could make more of."""
 
     @property
     def state(self) -> State:
         """The fold; stands still until the next await."""
         return self.desk.site.follower.state
+
+    async def only_follows(self) -> None:
+        """From now on it only follows; the step so far ends here, and is counted as what it was."""
+        if not self.follows:
+            await asyncio.sleep(0)
+            self.follows = True
 
     @property
     def path(self) -> str:

@@ -95,7 +95,7 @@ class Door:
         if route.is_open or (route.changes and call.text("dry_run") not in TRUE):
             return await work(call, route)
         self._desk.shares.check(caller)
-        return await self._desk.shares.timed(caller, work(call, route))
+        return await self._desk.shares.timed(caller, work(call, route), counts=lambda: not call.follows)
 
     async def _answered(self, call: Call, route: Route) -> web.StreamResponse:
         return self._response(call, await self._run(call, route))

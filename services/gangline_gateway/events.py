@@ -46,7 +46,7 @@ async def send_events(call: Call) -> web.StreamResponse:
     last = _last_place(call)
     bus = call.desk.site.bus
     try:
-        start = await _start(bus, last)
+        start, newest = await _start(bus, last)
     except TemporaryError as error:
         raise ProblemError("unavailable", str(error), retry_after_s=2.0) from None
     subject = f"{subjects.EVENTS}.*.{job or '*'}.*"
@@ -65,6 +65,8 @@ async def send_events(call: Call) -> web.StreamResponse:
         async with beaten(messages, call) as beats:
             with until_gone(call):
                 async for message in beats:
+                    if message is None or message.seq > newest:
+                        await call.only_follows()
                     data = b": alive\n\n" if message is None else _event(call, message, last=last, group=group)
                     if data:
                         await response.write(data)
@@ -101,11 +103,10 @@ async def stream_slot(call: Call) -> AsyncIterator[None]:
         raise ProblemError("too_many", "Too many streams are open (event_streams).", retry_after_s=5.0)
     task = asyncio.current_task()
     assert task is not None, "handlers run in tasks"
-    caller = call.caller
-    owner = caller.digest or f"{caller.user} of the identity provider"
-    if list(desk.streams.values()).count(owner) >= most("token_streams"):
-        raise ProblemError("too_many", "This token has too many open streams (token_streams).", retry_after_s=5.0)
-    desk.streams[task] = owner
+    user = call.caller.user
+    if list(desk.streams.values()).count(user) >= most("user_streams"):
+        raise ProblemError("too_many", f"{user} has too many open streams (user_streams).", retry_after_s=5.0)
+    desk.streams[task] = user
     try:
         yield
     finally:
@@ -220,11 +221,14 @@ def _last_place(call: Call) -> Place | None:
     return place
 
 
-async def _start(bus: Bus, last: Place | None) -> int:
-    """Sequence in the stream of events from which to read: the end, or safely before the last seen event."""
+async def _start(bus: Bus, last: Place | None) -> tuple[int, int]:
+    """Sequence in the stream of events from which to read, and its last.
+
+    That is the end, or safely before the last seen event.
+    """
     state = (await bus.stream_info(EVENTS.name)).state
     if last is None:
-        return state.last_seq + 1
+        return state.last_seq + 1, state.last_seq
     low, high = state.first_seq, state.last_seq + 1
     while low < high:
         middle = (low + high) // 2
@@ -233,7 +237,7 @@ async def _start(bus: Bus, last: Place | None) -> int:
             high = middle
         else:
             low = middle + 1
-    return max(state.first_seq, low - DISORDER_MAX, 1)
+    return max(state.first_seq, low - DISORDER_MAX, 1), state.last_seq
 
 
 async def _place_at(bus: Bus, seq: int) -> Place | None:

@@ -47,7 +47,7 @@ async def send_logs(call: Call) -> web.StreamResponse:
         await response.prepare(call.request)
         # What ended a moment ago may still be arriving, so the end of an ended job is waited for as well.
         waits = follow or job.state in ENDS
-        async with aclosing(_sent(reader, tail=tail, waits=waits, follow=follow)) as sent:
+        async with aclosing(_sent(call, reader, tail=tail, waits=waits, follow=follow)) as sent:
             with until_gone(call):
                 async for data in sent:
                     if not is_valid(call) or not sees_job(call.state, call.caller, job.spec):
@@ -57,7 +57,9 @@ async def send_logs(call: Call) -> web.StreamResponse:
     return response
 
 
-async def _sent(reader: OutputReader, *, tail: int, waits: bool, follow: bool) -> AsyncGenerator[bytes, None]:
+async def _sent(
+    call: Call, reader: OutputReader, *, tail: int, waits: bool, follow: bool
+) -> AsyncGenerator[bytes, None]:
     if tail == ALL:
         async with aclosing(reader.existing()) as existing:
             async for data in existing:
@@ -72,6 +74,8 @@ async def _sent(reader: OutputReader, *, tail: int, waits: bool, follow: bool) -
             waits = False
         yield lines.text()
     if waits:
+        if follow:
+            await call.only_follows()
         async with aclosing(reader.rest()) as rest:
             async for data in rest:
                 yield data

@@ -1,8 +1,10 @@
-"""How much of the gateway's time one token may take with questions: a burst, then a part of what passes.
+"""How much of the gateway's time one user may take with questions: a burst, then a part of what passes.
 
 Some answers are work in proportion to the queue, and while one is worked out all others wait. Without a bound, one
 user's dry runs of a long queue would be everybody's minutes. What is taken is time of the loop, whatever a question
-waits for besides. Changes do not count: groups have rates and caps of their own for submits.
+waits for besides. Changes do not count: groups have rates and caps of their own for submits. Nor does sending what
+happens to those who follow it: how much there is of it is not theirs to say, and how many streams they have is bounded.
+All tokens of a user are one here, as heads make as many as they like.
 """
 
 from collections.abc import Awaitable, Callable, Coroutine, Generator
@@ -16,56 +18,61 @@ from gangline_wire.limits import most
 T = TypeVar("T")
 
 PART = 0.2
-"""So much of all time one token may take for good."""
+"""So much of all time one user may take for good."""
 KEPT = 4096
-"""Tokens that are remembered until it is looked which of them owe nothing any more."""
+"""Users that are remembered until it is looked which of them owe nothing any more."""
 
 
 class Shares:
-    """What each token has taken lately."""
+    """What each user has taken lately."""
 
     def __init__(self, clock: Clock) -> None:
         """Nobody has taken anything."""
         self._clock = clock
         self._taken: dict[str, tuple[float, float]] = {}
-        """By token, the seconds taken and not paid back by the time that passed, and when that was."""
+        """By user, the seconds taken and not paid back by the time that passed, and when that was."""
 
     @property
     def remembered(self) -> int:
-        """Tokens that are not forgotten yet."""
+        """Users that are not forgotten yet."""
         return len(self._taken)
 
     def check(self, caller: Caller) -> None:
         """Administrators may always ask: they must see what goes on when everybody looks.
 
         Raises:
-            ProblemError: the token took its burst, and too little time has passed since.
+            ProblemError: the user took a burst, and too little time has passed since.
         """
         if self.has_some(caller):
             return
         raise ProblemError(
             "too_many",
-            "This token's questions took too much of the gateway's time (question_s).",
-            retry_after_s=max(1.0, (self._owed_s(caller.digest) - most("question_s")) / PART),
+            f"Questions of {caller.user} took too much of the gateway's time (question_s).",
+            retry_after_s=max(1.0, (self._owed_s(caller.user) - most("question_s")) / PART),
         )
 
     def has_some(self, caller: Caller) -> bool:
-        """True while the token may take more."""
-        return caller.is_admin or self._owed_s(caller.digest) < most("question_s")
+        """True while the user may take more."""
+        return caller.is_admin or self._owed_s(caller.user) < most("question_s")
 
-    def timed(self, caller: Caller, work: Coroutine[Any, Any, T]) -> Awaitable[T]:
-        """The same work, which the token pays for."""
-        return _Timed(work, self._clock, lambda seconds: self._take(caller.digest, seconds))
+    def timed(
+        self, caller: Caller, work: Coroutine[Any, Any, T], *, counts: Callable[[], bool] = lambda: True
+    ) -> Awaitable[T]:
+        """The same work, which the user pays for, but for those steps at whose end it does not count."""
 
-    def _take(self, digest: str, seconds: float) -> None:
-        if seconds <= 0:
-            return
-        self._taken[digest] = (self._owed_s(digest) + seconds, self._clock.monotonic_s())
+        def took(seconds: float) -> None:
+            if seconds > 0 and counts():
+                self._take(caller.user, seconds)
+
+        return _Timed(work, self._clock, took)
+
+    def _take(self, user: str, seconds: float) -> None:
+        self._taken[user] = (self._owed_s(user) + seconds, self._clock.monotonic_s())
         if len(self._taken) > KEPT:
             self._taken = {one: taken for one, taken in self._taken.items() if self._owed_s(one) > 0}
 
-    def _owed_s(self, digest: str) -> float:
-        taken_s, at_s = self._taken.get(digest, (0.0, 0.0))
+    def _owed_s(self, user: str) -> float:
+        taken_s, at_s = self._taken.get(user, (0.0, 0.0))
         return max(0.0, taken_s - PART * (self._clock.monotonic_s() - at_s))
 
 

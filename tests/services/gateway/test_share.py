@@ -5,9 +5,12 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 from tests.services.gateway.conftest import Visitor
+from tests.services.gateway.test_streams import running, write
 
 from gangline_gateway.access import Caller, Role
+from gangline_gateway.output import OutputReader
 from gangline_gateway.share import KEPT, PART, Shares
+from gangline_kit.bus import LogMessage
 from gangline_kit.clock import ManualClock
 from gangline_wire.limits import most
 
@@ -32,6 +35,38 @@ async def test_who_took_a_burst_of_time_waits_and_others_do_not(visitor: Visitor
     await visitor.ask("tom", "GET", "/v1/queue")
     await clock.advance(int(refused.headers["Retry-After"]))
     await visitor.ask("una", "GET", "/v1/queue")
+
+
+async def test_more_tokens_are_no_larger_share(visitor: Visitor) -> None:
+    """A head makes as many tokens as it likes, also for itself."""
+    visitor.setting.tokens["una again"] = visitor.setting.issue("user", user="una", groups=("t1",), expires_ms=1 << 50)
+    visitor.setting.bus.work = lambda: visitor.setting.clock.work(2 * BURST_S)
+    await visitor.submit("una")
+    await visitor.ask("una", "GET", "/v1/jobs/1/history")
+    assert (await visitor.call("una again", "GET", "/v1/queue")).status == 429
+    await visitor.ask("tom", "GET", "/v1/queue")
+
+
+async def test_who_follows_a_busy_log_may_still_ask(visitor: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the job writes is not the follower's doing; what was written before is work that they asked for."""
+    take = OutputReader._take
+
+    def long(reader: OutputReader, message: LogMessage) -> bytes:
+        visitor.setting.clock.work(0.3 * BURST_S)
+        return take(reader, message)
+
+    job = running(visitor)
+    logs = await visitor.call("una", "GET", f"/v1/jobs/{job}/logs?follow=true")
+    monkeypatch.setattr(OutputReader, "_take", long)
+    for _ in range(9):
+        write(visitor, job, b"line\n")
+    assert await logs.content.readexactly(45) == b"line\n" * 9
+    await visitor.ask("una", "GET", "/v1/queue")
+    again = await visitor.call("una", "GET", f"/v1/jobs/{job}/logs?follow=true")
+    assert await again.content.readexactly(45) == b"line\n" * 9
+    assert (await visitor.call("una", "GET", "/v1/queue")).status == 429
+    for stream in (logs, again):
+        stream.close()
 
 
 async def test_administrators_may_always_look(visitor: Visitor) -> None:
@@ -86,5 +121,5 @@ async def test_time_pays_back_a_part_and_who_owes_nothing_is_forgotten() -> None
     shares = Shares(clock)
     for number in range(5000):
         clock.at_s += 10 / PART
-        await shares.timed(replace(CALLER, digest=str(number)), asyncio.sleep(0))
+        await shares.timed(replace(CALLER, user=str(number)), asyncio.sleep(0))
     assert shares.remembered <= KEPT

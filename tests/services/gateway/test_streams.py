@@ -119,14 +119,16 @@ async def test_nothing_more_is_sent_once_the_token_has_expired(visitor: Visitor)
         assert b"id:" not in await response.content.read()
 
 
-async def test_one_token_takes_its_share_of_streams_and_no_more(visitor: Visitor) -> None:
+async def test_one_user_takes_a_share_of_streams_and_no_more_by_whatever_tokens(visitor: Visitor) -> None:
     job = running(visitor)
-    share = LIMITS["token_streams"].most
+    share = LIMITS["user_streams"].most
     mine = [await visitor.call("una", "GET", "/v1/events") for _ in range(share)]
     for path in ("/v1/events", f"/v1/jobs/{job}/logs?follow=true"):
         response = await visitor.call("una", "GET", path)
         assert response.status == 429
-        assert "token_streams" in (await response.json())["detail"]
+        assert "user_streams" in (await response.json())["detail"]
+    visitor.setting.tokens["una again"] = visitor.setting.issue("user", user="una", groups=("t1",), expires_ms=1 << 50)
+    assert (await visitor.call("una again", "GET", "/v1/events")).status == 429
     other = await visitor.call("vic", "GET", "/v1/events")
     assert other.status == 200
     mine.pop().close()
