@@ -67,10 +67,13 @@ def round_due(state: State, pool: str) -> bool:
     return is_stirred or may_go_on or bool(known.proposals)
 
 
-def open_round(state: State, pool: str, now: int, *, somebody_comes: bool = False) -> RoundOpened | None:
+def open_round(
+    state: State, pool: str, now: int, *, somebody_comes: bool = False, foresees: bool = True
+) -> RoundOpened | None:
     """Who may be placed now and in which order; None when a round is open already or there is nothing to decide.
 
-    With `somebody_comes` it is as if there were one more job, for whose sake a round is opened anyway.
+    With `somebody_comes` it is as if there were one more job, for whose sake a round is opened anyway. Without
+    `foresees` no forecasts are drawn, on which no decision rests: where nobody would read them.
     """
     known = state.kept.pools[pool]
     if known.open_round is not None:
@@ -99,7 +102,7 @@ def open_round(state: State, pool: str, now: int, *, somebody_comes: bool = Fals
         policy_version=known.policy.version,
         edges=edges or (),
         is_cut=edges is None,
-        foreseen=foresee(state, known, free, waiting=len(waiting), now=now),
+        foreseen=foresee(state, known, free, waiting=len(waiting), now=now) if foresees else (),
         leases=lent.leases,
         parts=lent.parts,
         limited=tuple(candidate.job for candidate in candidates if candidate.job in front),

@@ -315,7 +315,7 @@ class Simulation:
         self._foresee_look(pool)
 
     def _round(self, pool: str) -> bool:
-        opened = cycle.open_round(self.state, pool, self.now)
+        opened = cycle.open_round(self.state, pool, self.now, foresees=self.journal.is_kept)
         if opened is None:
             return False
         self.tell(f"queue.{pool}", (opened,))

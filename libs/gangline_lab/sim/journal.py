@@ -1,6 +1,6 @@
 """The simulated log: every fact becomes a message, is folded, and may be written as an archive that replays.
 
-Without an archive the bytes of messages are never made: nothing but the digests depends on them.
+Without an archive the bytes of messages are never made, nor are forecasts: nothing but the digests depends on them.
 """
 
 from pathlib import Path
@@ -33,6 +33,11 @@ class Journal:
             archive.mkdir(parents=True, exist_ok=True)
             if any(archive.glob("archive-*.jsonl")):
                 raise FileExistsError(f"{archive} holds an archive already")
+
+    @property
+    def is_kept(self) -> bool:
+        """True where an archive is written, which somebody may read."""
+        return self._archive is not None
 
     def tell(self, lane: str, facts: tuple[Fact, ...], at: int, *, seen: int | None = None) -> Step:
         """Append these facts to a lane and fold them; they were decided on the state as it is or was at `seen`."""
