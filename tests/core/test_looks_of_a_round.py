@@ -201,6 +201,40 @@ def test_no_set_is_tried_where_a_limit_tells_that_none_costs_less(monkeypatch: p
     assert cheaper(table, job, ground, plan, lambda _: True) is None
 
 
+def _tried(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
+    """The jobs of each trial that is run from now on."""
+    tried: list[list[int]] = []
+    run = Trial.run
+
+    def noted(self: Trial) -> trial.Plan | None:
+        tried.append([loss.job.id for loss in self._losses])
+        return run(self)
+
+    monkeypatch.setattr(Trial, "run", noted)
+    return tried
+
+
+def test_who_costs_least_is_all_that_is_tried_where_that_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(*(node(f"n{k}", gpus=4) for k in range(4)))
+    names = [world.submit_running(spec(gpus=1), f"n{k // 4}") for k in range(16)]
+    job, tried = world.job(world.submit(gpus=1, priority=3)), _tried(monkeypatch)
+    plan = Preemptor(Table(world.state, "default", world.at)).plan(job)
+    assert plan is not None
+    assert [loss.job.id for loss in plan.losses] == names[-1:]
+    assert tried == [names[-1:]]
+
+
+def test_where_who_costs_least_is_not_enough_all_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(*(node(f"n{k}", gpus=4) for k in range(4)))
+    names = [world.submit_running(spec(gpus=1), f"n{k // 4}") for k in range(16)]
+    job, tried = world.job(world.submit(gpus=2, priority=3)), _tried(monkeypatch)
+    plan = Preemptor(Table(world.state, "default", world.at)).plan(job)
+    assert plan is not None
+    assert sorted(loss.job.id for loss in plan.losses) == names[-2:]
+    assert tried[0] == names[-1:]
+    assert sorted(tried[1]) == names
+
+
 def test_sums_over_branches_are_those_of_their_parts_when_some_have_changed() -> None:
     draw = random.Random(5)
     paths = [f"{a}/{b}" for a in "abc" for b in "xyz"]

@@ -10,7 +10,7 @@ from itertools import combinations
 
 from gangline_core.cluster import Pool
 from gangline_core.ids import JobId
-from gangline_core.making_room.losses import BY_GUARANTEE, EVICT, Loss, effective_priority, work_lost
+from gangline_core.making_room.losses import BY_GUARANTEE, EVICT, WAIT, Loss, effective_priority, work_lost
 from gangline_core.placement.gang import Gang
 from gangline_core.room.capacity import Room
 from gangline_core.spec import GPU_MILLI, ServiceClass
@@ -28,6 +28,21 @@ def plan_cost(pool: Pool, losses: Sequence[Loss]) -> tuple[Cost, tuple[int, ...]
     """What a set of losses costs, smaller is better; of equal ones that of the newest jobs."""
     evicted = [loss for loss in losses if loss.kind == EVICT]
     return _cost(pool, evicted), tuple(sorted(-loss.job.id for loss in evicted))
+
+
+def cheapest_alone(pool: Pool, losses: Sequence[Loss]) -> list[Loss] | None:
+    """What costs nobody a run, and the one eviction that costs least; None where that does not say who should go.
+
+    If it is enough no other set is cheaper, since each that is has an eviction, which costs as much alone. Where others
+    shrink or are paused there may be sets without one, and who reclaims a guarantee takes from whoever borrowed most.
+    """
+    evictions = [loss for loss in losses if loss.kind == EVICT]
+    free = [loss for loss in losses if loss.kind == WAIT]
+    if not evictions or len(free) + len(evictions) < len(losses):
+        return None
+    if any(loss.rule == BY_GUARANTEE for loss in evictions):
+        return None
+    return [*free, min(evictions, key=lambda loss: (_cost(pool, [loss]), -loss.job.id))]
 
 
 def by_place(pool: Pool, room: Room, gang: Gang, losses: Sequence[Loss]) -> list[Loss] | None:

@@ -16,7 +16,7 @@ from gangline_core.limits.budgets import BUDGET
 from gangline_core.limits.owed_models import narrowed, owed_models
 from gangline_core.limits.rungs import MODEL_PREFIX
 from gangline_core.making_room.cheaper import TRIES_OF_ROUND_MAX, Ground, cheaper
-from gangline_core.making_room.cheapest import by_place, plan_cost
+from gangline_core.making_room.cheapest import by_place, cheapest_alone, plan_cost
 from gangline_core.making_room.could_go import WhoLives
 from gangline_core.making_room.losses import EVICT, PAUSE, SHRINK, WAIT, Loss, thrown_away_ms
 from gangline_core.making_room.lowering import with_lowered
@@ -72,6 +72,8 @@ class Preemptor:
         self._tries = Work(TRIES_OF_ROUND_MAX)
         self._is_lost = False
         """Not even all losses together made room when it was tried last."""
+        self._cheapest: Plan | None = None
+        """The last plan, where no other set of losses can cost less."""
         self.is_above_limits = False
         """The last job for which there was no plan stays above its limits whoever goes, and wherever it would go."""
 
@@ -272,6 +274,8 @@ class Preemptor:
         if not self._keeps(job, plan.losses):
             together = self._victims.keep_guarantees(losses, job)
             plan = self._with(job, [*waits, *together], is_owed=is_owed)
+        elif plan is self._cheapest:
+            return plan
         return self._cheaper(job, everything, plan, is_owed=is_owed) or plan
 
     def _keeps(self, job: Job, losses: Sequence[Loss]) -> bool:
@@ -291,6 +295,10 @@ class Preemptor:
             return None
         pool, gang = self._table.pool.pool, self._table.seating.least(job).gang
         room, kept, losses = self._ground(job, losses, is_owed=is_owed)
+        alone = cheapest_alone(pool, losses)
+        self._cheapest = Trial(self._table, job, room.copy(), alone, kept).run() if alone is not None else None
+        if self._cheapest is not None:
+            return self._cheapest
         best = Trial(self._table, job, room.copy(), losses, kept).run()
         if best is None:
             return None
