@@ -268,7 +268,7 @@ def decode(data: bytes) -> tuple[SnapshotHead, State]:
     line, _, body = data.partition(b"\n")
     try:
         head = msgspec.json.decode(line, type=SnapshotHead)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise SnapshotError(f"no snapshot: {error}") from error
     if head.v > SCHEMA_VERSION:
         raise SnapshotError(f"schema {head.v} is newer than ours ({SCHEMA_VERSION})")
@@ -276,7 +276,7 @@ def decode(data: bytes) -> tuple[SnapshotHead, State]:
         raise SnapshotError("damaged: the digest does not fit")
     try:
         return head, decode_snapshot(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise SnapshotError(f"does not fit this build: {error}") from error
 
 

@@ -76,7 +76,7 @@ def decode_line(text: bytes) -> ArchiveLine:
         raise ValueError(CUT_OFF)
     try:
         line = _decoder.decode(text)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"not a line of an archive: {error}") from error
     if msgspec.json.encode(line) + b"\n" != text:
         raise ValueError("the line is not in the form in which it was written")

@@ -39,7 +39,7 @@ def decode(data: bytes, kind: type[T]) -> T:
     """
     try:
         return _decoder(kind).decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise CodecError(str(error)) from error
 
 
@@ -60,7 +60,7 @@ def decode_batch(data: bytes) -> Batch:
     """
     try:
         batch = _batch_decoder.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise CodecError(str(error)) from error
     if batch.v > SCHEMA_VERSION:
         raise SchemaError(f"batch of schema {batch.v}; this build reads up to {SCHEMA_VERSION}: upgrade first")

@@ -15,6 +15,7 @@ from gangline_core.fold import Message
 from gangline_core.fold.own_nodes import CARRIED
 from gangline_wire import subjects
 from gangline_wire.codec import CodecError, SchemaError, decode_batch
+from gangline_wire.depth import is_too_deep
 from gangline_wire.envelope import Batch
 from gangline_wire.lanes import stray_facts
 
@@ -60,6 +61,8 @@ def message(seq: int, data: bytes, *, subject: str = "", stored_ms: int = 0) -> 
             parked then, since whoever took one over could end everybody by it: services are upgraded before agents.
     """
     lane = subject.removeprefix(f"{subjects.LOG}.")
+    if lane.startswith(CARRIED) and is_too_deep(data):
+        return _parked(seq, data, Note(parked=UNREADABLE, at=stored_ms, lane=lane))
     try:
         batch = decode_batch(data)
     except CodecError as error:
@@ -86,7 +89,7 @@ def noted(seq: int, data: bytes, note: str) -> Message:
         return _message(seq, data, decode_batch(data), None)
     try:
         known = _note_decoder.decode(note)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise CodecError(f"the note is none: {error}") from error
     if known.parked:
         return _parked(seq, data, known)
@@ -97,7 +100,7 @@ def _is_of_some_schema(data: bytes) -> bool:
     """True for what a build that knows other facts than this one may have written."""
     try:
         _head_decoder.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return False
     return True
 

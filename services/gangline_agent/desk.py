@@ -192,7 +192,7 @@ async def _body(request: web.Request, kind: type[Word]) -> Word:
     """
     try:
         return msgspec.json.decode(await request.read(), type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise web.HTTPBadRequest(text=f"{error}\n") from None
 
 

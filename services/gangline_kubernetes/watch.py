@@ -114,7 +114,7 @@ class Watched(Generic[T]):
                 failures += 0 if error.code == 410 else 1
                 empty += error.code == 410
                 log.info("watch of %s: %s", self.name, error)
-            except (TemporaryError, msgspec.MsgspecError) as error:
+            except (TemporaryError, msgspec.MsgspecError, RecursionError) as error:
                 # What cannot be read as a whole is listed anew, one object at a time.
                 self.version = self.version if isinstance(error, TemporaryError) else ""
                 failures += 1

@@ -16,6 +16,7 @@ from gangline_client.batch_script import read_script
 from gangline_client.batch_terms import SHORT, TERMS
 from gangline_client.errors import InputError
 from gangline_core.state import State, decode_snapshot, encode_snapshot
+from gangline_kit import follower
 from gangline_kit.config import ConfigError, load
 from gangline_lab.archive import ArchiveError
 from gangline_lab.readers import READERS as TRACES
@@ -111,7 +112,16 @@ READERS: dict[str, tuple[Callable[[bytes], object], Callable[[], list[bytes]], t
         lambda: [archive.encode_line(stored.message(1, data), head="ab") for data in batches()],
         (ValueError,),
     ),
-    "snapshots": (decode_snapshot, lambda: [encode_snapshot(busy_state())], (msgspec.MsgspecError, ValueError)),
+    "snapshots": (
+        decode_snapshot,
+        lambda: [encode_snapshot(busy_state())],
+        (msgspec.MsgspecError, ValueError, RecursionError),
+    ),
+    "snapshots with their heads": (
+        follower.decode,
+        lambda: [follower.encode(busy_state(), b"{}")[1]],
+        (follower.SnapshotError,),
+    ),
 }
 
 
@@ -122,6 +132,16 @@ def test_a_reader_of_bytes_gives_a_value_or_its_own_refusal(name: str) -> None:
     for seed in seeds():
         for _ in range(max(10, ROUNDS // len(seeds()))):
             data = mutated(seed, draw) if draw.random() < 0.9 else draw.randbytes(draw.randrange(200))
+            with suppress(refusals):
+                read(data)
+
+
+@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("more", [b"[" * 100_000, b"[" * 5_000 + b"]" * 5_000, b'{"a":' * 3_000 + b"1" + b"}" * 3_000])
+def test_nothing_is_nested_too_deep_for_a_reader_to_refuse_it(name: str, more: bytes) -> None:
+    read, seeds, refusals = READERS[name]
+    for seed in seeds():
+        for data in (more, seed[:-1].rstrip(b"}\n") + b',"more":' + more + b"}", seed.replace(b":", b":" + more, 1)):
             with suppress(refusals):
                 read(data)
 

@@ -14,8 +14,9 @@ from gangline_core.groups import Token
 from gangline_core.state import State
 from gangline_wire import codec, subjects
 from gangline_wire.archive import decode_line, encode_line
+from gangline_wire.depth import NESTING_MAX, is_too_deep
 from gangline_wire.envelope import Batch
-from gangline_wire.stored import AHEAD_MS_MAX, message, noted
+from gangline_wire.stored import AHEAD_MS_MAX, UNREADABLE, message, noted
 
 NOW = 1_700_000_000_000
 SUBJECT = subjects.log("agent.n1")
@@ -27,6 +28,9 @@ def batch(*facts: f.Fact, lane: str = "agent.n1", at: int = NOW) -> bytes:
 
 ISSUED = f.TokenIssued(token=Token(digest="d" * 64, name="own", role="admin", user="eve"), by="eve")
 SEEN = f.NodeSeen(node=node("n1", agent="n1"))
+
+
+NESTED = b'{"lane":"agent.n1","epoch":1,"seq_seen":0,"at":5,"facts":[],"more":%b}'
 
 
 def fold(data: bytes, subject: str = SUBJECT) -> tuple[State, list[str]]:
@@ -46,6 +50,9 @@ def fold(data: bytes, subject: str = SUBJECT) -> tuple[State, list[str]]:
         (batch(SEEN, ISSUED), "must not carry TokenIssued"),
         (batch(ISSUED, lane="admission"), "says it is of lane admission"),
         (batch(SEEN, lane="agent.n2"), "says it is of lane agent.n2"),
+        (b"[" * 3_000_000, "cannot be read"),
+        (NESTED % (b"[" * 5_000 + b"]" * 5_000), "cannot be read"),
+        (NESTED % (b'[{"a":' * 900 + b"1" + b"}]" * 900), "cannot be read"),
     ],
 )
 def test_what_an_agent_must_not_say_changes_nothing_and_raises_an_alarm(data: bytes, why: str) -> None:
@@ -157,3 +164,35 @@ def test_a_lost_node_may_come_back_with_another_agent() -> None:
     world.tell("telemetry", f.NodeLost(node="n1", silent_ms=30_000))
     assert not world.tell("agent.other", f.NodeSeen(node=node("n1", gpus=2, agent="other"))).alarms
     assert world.state.kept.nodes["n1"].agent == "other"
+
+
+@pytest.mark.parametrize("depth", [NESTING_MAX - 1, NESTING_MAX, 400, 900])
+def test_how_deep_a_message_may_be_does_not_depend_on_who_reads_it(depth: int) -> None:
+    """A reader whose own stack is deep gives up earlier than others: they would know another state from then on."""
+    data = NESTED % (b"[" * depth + b"]" * depth)
+
+    def read(below: int) -> str:
+        return read(below - 1) if below else message(1, data, subject=SUBJECT, stored_ms=NOW).parked
+
+    told = {read(below) for below in (0, 100, 300)}
+    assert told == ({""} if depth < NESTING_MAX else {UNREADABLE})
+
+
+@given(st.recursive(st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=200))
+def test_no_text_of_pairs_is_too_deep_before_it_is(value: object) -> None:
+    assert is_too_deep(msgspec.json.encode(value)) == (depth_of(value) > NESTING_MAX)
+
+
+@given(st.text(alphabet='[]{}"\\\n\u00e4 '), st.integers(0, NESTING_MAX + 5))
+def test_brackets_inside_of_texts_count_for_nothing(text: str, depth: int) -> None:
+    value: object = [text, {text: text * 50}]
+    for _ in range(depth):
+        value = [value]
+    assert is_too_deep(msgspec.json.encode(value)) == (depth + 2 > NESTING_MAX)
+
+
+def depth_of(value: object) -> int:
+    if not isinstance(value, list | dict):
+        return 0
+    inside = value.values() if isinstance(value, dict) else value
+    return 1 + max(map(depth_of, inside), default=0)
