@@ -17,6 +17,7 @@ from msgspec import Struct
 from gangline_agent.plain import open_plain
 from gangline_core.facts import ExitCause
 from gangline_core.ids import JobId, TaskId
+from gangline_wire.codec import CodecError, decode
 from gangline_wire.contract import Sizing
 from gangline_wire.subjects import token
 
@@ -25,6 +26,12 @@ LIFE = "life"
 TOLD = "told"
 FILE_BYTES_MAX = 64 << 20
 """No file that we read as a whole is larger, unless a job made it so."""
+PID_MAX = 1 << 22
+TICKS_MAX = 1 << 62
+CODE_MAX = 1 << 16
+SIGNAL_MAX = 64
+WORDS_MAX = 2_000
+"""Letters of what failed that are told on."""
 NOTICE = "notice.json"
 SIZE = "size.json"
 HEARTBEAT = "heartbeat"
@@ -103,16 +110,16 @@ def _told_by(word: str, rest: str) -> dict[str, object]:
     match word:
         case "claimed":
             pid, ticks, boot = rest.split(" ")
-            return {"pid": int(pid), "start_ticks": int(ticks), "boot": boot}
+            return {"pid": _upto(pid, PID_MAX), "start_ticks": _upto(ticks, TICKS_MAX), "boot": boot}
         case "started":
             pid, ticks = rest.split(" ")
-            return {"main": int(pid), "main_ticks": int(ticks)}
+            return {"main": _upto(pid, PID_MAX), "main_ticks": _upto(ticks, TICKS_MAX)}
         case "failed":
-            return {"failed": rest}
+            return {"failed": rest[:WORDS_MAX]}
         case "stopping":
             return {"bus_lost": True}
         case "exited":
-            return {"exit_code": int(rest)}
+            return {"exit_code": _upto(rest, CODE_MAX)}
         case "empty":
             return {"empty": True}
         case "called":
@@ -121,8 +128,15 @@ def _told_by(word: str, rest: str) -> dict[str, object]:
             return {}
 
 
+def _upto(text: str, most: int) -> int:
+    """A number from 0 on; what a job wrote there itself may be any other one."""
+    if not 0 <= (number := int(text)) <= most:
+        raise ValueError(text)
+    return number
+
+
 class Folder(Struct, frozen=True):
-    """The files of one task."""
+    """The files of one task. The job can write there, too: whatever it puts there ends nobody and is nobody else's."""
 
     path: Path
 
@@ -149,8 +163,8 @@ class Folder(Struct, frozen=True):
     def sizing(self) -> Sizing | None:
         """What the task was last told of its job's size."""
         try:
-            return msgspec.json.decode(_read(self.size), type=Sizing)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return decode(_read(self.size), Sizing)
+        except CodecError:
             return None
 
     def make(self, intent: Intent) -> None:
@@ -167,10 +181,17 @@ class Folder(Struct, frozen=True):
         """The intent, or None when nothing whole was written; after a power cut only the copy in `life` is sure."""
         for text in (_read(self.path / INTENT), _first_word(_read(self.path / LIFE), b"intent ")):
             try:
-                return msgspec.json.decode(text, type=Intent)
-            except (msgspec.MsgspecError, UnicodeDecodeError):
+                found = decode(text, Intent)
+            except CodecError:
                 continue
+            if self._is_mine(found):
+                return found
         return None
+
+    def _is_mine(self, intent: Intent) -> bool:
+        """Nobody is told of another task than the one whose folder it is, or is sent what is no signal."""
+        is_named = token(intent.task) == self.path.name and intent.task.startswith(f"{intent.job}-")
+        return is_named and 0 <= intent.stop_signal <= SIGNAL_MAX and 0 <= intent.placed_ms <= TICKS_MAX
 
     def life(self) -> Life:
         """What happened so far."""
@@ -225,7 +246,7 @@ class Journal:
 
     def found(self) -> list[Folder]:
         """Folders of live tasks, by name."""
-        return [Folder(path) for path in sorted(self.live.iterdir()) if path.is_dir()]
+        return [Folder(path) for path in sorted(self.live.iterdir()) if path.is_dir() and not path.is_symlink()]
 
     def drop(self, folder: Folder) -> None:
         """Throw away a task that never ran."""
@@ -233,14 +254,18 @@ class Journal:
 
     def archive(self, folder: Folder, placed_ms: int) -> None:
         """Put an ended task's files aside; its output stays readable until `clean`."""
-        if folder.path.exists():
+        if folder.path.is_symlink():
+            folder.path.unlink()
+        elif folder.path.exists():
             place = self.ended / f"{folder.path.name}.{placed_ms}"
             shutil.rmtree(place, ignore_errors=True)
+            # One that nobody may write to cannot be moved.
+            folder.path.chmod(0o700)
             folder.path.rename(place)
 
     def clean(self, *, older_than_ms: int, most: int) -> int:
         """Delete ended tasks' files that are too old or too many; gives how many."""
-        entries = sorted((path.stat().st_mtime * 1000, path) for path in self.ended.iterdir())
+        entries = sorted((path.lstat().st_mtime * 1000, path) for path in self.ended.iterdir())
         surplus = len(entries) - most
         gone = [path for k, (at_ms, path) in enumerate(entries) if k < surplus or at_ms < older_than_ms]
         for path in gone:
@@ -252,13 +277,23 @@ def write_whole(path: Path, data: bytes) -> None:
     """Replace a file so that readers see the old or the new one, whole; 0600."""
     temporary = path.with_name(f".{path.name}.new")
     # The task can write into its folder, too: what it put there under this name is not written through.
-    temporary.unlink(missing_ok=True)
+    _take_away(temporary)
     fd = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
     try:
         os.write(fd, data)
     finally:
         os.close(fd)
+    if path.is_dir() and not path.is_symlink():
+        _take_away(path)
     temporary.replace(path)
+
+
+def _take_away(path: Path) -> None:
+    """Whatever has this name; of a link the link."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _read(path: Path) -> bytes:

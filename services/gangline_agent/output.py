@@ -1,5 +1,8 @@
 """What a task wrote: reads the supervisor's files from a position on, and says how much may be told now."""
 
+import os
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 from msgspec import Struct
@@ -7,6 +10,12 @@ from msgspec import Struct
 from gangline_agent.plain import open_plain
 
 PREFIX = "output."
+OFFSET_MAX = 1 << 50
+"""No task writes so much: a file that says it begins there is the job's own."""
+NAMES_MAX = 1_000
+"""Names that are read of a task's folder; what a job fills with more of them may lack its output."""
+LAST_FILES = 3
+"""The supervisor keeps the first file and the last two, and begins another one before it drops the oldest of these."""
 
 
 class Piece(Struct, frozen=True):
@@ -31,15 +40,17 @@ class Caps(Struct, frozen=True):
     """Largest message."""
 
 
-def piece(folder: Path, position: int, most: int) -> Piece | None:
+def piece(folder: Path, position: int, most: int, caps: Caps) -> Piece | None:
     """The next bytes from `position` on, at most `most`; None when there are none yet.
 
-    Where the files have a hole, a line says how many bytes are left out.
+    Where the files have a hole, a line says how many bytes are left out. Of what a job made of its files itself no more
+    is told than the supervisor would have kept.
     """
     for start, path in _files(folder):
         if position < start:
             return _gap(position, start)
-        data = _read(path, position - start, most)
+        left = (caps.tail_bytes if start else caps.head_bytes) - (position - start)
+        data = _read(path, position - start, min(max(1, most), left)) if left > 0 else b""
         if data:
             return Piece(offset=position, data=data, next=position + len(data))
     return None
@@ -52,8 +63,13 @@ def allowed(caps: Caps, *, running_s: float) -> int:
 
 def _files(folder: Path) -> list[tuple[int, Path]]:
     """Output files with the offset of their first byte, in order."""
-    found = [(path.name[len(PREFIX) :], path) for path in folder.glob(f"{PREFIX}*")]
-    return sorted((int(start), path) for start, path in found if start.isascii() and start.isdecimal())
+    with suppress(OSError), os.scandir(folder) as entries:
+        names = [entry.name for entry in islice(entries, NAMES_MAX) if entry.name.startswith(PREFIX)]
+        starts = [(name[len(PREFIX) :], folder / name) for name in names]
+        found = [(int(start), path) for start, path in starts if start.isascii() and start.isdecimal()]
+        known = sorted((start, path) for start, path in found if start <= OFFSET_MAX)
+        return known if len(known) <= 1 + LAST_FILES else [known[0], *known[-LAST_FILES:]]
+    return []
 
 
 def _read(path: Path, position: int, most: int) -> bytes:
@@ -61,9 +77,11 @@ def _read(path: Path, position: int, most: int) -> bytes:
     file = open_plain(path)
     if file is None:
         return b""
-    with file:
+    # No file system has files that long.
+    with file, suppress(OSError):
         file.seek(position)
-        return file.read(max(1, most))
+        return file.read(most)
+    return b""
 
 
 def _gap(position: int, start: int) -> Piece:

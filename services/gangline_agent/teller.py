@@ -37,11 +37,11 @@ async def tell(telling: Telling, folder: Folder, append: Append, *, caps: Caps, 
         if telling.is_done or (until is not None and telling.position >= until):
             return
         most = caps.piece_bytes if until is None else min(caps.piece_bytes, until - telling.position)
-        found = piece(folder.path, telling.position, most)
+        found = piece(folder.path, telling.position, most, caps)
         if found is None and not end:
             return
         found = found or Piece(offset=telling.position, data=b"", next=telling.position)
-        is_last = bool(end) and piece(folder.path, found.next, 1) is None
+        is_last = bool(end) and piece(folder.path, found.next, 1, caps) is None
         await _send(telling, append, found, end if is_last else "")
         telling.position = found.next
         folder.set_told(telling.position)

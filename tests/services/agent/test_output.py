@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gangline_agent.journal import INTENT, LIFE, Folder, parse_life
-from gangline_agent.output import Caps, allowed, piece
+from gangline_agent.output import LAST_FILES, NAMES_MAX, Caps, allowed, piece
 from gangline_agent.teller import Telling, tell
 from gangline_core.ids import JobId, TaskId
 from gangline_kit.errors import TemporaryError
@@ -91,7 +91,7 @@ async def test_telling_goes_on_where_it_stopped_when_the_bus_was_away(folder: Fo
 
 def test_a_file_that_is_dropped_while_it_is_read_is_a_gap(tmp_path: Path) -> None:
     (tmp_path / "output.00000000000000000010").write_bytes(b"later")
-    found = piece(tmp_path, 4, 100)
+    found = piece(tmp_path, 4, 100, CAPS)
     assert found is not None
     assert (found.offset, found.next) == (4, 10)
     assert b"6 bytes left out" in found.data
@@ -130,6 +130,46 @@ async def test_a_file_that_is_only_called_like_output_is_none(folder: Folder) ->
     heard = Heard()
     await tell(telling(), folder, heard.append, caps=CAPS, running_s=0, end="0")
     assert heard.text == b"0123"
+
+
+@pytest.mark.parametrize("start", ["9" * 200, str(1 << 63), str((1 << 63) - 1), f"{1 << 50:020d}", str(1 << 45)])
+async def test_a_file_that_says_it_begins_where_no_output_does_ends_nobody(folder: Folder, start: str) -> None:
+    write(folder, 0, b"0123")
+    (folder.path / f"output.{start}").write_bytes(b"forged")
+    heard = Heard()
+    for end in ("", "", "0", "0"):
+        await tell(telling(), folder, heard.append, caps=CAPS, running_s=0, end=end)
+    assert heard.text.startswith(b"0123")
+
+
+async def test_no_more_is_told_than_a_supervisor_keeps_whatever_a_job_makes_of_its_files(folder: Folder) -> None:
+    """Output is kept for all jobs in one place of a fixed size: what one makes up would push out the others'."""
+    for start in (0, 10, 20, 30, 40, 50, 60, 70):
+        write(folder, start, b"x" * 1_000)
+    for name in range(50):
+        (folder.path / f"other.{name}").touch()
+    os.truncate(folder.path / f"output.{0:020d}", 1 << 40)
+    heard, state = Heard(), telling()
+    while not state.is_done:
+        await tell(state, folder, heard.append, caps=CAPS, running_s=0, end="0")
+    kept = CAPS.head_bytes + 3 * CAPS.tail_bytes
+    assert len([letter for letter in heard.text if letter in b"x\0"]) <= kept + heard.text.count(b"gangline") * 10
+
+
+async def test_a_folder_full_of_names_holds_nobody_up_for_long(folder: Folder) -> None:
+    for number in range(NAMES_MAX + 200):
+        (folder.path / f"output.{number}").touch()
+    heard = Heard()
+    await tell(telling(), folder, heard.append, caps=CAPS, running_s=0, end="0")
+    assert len(heard.messages) <= LAST_FILES + 2
+
+
+async def test_a_folder_that_is_gone_or_is_a_file_has_no_output(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "gone", tmp_path / "file"):
+        heard = Heard()
+        await tell(telling(), Folder(path), heard.append, caps=CAPS, running_s=0, end="-")
+        assert list(heard.messages.values()) == [(b"", {OFFSET: "0", END: "-"})]
 
 
 def test_what_a_job_puts_in_the_place_of_our_own_files_is_not_read(folder: Folder) -> None:
