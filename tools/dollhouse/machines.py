@@ -12,12 +12,13 @@ from msgspec.structs import replace
 
 from dollhouse.asks import STAGE_NAMES
 from dollhouse.connection import Gate
+from dollhouse.courses import course_of, seconds_in
 from dollhouse.telling import STEP_TIME
 from gangline_agent.judge import BUS_LOST_GRACE_S_MAX
 from gangline_agent.runner import Local, Order, Phase
-from gangline_agent.simulated import STOPPED_CODE, Script, script
+from gangline_agent.simulated import STOPPED_CODE, Script
 from gangline_core.facts import ExitCause
-from gangline_core.ids import TaskId
+from gangline_core.ids import JobId, TaskId
 from gangline_core.job import Job, ResizeStage, Task
 from gangline_wire.contract import Sizing
 
@@ -49,6 +50,10 @@ class Ledger:
         """How often processes withstood their kill."""
         self.most = PACKED
         """So many of them may work on the same GPUs."""
+        self.saves = False
+        """Jobs that say so save their work when they are told to stop, and go on there."""
+        self.done_s: dict[JobId, float] = {}
+        """How much work jobs have saved."""
         self._fault = fault
 
     def enter(self, task: Task, *, bounded: bool = False) -> None:
@@ -121,6 +126,8 @@ class Program(Struct):
     is_leaving: bool = False
     met: int = 0
     """The last change of size at which its gang met."""
+    done_s: float = 0.0
+    """How much of its work earlier runs have saved."""
 
 
 class Machines:
@@ -164,13 +171,15 @@ class Machines:
     def start(self, order: Order) -> None:
         """Begin to start a task."""
         task, attributes = order.task, order.job.spec.attributes
-        late_s = _seconds(attributes.get(START_TIME))
+        late_s = seconds_in(attributes.get(START_TIME))
         timer = asyncio.get_running_loop().call_later(late_s, self._begin, task.id)
+        done_s = self.ledger.done_s.get(task.job, 0.0)
         self._programs[task.id] = Program(
             order=order,
-            course=script(order.job, speed=1.0, placed_ms=task.placed_ms),
-            stuck_s=_seconds(attributes.get(STUCK_TIME)),
+            course=course_of(order.job, task, done_s=done_s),
+            stuck_s=seconds_in(attributes.get(STUCK_TIME)),
             timer=timer,
+            done_s=done_s,
         )
         self._say(Local(task=task.id, placed_ms=task.placed_ms, phase=Phase.STARTING, silent=True))
         self.ledger.enter(task, bounded=bool(attributes.get(STEP_TIME) or attributes.get(STAGE_NAMES[0])))
@@ -202,11 +211,21 @@ class Machines:
             wanted_s = min(wanted_s, BUS_LOST_GRACE_S_MAX)
         if program.stop is not None and program.kill_at_s <= now_s + wanted_s:
             return
+        if program.stop is None:
+            self._save(task, program)
         program.stop, program.kill_at_s = program.stop or cause, now_s + wanted_s
         program.timer.cancel()
         program.timer = asyncio.get_running_loop().call_later(
             wanted_s, self._main_ended, task, program.stop, STOPPED_CODE
         )
+
+    def _save(self, task: TaskId, program: Program) -> None:
+        """What it has done so far, where it says that it saves."""
+        known, job = self.known[task], program.order.job
+        if self.ledger.saves and job.spec.checkpoints and known.phase == Phase.RUNNING:
+            left_s = program.left_s if known.still else program.ends_s - self._now_s()
+            done_s = program.done_s + program.course.lasts_s - max(0.0, left_s)
+            self.ledger.done_s[job.id] = max(done_s, self.ledger.done_s.get(job.id, 0.0))
 
     def leave(self, task: TaskId, notice_s: float) -> None:
         """Tell it that it leaves: it saves what it must within its notice, says so, and is stopped."""
@@ -250,8 +269,10 @@ class Machines:
     def retime(self, task: Task, job: Job) -> None:
         """Its end comes as much earlier or later as its new script is shorter or longer."""
         program, known = self._programs.get(task.id), self.known.get(task.id)
-        after = script(job, speed=1.0, placed_ms=task.placed_ms)
-        if program is None or known is None or program.stop is not None or after.lasts_s == program.course.lasts_s:
+        if program is None or known is None or program.stop is not None:
+            return
+        after = course_of(job, task, done_s=program.done_s)
+        if after.lasts_s == program.course.lasts_s:
             return
         more_s, program.course = after.lasts_s - program.course.lasts_s, after
         if known.still:
@@ -372,7 +393,3 @@ class Hands:
             meetings, self.machines.meetings = self.machines.meetings, []
             for sizing in meetings:
                 self.met(sizing)
-
-
-def _seconds(value: object) -> float:
-    return max(0.0, float(value)) if isinstance(value, int | float) else 0.0

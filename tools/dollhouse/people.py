@@ -55,7 +55,7 @@ BUDGET_MODES = tuple(BudgetMode)
 DEAR_MILLI = 100_000
 """So many thousandths of a GPU-hour of budget an hour costs, so that a few minutes use up a budget."""
 DECIDING_S = 0.75
-"""Whoever decides has heard of a round by then and is not heard yet; see `wider.LATE`."""
+"""Whoever decides has heard of a round by then and is not heard yet; see `plan.LATE`."""
 
 
 class People:

@@ -17,6 +17,8 @@ RUN_S = 150.0
 """Things happen within so many seconds."""
 EVENTS_MOST = 46
 SECOND_POOL = "west"
+LATE = 59
+"""What makes a delay of 0.6 s; see `troubles.delay`."""
 CLOCKS_S = (-3600, -60, -5, 5, 60, 3600)
 
 
@@ -93,6 +95,8 @@ class Plan(Struct, frozen=True, omit_defaults=True):
     """The log drops what is older; 0: nothing."""
     cut: int = 0
     """So many cards of one node are cut into slices."""
+    saves: bool = False
+    """Who says that it saves its work goes on where it stopped; in earlier plans all begin anew."""
 
 
 ON_SERVICES = (
@@ -216,6 +220,7 @@ def tell(plan: Plan) -> str:
     """The plan as a story for people, one line per event."""
     doors = f", {plan.doors} gateways" if plan.doors else ""
     kept = f", {plan.cut} cards are cut" if plan.cut else ""
+    kept += ", work is saved" if plan.saves else ""
     kept += f", the log keeps {plan.log_keep_s:g} s" if plan.log_keep_s else ""
     lines = [f"seed {plan.seed}, {plan.copies} copies of each service{doors}{kept}{_rates_told(plan.rates)}"]
     lines += [f"  {event.at_s:8.3f} s  {_told(event)}" for event in plan.events]

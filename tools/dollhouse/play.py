@@ -111,6 +111,7 @@ def _struck(town: Town) -> dict[str, int]:
     streams = town.server.streams
     own = {
         "full": sum(stream.refused for stream in streams.values()),
+        "bucket full": sum(bucket.stream.refused for bucket in town.server.buckets.values()),
         "log cut": int(streams[LOG.name].dropped_until > 0),
         "disk full": town.disk.refused,
         "undead": town.ledger.outlived,
@@ -125,6 +126,7 @@ def _place_of(error: BaseException) -> str:
 
 
 async def _story(town: Town, people: People, plan: Plan, waits: Counter[str]) -> None:
+    town.ledger.saves = plan.saves
     await town.begin(FLEETS, copies=plan.copies, doors=plan.doors, cut=plan.cut)
     await people.settle_in(by_http=plan.doors > 0)
     waits.subtract({name: process.gate.waits for name, process in town.processes.items()})

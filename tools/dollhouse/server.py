@@ -69,6 +69,8 @@ class MemoryServer:
         self.objects: dict[str, bytes] = {}
         """Those of the snapshots."""
         self.stores = {SNAPSHOTS: self.objects}
+        self.full_stores: dict[str, None] = {}
+        """Object stores that take nothing for want of room."""
         self.ensure(streams, buckets)
         self.subscriptions: list[Subscription] = []
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from dollhouse.connection import HOP_S
-from gangline_kit.errors import TemporaryError
+from gangline_kit.errors import StreamFullError, TemporaryError
 
 if TYPE_CHECKING:
     from dollhouse.bus import MemoryBus
@@ -79,6 +79,9 @@ class MemoryObjects(Struct):
         await self.bus.hop()
         if not name or self.name not in self.bus.server.stores:
             raise TemporaryError(f"nobody keeps {name!r} of {self.name}", retry_after_s=0.5)
+        if self.name in self.bus.server.full_stores:
+            self.bus.note("store full")
+            raise StreamFullError(f"OBJ_{self.name} is full")
         self.bus.server.stores[self.name][name] = data
 
     async def get(self, name: str) -> bytes | None:

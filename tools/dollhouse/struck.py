@@ -37,6 +37,11 @@ FAULTS: dict[str, Fault] = {
     "answer lost": Fault(("answers_lost",), ("unanswered",), "it was stored, and its writer never heard"),
     "slow consumer": Fault(("slow",), ("behind",), "more was stored while it worked on a message"),
     "full stream": Fault(("full", "nearly_full"), ("full",), "the log or another stream refused for want of room"),
+    "full bucket or object store": Fault(
+        ("full_store", "full_buckets"),
+        ("bucket full", "store full"),
+        "a snapshot, a lease or a secret was refused for want of room",
+    ),
     "refused append": Fault(("refuse", "refused"), ("refused",), "something was to be stored, and was refused"),
     "servers that do not agree": Fault(("undecided",), ("undecided",), "an append hung between them"),
     "leader frozen and thawed": Fault(("freeze_leader",), ("old leader",), "another led when it woke up"),

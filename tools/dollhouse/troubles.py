@@ -10,7 +10,7 @@ from dollhouse.town import Town
 from dollhouse.world import Process
 from gangline_recorder.archive import segments
 from gangline_wire.archive import decode_line
-from gangline_wire.streams import LOG
+from gangline_wire.streams import BUCKETS, LOG, SNAPSHOTS
 
 Trouble = Callable[[Town, Event], Awaitable[None]]
 
@@ -219,6 +219,28 @@ async def nearly_full(town: Town, event: Event) -> None:
     log.settings = LOG
 
 
+async def full_store(town: Town, event: Event) -> None:
+    """No further snapshot finds room."""
+    town.server.full_stores[SNAPSHOTS] = None
+    await town.clock.sleep(event.seconds)
+    town.server.full_stores.clear()
+
+
+async def full_buckets(town: Town, event: Event) -> None:
+    """No further lease finds room, or no further secret, or neither."""
+    for turn, bucket in enumerate(BUCKETS):
+        if event.number % 3 != turn:
+            stored = town.server.buckets[bucket.name]
+            stored.change(replace(bucket, bytes_max=stored.stream.bytes))
+    await town.clock.sleep(event.seconds)
+    _make_room(town)
+
+
+def _make_room(town: Town) -> None:
+    for bucket in BUCKETS:
+        town.server.buckets[bucket.name].change(bucket)
+
+
 async def no_snapshots(town: Town, event: Event) -> None:
     """All snapshots are gone."""
     town.had_snapshots |= bool(town.server.objects)
@@ -295,6 +317,8 @@ TROUBLES: dict[str, Trouble] = {
     "gpu": gpu,
     "full": full,
     "nearly_full": nearly_full,
+    "full_store": full_store,
+    "full_buckets": full_buckets,
     "no_snapshots": no_snapshots,
     "old_snapshots": old_snapshots,
     "broken_snapshots": broken_snapshots,
@@ -308,6 +332,8 @@ def heal_all(town: Town) -> None:
     """Whatever still goes wrong goes wrong no more."""
     town.disk.is_full = False
     town.server.streams[LOG.name].settings = LOG
+    town.server.full_stores.clear()
+    _make_room(town)
     for rack in town.racks.values():
         rack.driver.sick.clear()
     for process in town.processes.values():

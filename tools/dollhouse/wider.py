@@ -7,8 +7,9 @@ from random import Random
 
 from msgspec.structs import replace
 
-from dollhouse.plan import RUN_S, Ask, Event, Plan, draw_usual
+from dollhouse.plan import LATE, RUN_S, Ask, Event, Plan, draw_usual
 from dollhouse.policies import ordered
+from dollhouse.pressed import pressed
 from dollhouse.rare import rare
 from dollhouse.saving import saving
 from dollhouse.together import together
@@ -20,8 +21,6 @@ DUE_S = (12, 30, 60, 120)
 OVERTAKEN_S = 12.0
 ARRIVE = 6
 """Jobs that come meanwhile, so that rounds are opened."""
-LATE = 59
-"""What makes a delay of 0.6 s; see `troubles.delay`."""
 ON_TOP = ("budget", "budget", "meddle", "meddle", "edit")
 TURNS_PART, TURNERS = 0.3, 18
 
@@ -30,7 +29,7 @@ def draw_plan(seed: int) -> Plan:
     """The run of this seed."""
     plan = together(widened(draw_usual(seed), Random(f"wider {seed}")), Random(f"together {seed}"))
     plan = ordered(saving(plan, Random(f"saving {seed}")), Random(f"ordered {seed}"))
-    return rare(plan)
+    return pressed(rare(plan))
 
 
 def widened(plan: Plan, draw: Random) -> Plan:
