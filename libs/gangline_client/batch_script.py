@@ -28,12 +28,42 @@ SLURM_NAMES = {
     "SLURM_NTASKS": "WORLD_SIZE",
     "SLURM_PROCID": "RANK",
     "SLURM_LOCALID": "LOCAL_RANK",
+    "SLURM_NPROCS": "WORLD_SIZE",
     "SLURM_NODEID": "GANGLINE_NODE_RANK",
     "SLURMD_NODENAME": "GANGLINE_NODE",
+    "SLURM_JOB_NODELIST": "GANGLINE_NODES",
+    "SLURM_NODELIST": "GANGLINE_NODES",
+    "SLURM_JOB_PARTITION": "GANGLINE_POOL",
+    "SLURM_JOB_ACCOUNT": "GANGLINE_GROUP",
+    "SLURM_JOB_USER": "GANGLINE_JOB_USER",
     "SLURM_ARRAY_JOB_ID": "GANGLINE_ARRAY_JOB_ID",
     "SLURM_ARRAY_TASK_ID": "GANGLINE_ARRAY_INDEX",
+    "SLURM_ARRAY_TASK_COUNT": "GANGLINE_ARRAY_SIZE",
+    "SLURM_ARRAY_TASK_MIN": "GANGLINE_ARRAY_FIRST",
+    "SLURM_ARRAY_TASK_MAX": "GANGLINE_ARRAY_LAST",
+    "SLURM_ARRAY_TASK_STEP": "GANGLINE_ARRAY_STEP",
 }
 """What scripts ask for -> what says the same here; shells find both."""
+
+SRUN_FLAGS = (
+    "--exclusive|--exact|--overlap|--label|--unbuffered|--quiet|--verbose|--pty|--no-kill|--preserve-env|"
+    "--kill-on-bad-exit|--disable-status|-[lvuQEsXkHOK]"
+)
+"""Options of srun without a value, as a pattern of the shell; others take one unless it is attached."""
+SHELL_WORDS = (
+    "export SLURM_RESTART_COUNT=$((${GANGLINE_JOB_ATTEMPT:-1} - 1)); "
+    # The script runs in every task, so srun has nothing to start but its command, here; tasks beyond -n have no part.
+    "srun() { gangline_n=; while [ $# -gt 0 ]; do case $1 in --) shift; break;; "
+    "-n|--ntasks) gangline_n=${2-}; shift; [ $# -eq 0 ] || shift;; "
+    "--ntasks=*) gangline_n=${1#*=}; shift;; -n[0-9]*) gangline_n=${1#-n}; shift;; "
+    f"--*=*|{SRUN_FLAGS}) shift;; --*|-[A-Za-z]) shift; [ $# -eq 0 ] || shift;; -*) shift;; *) break;; esac; done; "
+    '[ "${RANK:-0}" -ge "${gangline_n:-1000000}" ] 2>/dev/null || "$@"; }; '
+    # Whoever asks for the names of the nodes does so to reach them.
+    "scontrol() { case \"$1 ${2-}\" in 'show hostnames'|'show hostname') "
+    "printf '%s\\n' \"${GANGLINE_NODE_ADDRESSES-}\" | tr , '\\n';; "
+    '*) echo "scontrol $*: ask \\`gangline\\` here" >&2; return 1;; esac; }'
+)
+"""What a shell script is given besides, on the line of its interpreter, so that all others keep their numbers."""
 
 Document = dict[str, Any]  # Any: as in a job file, whose fields the platform judges
 
@@ -106,7 +136,9 @@ def _header(text: str) -> Header:
         if stripped and not stripped.startswith("#"):
             began = True
             if stripped.split(maxsplit=1)[0] == "srun":
-                header.notes.append(f"line {number}: the script runs in every task already; srun is not needed here")
+                header.notes.append(
+                    f"line {number}: the script runs in every task, and srun runs its command right there"
+                )
         elif is_ours and began:
             header.notes.append(f"line {number} stands after the first command and does not count")
         elif is_ours and len(header.options) + len(header.own) >= LINES_MOST:
@@ -194,4 +226,4 @@ def _command(text: str, header: Header) -> list[str]:
 def _slurm_names() -> str:
     """One line that lets a shell script find what it would look for under Slurm."""
     given = " ".join(f'{theirs}="${{{ours}-}}"' for theirs, ours in SLURM_NAMES.items())
-    return f"export {given}"
+    return f"export {given}; {SHELL_WORDS}"

@@ -41,6 +41,7 @@ A change is KEY=VALUE. Keys:
   node_tasks_max             most tasks on one node, whatever they ask for (default 512)
   predictor=learnt model=@FILE                      run times from a file of `gangline lab train`
   and every other field of a policy that is no list, durations without _s, such as hang=10m or backfill_depth=4
+Without a value (formula=) it is as by default again.
 """
 
 
@@ -144,6 +145,7 @@ def policy(parser: ArgumentParser) -> None:
     lint = verbs.add_parser("lint", help="check a policy file, or a formula, without using it")
     lint.add_argument("formula", metavar="FILE|FORMULA", help="a policy file (.yaml, .yml, .json or -), or a formula")
     lint.add_argument("--pool", default="default", help="pool it is checked for")
+    lint.add_argument("--offline", action="store_true", help="check it by itself; no platform is asked")
 
     diff = verbs.add_parser("diff", help="show what a policy file would change")
     diff.add_argument("file", metavar="FILE", help="policy file, or - for standard input")

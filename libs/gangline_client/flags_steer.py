@@ -6,7 +6,8 @@ SCOPES = ("user", "group", "all")
 EDIT_KEYS = """\
 A change is KEY=VALUE. Keys:
   priority, level, pool              where it stands in the queue
-  time_limit, estimate               such as 2h; before it starts
+  time_limit                         such as 2h; of a running job its user may take from it, heads may add
+  estimate                           such as 2h; before it starts
   not_before, deadline               2026-07-01T02:00:00Z, or +2h; 0 removes it
   retries                            a number
   preemptible                        true or false

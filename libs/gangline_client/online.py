@@ -9,7 +9,7 @@ from importlib import import_module
 from gangline_client.client import Client
 from gangline_client.console import Console
 from gangline_client.doors import Doors
-from gangline_client.errors import ClientError
+from gangline_client.errors import ClientError, SettingsError
 from gangline_client.paths import JobQuery
 from gangline_client.retry import Retry
 from gangline_client.session import Session
@@ -60,6 +60,11 @@ async def _names(kind: str, settings: Settings) -> list[str]:
 
 
 def _settings(verb: Verb, args: Namespace, environ: Mapping[str, str]) -> Settings:
-    if verb.name == "version" and args.client:
+    if (verb.name == "version" and args.client) or (verb.name == "policy" and getattr(args, "offline", False)):
         return Settings(url="http://localhost", token="")
-    return find_settings(environ, url=args.url, token=args.token, context=args.context)
+    try:
+        return find_settings(environ, url=args.url, token=args.token, context=args.context)
+    except SettingsError as error:
+        if verb.name == "policy" and args.act == "lint":
+            error.next_step += " Or check it by itself: `gangline policy lint --offline`."
+        raise

@@ -11,6 +11,38 @@ from gangline_client.verbs import CHAPTERS, HANDOVERS, VERBS, Verb
 
 TEXT_WIDTH = 100
 FORMATS = ("table", "wide", "json", "yaml", "name")
+OF_OTHERS = {
+    "sbatch": "gangline submit SCRIPT",
+    "srun": "gangline run -- COMMAND",
+    "salloc": "gangline run -- COMMAND",
+    "squeue": "gangline queue, or gangline show",
+    "sinfo": "gangline nodes",
+    "scancel": "gangline cancel JOB",
+    "sacct": "gangline show --all, or gangline usage",
+    "sprio": "gangline why JOB",
+    "sshare": "gangline usage",
+    "sreport": "gangline usage",
+    "sstat": "gangline show JOB",
+    "sdiag": "gangline status",
+    "sacctmgr": "gangline quota",
+    "scontrol": "gangline show JOB, edit, hold, release, top, rerun, nodes, drain or window",
+    "get": "gangline show, nodes, queue or quota",
+    "describe": "gangline show JOB, or gangline why JOB",
+    "delete": "gangline cancel JOB",
+    "kill": "gangline cancel JOB",
+    "stop": "gangline cancel JOB, or gangline suspend JOB",
+    "apply": "gangline submit FILE, or gangline policy apply FILE",
+    "create": "gangline submit FILE",
+    "ps": "gangline show",
+    "ls": "gangline show",
+    "list": "gangline show",
+    "info": "gangline show JOB",
+    "jobs": "gangline show",
+    "job": "gangline show JOB",
+    "log": "gangline logs JOB",
+    "start": "gangline up",
+}
+"""What hands that know Slurm, kubectl or other tools type -> what does the same here."""
 ACTS_ON_NODES = ("drain", "resume", "assign")
 """`gangline nodes drain n1` is what some hands type for `gangline drain n1`."""
 
@@ -47,6 +79,8 @@ def _no_verb(word: str) -> str:
     begun = [each.name for each in HANDOVERS]
     if word in begun:
         return f"{word} comes first, before all flags: `gangline {word} [FLAGS]`"
+    if word in OF_OTHERS:
+        return f"there is no verb {word}; here it is {OF_OTHERS[word]}"
     near = get_close_matches(word, [*begun, *(verb.name for verb in VERBS)], n=1, cutoff=0.7)
     return f"there is no verb {word}{f'; did you mean {near[0]}?' if near else '.'} See `gangline --help`."
 

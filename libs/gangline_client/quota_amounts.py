@@ -1,10 +1,11 @@
 """How amounts and seasons are changed by KEY=VALUE, and how they are written so."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
 from gangline_client.errors import UsageError
+from gangline_client.words import did_you_mean
 from gangline_core.limits.calendar import DAYS, Season
 from gangline_wire.amounts import read_amount, read_dimension, show_amount, show_dimension
 from gangline_wire.problem import WrongValueError
@@ -78,6 +79,16 @@ def limit_words(amounts: Mapping[str, int], prefix: str) -> dict[str, str]:
     return {lead + show_dimension(name): str(show_amount(name, value)) for name, value in sorted(amounts.items())}
 
 
-def unknown_key(key: str) -> UsageError:
-    """Nothing is set by this key."""
-    return UsageError(f"{key!r} is no setting", next_step="See the keys with `gangline quota set --help`.")
+def is_dimension(name: str) -> bool:
+    """True for what amounts are counted in: gpus, gpus:MODEL, memory, device:NAME."""
+    try:
+        read_dimension(name)
+    except WrongValueError:
+        return False
+    return True
+
+
+def unknown_key(key: str, known: Iterable[str] = ()) -> UsageError:
+    """Nothing is set by this key; one of the known ones may have been meant."""
+    step = "See the keys with `gangline quota set --help`."
+    return UsageError(f"{key!r} is no setting{did_you_mean(key, known)}", next_step=step)

@@ -11,11 +11,13 @@ from gangline_client.quota_amounts import (
     SEASON_PREFIX,
     change_season,
     changed_amounts,
+    is_dimension,
     limit_words,
     season_words,
     unknown_key,
 )
 from gangline_core.groups import BudgetMode, BudgetPeriod, Group, User
+from gangline_wire.amounts import show_dimension
 
 LIMIT_FIELDS = {
     "": "limit",
@@ -39,6 +41,12 @@ COUNTS = {
 """Keys whose value is a whole number."""
 BOUNDS = {"priority_max": "priority_max", "user.priority_max": "user_priority_max"}
 """Keys whose value is a whole number, or nothing for no bound."""
+
+OTHER_KEYS = ("budget_mode", "budget_period", "budget_zone", "levels", "heads", "time_limit")
+AMOUNTS = ("gpus", "gpu_memory", "cpus", "memory", "jobs")
+GROUP_KEYS = (*COUNTS, *BOUNDS, *OTHER_KEYS, *(f"{p}.{a}" if p else a for p in LIMIT_FIELDS for a in AMOUNTS))
+USER_KEYS = ("queued_jobs", "submits_per_minute", "level", "priority_max", "class", *AMOUNTS)
+"""Keys that a wrong one may have been meant for."""
 
 
 def change_group(group: Group, changes: list[str]) -> Group:
@@ -103,6 +111,17 @@ def differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[str
     return [f"{key}: {old} -> {new}" for key, old, new in shown if old != new]
 
 
+def written_as(path: str) -> str:
+    """The key by which people set a field of a group or user, of which the platform speaks by its path."""
+    field, _, dimension = path.partition(".")
+    below = {name: prefix for prefix, name in LIMIT_FIELDS.items() if prefix != "limit"}
+    if field in below:
+        word = show_dimension(dimension) if dimension else ""
+        return ".".join(filter(None, (below[field], word))) or "limit"
+    others = {"of_class": "class", "time_limit_s_max": "time_limit"}
+    return next((key for key, name in (COUNTS | BOUNDS).items() if name == field), others.get(field, path))
+
+
 def _group_change(group: Group, key: str, value: str) -> dict[str, Any]:
     if key in COUNTS:
         return {COUNTS[key]: _count(key, value)}
@@ -123,8 +142,8 @@ def _group_change(group: Group, key: str, value: str) -> dict[str, Any]:
     if key == "time_limit":
         return {"time_limit_s_max": seconds(value, flag=key) if value else 0}
     prefix, _, name = key.rpartition(".")
-    if prefix not in LIMIT_FIELDS:
-        raise unknown_key(key)
+    if prefix not in LIMIT_FIELDS or not is_dimension(name):
+        raise unknown_key(key, GROUP_KEYS)
     field = LIMIT_FIELDS[prefix]
     return {field: changed_amounts(getattr(group, field), key, name, value)}
 
@@ -136,9 +155,10 @@ def _user_change(user: User, key: str, value: str) -> dict[str, Any]:
         return {key: _count(key, value) if value else None}
     if key == "class":
         return {"of_class": value}
-    if key.rpartition(".")[0] not in {"", "limit"}:
-        raise unknown_key(key)
-    return {"limit": changed_amounts(user.limit, key, key.rpartition(".")[2], value)}
+    prefix, _, name = key.rpartition(".")
+    if prefix not in {"", "limit"} or not is_dimension(name):
+        raise unknown_key(key, USER_KEYS)
+    return {"limit": changed_amounts(user.limit, key, name, value)}
 
 
 def _mode(value: str) -> BudgetMode:
@@ -161,10 +181,10 @@ def _bound_words(settings: Group | User) -> dict[str, str]:
 
 
 def _count(key: str, value: str) -> int:
-    try:
-        return int(value or "0")
-    except ValueError:
-        raise UsageError(f"{key}: {value!r} is no whole number") from None
+    digits = value.removeprefix("-")
+    if value and not (digits.isascii() and digits.isdecimal()):
+        raise UsageError(f"{key}: {value!r} is no whole number")
+    return int(value or "0")
 
 
 def _split(text: str) -> tuple[str, str]:

@@ -1,9 +1,12 @@
 """How jobs are put into words and cells that several commands share."""
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 
 from gangline_client import quantities as q
 from gangline_client.table import Cell, Paint
+from gangline_core.counted import counted
 from gangline_core.reasons import ReasonCode
 from gangline_core.spec import JobSpec, Role
 from gangline_wire import views as v
@@ -31,8 +34,28 @@ STATE_PAINT = {
 EXIT_BY_STATE = {"succeeded": 0, "failed": 1, "cancelled": 130, "timed_out": 124, "lost": 1}
 """Exit code for a job that has none of its own: 124 is what `timeout` says, 130 what a shell says after Ctrl-C."""
 
+SLURM_EXPORT = "export SLURM_"
+"""How the line begins that a batch script is given in front."""
+SCRIPT_CHARS = 60
+
 NOT_STARTED = 127
 """What a shell says of a command that it does not find."""
+
+
+def command_line(command: Sequence[str]) -> str:
+    """A command as one types it; of a script its interpreter, its length and the first line that does something."""
+    *words, last = command or ("",)
+    if "\n" not in last:
+        return shlex.join(command)
+    lines = last.strip().splitlines()
+    does = (line.strip() for line in lines if line.strip() and not line.startswith(("#", SLURM_EXPORT)))
+    return f"{shlex.join(words)} a script of {counted(len(lines), 'line')}: {next(does, '')[:SCRIPT_CHARS]} ..."
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """ "; did you mean X?" where one of the known words is near, else nothing."""
+    near = get_close_matches(word, list(known), n=1, cutoff=0.7)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def state_cell(state: str) -> Cell:

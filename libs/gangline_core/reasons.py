@@ -231,7 +231,7 @@ HINTS: dict[ReasonCode, str] = {
     ReasonCode.DEPENDENCY_FAILED: "Submit it again without the dependency, or re-run that job first.",
     ReasonCode.GROUP_LIMIT: "Wait for the group's own jobs, ask for less, or ask the group's head for more quota.",
     ReasonCode.USER_LIMIT: "Wait for your own jobs, ask for less, or ask the group's head for more quota.",
-    ReasonCode.NOT_BEFORE: "Submit it again without a begin time to let it start earlier.",
+    ReasonCode.NOT_BEFORE: "Let it start earlier with `gangline edit {id} not_before=0`.",
     ReasonCode.BUDGET_EXHAUSTED: (
         "Wait for the budget's next period if it has one, or ask the administrator to raise it (`gangline quota set`)."
     ),
@@ -274,7 +274,7 @@ HINTS: dict[ReasonCode, str] = {
     ReasonCode.NEVER_FITS_CELLS: "Ask for tasks that fit the cells, or submit as opportunistic.",
     ReasonCode.NEVER_FITS_LIMIT: "Ask for less, or ask for a higher limit.",
     ReasonCode.NEVER_FITS_BUDGET: "Give a shorter time limit, ask for less, or ask for a larger budget.",
-    ReasonCode.PRIORITY_BOUND: "Submit it with at most that; heads of the group and administrators may raise it then, with `gangline edit`.",
+    ReasonCode.PRIORITY_BOUND: "Submit it with at most that; heads may raise it then (`gangline edit`).",
     ReasonCode.LEVEL_BOUND: "Choose another level.",
     ReasonCode.DEADLINE: "Submit it again with a later deadline or a shorter time limit.",
     ReasonCode.UNKNOWN_GROUP: "See the groups with `gangline quota`.",

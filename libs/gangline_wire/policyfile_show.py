@@ -11,9 +11,10 @@ from gangline_core.cluster import Policy, Pool
 from gangline_core.groups import ROOT, Group, User, UserClass
 from gangline_core.reserving.windows import Window
 from gangline_core.settings.document import Document
-from gangline_wire.amounts import show_amounts
+from gangline_core.settings.document_change import Wrong
+from gangline_wire.amounts import NAMES, show_amounts, show_dimension
 from gangline_wire.durations import show_seconds
-from gangline_wire.fields import Fields
+from gangline_wire.fields import Fields, join
 from gangline_wire.policyfile import CLASS_FIELDS, GROUP_FIELDS, ROOT_KEY, USER_FIELDS
 from gangline_wire.seasons import show_season
 
@@ -52,6 +53,25 @@ def field_word(kind: str, field: str) -> str:
     """What people write for a field: "queued_jobs_max" of a group is "queued_jobs"."""
     fields: Mapping[str, Fields] = {"group": GROUP_FIELDS, "user": USER_FIELDS, "class": CLASS_FIELDS}
     return next((word for word, (name, _) in fields.get(kind, {}).items() if name == field), field)
+
+
+def path_of(wrong: Wrong) -> str:
+    """Where in the policy file a problem is, in the file's own words."""
+    field, _, rest = wrong.problem.field.partition(".")
+    below = show_dimension(rest) if rest.partition(":")[0] in NAMES else rest
+    word = join(field_word(wrong.kind, field), below)
+    return join(_place_of(wrong.kind, wrong.name), word)
+
+
+def _place_of(kind: str, name: str) -> str:
+    if kind == "group":
+        return f"groups.{name.replace('/', '.groups.')}" if name != ROOT else ROOT_KEY
+    if kind == "user":
+        group, _, user = name.rpartition(":")
+        return f"{_place_of('group', group)}.users.{user}"
+    if kind == "policy":
+        return f"pools.{name}.policy"
+    return {"class": f"classes.{name}", "pool": f"pools.{name}", "window": f"windows.{name}"}.get(kind, kind)
 
 
 def _place(tree: Page, path: str) -> Page:

@@ -1,17 +1,13 @@
 """How all settings are shown and changed as one policy file."""
 
-from gangline_core.groups import ROOT
 from gangline_core.settings import document_change as document
 from gangline_core.settings.document import Change, Document
-from gangline_core.settings.document_change import Wrong
 from gangline_gateway.asking import denied
 from gangline_gateway.call import Answer, Call
 from gangline_gateway.problems import ProblemError
 from gangline_gateway.settings import etag, if_version, why_of
-from gangline_wire.amounts import NAMES, show_dimension
-from gangline_wire.fields import join
-from gangline_wire.policyfile import ROOT_KEY, PolicyFileError, parse_policy
-from gangline_wire.policyfile_show import field_word, show_policy
+from gangline_wire.policyfile import PolicyFileError, parse_policy
+from gangline_wire.policyfile_show import field_word, path_of, show_policy
 from gangline_wire.problem import FieldError
 from gangline_wire.requests import ApplySettings, Denied, Done
 from gangline_wire.views import AppliedView, SettingsView, SettingView
@@ -45,25 +41,6 @@ async def put_settings(call: Call) -> Answer:
     now = document.version_of(call.state)
     view = AppliedView(changes=changes, unnamed=unnamed, version=now, seq=reply.seq, dry_run=dry_run)
     return Answer(view, headers=etag(now))
-
-
-def path_of(wrong: Wrong) -> str:
-    """Where in the policy file a problem is, in the file's own words."""
-    field, _, rest = wrong.problem.field.partition(".")
-    below = show_dimension(rest) if rest.partition(":")[0] in NAMES else rest
-    word = join(field_word(wrong.kind, field), below)
-    return join(_place(wrong.kind, wrong.name), word)
-
-
-def _place(kind: str, name: str) -> str:
-    if kind == "group":
-        return f"groups.{name.replace('/', '.groups.')}" if name != ROOT else ROOT_KEY
-    if kind == "user":
-        group, _, user = name.rpartition(":")
-        return f"{_place('group', group)}.users.{user}"
-    if kind == "policy":
-        return f"pools.{name}.policy"
-    return {"class": f"classes.{name}", "pool": f"pools.{name}", "window": f"windows.{name}"}.get(kind, kind)
 
 
 def _read(body: object) -> Document:

@@ -194,6 +194,51 @@ def test_the_script_runs_with_its_interpreter_and_finds_the_names_it_knows() -> 
     assert "cannot run a script" in faults(first="#!/usr/bin/perl")
 
 
+def in_task(rank: int, body: str, *, shell: str = "/bin/sh") -> str:
+    """What a task of this script prints."""
+    command = read("#SBATCH -n 4", first=f"#!{shell}", body=body).document["command"]
+    env = {
+        "RANK": str(rank),
+        "WORLD_SIZE": "4",
+        "PATH": "/usr/bin:/bin",
+        "GANGLINE_NODES": "n1,n2",
+        "GANGLINE_NODE_ADDRESSES": "10.0.0.1,10.0.0.2",
+        "GANGLINE_JOB_ATTEMPT": "3",
+    }
+    return subprocess.run(command, env=env, capture_output=True, check=True, text=True).stdout
+
+
+@pytest.mark.parametrize("shell", ["/bin/sh", "/bin/bash"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        *("", "-n 4", "--ntasks=4 --exclusive", "-N2 -n4 --label", "-l -u --mpi=pmix", "--cpu-bind=none --"),
+        *("-c 8 --gres gpu:1", "--kill-on-bad-exit=1", "-K -p gpu", "--unbuffered --output out.%t"),
+    ],
+)
+def test_srun_runs_its_command_right_there_whatever_its_options(options: str, shell: str) -> None:
+    assert in_task(2, f'srun {options} printf "%s." "a b" -n 1', shell=shell) == "a b.-n.1."
+
+
+def test_srun_of_fewer_tasks_runs_in_the_first_ones_and_keeps_the_exit_code() -> None:
+    for options in ("-n 1", "-n1", "--ntasks=1", "--ntasks 1 -N 1"):
+        assert in_task(0, f"srun {options} echo once") == "once\n"
+        assert in_task(1, f"srun {options} echo once; echo all") == "all\n"
+    assert in_task(0, "srun -n 4 sh -c 'exit 7'; echo $?") == "7\n"
+
+
+def test_a_script_meets_at_the_first_node_as_under_slurm() -> None:
+    body = 'scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1; echo $SLURM_JOB_NODELIST $SLURM_RESTART_COUNT'
+    assert in_task(0, body) == "10.0.0.1\nn1,n2 2\n"
+    assert in_task(0, "scontrol show job 1 2>&1 || echo no").endswith("ask `gangline` here\nno\n")
+
+
+def test_lines_of_a_script_keep_their_numbers() -> None:
+    command = read("#SBATCH -n 1", first="#!/bin/bash", body="echo $LINENO").document["command"]
+    ran = subprocess.run(command, env={"PATH": "/usr/bin:/bin"}, capture_output=True, check=True)
+    assert ran.stdout == b"3\n"
+
+
 def test_every_option_has_a_meaning_and_every_short_name_an_option() -> None:
     assert set(TERMS) >= FLAGS
     assert set(SHORT.values()) <= set(TERMS)

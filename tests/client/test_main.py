@@ -59,6 +59,9 @@ def test_wrong_usage_ends_with_2_and_says_what_is_wrong(words: list[str]) -> Non
     [
         (["dmo"], "there is no verb dmo; did you mean demo? See `gangline --help`."),
         (["bogus"], "there is no verb bogus. See `gangline --help`."),
+        (["sinfo"], "there is no verb sinfo; here it is gangline nodes"),
+        (["scontrol", "show", "job", "3"], "here it is gangline show JOB, edit, hold"),
+        (["delete"], "there is no verb delete; here it is gangline cancel JOB"),
         (["-o", "json", "up"], "up comes first, before all flags"),
         (["submit", "--cpus", "1", "--", "sleep", "9"], "gangline run --detach --cpus 1 -- sleep 9"),
         (["edit", "7", "--time-limit", "20m"], "time_limit=VALUE"),

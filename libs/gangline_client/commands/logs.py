@@ -4,13 +4,21 @@ from argparse import Namespace
 from contextlib import aclosing
 
 from gangline_client.session import Session, find_job
+from gangline_client.words import job_label
+from gangline_core.job import ENDS
 
 
 async def logs(session: Session, args: Namespace) -> int:
     """Print the output, bytes as they were written."""
     job = await find_job(session.client, args.job)
     task = args.task or (args.job if args.job.count("-") >= 3 and args.job.partition("-")[0].isdecimal() else "")
+    is_silent = True
     async with aclosing(session.client.logs(job, task=task, follow=args.follow, tail=args.tail)) as chunks:
         async for chunk in chunks:
             session.console.write_bytes(chunk)
+            is_silent = is_silent and not chunk
+    if is_silent and args.tail != 0:
+        view = await session.client.job(job)
+        never = "" if view.started_ms else "; it has not run yet" if view.state not in ENDS else "; it never ran"
+        session.console.note(f"Job {job_label(view)} is {view.state} and wrote nothing{never}.")
     return 0

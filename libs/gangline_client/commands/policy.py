@@ -8,10 +8,12 @@ import msgspec
 
 from gangline_client.commands.history import POOL_KINDS, show_history
 from gangline_client.commands.policy_file import apply_file, diff_file, is_file, lint_file, show_file
+from gangline_client.commands.policy_offline import lint_offline
 from gangline_client.durations import seconds
 from gangline_client.errors import InputError, UsageError
 from gangline_client.session import Session, emit
 from gangline_client.table import Column
+from gangline_client.words import did_you_mean
 from gangline_core.cluster import Policy
 from gangline_core.counted import counted
 from gangline_core.foresight.learnt import version
@@ -42,6 +44,8 @@ async def policy(session: Session, args: Namespace) -> int:
     match args.act:
         case "set":
             return await _set(session, args)
+        case "lint" if args.offline:
+            return lint_offline(session.console, args.formula, now_ms=session.now_ms())
         case "lint" if is_file(args.formula):
             return await lint_file(session, args.formula)
         case "lint":
@@ -139,29 +143,26 @@ def _change(policy: Policy, changes: list[str]) -> Policy:
 
 
 def _read(key: str, value: str) -> dict[str, Any]:
-    if key in NAMES:
-        return {key: value}
-    if key in SWITCHES:
+    """The field that a key means, with its value; what cannot be empty is as by default again without one."""
+    field = f"{key}_s" if key == "starvation" or f"{key}_s" in OTHERS else key
+    if field not in ("starvation_s", *NAMES, *SWITCHES, *COUNTS, *OTHERS):
+        keys = ("starvation", *NAMES, *SWITCHES, *COUNTS, *(name.removesuffix("_s") for name in OTHERS))
+        step = "See the keys with `gangline policy set --help`."
+        raise UsageError(f"{key!r} is no setting{did_you_mean(key, keys)}", next_step=step)
+    default = getattr(_DEFAULT, field)
+    if not value and (key in NAMES or not isinstance(default, str)):
+        return {field: default}
+    if field != key:
+        return {field: seconds(value, flag=key)}
+    if isinstance(default, bool):
         if value not in {"true", "false"}:
             raise UsageError(f"{key}: {value!r} is neither true nor false")
         return {key: value == "true"}
-    if key == "starvation":
-        return {"starvation_s": seconds(value, flag=key)}
-    if key == "model":
-        return {"model": _model(value)}
-    if f"{key}_s" in OTHERS:
-        return {f"{key}_s": seconds(value, flag=key)}
-    if key in OTHERS and isinstance(getattr(_DEFAULT, key), str):
-        return {key: value}
-    if key in OTHERS and isinstance(getattr(_DEFAULT, key), bool):
-        if value not in {"true", "false"}:
-            raise UsageError(f"{key}: {value!r} is neither true nor false")
-        return {key: value == "true"}
-    if key in (*COUNTS, *OTHERS):
-        if not value.isdecimal():
-            raise UsageError(f"{key}: {value!r} is no whole number")
-        return {key: int(value)}
-    raise UsageError(f"{key!r} is no setting", next_step="See the keys with `gangline policy set --help`.")
+    if isinstance(default, str):
+        return {key: _model(value) if key == "model" else value}
+    if not (value.isascii() and value.isdecimal()):
+        raise UsageError(f"{key}: {value!r} is no whole number")
+    return {key: int(value)}
 
 
 def _model(value: str) -> str:

@@ -37,7 +37,7 @@ async def show_file(session: Session) -> int:
 
 async def lint_file(session: Session, name: str) -> int:
     """Check a policy file against itself and the platform; nothing changes."""
-    page = _read(name)
+    page = read_file(name)
     view = await _put(session, page, dry_run=True)
     emit(session.console, view, names=[], people=lambda: session.console.say(f"{page.place} is fine."))
     return 0
@@ -45,14 +45,14 @@ async def lint_file(session: Session, name: str) -> int:
 
 async def diff_file(session: Session, name: str) -> int:
     """Show what a policy file would change; nothing changes."""
-    view = await _put(session, _read(name), dry_run=True)
+    view = await _put(session, read_file(name), dry_run=True)
     emit(session.console, view, names=[change.name for change in view.changes], people=lambda: _tell(session, view))
     return 0
 
 
 async def apply_file(session: Session, args: Namespace) -> int:
     """Make all settings as the file says; what is shown is what happens, or nothing does."""
-    page = _read(args.file)
+    page = read_file(args.file)
     view = await _put(session, page, dry_run=True)
     if args.dry_run or not view.changes:
         emit(session.console, view, names=[change.name for change in view.changes], people=lambda: _tell(session, view))
@@ -66,6 +66,24 @@ async def apply_file(session: Session, args: Namespace) -> int:
     said = f"Applied {count} change{'s' if count != 1 else ''}."
     emit(session.console, done, names=[c.name for c in done.changes], people=lambda: session.console.say(said))
     return 0
+
+
+def read_file(name: str) -> Page:
+    """The page in a file, or on standard input.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    if name == STANDARD_INPUT:
+        return read_page(sys.stdin.read(), "standard input")
+    path = Path(name)
+    try:
+        if path.stat().st_size > BYTES_MAX:
+            raise InputError(f"{path} is larger than {BYTES_MAX} bytes; that is no policy file")
+        return read_page(path.read_text(encoding="utf-8"), name)
+    except (OSError, UnicodeDecodeError) as error:
+        cause = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise InputError(f"{path} cannot be read: {cause}") from error
 
 
 async def _put(
@@ -99,19 +117,6 @@ def _tell(session: Session, view: v.AppliedView) -> None:
 
 def _shown(value: Any) -> str:
     return "-" if value in (None, {}, [], "") else value if isinstance(value, str) else json.dumps(value)
-
-
-def _read(name: str) -> Page:
-    if name == STANDARD_INPUT:
-        return read_page(sys.stdin.read(), "standard input")
-    path = Path(name)
-    try:
-        if path.stat().st_size > BYTES_MAX:
-            raise InputError(f"{path} is larger than {BYTES_MAX} bytes; that is no policy file")
-        return read_page(path.read_text(encoding="utf-8"), name)
-    except (OSError, UnicodeDecodeError) as error:
-        cause = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise InputError(f"{path} cannot be read: {cause}") from error
 
 
 def _confirm(session: Session) -> None:

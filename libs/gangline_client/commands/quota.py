@@ -1,13 +1,17 @@
 """`gangline quota`: what groups and users may use, and changing it without overwriting somebody else's change."""
 
 from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
+
+from msgspec.structs import replace
 
 from gangline_client import quantities as q
 from gangline_client.commands.history import GROUP_KINDS, show_history
 from gangline_client.errors import InputError, ProblemError
 from gangline_client.quota_amounts import limit_words
-from gangline_client.quota_keys import change_group, change_user, differences, group_words, user_words
+from gangline_client.quota_keys import change_group, change_user, differences, group_words, user_words, written_as
 from gangline_client.session import Session, emit
 from gangline_client.table import Column, Row
 from gangline_client.words import amount
@@ -68,7 +72,8 @@ async def _set_group(session: Session, args: Namespace) -> int:
     if not changed and version is not None:
         session.console.say("Nothing changes.")
         return 0
-    done = await session.client.set_group(after, version=version, dry_run=args.dry_run, why=args.why)
+    with _in_keys():
+        done = await session.client.set_group(after, version=version, dry_run=args.dry_run, why=args.why)
     title = f"Group {path or '/'}"
     emit(session.console, done, names=[path], people=lambda: _tell_change(session, title, changed, args.dry_run))
     return 0
@@ -110,7 +115,8 @@ async def _set_user(session: Session, args: Namespace) -> int:
     if not changed and version is not None:
         session.console.say("Nothing changes.")
         return 0
-    done = await session.client.set_user(after, version=version, dry_run=args.dry_run, why=args.why)
+    with _in_keys():
+        done = await session.client.set_user(after, version=version, dry_run=args.dry_run, why=args.why)
     title = f"User {args.user} of group {path or '/'}"
     emit(session.console, done, names=[args.user], people=lambda: _tell_change(session, title, changed, args.dry_run))
     return 0
@@ -120,17 +126,39 @@ async def _user_now(session: Session, path: str, user: str, *, create: bool) -> 
     try:
         view = await session.client.user(path, user)
     except ProblemError as error:
-        if error.problem.status != 404 or not create:
+        if error.problem.status != 404:
             raise
+        if not create:
+            raise _no_member(path, user) from error
         return User(name=user, group=path), None
     return view.settings, view.version
+
+
+def _no_member(path: str, user: str) -> InputError:
+    step = "Make it one by adding --create; members are in `gangline quota show GROUP`."
+    return InputError(f"{user} is no member of group {path or '/'} that your token shows", next_step=step)
+
+
+@contextmanager
+def _in_keys() -> Iterator[None]:
+    """A refusal speaks of fields by the keys that people set them with."""
+    try:
+        yield
+    except ProblemError as error:
+        errors = tuple(replace(one, path=written_as(one.path)) for one in error.problem.errors)
+        raise ProblemError(replace(error.problem, errors=errors)) from error
 
 
 async def _show_user(session: Session, args: Namespace) -> int:
     if args.create:
         user = User(name=args.user, group=_path(args.group))
         await session.client.set_user(user, dry_run=args.dry_run, why=args.why)
-    view = await session.client.user(_path(args.group), args.user)
+    try:
+        view = await session.client.user(_path(args.group), args.user)
+    except ProblemError as error:
+        if error.problem.status != 404:
+            raise
+        raise _no_member(_path(args.group), args.user) from error
 
     def people() -> None:
         session.console.say(f"User {view.user} of group {view.group or '/'}")

@@ -6,7 +6,7 @@ from gangline_client import quantities as q
 from gangline_client.commands.listing import list_jobs, time_in_state
 from gangline_client.session import Session, emit, find_job, repeat, watch_interval
 from gangline_client.table import Column, Paint, Row
-from gangline_client.words import STATE_PAINT, job_asks, job_label, state_cell
+from gangline_client.words import STATE_PAINT, command_line, job_asks, job_label, state_cell
 from gangline_wire import views as v
 
 TASK_COLUMNS = (
@@ -80,7 +80,7 @@ def _facts(session: Session, job: v.JobView) -> None:
     for asks in job_asks(job.spec) if job.spec is not None else []:
         console.fact("Asks for", asks)
     for role in job.spec.roles if job.spec is not None else ():
-        console.fact("Command", " ".join(role.command))
+        console.fact("Command", command_line(role.command))
     for name, text in _lately(job):
         console.fact(name, text)
     if job.missing:
@@ -124,7 +124,7 @@ def _lately(job: v.JobView) -> list[tuple[str, str]]:
         lines.append(("Progress", ", ".join(filter(None, (percent, left, step)))))
     if job.use is not None:
         low = "; the pool will take its GPUs back" if job.use.is_low else ""
-        lines += [("GPU use", _gpu_use(job.use, low)), ("CPU use", _cpu_use(job.use)), ("Advice", job.use.advice)]
+        lines += [("GPU use", _gpu_use(job.use, low)), ("Uses", _cpu_use(job.use)), ("Advice", job.use.advice)]
     for task, slow in sorted(job.stragglers.items()):
         lines.append(("Slow", f"{task} needs {slow} % of the usual time of a step"))
     return lines
@@ -138,8 +138,10 @@ def _gpu_use(use: v.UseView, low: str) -> str:
 
 
 def _cpu_use(use: v.UseView) -> str:
-    cpus = "" if use.cpu_milli is None else f"{use.cpu_milli / 1000:.1f} of {use.cpu_milli_held / 1000:g} CPUs"
-    memory = "" if use.memory_mib is None else f"{use.memory_mib} of {use.memory_mib_held} MiB at most"
+    asked = f" of {use.cpu_milli_held / 1000:g}" if use.cpu_milli_held else ""
+    cpus = "" if use.cpu_milli is None else f"{use.cpu_milli / 1000:.1f}{asked} CPUs"
+    held = f" of {use.memory_mib_held}" if use.memory_mib_held else ""
+    memory = "" if use.memory_mib is None else f"{use.memory_mib}{held} MiB of memory at most"
     return ", ".join(filter(None, (cpus, memory)))
 
 

@@ -9,7 +9,7 @@ from gangline_client.commands.acts import act_on
 from gangline_client.errors import UsageError
 from gangline_client.moments import moment_ms
 from gangline_client.session import Session, emit, find_job, find_jobs
-from gangline_client.words import job_label
+from gangline_client.words import did_you_mean, job_label
 
 NUMBERS = ("priority", "retries", "at_most")
 MOMENTS = ("not_before", "deadline")
@@ -112,4 +112,6 @@ def _value(key: str, value: str, *, now_ms: int) -> object:
         return {name: text for name, _, text in pairs}
     if key in TEXTS:
         return value
-    raise UsageError(f"{key!r} is nothing that can be changed", next_step="See the keys with `gangline edit --help`.")
+    near = did_you_mean(key, (*NUMBERS, *MOMENTS, *FLAGS, *TEXTS, "labels"))
+    step = "See the keys with `gangline edit --help`."
+    raise UsageError(f"{key!r} is nothing that can be changed{near}", next_step=step)

@@ -216,7 +216,7 @@ FACTORS: dict[str, Factor] = {
         _predicted_hours,
     ),
     "predicted_gpu_hours": Factor(
-        "the same times the GPUs asked for",
+        "predicted_hours times the GPUs asked for",
         lambda t: t.column("predicted_hours") * t.column("gpus"),
         (0, 1, 1_000_000),
     ),
@@ -230,7 +230,7 @@ FACTORS: dict[str, Factor] = {
         lambda t: remaining_seconds(t.waiting) / HOUR_S,
     ),
     "remaining_gpu_hours": Factor(
-        "the same times the GPUs asked for",
+        "remaining_hours times the GPUs asked for",
         lambda t: t.column("remaining_hours") * t.column("gpus"),
         (0, 1, 1_000_000),
     ),

@@ -118,10 +118,14 @@ def quantised(values: Column) -> NDArray[np.int64]:
 def _parse(text: str) -> ast.expr:
     if len(text) > FORMULA_LENGTH_MAX:
         raise FormulaError(f"the formula has {len(text)} characters; at most {FORMULA_LENGTH_MAX} are allowed")
+    if not text.strip():
+        raise FormulaError("not an expression: it is empty; write one such as `priority + age_hours`")
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except SyntaxError as error:
-        raise FormulaError(f"not an expression: {error.msg} at character {error.offset}") from None
+        # At the end of the text Python says no place, or 0.
+        where = f"at character {error.offset}" if error.offset else "at its end"
+        raise FormulaError(f"not an expression: {error.msg} {where}") from None
     except (ValueError, RecursionError, MemoryError):
         raise FormulaError("not an expression that can be read") from None
     if _depth(tree) > DEPTH_MAX:
