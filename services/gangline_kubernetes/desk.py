@@ -290,7 +290,7 @@ class Desk:
         def status(now: JobObject) -> dict[str, Any]:
             """The job as it is, for the generation that was looked at."""
             tasks = elements.tasks_of(self.state, job)
-            made = status_of(job, tasks, now.status, generation=generation, now_ms=now_ms)
+            made = status_of(self.state, job, tasks, now.status, generation=generation, now_ms=now_ms)
             return made | elements.counts(self.state, job) | {"hold": wants_hold}
 
         await write_status(self.api, self._path(found), found, status)

@@ -4,7 +4,9 @@ from hashlib import sha256
 from typing import Any
 
 from gangline_core.counted import counted
+from gangline_core.door.arrays import label
 from gangline_core.job import Job
+from gangline_core.state import State
 from gangline_kit.errors import TemporaryError
 from gangline_kit.service import Site
 from gangline_kubernetes.api import Api, RefusedError, path_of
@@ -33,14 +35,16 @@ class Happenings:
 
     async def of_job(self, found: JobObject, job: Job) -> None:
         """The job's present word, with its sentence; a preemption names who it was for."""
-        word = word_of(job)
+        state, word = self._site.follower.state, word_of(job)
         if job.yielded_to and (word == "Preempted" or job.preemptions > found.status.get("preemptions", 0)):
-            related = f"job {job.yielded_to[-1]}"
-            await self.tell(found.metadata, "Preempted", made_way(job), is_warning=True, related=related)
+            related = f"job {label(state, job.yielded_to[-1])}"
+            await self.tell(found.metadata, "Preempted", made_way(state, job), is_warning=True, related=related)
         if job.resize is not None and job.resize.number > found.status.get("resizes", 0):
             await self.tell(found.metadata, "Resizing", resized(job))
         if word not in ("Preempted", "Resizing"):
-            await self.tell(found.metadata, word, message_of(job) or _placed(job), is_warning=word in WARNINGS)
+            await self.tell(
+                found.metadata, word, message_of(state, job) or _placed(state, job), is_warning=word in WARNINGS
+            )
 
     async def tell(
         self,
@@ -94,7 +98,7 @@ class Happenings:
             self._site.metrics.count("gangline_kubernetes_events_lost_total")
 
 
-def _placed(job: Job) -> str:
+def _placed(state: State, job: Job) -> str:
     if job.spec.array is not None and not job.array:
         return f"array {job.id}"
-    return f"job {job.id}, attempt {job.attempt}, {counted(len(job.tasks), 'task')}"
+    return f"job {label(state, job.id)}, attempt {job.attempt}, {counted(len(job.tasks), 'task')}"

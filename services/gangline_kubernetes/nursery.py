@@ -363,7 +363,7 @@ class Nursery:
         names, self.waiting = list(self.waiting), {}
         for name in names:
             job = self.state.job(name)
-            condition = scheduled_condition(job) if job is not None else None
+            condition = scheduled_condition(self.state, job) if job is not None else None
             if job is None or condition is None:
                 continue
             for uid in uids_of(job):

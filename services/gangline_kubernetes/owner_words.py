@@ -4,6 +4,7 @@ import logging
 from typing import Any
 
 from gangline_core.counted import counted
+from gangline_core.door.arrays import label
 from gangline_core.fold import Message
 from gangline_core.ids import JobId
 from gangline_core.job import Job
@@ -107,7 +108,7 @@ class OwnerWords:
             self._preemptions.pop(name, None)
             return
         kind, found = known
-        notes = notes_of(job)
+        notes = notes_of(self.state, job)
         word, said = word_of(job), {key: found.metadata.annotations.get(key, "") for key in notes}
         now_s = self._site.clock.monotonic_s()
         told, told_s = self._told.get(name, (said[NOTE_REASON].partition(":")[0], now_s - SAME_WORD_S))
@@ -127,18 +128,20 @@ class OwnerWords:
             await self._happenings.tell(
                 found.metadata,
                 "Preempted",
-                made_way(job),
+                made_way(self.state, job),
                 is_warning=True,
-                related=f"job {job.yielded_to[-1]}",
+                related=f"job {label(self.state, job.yielded_to[-1])}",
                 kind=about,
             )
         if word != "Preempted":
-            message = message_of(job) or f"job {job.id}, attempt {job.attempt}, {counted(len(job.tasks), 'task')}"
+            name = label(self.state, job.id)
+            placed = f"job {name}, attempt {job.attempt}, {counted(len(job.tasks), 'task')}"
+            message = message_of(self.state, job) or placed
             await self._happenings.tell(found.metadata, word, message, is_warning=word in WARNINGS, kind=about)
 
 
-def notes_of(job: Job) -> dict[str, Any]:
+def notes_of(state: State, job: Job) -> dict[str, Any]:
     """The annotations that an owner of this job bears."""
-    word, message = word_of(job), message_of(job)
+    word, message = word_of(job), message_of(state, job)
     text = f"{word}: {message}" if message else word
     return {NOTE_NUMBER: str(job.id), NOTE_REASON: text[:REASON_CHARS_MAX]}

@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from gangline_core.door.arrays import as_written, label
 from gangline_core.job import ENDS, STATE_WORDS, Job, JobState, Task, TaskState
 from gangline_core.reasons import Reason, ReasonCode, sentence
+from gangline_core.state import State
 
 Status = dict[str, Any]
 
@@ -31,7 +33,7 @@ ROOM = frozenset(
 """Waits that a new machine could end: only these are shown to an autoscaler."""
 
 
-def status_of(job: Job, tasks: Sequence[Task], before: Status, *, generation: int, now_ms: int) -> Status:
+def status_of(state: State, job: Job, tasks: Sequence[Task], before: Status, *, generation: int, now_ms: int) -> Status:
     """The whole status; conditions that did not change keep their time."""
     count = {state: sum(task.state == state for task in tasks) for state in TaskState}
     nodes = sorted({str(task.node) for task in tasks})
@@ -39,7 +41,7 @@ def status_of(job: Job, tasks: Sequence[Task], before: Status, *, generation: in
         "job": int(job.id),
         "phase": STATE_WORDS[job.state],
         "reason": word_of(job),
-        "message": message_of(job),
+        "message": message_of(state, job),
         "observedGeneration": generation,
         "attempt": job.attempt,
         "preemptions": job.preemptions,
@@ -58,7 +60,7 @@ def status_of(job: Job, tasks: Sequence[Task], before: Status, *, generation: in
         found["exitCode"] = job.exit_code
     conditions = [
         condition(kind, holds=holds, reason=reason, message=message, generation=generation)
-        for kind, holds, reason, message in _conditions(job)
+        for kind, holds, reason, message in _conditions(state, job)
     ]
     found["conditions"] = with_times(conditions, before.get("conditions") or [], now_ms)
     return found
@@ -97,24 +99,24 @@ def quota_word(reason: Reason) -> str:
     return "QuotaHeld" if reason.code in QUOTA else reason.code.value
 
 
-def message_of(job: Job) -> str:
-    """The same as a sentence."""
+def message_of(state: State, job: Job) -> str:
+    """The same as a sentence, with other jobs as people write them: an element of an array by its index."""
     if job.state == JobState.RESIZING:
         return resized(job)
     if job.reason is None or job.state in (JobState.STARTING, JobState.RUNNING, JobState.RESIZING):
         return ""
-    return sentence(job.reason)
+    return sentence(as_written(state, job.reason))
 
 
-def _conditions(job: Job) -> list[tuple[str, bool, str, str]]:
+def _conditions(known: State, job: Job) -> list[tuple[str, bool, str, str]]:
     """Type, whether it holds, reason and message of each condition."""
-    word, message, state = word_of(job), message_of(job), job.state
+    word, message, state = word_of(job), message_of(known, job), job.state
     is_placed = state in (JobState.STARTING, JobState.RUNNING, JobState.RESIZING)
     is_running = state in (JobState.RUNNING, JobState.RESIZING)
     is_over = state in ENDS
     waits_for_quota = job.reason is not None and job.reason.code in QUOTA and state == JobState.WAITING
     found = [
-        ("Admitted", True, "Admitted", f"job {job.id}"),
+        ("Admitted", True, "Admitted", f"job {label(known, job.id)}"),
         (
             "QuotaReserved",
             not waits_for_quota,
@@ -134,7 +136,9 @@ def _conditions(job: Job) -> list[tuple[str, bool, str, str]]:
         found.append(("Resizing", is_it, why, resized(job)))
     if job.yielded_to:
         is_it = state in (JobState.STOPPING, JobState.WAITING)
-        found.append(("Preempted", is_it, "Preempted" if is_it else STATE_WORDS[state], made_way(job) if is_it else ""))
+        found.append(
+            ("Preempted", is_it, "Preempted" if is_it else STATE_WORDS[state], made_way(known, job) if is_it else "")
+        )
     return found
 
 
@@ -151,11 +155,13 @@ def _size(sizes: dict[str, int]) -> str:
     return f"{total} task" if total == 1 else f"{total} tasks"
 
 
-def made_way(job: Job) -> str:
+def made_way(state: State, job: Job) -> str:
     """For whom the job was preempted last."""
     if job.reason is not None and job.reason.code == ReasonCode.PREEMPTED:
-        return sentence(job.reason)
-    return f"Preempted by job {job.yielded_to[-1]}; it waits for its next turn." if job.yielded_to else ""
+        return sentence(as_written(state, job.reason))
+    if not job.yielded_to:
+        return ""
+    return f"Preempted by job {label(state, job.yielded_to[-1])}; it waits for its next turn."
 
 
 def condition(kind: str, *, holds: bool, reason: str, message: str, generation: int) -> Status:
@@ -184,16 +190,16 @@ def stamp(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms // 1000, tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def scheduled_condition(job: Job) -> Status | None:
+def scheduled_condition(state: State, job: Job) -> Status | None:
     """What a waiting pod says of itself, for an autoscaler to act on or not; None when it is not waiting.
 
     Only a wait that a new machine could end is called Unschedulable, the word autoscalers look for.
     """
     if job.state in (JobState.HELD, JobState.SUSPENDED):
-        message = sentence(job.reason) if job.reason is not None else "It is held."
+        message = sentence(as_written(state, job.reason)) if job.reason is not None else "It is held."
         return {"type": "PodScheduled", "status": "False", "reason": "Held", "message": message}
     if job.state != JobState.WAITING or job.reason is None:
         return None
     code = job.reason.code
     reason = "Unschedulable" if code in ROOM else quota_word(job.reason)
-    return {"type": "PodScheduled", "status": "False", "reason": reason, "message": sentence(job.reason)}
+    return {"type": "PodScheduled", "status": "False", "reason": reason, "message": message_of(state, job)}

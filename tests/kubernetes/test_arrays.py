@@ -86,3 +86,18 @@ async def held_story() -> None:
         await house.ask("PATCH", f"{JOBS}/arr", patch, "application/merge-patch+json")
         await house.until(lambda: house.status("arr")["tasks"]["running"] == 2)
         assert house.status("arr")["job"] == 1
+
+
+def test_an_element_that_others_wait_for_is_named_as_people_write_it() -> None:
+    live(waited_for_story())
+
+
+async def waited_for_story() -> None:
+    async with opened(nodes=1, gpus=2) as house:
+        await house.apply("arr", tasks=1, gpus=1, command=["x"], array="5-6")
+        await house.until(lambda: house.status("arr")["tasks"]["running"] == 2)
+        await house.apply("late", tasks=1, gpus=1, command=["x"], after=["1_6"])
+        await house.until(lambda: house.status("late").get("reason") == "Dependency")
+        assert house.status("late")["message"] == "Waits for job 1_6 to end."
+        assert condition(await house.object("late"), "Placed")["message"] == "Waits for job 1_6 to end."
+        assert "Waits for job 1_6 to end." in [event["message"] for event in house.stored("/events")]
