@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from gangline_agent import containers, proc
 from gangline_agent.cgroups import Cgroups
-from gangline_agent.journal import write_whole
+from gangline_agent.journal import NOTICE
 from gangline_agent.lives import Live
 from gangline_wire.codec import encode
 
@@ -80,7 +80,7 @@ class Group:
         if number != signal.SIGKILL:
             notice = {"cause": live.intent.stop_cause or "left over", "kill_at_s": live.intent.kill_at_s}
             with contextlib.suppress(OSError):
-                write_whole(live.folder.notice, encode(notice))
+                live.folder.put(NOTICE, encode(notice))
         pids = self.pids(live)
         log.info("signal %d to %d processes of task %s", number, len(pids), live.intent.task)
         for pid in pids:

@@ -6,6 +6,7 @@ start off that never happened. `life`, which begins with a copy of the intent, i
 program starts and after it ended; everything else only has to outlive processes, which files do.
 """
 
+import errno
 import os
 import shutil
 from contextlib import suppress
@@ -24,8 +25,8 @@ from gangline_wire.subjects import token
 INTENT = "task.json"
 LIFE = "life"
 TOLD = "told"
-FILE_BYTES_MAX = 64 << 20
-"""No file that we read as a whole is larger, unless a job made it so."""
+FILE_BYTES_MAX = 1 << 20
+"""No file that we read as a whole is larger, unless a job made it so: it is read again and again."""
 PID_MAX = 1 << 22
 TICKS_MAX = 1 << 62
 CODE_MAX = 1 << 16
@@ -175,7 +176,17 @@ class Folder(Struct, frozen=True):
 
     def write(self, intent: Intent) -> None:
         """Replace the intent."""
-        write_whole(self.path / INTENT, msgspec.json.encode(intent))
+        self.put(INTENT, msgspec.json.encode(intent))
+
+    def put(self, name: str, data: bytes) -> None:
+        """Replace one of its files, and none of another folder.
+
+        Raises:
+            OSError: it cannot be written, or a job has put a link in the place of its folder.
+        """
+        if self.path.is_symlink():
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(self.path))
+        write_whole(self.path / name, data)
 
     def intent(self) -> Intent | None:
         """The intent, or None when nothing whole was written; after a power cut only the copy in `life` is sure."""
@@ -207,7 +218,7 @@ class Folder(Struct, frozen=True):
 
     def _claim(self, life: bytes) -> bool:
         mine = self.path / f"{LIFE}.agent"
-        write_whole(mine, life)
+        self.put(mine.name, life)
         try:
             os.link(mine, self.path / LIFE)
         except FileExistsError:
@@ -226,7 +237,7 @@ class Folder(Struct, frozen=True):
     def set_told(self, position: int) -> None:
         """Remember how far the output was told; losing this only repeats a message, which the bus notices."""
         with suppress(OSError):
-            write_whole(self.path / TOLD, str(position).encode())
+            self.put(TOLD, str(position).encode())
 
 
 class Journal:

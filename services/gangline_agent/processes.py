@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from gangline_agent import environment, judge, launch, meeting, proc, supervise
 from gangline_agent.cgroups import Cgroups
 from gangline_agent.group import TASK_MARK, Group
-from gangline_agent.journal import Folder, Intent, Journal, Life, write_whole
+from gangline_agent.journal import SIZE, Folder, Intent, Journal, Life, write_whole
 from gangline_agent.judge import Due, Found
 from gangline_agent.lives import Live, Surroundings
 from gangline_agent.nursery import Nursery
@@ -170,7 +170,7 @@ class ProcessRunner:
         if before == sizing:
             return
         with contextlib.suppress(OSError):
-            write_whole(live.folder.size, encode(sizing))
+            live.folder.put(SIZE, encode(sizing))
         is_news = before is not None and before.turns != sizing.turns
         if is_news and sizing.signals:
             live.owes_news = True
@@ -250,7 +250,7 @@ class ProcessRunner:
         meeting.check(order, self.around.taken)
         await asyncio.to_thread(live.folder.make, live.intent)
         if live.sizing is not None:
-            write_whole(live.folder.size, encode(live.sizing))
+            live.folder.put(SIZE, encode(live.sizing))
         ready = launch.plan(order, role, live.folder, self.around.devices(order), self.around.desk(order.task.id))
         cgroup = self.cgroups.make(order.task.id)
         if live.intent.stop_cause is not None:
@@ -274,7 +274,7 @@ class ProcessRunner:
     def _fail(self, live: Live, error: str) -> None:
         try:
             live.folder.make(live.intent)
-            write_whole(live.folder.path / "output.0", f"[gangline: could not start: {error}]\n".encode())
+            live.folder.put("output.0", f"[gangline: could not start: {error}]\n".encode())
             live.folder.fail(error)
         except OSError as fault:
             live.life = Life(failed=f"{error} ({fault})", empty=True)

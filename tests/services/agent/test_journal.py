@@ -153,3 +153,17 @@ def test_a_folder_is_put_aside_whatever_its_job_made_of_it(tmp_path: Path, made:
     assert not folder.path.is_symlink()
     journal.clean(older_than_ms=1 << 62, most=0)
     assert theirs.exists()
+
+
+def test_nothing_is_written_behind_a_link_that_a_job_put_in_the_place_of_its_folder(
+    folder: Folder, tmp_path: Path
+) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    folder.path.rename(tmp_path / "moved")
+    folder.path.symlink_to(theirs)
+    folder.set_told(5)
+    for write in (lambda: folder.write(INTENT), folder.call_off, lambda: folder.fail("it did not start")):
+        with pytest.raises(OSError, match="symbolic links"):
+            write()
+    assert list(theirs.iterdir()) == []
