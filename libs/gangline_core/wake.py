@@ -37,7 +37,7 @@ def next_wake_ms(state: State, pool_name: str, now: int) -> int | None:
     times += [window.end_ms for window in state.kept.windows.values() if window.pool == pool_name]
     times += start_limits_end(state, pool_name)
     times += repairs_end(state, pool_name)
-    times += [last_start_ms(job.spec) + 1 for job in aside(state, pool_name)]
+    times += [last_start_ms(spec) + 1 for _, spec in aside(state, pool_name) if spec.deadline_ms]
     waiting = bool(state.waiting.get(pool_name))
     # Where nothing runs, nobody's room can pass to another when a lease ends.
     runs = bool(state.live.get(pool_name))

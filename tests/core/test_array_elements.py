@@ -3,6 +3,7 @@
 from msgspec.structs import replace
 from tests.make import World, node, spec
 
+from gangline_core import cycle
 from gangline_core import facts as f
 from gangline_core.door.admission import Draft
 from gangline_core.door.arrays import by_state, counts, element_number, lookup, standing_of
@@ -12,8 +13,9 @@ from gangline_core.fold import apply
 from gangline_core.ids import JobId
 from gangline_core.job import JobState
 from gangline_core.reasons import ReasonCode
-from gangline_core.spec import ArraySpec
+from gangline_core.spec import ArraySpec, Dependency, DependencyKind
 from gangline_core.state import decode_snapshot, encode_snapshot
+from gangline_core.wake import next_wake_ms
 
 
 def world(last: int = 5, at_most: int = 2) -> tuple[World, JobId]:
@@ -148,3 +150,72 @@ def test_elements_are_cancelled_in_one_order_for_those_who_began_from_a_snapshot
     apply(later, made.log[-1], strict=True)
     assert list(later.kept.ended) == list(made.state.kept.ended)
     assert len(later.kept.ended) == 3
+
+
+# --- deadlines of what nobody lets run ----------------------------------------------------------------------
+
+
+def dated(**fields: object) -> tuple[World, JobId]:
+    made = World(node("n1", gpus=8)).set_policy(ordering="fifo")
+    array = made.submit(spec(gpus=1, array=ArraySpec(ranges=((0, 3, 1),)), deadline_ms=made.at + 3600_000, **fields))
+    made.settle()
+    return made, array
+
+
+def test_a_held_array_ends_at_its_deadline_and_says_why():
+    made, array = dated(hold=True, estimate_s=600)
+    follower = made.submit(gpus=1, after=(Dependency(job=array, kind=DependencyKind.NOT_OK),))
+    made.settle()
+    assert next_wake_ms(made.state, "default", made.at) == made.at + 3600_000 - 600_000 + 1
+    made.wait(3001).round()
+    made.settle()
+    record = made.state.kept.arrays[array]
+    assert (record.marks, record.ended_ms, record.pending) == ("ffff", made.at, 0)
+    whole = lookup(made.state, array)
+    assert whole is not None
+    assert (whole.state, whole.reason.code) == (JobState.FAILED, ReasonCode.DEADLINE)
+    one = lookup(made.state, element(made, array, 2))
+    assert one is not None
+    assert (one.state, one.reason.code) == (JobState.FAILED, ReasonCode.DEADLINE)
+    assert made.job(follower).state == JobState.RUNNING
+    assert not any(array in names for names in made.state.door.dated.values())
+    assert made.state.unfinished[""] == 1
+
+
+def test_a_held_element_ends_at_its_deadline_while_others_of_its_array_run():
+    made = World(node("n1", gpus=1)).set_policy(ordering="fifo")
+    array = made.submit(spec(gpus=1, array=ArraySpec(ranges=((0, 2, 1),), at_most=1), deadline_ms=made.at + 3600_000))
+    made.settle()
+    hold(made, element(made, array, 2))
+    made.wait(3601).round()
+    # The first one runs still, behind whose cap the second one waits.
+    assert {one: list(found) for one, found in by_state(made.state, made.state.kept.arrays[array]).items()} == {
+        JobState.RUNNING: [0],
+        JobState.WAITING: [1],
+        JobState.FAILED: [2],
+    }
+
+
+def test_an_element_whose_own_deadline_is_later_outlives_a_held_array_and_no_round_comes_for_nothing():
+    made, array = dated(hold=True)
+    third = element(made, array, 2)
+    made.tell("admission", f.JobEdited(job=third, edit=JobEdit(deadline_ms=made.at + 7200_000), by="ada"))
+    made.wait(3601).round()
+    assert made.state.kept.arrays[array].marks == "ff.f"
+    assert cycle.open_round(made.state, "default", made.at) is None
+    assert next_wake_ms(made.state, "default", made.at) == made.at + 3599_000
+    made.wait(3600).round()
+    assert made.state.kept.arrays[array].marks == "ffff"
+    assert made.state.kept.arrays[array].ended_ms == made.at
+
+
+def test_a_held_array_that_was_taken_back_is_not_called_held_and_who_follows_it_goes_on():
+    made, array = dated(hold=True)
+    follower = made.submit(gpus=1, after=(Dependency(job=array, kind=DependencyKind.ANY),))
+    made.settle()
+    made.tell("admission", f.CancelRequested(job=array, by="ada"))
+    whole = lookup(made.state, array)
+    assert whole is not None
+    assert (whole.state, whole.reason) == (JobState.CANCELLED, None)
+    made.settle()
+    assert made.job(follower).state == JobState.RUNNING

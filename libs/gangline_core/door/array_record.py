@@ -52,6 +52,8 @@ class ArrayRecord(Struct, frozen=True, omit_defaults=True):
     """Terms of elements that are not in the queue yet, where they differ from the array's, by position."""
     edited: bool = False
     """Its terms are not all as they were asked for."""
+    over: Reason | None = None
+    """Why elements ended that never came into the queue, unless somebody took them back."""
 
     @property
     def size(self) -> int:

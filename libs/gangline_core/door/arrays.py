@@ -177,10 +177,14 @@ def _element_reason(array: ArrayRecord, position: int, standing: JobState) -> Re
     letter = array.marks[position]
     if letter == KEPT:
         return Reason(ReasonCode.HELD, {"by": array.kept_by.get(position, "")})
+    if array.over is not None and standing == JobState.FAILED and position >= array.next:
+        return array.over
     return _reason(array, standing) if letter == PENDING else None
 
 
 def _reason(array: ArrayRecord, standing: JobState) -> Reason | None:
+    if array.ended_ms:
+        return array.over if standing == JobState.FAILED else None
     if array.held is not None:
         return array.held
     is_capped = bool(array.at_most) and array.pending > 0 and array.open >= array.at_most

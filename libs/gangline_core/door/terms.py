@@ -1,7 +1,8 @@
 """What a job's own terms say about when it may run: what it follows, its namesakes, its deadline."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
+from gangline_core.door.array_record import KEPT, PENDING, ArrayRecord
 from gangline_core.door.arrays import lookup
 from gangline_core.ids import JobId
 from gangline_core.job import ENDS, Job, JobState
@@ -69,10 +70,28 @@ def deadline_reason(spec: JobSpec, now: int) -> Reason | None:
     return Reason(ReasonCode.DEADLINE, {"deadline_ms": spec.deadline_ms})
 
 
-def aside(state: State, pool: str) -> list[Job]:
-    """Jobs with a deadline that nobody lets run now: they wait for no round, and end at it all the same."""
-    jobs = (state.kept.jobs[job] for job in state.door.dated.get(pool, ()) if job in state.kept.jobs)
-    return [job for job in jobs if job.state in (JobState.HELD, JobState.SUSPENDED)]
+def aside(state: State, pool: str) -> Iterator[tuple[JobId, JobSpec]]:
+    """Jobs with a deadline that nobody lets run now: they wait for no round, and end at it all the same.
+
+    The number of an array stands for all of its elements that are not in the queue and have no terms of their own.
+    """
+    for name in state.door.dated.get(pool, ()):
+        job = state.kept.jobs.get(name)
+        if job is not None and job.state in (JobState.HELD, JobState.SUSPENDED):
+            yield name, job.spec
+        array = state.kept.arrays.get(name)
+        if array is not None and array.pending:
+            yield from _elements_aside(array)
+
+
+def _elements_aside(array: ArrayRecord) -> Iterator[tuple[JobId, JobSpec]]:
+    kept = (KEPT,) if array.held is None else (KEPT, PENDING)
+    places = [position for position, letter in enumerate(array.marks) if letter in kept]
+    if array.held is not None and any(position not in array.edits for position in places):
+        yield array.id, array.spec
+        places = [position for position in places if position in array.edits]
+    for position in places:
+        yield array.element(position), array.element_spec(position)
 
 
 def last_start_ms(spec: JobSpec) -> int:

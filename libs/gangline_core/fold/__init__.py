@@ -122,7 +122,7 @@ def apply(state: State, message: Message, *, strict: bool = False) -> Step:
 
 def _stirs(state: State, step: Step) -> bool:
     """True when a round may come out differently after this than before."""
-    if step.freed or step.nodes or step.settings or step.voided or step.undated:
+    if step.freed or step.nodes or step.settings or step.voided or step.undated or step.arrays:
         return True
     for moved in step.moves:
         # Who is held gives back what was kept for it: room of a reservation, what comes back below a limit, a place.

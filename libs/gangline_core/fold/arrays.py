@@ -113,6 +113,26 @@ def cancel_array(state: State, fact: CancelRequested, step: Step) -> list[JobId]
     return []
 
 
+def give_up_elements(state: State, number: JobId, reason: Reason, step: Step) -> bool:
+    """Elements that are not in the queue and can never run any more end as failed; False when it is about a job.
+
+    The number of an array means all of them that have no terms of their own.
+    """
+    array = state.kept.arrays.get(number)
+    if array is not None:
+        ended = [k for k, mark in enumerate(array.marks) if mark in (PENDING, KEPT) and k not in array.edits]
+    elif number not in state.kept.jobs and (array := array_of(state, number)) is not None:
+        position = array.position(number)
+        ended = [position] if array.marks[position] in (PENDING, KEPT) else []
+    else:
+        return False
+    marks = list(array.marks)
+    for position in ended:
+        marks[position] = LETTERS[JobState.FAILED]
+    _put(state, replace(array, marks="".join(marks), over=reason), step)
+    return True
+
+
 def hold_array(state: State, fact: HoldSet, step: Step) -> list[JobId] | None:
     """Let no further element enter the queue, or let them again; the elements that are jobs are left to the caller."""
     array = state.kept.arrays.get(fact.job)

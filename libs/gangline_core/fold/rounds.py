@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from gangline_core import facts as f
 from gangline_core.fold import pack as fold_pack
 from gangline_core.fold import pause as fold_pause
+from gangline_core.fold.arrays import give_up_elements
 from gangline_core.fold.jobs import (
     add_growth,
     add_placement,
@@ -53,7 +54,8 @@ def round_opened(state: State, fact: f.RoundOpened, step: Step) -> None:
             set_reason(state, job, kept_out.reason, step)
     for ended in fact.given_up:
         for job in ended.jobs:
-            give_up(state, job, ended.reason, step)
+            if not give_up_elements(state, job, ended.reason, step):
+                give_up(state, job, ended.reason, step)
     step.rounds.append(fact.pool)
 
 
