@@ -323,4 +323,6 @@ class History(ReplyBase, frozen=True, tag=True):
 
     events: tuple[EventLine, ...]
     left_out: int = 0
-    """Later events than an answer may hold."""
+    """Events beyond what an answer may hold: neither of the first ones, nor of the newest."""
+    left_out_after: int = 0
+    """How many of `events` stand before those that are left out."""

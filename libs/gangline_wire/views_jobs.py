@@ -390,4 +390,8 @@ class HistoryView(View, frozen=True):
     job: int
     events: tuple[EventLine, ...]
     left_out: int = 0
-    """Later events than an answer may hold; `GET /v1/events?job=` with `Last-Event-ID` of the last one sends them."""
+    """Events beyond what an answer may hold, which has the first ones and the newest; `GET /v1/events?job=` sends them,
+    with `Last-Event-ID` of the last one that stands before them.
+    """
+    left_out_after: int = 0
+    """How many of `events` stand before those that are left out."""

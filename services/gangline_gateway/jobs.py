@@ -148,7 +148,7 @@ async def job_history(call: Call) -> HistoryView:
     reply = decode(data, History | Denied)  # type: ignore[arg-type]  # a union is a valid type for msgspec
     if isinstance(reply, Denied):
         raise not_found(f"history of job {job.id}")
-    return HistoryView(job=job.id, events=reply.events, left_out=reply.left_out)
+    return HistoryView(job=job.id, events=reply.events, left_out=reply.left_out, left_out_after=reply.left_out_after)
 
 
 def shown_job(call: Call) -> Job:

@@ -171,3 +171,14 @@ async def test_what_a_job_uses_is_not_set_against_nothing(platform: FakePlatform
     platform.answer("GET", "/v1/jobs/7/history", v.HistoryView(job=7, events=()))
     result = await gangline(platform.url, "show", "7")
     assert "  Uses            1.5 of 2 CPUs, 9 MiB of memory at most" in result.out.splitlines()
+
+
+async def test_a_story_that_is_too_long_is_told_from_both_ends(platform: FakePlatform) -> None:
+    told = (*s.HISTORY.events, *s.HISTORY.events)
+    first = len(s.HISTORY.events)
+    cut = v.HistoryView(job=41, events=told, left_out=1234, left_out_after=first)
+    platform.answer("GET", "/v1/jobs/41/history", cut)
+    platform.answer("GET", "/v1/jobs/41", s.WAITING)
+    lines = (await gangline(platform.url, "show", "41", "--history")).out.splitlines()
+    assert lines[1 + first].split() == ["...", "1,234", "more,", "too", "many", "for", "one", "answer"]
+    assert len(lines) == 2 + len(told)

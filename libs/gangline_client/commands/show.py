@@ -41,7 +41,7 @@ async def show(session: Session, args: Namespace) -> int:
 async def _history(session: Session, job: int) -> None:
     view = await session.client.history(job)
     names = [event.id for event in view.events]
-    emit(session.console, view, names=names, people=lambda: _history_table(session, view), left_out=view.left_out)
+    emit(session.console, view, names=names, people=lambda: _history_table(session, view))
 
 
 async def _detail(session: Session, job: int) -> None:
@@ -166,4 +166,6 @@ def _task_row(task: v.TaskView, *, now_ms: int) -> Row:
 def _history_table(session: Session, history: v.HistoryView) -> None:
     now_ms = session.now_ms()
     rows = [[q.moment(line.at), q.age(line.at, now_ms=now_ms), line.event, line.message] for line in history.events]
+    if history.left_out:
+        rows.insert(history.left_out_after, ["...", "", "", f"{history.left_out:,} more, too many for one answer"])
     session.console.table(HISTORY_COLUMNS, rows)

@@ -107,8 +107,12 @@ function Tasks({ job }) {
 
 function Story({ history }) {
   if (!history) return html`<section><h2>What happened</h2><p class="quiet">The recorder does not answer now.</p></section>`;
-  return html`<section><h2>What happened</h2><ul class="lines">${history.events.map((event) => html`<li key=${event.id}>
-    <span class="quiet">${clock(event.at)}</span> <b>${event.event}</b> ${event.message}</li>`)}</ul></section>`;
+  const lines = history.events.map((event) => html`<li key=${event.id}>
+    <span class="quiet">${clock(event.at)}</span> <b>${event.event}</b> ${event.message}</li>`);
+  if (history.left_out) {
+    lines.splice(history.left_out_after || 0, 0, html`<li key="left-out" class="quiet">... ${history.left_out} more ...</li>`);
+  }
+  return html`<section><h2>What happened</h2><ul class="lines">${lines}</ul></section>`;
 }
 
 /** What the job writes, from its last lines on, followed as long as it is looked at. */
