@@ -7,11 +7,11 @@ from gangline_core.reasons import hint, sentence
 from gangline_core.scoring.ageing import waited_ms
 from gangline_core.spec import gpu_milli_wanted, task_count
 from gangline_core.state import State
-from gangline_core.telling.book import Book
 from gangline_core.telling.explain import Explanation, QueueLine, explain, queue
 from gangline_core.telling.shortfall import Shortfall, moves_sentence
 from gangline_gateway.access import sees_job
 from gangline_gateway.advice import advice
+from gangline_gateway.books import book_of
 from gangline_gateway.call import Call
 from gangline_gateway.jobs import shown_job
 from gangline_gateway.problems import not_found
@@ -37,7 +37,7 @@ async def show_queue(call: Call) -> QueueView:
         raise not_found("such pool")
     limit = call.count("limit", most("page_jobs"), least=1, limit="page_jobs")
     now = call.desk.site.now_ms()
-    book, state, caller = _book(call, pool, now), call.state, call.caller
+    book, state, caller = book_of(call, pool, now), call.state, call.caller
     own = queue(state, pool, now, book=book, sees=lambda job: sees_job(state, caller, job.spec), most=limit)
     shown = tuple(_line(state, line, waited_ms=waited_ms(state, line.job, now)) for line in own)
     return QueueView(pool=pool, waiting=len(book.candidates), lines=shown)
@@ -49,7 +49,7 @@ async def explain_job(call: Call) -> ExplanationView:
     now = call.desk.site.now_ms()
     if job.id not in call.state.kept.jobs:
         return _of_array(call, job)
-    told = explain(call.state, job.id, now, book=_book(call, job.spec.pool, now))
+    told = explain(call.state, job.id, now, book=book_of(call, job.spec.pool, now))
     if told is None:
         raise not_found("such job")
     return ExplanationView(
@@ -115,7 +115,7 @@ def _of_array(call: Call, job: Job) -> ExplanationView:
         first_waiting(call.state, array) if array is not None and job.state == JobState.WAITING and is_whole else None
     )
     now = call.desk.site.now_ms()
-    told = explain(call.state, waits.id, now, book=_book(call, job.spec.pool, now)) if waits is not None else None
+    told = explain(call.state, waits.id, now, book=book_of(call, job.spec.pool, now)) if waits is not None else None
     if told is not None and waits is not None and array is not None and said is not None:
         return _by_its_first(
             job, told, index=array.index(array.position(waits.id)), said=said.sentence, cap=sentence_of
@@ -153,15 +153,6 @@ def _by_its_first(job: Job, told: Explanation, *, index: int, said: str, cap: st
         start_note=told.start_note,
         notes=(first, *((cap,) if cap else ())),
     )
-
-
-def _book(call: Call, pool: str, now: int) -> Book:
-    """The pool's order and forecast, made once for all questions about the same state within a second."""
-    moment = (call.state.kept.seq, now // 1000)
-    known = call.desk.books.get(pool)
-    if known is None or known[0] != moment:
-        known = call.desk.books[pool] = (moment, Book(call.state, pool, now))
-    return known[1]
 
 
 def _line(state: State, line: QueueLine, *, waited_ms: int) -> QueueLineView:

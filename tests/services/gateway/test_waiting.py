@@ -2,8 +2,13 @@
 
 from typing import Any
 
+import pytest
 from tests.make import spec
 from tests.services.gateway.conftest import Visitor
+
+from gangline_core import facts as f
+from gangline_core.groups import Group
+from gangline_gateway import books
 
 
 async def test_a_waiting_job_says_why_and_where_it_stands(visitor: Visitor) -> None:
@@ -83,3 +88,29 @@ async def test_an_explanation_follows_the_log(visitor: Visitor) -> None:
     world.cancel(first)
     assert (await visitor.ask("una", "GET", f"/v1/jobs/{second}/explain"))["position"] == 1
     assert "Cancelled" in (await visitor.ask("una", "GET", f"/v1/jobs/{first}/explain"))["sentence"]
+
+
+async def test_a_job_and_a_list_tell_the_numbers_of_now(visitor: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A round writes a reason once; while it holds, its numbers go on changing."""
+    world = visitor.setting.world
+    world.tell("admission", f.GroupSet(group=Group(path="t1", limit={"gpu_milli": 8000}), by="root"))
+    two = [world.submit_running(spec(group="t1", user="una", name=f"run{k}", gpus=4), "n1") for k in range(2)]
+    job = world.submit(spec(group="t1", user="una", name="waits", gpus=8))
+    world.settle()
+    world.finish(two[0])
+    world.settle()
+    recorded = world.job(job).reason
+    assert recorded is not None
+    assert recorded.numbers["used"] == 8, "as it was when the reason began to hold"
+
+    async def told(path: str) -> str:
+        found: Any = await visitor.ask("una", "GET", path)
+        one = next(view for view in found["jobs"] if view["id"] == job) if "jobs" in found else found
+        sentence: str = one["reason"]["sentence"]
+        return sentence
+
+    now = "Group t1 uses 4 of 8 GPUs; the job needs 8 more."
+    assert [await told(f"/v1/jobs/{job}"), await told("/v1/jobs")] == [now, now]
+    assert (await visitor.ask("una", "GET", f"/v1/jobs/{job}/explain"))["sentence"] == now
+    monkeypatch.setattr(books, "LISTED_MAX", 0)
+    assert [await told(f"/v1/jobs/{job}"), await told("/v1/jobs")] == [now, now.replace("4 of", "8 of")]
