@@ -21,6 +21,9 @@ from gangline_wire.lanes import stray_facts
 
 UNREADABLE = "it cannot be read"
 """The same whichever build and library tried: notes go into the hash chain."""
+STRAY = "it stands on no lane"
+"""Where somebody listens to a lane by its name, whoever may make a consumer of another stream can have its messages
+delivered there, and the server stores them in the log under the subject that they had."""
 AHEAD_MS_MAX = 60_000
 """So far the clock of a machine that carries nodes may be ahead of the bus server's."""
 
@@ -60,6 +63,8 @@ def message(seq: int, data: bytes, *, subject: str = "", stored_ms: int = 0) -> 
         CodecError: another build of a service wrote it, which knows what this one does not. What an agent writes is
             parked then, since whoever took one over could end everybody by it: services are upgraded before agents.
     """
+    if subject and not subject.startswith(f"{subjects.LOG}."):
+        return _parked(seq, data, Note(parked=STRAY, at=stored_ms))
     lane = subject.removeprefix(f"{subjects.LOG}.")
     if lane.startswith(CARRIED) and is_too_deep(data):
         return _parked(seq, data, Note(parked=UNREADABLE, at=stored_ms, lane=lane))

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from gangline_kit.bus import Bus
-from gangline_wire import streams
+from gangline_wire import streams, subjects
 from gangline_wire.codec import decode
 from gangline_wire.requests import EventLine
 
@@ -44,7 +44,7 @@ async def read_told(bus: Bus, *, window: int) -> Told:
     begin = max(1, last - 2 * window + 1)
     ids: list[str] = []
     is_whole = begin == 1
-    async for stored in bus.read_subject(streams.EVENTS.name, "", begin, follow=False):
+    async for stored in bus.read_subject(streams.EVENTS.name, f"{subjects.EVENTS}.>", begin, follow=False):
         is_whole = is_whole and (bool(ids) or stored.seq == 1)
         ids.append(decode(stored.data, EventLine).id)
     if not ids:

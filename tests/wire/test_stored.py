@@ -16,7 +16,7 @@ from gangline_wire import codec, subjects
 from gangline_wire.archive import decode_line, encode_line
 from gangline_wire.depth import NESTING_MAX, is_too_deep
 from gangline_wire.envelope import Batch
-from gangline_wire.stored import AHEAD_MS_MAX, UNREADABLE, message, noted
+from gangline_wire.stored import AHEAD_MS_MAX, STRAY, UNREADABLE, message, noted
 
 NOW = 1_700_000_000_000
 SUBJECT = subjects.log("agent.n1")
@@ -164,6 +164,18 @@ def test_a_lost_node_may_come_back_with_another_agent() -> None:
     world.tell("telemetry", f.NodeLost(node="n1", silent_ms=30_000))
     assert not world.tell("agent.other", f.NodeSeen(node=node("n1", gpus=2, agent="other"))).alarms
     assert world.state.kept.nodes["n1"].agent == "other"
+
+
+@pytest.mark.parametrize("data", [batch(SEEN), batch(ISSUED, lane="admission"), b"x", b'{"lane":"admission","v":9}'])
+@pytest.mark.parametrize("subject", ["gangline.output.1.t", "gangline.logs.agent.n1", "agent.n1"])
+def test_what_stands_in_the_log_under_no_lane_of_it_counts_for_nothing(data: bytes, subject: str) -> None:
+    """A consumer that delivers to a lane has the messages of another stream stored, under the subjects they had."""
+    state, alarms = fold(data, subject)
+    assert STRAY in alarms[0]
+    assert (state.kept.nodes, state.kept.tokens, state.kept.lane_seqs) == ({}, {}, {"": 1})
+    entry = message(1, data, subject=subject, stored_ms=NOW)
+    line = decode_line(encode_line(entry, head="ab"))
+    assert noted(1, line.raw, line.note) == entry
 
 
 @pytest.mark.parametrize("depth", [NESTING_MAX - 1, NESTING_MAX, 400, 900])
