@@ -152,6 +152,26 @@ def test_a_start_is_bounded_by_the_time_limits_of_what_runs():
     assert about(world, behind).start_to_ms == T0 + 4200 * SECOND
 
 
+@pytest.mark.parametrize("why", ["drained", "lost"])
+def test_what_ends_on_a_node_that_takes_no_work_comes_back_to_nobody(why):
+    world = World(node("n1"), node("n2"))
+    world.submit_running(spec(gpus=8, time_limit_s=3600), "n2")
+    whole = world.submit(gpus=8, tasks=2)
+    one = world.submit(gpus=8, tasks=1)
+    assert about(world, whole).start_to_ms == T0 + 3600 * SECOND
+    if why == "drained":
+        world.tell("admission", f.DrainSet(node="n2", drained=True, by="admin"))
+    else:
+        world.tell("telemetry", f.NodeLost(node="n2", silent_ms=1))
+    told = about(world, whole)
+    assert (told.start_from_ms, told.start_to_ms) == (None, None)
+    assert told.start_note == (
+        "Nobody can tell: 1 node of the pool takes no work now, and without it there may never be enough."
+    )
+    # Who needs no more than the node that works has its place there; from a lost one the job comes first, which was there.
+    assert about(world, one).start_to_ms == (T0 if why == "drained" else T0 + 3600 * SECOND)
+
+
 def test_nobody_pretends_to_know_when_an_endless_job_ends():
     world = World(node())
     world.submit_running(spec(gpus=8), "n1")

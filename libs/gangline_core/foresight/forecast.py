@@ -8,6 +8,7 @@ range. A job behind one whose end nobody knows has no expected start.
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+import numpy as np
 from msgspec import Struct
 
 from gangline_core.foresight.history import classes
@@ -105,7 +106,8 @@ def plan_of(
     """What is free by class, what comes back, and what these waiting jobs ask for, in their order."""
     free, asks = free_and_asks(state, pool, jobs, times=times)
     live = [state.kept.jobs[job] for job in sorted(state.live.get(pool, {}))]
-    releases = [Release(held_by(state, job).amounts, times.remaining(job, now), job.id) for job in live]
+    idle = idle_nodes(state, pool)
+    releases = [Release(comes_back(state, job, idle), times.remaining(job, now), job.id) for job in live]
     return free, releases, asks
 
 
@@ -244,6 +246,20 @@ def held_by(state: State, job: Job) -> Held:
             still=_still(tasks),
         )
     return known
+
+
+def idle_nodes(state: State, pool: str) -> frozenset[NodeId]:
+    """Nodes of the pool that take no work: what ends there comes back to nobody."""
+    layout = state.room(pool).layout
+    return frozenset(layout.nodes[row].id for row in np.flatnonzero(~layout.works).tolist())
+
+
+def comes_back(state: State, job: Job, idle: frozenset[NodeId]) -> dict[str, int]:
+    """What others may use when a live job ends, by class."""
+    tasks = state.tasks_of(job) if idle else ()
+    if any(task.node in idle for task in tasks):
+        return _amounts(task for task in tasks if task.node not in idle)
+    return held_by(state, job).amounts
 
 
 def _still(tasks: Sequence[Task]) -> tuple[tuple[NodeId, int], ...] | None:

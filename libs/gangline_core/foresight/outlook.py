@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gangline_core.facts import Candidate, Foreseen
-from gangline_core.foresight.forecast import Ask, Pile, best_pile, free_and_asks, held_by
+from gangline_core.foresight.forecast import Ask, Pile, best_pile, comes_back, free_and_asks, held_by, idle_nodes
 from gangline_core.foresight.history import classes
 from gangline_core.foresight.run_times import RunTimes, Span
 from gangline_core.foresight.start_scores import Scores
@@ -73,7 +73,7 @@ def foresee(
 def middle_waits(state: State, pool: str, jobs: Sequence[Job], *, times: RunTimes, now: int) -> dict[JobId, int | None]:
     """Per job, given in their order, the middle of its waits in ms over several futures; None when nobody knows."""
     free, asks = free_and_asks(state, pool, jobs, times=times)
-    draws = _Draws(state, now, FUTURES if len(jobs) <= MANY else FUTURES_FEW)
+    draws = _Draws(state, pool, now, FUTURES if len(jobs) <= MANY else FUTURES_FEW)
     live = [state.kept.jobs[job] for job in sorted(state.live.get(pool, {}))]
     coming = draws.coming(live, {name for ask in asks for name in ask.classes if name in free}, times)
     wholes = draws.wholes(asks, {job.id: job for job in jobs})
@@ -101,8 +101,9 @@ Coming = tuple[int, list[list[tuple[int, int]]]]
 class _Draws:
     """Run times drawn for futures; the same job in the same future always gets the same draw."""
 
-    def __init__(self, state: State, now: int, futures: int) -> None:
+    def __init__(self, state: State, pool: str, now: int, futures: int) -> None:
         self._state = state
+        self._pool = pool
         self._now = now
         self.futures = futures
         self._alike: dict[tuple[str, ...], tuple[list[int], Ints] | None] = {}
@@ -111,11 +112,12 @@ class _Draws:
     def coming(self, live: Sequence[Job], wanted: set[str], times: RunTimes) -> dict[str, Coming]:
         """What of each class that somebody asks for comes back when."""
         lines, jobs, amounts = _Lines(), [], []
+        idle = idle_nodes(self._state, self._pool)
         for job in live:
             held = held_by(self._state, job)
             if not wanted.isdisjoint(held.amounts) and self._add(lines, job, held.classes, times):
                 jobs.append(job.id)
-                amounts.append(held.amounts)
+                amounts.append(comes_back(self._state, job, idle))
         ends = self._now + lines.draw(mixed(jobs, self.futures))
         found: dict[str, Coming] = {}
         for name in sorted(wanted):

@@ -2,9 +2,10 @@
 
 from msgspec import Struct
 
+from gangline_core.counted import counted
 from gangline_core.door.arrays import as_written, label
 from gangline_core.facts import Candidate
-from gangline_core.foresight.forecast import Start, limit_forecast, pool_forecast
+from gangline_core.foresight.forecast import Start, idle_nodes, limit_forecast, pool_forecast
 from gangline_core.foresight.outlook import middle_waits
 from gangline_core.foresight.run_times import Basis, RunTimes
 from gangline_core.foresight.start_scores import LEVEL_PERCENT, stated_range
@@ -291,6 +292,10 @@ class Book:
         if endless:
             jobs = "a running job has" if endless == 1 else f"{endless} running jobs have"
             return f"Nobody can tell: {jobs} neither a time limit nor an estimate, and nothing like it has run before."
+        if idle := len(idle_nodes(self.state, self.pool.pool.name)):
+            take, them = ("takes", "it") if idle == 1 else ("take", "them")
+            nodes = f"{counted(idle, 'node')} of the pool {take} no work now"
+            return f"Nobody can tell: {nodes}, and without {them} there may never be enough."
         return "Nobody can tell: what runs now does not leave enough when it ends, or a job before it may never end."
 
 
