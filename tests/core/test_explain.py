@@ -168,7 +168,7 @@ def test_what_ends_on_a_node_that_takes_no_work_comes_back_to_nobody(why):
     assert told.start_note == (
         "Nobody can tell: 1 node of the pool takes no work now, and without it there may never be enough."
     )
-    # Who needs no more than the node that works has its place there; from a lost one the job comes first, which was there.
+    # Who needs no more than the node that works starts there; from a lost one comes the job that ran, and goes first.
     assert about(world, one).start_to_ms == (T0 if why == "drained" else T0 + 3600 * SECOND)
 
 
