@@ -127,7 +127,7 @@ class Desk:
         """
         task = request.match_info["task"]
         shown = request.headers.get("Authorization", "").removeprefix("Bearer ")
-        if not hmac.compare_digest(shown.encode(), self._token(task).encode()):
+        if not hmac.compare_digest(shown.encode(errors="replace"), self._token(task).encode()):
             raise web.HTTPUnauthorized(text="this is not the token of this task\n")
         if self._hearer.sizing(TaskId(task)) is None:
             raise web.HTTPNotFound(text="this task is not here\n")

@@ -11,6 +11,7 @@ import pytest
 from aiohttp import ClientSession, TCPConnector
 from msgspec.structs import replace
 from tests.patience import LONG_S
+from yarl import URL
 
 from gangline_agent.desk import WAITERS_OF_TASK_MAX, Desk
 from gangline_client.elastic import Contract
@@ -18,6 +19,7 @@ from gangline_core.ids import TaskId
 from gangline_kit.clock import SystemClock
 from gangline_wire.contract import Confirmed, Report, Sizing
 
+NESTED = b'{"more":' + b"[" * 8_000 + b"]" * 8_000 + b"}"
 ONE, TWO = TaskId("7-1-worker-0"), TaskId("7-1-worker-1")
 
 
@@ -97,6 +99,16 @@ async def test_no_task_asks_or_speaks_for_another(tmp_path: Path, path: str) -> 
         assert not listener.safe_ones
 
 
+async def test_a_token_of_bytes_that_are_no_text_is_none(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (desk, _, _):
+        url, _ = access(desk, ONE)
+        reader, writer = await asyncio.open_connection(URL(url).host, URL(url).port)
+        writer.write(b"GET /v1/tasks/7-1-worker-0 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer \xff\xfe\r\n\r\n")
+        assert b" 401 " in await reader.readline()
+        writer.close()
+        await writer.wait_closed()
+
+
 async def test_a_task_that_is_over_is_not_found(tmp_path: Path) -> None:
     async with opened(tmp_path) as (desk, listener, session):
         url, token = access(desk, ONE)
@@ -167,7 +179,7 @@ async def test_every_field_of_progress_may_be_said_alone(tmp_path: Path, body: b
         assert listener.words == [(ONE, msgspec.json.decode(body, type=Report))]
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b'{"speed": 1}', b'{"percent": "half"}', b"\xff", b"x" * 20_000])
+@pytest.mark.parametrize("body", [b"", b"[]", b'{"speed": 1}', b'{"percent": "half"}', b"\xff", b"x" * 20_000, NESTED])
 async def test_what_is_no_progress_is_refused(tmp_path: Path, body: bytes) -> None:
     async with opened(tmp_path) as (desk, listener, session):
         url, token = access(desk, ONE)
