@@ -7,7 +7,8 @@ from tests.make import World, node, spec
 
 from dollhouse.saving import FIRST_SEED, saving
 from dollhouse.wider import draw_plan
-from dollhouse.yields import yields
+from dollhouse.yields import Policies, yields
+from gangline_core.cluster import Policy
 from gangline_core.facts import Eviction
 from gangline_core.ids import JobId
 
@@ -35,7 +36,8 @@ def test_an_eviction_that_the_rule_does_not_allow_is_noticed(victim, other, wait
     world.settle()
     world.wait(waited_s).submit(spec("new", **{"gpus": 8, "checkpoints": True, **other}))
     world.round()
-    faults = list(yields(world.state, Eviction(job=JobId(1), beneficiary=JobId(2), rule="yield")))
+    eviction = Eviction(job=JobId(1), beneficiary=JobId(2), rule="yield")
+    faults = list(yields(world.state, eviction, policy_of(world)))
     assert any(told in fault for fault in faults) if told else not faults
 
 
@@ -47,10 +49,27 @@ def test_so_is_one_for_whom_that_had_its_share_and_one_of_whom_that_waited_enoug
     world.settle()
     back = Eviction(job=JobId(2), beneficiary=JobId(1), rule="yield")
     world.wait(110).round()
-    assert any("which had its share as well" in fault for fault in yields(world.state, back))
+    assert any("which had its share as well" in fault for fault in yields(world.state, back, policy_of(world)))
     world.wait(200).submit(spec("third", gpus=8, checkpoints=True))
     world.settle()
     assert world.job(1).state == "running"
     world.wait(110).round()
     again = Eviction(job=JobId(1), beneficiary=JobId(3), rule="yield")
-    assert any("although it waited for" in fault for fault in yields(world.state, again))
+    assert any("although it waited for" in fault for fault in yields(world.state, again, policy_of(world)))
+
+
+def test_a_decision_follows_the_policy_that_it_had_read():
+    """Settings change between a round and its decision (seed 1600098)."""
+    world, policies = World(node("n1")), Policies()
+    for yields_after in (10, 20):
+        world.set_policy(yield_after_gpu_s=yields_after)
+        policies.note(world.state, world.log[-1])
+    first = world.state.kept.seq - 1
+    assert policies.read_at("default", first).yield_after_gpu_s == 10
+    assert policies.read_at("default", first + 1).yield_after_gpu_s == 20
+    assert policies.read_at("default", first - 1) == Policy()
+    assert policies.read_at("other", first) == Policy()
+
+
+def policy_of(world):
+    return world.state.kept.pools["default"].policy

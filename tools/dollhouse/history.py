@@ -7,7 +7,7 @@ broken one once, as a sentence.
 from collections.abc import Callable, Iterator
 
 from dollhouse.lease_moves import LeaseMoves
-from dollhouse.yields import yields
+from dollhouse.yields import Policies, yields
 from gangline_core import facts as f
 from gangline_core.fold import Message
 from gangline_core.groups import ancestors, holders, user_key
@@ -63,6 +63,7 @@ class History:
         """Claim and the sequence at which it was made."""
         self._usage: dict[str, dict[str, int]] = {}
         self._leases = LeaseMoves()
+        self._policies = Policies()
         self._disturbed_seq = 0
         """Last message that may have spoilt a plan."""
         self._evicted: dict[tuple[JobId, JobId], None] = {}
@@ -81,11 +82,12 @@ class History:
         yield from self._once(message, state)
         yield from self._gone(state, message)
         self._note_disturbance(message)
+        self._policies.note(state, message)
         yield from self._claims_end_well(state, message)
         yield from self._leases.opened(state, message, self._disturbed_seq)
         for fact in message.facts:
             if isinstance(fact, f.RoundDecided):
-                yield from self._has_beneficiaries(state, fact)
+                yield from self._has_beneficiaries(state, fact, message.seen)
         yield from self._winds_down(state, message)
         yield from self._within_limits(state, step)
         yield from self._ends(message, step)
@@ -200,7 +202,7 @@ class History:
         if spoils:
             self._disturbed_seq = message.seq
 
-    def _has_beneficiaries(self, state: State, decided: f.RoundDecided) -> Iterator[str]:
+    def _has_beneficiaries(self, state: State, decided: f.RoundDecided, seen: int) -> Iterator[str]:
         """Nobody has to go but for a job that gets the very room, in the same decision."""
         claims = {claim.job: set(claim.victims) for claim in decided.claims}
         for eviction in decided.evictions:
@@ -214,7 +216,7 @@ class History:
             if not any(name.startswith(f"{eviction.job}-") for name in claims.get(eviction.beneficiary, ())):
                 yield f"job {eviction.job} is evicted for job {eviction.beneficiary}, which does not get its room"
             if eviction.rule == BY_YIELD:
-                yield from yields(state, eviction)
+                yield from yields(state, eviction, self._policies.read_at(decided.pool, seen))
             if eviction.rule in IN_TURN:
                 continue
             if (eviction.beneficiary, eviction.job) in self._evicted:

@@ -3,16 +3,36 @@
 from collections.abc import Iterator
 
 from gangline_core import facts as f
+from gangline_core.cluster import Policy
+from gangline_core.fold import Message
 from gangline_core.job import Job
 from gangline_core.state import State
 
 GPU_SECOND = 1_000_000
 
 
-def yields(state: State, eviction: f.Eviction) -> Iterator[str]:
-    """Faults of one such eviction, looked at when the decision is folded."""
+class Policies:
+    """Which policy each pool had when: a decision follows the one that it had read."""
+
+    def __init__(self) -> None:
+        """Every pool has the usual one."""
+        self._set: dict[str, list[tuple[int, Policy]]] = {}
+
+    def note(self, state: State, message: Message) -> None:
+        """Take in what a message changed."""
+        for fact in message.facts:
+            if isinstance(fact, f.PolicySet) and (known := state.kept.pools.get(fact.pool)) is not None:
+                self._set.setdefault(fact.pool, []).append((message.seq, known.policy))
+
+    def read_at(self, pool: str, seq: int) -> Policy:
+        """The pool's policy after this message."""
+        return next((policy for at, policy in reversed(self._set.get(pool, [])) if at <= seq), Policy())
+
+
+def yields(state: State, eviction: f.Eviction, policy: Policy) -> Iterator[str]:
+    """Faults of one such eviction under the policy that the decision had read, looked at when it is folded."""
     victim, other = state.kept.jobs[eviction.job], state.kept.jobs[eviction.beneficiary]
-    policy, now = state.pool_of(victim).policy, state.kept.pools[victim.spec.pool].decided_at
+    now = state.kept.pools[victim.spec.pool].decided_at
     who = f"job {victim.id} makes way for job {other.id}"
     if not (victim.spec.checkpoints and other.spec.checkpoints):
         yield f"{who}, but not both go on where they stopped"
