@@ -251,6 +251,17 @@ def test_a_job_behind_its_groups_limit_waits_for_its_groups_jobs():
     assert told.confidence == "low"
 
 
+def test_a_job_that_a_lowered_limit_is_too_small_for_is_told_to_wait_for_the_limit():
+    world = World(node(), groups=[group("a", limit=gpu_amount(8))])
+    world.submit_running(spec(gpus=4, group="a", time_limit_s=3600), "n1")
+    job = world.submit(gpus=6, group="a")
+    assert about(world, job).start_to_ms == T0 + 3600 * SECOND
+    world.tell("admission", f.GroupSet(group=group("a", limit=gpu_amount(4)), by="admin"))
+    told = about(world, job)
+    assert (told.start_from_ms, told.start_to_ms) == (None, None)
+    assert told.start_note == "Nobody can tell: it asks for more than the limit, and starts when that is larger."
+
+
 def test_a_follower_starts_after_the_job_it_follows():
     world = World(node())
     first = world.submit_running(spec(gpus=1, time_limit_s=700), "n1")

@@ -312,9 +312,17 @@ def _is_shut_out(job: Job) -> bool:
     return job.reason is not None and job.reason.code in (ReasonCode.NO_ELIGIBLE_NODE, ReasonCode.NO_LABEL)
 
 
+def _is_beyond(reason: Reason) -> bool:
+    """True when the limit is too small for the job alone: it was lowered after the job came, or it is now for a time."""
+    needed, limit = reason.numbers.get("needed"), reason.numbers.get("limit")
+    return isinstance(needed, int) and isinstance(limit, int) and needed > limit
+
+
 def _plain_note(reason: Reason) -> str | None:
     """What there is to say of the start where no forecast says it; None where one does."""
     match reason.code:
+        case ReasonCode.GROUP_LIMIT | ReasonCode.USER_LIMIT if _is_beyond(reason):
+            return "Nobody can tell: it asks for more than the limit, and starts when that is larger."
         case ReasonCode.BUDGET_EXHAUSTED:
             return "Nobody can tell: it starts when the group's budget is raised."
         case ReasonCode.BUDGET_SHORT:
