@@ -313,7 +313,7 @@ def _is_shut_out(job: Job) -> bool:
 
 
 def _is_beyond(reason: Reason) -> bool:
-    """True when the limit is too small for the job alone: it was lowered after the job came, or it is now for a time."""
+    """True when the limit is too small for the job alone: it was lowered after the job came, or is so at this time."""
     needed, limit = reason.numbers.get("needed"), reason.numbers.get("limit")
     return isinstance(needed, int) and isinstance(limit, int) and needed > limit
 
