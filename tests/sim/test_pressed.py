@@ -51,7 +51,7 @@ def test_faults_that_others_seldom_feel_strike_and_the_run_ends_well(seed: int, 
 
 @pytest.mark.parametrize(("says", "saved_s"), [(True, 300), (False, 0)])
 def test_who_says_that_it_saves_goes_on_where_it_stopped(says: bool, saved_s: float) -> None:
-    """It is told to stop after half of its ten minutes, and goes on later; then it takes a while to see that all rest."""
+    """It is told to stop after half of its ten minutes, and goes on later; to see that all rest takes a while."""
     events = (
         Event(at_s=1, what="submit", asks=(Ask(run_s=600, saves=says),)),
         Event(at_s=301, what="hold", number=2),
