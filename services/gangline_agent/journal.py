@@ -248,7 +248,8 @@ class Journal:
         self.root = root
         self.live = root / "tasks"
         self.ended = root / "ended"
-        for folder in (root, self.live, self.ended):
+        # Of folders above that are missing, too, else they would be open.
+        for folder in (root.parent, root, self.live, self.ended):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def folder(self, task: TaskId) -> Folder:

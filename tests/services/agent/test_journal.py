@@ -25,6 +25,13 @@ def test_an_intent_is_read_back_and_only_its_owner_can_read_it(folder: Folder) -
     assert folder.path.stat().st_mode & 0o777 == 0o700
 
 
+def test_the_folders_around_it_are_closed_too(tmp_path: Path) -> None:
+    folder = Journal(tmp_path / "agent" / "vm").folder(INTENT.task)
+    folder.make(INTENT)
+    around = [path for path in (folder.path, *folder.path.parents) if path.is_relative_to(tmp_path / "agent")]
+    assert {path.stat().st_mode & 0o777 for path in around} == {0o700}
+
+
 def test_a_folder_without_a_whole_intent_means_nothing_was_started(folder: Folder) -> None:
     (folder.path / "task.json").write_bytes(b'{"task": "1-')
     assert folder.intent() is None
