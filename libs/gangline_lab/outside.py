@@ -1,5 +1,6 @@
 """What the world outside refuses, as one line for people, and files that are written whole or not at all."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,11 @@ PART = ".part"
 
 class PageError(Exception):
     """A YAML page that cannot be read or makes no sense; the message is one line, and says where."""
+
+
+def missing(library: str, what_for: str) -> str:
+    """What to say where an optional library is not installed; it must go where this Python looks for it."""
+    return f"{what_for} needs {library}: {sys.executable} -m pip install {library}"
 
 
 def said(error: BaseException) -> str:

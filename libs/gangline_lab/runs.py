@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import structs, to_builtins
 
 from gangline_lab.metrics import Metrics, isolated_ms, measure, slowdown
-from gangline_lab.outside import said, written_whole
+from gangline_lab.outside import missing, said, written_whole
 from gangline_lab.sim.collect import JobRecord
 from gangline_lab.sim.engine import RunResult
 from gangline_lab.sim.usage import Point
@@ -137,7 +137,7 @@ def write_parquet(table: dict[str, list[object]], path: Path) -> None:
         import pyarrow  # type: ignore[import-not-found,import-untyped,unused-ignore]  # an extra, untyped
         from pyarrow import parquet  # type: ignore[import-not-found,import-untyped,unused-ignore]  # the same
     except ImportError as error:
-        raise RunError("Parquet needs pyarrow: pip install 'gangline[lab]'") from error
+        raise RunError(missing("pyarrow", "Parquet")) from error
     parquet.write_table(pyarrow.table(table), path)
 
 

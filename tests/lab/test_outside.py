@@ -1,6 +1,7 @@
 """Bad input ends in one line that says what to do, and nothing is left behind that is only half of something."""
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -167,3 +168,8 @@ def test_what_python_takes_for_a_number_and_nobody_else_does_is_refused(
         main([*simulating(tmp_path), "--seed", number])
     assert left.value.code == 2
     assert "expected a whole number" in capsys.readouterr().err
+
+
+def test_what_is_missing_is_told_with_the_command_that_puts_it_where_it_is_looked_for() -> None:
+    """`pip` alone may be that of another Python, which would fetch what anybody called so."""
+    assert missing("pyarrow", "Parquet") == f"Parquet needs pyarrow: {sys.executable} -m pip install pyarrow"

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from gangline_core.counted import counted
 from gangline_core.foresight.learnt import FEATURES, FINE, HEADS, NAMED, QUANTILES, UNKNOWN, Model, Tree
 from gangline_lab.learning.samples import Sample
+from gangline_lab.outside import missing
 
 SEED = 7
 TREES = 40
@@ -99,7 +100,7 @@ def _quantile(
     try:
         from sklearn.ensemble import GradientBoostingRegressor  # type: ignore[import-untyped]  # ships no types
     except ImportError as error:
-        raise LearningError("training needs scikit-learn: pip install 'gangline[lab]'") from error
+        raise LearningError(missing("scikit-learn", "training")) from error
     grown = GradientBoostingRegressor(
         loss="quantile",
         alpha=part,
