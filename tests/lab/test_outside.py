@@ -11,7 +11,7 @@ from tests.lab.busy_cluster import BusyCluster
 from gangline_core.foresight.learnt import ModelError
 from gangline_lab.cli import main
 from gangline_lab.learning.modelfile import read_model
-from gangline_lab.outside import written_whole
+from gangline_lab.outside import missing, written_whole
 from gangline_lab.policyfile import PolicyFileError, read_policy
 from gangline_lab.readers import read_trace
 from gangline_lab.rows import TraceError, read_lines
