@@ -148,6 +148,19 @@ def test_what_is_predicted_to_take_least_gpu_time_goes_first():
     assert result.candidates[1].terms[1] == pytest.approx(-600 / 3600 * MILLION, rel=0.01)
 
 
+def test_the_word_of_a_job_goes_before_its_users_history_where_the_pool_believes_it():
+    world = World(node()).set_policy(ordering="shortest_predicted", predictor="told")
+    for _ in range(3):
+        ran(world, 60, gpus=1, name="eval-1", user="ada")
+    said = world.submit(spec("eval-9", gpus=1, user="ada", estimate_s=7200))
+    limited = world.submit(spec("eval-10", gpus=1, user="ada", time_limit_s=1800))
+    silent = world.submit(spec("eval-11", gpus=1, user="ada"))
+    result = ordered(world)
+    assert [candidate.job for candidate in result.candidates] == [silent, limited, said]
+    hours = [-candidate.terms[1] / MILLION for candidate in result.candidates]
+    assert hours == pytest.approx([60 / 3600, 0.5, 2], rel=0.01)
+
+
 def test_the_worst_finish_time_compared_with_a_cluster_of_its_own_goes_first():
     world = World(node()).set_policy(ordering="finish_time")
     short_late = world.submit(gpus=1, estimate_s=600)

@@ -3,9 +3,14 @@
 from pathlib import Path
 
 import pytest
+import yaml
 from tests.make import gpu_amount
 
+from gangline_core.cluster import Policy
+from gangline_core.settings.document_change import check
+from gangline_core.state import State
 from gangline_lab.policyfile import PolicyFileError, read_groups, read_policy
+from gangline_wire.policyfile import parse_policy
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "settings" / "policy.yaml"
 
@@ -67,6 +72,15 @@ USED = {
     "gandiva": "grow_shrink",
 }
 """By page, the ordering or the policy for sizes that is the paper's."""
+
+
+@pytest.mark.parametrize("path", sorted(OF_PAPERS.parent.glob("*.yaml")), ids=lambda path: path.stem)
+def test_what_we_recommend_can_be_tried_in_the_lab_and_applied_to_a_platform(path: Path) -> None:
+    rules = read_policy(path)
+    assert rules.policies["default"] != Policy()
+    document = parse_policy(yaml.safe_load(path.read_text()))
+    assert document.policies == rules.policies
+    assert list(check(State(), document, 0)) == []
 
 
 @pytest.mark.parametrize("path", sorted(OF_PAPERS.glob("*.yaml")), ids=lambda path: path.stem)

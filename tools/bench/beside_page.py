@@ -84,11 +84,11 @@ WHY: dict[tuple[str, str], str] = {
         "it goes by age and nobody shares GPUs. Nearly all of these jobs soon had the 16 GPU-hours after which a job "
         "makes way, and are equal again."
     ),
-    ("B7.80x8", "srsf"): (
-        "it stops nobody, and attained service, which does, has the better mean at this load. `tiresias-philly` is "
-        "that policy, and was not run to its end. On every 16th job at the same load it has 16,084 s, `srsf` 25,910 "
-        "s, and least remaining GPU time first among jobs that make way for each other (`checkpoints`) 15,345 s."
+    ("B7.64x8", "gangline"): (
+        "it goes by age, and looks at no run times. Nearly all of these jobs are short, and wait for the few that hold "
+        "GPUs for days."
     ),
+    ("B7.80x8", "gangline"): ("the same."),
 }
 """Why a page is more than 5 % worse than the best published value of some metric, by benchmark and page."""
 HEAD = [

@@ -25,7 +25,7 @@ from bench.paper_runs import replayed_run_of, run_of
 from bench.papers_beside import BENCHMARKS, QUICK, beside
 from bench.papers_leases import GAVEL, OWN, SHOCKWAVE, gavel, off, shockwave
 from bench.papers_pairs import guests, pairs
-from bench.papers_philly import WHOLE, loads, weeks, whole
+from bench.papers_philly import WHOLE, known, loads, weeks, whole
 from bench.papers_sharing import MURI, muri, spot
 from bench.papers_sizes import SIZES, sizes
 from bench.pollux_optimus import ForetoldProfiles, optimus_run
@@ -188,6 +188,7 @@ PARTS: dict[str, Callable[[], Iterator[Measured]]] = {
     "pairs": pairs,
     "guests": guests,
     "loads": partial(loads, every=THINNED_EVERY),
+    "known": partial(known, every=THINNED_EVERY),
     **{f"beside.{name}": partial(default_beside, (name,)) for name in BENCHMARKS},
     **{f"philly.{cluster}.{page}": partial(whole, cluster, page) for cluster in WHOLE for page in WHOLE[cluster]},
 }

@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -72,6 +73,8 @@ LOADS = (73, 58)
 THINNED_MOST = 8
 """GPUs of the widest job that the thinned trace keeps."""
 BOTH = ("tiresias", "srsf")
+TOLD: tuple[Literal["true", "philly", "none"], ...] = ("true", "philly", "none")
+"""What jobs say of their run times: the truth, the truth with the errors of Philly's users, or nothing."""
 
 
 def philly() -> Workload:
@@ -123,10 +126,29 @@ def listed(trace: Workload) -> Workload:
 def loads(*, every: int, jobs: int | None = None) -> Iterator[Measured]:
     """Attained service beside least GPU time at two loads, and who makes the difference."""
     trace = cut(thinned(philly(), every=every), jobs=jobs)
-    span_hours = max(1, trace.arrivals[-1].at_ms) / 3_600_000
     for load in LOADS:
-        gpus = max(THINNED_MOST, round(gpu_hours(trace) / span_hours / load * 100))
-        yield from _both(trace, f"1x{gpus}", load)
+        yield from _both(trace, f"1x{gpus_of(trace, load)}", load)
+
+
+def known(*, every: int) -> Iterator[Measured]:
+    """The page for known run times at the same loads: told truly, with Philly's errors, and not at all."""
+    trace = thinned(philly(), every=every)
+    page = counted(read_policy(PAGES.parent / "known-run-times.yaml"))
+    for load in LOADS:
+        cluster = f"1x{gpus_of(trace, load)}"
+        shortest = measure(run_of(trace, cluster, counted(read_policy(PAGES / "srsf.yaml"))))
+        beside = Baseline(name="least GPU time first, told truly", value=shortest.jct_s.mean)
+        for told in TOLD:
+            conditions = replace(page.conditions, estimates=told, tells_checkpoints=True)
+            mean = measure(run_of(trace, cluster, replace(page, conditions=conditions))).jct_s.mean
+            name = f"B7.load{load}.known-run-times.told {told}"
+            yield Measured(name=name, value=mean, unit="s", better="lower", baseline=beside)
+
+
+def gpus_of(trace: Workload, load: int) -> int:
+    """So many GPUs the trace keeps busy to so many per cent on average."""
+    span_hours = max(1, trace.arrivals[-1].at_ms) / 3_600_000
+    return max(THINNED_MOST, round(gpu_hours(trace) / span_hours / load * 100))
 
 
 def thinned(trace: Workload, *, every: int) -> Workload:

@@ -15,10 +15,11 @@ from gangline_core.scoring.waiting import Column, Waiting
 PREDICTORS = {
     "rolling": "The recent run times of jobs like it, else what the job says, else others' run times.",
     "learnt": "What the policy's model says of the job when it is submitted, else as `rolling`.",
-    "given": "What the job says of itself, its estimate or else its limit, and nothing else.",
+    "told": "What the job says of itself, its estimate or else its limit, and where it says nothing as `rolling`.",
+    "given": "What the job says of itself, and nothing else.",
 }
 """Name of a policy's predictor -> where it takes run times from."""
-LEARNT = "learnt"
+LEARNT, TOLD = "learnt", "told"
 UNKNOWN_RUN_S = 3_600
 """What a job counts as running when nothing is known about it."""
 SAMPLES_LEAST = 3
@@ -43,10 +44,11 @@ def predicted_seconds(waiting: Waiting) -> Column:
         own = np.where(learnt_ms >= 0, learnt_ms / 1000, own)
     estimate, limit = waiting.field(c.ESTIMATE_S), waiting.field(c.LIMIT_S)
     said = np.where(estimate > 0, estimate, limit).astype(np.float64)
+    is_believed = (said > 0) & (waiting.policy.predictor == TOLD)
     if bool(((own < 0) & (said <= 0)).any()):
         others = waiting.per(c.KIND, lambda job: rolling_ms(recall(history, job.spec, least=1)) / 1000)
         said = np.where(said > 0, said, others)
-    found = np.where(own >= 0, own, said)
+    found = np.where((own >= 0) & ~is_believed, own, said)
     return np.where(limit > 0, np.minimum(found, limit), found)
 
 
