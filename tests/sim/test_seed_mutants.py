@@ -24,6 +24,7 @@ import gangline_kit.follower
 from dollhouse.plan import FLEETS, Ask, Plan
 from dollhouse.play import play
 from dollhouse.policies import EARLIER, FIRST_SHORT_SEED
+from dollhouse.pressed import FIRST_SEED as FIRST_PRESSED_SEED
 from dollhouse.rare import FIRST_SEED, KINDS, kind_of
 from dollhouse.wider import draw_plan
 from gangline_admission.vault import Vault
@@ -41,6 +42,8 @@ TRIES = 40
 SEEDS_MOST = 2_000
 LEASES = "leases cut off whom they cut off before"
 """Only runs of later seeds have leases that are short enough to notice it."""
+LEAVING = "nobody looks again at who leaves"
+"""Only runs of still later ones have enough that hangs as it ends."""
 
 
 async def nothing(self: object, *args: object) -> None:
@@ -144,6 +147,10 @@ def rounds_have_no_end(patch: pytest.MonkeyPatch) -> None:
     everywhere(patch, gangline_core.wake.next_wake_ms, soon)
 
 
+def nobody_looks_again_at_who_leaves(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(gangline_core.wake, "_leaving_since", lambda state, pool: iter(()))
+
+
 def use_is_one_too_high(patch: pytest.MonkeyPatch) -> None:
     whole = NodeUse.add
 
@@ -180,6 +187,7 @@ MORE: dict[str, Damage] = {
     "gangs start in part": gangs_start_in_part,
     "nobody is told why": nobody_is_told_why,
     "rounds have no end": rounds_have_no_end,
+    LEAVING: nobody_looks_again_at_who_leaves,
     "use is one too high": use_is_one_too_high,
     "usage is one too high": usage_is_one_too_high,
 }
@@ -261,6 +269,7 @@ SEEDS = {
     "nobody is promised the room of victims": 2,
     "gangs start in part": 0,
     "nobody is told why": 16,
+    LEAVING: 1_600_026,
     "use is one too high": 0,
     "usage is one too high": 0,
     "rounds have no end": 16,
@@ -284,11 +293,12 @@ def _long(plan: Plan, what: str) -> bool:
 def may_notice(name: str, plan: Plan) -> bool:
     if name in RARE:
         return kind_of(plan.seed) == RARE[name]
-    return len(plan.events) <= EVENTS_MOST and NEEDS.get(name, lambda _: True)(plan)
+    return (name == LEAVING or len(plan.events) <= EVENTS_MOST) and NEEDS.get(name, lambda _: True)(plan)
 
 
 def seeds_for(name: str) -> range:
-    first = FIRST_SEED if name in RARE else FIRST_SHORT_SEED if name == LEASES else 0
+    later = {LEASES: FIRST_SHORT_SEED, LEAVING: FIRST_PRESSED_SEED}
+    first = FIRST_SEED if name in RARE else later.get(name, 0)
     return range(first, first + SEEDS_MOST)
 
 

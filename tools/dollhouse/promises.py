@@ -91,7 +91,7 @@ PROMISES: tuple[Promise, ...] = (
             "play._look_at_truth": REST,
             "play._until": END,
         },
-        ("nobody is told why", "secrets are not kept", "snapshots forget submits"),
+        ("nobody is told why", "nobody looks again at who leaves", "secrets are not kept", "snapshots forget submits"),
         "O6",
     ),
     Promise(
