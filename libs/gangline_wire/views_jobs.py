@@ -215,8 +215,8 @@ class JobView(View, frozen=True):
     """Tasks per role that it now has or is growing to."""
     labels: dict[str, str] = {}
     reason: ReasonView | None = None
-    """Why it does not run, with the numbers of now (in lists those of when it began to hold, where more than 2,000 jobs
-    wait in the pool), or why it ended.
+    """Why it does not run, with the numbers of now (of when it began to hold where more than 2,000 jobs wait in the
+    pool), or why it ended.
     """
     tasks: tuple[TaskView, ...] = ()
     """Live tasks in rank order; only in the answer to one job."""

@@ -1,15 +1,14 @@
 """Each pool's order and forecast, made once for all questions about the same state within a second."""
 
-from collections.abc import Iterable
-
 from msgspec.structs import replace
 
 from gangline_core.job import Job, JobState
 from gangline_core.telling.book import Book
 from gangline_gateway.call import Call
 
-LISTED_MAX = 2_000
-"""Jobs that wait in a pool; of more, lists tell the reasons of its last rounds, since all are put in order for them."""
+WAITING_MAX = 2_000
+"""Jobs that wait in a pool; of more, jobs and lists have the reasons of its last rounds, since all are put in order for
+those of now. Who asks why a job waits is told how things are now in any case."""
 
 
 def book_of(call: Call, pool: str, now: int) -> Book:
@@ -23,12 +22,7 @@ def book_of(call: Call, pool: str, now: int) -> Book:
 
 def as_now(call: Call, job: Job) -> Job:
     """A job that waits, with its reason as things are now; the recorded one has numbers of when it began to hold."""
-    if job.state != JobState.WAITING or job.id not in call.state.waiting.get(job.spec.pool, {}):
+    waiting = call.state.waiting.get(job.spec.pool, {})
+    if job.state != JobState.WAITING or job.id not in waiting or len(waiting) > WAITING_MAX:
         return job
     return replace(job, reason=book_of(call, job.spec.pool, call.desk.site.now_ms()).reason(job))
-
-
-def all_as_now(call: Call, jobs: Iterable[Job]) -> list[Job]:
-    """The same of the jobs of a list, but for those of pools in which very many wait."""
-    waiting = call.state.waiting
-    return [as_now(call, job) if len(waiting.get(job.spec.pool, {})) <= LISTED_MAX else job for job in jobs]

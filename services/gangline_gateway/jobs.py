@@ -8,7 +8,7 @@ from gangline_core.door.arrays import whole
 from gangline_core.job import ENDS, Job, JobState
 from gangline_gateway.access import is_head, sees_job, visible_job
 from gangline_gateway.asking import asked_job
-from gangline_gateway.books import all_as_now, as_now
+from gangline_gateway.books import as_now
 from gangline_gateway.call import Answer, Call, read_flag, read_why
 from gangline_gateway.cursor import make_cursor, read_cursor
 from gangline_gateway.problems import ProblemError, not_found, wrong_query
@@ -63,7 +63,9 @@ async def list_jobs(call: Call) -> JobPage:
     after = read_cursor(call.text("cursor"), caller=call.caller.digest, question=question)
     found, last = _page(call, filters, after=int(after or 0), limit=limit, is_newest_first=is_newest_first)
     following = make_cursor(str(last), caller=call.caller.digest, question=question) if last else ""
-    return JobPage(jobs=tuple(job_view(call.state, job) for job in all_as_now(call, found)), next=following)
+    return JobPage(
+        jobs=tuple(job_view(call.state, job) for job in (as_now(call, one) for one in found)), next=following
+    )
 
 
 def _page(call: Call, filters: Filters, *, after: int, limit: int, is_newest_first: bool) -> tuple[list[Job], int]:
