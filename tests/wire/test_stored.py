@@ -208,3 +208,18 @@ def depth_of(value: object) -> int:
         return 0
     inside = value.values() if isinstance(value, dict) else value
     return 1 + max(map(depth_of, inside), default=0)
+
+
+@pytest.mark.parametrize("at", [-1, -(10**15), -(10**30)])
+def test_a_time_before_all_times_stops_nobody_who_works_with_it(at: int) -> None:
+    """The end of a task at such a time would be no number of a column: placement ended, again after each start."""
+    world = World(node("n1", agent="n1"))
+    job = world.submit_running(spec(gpus=8), "n1")
+    [task] = world.tasks(job)
+    ended = f.TaskExited(task=task.id, cause=f.ExitCause.EXITED, exit_code=0)
+    entry = message(world.state.kept.seq + 1, batch(ended, at=at), subject=SUBJECT, stored_ms=NOW)
+    assert entry.at == 0
+    assert noted(entry.seq, entry.raw, entry.note) == entry
+    apply(world.state, entry, strict=True)
+    world.submit(gpus=8)
+    assert world.wait(10).round() is not None
