@@ -6,6 +6,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from gangline_core.counted import singular
+from gangline_core.exit_codes import of_exit
 
 
 class ReasonCode(StrEnum):
@@ -326,6 +327,8 @@ def hint(reason: Reason, *, job: int) -> str:
         text = HINTS[ReasonCode.NEVER_FITS_CLUSTER]
     if reason.code == ReasonCode.NO_ELIGIBLE_NODE and reason.numbers.get("sick"):
         text = SICK_HINT
+    if reason.code == ReasonCode.EXIT_CODE:
+        text = of_exit(reason.numbers.get("exit_code", 0))
     return text.format_map(_Blank({"array": job, **reason.numbers, "id": job}))
 
 

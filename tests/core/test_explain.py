@@ -89,6 +89,26 @@ def test_every_code_has_a_sentence_without_gaps_in_its_hint():
     assert waiting <= set(HINTS)
 
 
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        *(
+            (137, "KILL"),
+            (139, "SEGV"),
+            (143, "TERM"),
+            (138, "signal 10 leaves"),
+            (127, "do not find"),
+            (126, "executed"),
+        ),
+        *((1, ""), (0, ""), (128, ""), (255, "")),
+    ],
+)
+def test_an_exit_code_that_tells_something_by_itself_says_what(code, told):
+    given = hint(Reason(ReasonCode.EXIT_CODE, {"task": "1-1-worker-0", "exit_code": code}), job=1)
+    assert told in given
+    assert bool(given) == bool(told)
+
+
 def test_moments_are_told_as_dates():
     world = World(node())
     job = world.submit(gpus=1, not_before_ms=T0 + 60 * SECOND)

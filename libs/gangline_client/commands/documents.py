@@ -206,7 +206,10 @@ def _unwrapped(job: Document, where: str) -> Document:
         return job
     kind, spec, meta = job.get("kind"), job.get("spec"), job.get("metadata") or {}
     if not str(job["apiVersion"]).startswith(OBJECT_GROUP) or kind != "Job" or not isinstance(spec, dict):
-        raise InputError(f"{where}: only objects of kind Job of gangline.dev are jobs, not {job['apiVersion']} {kind}")
+        raise InputError(
+            f"{where}: only objects of kind Job of gangline.dev are jobs, not {job['apiVersion']} {kind}",
+            next_step="Objects of a cluster go to it with kubectl; Gangline schedules them there (docs/kubernetes.md).",
+        )
     return {"name": meta.get("name", ""), **spec} if isinstance(meta, dict) and meta.get("name") else spec
 
 
