@@ -1,5 +1,6 @@
 """An agent tells of its own machines; of others nobody believes it."""
 
+import pytest
 from tests.make import World, node, spec
 
 from gangline_core.facts import NodeSeen
@@ -26,6 +27,30 @@ def test_an_agent_is_believed_about_its_own_nodes_and_tasks_only() -> None:
     assert two is not None
     assert [sample.node for sample in two.nodes] == ["n2", "new"]
     assert (len(two.reports), len(two.beats), len(two.stuck)) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("task", "job", "attempt", "heard"),
+    [
+        ("own", 1, 1, 1),
+        ("own", 2, 1, 0),
+        ("own", 1, 2, 0),
+        ("own", 1, 10**30, 0),
+        ("unknown", 2, 1, 0),
+        ("theirs", 2, 1, 0),
+    ],
+)
+def test_nobody_speaks_for_a_job_but_a_task_of_it_that_runs_there(
+    task: str, job: int, attempt: int, heard: int
+) -> None:
+    """Progress decides how big jobs are and which hang: a word about another job would take or keep its GPUs."""
+    world = World(node("n1", agent="one"), node("n2", agent="two"))
+    own, theirs = (world.job(world.submit_running(spec(gpus=1), (name, [0]))).tasks[0] for name in ("n1", "n2"))
+    name = {"own": own, "theirs": theirs}.get(task, "9-1-worker-0")
+    report = JobReport(job=job, attempt=attempt, task=name, progress=Progress(permille=500))
+    samples = believed(Samples(agent="one", nodes=(), reports=(report,)), subjects.samples("one"), world.state)
+    assert samples is not None
+    assert len(samples.reports) == heard
 
 
 def test_who_speaks_is_said_by_the_subject() -> None:
