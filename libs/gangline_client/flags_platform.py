@@ -112,7 +112,7 @@ def quota(parser: ArgumentParser) -> None:
     showing.add_argument("group", nargs="?", default=None, metavar="GROUP")
     setting = verbs.add_parser("set", help="change a group", epilog=QUOTA_KEYS)
     setting.add_argument("group", metavar="GROUP", help='path such as research/vision; "" is the root')
-    _changes(setting)
+    _changes(setting, least="*")
     setting.add_argument("--create", action="store_true", help="make the group if there is none")
     user = verbs.add_parser("user", help="show or change a user of a group", epilog=QUOTA_KEYS)
     user.add_argument("group", metavar="GROUP")

@@ -278,7 +278,7 @@ HINTS: dict[ReasonCode, str] = {
     ReasonCode.PRIORITY_BOUND: "Submit it with at most that; heads may raise it then (`gangline edit`).",
     ReasonCode.LEVEL_BOUND: "Choose another level.",
     ReasonCode.DEADLINE: "Submit it again with a later deadline or a shorter time limit.",
-    ReasonCode.UNKNOWN_GROUP: "See the groups with `gangline quota`.",
+    ReasonCode.UNKNOWN_GROUP: "See the groups with `gangline quota`; `gangline quota set GROUP --create` makes one.",
     ReasonCode.UNKNOWN_USER: "Ask the group's head or an administrator to add the user.",
     ReasonCode.CLOSING: "Submit to another group; see the groups with `gangline quota`.",
     ReasonCode.UNKNOWN_POOL: "See the pools with `gangline policy`.",

@@ -21,6 +21,11 @@ def test_an_example_is_a_good_job_file(path: Path) -> None:
     assert f"gangline submit examples/{path.name}" in path.read_text().replace("--wait ", "")
 
 
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_an_example_names_no_group_that_a_fresh_platform_lacks(path: Path) -> None:
+    assert {job.group for job in jobs(path)} == {""}
+
+
 def test_the_examples_show_what_their_comments_say() -> None:
     by_name = {job.name: job for path in EXAMPLES for job in jobs(path)}
     assert by_name["train-resnet"].roles[0].resources.gpu_milli == 2000

@@ -97,6 +97,15 @@ async def test_who_is_no_member_yet_is_told_how_to_become_one(platform: FakePlat
         assert "--create" in result.err
 
 
+async def test_a_group_is_made_without_any_setting_where_that_is_asked_for(platform: FakePlatform) -> None:
+    platform.answer("PUT", "/v1/groups/new", DONE)
+    assert (await gangline(platform.url, "quota", "set", "new", "--create")).code == 0
+    (asked,) = platform.requests("PUT", "/v1/groups/new")
+    assert msgspec.convert(asked.body, Group) == Group(path="new")
+    refused = await gangline(platform.url, "quota", "set", "new")
+    assert (refused.code, "KEY=VALUE" in refused.err) == (2, True)
+
+
 # --- offline -------------------------------------------------------------------------------------------------
 
 

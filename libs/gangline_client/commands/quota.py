@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from gangline_client import quantities as q
 from gangline_client.commands.history import GROUP_KINDS, show_history
-from gangline_client.errors import InputError, ProblemError
+from gangline_client.errors import InputError, ProblemError, UsageError
 from gangline_client.quota_amounts import limit_words
 from gangline_client.quota_keys import change_group, change_user, differences, group_words, user_words, written_as
 from gangline_client.session import Session, emit
@@ -66,6 +66,8 @@ async def quota(session: Session, args: Namespace) -> int:
 
 async def _set_group(session: Session, args: Namespace) -> int:
     path = _path(args.group)
+    if not args.changes and not args.create:
+        raise UsageError("say what to change, as KEY=VALUE", next_step="See the keys with `gangline quota set --help`.")
     before, version = await _group_now(session, path, create=args.create)
     after = change_group(before, args.changes)
     changed = differences(group_words(before), group_words(after))
