@@ -183,6 +183,8 @@ def knock(address):
 
 
 def main():
+    if len(sys.argv) < 3:
+        raise SystemExit("usage: python elastic_training.py CHECKPOINT_FOLDER STEPS [STEP:SIZE ...]")
     folder, steps = Path(sys.argv[1]), int(sys.argv[2])
     pace = {int(step): int(size) for step, size in (word.split(":") for word in sys.argv[3:])}
     address = (os.environ.get("MASTER_ADDR", "127.0.0.1"), int(os.environ.get("MASTER_PORT", "0")))

@@ -16,6 +16,8 @@ NAP_S = 0.15
 
 
 def main():
+    if len(sys.argv) < 3:
+        raise SystemExit("usage: python shard_workers.py JOURNAL RECORDS")
     journal, records = sys.argv[1], int(sys.argv[2])
     done = 0
     with Shards({"train": records}, per_shard=PER_SHARD, journal=journal) as shards:

@@ -110,6 +110,8 @@ def train(folder, steps, pace):
 
 
 def main():
+    if len(sys.argv) < 3:
+        raise SystemExit("usage: torchrun torch_training.py CHECKPOINT_FOLDER STEPS [STEP:SIZE ...]")
     folder, steps = Path(sys.argv[1]), int(sys.argv[2])
     pace = {int(step): int(size) for step, size in (word.split(":") for word in sys.argv[3:])}
     folder.mkdir(parents=True, exist_ok=True)

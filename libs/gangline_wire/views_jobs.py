@@ -139,6 +139,8 @@ class ProgressView(View, frozen=True):
     remaining_s: int | None = None
     step: int | None = None
     checkpoint_step: int | None = None
+    told_ms: int = 0
+    """When it said so; reports that tell nothing new are not written down at once."""
 
 
 class EffectView(View, frozen=True):

@@ -137,6 +137,7 @@ def progress_view(state: State, job: Job) -> ProgressView | None:
         remaining_s=None if said.remaining_s < 0 else said.remaining_s,
         step=None if said.step < 0 else said.step,
         checkpoint_step=None if said.checkpoint_step < 0 else said.checkpoint_step,
+        told_ms=max(0, said.told_ms),
     )
 
 

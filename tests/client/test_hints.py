@@ -191,3 +191,11 @@ async def test_a_story_that_is_too_long_is_told_from_both_ends(platform: FakePla
     lines = (await gangline(platform.url, "show", "41", "--history")).out.splitlines()
     assert lines[1 + first].split() == ["...", "1,234", "more,", "too", "many", "for", "one", "answer"]
     assert len(lines) == 2 + len(told)
+
+
+async def test_progress_is_told_with_its_age(platform: FakePlatform) -> None:
+    said = v.ProgressView(percent=2.5, step=76, told_ms=s.NOW_MS - 12_000)
+    platform.answer("GET", "/v1/jobs/7", msgspec.structs.replace(s.RUNNING, progress=said))
+    platform.answer("GET", "/v1/jobs/7/history", v.HistoryView(job=7, events=()))
+    result = await gangline(platform.url, "show", "7")
+    assert "  Progress        2.5 %, step 76 (12s ago)" in result.out.splitlines()

@@ -81,7 +81,7 @@ def _facts(session: Session, job: v.JobView) -> None:
         console.fact("Asks for", asks)
     for role in job.spec.roles if job.spec is not None else ():
         console.fact("Command", command_line(role.command))
-    for name, text in _lately(job):
+    for name, text in _lately(job, now_ms=now_ms):
         console.fact(name, text)
     if job.missing:
         lost = ", ".join(f"{number} {role}" for role, number in sorted(job.missing.items()))
@@ -108,7 +108,7 @@ def _attempts(job: v.JobView) -> str:
     return f"{job.attempt} ({', '.join(parts)})" if parts else str(job.attempt)
 
 
-def _lately(job: v.JobView) -> list[tuple[str, str]]:
+def _lately(job: v.JobView, *, now_ms: int) -> list[tuple[str, str]]:
     """What an elastic or reporting job is doing."""
     lines: list[tuple[str, str]] = []
     if job.resize is not None:
@@ -121,7 +121,8 @@ def _lately(job: v.JobView) -> list[tuple[str, str]]:
         percent = "" if said.percent is None else f"{said.percent:g} %"
         left = "" if said.remaining_s is None else f"{q.duration(said.remaining_s * 1000)} left"
         step = "" if said.step is None else f"step {said.step}"
-        lines.append(("Progress", ", ".join(filter(None, (percent, left, step)))))
+        told = f" ({q.age(said.told_ms, now_ms=now_ms)} ago)" if said.told_ms else ""
+        lines.append(("Progress", ", ".join(filter(None, (percent, left, step))) + told))
     if job.use is not None:
         low = "; the pool will take its GPUs back" if job.use.is_low else ""
         lines += [("GPU use", _gpu_use(job.use, low)), ("Uses", _cpu_use(job.use)), ("Advice", job.use.advice)]

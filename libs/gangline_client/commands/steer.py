@@ -10,6 +10,7 @@ from gangline_client.errors import UsageError
 from gangline_client.moments import moment_ms
 from gangline_client.session import Session, emit, find_job, find_jobs
 from gangline_client.words import did_you_mean, job_label
+from gangline_core.counted import counted
 
 NUMBERS = ("priority", "retries", "at_most")
 MOMENTS = ("not_before", "deadline")
@@ -62,7 +63,7 @@ async def resize(session: Session, args: Namespace) -> int:
     async def act(job: int) -> object:
         return await session.client.resize(job, size, role=args.role)
 
-    done = f"shall have {size} tasks" if size else "has the size that the policy gives it again"
+    done = f"shall have {counted(size, 'task')}" if size else "has the size that the policy gives it again"
     return await _each(session, [args.job], act, done=done)
 
 

@@ -270,7 +270,8 @@ def resize_asked(state: State, fact: f.ResizeAsked, step: Step) -> None:
 def progress_reported(state: State, fact: f.ProgressReported, step: Step) -> None:
     """What a job said of itself, kept while it is not over."""
     if (job := state.job(fact.job)) is not None and job.ended_ms == 0:
-        said = state.kept.progress[fact.job] = merged(state.kept.progress.get(fact.job), fact.progress)
+        new = replace(fact.progress, told_ms=step.at)
+        said = state.kept.progress[fact.job] = merged(state.kept.progress.get(fact.job), new)
         if fact.progress.points:
             note_steps(state, job, fact.progress, step.at)
         if is_news(state.kept.known_news.get(fact.job), said, step.at):

@@ -47,6 +47,8 @@ class Progress(Struct, frozen=True, omit_defaults=True, gc=False):
     """Trace of the gradient's covariance at the initial batch, in millionths."""
     checkpoint_step: int = -1
     """Step of the last saved checkpoint."""
+    told_ms: int = -1
+    """When the last of these reports came into the log; of a report itself -1."""
 
 
 def merged(known: Progress | None, new: Progress) -> Progress:

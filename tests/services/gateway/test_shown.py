@@ -2,9 +2,11 @@
 
 from tests.core.test_cells import world as cell_world
 from tests.core.test_repair import lose, running, world
-from tests.make import node, spec
+from tests.make import World, node, spec
 
+from gangline_core import facts as f
 from gangline_core.job import JobState
+from gangline_core.sizes.progress import Progress
 from gangline_gateway.show import job_view
 
 
@@ -42,3 +44,15 @@ def test_a_job_shows_what_it_holds_beside_what_it_asked_for() -> None:
     made.start(job)
     after = job_view(made.state, made.job(job))
     assert (after.gpu_milli, after.gpu_milli_held) == (2000, 2000)
+
+
+def test_progress_that_a_job_told_bears_the_time_of_its_last_report() -> None:
+    world = World(node())
+    job = world.submit_running(spec(gpus=1), "n1")
+    world.wait(10).tell("telemetry", f.ProgressReported(job=job, progress=Progress(step=3, permille=20)))
+    world.wait(5).tell("telemetry", f.ProgressReported(job=job, progress=Progress(step=4)))
+    told_ms = world.at
+    world.wait(60)
+    said = job_view(world.state, world.job(job)).progress
+    assert said is not None
+    assert (said.step, said.percent, said.told_ms) == (4, 2.0, told_ms)
