@@ -217,9 +217,7 @@ class JobView(View, frozen=True):
     """Tasks per role that it now has or is growing to."""
     labels: dict[str, str] = {}
     reason: ReasonView | None = None
-    """Why it does not run, with the numbers of now (of when it began to hold where more than 2,000 jobs wait in the
-    pool), or why it ended.
-    """
+    """Why it does not run (in lists, with the numbers of now where at most 2,000 wait in the pool), or why it ended."""
     tasks: tuple[TaskView, ...] = ()
     """Live tasks in rank order; only in the answer to one job."""
     spec: JobSpec | None = None
