@@ -135,7 +135,7 @@ SENTENCES: dict[ReasonCode, str] = {
         "a time limit under {fits_s} s would pass."
     ),
     ReasonCode.NOT_YET_CONSIDERED: "In the queue at position {position}; the next round looks at it.",
-    ReasonCode.INSUFFICIENT_GPUS: "Needs {needed} GPUs; at its turn {free} of {total} suitable ones were free.",
+    ReasonCode.INSUFFICIENT_GPUS: "Needs {needed} GPUs; at its turn {free} of {total} suitable ones were free{none}.",
     ReasonCode.FRAGMENTED_GPUS: (
         "Needs {needed} GPUs on one node; at its turn {free} were free, at most {free_on_one_node} on one node{where}."
     ),
@@ -349,6 +349,8 @@ def _readable(reason: Reason) -> dict[str, int | str]:
         return {**reason.numbers, **shown, **({"free": free} if reason.code == ReasonCode.TOPOLOGY else {})}
     if reason.code == ReasonCode.SHAPE:
         return {**reason.numbers, "free": _together(reason, "there are {free} now")}
+    if reason.code == ReasonCode.INSUFFICIENT_GPUS:
+        return {**reason.numbers, "none": "" if reason.numbers.get("total") else NONE_AT_WORK}
     if reason.code == ReasonCode.HUNG:
         return {**reason.numbers, "sign": SIGNS.get(str(reason.numbers.get("sign", "")), "")}
     if reason.code == ReasonCode.NO_ELIGIBLE_NODE:
@@ -375,6 +377,7 @@ def _together(reason: Reason, there_are: str) -> str:
     return "; " + there_are.format(free=free)
 
 
+NONE_AT_WORK = ": no node that takes work has any"
 PER_TASK = frozenset({ReasonCode.INSUFFICIENT_CPU, ReasonCode.INSUFFICIENT_MEMORY, ReasonCode.INSUFFICIENT_DEVICES})
 """Reasons that are told of one task, and of several also how many of them find room."""
 SIGNS = {

@@ -11,7 +11,7 @@ from gangline_core.foresight.turn import LAID_OUT_MAX
 from gangline_core.groups import BudgetMode
 from gangline_core.job import JobState
 from gangline_core.limits.budgets import GPU_HOUR
-from gangline_core.reasons import ReasonCode
+from gangline_core.reasons import ReasonCode, sentence
 from gangline_core.reserving.windows import Window
 from gangline_core.spec import ServiceClass
 
@@ -232,3 +232,25 @@ def test_of_very_many_before_it_those_with_dates_are_always_thought_of():
     world.round()
     assert not foretell(world.state, spec(gpus=2, time_limit_s=2_000), world.at).has_room
     assert foretell(world.state, spec(gpus=2, time_limit_s=500), world.at).has_room
+
+
+def test_nodes_without_cards_of_its_kind_are_none_that_it_may_go_to() -> None:
+    world = World(node("cards"), node("cpus", gpus=0), node("others", model="L4"), node("away"))
+    world.tell("admission", f.DrainSet(node="away", drained=True, by="admin"))
+    told = foretell(world.state, spec(gpus=1, gpu_models=["a100"]), world.at)
+    assert (told.nodes, told.nodes_suitable) == (("cards",), 1)
+    assert foretell(world.state, spec(gpus=0), world.at).nodes_suitable == 3
+
+
+def test_where_all_suitable_nodes_take_no_work_the_dry_run_says_so_and_blames_no_other_job() -> None:
+    world = World(node("n1"), node("cpus", gpus=0))
+    world.tell("telemetry", f.NodeLost(node="n1", silent_ms=1))
+    told = foretell(world.state, spec(gpus=8), world.at)
+    assert told.reason is not None
+    assert sentence(told.reason) == (
+        "Needs 8 GPUs; at its turn 0 of 0 suitable ones were free: no node that takes work has any."
+    )
+    assert told.nodes == ()
+    assert told.start.note == (
+        "Nobody can tell: 1 node of the pool takes no work now, and without it there may never be enough."
+    )

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gangline_core.cluster import Node
 from gangline_core.foresight.forecast import limit_forecast, pool_forecast
 from gangline_core.foresight.outlook import middle_waits
 from gangline_core.foresight.run_times import Basis, RunTimes
@@ -30,10 +31,10 @@ from gangline_core.ordering import order
 from gangline_core.reasons import Reason, ReasonCode, sentence
 from gangline_core.reserving.closures import after_windows
 from gangline_core.seating import wanted_sizes
-from gangline_core.spec import JobSpec
+from gangline_core.spec import JobSpec, Resources
 from gangline_core.state import PoolState, State
 from gangline_core.table import Table
-from gangline_core.telling.book import CONFIDENCE, GATE_CODES, LIMIT_CODES, STOP_MARGIN_MS, Expectation
+from gangline_core.telling.book import CONFIDENCE, GATE_CODES, LIMIT_CODES, STOP_MARGIN_MS, Expectation, unknown_note
 
 NODES_NAMED_MAX = 16
 """Candidate nodes that are named."""
@@ -87,7 +88,8 @@ def foretell(state: State, spec: JobSpec, now: int) -> Foretold:
     gang = table.seating.least(job).gang
     # A window closes nodes for a while only: who waits for its end may go there.
     may = replace(gang, excluded=spec.exclude_nodes).mask(table.room.layout)
-    suitable = [node.id for node, fits in zip(table.room.nodes, may, strict=True) if fits]
+    nodes = zip(table.room.nodes, may, strict=True)
+    suitable = [node.id for node, fits in nodes if fits and any(_has_cards(node, r.resources) for r in spec.roles)]
     cost = worst_cost(spec, state.kept.prices)
     return Foretold(
         has_room=seats is not None and kept_out is None,
@@ -100,6 +102,12 @@ def foretell(state: State, spec: JobSpec, now: int) -> Foretold:
         start=_start(table, job, (ahead, reason), turn),
         cost=-1 if cost >= ENDLESS else cost,
     )
+
+
+def _has_cards(node: Node, need: Resources) -> bool:
+    """True when the node has cards of a kind that a task could use, or the task needs none."""
+    models = {model.lower() for model in need.gpu_models}
+    return not need.wants_gpu or any(not models or gpu.model.lower() in models for gpu in node.gpus)
 
 
 def _ahead(state: State, job: Job, now: int) -> tuple[list[Job], int, int]:
@@ -195,7 +203,7 @@ def _start(table: Table, job: Job, standing: tuple[list[Job], Reason | None], tu
         )
     start = pool_forecast(state, job.spec.pool, line, times=times, now=now)[job.id]
     if start is None:
-        return Expectation(note="Nobody can tell: a job before it has no time limit, and nothing like it ran here.")
+        return Expectation(note=unknown_note(state, job.spec.pool, times, now))
     return Expectation(
         from_ms=start.soonest_ms,
         to_ms=start.latest_ms,

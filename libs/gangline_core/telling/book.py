@@ -158,7 +158,7 @@ class Book:
         if code in LIMIT_CODES and (dated := self._below_limits(job, foreseen)) is not None:
             return dated
         if foreseen is None:
-            return Expectation(note=self._unknown_note())
+            return Expectation(note=unknown_note(self.state, self.pool.pool.name, self._times, self.now))
         if code in ROOM_CODES and foreseen.latest_ms <= self.now:
             # The forecast knows sums only; the round looked at the nodes, and it is the one to believe.
             return Expectation(note="Nobody can tell: there is enough in sum, but not where it could be used.")
@@ -286,17 +286,19 @@ class Book:
         note = f"When the jobs it follows have ended, if there is room then; rests on {_RESTS_ON[basis]}."
         return Expectation(note=note, from_ms=from_ms, to_ms=to_ms, confidence=CONFIDENCE[Basis.HISTORY])
 
-    def _unknown_note(self) -> str:
-        live = [self.state.kept.jobs[job] for job in sorted(self.state.live.get(self.pool.pool.name, {}))]
-        endless = sum(self._times.remaining(job, self.now) is None for job in live)
-        if endless:
-            jobs = "a running job has" if endless == 1 else f"{endless} running jobs have"
-            return f"Nobody can tell: {jobs} neither a time limit nor an estimate, and nothing like it has run before."
-        if idle := len(idle_nodes(self.state, self.pool.pool.name)):
-            take, them = ("takes", "it") if idle == 1 else ("take", "them")
-            nodes = f"{counted(idle, 'node')} of the pool {take} no work now"
-            return f"Nobody can tell: {nodes}, and without {them} there may never be enough."
-        return "Nobody can tell: what runs now does not leave enough when it ends, or a job before it may never end."
+
+def unknown_note(state: State, pool: str, times: RunTimes, now: int) -> str:
+    """Why no forecast says when a job of this pool may start."""
+    live = [state.kept.jobs[job] for job in sorted(state.live.get(pool, {}))]
+    endless = sum(times.remaining(job, now) is None for job in live)
+    if endless:
+        jobs = "a running job has" if endless == 1 else f"{endless} running jobs have"
+        return f"Nobody can tell: {jobs} neither a time limit nor an estimate, and nothing like it has run before."
+    if idle := len(idle_nodes(state, pool)):
+        take, them = ("takes", "it") if idle == 1 else ("take", "them")
+        nodes = f"{counted(idle, 'node')} of the pool {take} no work now"
+        return f"Nobody can tell: {nodes}, and without {them} there may never be enough."
+    return "Nobody can tell: what runs now does not leave enough when it ends, or a job before it may never end."
 
 
 def _is_there_again(reason: Reason) -> bool:
