@@ -32,6 +32,7 @@ def shape_key(spec: JobSpec, ask: int) -> tuple[object, ...]:
         spec.preemptible,
         spec.preempts,
         spec.time_limit_s,
+        spec.grace_s,
         spec.protected_s,
         spec.protected_below,
         spec.checkpoints,

@@ -160,19 +160,19 @@ class Table:
         """True when its limit, or what is expected of it, ends before any reservation; never without backfill."""
         if not self.policy.backfill:
             return False
-        limit_ms = job.spec.time_limit_s * 1000 or self._expected_ms(job)
+        limit_ms = job.spec.time_limit_s * 1000 or self.expected_ms(job)
         return bool(limit_ms) and self.now + delay_ms + limit_ms <= self.first_reserved_ms
 
     def run_ms(self, job: Job) -> int | None:
         """How long a job may or is expected to run; None when nobody knows."""
-        return run_ms(job.spec) or self._expected_ms(job) or None
+        return run_ms(job.spec) or self.expected_ms(job) or None
 
     @cached_property
     def _runs(self) -> dict[int, int]:
         """Expected run times by kind of waiting job."""
         return {}
 
-    def _expected_ms(self, job: Job) -> int:
+    def expected_ms(self, job: Job) -> int:
         """What is expected of it, worked out once for waiting jobs that are alike."""
         columns = self.state.columns.get(self.pool.pool.name)
         kind = None if columns is None or job.learnt_ms or job.spec.time_limit_s else columns.kind_of(job.id)

@@ -18,7 +18,7 @@ SHAPES_MAX = 1 << 18
 """Shapes of which they are kept."""
 Member = tuple[str, str]
 """A group and one of its users."""
-VerdictKey = tuple[str, str, int, str, int, str, bool]
+VerdictKey = tuple[str, str, int, str, int, str, bool, bool]
 Verdict = tuple[Reason | None, str]
 """The reason, and the holder whose limit it is."""
 

@@ -308,7 +308,8 @@ class Gate:
         if self._state.door.safe_groups:
             ask = -job.id  # A budget counts how long each may run.
         user = spec.user if has_own else ""
-        key = (spec.group, user, ask, spec.level, spec.priority, spec.service_class, spec.checkpoints)
+        own = (spec.level, spec.priority, spec.service_class, spec.checkpoints, spec.preempts)
+        key = (spec.group, user, ask, *own)
         known = self._memo.verdict(key, member, groups)
         if known is None:
             known = self._broken(job, amounts)

@@ -36,7 +36,8 @@ class Crowd:
         self._others: dict[int, Reason] = {}
         """By those who may not."""
         self._alike: dict[int, Reason] = {}
-        """By shape, why jobs that yielded to nobody were refused."""
+        """By shape, why jobs that yielded to nobody were refused, but those of which dates tell some from others."""
+        self._are_dated = not self._evicts or any(pool.limit_dates for pool in table.state.kept.pools.values())
 
     def left(self, waiting: Iterable[tuple[int, Job]], apart: Collection[JobId]) -> Iterator[tuple[int, Job]]:
         """Those who have to be looked at, each with how many come before it; the others are refused in passing.
@@ -64,10 +65,11 @@ class Crowd:
         shape = self._table.state.shapes[job.id]
         if shape not in self._refuser.shapes:
             return self._of_room(job)
-        reason = None if job.yielded_to else self._alike.get(shape)
+        is_alike = not job.yielded_to and (job.spec.time_limit_s > 0 or not self._are_dated)
+        reason = self._alike.get(shape) if is_alike else None
         if reason is None:
             reason = self._refuser.known(job) or self._of_room(job)
-            if reason is not None and not job.yielded_to:
+            if reason is not None and is_alike:
                 self._alike[shape] = reason
         return reason
 
@@ -86,6 +88,8 @@ class Crowd:
             if reason is None:
                 return None
             in_vain[ask] = reason
+        elif self._refuser.is_above_limits(job):
+            return None
         if self._evicts:
             if not self._preemptor.is_through(job) and anybody_sank_below(table, job):
                 return None

@@ -14,6 +14,11 @@ from gangline_core.reserving.reserve import reserved_reason
 from gangline_core.room.capacity import Room
 from gangline_core.table import Table
 
+Asking = tuple[int, tuple[JobId, ...], bool, tuple[NodeId, ...], tuple[int, ...]]
+"""What is asked, whom the job may not have evicted, whether it may pass others that checkpoint, which nodes are closed
+to it, and how many dates it is expected to end before."""
+BESIDE_LOOSE_DATES = 2
+
 
 class Refuser:
     """Remembers refusals of one round. Room only gets less while a round goes on, so a refusal stays true.
@@ -24,8 +29,7 @@ class Refuser:
     def __init__(self, table: Table) -> None:
         """Nothing refused yet."""
         self._table = table
-        self._by_shape: dict[tuple[int, tuple[JobId, ...], bool], Reason] = {}
-        """By what is asked, by whom the job may not have evicted, and whether it may pass others that checkpoint."""
+        self._by_shape: dict[Asking, Reason] = {}
         self.shapes: set[int] = set()
         """Of whom jobs were refused, though perhaps some that had less service."""
         self._no_room: dict[tuple[int, int, tuple[NodeId, ...]], Reason] = {}
@@ -35,6 +39,9 @@ class Refuser:
         self._shared: dict[tuple[object, ...], Reason] = {}
         self._by_limit: dict[tuple[object, ...], Reason] = {}
         """By what is counted below whose limits, where nothing but those is in the way, wherever the job might go."""
+        pools = table.state.kept.pools.values()
+        self._elsewhere = [date.start_ms for pool in pools if pool is not table.pool for date in pool.limit_dates]
+        """When the dates of other pools begin."""
 
     @property
     def knows_limits(self) -> bool:
@@ -72,14 +79,21 @@ class Refuser:
         self._fits.clear()
 
     def no_room(self, job: Job, room: Room) -> Reason | None:
-        """Why the same was asked of this room before in vain; None when it was not."""
-        return self._no_room.get(self._key(job, room)) if self._no_room else None
+        """Why the same was asked of this room before in vain; None when it was not, or where a limit is told first."""
+        if not self._no_room or (key := self._key(job, room))[1] == BESIDE_LOOSE_DATES:
+            return None
+        reason = self._no_room.get(key)
+        return None if reason is None or self.is_above_limits(job) else reason
+
+    def is_above_limits(self, job: Job) -> bool:
+        """True when a limit keeps the job out: it has a date there, and none for the pool's room."""
+        return self._table.ledger.fault(job, self._table.seating.least(job).amounts) is not None
 
     def reason(self, job: Job, room: Room) -> Reason:
         """Why the job finds no room here."""
         key = self._key(job, room)
         reason = self._no_room.get(key)
-        if reason is None:
+        if reason is None or key[1] == BESIDE_LOOSE_DATES:
             gang = self._table.seating.least(job).gang
             reason = self._no_room[key] = self._share(self._window(job, gang, room) or self._why(gang, room))
         return reason
@@ -94,15 +108,15 @@ class Refuser:
                 return told
         return self.reason(job, table.room)
 
-    def _keep(self, shape: tuple[int, tuple[JobId, ...], bool], reason: Reason) -> None:
+    def _keep(self, shape: Asking, reason: Reason) -> None:
         self._by_shape[shape] = reason
         self.shapes.add(shape[0])
 
     def _key(self, job: Job, room: Room) -> tuple[int, int, tuple[NodeId, ...]]:
         """What decides whether there is room: the ask, which room, and which nodes are closed to the job."""
         table = self._table
-        # What is left beside opportunistic jobs' reservations is made anew for each one that asks.
-        which = 0 if room is table.room else 1 if room is table.guarded else 2
+        # What is left beside opportunistic jobs' reservations is made anew for each one that asks: nothing holds there.
+        which = 0 if room is table.room else 1 if room is table.guarded else BESIDE_LOOSE_DATES
         return table.seating.number(job), which, table.seating.closures.nodes(job.spec)
 
     def _window(self, job: Job, gang: Gang, room: Room) -> Reason | None:
@@ -129,13 +143,31 @@ class Refuser:
         """What decides how a job fares below its limits: who it is of, how important, and what it counts."""
         spec = job.spec
         models = [role.resources.gpu_models for role in spec.roles]
-        amounts = self._table.seating.least(job).amounts
+        # Where budgets must hold what starts can cost, that is an amount like all others.
+        amounts = self._table.ledger.asked(job, self._table.seating.least(job).amounts)
         who = (spec.group, spec.user, spec.level, spec.priority, spec.service_class, spec.preempts, job.yielded_to)
         return (*who, may_pass_others(self._table, job), *models, *amounts.items())
 
     def _shape(self, job: Job) -> int:
         return self._table.state.shapes[job.id]
 
-    def _asking(self, job: Job) -> tuple[int, tuple[JobId, ...], bool]:
+    def _asking(self, job: Job) -> Asking:
         """What decides how a job fares in this round."""
-        return self._shape(job), job.yielded_to, may_pass_others(self._table, job)
+        closed = self._table.seating.closures.nodes(job.spec)
+        return self._shape(job), job.yielded_to, may_pass_others(self._table, job), closed, self._ends_before(job)
+
+    def _ends_before(self, job: Job) -> tuple[int, ...]:
+        """How many dates a job without a time limit is expected to end before: by others like it, and by its estimate.
+
+        Dates that are added later leave those who end before as many no more than these had.
+        """
+        table = self._table
+        if job.spec.time_limit_s or not table.policy.backfill:
+            return ()
+        starts_ms = [*self._elsewhere, *(date.start_ms for date in table.limit_dates)]
+        starts_ms += [reservation.start_ms for reservation in (*table.reservations, *table.loose)]
+        lengths = (table.expected_ms(job), table.run_ms(job)) if starts_ms else ()
+        return tuple(
+            sum(table.now + length_ms <= start_ms for start_ms in starts_ms) if length_ms else 0
+            for length_ms in lengths
+        )
