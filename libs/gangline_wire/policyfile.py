@@ -145,12 +145,12 @@ class _Reader:
             self.classes.append(UserClass(name=name, **self.fields(entry, CLASS_FIELDS, f"classes.{name}")))
 
     def read_pools(self, value: object) -> None:
-        """Pools with their policies."""
+        """Pools with their policies; one of which nothing but a policy is said stays as it is."""
         for name, entry in self.entries(value, "pools"):
             at = f"pools.{name}"
             kept = self.fields(entry, POOL_FIELDS, at)
             policy = kept.pop("policy", None)
-            if kept:
+            if kept or policy is None:
                 self.pools.append(Pool(name=name, **kept))
             if policy is not None:
                 self.read_policy(name, policy, f"{at}.policy")

@@ -65,7 +65,10 @@ async def assign_node(call: Call) -> Answer:
         raise invalid("pool", 'is missing; "" gives the node back to the pool that its agent names')
     pool = fields["pool"]
     if pool and pool not in call.state.kept.pools:
-        raise invalid("pool", f"there is no pool {pool}; known are {', '.join(sorted(call.state.kept.pools))}")
+        known = ", ".join(sorted(call.state.kept.pools))
+        raise invalid(
+            "pool", f"there is no pool {pool}; known are {known}; a policy file makes one, `pools: {{{pool}: {{}}}}`"
+        )
     request = AssignNode(node=node.id, pool=pool, by=call.caller.user, why=fields.get("why", ""))
     return Answer(DoneView(seq=asked_job(await call.desk.asker.ask(request)).seq))
 

@@ -9,6 +9,7 @@ from tests.client.fake_platform import FakePlatform, problem
 
 from gangline_client.errors import InputError
 from gangline_client.page_lines import read_page
+from gangline_core.cluster import Pool
 from gangline_wire import views as v
 from gangline_wire.policyfile import parse_policy
 
@@ -95,3 +96,9 @@ def test_what_is_no_yaml_is_told_with_its_line() -> None:
 def test_the_example_is_a_policy_file() -> None:
     document = parse_policy(read_page(EXAMPLE.read_text(), "policy.yaml").document)
     assert {group.path for group in document.groups} >= {"", "research", "research/vision", "teaching"}
+
+
+def test_a_pool_is_made_by_its_name_and_one_of_which_only_a_policy_is_said_keeps_what_it_is() -> None:
+    made = parse_policy({"pools": {"retired": {}, "other": None, "default": {"policy": {"ordering": "fifo"}}}})
+    assert made.pools == (Pool(name="retired"), Pool(name="other"))
+    assert list(made.policies) == ["default"]
