@@ -104,6 +104,10 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     if words[:1] == ["nodes"] and words[1:2] and words[1] in ACTS_ON_NODES:
         del words[0]
     args, unknown = parser.parse_known_args(words)
+    if isinstance(getattr(args, "changes", None), list):
+        # Where there need be no KEY=VALUE, argparse looks for none behind a flag.
+        args.changes += [word for word in unknown if not word.startswith("-")]
+        unknown = [word for word in unknown if word.startswith("-")]
     if unknown:
         verbs = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
         own = verbs.choices.get(args.verb, parser)

@@ -97,6 +97,31 @@ async def test_who_is_no_member_yet_is_told_how_to_become_one(platform: FakePlat
         assert "--create" in result.err
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("set", "new", "--create", "gpus=8", "weight=2"),
+        ("set", "new", "gpus=8", "--create", "weight=2"),
+        ("set", "--why", "a grant", "new", "--create", "gpus=8", "weight=2"),
+        ("set", "new", "gpus=8", "weight=2", "--create"),
+    ],
+)
+async def test_flags_stand_anywhere_among_changes(platform: FakePlatform, words: tuple[str, ...]) -> None:
+    platform.answer("PUT", "/v1/groups/new", DONE)
+    assert (await gangline(platform.url, "quota", *words)).code == 0
+    (asked,) = platform.requests("PUT", "/v1/groups/new")
+    assert msgspec.convert(asked.body, Group) == Group(path="new", limit={"gpu_milli": 8000}, weight=2)
+
+
+async def test_a_member_is_made_with_a_limit_wherever_the_flag_stands(platform: FakePlatform) -> None:
+    platform.answer("PUT", "/v1/groups/new/users/ada", DONE, DONE)
+    for words in (("--create", "gpus=2"), ("gpus=2", "--create")):
+        assert (await gangline(platform.url, "quota", "user", "new", "ada", *words)).code == 0
+    for asked in platform.requests("PUT", "/v1/groups/new/users/ada"):
+        assert msgspec.convert(asked.body, User) == User(name="ada", group="new", limit={"gpu_milli": 2000})
+    assert (await gangline(platform.url, "quota", "user", "new", "ada", "--create", "gpus")).code == 2
+
+
 async def test_a_group_is_made_without_any_setting_where_that_is_asked_for(platform: FakePlatform) -> None:
     platform.answer("PUT", "/v1/groups/new", DONE)
     assert (await gangline(platform.url, "quota", "set", "new", "--create")).code == 0
