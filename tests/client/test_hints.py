@@ -131,6 +131,18 @@ async def test_a_group_is_made_without_any_setting_where_that_is_asked_for(platf
     assert (refused.code, "KEY=VALUE" in refused.err) == (2, True)
 
 
+async def test_a_token_without_a_user_says_whose_jobs_it_submits(platform: FakePlatform) -> None:
+    """`token issue hanna` names the token, not the user."""
+    platform.answer("GET", "/v1/whoami", s.WHOAMI)
+    view = v.TokenView(digest="d" * 64, name="hanna", role="head", user="ada", groups=("research",))
+    platform.answer("POST", "/v1/tokens", v.IssuedTokenView(token="gl_1", view=view))
+    mine = await gangline(platform.url, "token", "issue", "hanna", "--role", "head", "--group", "research")
+    assert mine.out == "gl_1\n"
+    assert "Its jobs are ada's, as no --user was named." in mine.err
+    hers = await gangline(platform.url, "token", "issue", "hanna", "--user", "hanna")
+    assert "no --user" not in hers.err
+
+
 # --- offline -------------------------------------------------------------------------------------------------
 
 

@@ -46,6 +46,8 @@ async def _issue(session: Session, args: Namespace) -> int:
     def people() -> None:
         session.console.note(f"Token {args.name} for {user}, role {args.role}; it is shown only now:")
         session.console.say(issued.token)
+        if not args.user:
+            session.console.note(f"Its jobs are {user}'s, as no --user was named.")
 
     emit(session.console, issued, names=[issued.token], people=people)
     return 0
