@@ -40,6 +40,8 @@ class Step(Struct):
     """Jobs whose placement did not hold any more."""
     sized: list[JobId] = []
     """Jobs whose change of size began, moved on or ended; their members want to know."""
+    renewed: bool = False
+    """A period of a budget was over, so that it has all of its hours again."""
     undated: bool = False
     """Nothing is kept any more for a job below limits that other pools share."""
     touched: bool = False

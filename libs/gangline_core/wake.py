@@ -45,6 +45,9 @@ def next_wake_ms(state: State, pool_name: str, now: int) -> int | None:
         times += [ends] if ends > now else renewable_from(state, pool)
     if waiting and pool.policy.newcomers_wait:
         times.append(parts_end_ms(pool))
+    if waiting and state.door.safe_groups:
+        # That budgets are used up, and are not any more, is told by a fact; what is left of a safe one is not.
+        times.append(state.door.next_renewal_ms)
     if waiting:
         times += [date.start_ms for date in pool.limit_dates]
         times += _of_waiting(state, pool_name, pool.policy.starvation_s * 1000, now)

@@ -20,6 +20,7 @@ from gangline_core.reasons import ReasonCode
 from gangline_core.settings import check_group
 from gangline_core.state import decode_snapshot, encode_snapshot
 from gangline_core.telling.explain import explain
+from gangline_core.wake import next_wake_ms
 
 ZONE = "Europe/Berlin"
 
@@ -113,6 +114,30 @@ def test_safe_mode_counts_only_what_the_present_period_has_paid():
     made.settle()
     assert made.job(big).state == "running"
     assert bound_cost(made.state, made.at)["lab"] == 8000 * HOUR
+
+
+def test_whom_a_safe_budget_is_too_small_for_today_starts_as_soon_as_it_begins_anew():
+    made = world(BudgetMode.SAFE)
+    job = made.submit_running(spec(group="lab", gpus=8, time_limit_s=3600, grace_s=0), "n1")
+    made.wait(3600).finish(job)
+    big = made.submit(spec(group="lab", gpus=8, time_limit_s=3600, grace_s=0))
+    made.set_policy(starvation_s=0).settle()
+    midnight_ms = ms("2026-05-02T00:00")
+    assert next_wake_ms(made.state, "default", made.at) == midnight_ms
+    made.at = midnight_ms
+    made.round()
+    assert made.job(big).state == "starting"
+
+
+def test_whoever_writes_first_in_a_new_period_has_those_looked_at_who_waited_for_it():
+    made = world(BudgetMode.SAFE)
+    job = made.submit_running(spec(group="lab", gpus=8, time_limit_s=3600, grace_s=0), "n1")
+    made.wait(3600).finish(job)
+    big = made.submit(spec(group="lab", gpus=8, time_limit_s=3600, grace_s=0))
+    made.settle()
+    made.tell("accounting", at=ms("2026-05-02T00:00"))
+    made.settle()
+    assert made.job(big).state == "running"
 
 
 def test_nothing_is_lost_when_nobody_writes_for_days():

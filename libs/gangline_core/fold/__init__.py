@@ -94,6 +94,7 @@ def apply(state: State, message: Message, *, strict: bool = False) -> Step:
     kept.at = max(kept.at, message.at)
     if state.door.next_renewal_ms and kept.at >= state.door.next_renewal_ms:
         renew_budgets(state, kept.at)
+        step.renewed = True
     is_carried = message.lane.startswith(CARRIED)
     for fact in message.facts:
         if is_carried and (why := stranger(state, message.lane, fact)) is not None:
@@ -122,7 +123,7 @@ def apply(state: State, message: Message, *, strict: bool = False) -> Step:
 
 def _stirs(state: State, step: Step) -> bool:
     """True when a round may come out differently after this than before."""
-    if step.freed or step.nodes or step.settings or step.voided or step.undated or step.arrays:
+    if step.freed or step.nodes or step.settings or step.voided or step.undated or step.arrays or step.renewed:
         return True
     for moved in step.moves:
         # Who is held gives back what was kept for it: room of a reservation, what comes back below a limit, a place.

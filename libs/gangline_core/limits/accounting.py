@@ -4,14 +4,12 @@ Usage is GPU thousandths times milliseconds. An ended allocation is charged by i
 towards budgets as it goes, so that a budget ends a group's starts on time and not when its jobs end.
 """
 
-from msgspec.structs import replace
-
 from gangline_core.facts import BudgetExhausted, Fact
 from gangline_core.groups import ancestors
-from gangline_core.limits.budget_periods import period_start_ms
 from gangline_core.limits.budgets import GPU_HOUR, PRICE_MILLI, price_of
 from gangline_core.limits.rungs import MODEL_PREFIX
 from gangline_core.limits.spending import Spent as Spent
+from gangline_core.limits.spending import at_renewal as at_renewal
 from gangline_core.limits.spending import spent as spent
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.state import State
@@ -40,18 +38,6 @@ def budget_changes(state: State, now: int) -> tuple[BudgetExhausted, ...]:
         if is_exhausted != (path in state.kept.exhausted):
             changes.append(BudgetExhausted(group=path, used_gpu_milli_ms=paid, exhausted=is_exhausted))
     return tuple(changes)
-
-
-def at_renewal(state: State, used: Spent, now: int) -> Spent:
-    """The same with the periods that have begun since the last message of the log."""
-    if not state.door.next_renewal_ms or now < state.door.next_renewal_ms:
-        return used
-    before = dict(used.before)
-    for path, (began_ms, _) in state.kept.renewed.items():
-        start_ms = period_start_ms(state.kept.groups[path], now)
-        if start_ms > began_ms:
-            before[path] = spent(state, start_ms).cost_of(path)
-    return replace(used, before=before)
 
 
 def budget_reason(state: State, group: str, used: Spent) -> Reason | None:

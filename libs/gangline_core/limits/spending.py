@@ -1,10 +1,12 @@
 """What every group and user has used up to a moment, what it costs, and what running jobs can still cost."""
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gangline_core.door.terms import limit_s
 from gangline_core.groups import ancestors, holders
 from gangline_core.job import Job, Task, TaskState
+from gangline_core.limits.budget_periods import period_start_ms
 from gangline_core.limits.budgets import ENDLESS, cost_of, rest_cost
 from gangline_core.spec import JobSpec, costs_gpu_time
 from gangline_core.state import State, count
@@ -56,6 +58,18 @@ def spent(state: State, now: int) -> Spent:
     return Spent(charged=charged, running=running, cost=cost, before=before)
 
 
+def at_renewal(state: State, used: Spent, now: int) -> Spent:
+    """The same with the periods that have begun since the last message of the log."""
+    if not state.door.next_renewal_ms or now < state.door.next_renewal_ms:
+        return used
+    before = dict(used.before)
+    for path, (began_ms, _) in state.kept.renewed.items():
+        start_ms = period_start_ms(state.kept.groups[path], now)
+        if start_ms > began_ms:
+            before[path] = spent(state, start_ms).cost_of(path)
+    return replace(used, before=before)
+
+
 def task_usage(task: Task, now: int) -> int:
     """What a live allocation has used; one of a lost node stopped being its group's when the node was lost."""
     end = task.stop_ms if task.state == TaskState.LOST else now
@@ -64,8 +78,8 @@ def task_usage(task: Task, now: int) -> int:
 
 def bound_cost(state: State, now: int) -> dict[str, int]:
     """Per group what its budget has paid in this period, and what running jobs can still cost until their limits."""
-    used = spent(state, now)
-    bound = {holder: cost - used.before.get(holder, 0) for holder, cost in used.cost.items()}
+    used = at_renewal(state, spent(state, now), now)
+    bound = {holder: used.of_budget(holder) for holder in used.cost}
     for job in state.live_jobs():
         cost = left_cost(state, job, job.spec, now)
         for path in ancestors(job.spec.group):
