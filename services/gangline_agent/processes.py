@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
-from gangline_agent import environment, judge, launch, meeting, proc, supervise
+from gangline_agent import environment, judge, launch, left_behind, meeting, proc, supervise
 from gangline_agent.cgroups import Cgroups
 from gangline_agent.group import TASK_MARK, Group
 from gangline_agent.journal import SIZE, Folder, Intent, Journal, Life, write_whole
@@ -30,8 +30,7 @@ from gangline_wire.seal import SecretMissingError, unseal_role
 
 log = logging.getLogger(__name__)
 
-LAUNCHERS = 4
-"""Tasks being launched at the same time."""
+LAUNCHERS = 4  # Tasks being launched at the same time.
 TICK_S = 0.2
 DEEP_LOOK_S = 1.0
 """Every task's files and supervisor are looked at this often, woken or not."""
@@ -83,6 +82,7 @@ class ProcessRunner:
         if self._is_recovered:
             return
         self._is_recovered = True
+        left_behind.put_back(self.journal, orders, boot=self._boot, clock=self.around.clock)
         for folder in self.journal.found():
             intent = folder.intent()
             if intent is None or ((life := folder.life()).pid == 0 and not life.is_over and folder.call_off()):

@@ -2,7 +2,7 @@
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -99,11 +99,16 @@ class Rig:
 
 @asynccontextmanager
 async def rig(
-    root: Path, *, caps: Caps | None = None, lease_s: float = 0, cgroup: Path | None = None
+    root: Path,
+    *,
+    caps: Caps | None = None,
+    lease_s: float = 0,
+    cgroup: Path | None = None,
+    has: Iterable[Order] = (),
 ) -> AsyncIterator[Rig]:
-    """A running rig; leaving it is like the agent's clean stop: tasks go on."""
+    """A running rig, for which the log has these tasks; leaving it is like the agent's clean stop: tasks go on."""
     made = Rig(root, caps=caps or Caps(), lease_s=lease_s, cgroup=cgroup)
-    await made.runner.recover(())
+    await made.runner.recover(has)
     try:
         async with asyncio.TaskGroup() as group:
             running = group.create_task(made.runner.run())

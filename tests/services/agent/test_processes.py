@@ -12,6 +12,7 @@ from tests.patience import LONG_S
 from tests.services.agent.rig import SMALL, an_order, rig
 
 from gangline_agent import cgroups, launch, proc
+from gangline_agent.journal import Life
 from gangline_agent.runner import Phase
 from gangline_core.facts import ExitCause
 from gangline_core.ids import TaskId
@@ -239,6 +240,33 @@ async def test_a_restarted_agent_finds_its_task_again_and_hears_all_of_it(tmp_pa
         local = await second.phase(order, Phase.EMPTY)
         assert (local.cause, local.exit_code) == (ExitCause.EXITED, 5)
         assert second.output(order) == "one\ntwo\n"
+
+
+@pytest.mark.parametrize(
+    "done",
+    ["rm -rf $F", "rm $F/task.json $F/life", "echo x > $F/life; echo y > $F/task.json", ": > $F/life", "rm $F/life"],
+)
+async def test_a_task_that_took_its_files_away_is_over_before_its_room_is_free(tmp_path: Path, done: str) -> None:
+    """The next agent gave its room back and started it again, though its processes lived."""
+    wait = "while [ ! -e go ]; do sleep 0.02; done"
+    order = an_order(*sh(f"F=$GANGLINE_TASK_FOLDER; trap '' TERM; {wait}; {done}; sleep 1000 & wait; sleep 1000"))
+    async with rig(tmp_path) as first:
+        first.runner.start(order)
+        await first.phase(order, Phase.RUNNING)
+        live = first.runner.lives[order.task.id]
+        (live.folder.work / "go").touch()
+        await first.until_true(lambda: live.folder.life() == Life())
+        members = proc.members(proc.everything(), live.life.pid)
+    async with rig(tmp_path, has=[order]) as second:
+        assert second.runner.known[order.task.id].phase in (Phase.EXITED, Phase.EMPTY)
+        local = await second.phase(order, Phase.EMPTY)
+        assert local.cause == ExitCause.PROCESS_LOST
+        assert not set(members) & set(proc.everything())
+
+
+async def test_a_task_that_is_not_here_and_has_no_files_is_not_made_up(tmp_path: Path) -> None:
+    async with rig(tmp_path, has=[an_order(*sh("echo ran"))]) as made:
+        assert not made.runner.known
 
 
 async def test_an_exit_that_no_agent_saw_is_found_by_the_next(tmp_path: Path) -> None:
