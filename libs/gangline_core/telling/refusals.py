@@ -1,5 +1,7 @@
 """What this round refused already: equal asks are refused at once, and reasons are shared."""
 
+from bisect import bisect_left
+
 from msgspec.structs import replace
 
 from gangline_core.ids import JobId, NodeId
@@ -10,6 +12,7 @@ from gangline_core.placement.gang import Gang
 from gangline_core.placement.why_not import why_not
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.reserving.closures import window_reason
+from gangline_core.reserving.releases import UNKNOWN_MS
 from gangline_core.reserving.reserve import reserved_reason
 from gangline_core.room.capacity import Room
 from gangline_core.table import Table
@@ -42,6 +45,10 @@ class Refuser:
         pools = table.state.kept.pools.values()
         self._elsewhere = [date.start_ms for pool in pools if pool is not table.pool for date in pool.limit_dates]
         """When the dates of other pools begin."""
+        self._starts_ms: list[int] = []
+        """When these and the dates that this round has given so far begin, soonest first."""
+        self._before: dict[tuple[int, int], tuple[int, ...]] = {}
+        """Per lengths of a run, before how many of them it ends."""
 
     @property
     def knows_limits(self) -> bool:
@@ -164,10 +171,23 @@ class Refuser:
         table = self._table
         if job.spec.time_limit_s or not table.policy.backfill:
             return ()
-        starts_ms = [*self._elsewhere, *(date.start_ms for date in table.limit_dates)]
-        starts_ms += [reservation.start_ms for reservation in (*table.reservations, *table.loose)]
-        lengths = (table.expected_ms(job), table.run_ms(job)) if starts_ms else ()
-        return tuple(
-            sum(table.now + length_ms <= start_ms for start_ms in starts_ms) if length_ms else 0
-            for length_ms in lengths
-        )
+        starts_ms = self._dates()
+        if not starts_ms:
+            return ()
+        expected_ms = table.expected_ms(job)
+        lengths = (expected_ms, job.spec.estimate_s * 1000 or expected_ms)
+        found = self._before.get(lengths)
+        if found is None:
+            ends_ms = (table.now + length_ms if length_ms else UNKNOWN_MS for length_ms in lengths)
+            found = self._before[lengths] = tuple(len(starts_ms) - bisect_left(starts_ms, end_ms) for end_ms in ends_ms)
+        return found
+
+    def _dates(self) -> list[int]:
+        """When dates begin that were given so far, soonest first."""
+        table = self._table
+        count = len(self._elsewhere) + len(table.limit_dates) + len(table.reservations) + len(table.loose)
+        if count != len(self._starts_ms):
+            own = [date.start_ms for date in (*table.reservations, *table.loose)]
+            self._starts_ms = sorted([*self._elsewhere, *own, *(date.start_ms for date in table.limit_dates)])
+            self._before.clear()
+        return self._starts_ms
