@@ -5,6 +5,7 @@ when this much would let it pass; whether it comes about, and without breaking a
 """
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import NamedTuple
 
 from gangline_core.cluster import Pool
@@ -16,8 +17,9 @@ from gangline_core.limits.amounts import amount_of, task_amounts
 from gangline_core.limits.owed_models import owed_models
 from gangline_core.limits.quota import JOBS, Ledger
 from gangline_core.making_room.losses import effective_priority, is_sealed
+from gangline_core.making_room.service_order import by_service, orders_by_service
 from gangline_core.making_room.yielding import yields_from_ms
-from gangline_core.pauses.pausing import is_gone
+from gangline_core.pauses.pausing import is_gone, slice_ends_ms
 from gangline_core.scoring.had_share import has_yielding
 from gangline_core.spec import ServiceClass, may_take, smallest_size
 from gangline_core.state import State, count, request_amounts
@@ -60,6 +62,8 @@ class Winnable:
         """Who goes for claims: the priority of the claim's job, the task, whom both count for, and what comes back."""
         self._taken_over: dict[tuple[int, str, str], int] = {}
         """What could be taken over of that, by priority, holder and dimension."""
+        self._turns: dict[tuple[int, str, str], int] = {}
+        """What those use whose turn is over, by the same."""
 
     def amount(self, job: Job, holder: str, dimension: str, amounts: Mapping[str, int]) -> int:
         """The most of a dimension that could be freed below the holder for this job, which asks for `amounts`."""
@@ -79,7 +83,34 @@ class Winnable:
                 freed += borrowed
             if job.spec.checkpoints and has_yielding(self._pool.policy):
                 freed += self._made_way(effective_priority(self._pool.pool, job.spec), holder, dimension)
+            if orders_by_service(self._pool.policy) or self._pool.policy.time_slice_s:
+                freed += self._turned(effective_priority(self._pool.pool, job.spec), holder, dimension)
         return freed
+
+    def _turned(self, priority: int, holder: str, dimension: str) -> int:
+        """What those below the holder use that are no less important and make way all the same: it is others' turn."""
+        self.is_lasting = False
+        key = (priority, holder, dimension)
+        if key not in self._turns:
+            below = (one for one in self._had_turn if holder in holders(one.spec.group, one.spec.user))
+            own = (one for one in below if effective_priority(self._pool.pool, one.spec) >= priority)
+            self._turns[key] = sum(held_by(self._state, one).folded.get(dimension, 0) for one in own)
+        return self._turns[key]
+
+    @cached_property
+    def _had_turn(self) -> list[Job]:
+        """Those who have sunk below others by service, whoever asks, or had their slice of time."""
+        state, policy, now = self._state, self._pool.policy, self._now
+        live = [state.kept.jobs[name] for name in state.live.get(self._pool.pool.name, {})]
+        if orders_by_service(policy):
+            is_any = policy.oldest_preempts or policy.sinks_last
+            standing = by_service(state, self._pool, now).standing
+            live = [state.kept.jobs[one.job] for one in standing if is_any or one.place[0]]
+        else:
+            live = [job for job in live if job.state == JobState.RUNNING and slice_ends_ms(job, policy) <= now]
+        return [
+            job for job in live if job.state != JobState.STOPPING and job.spec.preemptible and not is_sealed(job, now)
+        ]
 
     def _cleared(self, priority: int, holder: str, dimension: str) -> int:
         """What goes below the holder for jobs of lower priority below it: a more important one may take that over."""
