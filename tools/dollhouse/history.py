@@ -87,7 +87,9 @@ class History:
         yield from self._leases.opened(state, message, self._disturbed_seq)
         for fact in message.facts:
             if isinstance(fact, f.RoundDecided):
-                yield from self._has_beneficiaries(state, fact, message.seen)
+                # Where nobody says what was seen, it was all that came before.
+                seen = message.seen if message.seen >= 0 else message.seq - 1
+                yield from self._has_beneficiaries(state, fact, seen)
         yield from self._winds_down(state, message)
         yield from self._within_limits(state, step)
         yield from self._ends(message, step)
