@@ -83,7 +83,8 @@ async def test_a_shell_that_starts_one_program_after_the_other_stands_still_when
         await made.heard(order, "ready")
         live = made.runner.lives[order.task.id]
         for _ in range(PAUSES):
-            assert made.runner.group.stand_still(live)
+            # On a machine so busy that it has no turn in that time, the agent tells it again when it looks next.
+            await made.until_true(lambda: made.runner.group.stand_still(live))
             made.runner.group.tell(live, signal.SIGCONT)
         made.runner.stop(order.task.id, ExitCause.STOPPED)
         await made.phase(order, Phase.EMPTY)

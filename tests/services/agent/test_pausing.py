@@ -99,7 +99,7 @@ async def test_what_the_agent_meant_to_stop_before_it_was_killed_is_stopped_by_t
         live = first.runner.lives[order.task.id]
         live.folder.write(replace(live.intent, pause=True, still_s=SINCE_BOOT_S))
     async with rig(tmp_path) as second:
-        assert set(standing(second, order)) == {"T"}
+        await second.until_true(lambda: set(standing(second, order)) == {"T"})
         second.told = first.told
         second.runner.stop(order.task.id, ExitCause.STOPPED)
         await second.phase(order, Phase.EMPTY)
