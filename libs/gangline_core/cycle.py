@@ -26,7 +26,7 @@ from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
 from gangline_core.late_starts import late_starts
 from gangline_core.limits import gates
-from gangline_core.limits.dates import LimitDates
+from gangline_core.limits.dates import LimitDates, dates_pass
 from gangline_core.making_room.claims import honour_claims, waiting_reason
 from gangline_core.making_room.lowering import lower_in_place
 from gangline_core.making_room.overtaking import Overtakes
@@ -82,7 +82,7 @@ def open_round(
     may, kept_out, given_up = sieve.may(), sieve.changed(), sieve.given_up()
     going_on = wants_to_go_on(state, pool) or misses_members(state, pool)
     renews = leases.is_over(known, now) and (len(may) > 0 or leases.moves(state, known, now))
-    moves = known.proposals or late_starts(state, pool, now) or going_on or renews
+    moves = known.proposals or late_starts(state, pool, now) or going_on or renews or dates_pass(known, now)
     if not (len(may) or kept_out or given_up or moves or somebody_comes):
         return None
     front = sieve.foremost() if known.policy.backfill_depth else frozenset()

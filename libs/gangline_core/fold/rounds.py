@@ -68,9 +68,10 @@ def round_decided(state: State, fact: f.RoundDecided, step: Step) -> None:
         return
     pool.open_round = None
     pool.decided_seq, pool.decided_at = step.seq, step.at
-    dated = {date.job for date in fact.limit_dates}
-    gone = bool(fact.claims_dropped) or any(date.job not in dated for date in pool.limit_dates)
-    step.undated = len(state.kept.pools) > 1 and gone
+    dated = {date.job: date.start_ms for date in fact.limit_dates}
+    # Who ends before a later date passes in another pool, too.
+    later = any(dated.get(date.job, date.start_ms + 1) > date.start_ms for date in pool.limit_dates)
+    step.undated = len(state.kept.pools) > 1 and (later or bool(fact.claims_dropped))
     pool.reservations, pool.limit_dates = fact.reservations, fact.limit_dates
     pool.heads = remembered(pool.heads, fact.heads, step.at)
     pool.later = waiting_growth(state, pool, fact)

@@ -34,6 +34,7 @@ from gangline_core.room.cards import with_cards
 from gangline_core.room.holds import placed_amounts
 from gangline_core.scoring.ageing import is_starving, since_ms
 from gangline_core.spec import ServiceClass, smallest_size
+from gangline_core.state import PoolState
 from gangline_core.table import Table
 
 DATES_MAX = 256
@@ -58,12 +59,19 @@ class Kept(Struct):
 class Plan(Struct, frozen=True):
     """A job's limits, and from when on all of them have room for it."""
 
+    due_ms: int
+    """When that is by what is expected to end; before now where it is late."""
     start_ms: int
     bounds: list[Bound]
     places: list[int]
     """Per bound, the place in its headroom from which on it holds."""
     broken: tuple[str, ...]
     """Holders whose limits have no room now."""
+
+
+def dates_pass(pool: PoolState, now: int) -> bool:
+    """True when dates of the pool's last round hold no longer, though nobody of it may start: they bind others, too."""
+    return any(date.start_ms <= now or pool.policy.backfill_depth == 0 for date in pool.limit_dates)
 
 
 class LimitDates:
@@ -102,7 +110,7 @@ class LimitDates:
         if plan is None or all((holder, is_loose) in self._fronts for holder in plan.broken):
             return
         self._fronts.update((holder, is_loose) for holder in plan.broken)
-        self._keep(job, plan, self._dated(job, plan.start_ms))
+        self._keep(job, plan, self._dated(job, plan.due_ms))
 
     def keep_for(self, job: Job, reservation: Reservation | None) -> None:
         """A job that had a date below its limits and now waits for room of the pool keeps the limits until then.
@@ -232,7 +240,8 @@ class LimitDates:
 
     def _plan(self, job: Job, amounts: Mapping[str, int]) -> Plan | None:
         """When all limits have room for these amounts; None when one never has, however much ends."""
-        bounds, places, ends = list(self._bounds(job, amounts)), [], [self._table.now]
+        bounds, places = list(self._bounds(job, amounts)), list[int]()
+        starts, dues = [self._table.now], list[int]()
         broken: list[str] = []
         for bound in bounds:
             headroom = self._through_time().headroom(bound)
@@ -241,9 +250,11 @@ class LimitDates:
                 return None
             if place:
                 broken.append(bound.rung.holder)
+                starts.append(headroom.ends_ms[place])
+                dues.append(headroom.dues_ms[place])
             places.append(place)
-            ends.append(headroom.ends_ms[place])
-        return Plan(start_ms=max(ends), bounds=bounds, places=places, broken=tuple(dict.fromkeys(broken)))
+        due_ms, holders_full = max(dues, default=self._table.now), tuple(dict.fromkeys(broken))
+        return Plan(due_ms=due_ms, start_ms=max(starts), bounds=bounds, places=places, broken=holders_full)
 
     def _broken(self, job: Job, amounts: Mapping[str, int]) -> Iterator[str]:
         """The holders whose limits have no room for these amounts now; the same as a plan tells, at a look."""
@@ -299,12 +310,12 @@ class LimitDates:
                 self._ends.add(job, amounts, end_ms=self._end_ms(job))
         return self._ends
 
-    def _dated(self, job: Job, time_ms: int) -> int:
+    def _dated(self, job: Job, due_ms: int) -> int:
         """The date to tell: what is late by an hour is as likely to take another hour as to end at once."""
         now = self._table.now
-        if now < time_ms < UNKNOWN_MS:
-            return time_ms
+        if now < due_ms < UNKNOWN_MS:
+            return due_ms
         before = next((known.start_ms for known in self._table.pool.limit_dates if known.job == job.id), 0)
         if before > now:
             return before
-        return now + (UNKNOWN_RUN_MS if time_ms == UNKNOWN_MS else OVERDUE_MS)
+        return now + (UNKNOWN_RUN_MS if due_ms == UNKNOWN_MS else max(OVERDUE_MS, now - due_ms))

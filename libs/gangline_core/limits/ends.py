@@ -30,6 +30,8 @@ class Ending(Struct, gc=False):
     """What one job gives back below a holder, and when."""
 
     end_ms: int
+    due_ms: int
+    """When it should have ended; before now where it is late."""
     since_ms: int
     job: JobId
     group: str
@@ -53,6 +55,8 @@ class Headroom(Struct, frozen=True):
     left: list[int]
     jobs: list[JobId]
     """Whose end each entry is, the first being nobody's."""
+    dues_ms: list[int]
+    """When each should have come."""
 
     def when(self, needed: int) -> int | None:
         """The place of the first entry at which so much is left; None when it never is."""
@@ -96,7 +100,7 @@ class LimitEnds:
     def add(self, job: Job, amounts: Mapping[str, int], *, end_ms: int) -> None:
         """This round gave the job so much, until then; the ledger counts it already."""
         self._changes += 1
-        ending = Ending(max(end_ms, self._now), self._now, job.id, job.spec.group, lowered(amounts))
+        ending = Ending(max(end_ms, self._now), end_ms, self._now, job.id, job.spec.group, lowered(amounts))
         for holder in holders(job.spec.group, job.spec.user):
             self._endings.setdefault(holder, []).append(ending)
 
@@ -141,7 +145,8 @@ class LimitEnds:
         if known is None:
             lasting, since_ms = self._lasting(job), job.started_ms or self._now
             end_ms = max(self._now, lasting.end_ms)
-            known = self._by_job[job.id] = Ending(end_ms, since_ms, job.id, job.spec.group, lasting.amounts)
+            ending = Ending(end_ms, lasting.end_ms, since_ms, job.id, job.spec.group, lasting.amounts)
+            known = self._by_job[job.id] = ending
         return known
 
     def _lasting(self, job: Job) -> Lasting:
@@ -169,22 +174,24 @@ class LimitEnds:
             ends_ms=[self._now, *(ending.end_ms for ending in endings)],
             left=[left, *(left + np.cumsum(amounts)).tolist()],
             jobs=[NOBODY, *(ending.job for ending in endings)],
+            dues_ms=[self._now, *(ending.due_ms for ending in endings)],
         )
 
     def _beside_owners(self, bound: Bound, reserve: Reserve) -> Headroom:
         """As owners' own work ends, they keep as much more to themselves."""
         used = self._ledger.used_apart(bound.rung.holder, bound.dimension)
         owned = {owner: self._ledger.used_apart(owner, bound.dimension) for owner, _ in reserve.unlent}
-        ends_ms, left, jobs = [self._now], [_left(reserve, used, owned)], [NOBODY]
+        ends_ms, left, jobs, dues_ms = [self._now], [_left(reserve, used, owned)], [NOBODY], [self._now]
         for ending, amount in zip(*self._in_order(bound), strict=True):
             used -= int(amount)
             for owner in owned:
                 if ending.group == owner or ending.group.startswith(f"{owner}/"):
                     owned[owner] -= int(amount)
             ends_ms.append(ending.end_ms)
+            dues_ms.append(ending.due_ms)
             jobs.append(ending.job)
             left.append(_left(reserve, used, owned))
-        return Headroom(ends_ms=ends_ms, left=left, jobs=jobs)
+        return Headroom(ends_ms=ends_ms, left=left, jobs=jobs, dues_ms=dues_ms)
 
 
 def _left(reserve: Reserve, used: int, owned: Mapping[str, int]) -> int:
