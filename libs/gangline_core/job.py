@@ -5,6 +5,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from gangline_core.ids import JobId, NodeId, TaskId
+from gangline_core.killed import Killed
 from gangline_core.reasons import Reason
 from gangline_core.spec import CPUS_PER_GPU, JobSpec, ServiceClass
 
@@ -273,8 +274,7 @@ class Job(Struct, frozen=True, omit_defaults=True, gc=False):
     """How long a run without limit and estimate was expected to take when it was placed; 0 when nobody knew."""
     forgiven: int = 0
     """Attained service that no longer counts, because the job had waited so long that it was promoted."""
-    array: int = 0
-    """The array that the job is an element of; 0 when it is none."""
+    array: int = 0  # The array that the job is an element of; 0 when it is none.
     array_index: int = 0
     topped: int = 0
     """Log sequence at which somebody put it before the others of `topped_in`; 0 means nobody did."""
@@ -299,6 +299,7 @@ class Job(Struct, frozen=True, omit_defaults=True, gc=False):
     cut_off_ms: int = 0  # How long it ran in runs that evictions cut off.
     shield_ms: int = 0  # So long priority leaves the present run to its work, as it was kept from it as long; else 0.
     edited: bool = False  # Its terms are not all as they were asked for.
+    killed: Killed | None = None  # Supervisors of it that something on their machines ended, in a row.
 
     @property
     def service_class(self) -> ServiceClass:

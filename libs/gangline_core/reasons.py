@@ -83,6 +83,7 @@ class ReasonCode(StrEnum):
     START_FAILED = "StartFailed"
     START_LIMIT = "StartLimit"
     PROCESS_LOST = "ProcessLost"
+    KILLED = "Killed"
     PLACE_REFUSED = "PlaceRefused"
     COMPLETED = "Completed"
     SHRUNK = "Shrunk"
@@ -207,6 +208,7 @@ SENTENCES: dict[ReasonCode, str] = {
     ),
     ReasonCode.START_FAILED: "Task {task} could not be started: {error}.",
     ReasonCode.PROCESS_LOST: "The process of task {task} was not found again.",
+    ReasonCode.KILLED: "Something ended its supervisor {times} times in a row (on {nodes}); at {most} it is held.",
     ReasonCode.PLACE_REFUSED: "Node {node} did not take task {task}: {error}.",
     ReasonCode.COMPLETED: "All tasks ended with code 0.",
     ReasonCode.SHRUNK: "Shrunk to let job {job} start.",
@@ -278,6 +280,7 @@ HINTS: dict[ReasonCode, str] = {
     ReasonCode.PRIORITY_BOUND: "Submit it with at most that; heads may raise it then (`gangline edit`).",
     ReasonCode.LEVEL_BOUND: "Choose another level.",
     ReasonCode.DEADLINE: "Submit it again with a later deadline or a shorter time limit.",
+    ReasonCode.KILLED: "Its program may do that (`kill $PPID`), or want of memory; `gangline release {id}` tries anew.",
     ReasonCode.UNKNOWN_GROUP: "See the groups with `gangline quota`; `gangline quota set GROUP --create` makes one.",
     ReasonCode.UNKNOWN_USER: "Ask the group's head or an administrator to add the user.",
     ReasonCode.CLOSING: "Submit to another group; see the groups with `gangline quota`.",

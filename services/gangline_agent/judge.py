@@ -21,6 +21,8 @@ class Found(Struct, frozen=True):
     """Processes of the task beside the supervisor; only looked for when that does not live, or has seen no more."""
     is_told: bool
     """All it wrote is in the log of outputs, or waited long enough to get there."""
+    is_mine: bool = False
+    """This very agent started it, and was there ever since."""
 
 
 class Due(StrEnum):
@@ -54,7 +56,8 @@ def local(intent: Intent, life: Life, found: Found) -> Local:
     if life.failed:
         return replace(known, cause=intent.stop_cause or ExitCause.START_FAILED, error=life.failed, ports=intent.ports)
     if life.exit_code is None:
-        return replace(known, cause=ExitCause.PROCESS_LOST, error="its supervisor is gone")
+        error = "its supervisor is gone"
+        return replace(known, cause=ExitCause.PROCESS_LOST, error=error, witnessed=found.is_mine)
     return replace(known, cause=_cause(intent, life), exit_code=life.exit_code)
 
 

@@ -7,6 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gangline_agent.journal import Folder, Intent, Life
+from gangline_agent.judge import Found
 from gangline_agent.runner import Local, Order
 from gangline_agent.teller import Append, Telling
 from gangline_core.ids import JobId, TaskId
@@ -36,6 +37,15 @@ class Live(Struct):
     """It is to be told of that by a signal as soon as it listens."""
     blocking: dict[int, float] = {}
     """Since when processes were seen to block that signal."""
+
+    def found(self, *, is_left: bool, is_late: bool) -> Found:
+        """What is judged; whoever asked for its supervisor was there ever since."""
+        return Found(
+            supervisor_lives=self.supervisor_lives,
+            something_is_left=is_left,
+            is_told=self.telling.is_done or is_late,
+            is_mine=self.sent_s > 0,
+        )
 
     def write(self, intent: Intent) -> None:
         """Change the intent, on disk as well once the task's folder is there."""

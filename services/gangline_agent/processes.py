@@ -13,7 +13,7 @@ from gangline_agent import environment, judge, launch, left_behind, meeting, pro
 from gangline_agent.cgroups import Cgroups
 from gangline_agent.group import TASK_MARK, Group
 from gangline_agent.journal import SIZE, Folder, Intent, Journal, Life, write_whole
-from gangline_agent.judge import Due, Found
+from gangline_agent.judge import Due
 from gangline_agent.lives import Live, Surroundings
 from gangline_agent.nursery import Nursery
 from gangline_agent.output import Caps
@@ -344,8 +344,7 @@ class ProcessRunner:
             live.over_s = now_s
             self._output_waits.set()
         is_late = is_over and now_s - live.over_s > TELL_LATE_S_MAX
-        found = Found(live.supervisor_lives, something_is_left=bool(left), is_told=live.telling.is_done or is_late)
-        local = judge.local(live.intent, live.life, found)
+        local = judge.local(live.intent, live.life, live.found(is_left=bool(left), is_late=is_late))
         if local != live.local:
             live.local = local
             if not live.is_forgotten:

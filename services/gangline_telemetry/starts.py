@@ -72,10 +72,8 @@ class Starts:
             return
         node, job, since_ms = known
         lived_s = (at - since_ms) / 1000
-        failed = fact.cause == ExitCause.START_FAILED or (
-            fact.cause == ExitCause.EXITED and bool(fact.exit_code) and lived_s < self.config.at_once_s
-        )
-        if failed:
+        ended_badly = fact.witnessed or (fact.cause == ExitCause.EXITED and bool(fact.exit_code))
+        if fact.cause == ExitCause.START_FAILED or (ended_badly and lived_s < self.config.at_once_s):
             owner = state.kept.jobs.get(job)
             user = owner.spec.user if owner is not None else ""
             self.nodes.setdefault(node, Record(failed={})).failed[job] = Failure(user=user, at=at)

@@ -225,7 +225,13 @@ FACTS: tuple[f.Fact, ...] = (
     f.NodeSeen(node=NODE, alive=(TASK,)),
     f.TaskStarted(task=TASK, pid=4242, pod="team-a/llm-worker-0/train"),
     f.TaskExited(
-        task=TASK, cause=f.ExitCause.EXITED, exit_code=3, error="no such file", silent=True, ports=(29500, 29502)
+        task=TASK,
+        cause=f.ExitCause.EXITED,
+        exit_code=3,
+        error="no such file",
+        silent=True,
+        ports=(29500, 29502),
+        witnessed=True,
     ),
     f.TaskPaused(task=TASK),
     f.GpusEmpty(tasks=(TASK,)),

@@ -53,6 +53,8 @@ class TaskExited(FactBase, frozen=True, tag=True):
     """True when it can have written nothing, so that nobody waits for the end of its output."""
     ports: tuple[int, ...] = ()
     """Where its gang meets something else listens: on these ports, of which the first was the gang's."""
+    witnessed: bool = False
+    """True of a lost process whose supervisor its agent saw go: the machine and the agent ran on."""
 
 
 class GpusEmpty(FactBase, frozen=True, tag=True):

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from gangline_core import facts as f
 from gangline_core.cluster import Gpu, Load, Node
+from gangline_core.fold.killed import excuse
 from gangline_core.fold.life import order_stop, requeue
 from gangline_core.fold.tasks import gpu_failed as jobs_of_failed_gpu
 from gangline_core.fold.tasks import tasks_lost
@@ -72,6 +73,7 @@ def node_quarantined(state: State, fact: f.NodeQuarantined, step: Step) -> None:
         state.put_node(replace(node, quarantine=fact.problem, quarantined_ms=since_ms))
         if fact.problem:
             note_closed(state.kept.troubles, fact.node)
+            excuse(state, fact.node, step)
         step.nodes.append(fact.node)
 
 

@@ -100,9 +100,9 @@ def hold(state: State, fact: HoldSet, step: Step) -> None:
     elif job.state == JobState.PAUSED:
         ask_to_go_on(state, job, urgent=fact.urgent, step=step)
     elif job.state in (JobState.HELD, JobState.SUSPENDED):
-        move_job(state, replace(job, reason=None, queued_ms=step.at), Move.RELEASE, step)
+        move_job(state, replace(job, reason=None, killed=None, queued_ms=step.at), Move.RELEASE, step)
     elif job.outcome == Outcome.SUSPENDED:
-        state.put_job(replace(job, outcome=Outcome.REQUEUED))
+        state.put_job(replace(job, outcome=Outcome.REQUEUED, killed=None))
 
 
 def _stay_paused(state: State, job_id: JobId, by: str, step: Step) -> None:

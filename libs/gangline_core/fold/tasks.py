@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import replace
 
 from gangline_core.facts import ExitCause, TaskExited, TaskStarted, UsageCharged
+from gangline_core.fold.killed import killed
 from gangline_core.fold.life import (
     fail_or_retry,
     finish_if_empty,
@@ -160,6 +161,8 @@ def _one_failed(state: State, job: Job, task: Task, fact: TaskExited, step: Step
         case ExitCause.TIME_LIMIT:
             reason = _time_is_up(job, task, step.at)
             order_stop(state, job.id, Outcome.TIMED_OUT, reason, step)
+        case ExitCause.PROCESS_LOST if fact.witnessed:
+            killed(state, task, step)
         case ExitCause.PROCESS_LOST | ExitCause.BUS_LOST:
             lose(state, task, Reason(ReasonCode.PROCESS_LOST, {"task": task.id}), step)
         case ExitCause.START_FAILED | ExitCause.PLACE_REFUSED if _is_newcomer(job, task):

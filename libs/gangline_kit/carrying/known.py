@@ -46,6 +46,8 @@ class Local(Struct, frozen=True):
     """True when it was told to stand still and not yet to go on."""
     still: bool = False
     """True when its processes stand still."""
+    witnessed: bool = False
+    """True when its carrier saw its supervisor go, and was there all the time."""
     pod: str = ""
     """Namespace, name and container of its pod, joined by slashes; empty where it runs in none."""
 

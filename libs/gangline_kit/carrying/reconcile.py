@@ -97,6 +97,7 @@ def _owed(task: Task, local: Local, facts: list[Fact], empty: list[TaskId]) -> N
                 error=local.error,
                 silent=local.silent,
                 ports=local.ports,
+                witnessed=local.witnessed,
             )
         )
     if local.phase == Phase.EMPTY:

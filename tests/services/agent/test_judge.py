@@ -46,6 +46,12 @@ def test_a_task_whose_supervisor_vanished_is_lost_unless_its_end_was_written_dow
     assert (known.cause, known.exit_code) == (ExitCause.EXITED, 0)
 
 
+def test_who_started_a_task_and_was_there_ever_since_says_that_it_saw_the_supervisor_go() -> None:
+    assert local(INTENT, RUNNING, replace(GONE, is_mine=True)).witnessed
+    assert not local(INTENT, RUNNING, GONE).witnessed, "of a task of an earlier agent nobody can tell who ended it"
+    assert not local(INTENT, EXITED, replace(GONE, is_mine=True)).witnessed
+
+
 def test_a_stopped_task_ended_because_it_was_stopped() -> None:
     asked = replace(INTENT, stop_cause=ExitCause.TIME_LIMIT)
     assert local(asked, EMPTY, TOLD).cause == ExitCause.TIME_LIMIT

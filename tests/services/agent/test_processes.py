@@ -264,6 +264,15 @@ async def test_a_task_that_took_its_files_away_is_over_before_its_room_is_free(t
         assert not set(members) & set(proc.everything())
 
 
+async def test_a_program_that_ends_its_own_supervisor_is_seen_to_whatever_it_writes_first(tmp_path: Path) -> None:
+    """A story of another boot in its files must not make it look like a machine that began anew."""
+    forged = "echo claimed 1 1 another-boot > $GANGLINE_TASK_FOLDER/life"
+    order = an_order(*sh(f"{forged}; kill -9 $PPID; sleep 1000"))
+    async with rig(tmp_path) as made:
+        local = await made.finish(order)
+        assert (local.cause, local.witnessed) == (ExitCause.PROCESS_LOST, True)
+
+
 async def test_a_task_that_is_not_here_and_has_no_files_is_not_made_up(tmp_path: Path) -> None:
     async with rig(tmp_path, has=[an_order(*sh("echo ran"))]) as made:
         assert not made.runner.known
@@ -300,7 +309,7 @@ async def test_after_a_reboot_a_task_is_lost_and_nobody_who_has_its_old_number_i
     story.write_text(f"claimed {found.pid} {found.start_ticks} another-boot\n{rest}")
     async with rig(tmp_path) as second:
         local = await second.phase(order, Phase.EMPTY)
-        assert local.cause == ExitCause.PROCESS_LOST
+        assert (local.cause, local.witnessed) == (ExitCause.PROCESS_LOST, False)
 
 
 async def test_a_start_that_was_only_meant_is_called_off_and_can_be_made_again(tmp_path: Path) -> None:
@@ -324,7 +333,7 @@ async def test_a_task_whose_supervisor_was_killed_is_lost_and_nothing_of_it_runs
         members = proc.members(proc.everything(), supervisor)
         os.kill(supervisor, signal.SIGKILL)
         local = await made.phase(order, Phase.EMPTY)
-        assert local.cause == ExitCause.PROCESS_LOST
+        assert (local.cause, local.witnessed) == (ExitCause.PROCESS_LOST, True)
         assert not set(members) & set(proc.everything())
 
 

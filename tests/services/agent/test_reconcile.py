@@ -124,3 +124,10 @@ def test_a_task_is_told_to_stand_still_and_to_go_on_until_it_was_and_the_log_hea
     assert of(replace(told, working=Working()), still) == Decision()
     assert of(STARTED, still) == Decision(go_on=(ID,))
     assert of(replace(told, stop=True), still) == Decision(stop=(ID,))
+
+
+def test_an_end_that_the_agent_saw_is_told_as_one() -> None:
+    for witnessed in (True, False):
+        exited, *_ = of(STARTED, replace(EXITED, cause=ExitCause.PROCESS_LOST, witnessed=witnessed)).facts
+        assert isinstance(exited, TaskExited)
+        assert exited.witnessed == witnessed

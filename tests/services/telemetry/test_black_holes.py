@@ -6,6 +6,7 @@ from gangline_core import facts as f
 from gangline_core.groups import Group, User
 from gangline_core.ids import NodeId
 from gangline_core.job import JobState
+from gangline_core.killed import KILLED_MAX
 from gangline_telemetry.config import Config
 from gangline_telemetry.starts import DOUBTED_NODES_MAX, Starts
 
@@ -175,3 +176,47 @@ def test_a_job_that_ran_before_counts_against_the_node_on_which_it_no_longer_sta
         assert scene.world.job(job).state == JobState.WAITING
         scene.fail(job, "n1")
     assert scene.judge() == {"n1"}
+
+
+def kill(scene: Scene, job: int, where: str, *, witnessed: bool = True) -> None:
+    """It starts there, and its supervisor is ended at once."""
+    scene.world.place(job, where)
+    [task] = scene.world.tasks(job)
+    scene.tell("agent.sim", f.TaskStarted(task=task.id))
+    scene.world.wait(1)
+    scene.tell("agent.sim", f.TaskExited(task=task.id, cause=f.ExitCause.PROCESS_LOST, witnessed=witnessed))
+    scene.world.empty(task.id)
+
+
+def test_a_node_that_ends_the_supervisors_of_several_jobs_is_closed_and_none_of_them_is_held_for_it() -> None:
+    scene = Scene(2)
+    scene.run(scene.job(), "n2")
+    first = scene.job()
+    for _ in range(KILLED_MAX):
+        kill(scene, first, "n1")
+    assert scene.world.job(first).state == JobState.SUSPENDED
+    others = [scene.job() for _ in range(2)]
+    for other in others:
+        kill(scene, other, "n1")
+    assert scene.judge() == {"n1"}
+    scene.world.settle()
+    assert {scene.world.job(job).state for job in (first, *others)} == {JobState.RUNNING}
+    assert {task.node for job in (first, *others) for task in scene.world.tasks(job)} == {NodeId("n2")}
+
+
+def test_a_program_that_ends_its_own_supervisor_closes_no_node_and_is_held() -> None:
+    scene = Scene(3)
+    scene.run(scene.job(), "n1")
+    bad = scene.job()
+    for k in range(KILLED_MAX):
+        kill(scene, bad, f"n{k % 3 + 1}")
+        assert scene.judge() == set()
+    assert scene.world.job(bad).state == JobState.SUSPENDED
+
+
+def test_processes_that_a_machine_loses_as_it_begins_anew_do_not_close_it() -> None:
+    scene = Scene(2)
+    scene.run(scene.job(), "n2")
+    for _ in range(3):
+        kill(scene, scene.job(), "n1", witnessed=False)
+    assert scene.judge() == set()
