@@ -190,9 +190,9 @@ class Client:
 
     # --- queue and machines --------------------------------------------------------------------------------
 
-    async def queue(self, pool: str = "default") -> v.QueueView:
+    async def queue(self, pool: str = "default", query: paths.QueueQuery | None = None) -> v.QueueView:
         """The waiting jobs of a pool in order, each with its reason."""
-        return await self._get(paths.QUEUE, v.QueueView, {"pool": pool})
+        return await self._get(paths.QUEUE, v.QueueView, (query or paths.QueueQuery()).parameters(pool=pool))
 
     async def nodes(self, pool: str = "") -> list[v.NodeView]:
         """All nodes, or those of a pool."""

@@ -48,8 +48,10 @@ Without a value (formula=) it is as by default again.
 def queue(parser: ArgumentParser) -> None:
     """`gangline queue`."""
     parser.add_argument("--pool", default="", help="the pool (default: all pools)")
+    parser.add_argument("--group", default="", metavar="PATH", help="only jobs of this group and what is below it")
     parser.add_argument("--user", "-u", default="", help="only jobs of this user")
     parser.add_argument("--mine", action="store_true", help="only your own jobs")
+    parser.add_argument("--reason", default="", metavar="CODE", help="only jobs with this reason, such as GroupLimit")
     parser.add_argument("--limit", default=0, type=from_one, metavar="N", help="show at most N jobs of each pool")
     watch(parser)
 

@@ -57,6 +57,25 @@ class JobQuery:
         return given(parts)
 
 
+@dataclass(frozen=True)
+class QueueQuery:
+    """Which lines of a queue to show; what is empty does not filter."""
+
+    group: str = ""
+    user: str = ""
+    name: str = ""
+    reason: str = ""
+    """A code, such as "GroupLimit"."""
+    limit: int = 0
+    """The first so many; 0 shows as many as an answer may hold."""
+
+    def parameters(self, *, pool: str) -> dict[str, str]:
+        """The query of the address."""
+        limit = str(self.limit) if self.limit else ""
+        parts = {"pool": pool, "group": self.group, "user": self.user, "name": self.name, "reason": self.reason}
+        return given({**parts, "limit": limit})
+
+
 def given(parts: Mapping[str, str]) -> dict[str, str]:
     """The parts that are not empty."""
     return {name: text for name, text in parts.items() if text}

@@ -8,7 +8,7 @@ from typing import Any, Self, TypeVar
 
 from gangline_client.client import ENDED_STATES, Client, JobDocument
 from gangline_client.doors import new_key
-from gangline_client.paths import JobQuery
+from gangline_client.paths import JobQuery, QueueQuery
 from gangline_client.retry import Retry
 from gangline_core.cluster import Policy
 from gangline_core.groups import Group, User
@@ -147,9 +147,9 @@ class SyncClient:
 
     # --- queue and machines --------------------------------------------------------------------------------
 
-    def queue(self, pool: str = "default") -> v.QueueView:
+    def queue(self, pool: str = "default", query: QueueQuery | None = None) -> v.QueueView:
         """The waiting jobs of a pool in order, each with its reason."""
-        return self._run(self._client.queue(pool))
+        return self._run(self._client.queue(pool, query))
 
     def nodes(self, pool: str = "") -> list[v.NodeView]:
         """All nodes, or those of a pool."""

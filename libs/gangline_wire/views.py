@@ -19,8 +19,6 @@ from gangline_wire.views_jobs import (
     MoveView,
     ProblemView,
     ProgressView,
-    QueueLineView,
-    QueueView,
     ReasonView,
     RefusalView,
     ResizeView,
@@ -61,6 +59,7 @@ from gangline_wire.views_platform import (
     WindowsView,
     WindowView,
 )
+from gangline_wire.views_queue import QueueLineView, QueueView, WaitingForView
 
 __all__ = [
     "AppliedView",
@@ -115,6 +114,7 @@ __all__ = [
     "ValueView",
     "VersionView",
     "View",
+    "WaitingForView",
     "WhoamiView",
     "WindowView",
     "WindowsView",

@@ -356,36 +356,6 @@ class ExplanationView(View, frozen=True):
     """What it lacks of room; absent when it does not wait for room."""
 
 
-class QueueLineView(View, frozen=True):
-    """One waiting job in queue order. What belongs to others is shown without its owner's words."""
-
-    position: int
-    id: int
-    name: str
-    group: str
-    user: str
-    gpu_milli: int
-    size: int
-    level: str
-    priority: int
-    waited_ms: int
-    reason: ReasonView
-    score: int | None = None
-    start_from_ms: int | None = None
-    start_to_ms: int | None = None
-    array_job: int = 0
-    """The array that this is an element of; 0 for any other job."""
-    array_index: int = 0
-
-
-class QueueView(View, frozen=True):
-    """The queue of one pool: the caller's lines in order, and how many there are in all."""
-
-    pool: str
-    waiting: int
-    lines: tuple[QueueLineView, ...]
-
-
 class HistoryView(View, frozen=True):
     """A job's story, oldest first."""
 

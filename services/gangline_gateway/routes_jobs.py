@@ -251,7 +251,14 @@ JOB_ROUTES = (
         waiting.show_queue,
         "The waiting jobs of a pool in order, each with its reason.",
         v.QueueView,
-        query=(Parameter("pool", "The pool; `default` if left out.", example="default"), LIMIT_PARAMETER),
+        query=(
+            Parameter("pool", "The pool; `default` if left out.", example="default"),
+            Parameter("group", "Only of this group and everything below.", example="research"),
+            Parameter("user", "Only of this user.", example="ada"),
+            Parameter("name", "Only jobs of this name."),
+            Parameter("reason", "Only jobs that wait for this reason.", example="GroupLimit"),
+            LIMIT_PARAMETER,
+        ),
         problems=("not_found",),
     ),
 )

@@ -1,9 +1,10 @@
 """How the queue is shown, and why one job is where it is."""
 
-from gangline_core.door.arrays import array_of, first_waiting
+from gangline_core.door.arrays import array_of, as_written, first_waiting
 from gangline_core.door.arrays import told as told_of_array
+from gangline_core.ids import JobId
 from gangline_core.job import SLURM_CODES, Job, JobState
-from gangline_core.reasons import hint, sentence
+from gangline_core.reasons import Reason, ReasonCode, hint, sentence
 from gangline_core.scoring.ageing import waited_ms
 from gangline_core.spec import gpu_milli_wanted, task_count
 from gangline_core.state import State
@@ -13,8 +14,8 @@ from gangline_gateway.access import sees_job
 from gangline_gateway.advice import advice
 from gangline_gateway.books import book_of
 from gangline_gateway.call import Call
-from gangline_gateway.jobs import shown_job
-from gangline_gateway.problems import not_found
+from gangline_gateway.jobs import Filters, shown_job
+from gangline_gateway.problems import not_found, wrong_query
 from gangline_gateway.show import reason_view
 from gangline_wire.limits import most
 from gangline_wire.views import (
@@ -25,22 +26,62 @@ from gangline_wire.views import (
     QueueView,
     ShortfallView,
     TermView,
+    WaitingForView,
 )
 
 POOL_DEFAULT = "default"
+OF = ("holder", "user", "group")
+"""Numbers of a reason that say whose limit, guarantee or budget it is."""
+WAITING_FOR_MAX = 100
+"""Different things waited for that one answer tells; every group and user may have a limit of its own."""
 
 
 async def show_queue(call: Call) -> QueueView:
-    """GET /v1/queue: the caller's lines in the pool's order, with their true positions, and how many wait in all."""
+    """GET /v1/queue: those of the caller's lines that match, with their true positions, and how many wait in all."""
     pool = call.text("pool", POOL_DEFAULT)
     if pool not in call.state.kept.pools:
         raise not_found("such pool")
+    filters = Filters(group=call.text("group"), user=call.text("user"), name=call.text("name"))
     limit = call.count("limit", most("page_jobs"), least=1, limit="page_jobs")
+    code = call.text("reason")
+    if code not in ("", *ReasonCode):
+        raise wrong_query("reason", "must be the code of a reason, such as GroupLimit")
     now = call.desk.site.now_ms()
     book, state, caller = book_of(call, pool, now), call.state, call.caller
-    own = queue(state, pool, now, book=book, sees=lambda job: sees_job(state, caller, job.spec), most=limit)
-    shown = tuple(_line(state, line, waited_ms=waited_ms(state, line.job, now)) for line in own)
-    return QueueView(pool=pool, waiting=len(book.candidates), lines=shown)
+    reasons: dict[JobId, Reason] = {}
+    for candidate in book.candidates:
+        job = state.kept.jobs[candidate.job]
+        if filters.fits(job) and sees_job(state, caller, job.spec):
+            reason = book.reason(job)
+            if code in ("", reason.code.value):
+                reasons[job.id] = reason
+    own = queue(state, pool, now, book=book, sees=lambda job: job.id in reasons, most=limit)
+    return QueueView(
+        pool=pool,
+        waiting=len(book.candidates),
+        lines=tuple(_line(state, line, waited_ms=waited_ms(state, line.job, now)) for line in own),
+        matching=len(reasons),
+        waiting_for=_waiting_for(state, reasons),
+    )
+
+
+def _waiting_for(state: State, reasons: dict[JobId, Reason]) -> tuple[WaitingForView, ...]:
+    """What jobs, given in their order, wait for, the most frequent first."""
+    found: dict[tuple[str, str], list[JobId]] = {}
+    for job, reason in reasons.items():
+        of = next((str(reason.numbers[name]) for name in OF if name in reason.numbers), "")
+        found.setdefault((reason.code.value, of), []).append(job)
+    return tuple(
+        WaitingForView(
+            code=code,
+            jobs=len(jobs),
+            gpu_milli=sum(gpu_milli_wanted(state.kept.jobs[job].spec) for job in jobs),
+            first=jobs[0],
+            sentence=sentence(as_written(state, reasons[jobs[0]])),
+            of=of,
+        )
+        for (code, of), jobs in sorted(found.items(), key=lambda one: -len(one[1]))[:WAITING_FOR_MAX]
+    )
 
 
 async def explain_job(call: Call) -> ExplanationView:

@@ -535,3 +535,23 @@ async def test_the_queue_writes_an_element_as_everywhere(platform: FakePlatform)
     platform.answer("GET", "/v1/queue", v.QueueView(pool="default", waiting=1, lines=(line,)))
     result = await gangline(platform.url, "queue")
     assert result.out.splitlines()[-1].split()[:3] == ["1", "42_7", "sweep"]
+
+
+async def test_of_a_long_queue_it_is_said_what_those_wait_for_who_are_not_shown(platform: FakePlatform) -> None:
+    sums = (
+        v.WaitingForView(code="GroupLimit", of="nlp", jobs=4000, gpu_milli=8_000_000, first=40, sentence="Full."),
+        v.WaitingForView(code="InsufficientGpus", jobs=1, gpu_milli=8000, first=4711, sentence="No room."),
+    )
+    whole = msgspec.structs.replace(s.QUEUE, waiting=5000, matching=4001, waiting_for=sums)
+    platform.answer("GET", "/v1/cluster", s.CLUSTER)
+    platform.answer("GET", "/v1/queue", whole)
+    told = await gangline(platform.url, "queue", "--pool", "default")
+    assert told.err.splitlines() == [
+        "4998 more wait in pool default and are not shown.",
+        "What all 4001 wait for:",
+        "  4000 GroupLimit of nlp, first job 40",
+        "  1 InsufficientGpus, first job 4711",
+    ]
+    part = await gangline(platform.url, "queue", "--pool", "default", "--user", "ada", "--group", "research")
+    assert "4000 more such ones wait in pool default and are not shown." in part.err
+    assert platform.asked[-1].query == {"pool": "default", "user": "ada", "group": "research"}

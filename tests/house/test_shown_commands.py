@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.house.test_docs import PAGES, text
 
+import gangline_gateway as gateway
 from gangline_agent import main as agent
 from gangline_client.parser import parse
 from gangline_core.reasons import HINTS, SICK_HINT
@@ -24,6 +25,7 @@ PARSERS: dict[str, Callable[[Sequence[str]], object]] = {
     "lab": lambda words: lab._parser().parse_args(words[1:]),
 }
 """Verbs of other programs than the client's."""
+CONSOLE = Path(gateway.__file__).parent / "console"
 BLOCK = re.compile(r"^```\w*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 INLINE = re.compile(r"`(gangline [^`]+)`")
 PARTS = re.compile(r"\s(?:\|\||&&|;|\||&)(?:\s|$)|\$\(")
@@ -79,6 +81,13 @@ def test_every_command_that_a_page_shows_is_understood(page: str, tmp_path: Path
     shown = [(command, True) for command in in_blocks(page)] + [(command, False) for command in in_sentences(page)]
     told = {command: trouble(command, tmp_path, whole=whole) for command, whole in shown}
     assert {command: words for command, words in told.items() if words} == {}
+
+
+@pytest.mark.parametrize("file", sorted([*CONSOLE.glob("*.js"), *CONSOLE.glob("*.html")]), ids=lambda file: file.name)
+def test_every_command_that_the_console_names_is_understood(file: Path, tmp_path: Path) -> None:
+    """Somebody without a token was told of a verb that is none."""
+    for command in re.findall(r"<code>(gangline [^<]+)</code>", file.read_text()):
+        assert trouble(command, tmp_path, whole=False) == ""
 
 
 @pytest.mark.parametrize("hint", [*HINTS.values(), SICK_HINT])

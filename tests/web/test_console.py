@@ -59,7 +59,7 @@ async def test_from_the_token_to_a_cancelled_job(tmp_path: Path) -> None:
         assert "Placed" in overview, "events arrive"
 
         await page.press("Queue")
-        line = await page.until("1 wait in this pool")
+        line = await page.until("1 job waits in this pool")
         reason = (await client.explain(other.id)).sentence
         assert reason.split(";")[0][:40] in line
 
@@ -106,3 +106,56 @@ async def test_asking_whether_a_job_would_run_changes_nothing(tmp_path: Path) ->
         await page.until("64", gone=False)
         await page.until("It would be admitted", gone=True)
         assert not [one async for one in client.jobs()]
+
+
+async def test_one_sees_at_a_glance_why_jobs_wait_where_there_is_room_and_who_has_it(tmp_path: Path) -> None:
+    async with looked_at(tmp_path) as (platform, client, page):
+        await page.open(f"{platform.url}/console/#token={platform.token}")
+        await page.until("0 of 12")
+        holds = await client.submit(job("holds", gpus=6, gpu_models=["A100"]))
+        for k in range(3):
+            await client.submit(job(f"waits-{k}", gpus=8, gpu_models=["A100"]))
+        overview = await page.until("3 jobs for 24 GPUs: InsufficientGpus")
+        assert "2 whole ones free, at most 2 on one node" in overview
+        assert "4 whole ones free, at most 4 on one node" in overview
+        await page.press("3 jobs")
+        await page.until("3 of them are like that")
+        await page.fill("Name", "waits-1")
+        await page.until("1 of them are like that")
+        assert "waits-2" not in await page.until("waits-1")
+        assert "InsufficientGpus" in await page.run("location.hash")
+
+        await page.open(f"{platform.url}/console/#/nodes?free=3")
+        told = await page.until("1 node with 4 GPUs, 4 of them free")
+        assert "n1" not in told
+        await page.open(f"{platform.url}/console/#/nodes/n1")
+        told = await page.until("Jobs here")
+        assert f"{holds.id} holds" in told
+        assert await page.run(f"document.querySelectorAll('.card a[href=\"#/jobs/{holds.id}\"]').length") == 6
+        assert not page.complaints
+
+
+async def test_a_table_is_put_in_order_by_a_click_and_back(tmp_path: Path) -> None:
+    async with looked_at(tmp_path) as (platform, _, page):
+        await page.open(f"{platform.url}/console/#token={platform.token}")
+        await page.until("0 of 12")
+        await page.open(f"{platform.url}/console/#/nodes")
+        await page.until("n2")
+        names = "[...document.querySelectorAll('tbody tr td:first-child')].map(cell => cell.innerText).join()"
+        seen = [await page.run(names)]
+        for _ in range(3):
+            await page.press("GPUs")
+            seen.append(await page.run(names))
+        assert seen == ["n1,n2", "n2,n1", "n1,n2", "n1,n2"]
+
+
+async def test_whose_token_is_revoked_is_asked_for_another_and_told_why(tmp_path: Path) -> None:
+    async with looked_at(tmp_path) as (platform, client, page):
+        issued = await client.issue_token(name="guest", role="readonly", user="guest")
+        await page.open(f"{platform.url}/console/#token={issued.token}")
+        await page.until("0 of 12")
+        await client.revoke_token(issued.view.digest)
+        await page.press("Groups")
+        told = await page.until("The token was revoked.")
+        assert "gangline token issue" in told
+        assert not await page.run("sessionStorage.length")

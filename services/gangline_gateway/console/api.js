@@ -6,6 +6,8 @@ export const token = {
   get: () => sessionStorage.getItem(KEY) || "",
   set: (text) => sessionStorage.setItem(KEY, text.trim()),
   forget: () => sessionStorage.removeItem(KEY),
+  /** What to do when the gateway knows the token no more: it has expired, or was revoked. */
+  refused: () => {},
 };
 
 /** An answer that is not good: the problem's own words. */
@@ -39,7 +41,9 @@ async function ask(method, path, { query, body, signal, headers } = {}) {
   });
   if (!response.ok) {
     const problem = await response.json().catch(() => ({ title: response.statusText }));
-    throw new ApiError(response.status, problem);
+    const error = new ApiError(response.status, problem);
+    if (response.status === 401) token.refused(error);
+    throw error;
   }
   return response;
 }

@@ -42,6 +42,11 @@ function paint(canvas, { places, size }, ink) {
         pen.fillStyle = ink.used;
         pen.fillRect(left, y + size - tall, size, tall);
       }
+      // What takes no new work is seen to be so also where it is still in use.
+      if (node.state === "drained" && used > 0) {
+        pen.fillStyle = ink.drained;
+        pen.fillRect(left, y, size, Math.max(2, Math.round(size / 3)));
+      }
     });
   }
 }

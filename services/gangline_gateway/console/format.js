@@ -15,19 +15,32 @@ export const waited = (job) => (job.state === "waiting" ? Date.now() - (job.queu
 
 export function duration(ms) {
   const s = Math.round(ms / 1000);
+  const tenths = (value) => String(+value.toFixed(1));
   if (s < 1) return ms > 0 ? "<1 s" : "0 s";
   if (s < 120) return `${s} s`;
   if (s < 7200) return `${Math.round(s / 60)} min`;
-  if (s < 172_800) return `${(s / 3600).toFixed(1)} h`;
-  return `${(s / 86_400).toFixed(1)} d`;
+  if (s < 172_800) return `${tenths(s / 3600)} h`;
+  return `${tenths(s / 86_400)} d`;
 }
 
+const two = (number) => String(number).padStart(2, "0");
+const day = (then) => `${then.getFullYear()}-${two(then.getMonth() + 1)}-${two(then.getDate())}`;
+const time = (then) => `${two(then.getHours())}:${two(then.getMinutes())}:${two(then.getSeconds())}`;
+
+/** A moment where the reader is: the time of today, or date and time. */
 export const clock = (ms) => {
   if (!ms) return "";
   const then = new Date(ms);
-  const time = then.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit" });
-  return then.toDateString() === new Date().toDateString() ? time : `${then.toLocaleDateString()} ${time}`;
+  return day(then) === day(new Date()) ? time(then) : `${day(then)} ${time(then)}`;
 };
+
+/** A sentence of the platform, which speaks of moments in UTC, with those moments where the reader is. */
+export const local = (sentence) =>
+  String(sentence || "").replace(/(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d) UTC/g, (said, date, hour) => {
+    const then = new Date(`${date}T${hour}Z`);
+    if (Number.isNaN(then.getTime()) || then.getTimezoneOffset() === 0) return said;
+    return `${day(then)} ${time(then)}`;
+  });
 
 export const memory = (mib) => (mib >= 1024 ? `${(mib / 1024).toFixed(mib >= 10_240 ? 0 : 1)} GiB` : `${mib} MiB`);
 

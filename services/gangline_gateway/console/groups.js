@@ -17,7 +17,13 @@ async function load(signal) {
 }
 
 const depth = (path) => (path ? path.split("/").length : 0);
-const told = (amounts) => Object.entries(amounts || {}).map(([dimension, value]) => `${dimension.replace("gpu_milli", "GPUs").replace("_milli", "s").replace("_mib", "")} ${amount(dimension, value)}`).join(", ");
+/** Amounts of a quota as people say them: 64 GPUs, 8 A100, 200 CPUs, 2 TiB of memory. */
+const told = (amounts) => Object.entries(amounts || {}).sort().reverse().map(([dimension, value]) => `${amount(dimension, value)} ${called(dimension)}`).join(", ");
+const called = (dimension) => {
+  const [kind, model] = dimension.split(":");
+  if (kind === "gpu_milli") return model || "GPUs";
+  return { cpu_milli: "CPUs", memory_mib: "memory", gpu_memory_mib: "GPU memory" }[kind] || dimension;
+};
 
 export function Groups() {
   const { data, error } = useData(load, []);
@@ -30,7 +36,7 @@ export function Groups() {
     ["Limit", (group) => told(group.settings.limit)],
     ["Weight", (group) => group.settings.weight ?? 1],
     ["Unfinished jobs", (group) => group.unfinished || 0],
-    ["GPU hours", (group) => (group.used_gpu_hours || 0).toFixed(1)],
+    ["GPU hours", (group) => (group.used_gpu_hours || 0).toFixed(1), null, (group) => group.used_gpu_hours || 0],
     ["Budget", (group) => (group.settings.budget_gpu_hours ? `${group.settings.budget_gpu_hours} h${group.budget_exhausted ? ", spent" : ""}` : "")],
   ];
   const users = data.lines.filter((line) => line.user);
@@ -45,7 +51,7 @@ export function Groups() {
       ["Group", (line) => line.group],
       ["GPUs held", (line) => gpus((line.holds || {})[GPU] || 0)],
       ["Unfinished jobs", (line) => line.unfinished || 0],
-      ["GPU hours", (line) => (line.gpu_hours || 0).toFixed(1)],
+      ["GPU hours", (line) => (line.gpu_hours || 0).toFixed(1), null, (line) => line.gpu_hours || 0],
     ]} />`;
 }
 

@@ -2,7 +2,7 @@
 
 import { html, useEffect, useRef, useState } from "./vendor/preact-htm.js";
 import { call, textOf } from "./api.js";
-import { clock, counted, duration, expected, gpus, memory, score, sum } from "./format.js";
+import { clock, counted, duration, expected, gpus, local, memory, score, sum } from "./format.js";
 import { Act, Bar, label, State, Table, Trouble, useData, Why } from "./parts.js";
 
 const ENDS = new Set(["succeeded", "failed", "cancelled", "timed_out", "lost"]);
@@ -23,9 +23,9 @@ export function Job({ id, who }) {
   const { job, why, history } = data;
   return html`<h1>Job ${label(job)} <span class="quiet">${job.name}</span> <${State} name=${job.state} /></h1>
     <${Trouble} error=${error} />
-    <p class="said">${why.sentence}</p>
+    <p class="said">${local(why.sentence)}</p>
     ${why.hint ? html`<p class="quiet">${why.hint}</p>` : null}
-    ${(why.notes || []).map((note) => html`<p class="quiet">${note}</p>`)}
+    ${(why.notes || []).map((note) => html`<p class="quiet">${local(note)}</p>`)}
     ${who.role === "readonly" ? null : html`<${Verbs} job=${job} done=${reload} />`}
     <${Facts} job=${job} />
     ${ENDS.has(job.state) ? null : html`<${Turn} why=${why} />`}
@@ -79,9 +79,9 @@ function Turn({ why }) {
   if (!why.position && !starts && !why.start_note && !terms.length && !lacks && !(why.also || []).length) return null;
   return html`<section><h2>Its turn</h2>
     ${why.position ? html`<p>Number ${why.position} of ${why.waiting} in pool ${why.pool}.</p>` : null}
-    ${starts ? html`<p>Expected to start ${starts}${why.confidence ? ` (${why.confidence})` : ""}. <span class="quiet">${why.start_note || ""}</span></p>` : why.start_note ? html`<p class="quiet">${why.start_note}</p>` : null}
-    ${terms.length ? html`<table class="terms"><tbody>${terms.map((term) => html`<tr><td>${term.name}</td><td class="wide"><${Bar} used=${Math.abs(term.value)} total=${most} label=${term.name} /></td><td>${score(term.value)}</td></tr>`)}
-      <tr><td>score</td><td></td><td><b>${score(why.score || 0)}</b></td></tr></tbody></table>` : null}
+    ${starts ? html`<p>Expected to start ${starts}${why.confidence ? ` (${why.confidence})` : ""}. <span class="quiet">${local(why.start_note)}</span></p>` : why.start_note ? html`<p class="quiet">${local(why.start_note)}</p>` : null}
+    ${terms.length ? html`<div class="scroll"><table class="terms"><tbody>${terms.map((term) => html`<tr><td>${term.name}</td><td class="wide"><${Bar} used=${Math.abs(term.value)} total=${most} label=${term.name} /></td><td>${score(term.value)}</td></tr>`)}
+      <tr><td>score</td><td></td><td><b>${score(why.score || 0)}</b></td></tr></tbody></table></div>` : null}
     ${lacks ? html`<p>${lacks.verdict === "never" ? html`<b>No empty pool could hold it.</b> ` : null}${lacks.best || ""} ${lacks.missing || ""}</p>
       ${(lacks.excluded || []).length ? html`<${Table} name="excluded" keyOf=${(row) => row.cause} rows=${lacks.excluded} empty=""
         columns=${[["Nodes that cannot take it because", (row) => row.cause], ["Nodes", (row) => row.nodes], ["GPUs", (row) => row.gpus]]} />` : null}
@@ -108,7 +108,7 @@ function Tasks({ job }) {
 function Story({ history }) {
   if (!history) return html`<section><h2>What happened</h2><p class="quiet">The recorder does not answer now.</p></section>`;
   const lines = history.events.map((event) => html`<li key=${event.id}>
-    <span class="quiet">${clock(event.at)}</span> <b>${event.event}</b> ${event.message}</li>`);
+    <span class="quiet">${clock(event.at)}</span> <b>${event.event}</b> ${local(event.message)}</li>`);
   if (history.left_out) {
     lines.splice(history.left_out_after || 0, 0, html`<li key="left-out" class="quiet">... ${history.left_out} more ...</li>`);
   }

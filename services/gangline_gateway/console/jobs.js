@@ -3,11 +3,13 @@
 import { html } from "./vendor/preact-htm.js";
 import { call } from "./api.js";
 import { clock, duration, gpus, sum, waited } from "./format.js";
-import { Filter, JobLink, State, Table, Trouble, useData } from "./parts.js";
+import { brief, Filter, JobLink, State, Table, Trouble, useData, WhyShort } from "./parts.js";
 
 const STATES = ["", "held", "waiting", "starting", "running", "resizing", "paused", "suspended", "stopping", "succeeded", "failed", "cancelled", "timed_out", "lost"];
 const FILTERS = ["state", "group", "user", "pool", "name", "label", "array"];
 const PAGE = 100;
+
+const ran = (job) => (job.ended_ms || Date.now()) - job.started_ms;
 
 const COLUMNS = [
   ["Job", (job) => html`<${JobLink} id=${job.id} name=${job.name} of=${job} />`, (job) => job.id],
@@ -17,10 +19,10 @@ const COLUMNS = [
   ["Pool", (job) => job.pool],
   ["GPUs", (job) => gpus(job.gpu_milli_held || job.gpu_milli || 0)],
   ["Tasks", (job) => sum(job.sizes) || job.size],
-  ["Submitted", (job) => clock(job.submitted_ms)],
-  ["Waited", (job) => duration(waited(job))],
-  ["Ran", (job) => (job.started_ms ? duration((job.ended_ms || Date.now()) - job.started_ms) : "")],
-  ["Reason", (job) => (job.reason ? job.reason.sentence : "")],
+  brief("Submitted", (job) => clock(job.submitted_ms), (job) => job.submitted_ms),
+  brief("Waited", (job) => duration(waited(job)), waited),
+  brief("Ran", (job) => (job.started_ms ? duration(ran(job)) : ""), (job) => (job.started_ms ? ran(job) : 0)),
+  ["Reason", (job) => html`<div class="why"><${WhyShort} reason=${job.reason} /></div>`, (job) => (job.reason ? job.reason.sentence : "")],
 ];
 
 export function Jobs({ query }) {

@@ -49,7 +49,7 @@ function Entrance({ error, onToken }) {
       <button>Enter</button>
     </form>
     ${error ? html`<p class="trouble" role="alert">${error}</p>` : null}
-    <p class="quiet">The token is what <code>gangline up</code> printed at its first start, or one made by <code>gangline token create</code>.
+    <p class="quiet">The token is what <code>gangline up</code> printed at its first start, or one made by <code>gangline token issue</code>.
     It stays in this browser tab and is sent to this gateway only.</p>
   </main>`;
 }
@@ -71,13 +71,15 @@ function App() {
       setError(problem.message);
     }
   };
-  const leave = () => {
+  const leave = (why = "") => {
     feed.stop();
     token.forget();
+    setError(why);
     setWho(null);
   };
 
   useEffect(() => {
+    token.refused = (problem) => leave(problem.message);
     const move = () => setAt(place());
     window.addEventListener("hashchange", move);
     const unlisten = feed.listen(() => setLive(feed.isOpen));
@@ -88,14 +90,18 @@ function App() {
     };
   }, []);
 
-  if (!who) return html`<${Entrance} error=${error} onToken=${enter} />`;
   const known = PAGES.find(([page]) => page === at.page);
+  useEffect(() => {
+    document.title = [at.id, known && known[1], "Gangline"].filter(Boolean).join(" - ");
+  }, [at]);
+
+  if (!who) return html`<${Entrance} error=${error} onToken=${enter} />`;
   const Page = (at.id && DETAILS[at.page]) || (known && known[2]);
   return html`<header>
       <a class="home" href="#/"><img src="icon.svg" alt="" width="20" height="20" /> Gangline</a>
       <nav>${PAGES.map(([page, title]) => html`<a href=${`#/${page}`} aria-current=${page === at.page ? "page" : null}>${title}</a>`)}</nav>
       <span class="who"><span class=${isLive ? "live" : "late"} title=${isLive ? "events arrive as they happen" : "no events arrive; what you see may be old"}>${isLive ? "live" : "reconnecting"}</span>
-      ${" "}${who.user} (${who.role}) <button class="plain" onClick=${leave}>leave</button></span>
+      ${" "}${who.user} (${who.role}) <button class="plain" onClick=${() => leave()}>leave</button></span>
     </header>
     <main>${Page
       ? html`<${Page} key=${`${at.page}/${at.id}`} id=${at.id} query=${at.query} who=${who} />`

@@ -2,15 +2,17 @@
 
 import { html, useCallback, useEffect, useRef, useState } from "./vendor/preact-htm.js";
 import { feed } from "./api.js";
-import { csv } from "./format.js";
+import { clock, csv, local } from "./format.js";
 
 const CALM_MS = 1_000;
 const SLOW_MS = 15_000;
+const PAUSE_OF_LOAD = 10;
 const LINE_S_LEAST = 120;
 
 /**
  * Data of a page: loaded at once, again soon after something happened that `wants` an update, and now and then anyway.
- * Nothing is asked while the page is hidden. Gives {data, error, reload}.
+ * Nothing is asked while the page is hidden, and what takes long to answer is asked seldom: pauses are ten times as long
+ * as the last answer took. Gives {data, error, reload}.
  */
 export function useData(load, inputs, wants = () => true) {
   const [got, setGot] = useState({ data: null, error: null });
@@ -20,6 +22,7 @@ export function useData(load, inputs, wants = () => true) {
     let timer = null;
     let due = Infinity;
     let isLoading = false;
+    let took_ms = 0;
     const plan = (ms) => {
       const then = Date.now() + ms;
       if (then >= due) return;
@@ -32,6 +35,7 @@ export function useData(load, inputs, wants = () => true) {
       if (isLoading || document.hidden) return;
       due = Infinity;
       isLoading = true;
+      const begun = Date.now();
       try {
         const data = await load(stopped.signal);
         if (!stopped.signal.aborted) setGot({ data, error: null });
@@ -39,11 +43,12 @@ export function useData(load, inputs, wants = () => true) {
         if (!stopped.signal.aborted) setGot((before) => ({ data: before.data, error }));
       }
       isLoading = false;
+      took_ms = Date.now() - begun;
       if (stopped.signal.aborted) return;
       if (due < Date.now()) run();
       else plan(SLOW_MS);
     };
-    const unlisten = feed.listen((event) => { if (event && wants(event)) plan(CALM_MS); });
+    const unlisten = feed.listen((event) => { if (event && wants(event)) plan(Math.max(CALM_MS, PAUSE_OF_LOAD * took_ms)); });
     const shown = () => { if (!document.hidden && due < Date.now()) run(); };
     document.addEventListener("visibilitychange", shown);
     again.current = () => plan(0);
@@ -71,7 +76,11 @@ export const JobLink = ({ id, name, of }) => html`<a href=${`#/jobs/${id}`}>${of
 
 /** Why a job waits: a sentence, what to do, and the code for those who look it up. */
 export const Why = ({ reason }) =>
-  reason ? html`<span title=${reason.code}>${reason.sentence}</span>${reason.hint ? html`<div class="quiet">${reason.hint}</div>` : null}` : null;
+  reason ? html`<span title=${reason.code}>${local(reason.sentence)}</span>${reason.hint ? html`<div class="quiet">${reason.hint}</div>` : null}` : null;
+
+/** The same in a line of many: what to do stands where the pointer rests. */
+export const WhyShort = ({ reason }) =>
+  reason ? html`<span title=${[reason.hint, reason.code].filter(Boolean).join("\n")}>${local(reason.sentence)}</span>` : null;
 
 /** A bar of used, with marks; values share one unit. */
 export function Bar({ used, total, marks = [], label }) {
@@ -82,8 +91,22 @@ export function Bar({ used, total, marks = [], label }) {
   </div>`;
 }
 
-/** A table whose columns are [title, cell of a row, text of a row]; the texts are what goes into a CSV file. */
-export function Table({ columns, rows, keyOf, name, empty }) {
+/** A column of short texts that are not broken into two lines: [title, cell, text, rank]. */
+export const brief = (title, text, rank) => [title, (row) => html`<span class="whole">${text(row)}</span>`, text, rank || text];
+
+const words = new Intl.Collator(undefined, { numeric: true });
+const compared = (a, b) => (typeof a === "number" && typeof b === "number" ? a - b : words.compare(String(a ?? ""), String(b ?? "")));
+
+/**
+ * A table whose columns are [title, cell of a row, text of a row, rank of a row]; the texts are what goes into a CSV file.
+ * A click on a title orders the rows by it, a second one the other way round, a third one as they came.
+ */
+export function Table({ columns, rows: given, keyOf, name, empty }) {
+  const [by, setBy] = useState({ title: "", turn: 1 });
+  const column = columns.find(([title]) => title && title === by.title);
+  const rank = column && (column[3] || column[2] || column[1]);
+  const rows = rank ? [...given].sort((a, b) => by.turn * compared(rank(a), rank(b))) : given;
+  const order = (title) => setBy(by.title !== title ? { title, turn: 1 } : by.turn === 1 ? { title, turn: -1 } : { title: "", turn: 1 });
   if (!rows.length) return html`<p class="quiet">${empty}</p>`;
   const save = () => {
     const text = csv(columns.map(([title]) => title), rows.map((row) => columns.map(([, cell, plain]) => (plain || cell)(row))));
@@ -94,7 +117,8 @@ export function Table({ columns, rows, keyOf, name, empty }) {
     setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
   };
   return html`<div class="scroll"><table>
-    <thead><tr>${columns.map(([title]) => html`<th scope="col">${title}</th>`)}</tr></thead>
+    <thead><tr>${columns.map(([title]) => html`<th scope="col" aria-sort=${title && title === by.title ? (by.turn === 1 ? "ascending" : "descending") : null}>
+      ${title ? html`<button class="plain" onClick=${() => order(title)}>${title}</button>` : null}</th>`)}</tr></thead>
     <tbody>${rows.map((row) => html`<tr key=${keyOf(row)}>${columns.map(([, cell]) => html`<td>${cell(row)}</td>`)}</tr>`)}</tbody>
   </table></div>
   <p><button class="plain" onClick=${save}>Save as CSV</button></p>`;
@@ -146,6 +170,7 @@ export function Line({ points, label, top, height = 150 }) {
   useEffect(() => {
     const ink = getComputedStyle(document.documentElement);
     const axis = { stroke: ink.getPropertyValue("--quiet"), grid: { stroke: ink.getPropertyValue("--line"), width: 1 } };
+    const times = (_, moments) => moments.map((moment) => clock(1000 * moment));
     const options = {
       width: box.current.clientWidth || 400,
       height,
@@ -155,7 +180,7 @@ export function Line({ points, label, top, height = 150 }) {
         x: { range: (_, first, last) => [Math.min(first, last - LINE_S_LEAST), last] },
         y: { range: (_, __, most) => [0, 1.08 * Math.max(top || 0, most || 1)] },
       },
-      axes: [axis, { ...axis, size: 44 }],
+      axes: [{ ...axis, values: times, space: 90 }, { ...axis, size: 44 }],
       series: [{}, { label, points: { show: false }, stroke: ink.getPropertyValue("--used"), fill: ink.getPropertyValue("--used-pale"), width: 1.5 }],
     };
     plot.current = new window.uPlot(options, [[], []], box.current);

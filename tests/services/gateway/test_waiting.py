@@ -50,6 +50,32 @@ async def test_the_queue_shows_own_lines_at_their_true_positions(visitor: Visito
     await visitor.ask("una", "GET", "/v1/queue?pool=moon", status=404)
 
 
+async def test_a_queue_tells_what_its_jobs_wait_for_and_finds_those_that_are_asked_for(visitor: Visitor) -> None:
+    """A queue of thousands fits no answer: who looked for a user's jobs found those among the first thousand."""
+    world = visitor.setting.world
+    world.tell("admission", f.GroupSet(group=Group(path="t2", limit={"gpu_milli": 8000}), by="root"))
+    for k in range(2):
+        world.submit_running(spec(group=f"t{k + 1}", user=("una", "tom")[k], name=f"big{k}", gpus=8), f"n{k + 1}")
+    for k in range(6):
+        group, user = (("t2", "tom"), ("t1", "una"), ("t1", "vic"))[k % 3]
+        world.submit(spec(group=group, user=user, name=f"j{k}", gpus=8))
+    world.settle()
+
+    async def seen(query: str, who: str = "admin") -> tuple[int, list[str], dict[tuple[str, str], tuple[int, int]]]:
+        view: Any = await visitor.ask(who, "GET", f"/v1/queue?{query}")
+        sums = {(one["code"], one.get("of", "")): (one["jobs"], one["gpu_milli"]) for one in view["waiting_for"]}
+        assert view["waiting"] == 6
+        return view["matching"], [line["name"] for line in view["lines"]], sums
+
+    room, limit = ("InsufficientGpus", ""), ("GroupLimit", "t2")
+    assert await seen("limit=1") == (6, ["j0"], {room: (4, 32_000), limit: (2, 16_000)})
+    assert await seen("user=vic") == (2, ["j2", "j5"], {room: (2, 16_000)})
+    assert await seen("group=t1&name=j4") == (1, ["j4"], {room: (1, 8000)})
+    assert await seen("reason=GroupLimit&limit=1") == (2, ["j0"], {limit: (2, 16_000)})
+    assert await seen("", "una") == (2, ["j1", "j4"], {room: (2, 16_000)}), "others' reasons are not told"
+    await visitor.ask("una", "GET", "/v1/queue?reason=Moon", status=400)
+
+
 async def test_the_queue_says_of_an_element_which_of_its_array_it_is(visitor: Visitor) -> None:
     array = await visitor.submit(array="3-9%2", gpus=1)
     alone = await visitor.submit(gpus=1)
