@@ -44,6 +44,8 @@ class Step(Struct):
     """A period of a budget was over, so that it has all of its hours again."""
     undated: bool = False
     """Nothing is kept any more for a job below limits that other pools share."""
+    measured: bool = False
+    """How busy a job is came out otherwise than was known, so that others may share its GPUs, or may not any more."""
     touched: bool = False
     """Something else changed that a service may want to look at."""
     alarms: list[str] = []

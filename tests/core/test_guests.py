@@ -172,6 +172,20 @@ def test_what_was_measured_goes_before_what_is_told() -> None:
     assert world.job(guest).state == JobState.WAITING
 
 
+def test_a_guest_comes_as_soon_as_it_was_measured_that_its_owner_leaves_time() -> None:
+    world = world_of()
+    owner = world.submit(owner_of({}))
+    world.settle()
+    guest = world.submit(guest_of())
+    world.settle()
+    assert world.job(guest).state == JobState.WAITING
+    world.tell("telemetry", f.JobUsed(job=owner, gpu_percent=85, window_s=60))
+    assert world.settle() == 0
+    world.tell("telemetry", f.JobUsed(job=owner, gpu_percent=70, window_s=60))
+    world.settle()
+    assert companions(world.state, guest) == (owner,)
+
+
 def test_an_owner_has_one_guest() -> None:
     world = world_of()
     owner, guest, third = world.submit(owner_of()), world.submit(guest_of()), world.submit(guest_of())

@@ -13,6 +13,7 @@ from tests.make import World, node
 from dollhouse.rooms import watched
 from gangline_core import facts as f
 from gangline_core.cluster import Policy
+from gangline_core.cycle import round_due
 from gangline_core.job import JobState
 from gangline_core.limits.usage_by_class import recompute
 from gangline_core.pauses.pausing import companions
@@ -168,6 +169,21 @@ def test_measured_use_counts_where_a_job_says_nothing_of_its_stages() -> None:
     world.tell("telemetry", f.JobUsed(job=first, gpu_percent=50, window_s=60))
     assert sharing_score(world.state, world.job(first)) == 1
     second = world.submit(sharing_spec(HALF))
+    world.settle()
+    assert companions(world.state, second) == (first,)
+
+
+def test_a_measure_that_lets_another_one_in_is_followed_by_a_round_and_others_are_not() -> None:
+    """Seed 1700002: nothing else happened, and whoever waited did so until somebody ended."""
+    world = world_of()
+    first = world.submit(sharing_spec({}))
+    world.settle()
+    second = world.submit(sharing_spec(HALF))
+    world.settle()
+    assert world.job(second).state == JobState.WAITING
+    for percent, is_news in ((90, False), (85, False), (60, True)):
+        world.tell("telemetry", f.JobUsed(job=first, gpu_percent=percent, window_s=60))
+        assert round_due(world.state, "default") == is_news
     world.settle()
     assert companions(world.state, second) == (first,)
 

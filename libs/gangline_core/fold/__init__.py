@@ -125,6 +125,8 @@ def _stirs(state: State, step: Step) -> bool:
     """True when a round may come out differently after this than before."""
     if step.freed or step.nodes or step.settings or step.voided or step.undated or step.arrays or step.renewed:
         return True
+    if step.measured:
+        return True
     for moved in step.moves:
         # Who is held gives back what was kept for it: room of a reservation, what comes back below a limit, a place.
         if moved.after in (JobState.WAITING, JobState.HELD) or moved.after in ENDS:

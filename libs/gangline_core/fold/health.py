@@ -17,6 +17,8 @@ from gangline_core.ids import NodeId
 from gangline_core.job import LIVE, Outcome
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.room.troubles import note_closed, note_event
+from gangline_core.sharing.beside import BY_USE
+from gangline_core.sharing.minding import lets_in
 from gangline_core.state import State
 from gangline_core.step import Step
 
@@ -100,7 +102,10 @@ def job_used(state: State, fact: f.JobUsed, step: Step) -> None:
     """How busy a job's GPUs were."""
     job = state.job(fact.job)
     if job is not None and job.state in LIVE:
+        shares = state.pool_of(job).policy.sharing in BY_USE
+        before = lets_in(state, job) if shares else None
         state.kept.job_use[fact.job] = fact
+        step.measured = step.measured or (shares and lets_in(state, job) != before)
         state.kept.use_records[fact.job] = added(state.kept.use_records.get(fact.job), fact)
 
 

@@ -17,6 +17,8 @@ COMPANY_MAX = SLOTS
 """Most jobs on the same GPUs."""
 INTERLEAVED, PAIRS, GUESTS = "interleaved", "pairs", "guests"
 """Names of sharing rules (see `rules`)."""
+BY_USE = frozenset({PAIRS, GUESTS})
+"""Those that ask how busy jobs were seen to be."""
 MOST = {INTERLEAVED: COMPANY_MAX, PAIRS: 2, GUESTS: 2}
 """Name of a rule -> most jobs on the same GPUs by it."""
 _AT_WORK = frozenset({JobState.STARTING, JobState.RUNNING})

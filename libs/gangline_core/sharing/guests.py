@@ -14,14 +14,11 @@ from gangline_core.making_room.preemption import Preemptor
 from gangline_core.reserving.passing import may_pass
 from gangline_core.sharing.alone import Alone
 from gangline_core.sharing.beside import GUESTS, can_share, is_opportunistic
-from gangline_core.sharing.minding import UNKNOWN, measured_percent
+from gangline_core.sharing.minding import BUSY_PERCENT, UNKNOWN, measured_percent
 from gangline_core.sharing.stages import stages_of
 from gangline_core.spec import GPU_MILLI
 from gangline_core.state import State
 from gangline_core.table import Table
-
-BUSY_PERCENT = 80
-"""Owners whose GPUs are as busy as this have no guests, nor have those of whom nobody knows."""
 
 
 class Guests:

@@ -18,6 +18,8 @@ SCORES_MOST = 2
 LIGHT_PERCENT, HALF_PERCENT = 35, 65
 """Who keeps no resource busier than this has score 0, or 1; others have 2, and so has whoever nobody knows."""
 UNKNOWN = -1
+BUSY_PERCENT = 80
+"""Owners whose GPUs are as busy as this have no guests, nor have those of whom nobody knows."""
 
 
 def sharing_score(state: State, job: Job) -> int:
@@ -30,6 +32,11 @@ def score_of(percent: int) -> int:
     if percent == UNKNOWN or percent > HALF_PERCENT:
         return 2
     return 0 if percent <= LIGHT_PERCENT else 1
+
+
+def lets_in(state: State, job: Job) -> tuple[int, bool]:
+    """What of its being busy says who may share its GPUs: its score, and whether there is time for a guest."""
+    return sharing_score(state, job), UNKNOWN < measured_percent(state, job) < BUSY_PERCENT
 
 
 def busiest_percent(state: State, job: Job) -> int:
