@@ -264,10 +264,12 @@ class Policy(Struct, frozen=True, omit_defaults=True, gc=False):
     elastic_growth: bool = True
     starvation_s: int = 3600
     """After this wait a job goes before everything younger, whatever the formula says."""
+    starvation_percent: int = 25
+    """But while jobs that went first for that hold so much of the pool, the ordering says who goes next; 100: always."""
     candidates_max: int = 1000
     """Most jobs one round looks at."""
     candidates_per_shape: int = 256
-    """Most jobs of one shape in one round; further equal jobs cannot fare better."""
+    """Most jobs of one shape in one round; of further ones only the shortest could fare better, and are looked at."""
     version: int = 0
     elastic: str = "adaptive"
     """A name in gangline_core.elasticity.POLICIES: who decides how big elastic jobs are."""

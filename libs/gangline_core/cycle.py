@@ -14,15 +14,12 @@ two facts join them. Both are pure: the same state and the same `now` give the s
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
-from gangline_core import ordering
 from gangline_core.batch import Batch
 from gangline_core.elasticity import grow
-from gangline_core.equal_runs import run_lengths, run_starts
 from gangline_core.facts import Candidate, RoundDecided, RoundOpened
 from gangline_core.foresight.outlook import foresee
 from gangline_core.ids import JobId
+from gangline_core.in_view import edges_of, in_view
 from gangline_core.job import Job, JobState
 from gangline_core.late_starts import late_starts
 from gangline_core.limits import gates
@@ -31,7 +28,7 @@ from gangline_core.making_room.claims import honour_claims, waiting_reason
 from gangline_core.making_room.lowering import lower_in_place
 from gangline_core.making_room.overtaking import Overtakes
 from gangline_core.making_room.preemption import Preemptor
-from gangline_core.making_room.shields import with_shields
+from gangline_core.making_room.shields import with_marks
 from gangline_core.making_room.standing_back import CAUSES, Going, Order, StandingBack
 from gangline_core.pauses import leases
 from gangline_core.pauses.resuming import clear_late, go_on_last, honour_paused, wants_to_go_on
@@ -42,14 +39,13 @@ from gangline_core.repairing import misses_members, repair
 from gangline_core.reserving.loose_dates import LooseDates
 from gangline_core.reserving.passing import keeps_from_all, may_pass
 from gangline_core.reserving.reserve import Reserver
-from gangline_core.scoring.columns import ASK, ID, SHAPE, SINCE, Ints
 from gangline_core.scoring.levels import Heads
 from gangline_core.scoring.waiting import Waiting
 from gangline_core.seating import Found, find_seats
 from gangline_core.sharing.guests import Guests
 from gangline_core.sharing.pairs import Pairs
 from gangline_core.spec import ServiceClass
-from gangline_core.state import PoolState, State
+from gangline_core.state import State
 from gangline_core.table import Table
 from gangline_core.telling.crowd import Crowd
 from gangline_core.telling.refusals import Refuser
@@ -87,8 +83,8 @@ def open_round(
         return None
     front = sieve.foremost() if known.policy.backfill_depth else frozenset()
     waiting = Waiting(state, known, (sieve.columns, sieve.may(front)), now=now)
-    terms, candidates = _in_view(state, waiting, front, known)
-    edges = _edges(waiting, candidates)
+    terms, candidates = in_view(waiting, {*state.kept.claims, *front})
+    edges = edges_of(waiting, candidates)
     free = [candidate for candidate in candidates if candidate.job not in front] if front else candidates
     lent = leases.lend(state, known, free, now) if renews else leases.Lent()
     return RoundOpened(
@@ -124,7 +120,7 @@ def decide_round(state: State, pool: str, now: int) -> RoundDecided:
     clear_late(table)
     grow(table)
     look_again(table)
-    table.placements = with_shields(table, opened.opened.candidates)
+    table.placements = with_marks(table, opened.opened.candidates)
     return table.record(opened)
 
 
@@ -288,69 +284,3 @@ def _beside_reserved(table: Table, job: Job, refuser: Refuser, preemptor: Preemp
             table.place(job, found.seats, found.amounts, guarded=True, backfilled=True)
             return True
     return keeps_from_all(table) and preemptor.make_room(job, sparing=True)
-
-
-def _in_view(
-    state: State, waiting: Waiting, front: frozenset[JobId], known: PoolState
-) -> tuple[tuple[str, ...], tuple[Candidate, ...]]:
-    """Names of the terms, and the first candidates in order: not too many of one shape, which could not fare better."""
-    policy, always = waiting.policy, sorted({*state.kept.claims, *front})
-    first = policy.candidates_max
-    while True:
-        ranking = ordering.rank(waiting, first)
-        first = max(first, ranking.exact)
-        chosen = _numbers(waiting.field(SHAPE)[ranking.rows[:first]]) < policy.candidates_per_shape
-        if always:
-            chosen |= np.isin(ranking.ids[:first], always)
-        places = np.flatnonzero(chosen)[: policy.candidates_max]
-        if len(places) == policy.candidates_max or first >= len(waiting):
-            places = np.concatenate((places, _unlike(waiting, ranking.rows, places, known=known)))
-            return ranking.terms, tuple(ranking.candidates(places))
-        first *= 2
-
-
-def _unlike(waiting: Waiting, rows: Ints, places: Ints, *, known: PoolState) -> Ints:
-    """Places of jobs out of view that ask for what nobody in view does: of each kind the oldest, oldest first.
-
-    Those in view may all wait for what is full, while what these ask for idles. Of very many kinds as many as are in
-    view have their turn, other ones in the next round.
-    """
-    if len(places) == len(rows):
-        return np.empty(0, dtype=np.int64)
-    asks = waiting.field(ASK)[rows]
-    is_seen = np.zeros(int(asks.max()) + 1, dtype=np.bool_)
-    is_seen[asks[places]] = True
-    unseen = np.flatnonzero(~is_seen[asks])
-    if not len(unseen):
-        return unseen
-    since, ids = (waiting.field(name)[rows[unseen]] for name in (SINCE, ID))
-    unseen = unseen[np.lexsort((ids, since))]
-    oldest = np.sort(np.unique(asks[unseen], return_index=True)[1])
-    most = known.policy.candidates_max
-    begin = known.rounds * most % len(oldest) if len(oldest) > most else 0
-    return unseen[np.roll(oldest, -begin)[:most]]
-
-
-def _edges(waiting: Waiting, candidates: tuple[Candidate, ...]) -> tuple[JobId, ...] | None:
-    """The last candidate of each shape of which more wait; None when whole shapes are out of view."""
-    if len(candidates) == len(waiting):
-        return ()
-    shape_of = waiting.state.shapes
-    left = dict(zip(*(part.tolist() for part in np.unique(waiting.field(SHAPE), return_counts=True)), strict=True))
-    last: dict[int, JobId] = {}
-    for candidate in candidates:
-        shape = shape_of[candidate.job]
-        left[shape] -= 1
-        last[shape] = candidate.job
-    if left.keys() != last.keys():
-        return None
-    return tuple(sorted(job for shape, job in last.items() if left[shape]))
-
-
-def _numbers(values: Ints) -> Ints:
-    """Per place, how many equal values stand before it."""
-    by_value = np.argsort(values, kind="stable")
-    starts = run_starts(values[by_value])
-    numbers = np.empty(len(values), dtype=np.int64)
-    numbers[by_value] = np.arange(len(values)) - np.repeat(starts, run_lengths(starts, len(values)))
-    return numbers
