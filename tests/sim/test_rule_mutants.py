@@ -12,12 +12,14 @@ from msgspec.structs import replace
 
 import gangline_core.door.terms as terms
 import gangline_core.fold as fold
+import gangline_core.fold.health as fold_health
 import gangline_core.fold.jobs as fold_jobs
+import gangline_core.fold.killed as fold_killed
 import gangline_core.fold.life as fold_life
 import gangline_core.fold.tasks as fold_tasks
 import gangline_core.making_room.losses as losses
 import gangline_core.placement.search as search
-from dollhouse.plan import Ask, Event, Plan
+from dollhouse.plan import FLEETS, Ask, Event, Plan
 from dollhouse.play import play
 from dollhouse.policies import POLICIES, SHORT
 from gangline_core import facts as f
@@ -74,6 +76,14 @@ def cancelled_jobs_run_on(patch: pytest.MonkeyPatch) -> None:
             whole(state, fact, step)
 
     patch.setattr(fold, "cancel", cancel)
+
+
+def supervisors_are_ended_for_ever(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(fold_killed, "KILLED_MAX", 1_000)
+
+
+def closed_nodes_excuse_nobody(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(fold_health, "excuse", lambda state, node, step: None)
 
 
 def failure_is_success(patch: pytest.MonkeyPatch) -> None:
@@ -164,6 +174,23 @@ KEPT_FROM_WORK = {
 SCATTERED = [*(Ask(gpu_milli=3_000, run_s=40) for _ in range(3)), Ask(gpu_milli=2_000, run_s=40)]
 """One GPU is free on each node of four."""
 
+REAPED = Plan(
+    seed=0,
+    events=(
+        Event(at_s=0.5, what="submit", asks=(Ask(run_s=200),)),
+        *(Event(at_s=1, what="reap", who=agent, number=7, seconds=12) for agent in FLEETS),
+    ),
+)
+"""One job whose supervisor is ended wherever it goes, each time later than what closes a node."""
+REAPED_AND_CLOSED = replace(
+    REAPED,
+    events=(
+        Event(at_s=0.5, what="submit", asks=(Ask(gpu_milli=250, run_s=200),) * 3),
+        *(Event(at_s=1, what="reap", who=agent, number=9, seconds=3) for agent in FLEETS),
+    ),
+)
+"""Three of them whose supervisors are ended at once, so that nodes are closed for it."""
+
 RULES: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], Plan]] = {
     "drained nodes take work": (
         drained_nodes_take_work,
@@ -210,6 +237,8 @@ RULES: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], Plan]] = {
         jobs_stay_on_failed_cards,
         story(*((12.0, "gpu", number, 30.0) for number in range(14)), asks={1.0: FULL}),
     ),
+    "supervisors are ended for ever": (supervisors_are_ended_for_ever, REAPED),
+    "closed nodes excuse nobody": (closed_nodes_excuse_nobody, REAPED_AND_CLOSED),
     "charges are one too high": (charges_are_one_too_high, story(asks={1.0: [Ask(run_s=5)]})),
 }
 

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from dollhouse.machines import Hands, Ledger, Machines
+from dollhouse.hands import Hands
+from dollhouse.machines import Ledger, Machines
 from dollhouse.telling import tell_steps
 from gangline_agent.app import carry
 from gangline_agent.config import Config

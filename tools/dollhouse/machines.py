@@ -5,13 +5,12 @@ it has, and no job may live twice, whatever the log, the agents and the rest of 
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from dollhouse.asks import STAGE_NAMES
-from dollhouse.connection import Gate
 from dollhouse.courses import course_of, seconds_in
 from dollhouse.telling import STEP_TIME
 from gangline_agent.judge import BUS_LOST_GRACE_S_MAX
@@ -128,6 +127,8 @@ class Program(Struct):
     """The last change of size at which its gang met."""
     done_s: float = 0.0
     """How much of its work earlier runs have saved."""
+    agent: int = 0
+    """Which agent of these machines started it."""
 
 
 class Machines:
@@ -142,6 +143,8 @@ class Machines:
         self.told = asyncio.Event()
         self.ledger = ledger
         self.orphan_s = orphan_s
+        self.agents = 0
+        """So many agents have come so far, one after the other."""
         self._programs: dict[TaskId, Program] = {}
         self._renewed_s = self._now_s()
 
@@ -180,6 +183,7 @@ class Machines:
             stuck_s=seconds_in(attributes.get(STUCK_TIME)),
             timer=timer,
             done_s=done_s,
+            agent=self.agents,
         )
         self._say(Local(task=task.id, placed_ms=task.placed_ms, phase=Phase.STARTING, silent=True))
         self.ledger.enter(task, bounded=bool(attributes.get(STEP_TIME) or attributes.get(STAGE_NAMES[0])))
@@ -293,7 +297,23 @@ class Machines:
             self.meetings.append(sizing)
             self.told.set()
 
-    def _main_ended(self, task: TaskId, cause: ExitCause, code: int) -> None:
+    def reap(self) -> int:
+        """Something ends the supervisors of all programs, and these with them; how many that were.
+
+        The agent that started one saw it go; another one cannot tell that from a machine that began anew.
+        """
+        running = [name for name, program in self._programs.items() if self._runs(name, program)]
+        for name in running:
+            program = self._programs[name]
+            program.timer.cancel()
+            self.known[name] = replace(self.known[name], witnessed=program.agent == self.agents)
+            self._main_ended(name, ExitCause.PROCESS_LOST, None)
+        return len(running)
+
+    def _runs(self, task: TaskId, program: Program) -> bool:
+        return program.stop is None and self.known[task].phase == Phase.RUNNING
+
+    def _main_ended(self, task: TaskId, cause: ExitCause, code: int | None) -> None:
         program = self._programs[task]
         self._say(replace(self.known[task], phase=Phase.EXITED, cause=cause, exit_code=code))
         self.ledger.killed(task)
@@ -322,74 +342,3 @@ class Machines:
         self.known[local.task] = local
         self.news[local.task] = None
         self.told.set()
-
-
-class Hands:
-    """One agent process's way to its machines; see gangline_agent.runner.Runner."""
-
-    def __init__(
-        self, machines: Machines, gate: Gate, changed: Callable[[TaskId], None], met: Callable[[Sizing], None]
-    ) -> None:
-        """Hands of a process with this gate: a frozen one notices nothing."""
-        self.machines = machines
-        self.gate = gate
-        self.changed = changed
-        self.met = met
-
-    @property
-    def known(self) -> Mapping[TaskId, Local]:
-        """See Runner."""
-        return self.machines.known
-
-    async def recover(self, orders: Iterable[Order]) -> None:
-        """The machines know what they have; see Runner."""
-
-    def start(self, order: Order) -> None:
-        """See Runner."""
-        self.machines.start(order)
-
-    def stop(self, task: TaskId, cause: ExitCause) -> None:
-        """See Runner."""
-        self.machines.stop(task, cause)
-
-    def leave(self, task: TaskId, notice_s: float) -> None:
-        """See Runner."""
-        self.machines.leave(task, notice_s)
-
-    def pause(self, task: TaskId, notice_s: float) -> None:
-        """See Runner."""
-        self.machines.pause(task, notice_s)
-
-    def go_on(self, task: TaskId) -> None:
-        """See Runner."""
-        self.machines.go_on(task)
-
-    def retime(self, task: Task, job: Job) -> None:
-        """See Runner."""
-        self.machines.retime(task, job)
-
-    def inform(self, sizing: Sizing) -> None:
-        """See Runner."""
-        self.machines.inform(sizing)
-
-    def forget(self, task: TaskId) -> None:
-        """See Runner."""
-        self.machines.forget(task)
-
-    def renew(self) -> None:
-        """The agent has the bus."""
-        if self.gate.is_open:
-            self.machines.renew()
-
-    async def run(self) -> None:
-        """See Runner."""
-        while True:
-            await self.machines.told.wait()
-            await self.gate.passed()
-            self.machines.told.clear()
-            news, self.machines.news = self.machines.news, {}
-            for task in news:
-                self.changed(task)
-            meetings, self.machines.meetings = self.machines.meetings, []
-            for sizing in meetings:
-                self.met(sizing)

@@ -140,6 +140,11 @@ PROMISES: tuple[Promise, ...] = (
         ),
     ),
     Promise(
+        "whose supervisor is ended again and again is held, and not for what a node does to several",
+        {"ended_in_a_row.EndedInARow.faults": EVERY},
+        ("supervisors are ended for ever", "closed nodes excuse nobody"),
+    ),
+    Promise(
         "what people want is done, and an end follows from how the members ended",
         {
             "rules.Rules._obey": EVERY,

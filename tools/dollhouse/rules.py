@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from dollhouse.ended_in_a_row import EndedInARow
 from dollhouse.left_to_work import LeftToWork
 from gangline_core import facts as f
 from gangline_core.cluster import LEVELS_INSIDE_NODE, Node
@@ -54,6 +55,7 @@ class Rules:
         self._spent: dict[str, None] = {}
         """Groups whose budget is used up, as accounting told."""
         self._left = LeftToWork()
+        self._ended = EndedInARow()
         self._at: list[int] = [0]
         """The latest time in the log after each message."""
 
@@ -67,6 +69,8 @@ class Rules:
         yield from self._left.faults(state, message, step, self._jobs)
         self.met["is left to work"] = self._left.met
         self.met["begins anew after a lease"] = self._left.leases_met
+        yield from self._ended.faults(state, message, step, self._jobs, self._tasks)
+        self.met["is held for ends of supervisors"] = self._ended.met
         yield from self._obey(state, message)
         for moved in step.moves:
             job = state.kept.jobs.get(moved.job)

@@ -63,6 +63,7 @@ FAULTS: dict[str, Fault] = {
     "node cut off but alive": Fault(("cut", "swallow"), ("node lost alive",), "lost while tasks worked on it"),
     "node flapping": Fault(("flap",), ("flapped",), "an agent lost the bus at least twice, and wanted it each time"),
     "power loss of machines": Fault(("power",), ("power lost",), "tasks lived on them"),
+    "supervisors ended again and again": Fault(("reap",), ("supervisors ended",), "tasks ran on the machines"),
     "GPU failing": Fault(("gpu",), ("GPU failed",), "the agent's driver saw it and telemetry said so"),
     "agent restart": Fault(("crash", "restart", "wrong_start"), ("agent began",), "tasks lived on its machines"),
     "stuck process that ignores SIGKILL for a while": Fault(("stuck_s",), ("undead",), "it was killed and stayed"),

@@ -192,6 +192,15 @@ async def power(town: Town, event: Event) -> None:
         town.restart(event.who)
 
 
+async def reap(town: Town, event: Event) -> None:
+    """Again and again something ends the supervisors of all that runs on an agent's machines; its agent lives on."""
+    rack = town.racks.get(event.who)
+    for _ in range(event.number if rack is not None else 0):
+        await town.clock.sleep(event.seconds)
+        if rack is not None and rack.machines.reap():
+            town.struck.note("supervisors ended")
+
+
 async def gpu(town: Town, event: Event) -> None:
     """A GPU fails and is well again later."""
     rack = town.racks[sorted(town.racks)[event.number % len(town.racks)]]
@@ -314,6 +323,7 @@ TROUBLES: dict[str, Trouble] = {
     "two_leaders": two_leaders,
     "flap": flap,
     "power": power,
+    "reap": reap,
     "gpu": gpu,
     "full": full,
     "nearly_full": nearly_full,

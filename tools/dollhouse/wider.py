@@ -11,6 +11,7 @@ from dollhouse.plan import LATE, RUN_S, Ask, Event, Plan, draw_usual
 from dollhouse.policies import ordered
 from dollhouse.pressed import pressed
 from dollhouse.rare import rare
+from dollhouse.reaped import reaped
 from dollhouse.saving import saving
 from dollhouse.together import together
 
@@ -29,7 +30,7 @@ def draw_plan(seed: int) -> Plan:
     """The run of this seed."""
     plan = together(widened(draw_usual(seed), Random(f"wider {seed}")), Random(f"together {seed}"))
     plan = ordered(saving(plan, Random(f"saving {seed}")), Random(f"ordered {seed}"))
-    return pressed(rare(plan))
+    return reaped(pressed(rare(plan)))
 
 
 def widened(plan: Plan, draw: Random) -> Plan:

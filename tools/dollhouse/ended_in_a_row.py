@@ -1,0 +1,72 @@
+"""Whether nobody begins for ever whose supervisors are ended, told a second time by what agents said and who begins.
+
+A job that had five attempts in a row ended so begins no sixth before somebody releases it or a node where that was is
+closed; nobody is held for it that had fewer.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+from gangline_core import facts as f
+from gangline_core.fold import Message
+from gangline_core.ids import JobId, NodeId, TaskId
+from gangline_core.job import LIVE, Job, JobState, Task
+from gangline_core.reasons import ReasonCode
+from gangline_core.state import State
+from gangline_core.step import Step
+
+MOST = 5
+LASTED_MS = 3_600_000
+
+
+class EndedInARow:
+    """Looks on at one run, message by message."""
+
+    def __init__(self) -> None:
+        """Nothing was seen yet."""
+        self.met = 0
+        """How often somebody was held."""
+        self._row: dict[JobId, dict[int, NodeId]] = defaultdict(dict)
+        """Per job the attempts that ended so, and where."""
+
+    def faults(
+        self, state: State, message: Message, step: Step, jobs: Mapping[JobId, Job], tasks: Mapping[TaskId, Task]
+    ) -> Iterator[str]:
+        """What this message broke; `jobs` and `tasks` are those before it."""
+        ended = dict[JobId, None]()
+        for fact in message.facts:
+            if isinstance(fact, f.TaskExited):
+                task = tasks.get(fact.task)
+                if task is not None and not task.stop and task.job not in ended:
+                    ended[task.job] = None
+                    self._note(state, message, fact, jobs, task)
+            elif isinstance(fact, f.HoldSet) and not fact.held:
+                for job in jobs.values():
+                    if fact.job in (job.id, job.array):
+                        self._row.pop(job.id, None)
+            elif isinstance(fact, f.NodeQuarantined) and fact.problem:
+                for row in self._row.values():
+                    for attempt in [attempt for attempt, node in row.items() if node == fact.node]:
+                        del row[attempt]
+        yield from self._moved(state, step)
+
+    def _moved(self, state: State, step: Step) -> Iterator[str]:
+        for moved in step.moves:
+            job, often = state.kept.jobs[moved.job], len(self._row[moved.job])
+            is_for_that = job.reason is not None and job.reason.code == ReasonCode.KILLED and job.pause is None
+            if moved.after == JobState.SUSPENDED and is_for_that:
+                self.met += 1
+                if often < MOST:
+                    yield f"job {job.id} is held though its supervisors were ended in {often} attempts only"
+            elif moved.after == JobState.STARTING and often >= MOST:
+                yield f"job {job.id} begins though its supervisors were ended in {often} attempts in a row"
+
+    def _note(self, state: State, message: Message, fact: f.TaskExited, jobs: Mapping[JobId, Job], task: Task) -> None:
+        job, now = jobs.get(task.job), state.kept.jobs.get(task.job)
+        if not fact.witnessed or job is None or job.outcome is not None or now is None:
+            return
+        if message.at - (task.started_ms or task.placed_ms) >= LASTED_MS:
+            self._row.pop(job.id, None)
+        if now.outcome is not None or now.state not in LIVE:
+            # Else the others go on without it.
+            self._row[job.id][task.attempt] = task.node
