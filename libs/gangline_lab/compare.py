@@ -141,8 +141,9 @@ def interval(values: Sequence[float]) -> Cell:
     """Mean and half a 95 % confidence interval (Student's t)."""
     count = len(values)
     mean = sum(values) / count
-    if count < 2:
-        return Cell(mean=mean, half=0.0, runs=count)
+    if len(set(values)) == 1:
+        # Also of several: their mean by sums may miss what they all are by a last digit, and nothing has varied.
+        return Cell(mean=values[0], half=0.0, runs=count)
     spread = sqrt(sum((value - mean) ** 2 for value in values) / (count - 1))
     from scipy.special import stdtrit  # type: ignore[import-untyped]  # no hints; only here
 

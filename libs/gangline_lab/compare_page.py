@@ -9,7 +9,7 @@ from gangline_core.spec import GPU_MILLI
 from gangline_lab import metrics as numbers
 from gangline_lab.compare import MEASURES, Comparison, by_label, compare, said
 from gangline_lab.metric_words import part_row
-from gangline_lab.plots import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Line, over_time
+from gangline_lab.plots import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Line, over_time, said_at, time_tick
 from gangline_lab.report import BUCKETS, STYLE
 from gangline_lab.sim.engine import RunResult
 from gangline_lab.sim.usage import Point
@@ -18,8 +18,8 @@ from gangline_lab.words import duration
 COLOURS = ("#2f6fde", "#d9762b", "#2a9d6f", "#a24bd0", "#c43d5a", "#7a7f24", "#1f9fb5", "#8a5a35")
 """Of the labels in order; more than these begin again, dashed."""
 CURVE_POINTS = 200
-DECADES = (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000)
-"""Seconds marked on the axis of a distribution."""
+MARKED = (1, 10, 60, 600, 3_600, 36_000, 86_400, 864_000, 8_640_000, 86_400_000, 864_000_000)
+"""Seconds marked on the axis of a distribution: one and ten of each unit, and of days more."""
 
 
 def write_comparison(path: Path, runs: Sequence[RunResult], *, title: str, notes: Sequence[str] = ()) -> None:
@@ -115,10 +115,7 @@ def _distribution(
         y = TOP + (1 - k / 5) * (HEIGHT - TOP - BOTTOM)
         body.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
         body.append(f'<text class="tick" x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{k * 20} %</text>')
-    for second in (one for one in DECADES if log10(one) <= width):
-        x = LEFT + log10(second) / width * (WIDTH - LEFT - RIGHT)
-        said_at = duration(1000 * second)
-        body.append(f'<text class="tick" x="{x:.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{said_at}</text>')
+    body += [time_tick(log10(one) / width, said_at(one)) for one in MARKED if log10(one) <= width]
     for k, own in enumerate(values):
         if own:
             name = f"{labels[k]}: median {duration(1000 * own[len(own) // 2])}"

@@ -11,6 +11,14 @@ LEFT, RIGHT, TOP, BOTTOM = 56, 12, 12, 34
 NAME_WIDTH = 120
 ROW_HEIGHT = 26
 TICKS = 5
+TIME_TICKS = 8
+TIME_STEPS = (
+    *(0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30),
+    *(60 * count for count in (1, 2, 5, 10, 20, 30)),
+    *(3_600 * count for count in (1, 2, 3, 6, 12)),
+    *(86_400 * count for count in (1, 2, 5, 7, 14, 28)),
+)
+"""Seconds between two ticks of a time axis."""
 STEPS = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
 """Distances between ticks, times a power of ten."""
 
@@ -77,21 +85,31 @@ def _grid_y(top: float) -> list[str]:
 
 
 def _grid_x(seconds: float) -> list[str]:
-    top = nice_top(seconds)
-    parts = []
-    for k in range(TICKS * 2 + 1):
-        at = top * k / (TICKS * 2)
-        if at <= seconds and seconds > 0:
-            x, y = _x(at / seconds), HEIGHT - BOTTOM + 18
-            parts.append(f'<text class="tick" x="{x:.1f}" y="{y}" text-anchor="middle">{said_at(at)}</text>')
-    return parts
+    step = time_step(seconds)
+    return [time_tick(k * step / seconds, said_at(k * step)) for k in range(int(seconds / step) + 1) if seconds > 0]
+
+
+def time_step(seconds: float) -> float:
+    """What a clock or a calendar would mark on a span of time, at most TIME_TICKS times."""
+    least = seconds / TIME_TICKS
+    if least > TIME_STEPS[-1]:
+        return nice_top(least / 86_400 * TICKS) / TICKS * 86_400
+    return next(step for step in TIME_STEPS if step >= least)
+
+
+def time_tick(share: float, text: str) -> str:
+    """A moment below the axis; at its right end the text ends where the plot does."""
+    x, y = _x(share), HEIGHT - BOTTOM + 18
+    anchor = "end" if share > 0.97 else "middle"
+    return f'<text class="tick" x="{x:.1f}" y="{y}" text-anchor="{anchor}">{text}</text>'
 
 
 def said_at(seconds: float) -> str:
     """A moment on an axis: seconds of short spans, minutes, hours and days of longer ones."""
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.3g} {unit}"
+        if seconds >= size and (seconds >= 2 * size or not seconds % size):
+            count = seconds / size
+            return f"{count:.3g} {unit}" if count < 1_000 else f"{count:.0f} {unit}"
     return f"{seconds:g} s"
 
 

@@ -12,7 +12,7 @@ from tests.lab.simulated import FIFO, run, trace
 from gangline_core.cluster import Policy
 from gangline_core.groups import Group
 from gangline_lab.cli import main
-from gangline_lab.compare import by_label, compare, interval
+from gangline_lab.compare import Cell, by_label, compare, interval
 from gangline_lab.compare_page import page
 from gangline_lab.metrics import measure
 from gangline_lab.runs import RunError, load, relabelled, save
@@ -52,6 +52,11 @@ def test_seeds_give_an_interval_and_one_run_gives_none() -> None:
     assert (cell.mean, cell.runs) == (2.0, 3)
     assert cell.half == pytest.approx(4.30265273 / 3**0.5)
     assert interval([5.0]).half == 0
+
+
+def test_seeds_that_change_nothing_give_no_interval() -> None:
+    assert interval([0.1] * 3) == Cell(mean=0.1, half=0.0, runs=3)
+    assert interval([2037.93, 2037.93, 2037.93]).half == 0.0
 
 
 def test_the_better_policy_is_marked() -> None:

@@ -22,9 +22,20 @@ def test_a_plot_over_time_is_well_formed_and_says_its_values_where_one_points() 
     assert titles == ["0.0 s: waiting <b> 1 jobs", "1.0 s: waiting <b> 4 jobs", "2.0 s: waiting <b> 2 jobs"]
 
 
-def test_axes_of_long_spans_are_in_days() -> None:
-    tree = ElementTree.fromstring(over_time([], seconds=1_750_000.0, unit="jobs"))
-    assert {text.text for text in tree.iter("text")} >= {"0 s", "11.6 d"}
+@pytest.mark.parametrize(
+    ("seconds", "first", "count"),
+    [
+        *[(1, "0.2 s", 6), (8, "1 s", 9), (61, "10 s", 7), (200, "30 s", 7), (3600, "10 min", 7), (86_400, "3 h", 9)],
+        *[(1_750_000, "5 d", 5), (8_000_000, "14 d", 7), (40_000_000, "60 d", 8), (4_000_000_000, "6000 d", 8)],
+    ],
+)
+def test_an_axis_of_time_is_marked_as_clocks_and_calendars_are(seconds: float, first: str, count: int) -> None:
+    """Days were marked at 11.6, 23.1 and so on, and the last one was cut off."""
+    tree = ElementTree.fromstring(over_time([], seconds=seconds, unit="jobs"))
+    ticks = [text for text in tree.iter("text") if " " in (text.text or "")]
+    assert [tick.text for tick in ticks][:2] == ["0 s", first]
+    assert len(ticks) == count
+    assert all(float(tick.attrib["x"]) <= 830 or tick.attrib["text-anchor"] == "end" for tick in ticks)
 
 
 def test_a_plot_of_nothing_is_still_a_plot() -> None:
