@@ -198,6 +198,20 @@ def test_who_is_refused_is_told_with_the_reason() -> None:
     assert "Refused: 1 for NeverFitsCluster; the first, j1 (all): " in "\n".join(metrics_lines(measure(result)))
 
 
+@pytest.mark.parametrize("text", ["3x8xV100", "2x8xV100,4x4xP100", "5x1xK80,3x2xP100,2x8xV100"])
+def test_all_machines_of_several_kinds_are_there(text: str, tmp_path: Path) -> None:
+    """Two nodes of one name were one machine: of 2x8xV100,4x4xP100 one V100 machine was not in the run."""
+    page = tmp_path / "nodes.yaml"
+    kinds = [part.split("x") for part in text.split(",")]
+    page.write_text("nodes:\n" + "".join(f"- {{count: {n}, gpus: {g}, model: {m}}}\n" for n, g, m in kinds))
+    for described in (text, str(page)):
+        fleet = read_fleet(described)
+        assert [node.id for node in fleet.nodes] == [f"node-{k:05d}" for k in range(len(fleet.nodes))]
+        result = run(trace((0, 1, 10)), described)
+        assert {point.there_milli for point in result.points["default"]} == {1000 * fleet.gpus}
+        assert result.gpus == {model: int(count) * int(gpus) for count, gpus, model in kinds}
+
+
 def test_further_machines_of_several_kinds_stand_side_by_side() -> None:
     fleet = added(added(read_fleet("1x4xV100"), "+8xH100"), "+4xT4")
     assert [node.id for node in fleet.nodes] == ["node-00000", "added-00000", "added-00001"]

@@ -90,7 +90,8 @@ def fleet_of(kinds: tuple[NodeKind, ...], groups: tuple[Group, ...] = (), *, fir
     for kind in kinds:
         if kind.count < 1 or kind.count + len(nodes) > NODES_MAX:
             raise FleetError(f"count {kind.count}: expected from 1 to {NODES_MAX} nodes in all")
-        nodes.extend(_node(kind, first + len(nodes) + k, k) for k in range(kind.count))
+        before = first + len(nodes)
+        nodes += [_node(kind, before + own, own) for own in range(kind.count)]
     return _fleet(nodes, groups)
 
 
