@@ -1,6 +1,7 @@
 """The numbers by which schedulers are compared, from the records of a run.
 
 - JCT: from a job's arrival to its end. Wait: all time in the queue, over all attempts.
+- Medians and percentiles are values that some job had (the next larger one), never between two of them.
 - Bounded slowdown: JCT over run time, run times below 10 s counted as 10 s, never below 1.
 - Finish-time fairness (rho): JCT over what the job would have taken alone on its equal part of the cluster. Its part is
   all GPUs over the jobs in the system on average during its life (Sia's definition); a job that asks for more than its

@@ -16,7 +16,7 @@ from gangline_lab.replay import replay
 from gangline_lab.sim.conditions import Colocation, Conditions, Elastic, Failures
 from gangline_lab.sim.engine import Scenario, StuckError, simulate
 from gangline_lab.sim.fleet import added, read_fleet
-from gangline_lab.sim.workload import cut
+from gangline_lab.sim.workload import cut, fitted
 
 
 def test_a_job_that_finds_room_takes_exactly_its_run_time() -> None:
@@ -190,6 +190,22 @@ def test_two_jobs_of_one_name_at_a_time_are_two_jobs() -> None:
     jobs = trace((0, 1, 10), (0, 1, 10))
     twice = replace(jobs, arrivals=(jobs.arrivals[0], replace(jobs.arrivals[1], spec=jobs.arrivals[0].spec)))
     assert [job.state for job in run(twice).jobs] == ["succeeded", "succeeded"]
+
+
+@pytest.mark.parametrize(
+    ("cluster", "gpus", "tasks"),
+    [
+        *[("1x8xV100,2x4xP100", 16, 4), ("1x8xV100,2x4xP100", 12, 3), ("2x8xV100", 16, 2), ("4x4xP100", 16, 4)],
+        *[("1x8xV100,1x1xP100", 9, 9), ("1x6xV100,1x2xP100", 8, 4)],
+    ],
+)
+def test_a_job_is_split_as_machines_of_several_sizes_have_room(cluster: str, gpus: int, tasks: int) -> None:
+    """Traces say how many GPUs, not how they stood: such jobs were refused where the largest machine was not alone."""
+    (record,) = run(trace((0, gpus, 10)), cluster).jobs
+    assert record.state == "succeeded"
+    scenario = Scenario(trace=trace((0, gpus, 10)), fleet=read_fleet(cluster))
+    (fitting,) = fitted(scenario.trace, scenario.fleet.nodes).arrivals[0].spec.roles
+    assert (fitting.count, fitting.count * fitting.resources.whole_gpus) == (tasks, gpus)
 
 
 def test_who_is_refused_is_told_with_the_reason() -> None:

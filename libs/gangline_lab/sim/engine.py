@@ -134,8 +134,7 @@ class Simulation:
         self.scenario = scenario
         self.conditions = scenario.conditions
         known = scenario.courses.among(scenario.fleet.kinds) if scenario.courses is not None else None
-        per_node = max((len(node.gpus) for node in scenario.fleet.nodes), default=0)
-        self.trace = prepared(scenario.trace, scenario.conditions, known, scenario.seed, per_node=per_node)
+        self.trace = prepared(scenario.trace, scenario.conditions, known, scenario.seed, nodes=scenario.fleet.nodes)
         self.journal = journal
         self.state = journal.state
         self.events = Events()

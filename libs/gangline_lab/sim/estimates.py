@@ -1,10 +1,12 @@
 """What jobs say about their duration: the truth, nothing, or the truth with a random error of a known kind."""
 
+from collections.abc import Sequence
 from math import exp
 from random import Random
 
 from msgspec.structs import replace
 
+from gangline_core.cluster import Node
 from gangline_core.spec import JobSpec
 from gangline_lab.sim.conditions import Conditions
 from gangline_lab.sim.courses import Courses
@@ -27,14 +29,14 @@ LIMIT_FACTOR = 2
 
 
 def prepared(
-    trace: Workload, conditions: Conditions, courses: Courses | None, seed: int, *, per_node: int = 0
+    trace: Workload, conditions: Conditions, courses: Courses | None, seed: int, *, nodes: Sequence[Node] = ()
 ) -> Workload:
     """The trace with the run times, estimates, limits and shapes that courses, conditions and machines give.
 
-    Where `per_node` says how many GPUs the largest node has, no task asks for more of them.
+    Of jobs whose tasks the nodes could not hold, tasks are made that they can.
     """
-    if per_node:
-        trace = fitted(trace, per_node)
+    if nodes:
+        trace = fitted(trace, nodes)
     if courses is not None:
         trace = replace(trace, arrivals=tuple(_timed(one, courses) for one in trace.arrivals))
         if conditions.tells_speeds:

@@ -1,10 +1,11 @@
 """A trace as the simulator takes it: which jobs arrive when, and what each of them truly has to do."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gangline_core.cluster import Node
 from gangline_core.facts import Fact
 from gangline_core.groups import Group
 from gangline_core.spec import GPU_MILLI, JobSpec, Resources, Role, ServiceClass, gpu_milli_wanted
@@ -86,19 +87,45 @@ def lacks_run_times(trace: Workload) -> bool:
     return any(one.work.run_ms == UNKNOWN_MS and (one.work.steps or one.work.batch_size) for one in trace.arrivals)
 
 
-def fitted(trace: Workload, per_node: int) -> Workload:
-    """Whole-GPU jobs whose tasks no node could hold, as tasks that fit: traces say how many GPUs, not how split."""
-    return replace(trace, arrivals=tuple(replace(one, spec=_fitted(one, per_node)) for one in trace.arrivals))
+def fitted(trace: Workload, nodes: Sequence[Node]) -> Workload:
+    """Whole-GPU jobs whose tasks the nodes could not hold, as tasks that fit: traces tell how many GPUs, not how split."""
+    room = Room(nodes)
+    return replace(trace, arrivals=tuple(replace(one, spec=_fitted(one, room)) for one in trace.arrivals))
 
 
-def _fitted(one: Arrival, per_node: int) -> JobSpec:
+class Room:
+    """How many GPUs the nodes of a pool have that a job accepts, looked up once for each kind of job."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        """Nobody has asked yet."""
+        self._nodes = nodes
+        self._known: dict[tuple[str, frozenset[str]], list[int]] = {}
+
+    def sizes(self, spec: JobSpec) -> list[int]:
+        """Of each node on which the job may be."""
+        models = frozenset(model.lower() for role in spec.roles for model in role.resources.gpu_models)
+        key = (spec.pool, models)
+        if key not in self._known:
+            own = [node for node in self._nodes if node.pool == spec.pool]
+            found = [sum(not models or gpu.model.lower() in models for gpu in node.gpus) for node in own]
+            self._known[key] = [size for size in found if size]
+        return self._known[key]
+
+
+def _fitted(one: Arrival, room: Room) -> JobSpec:
     spec, role = one.spec, one.spec.roles[0]
     each = role.resources.whole_gpus
     is_rigid = len(spec.roles) == 1 and role.min_count == role.count == role.max_count and not role.sizes
-    if one.job or not is_rigid or each <= per_node or per_node < 1:
+    if one.job or not is_rigid or each < 1:
+        return spec
+    sizes = room.sizes(spec)
+    if not sizes or sum(size // each for size in sizes) >= role.count:
         return spec
     total = each * role.count
-    tasks = split(total, per_node)
+    tasks = next((count for count in _divisors(total) if sum(size // (total // count) for size in sizes) >= count), 0)
+    if not tasks and each <= max(sizes):
+        return spec
+    tasks = tasks or split(total, max(sizes))
     resources = replace(
         role.resources,
         gpu_milli=total // tasks * GPU_MILLI,
@@ -106,6 +133,10 @@ def _fitted(one: Arrival, per_node: int) -> JobSpec:
         memory_mib=role.resources.memory_mib * role.count // tasks,
     )
     return replace(spec, roles=(replace(role, count=tasks, min_count=tasks, max_count=tasks, resources=resources),))
+
+
+def _divisors(total: int) -> list[int]:
+    return [count for count in range(1, total + 1) if total % count == 0]
 
 
 def gpu_job(
