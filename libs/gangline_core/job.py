@@ -298,6 +298,7 @@ class Job(Struct, frozen=True, omit_defaults=True, gc=False):
     """Its run time as the pool's model foretold it at submission, by quantile (`gangline_core.foresight.learnt`)."""
     cut_off_ms: int = 0  # How long it ran in runs that evictions cut off.
     shield_ms: int = 0  # So long priority leaves the present run to its work, as it was kept from it as long; else 0.
+    first_by_age: bool = False  # It starved and went before everything younger when it was placed.
     edited: bool = False  # Its terms are not all as they were asked for.
     killed: Killed | None = None  # Supervisors of it that something on their machines ended, in a row.
 

@@ -26,7 +26,7 @@ from gangline_core.job import Job, JobState
 from gangline_core.kept import PoolState
 from gangline_core.limits.dates import LimitDates
 from gangline_core.making_room.claims import honour_claims
-from gangline_core.making_room.shields import with_shields
+from gangline_core.making_room.shields import with_marks
 from gangline_core.pauses.resuming import honour_paused
 from gangline_core.reasons import Reason
 from gangline_core.repairing import repair
@@ -187,7 +187,7 @@ def decide_share(state: State, pool: str, number: int) -> ShareDecided | None:
         if isinstance(found, Found):
             table.place(job, found.seats, found.amounts, guarded=False, backfilled=False)
             rooms.take(found.seats.tasks)
-    placements = tuple(with_shields(table, opened.opened.candidates)[before:])
+    placements = tuple(with_marks(table, opened.opened.candidates)[before:])
     return ShareDecided(
         pool=pool, round=opened.opened.round, scheduler=number, placements=placements, digest=state.kept.digest
     )

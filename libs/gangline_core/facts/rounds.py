@@ -38,6 +38,8 @@ class Placement(Struct, frozen=True, omit_defaults=True, gc=False):
     """It starts before others who wait for room that is reserved for them, and is in nobody's way."""
     aged: bool = False
     """Kept from work for long, it passed higher priority or had been evicted, so it is left to work for as long."""
+    first_by_age: bool = False
+    """It starved and went first; while it runs it counts for the part of the pool that such jobs may hold."""
     beside: JobId = JobId(0)
     """On the GPUs of this job, an equal part of them each; 0 is on GPUs of its own."""
 

@@ -171,6 +171,7 @@ def add_placement(state: State, placement: Placement, step: Step) -> None:
         next_index=_next_index({}, tasks),
         waited_ms=waited_ms(state, job, step.at),
         shield_ms=in_vain_ms(state, job, step.at) if placement.aged else 0,
+        first_by_age=placement.first_by_age,
         forgiven=job.attained if is_promoted(job, pool.policy, step.at) else job.forgiven,
         expected_ms=job.expected_ms if is_known else expected_run_ms(state, job, pool.policy),
     )

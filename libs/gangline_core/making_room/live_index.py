@@ -15,6 +15,7 @@ from gangline_core.job import Job, Task
 from gangline_core.limits.amounts import count, task_amounts
 from gangline_core.making_room.service_index import ServiceIndex
 from gangline_core.pauses.standstill import Standstill
+from gangline_core.scoring.first_by_age import FirstByAge
 from gangline_core.shapes import Sort, sort_of
 
 Key = TypeVar("Key", bound=Hashable)
@@ -47,6 +48,8 @@ class LiveIndex:
         """Live jobs that go on where they stopped, per pool."""
         self.shielded: dict[str, dict[JobId, None]] = {}
         """Live jobs that may be left to work for a while (see `shields`), per pool."""
+        self.first_by_age = FirstByAge()
+        """What live jobs hold that went first since they starved."""
         self.stirred: dict[str, int] = {}
         """Per group path (ancestors included) and user_key a number that changes with whatever lives below it."""
         self.still = Standstill()
@@ -90,6 +93,7 @@ class LiveIndex:
             del self.checkpoints[job.spec.pool][job.id]
         self.stir(job)
         self.shielded.get(job.spec.pool, {}).pop(job.id, None)
+        self.first_by_age.drop(job)
 
     def groups_below(self, pool: str, holder: str) -> Iterable[str]:
         """The groups of a holder, which may be a group or a user, in which jobs of the pool live."""
@@ -122,6 +126,8 @@ class LiveIndex:
         self.touch(job.id)
         if job.shield_ms:
             self.shielded.setdefault(job.spec.pool, {})[job.id] = None
+        if job.first_by_age:
+            self.first_by_age.put(job)
         self.stir_below(holders(job.spec.group, job.spec.user))
 
     def stir_claim(self, claim: Claim | None, tasks: Mapping[TaskId, Task]) -> None:

@@ -15,7 +15,8 @@ from gangline_core.facts import Candidate, Placement
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
 from gangline_core.making_room.losses import effective_priority, is_shielded
-from gangline_core.scoring.ageing import in_vain_ms
+from gangline_core.scoring.ageing import in_vain_ms, is_starving
+from gangline_core.scoring.first_by_age import ALL
 from gangline_core.sizes import resizing
 from gangline_core.spec import ServiceClass
 from gangline_core.table import Table
@@ -24,20 +25,40 @@ LOWEST = -(1 << 62)
 """Less important than this nobody is."""
 
 
-def with_shields(table: Table, candidates: Sequence[Candidate]) -> list[Placement]:
-    """The round's placements, those of jobs that are left to work marked.
+def with_marks(table: Table, candidates: Sequence[Candidate]) -> list[Placement]:
+    """The round's placements, those marked that are left to work, and those that went first since they starved.
 
     One of several schedulers does not know whom the others start meanwhile: for its share those still wait.
     """
     policy = table.policy
-    if policy.starvation_s <= 0 or not policy.preemption:
+    if policy.starvation_s <= 0:
         return table.placements
+    left = _left_to_work(table, candidates) if policy.preemption else frozenset()
+    first = _went_first(table) if policy.starvation_percent < ALL else frozenset()
+    if not (left or first):
+        return table.placements
+    return [
+        replace(one, aged=one.job in left, first_by_age=one.job in first) if one.job in left | first else one
+        for one in table.placements
+    ]
+
+
+def _left_to_work(table: Table, candidates: Sequence[Candidate]) -> frozenset[JobId]:
     aged = [placement.job for placement in table.placements if is_due(table, table.state.kept.jobs[placement.job])]
     if not aged:
-        return table.placements
+        return frozenset()
     passed = _passed(table, candidates)
-    left = {name for name in aged if _is_in_danger(table, name, passed)}
-    return [replace(one, aged=True) if one.job in left else one for one in table.placements]
+    return frozenset(name for name in aged if _is_in_danger(table, name, passed))
+
+
+def _went_first(table: Table) -> frozenset[JobId]:
+    """Who starts again for its own change of size is as it was."""
+    jobs = (table.state.kept.jobs[placement.job] for placement in table.placements)
+    return frozenset(
+        job.id
+        for job in jobs
+        if (job.first_by_age and resizing.is_active(job)) or is_starving(table.state, job, table.policy, table.now)
+    )
 
 
 def is_due(table: Table, job: Job) -> bool:

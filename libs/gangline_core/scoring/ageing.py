@@ -3,6 +3,7 @@
 from gangline_core.cluster import Policy
 from gangline_core.door.terms import followed
 from gangline_core.job import ENDS, Job, JobState
+from gangline_core.scoring.first_by_age import NOTHING, is_part_left
 from gangline_core.scoring.had_share import has_had_share, patience_ms
 from gangline_core.state import State
 
@@ -52,8 +53,22 @@ def wait_since_ms(state: State, job: Job) -> int:
 
 
 def is_starving(state: State, job: Job, policy: Policy, now: int) -> bool:
-    """True when the job has waited so long that it goes before everything younger; never when the policy says 0."""
+    """True when the job has waited so long that it goes before everything younger; never when the policy says 0.
+
+    Nor while those that went first for that hold their part of its pool (see `first_by_age`).
+    """
+    return is_overdue(state, job, policy, now) and may_go_first(state, job.spec.pool, policy)
+
+
+def is_overdue(state: State, job: Job, policy: Policy, now: int) -> bool:
+    """True when the job has waited for so long as jobs do before they starve."""
     return policy.starvation_s > 0 and starves_from_ms(state, job, policy) <= now
+
+
+def may_go_first(state: State, pool: str, policy: Policy) -> bool:
+    """True when jobs of the pool that are overdue go before everything younger now."""
+    used = state.live_index.first_by_age.used(pool)
+    return used == NOTHING or is_part_left(used, state.room(pool).layout, policy)
 
 
 def starves_from_ms(state: State, job: Job, policy: Policy) -> int:

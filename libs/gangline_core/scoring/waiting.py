@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from gangline_core.ids import JobId
 from gangline_core.job import Job
 from gangline_core.scoring import columns as c
-from gangline_core.scoring.ageing import since_ms, wait_since_ms
+from gangline_core.scoring.ageing import may_go_first, since_ms, wait_since_ms
 from gangline_core.scoring.columns import Columns, Ints
 from gangline_core.scoring.had_share import has_yielding, patience_ms, share
 from gangline_core.scoring.levels import level_after
@@ -83,9 +83,12 @@ class Waiting:
 
     @cached_property
     def starving(self) -> NDArray[np.bool_]:
-        """Who has waited so long that it goes before everything younger; nobody when the policy says 0."""
+        """Who has waited so long that it goes before everything younger; nobody when the policy says 0.
+
+        Nor while those that went first for that hold their part of the pool (see `first_by_age`).
+        """
         wait_ms = self.policy.starvation_s * 1000
-        if wait_ms <= 0:
+        if wait_ms <= 0 or not may_go_first(self.state, self.pool.pool.name, self.policy):
             return np.zeros(len(self), dtype=np.bool_)
         if self.had_share.any():
             return self.since <= self.now - np.where(self.had_share, patience_ms(self.policy), wait_ms)

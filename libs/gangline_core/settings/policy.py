@@ -24,6 +24,7 @@ PARTITIONS_MAX = 256
 
 _RANGES = {
     "starvation_s": (0, TIME_S_MAX),
+    "starvation_percent": (1, 100),
     "candidates_max": (1, CANDIDATES_MAX),
     "candidates_per_shape": (1, CANDIDATES_MAX),
     "start_limit_s": (0, TIME_S_MAX),
