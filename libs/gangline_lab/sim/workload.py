@@ -88,7 +88,7 @@ def lacks_run_times(trace: Workload) -> bool:
 
 
 def fitted(trace: Workload, nodes: Sequence[Node]) -> Workload:
-    """Whole-GPU jobs whose tasks the nodes could not hold, as tasks that fit: traces tell no more than how many GPUs."""
+    """Whole-GPU jobs whose tasks the nodes could not hold, as tasks that fit: traces tell only how many GPUs."""
     room = Room(nodes)
     return replace(trace, arrivals=tuple(replace(one, spec=_fitted(one, room)) for one in trace.arrivals))
 
