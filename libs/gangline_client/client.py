@@ -223,6 +223,10 @@ class Client:
         """Let a drained node take work again."""
         return (await self._send(paths.node(node, "resume"), {})).view(v.DoneView)
 
+    async def forget(self, node: str, *, gone: bool = False, why: str = "") -> v.DoneView:
+        """Take a lost node off the books; `gone` says that nothing runs there any more, though nobody saw it end."""
+        return await self._delete(paths.node(node), gone=gone, why=why)
+
     async def cluster(self) -> v.ClusterView:
         """Totals over everything."""
         return await self._get(paths.CLUSTER, v.ClusterView)
@@ -384,11 +388,10 @@ class Client:
         data = msgspec.json.encode(body)
         return await self.transport.call(Call("POST", path, query=query, body=data, headers=headers))
 
-    async def _delete(self, path: str, *, drain: bool, version: int | None, dry_run: bool, why: str) -> v.DoneView:
+    async def _delete(self, path: str, *, version: int | None = None, why: str = "", **flags: bool) -> v.DoneView:
         headers = {} if version is None else {"If-Match": f'"{version}"'}
-        flags = {"drain": "true" if drain else "", "dry_run": "true" if dry_run else "", "why": why}
-        call = Call("DELETE", path, query=paths.given(flags), headers=headers)
-        return (await self.transport.call(call)).view(v.DoneView)
+        query = paths.given({**{name: "true" if on else "" for name, on in flags.items()}, "why": why})
+        return (await self.transport.call(Call("DELETE", path, query=query, headers=headers))).view(v.DoneView)
 
     async def _put(self, path: str, body: object, *, version: int | None, dry_run: bool, why: str) -> v.DoneView:
         headers = {} if version is None else {"If-Match": f'"{version}"'}
