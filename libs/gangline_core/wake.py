@@ -7,6 +7,7 @@ from gangline_core.door.terms import aside, last_start_ms
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
 from gangline_core.late_starts import start_limits_end
+from gangline_core.limits.budget_room import budget_room_ms
 from gangline_core.limits.calendar import next_change_ms
 from gangline_core.limits.rungs import seasons_of
 from gangline_core.making_room.claims import gives_up_ms, overdue_ms
@@ -46,8 +47,7 @@ def next_wake_ms(state: State, pool_name: str, now: int) -> int | None:
     if waiting and pool.policy.newcomers_wait:
         times.append(parts_end_ms(pool))
     if waiting and state.door.safe_groups:
-        # That budgets are used up, and are not any more, is told by a fact; what is left of a safe one is not.
-        times.append(state.door.next_renewal_ms)
+        times += _of_budgets(state, pool_name, now)
     if waiting:
         times += [date.start_ms for date in pool.limit_dates]
         times += _of_waiting(state, pool_name, pool.policy.starvation_s * 1000, now)
@@ -73,6 +73,13 @@ def next_wake_ms(state: State, pool_name: str, now: int) -> int | None:
         times += [job.started_ms + job.spec.protected_s * 1000 for job in _protected(state, pool_name)]
     later = [time for time in times if time > now]
     return min(later) if later else None
+
+
+def _of_budgets(state: State, pool_name: str, now: int) -> Iterator[int]:
+    """That budgets are used up, and are not any more, is told by a fact; what is left of a safe one is not."""
+    yield state.door.next_renewal_ms
+    if (has_room := budget_room_ms(state, pool_name, now)) is not None:
+        yield has_room
 
 
 def _leaving_since(state: State, pool: PoolState) -> Iterator[int]:

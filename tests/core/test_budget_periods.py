@@ -140,6 +140,21 @@ def test_whoever_writes_first_in_a_new_period_has_those_looked_at_who_waited_for
     assert made.job(big).state == "running"
 
 
+def test_whoever_a_safe_budget_has_room_for_once_others_cost_less_than_they_could_starts_then():
+    """Nothing happens: it runs on a cheap card though it would accept a dear one."""
+    made = World(node("n1"), groups=[group("lab", budget_gpu_hours=5, budget_mode=BudgetMode.SAFE)])
+    made.tell("admission", f.PricesSet(milli={"h100": 4_000, "a100": 1_000}, by="root"))
+    made.submit_running(spec(group="lab", time_limit_s=3600, grace_s=0), "n1")
+    job = made.submit(spec(group="lab", gpus=2, gpu_models=["A100"], time_limit_s=3600, grace_s=0))
+    made.settle()
+    assert made.reason(job) == ReasonCode.BUDGET_SHORT
+    began_ms = made.at
+    made.at = next_wake_ms(made.state, "default", made.at)
+    made.round()
+    assert made.job(job).tasks
+    assert made.at - began_ms == 1_200_000
+
+
 def test_nothing_is_lost_when_nobody_writes_for_days():
     made = world(hours=1000)
     made.submit_running(spec(group="lab", gpus=1), "n1")
