@@ -84,6 +84,17 @@ def assign(parser: ArgumentParser) -> None:
     parser.add_argument("--why", "--reason", default="", metavar="TEXT", help="reason to record")
 
 
+def forget(parser: ArgumentParser) -> None:
+    """`gangline forget`."""
+    parser.description = (
+        "Takes lost nodes off the books for good. What nobody saw end there keeps its room until somebody says, with "
+        "--gone, that the machine is gone or off and nothing of it still runs. A node that comes back is a new one."
+    )
+    parser.add_argument("nodes", nargs="+", metavar="NODE")
+    parser.add_argument("--gone", action="store_true", help="nothing runs there any more, though nobody saw it end")
+    parser.add_argument("--why", "--reason", default="", metavar="TEXT", help="reason to record")
+
+
 def resume(parser: ArgumentParser) -> None:
     """`gangline resume`."""
     parser.description = "Lets suspended jobs go on where they stood still, or drained nodes take work again."

@@ -43,7 +43,7 @@ OF_OTHERS = {
     "start": "gangline up",
 }
 """What hands that know Slurm, kubectl or other tools type -> what does the same here."""
-ACTS_ON_NODES = ("drain", "resume", "assign")
+ACTS_ON_NODES = ("drain", "resume", "assign", "forget")
 """`gangline nodes drain n1` is what some hands type for `gangline drain n1`."""
 
 INTRODUCTION = "Gangline schedules GPU jobs: submit them, see why they wait, follow them, divide the machines fairly."

@@ -171,6 +171,10 @@ class SyncClient:
         """Let a drained node take work again."""
         return self._run(self._client.resume(node))
 
+    def forget(self, node: str, *, gone: bool = False, why: str = "") -> v.DoneView:
+        """Take a lost node off the books; `gone` says that nothing runs there any more, though nobody saw it end."""
+        return self._run(self._client.forget(node, gone=gone, why=why))
+
     def cluster(self) -> v.ClusterView:
         """Totals over everything."""
         return self._run(self._client.cluster())

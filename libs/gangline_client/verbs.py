@@ -61,6 +61,7 @@ VERBS = (
     Verb("nodes", "show machines and their GPUs", "Cluster", platform.nodes, "nodes", "nodes"),
     Verb("drain", "let nodes take no new work", "Cluster", platform.drain, "nodes", "drain"),
     Verb("assign", "let nodes serve another pool", "Cluster", platform.assign, "nodes", "assign"),
+    Verb("forget", "take lost nodes off the books", "Cluster", platform.forget, "nodes", "forget"),
     Verb("resume", "let suspended jobs or drained nodes go on", "Cluster", platform.resume, "nodes", "resume"),
     Verb("events", "follow what happens", "Cluster", platform.events, "events", "events"),
     Verb("window", "keep nodes for maintenance or for some", "Cluster", steer.window, "window", "window"),

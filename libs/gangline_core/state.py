@@ -17,7 +17,7 @@ from gangline_core.groups import Group, User, holders, user_key, with_class
 from gangline_core.ids import JobId, NodeId, TaskId
 from gangline_core.job import ENDS, LIVE, Job, JobState, Task, TaskState
 from gangline_core.kept import ENDED_JOBS_KEPT, SUBMITS_KEPT, Kept, Made, OpenRound, PoolState, Snapshot, fresh, shape
-from gangline_core.limits.amounts import Key, count, holds_the_same, is_counted, request_amounts, task_amounts
+from gangline_core.limits.amounts import count, holds_the_same, is_counted, request_amounts, task_amounts
 from gangline_core.limits.budget_periods import next_renewal_ms
 from gangline_core.limits.gate_memo import GateMemo
 from gangline_core.limits.usage_book import UsageBook
@@ -36,15 +36,12 @@ __all__ = [
     "ENDED_JOBS_KEPT",
     "SUBMITS_KEPT",
     "Held",
-    "Kept",
-    "Key",
     "OpenRound",
     "PoolState",
     "State",
     "count",
     "decode_snapshot",
     "encode_snapshot",
-    "fresh",
     "request_amounts",
     "task_amounts",
 ]
@@ -98,8 +95,7 @@ class State:
 
     def _derive(self) -> None:
         for node in self.kept.nodes.values():
-            self.use[node.id] = NodeUse(gpu_span(node))
-            self.node_tasks.setdefault(node.id, {})
+            self.use[node.id], self.node_tasks[node.id] = NodeUse(gpu_span(node)), {}
         for task in self.kept.tasks.values():
             self.index_task(task)
         for group in self.kept.groups.values():
@@ -238,6 +234,10 @@ class State:
         self.use[node.id].reach(gpu_span(node))
         self._rooms.see(self.kept.nodes.get(node.id), node)
         self.kept.nodes[node.id] = node
+
+    def forget_node(self, node: NodeId) -> None:
+        """A node without tasks is no more."""
+        self._rooms.let_go(node)
 
     def forget_room(self, pool: str) -> None:
         """What bounds the pool's nodes has changed: their room is worked out anew."""

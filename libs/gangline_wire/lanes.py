@@ -21,6 +21,7 @@ PENS: dict[type[f.Fact], str] = {
     f.PolicySet: "admission",
     f.DrainSet: "admission",
     f.NodeAssigned: "admission",
+    f.NodeForgotten: "admission",
     f.TokenIssued: "admission",
     f.TokenRevoked: "admission",
     f.RoundOpened: "queue",

@@ -200,6 +200,15 @@ class AssignNode(RequestBase, frozen=True, tag=True):
     why: str = ""
 
 
+class ForgetNode(RequestBase, frozen=True, tag=True):
+    """Take a lost node off the books; `gone` says that nothing runs there any more, though nobody saw its tasks end."""
+
+    node: str
+    by: str
+    why: str = ""
+    gone: bool = False
+
+
 class IssueToken(RequestBase, frozen=True, tag=True):
     """Make a token known by its hash."""
 
@@ -233,6 +242,7 @@ Request = (
     | SetPolicy
     | SetDrain
     | AssignNode
+    | ForgetNode
     | IssueToken
     | RevokeToken
 )

@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from gangline_admission.removals import remove_group, remove_user
+from gangline_admission.removals import forget_node, remove_group, remove_user
 from gangline_admission.verdict import Verdict, checked, denied, stale
 from gangline_core import settings
 from gangline_core.door.admission import Draft
@@ -182,5 +182,6 @@ ACTS: dict[type[r.Request], Callable[[State, Draft, Any, int], Verdict]] = {
     r.ApplySettings: apply,
     r.RemoveGroup: remove_group,
     r.RemoveUser: remove_user,
+    r.ForgetNode: forget_node,
 }
 """Request -> who judges it."""

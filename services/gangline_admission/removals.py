@@ -1,12 +1,13 @@
-"""From a request to take a group or a user out of the tree to its facts and its answer, by the core's rules. Pure."""
+"""From a request to take out a group, a user or a lost node to its facts and its answer, by the core's rules. Pure."""
 
 from msgspec.structs import replace
 
 from gangline_admission.verdict import Verdict, denied, stale
 from gangline_core.door.admission import Draft
-from gangline_core.door.removal import check_group_removal, check_user_removal, closing, is_idle
-from gangline_core.facts import Fact, GroupRemoved, GroupSet, UserRemoved, UserSet
+from gangline_core.door.removal import check_group_removal, check_node_removal, check_user_removal, closing, is_idle
+from gangline_core.facts import Fact, GroupRemoved, GroupSet, NodeForgotten, UserRemoved, UserSet
 from gangline_core.groups import user_key
+from gangline_core.ids import NodeId
 from gangline_core.state import State
 from gangline_wire import requests as r
 
@@ -40,3 +41,13 @@ def remove_user(state: State, draft: Draft, request: r.RemoveUser, at: int) -> V
         user = replace(known, closing=True, version=known.version + 1)
         fact = UserSet(user=user, by=request.by, why=request.why)
     return Verdict(reply=r.Done(version=known.version), facts=() if request.dry_run else (fact,))
+
+
+def forget_node(state: State, draft: Draft, request: r.ForgetNode, at: int) -> Verdict:
+    """Take a lost node off the books, and with it what nobody saw end there, where somebody says that it has."""
+    name = NodeId(request.node)
+    problem = check_node_removal(state, name, gone=request.gone)
+    if problem is not None:
+        return denied(problem.kind, problem.message, problem.field)
+    tasks = tuple(sorted(state.node_tasks[name]))
+    return Verdict(reply=r.Done(), facts=(NodeForgotten(node=name, by=request.by, why=request.why, tasks=tasks),))

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from gangline_core.facts import LeadershipTaken
 from gangline_core.fold import Message
 from gangline_core.groups import user_key
+from gangline_core.ids import NodeId
 from gangline_core.settings.document_change import facts
 from gangline_core.step import Step
 from gangline_gateway.problems import ProblemError
@@ -21,6 +22,7 @@ from gangline_wire.requests import (
     ApplySettings,
     Denied,
     Done,
+    ForgetNode,
     Refused,
     RemoveGroup,
     RemoveUser,
@@ -147,6 +149,8 @@ def is_done(site: Site, request: Request) -> bool:
             return member is None or member.closing
         case RemoveWindow(name=gone):
             return gone not in kept.windows
+        case ForgetNode(node=node):
+            return NodeId(node) not in kept.nodes
         case ApplySettings(document=document):
             return not facts(site.follower.state, document, by="")
         case _:

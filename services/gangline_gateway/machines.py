@@ -1,4 +1,4 @@
-"""How machines are shown and drained, and the totals over everything."""
+"""How machines are shown, drained and forgotten, and the totals over everything."""
 
 from collections import Counter
 
@@ -13,9 +13,10 @@ from gangline_gateway.asking import asked_job
 from gangline_gateway.call import WHY_FIELDS, Answer, Call, fields_of, read_why
 from gangline_gateway.cursor import make_cursor, read_cursor
 from gangline_gateway.problems import ProblemError, invalid, not_found
+from gangline_gateway.settings import why_of
 from gangline_gateway.show import node_view
 from gangline_wire.fields import text
-from gangline_wire.requests import AssignNode, SetDrain
+from gangline_wire.requests import AssignNode, ForgetNode, SetDrain
 from gangline_wire.views import ClusterView, DoneView, ModelCount, NodesView, NodeView
 
 PAGE_DEFAULT = 500
@@ -70,6 +71,15 @@ async def assign_node(call: Call) -> Answer:
             "pool", f"there is no pool {pool}; known are {known}; a policy file makes one, `pools: {{{pool}: {{}}}}`"
         )
     request = AssignNode(node=node.id, pool=pool, by=call.caller.user, why=fields.get("why", ""))
+    return Answer(DoneView(seq=asked_job(await call.desk.asker.ask(request)).seq))
+
+
+async def forget_node(call: Call) -> Answer:
+    """DELETE /v1/nodes/{id}: a lost node is taken off the books; `gone` says that nothing runs there any more."""
+    if not call.caller.is_admin:
+        raise ProblemError("forbidden", "Only administrators forget nodes.")
+    node = _node(call)
+    request = ForgetNode(node=node.id, by=call.caller.user, why=why_of(call), gone=call.flag("gone"))
     return Answer(DoneView(seq=asked_job(await call.desk.asker.ask(request)).seq))
 
 

@@ -19,6 +19,9 @@ POLICY_FILE = "PolicyFile"
 
 DRY_RUN_PARAMETER = Parameter("dry_run", "True judges and changes nothing.", "boolean", "true")
 DRAIN_PARAMETER = Parameter("drain", "True lets what is unfinished end first.", "boolean", "true")
+GONE_PARAMETER = Parameter(
+    "gone", "True says that the machine is gone: nothing runs there, though nobody saw that.", "boolean", "true"
+)
 LIMIT_PARAMETER = Parameter("limit", "Entries of one page.", "integer", "100")
 CURSOR_PARAMETER = Parameter("cursor", "`next` of the page before, with the same filters.")
 POOL_PARAMETER = Parameter("pool", "Only of this pool.", example="default")
@@ -31,6 +34,7 @@ CHANGES = ("forbidden", "malformed_json", "unsupported_media_type", "body_too_la
 SUBMITS = (*CHANGES, "conflict", "key_reused", "refused", "too_many")
 SETS = (*CHANGES, "not_found", "conflict", "version_conflict")
 REMOVES = ("forbidden", "not_found", "conflict", "version_conflict", "unavailable")
+FORGETS = ("forbidden", "not_found", "conflict", "unavailable")
 STEERS = (*CHANGES, "not_found", "conflict")
 
 GROUP_EXAMPLE = {"path": "research", "limit": {"gpu_milli": 16000}, "guaranteed": {"gpu_milli": 8000}, "heads": ["ada"]}

@@ -307,6 +307,16 @@ async def test_nodes_are_drained_with_a_reason_and_resumed(platform: FakePlatfor
     assert platform.asked[0].body == {"why": "fans"}
 
 
+@pytest.mark.parametrize("typed", [("forget",), ("nodes", "forget")], ids=" ".join)
+async def test_lost_nodes_are_taken_off_the_books(platform: FakePlatform, typed: tuple[str, ...]) -> None:
+    platform.answer("DELETE", "/v1/nodes/n1", DONE)
+    said = await gangline(platform.url, *typed, "n1", "--gone", "--why", "scrapped")
+    assert "off the books" in said.out
+    assert platform.asked[0].query == {"gone": "true", "why": "scrapped"}
+    await gangline(platform.url, *typed, "n1")
+    assert platform.asked[1].query == {}
+
+
 async def test_nodes_are_assigned_to_a_pool_and_given_back(platform: FakePlatform) -> None:
     platform.answer("POST", "/v1/nodes/n1/assign", DONE)
     said = await gangline(platform.url, "assign", "n1", "--pool", "large", "--why", "a deadline")

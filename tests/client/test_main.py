@@ -38,6 +38,7 @@ def test_help_names_every_verb_and_the_first_steps() -> None:
         "suspend",
         "nodes",
         "drain",
+        "forget",
         "resume",
         "quota",
         "usage",

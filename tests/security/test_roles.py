@@ -55,6 +55,7 @@ MAY: dict[str, Collection[str]] = {
     "POST /v1/nodes/{id}/drain": ADMIN,
     "POST /v1/nodes/{id}/resume": ADMIN,
     "POST /v1/nodes/{id}/assign": ADMIN,
+    "DELETE /v1/nodes/{id}": ADMIN,
     "GET /v1/groups": ANYBODY,
     "GET /v1/groups/{path}/users/{user}": OF_GROUP,
     "PUT /v1/groups/{path}/users/{user}": HEADS,

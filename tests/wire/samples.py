@@ -138,6 +138,7 @@ FACTS: tuple[f.Fact, ...] = (
     f.PolicySet(pool="gpu-a", policy=Policy(ordering="fifo", version=4), by="root", why="trial"),
     f.DrainSet(node=N1, drained=True, by="root", why="fans"),
     f.NodeAssigned(node=N1, pool="large", by="root", why="a deadline"),
+    f.NodeForgotten(node=N1, by="root", why="scrapped", tasks=(TaskId("7-1-worker-0"),)),
     f.TokenIssued(token=TOKEN, by="root"),
     f.TokenRevoked(digest="0" * 64, by="root"),
     f.RoundOpened(
@@ -286,6 +287,7 @@ REQUESTS: tuple[r.Request, ...] = (
     r.SetPolicy(pool="gpu-a", policy=Policy(), by="root", why="trial", if_version=4, dry_run=True),
     r.SetDrain(node="n1", drained=True, by="root", why="fans"),
     r.AssignNode(node="n1", pool="large", by="root", why="a deadline"),
+    r.ForgetNode(node="n1", by="root", why="scrapped", gone=True),
     r.IssueToken(token=TOKEN, by="root"),
     r.RevokeToken(digest="0" * 64, by="root"),
     *samples_door.REQUESTS,

@@ -159,11 +159,13 @@ class History:
     # --- who gives room back ------------------------------------------------------------------------------
 
     def _gone(self, state: State, message: Message) -> Iterator[str]:
-        """Room comes back when the node's own agent saw it empty, and at no other time."""
-        seen: set[TaskId] = set()
+        """Room comes back when the node's own agent saw it empty, or by the word that a lost machine is gone."""
+        seen, said = set[TaskId](), set[TaskId]()
         for fact in message.facts:
             if isinstance(fact, f.GpusEmpty):
                 seen |= set(fact.tasks)
+            elif isinstance(fact, f.NodeForgotten):
+                said |= set(fact.tasks)
             elif isinstance(fact, f.NodeSeen):
                 seen |= {
                     name
@@ -174,7 +176,10 @@ class History:
             if name in state.kept.tasks:
                 continue
             node = state.kept.nodes.get(task.node)
-            if name not in seen or node is None or message.lane not in (f"agent.{node.agent}", node.agent):
+            is_said = name in said and node is None and task.state == TaskState.LOST and message.lane == "admission"
+            if not is_said and (
+                name not in seen or node is None or message.lane not in (f"agent.{node.agent}", node.agent)
+            ):
                 yield f"the room of {name} on {task.node} came back though nobody saw it empty"
             yield from self._leaves_a_whole_gang(state, message, task)
             end = task.stop_ms if task.state == TaskState.LOST else message.at

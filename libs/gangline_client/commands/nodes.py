@@ -1,4 +1,4 @@
-"""`gangline nodes`, `drain`, `assign` and `resume`: the machines, what is taken on them, and whether they take work."""
+"""`gangline nodes`, `drain`, `assign`, `forget` and `resume`: the machines, what is taken there, who takes work."""
 
 from argparse import Namespace
 
@@ -66,6 +66,14 @@ async def assign(session: Session, args: Namespace) -> int:
         await session.client.assign(node, args.pool or "", why=args.why)
         where = f"serves pool {args.pool}" if args.pool else "serves the pool of its agent again"
         session.console.say(f"Node {node} {where}; what runs there goes on.")
+    return 0
+
+
+async def forget(session: Session, args: Namespace) -> int:
+    """Take lost nodes off the books."""
+    for node in args.nodes:
+        await session.client.forget(node, gone=args.gone, why=args.why)
+        session.console.say(f"Node {node} is off the books; if it comes back, it is a new one.")
     return 0
 
 

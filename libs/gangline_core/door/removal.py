@@ -1,4 +1,6 @@
-"""Taking groups and users out of the tree: what nothing depends on goes at once; a drain lets what runs end first.
+"""Taking groups and users out of the tree, and lost machines off the books.
+
+What nothing depends on goes at once; a drain lets what runs end first.
 
 Who is closing takes no new jobs. When the last of its jobs has ended, the fold takes it out by itself. What it used
 stays in the accounts of the groups above it, and comes back if a group of the same path is ever made again, so that
@@ -10,6 +12,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from gangline_core.groups import ROOT, Group, Token, User, user_key
+from gangline_core.ids import NodeId
 from gangline_core.settings.amounts import Problem
 from gangline_core.state import State
 
@@ -35,6 +38,21 @@ def check_user_removal(state: State, group: str, name: str, *, drain: bool) -> P
     if holder not in state.kept.users:
         return Problem("not_found", f"{name} is no listed user of group {group or '(root)'}", "user")
     return None if drain else _busy(state, holder, f"user {name} of group {group or '(root)'}")
+
+
+def check_node_removal(state: State, name: NodeId, *, gone: bool) -> Problem | None:
+    """What is wrong with forgetting this node; `gone` is the word that nothing runs there any more, seen or not."""
+    node = state.kept.nodes.get(name)
+    if node is None:
+        return Problem("not_found", f"there is no node {name}", "node")
+    if not node.lost:
+        message = f"node {name} is there; stop its agent, and wait until it counts as lost"
+        return Problem("conflict", message, "node")
+    tasks = len(state.node_tasks[name])
+    if tasks and not gone:
+        message = f"nobody saw {tasks} tasks end on node {name}; say that it is gone if nothing runs there any more"
+        return Problem("conflict", message, "gone")
+    return None
 
 
 def _busy(state: State, holder: str, what: str) -> Problem | None:

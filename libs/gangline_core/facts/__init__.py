@@ -29,7 +29,7 @@ from gangline_core.facts.health import (
     StragglersSeen,
     UtilisationSummary,
 )
-from gangline_core.facts.nodes import DrainSet, NodeAssigned
+from gangline_core.facts.nodes import DrainSet, NodeAssigned, NodeForgotten
 from gangline_core.facts.pause import HoldSet, TaskPaused
 from gangline_core.facts.pause import JobPaused as JobPaused
 from gangline_core.facts.queue import Candidate as Candidate
@@ -171,6 +171,7 @@ Fact = (
     | PolicySet
     | DrainSet
     | NodeAssigned
+    | NodeForgotten
     | TokenIssued
     | TokenRevoked
     | RoundOpened

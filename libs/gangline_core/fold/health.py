@@ -11,7 +11,7 @@ from gangline_core.cluster import Gpu, Load, Node
 from gangline_core.fold.killed import excuse
 from gangline_core.fold.life import order_stop, requeue
 from gangline_core.fold.tasks import gpu_failed as jobs_of_failed_gpu
-from gangline_core.fold.tasks import tasks_lost
+from gangline_core.fold.tasks import tasks_empty, tasks_lost
 from gangline_core.foresight.past_use import added
 from gangline_core.ids import NodeId
 from gangline_core.job import LIVE, Outcome
@@ -221,8 +221,22 @@ def node_assigned(state: State, fact: f.NodeAssigned, step: Step) -> None:
         step.nodes.append(fact.node)
 
 
+def node_forgotten(state: State, fact: f.NodeForgotten, step: Step) -> None:
+    """An administrator said that a lost machine is gone; it stays where that was told too late, or not of all of it."""
+    node = state.kept.nodes.get(fact.node)
+    held = state.node_tasks.get(fact.node, {})
+    if node is None or not node.lost or not held.keys() <= set(fact.tasks):
+        return
+    tasks_empty(state, sorted(held), step)
+    state.twins.leave(node)
+    state.forget_node(node.id)
+    del state.node_tasks[node.id]
+    step.nodes.append(fact.node)
+
+
 HANDLERS: dict[type[f.Fact], Callable[[State, Any, Step], None]] = {
     f.NodeAssigned: node_assigned,
+    f.NodeForgotten: node_forgotten,
     f.NodeLost: node_lost,
     f.GpuFailed: gpu_failed,
     f.GpuHealthy: gpu_healthy,

@@ -41,6 +41,17 @@ class Rooms:
         if before is None or well(before) != well(node):
             self._inventories.clear()
 
+    def let_go(self, node: NodeId) -> None:
+        """The node is no more, and whoever saw it earlier sees nothing of it."""
+        self._touched[node] = None
+        self._inventories.clear()
+        kept = self._kept
+        for known in (kept.nodes, self._use, kept.utilisation, kept.loads, kept.troubles):
+            known.pop(node, None)
+        for pool in kept.pools.values():
+            for scheduler in pool.schedulers.values():
+                scheduler.view.pop(node, None)
+
     def forget(self, pool: str) -> None:
         """What bounds the pool's nodes has changed: their room is worked out anew."""
         self._rooms.pop(pool, None)

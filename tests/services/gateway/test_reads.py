@@ -183,6 +183,20 @@ async def test_an_administrator_drains_a_node_and_resumes_it(visitor: Visitor) -
     await visitor.ask("admin", "POST", "/v1/nodes/n1/drain", status=422, json={"wy": "fans"})
 
 
+async def test_only_an_administrator_forgets_a_node_and_only_a_lost_one(visitor: Visitor) -> None:
+    world = visitor.setting.world
+    world.submit_running(spec(group="t1", user="una", gpus=3), "n1")
+    for who in ("una", "hana", "head2"):
+        await visitor.ask(who, "DELETE", "/v1/nodes/n1?gone=true", status=403)
+    await visitor.ask("admin", "DELETE", "/v1/nodes/n1?gone=true", status=409)
+    world.tell("telemetry", f.NodeLost(node=NodeId("n1"), silent_ms=30_000))
+    await visitor.ask("admin", "DELETE", "/v1/nodes/n1", status=409)
+    await visitor.ask("admin", "DELETE", "/v1/nodes/n1?gone=true&why=scrapped")
+    await visitor.ask("una", "GET", "/v1/nodes/n1", status=404)
+    await visitor.ask("admin", "DELETE", "/v1/nodes/n1", status=404)
+    assert not world.state.kept.tasks
+
+
 async def test_the_totals_add_up(visitor: Visitor) -> None:
     world = visitor.setting.world
     world.submit_running(spec(group="t1", user="una", gpus=3), "n1")
