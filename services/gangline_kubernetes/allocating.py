@@ -20,6 +20,7 @@ from gangline_kubernetes.devices import Claim
 from gangline_kubernetes.handing import Request, Unfit, requests_of
 from gangline_kubernetes.names import MANAGER
 from gangline_kubernetes.objects import Meta
+from gangline_kubernetes.shallow import read
 
 PROTECTED = "resource.kubernetes.io/delete-protection"
 """With this finalizer the cluster's own controller keeps a claim until it is given back."""
@@ -55,7 +56,7 @@ class Allocator:
             if error.reason != "AlreadyExists":
                 raise
             made = await self._api.call("GET", f"{path}/{pod.name}")
-        found = self._claim.decode(made)
+        found = read(self._claim, made)
         if pod.uid not in found.metadata.pods_above:
             raise RefusedError(409, "Conflict", f"a ResourceClaim of somebody else is called {pod.name}")
         return found
@@ -154,7 +155,7 @@ class Allocator:
         return path_of(self._claims.version, "resourceclaims", namespace=meta.namespace, name=meta.name)
 
     async def _read(self, meta: Meta) -> Claim:
-        return self._claim.decode(await self._api.call("GET", self._path(meta)))
+        return read(self._claim, await self._api.call("GET", self._path(meta)))
 
     async def _changed(self, claim: Claim, finalizers: list[str]) -> Claim:
         """The claim with these finalizers; the list is sent whole, so with the version it was read in."""
@@ -163,12 +164,12 @@ class Allocator:
         if wanted == list(meta.finalizers):
             return claim
         change = {"uid": meta.uid, "resourceVersion": meta.resource_version, "finalizers": wanted}
-        return self._claim.decode(await self._api.call("PATCH", self._path(meta), {"metadata": change}, form=MERGE))
+        return read(self._claim, await self._api.call("PATCH", self._path(meta), {"metadata": change}, form=MERGE))
 
     async def _write_status(self, claim: Claim, status: dict[str, Any]) -> Claim:
         meta = claim.metadata
         body = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version}, "status": status}
-        return self._claim.decode(await self._api.call("PATCH", f"{self._path(meta)}/status", body, form=MERGE))
+        return read(self._claim, await self._api.call("PATCH", f"{self._path(meta)}/status", body, form=MERGE))
 
 
 def _shares(claims: Sequence[Claim], places: Sequence[Place], config: Config) -> Iterator[Share]:

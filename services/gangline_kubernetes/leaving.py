@@ -12,6 +12,7 @@ from gangline_kit.errors import TemporaryError
 from gangline_kubernetes.api import MERGE, Api, RefusedError, path_of
 from gangline_kubernetes.names import FINALIZER, GROUP_VERSION, JOB_FINALIZER
 from gangline_kubernetes.objects import Listed, Meta
+from gangline_kubernetes.shallow import read
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +60,7 @@ async def _found(api: Api, kind: tuple[str, str, str]) -> list[Meta]:
                 # Its definition is gone already, and so is what it defined.
                 return found
             raise
-        page = msgspec.json.decode(data, type=Listed[Thing])
+        page = read(msgspec.json.Decoder(Listed[Thing]), data)
         found += [one.metadata for one in page.items or () if finalizer in one.metadata.finalizers]
         if not page.metadata.next:
             return found

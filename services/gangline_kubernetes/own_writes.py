@@ -8,6 +8,7 @@ import msgspec
 from gangline_kit.errors import TemporaryError
 from gangline_kubernetes.api import MERGE, Api, RefusedError
 from gangline_kubernetes.objects import JobObject, SettingObject
+from gangline_kubernetes.shallow import read
 from gangline_kubernetes.statuses import shortened
 
 TRIES_MAX = 5
@@ -42,7 +43,7 @@ async def write_status(api: Api, path: str, found: Own, make: Callable[[Own], di
                 if error.code != 409 and (is_large or not error.is_too_large):
                     raise
                 is_large |= error.is_too_large
-            found = msgspec.json.decode(await api.call("GET", path), type=type(found))
+            found = read(msgspec.json.Decoder(type(found)), await api.call("GET", path))
     except RefusedError as error:
         if not error.is_gone and not error.is_another:
             raise

@@ -9,6 +9,7 @@ from gangline_kit.errors import TemporaryError
 from gangline_kubernetes.api import MERGE, Api, RefusedError, path_of
 from gangline_kubernetes.objects import OwnerObject
 from gangline_kubernetes.owner_kinds import OwnerKind
+from gangline_kubernetes.shallow import read
 
 TRIES_MAX = 8
 """So often an object is read anew at once, when somebody changed it between our reading and our writing."""
@@ -39,13 +40,13 @@ class OwnerWriter:
                 seen = {"uid": uid, "resourceVersion": found.metadata.resource_version}
                 try:
                     body = {**patch, "metadata": patch.get("metadata", {}) | seen}
-                    return self._object.decode(await self._api.call("PATCH", path, body, form=MERGE))
+                    return read(self._object, await self._api.call("PATCH", path, body, form=MERGE))
                 except RefusedError as error:
                     if error.code != 409:
                         raise
                 if number > 2:
                     await self._api.pause(1)
-                found = self._object.decode(await self._api.call("GET", path))
+                found = read(self._object, await self._api.call("GET", path))
                 if found.metadata.uid != uid:
                     return None
         except RefusedError as error:

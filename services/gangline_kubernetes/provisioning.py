@@ -24,6 +24,7 @@ from gangline_kubernetes.names import LABEL_JOB, MANAGER, is_number, own_labels
 from gangline_kubernetes.nodes import PRODUCT
 from gangline_kubernetes.objects import Listed, Meta, OwnerObject
 from gangline_kubernetes.ownership import LABEL_PODS
+from gangline_kubernetes.shallow import read
 from gangline_kubernetes.statuses import ROOM
 
 log = logging.getLogger(__name__)
@@ -131,7 +132,7 @@ class Provisioner:
     async def _listed(self) -> list[Asked]:
         query = {"labelSelector": f"app.kubernetes.io/managed-by={MANAGER}"}
         data = await self.api.call("GET", path_of(REQUESTS, PLURAL), query=query)
-        return msgspec.json.decode(data, type=Listed[Asked]).items or []
+        return read(msgspec.json.Decoder(Listed[Asked]), data).items or []
 
     async def _check(self) -> None:
         """Take away the requests that ended in vain; jobs that still wait have new ones made later."""
@@ -184,7 +185,7 @@ class Provisioner:
         body = request_for(job, namespace, self.config.provisioning_class)
         await self._create(path_of(REQUESTS, PLURAL, namespace=namespace), body)
         data = await self.api.call("GET", path_of(REQUESTS, PLURAL, namespace=namespace, name=f"{PREFIX}{job.id}"))
-        made = msgspec.json.decode(data, type=OwnerObject).metadata
+        made = read(msgspec.json.Decoder(OwnerObject), data).metadata
         owner = {"apiVersion": REQUESTS, "kind": "ProvisioningRequest", "name": made.name, "uid": made.uid}
         for template in templates_of(job, namespace, self.config, self.affinities.terms):
             template["metadata"]["ownerReferences"] = [owner]

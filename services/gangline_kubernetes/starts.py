@@ -22,6 +22,7 @@ from gangline_kubernetes.meeting import NOTE_NOTICE
 from gangline_kubernetes.names import FINALIZER, MANAGER, NOTE_VISIBLE, Mark, mark_of
 from gangline_kubernetes.objects import Meta, Pod
 from gangline_kubernetes.places import pointed
+from gangline_kubernetes.shallow import read
 
 log = logging.getLogger(__name__)
 
@@ -107,7 +108,7 @@ class Starter:
             # Bound only when its devices are its own: a kubelet that sees it before would turn it away.
             del body["spec"]["nodeName"]
         made = await self._make(path_of("v1", "pods", namespace=start.home.namespace), body)
-        pod = self._pod.decode(made)
+        pod = read(self._pod, made)
         found = self._checked(start, pod)
         if isinstance(found, Refusal) or not is_dra or pod.spec.node_name:
             return found
@@ -168,12 +169,12 @@ class Starter:
             found = await self._api.get(path)
             if found is None:
                 raise
-            pod = self._pod.decode(found)
+            pod = read(self._pod, found)
             if pod.metadata.uid != meta.uid or pod.spec.node_name != task.node:
                 raise
             return self._checked(start, pod)
         found = await self._api.get(path) if start.adopted is None else None
-        return self._pod.decode(found) if found is not None else self._assumed(start, meta)
+        return read(self._pod, found) if found is not None else self._assumed(start, meta)
 
     async def _point(self, start: Start, meta: Meta) -> Pod | Refusal:
         """Let another scheduler bind the pod, to the task's node only; in one write with our marks.
@@ -184,7 +185,7 @@ class Starter:
         """
         task, path = start.order.task, path_of("v1", "pods", namespace=meta.namespace, name=meta.name)
         for _ in range(RELEASE_TRIES):
-            pod = self._pod.decode(await self._api.call("GET", path))
+            pod = read(self._pod, await self._api.call("GET", path))
             if pod.metadata.uid != meta.uid or pod.metadata.deletion_timestamp:
                 return Refusal(ExitCause.PLACE_REFUSED, f"pod {meta.name} is gone", blames_node=False)
             if mark_of(pod, self._config.cluster) == Mark(task=task.id, placed_ms=task.placed_ms):
@@ -193,7 +194,7 @@ class Starter:
             if isinstance(body, Refusal):
                 return body
             try:
-                return self._checked(start, self._pod.decode(await self._api.call("PATCH", path, body, form=MERGE)))
+                return self._checked(start, read(self._pod, await self._api.call("PATCH", path, body, form=MERGE)))
             except RefusedError as error:
                 if error.code != 409:
                     raise
@@ -255,7 +256,7 @@ class Starter:
                 except RefusedError as error:
                     if error.code != 409:
                         raise
-                pod = self._pod.decode(await self._api.call("GET", path))
+                pod = read(self._pod, await self._api.call("GET", path))
         except RefusedError as error:
             if error.code != 404 and not error.is_another:
                 raise
@@ -333,4 +334,4 @@ def _judged(error: RefusedError) -> Refusal:
 
 def decode_pod(data: bytes) -> Pod:
     """A pod as the server answers with it."""
-    return msgspec.json.decode(data, type=Pod)
+    return read(msgspec.json.Decoder(Pod), data)

@@ -15,6 +15,7 @@ from gangline_kubernetes.api import Api, RefusedError, path_of
 from gangline_kubernetes.handing import Unfit
 from gangline_kubernetes.objects import Pod
 from gangline_kubernetes.places import misplaced, placed
+from gangline_kubernetes.shallow import read
 
 log = logging.getLogger(__name__)
 
@@ -158,11 +159,11 @@ class Volumes:
             return self._known[key][1]
         path = path_of("v1", "persistentvolumeclaims", namespace=namespace, name=name)
         try:
-            claim = self._claim.decode(await self._api.call("GET", path))
+            claim = read(self._claim, await self._api.call("GET", path))
             phase = claim.status.get("phase", "Pending")
             volume = str(claim.spec.get("volumeName") or "") if phase == BOUND else ""
             path = path_of("v1", "persistentvolumes", name=volume)
-            found = reached(self._volume.decode(await self._api.call("GET", path))) if volume else []
+            found = reached(read(self._volume, await self._api.call("GET", path))) if volume else []
         except RefusedError as error:
             if error.code == 403:
                 return []

@@ -13,6 +13,7 @@ from gangline_kit.ids import Ids
 from gangline_kit.metrics import Metrics
 from gangline_kubernetes.api import Api, RefusedError, wait_s
 from gangline_kubernetes.objects import Event, Failure, Listed, Mark, Meta
+from gangline_kubernetes.shallow import read
 
 log = logging.getLogger(__name__)
 
@@ -181,20 +182,20 @@ class Watched(Generic[T]):
     def _read_page(self, data: bytes) -> Listed[T]:
         """A page of the list, without the objects that cannot be read; what was known of those stands."""
         try:
-            return self._page.decode(data)
+            return read(self._page, data)
         except msgspec.MsgspecError:
-            page = self._pieces.decode(data)
+            page = read(self._pieces, data)
         found = (self._read(piece) for piece in page.items or ())
         return Listed(metadata=page.metadata, items=[item for item in found if item is not None])
 
     def _read(self, data: msgspec.Raw) -> T | None:
         """One object; when it cannot be read, what is known of it, and None where that is nothing."""
         try:
-            return self._item.decode(data)
+            return read(self._item, data)
         except msgspec.MsgspecError as error:
             self._metrics.count("gangline_kubernetes_unreadable_total", kind=self.name)
             log.warning("one of %s cannot be read: %s", self.name, error)
-            return self.items.get(key_of(self._bare.decode(data)))
+            return self.items.get(key_of(read(self._bare, data)))
 
     def take(self, item: T) -> None:
         """Take in an object that a write answered with, before the watch tells it."""
@@ -242,7 +243,7 @@ class Watched(Generic[T]):
         }
         began_s, heard = self._clock.monotonic_s(), False
         async for line in self._api.transport.stream(self._path, urlencode(query), IDLE_S):
-            event = self._event.decode(line)
+            event = read(self._event, line)
             if event.type == "ERROR":
                 status = msgspec.json.decode(event.object, type=Failure)
                 raise RefusedError(status.code, status.reason, status.message)
@@ -255,7 +256,7 @@ class Watched(Generic[T]):
         return heard or self._clock.monotonic_s() - began_s >= 1.0
 
     def _hear(self, event: Event) -> None:
-        bare = self._bare.decode(event.object)
+        bare = read(self._bare, event.object)
         version = self.version = bare.metadata.resource_version
         if event.type == "DELETED":
             known = self.items.get(key_of(bare))

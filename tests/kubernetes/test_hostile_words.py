@@ -1,14 +1,17 @@
 """Words that anybody may write into labels and annotations: none of them keeps the service from everybody else."""
 
 import asyncio
+import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.kubernetes.house import House, opened
 from tests.kubernetes.test_adopted import make
-from tests.kubernetes.test_owners import KIND, define, path, template
+from tests.kubernetes.test_owners import KIND, QUEUED, Operator, apply_owner, define, path, spec_of, suspended, template
 
 from dollhouse.loop import live
 from gangline_kubernetes import adoption
@@ -18,6 +21,7 @@ from gangline_kubernetes.names import mark_of
 from gangline_kubernetes.nodes import Terms, describe
 from gangline_kubernetes.objects import KubeNode, Meta, Pod
 from gangline_kubernetes.quantities import MOST, mebibytes, milli, whole
+from kubedouble.server import Answer, Double
 
 HUGE = ("1e999999999", "9e5000", "9" * 5000, "-1e999999999", "1e-999999999", "٣", "NaN", "0x10", "")
 WORDS = (
@@ -106,6 +110,62 @@ async def index_story() -> None:
         meta = {"annotations": words, "ownerReferences": [{**above, "uid": made["metadata"]["uid"]}]}
         await make(house, "p", **meta)
         await serves(house)
+
+
+DEEP = "as deep as it goes"
+
+
+def deepened(double: Double, depth: int) -> None:
+    """From now on whatever says so is answered with so many lists inside each other."""
+    ask, nest = double.handle, b"[" * depth + b"]" * depth
+
+    def deep(data: bytes) -> bytes:
+        return data.replace(json.dumps(DEEP).encode(), nest)
+
+    async def lines(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        async for part in stream:
+            yield deep(part)
+
+    async def handle(*args: Any, **fields: Any) -> Answer:
+        answer = await ask(*args, **fields)
+        if not fields.get("headers") and "Authorization" not in args[4]:
+            # Those who look on ask as well.
+            return answer
+        stream = None if answer.stream is None else lines(answer.stream)
+        return replace(answer, body=deep(answer.body), stream=stream)
+
+    double.handle = handle  # type: ignore[method-assign]  # the double's own encoder goes no deeper than ours
+
+
+@pytest.mark.parametrize("depth", [150, 900, 990, 1_010, 100_000])
+@pytest.mark.parametrize("where", ["spec", "status", "template"])
+def test_an_object_that_is_nested_deeply_hides_no_other_one_of_its_kind(depth: int, where: str) -> None:
+    live(deep_story(depth, where))
+
+
+async def deep_story(depth: int, where: str) -> None:
+    kind = KIND["JobSet"]
+    async with opened(nodes=1, gpus=12) as house:
+        await define(house, kind)
+        Operator(house, kind)
+        await asyncio.sleep(65)
+        deepened(house.double, depth)
+        await apply_owner(house, kind, "before")
+        spec = spec_of("JobSet")
+        inner = spec["replicatedJobs"][0]["template"]["spec"]["template"]
+        (inner["spec"] if where == "template" else spec)["unknown"] = DEEP
+        body = {"metadata": {"name": "deep", "labels": QUEUED}, "spec": spec}
+        await house.ask("POST", path(kind), body | ({"status": {"unknown": DEEP}} if where == "status" else {}))
+        await apply_owner(house, kind, "after")
+        await asyncio.sleep(20)
+        assert not suspended(house, kind, "after"), "it is seen as it comes"
+        house.double.store.compact()
+        house.double.store.hang_up()
+        await asyncio.sleep(20)
+        await apply_owner(house, kind, "last")
+        await asyncio.sleep(20)
+        assert not suspended(house, kind, "last"), "it is seen though all was listed anew"
+        assert not house.world.failures
 
 
 async def serves(house: House) -> None:
