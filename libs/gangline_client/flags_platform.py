@@ -37,6 +37,7 @@ A change is KEY=VALUE. Keys:
   formula                    expression of the weighted ordering, such as "level + 10 * age_hours"
   preemption, shrink, backfill, elastic_growth      true or false
   starvation                 after this wait a job goes first, such as 1h
+  starvation_percent         on at most so much of the pool (100: all of it)
   candidates_max, candidates_per_shape              most jobs one round looks at
   node_tasks_max             most tasks on one node, whatever they ask for (default 512)
   predictor=learnt model=@FILE                      run times from a file of `gangline lab train`

@@ -265,7 +265,7 @@ class Policy(Struct, frozen=True, omit_defaults=True, gc=False):
     starvation_s: int = 3600
     """After this wait a job goes before everything younger, whatever the formula says."""
     starvation_percent: int = 25
-    """But while jobs that went first for that hold so much of the pool, the ordering says who goes next; 100: always."""
+    """But while those that went first for it hold so much of the pool, the ordering says who goes next; 100: never."""
     candidates_max: int = 1000
     """Most jobs one round looks at."""
     candidates_per_shape: int = 256

@@ -14,6 +14,7 @@ two facts join them. Both are pure: the same state and the same `now` give the s
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from gangline_core.aged_part import AgedPart
 from gangline_core.batch import Batch
 from gangline_core.elasticity import grow
 from gangline_core.facts import Candidate, RoundDecided, RoundOpened
@@ -172,9 +173,9 @@ def place_all(layout: Layout, opened: RoundOpened, overtakes: Overtakes, back: S
     guests, crowd = Guests(table, preemptor), Crowd(table, refuser, reserver, preemptor)
     claimed = {held.claim.job: held.alive for held in table.held}
     started = {placement.job for placement in table.placements}
-    order, going = Order(candidates, len(started)), Going(table, back)
+    order, going, part = Order(candidates, len(started)), Going(table, back), AgedPart(table)
     for seen, job in crowd.left(_waiting(table, candidates, started), {*claimed, *limited}):
-        if table.is_full or _passes_unseen(table, edges):
+        if table.is_full or _passes_unseen(table, edges) or part.is_over_for(job):
             table.unseen = len(candidates) - seen
             return
         if job.id in claimed:
@@ -191,6 +192,7 @@ def place_all(layout: Layout, opened: RoundOpened, overtakes: Overtakes, back: S
         if reason is None or _is_made_way_for(job, reason, going, refuser):
             if back.is_open:
                 return
+            part.note(job)
             continue
         if back.would_help(table, preemptor, (job, reason), order):
             return

@@ -19,6 +19,7 @@ from zlib import crc32
 
 import numpy as np
 
+from gangline_core.aged_part import AgedPart
 from gangline_core.cluster import Policy
 from gangline_core.facts import ShareDecided, TaskPlacement
 from gangline_core.ids import JobId, NodeId
@@ -173,11 +174,11 @@ def decide_share(state: State, pool: str, number: int) -> ShareDecided | None:
     honour_paused(table, clears=False)
     before, spoken_for = len(table.placements), _spoken_for(table) | frozenset(opened.opened.limited)
     LimitDates(table, remembered=[date.job for date in table.pool.limit_dates])
-    rooms = _Rooms(table, number)
+    rooms, part = _Rooms(table, number), AgedPart(table)
     candidates = (state.job(candidate.job) for candidate in opened.opened.candidates)
     mine = (job for job in candidates if job is not None and share_of(job, len(known.schedulers)) == number)
     for job in mine:
-        if table.is_full:
+        if table.is_full or part.is_over_for(job):
             break
         if job.state != JobState.WAITING or job.id in spoken_for or _is_strict(known.policy, job):
             continue
@@ -186,6 +187,7 @@ def decide_share(state: State, pool: str, number: int) -> ShareDecided | None:
             break
         if isinstance(found, Found):
             table.place(job, found.seats, found.amounts, guarded=False, backfilled=False)
+            part.note(job)
             rooms.take(found.seats.tasks)
     placements = tuple(with_marks(table, opened.opened.candidates)[before:])
     return ShareDecided(

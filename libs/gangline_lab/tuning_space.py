@@ -27,6 +27,7 @@ WRITTEN_MOST = 60
 """Characters that a term grows by at most when its weight is written before it."""
 SETTINGS: dict[str, tuple[int, ...]] = {
     "starvation_s": (900, 1_800, 3_600, 7_200, 14_400, 86_400),
+    "starvation_percent": (10, 25, 50, 100),
     "backfill_depth": (1, 2, 4, 8),
     "unlimited_run_percent": (100, 150, 300),
     "half_life_s": (86_400, 259_200, 604_800, 2_592_000),
@@ -103,6 +104,8 @@ def _counts(present: Policy, name: str, terms: Sequence[Term]) -> bool:
         return any("share" in factor for term in terms for factor in term.names)
     if name in ("backfill_depth", "unlimited_run_percent"):
         return present.backfill and present.backfill_depth > 0
+    if name == "starvation_percent":
+        return present.starvation_s > 0
     return bool(getattr(present, name))
 
 

@@ -27,8 +27,8 @@ def page() -> str:
         "## Limits",
         f"At most {FORMULA_LENGTH_MAX} characters and {TERMS_MAX} terms. Scores are kept in millionths, rounded half "
         "to even, so that the same log gives the same order on every machine. Whatever the formula says, a job that "
-        "has waited longer than the policy's `starvation_s` goes before everything younger, and every tie is broken "
-        "by the time of queueing, then by the id.",
+        "has waited longer than the policy's `starvation_s` goes before everything younger, on the policy's "
+        "`starvation_percent` of the pool, and every tie is broken by the time of queueing, then by the id.",
     )
 
 

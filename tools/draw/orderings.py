@@ -17,12 +17,20 @@ SETTINGS = {
     "weighted": ("formula",),
 }
 """Settings of a policy that only one ordering reads."""
+PART = (
+    "Where more is asked for than there is, everybody waits for longer than `starvation_s`, and a pool in which all of "
+    "those went by age would be first come, first served, whatever its ordering says. So jobs that starve go first, "
+    "oldest first, only while those running that did hold less than `starvation_percent` of the pool's GPUs, CPUs and "
+    "memory each (those who start in one round together may exceed it). Then the ordering says who goes next, until "
+    "some of them end; with 100 those that starve go first always ([decision "
+    "0027](decisions/0027-who-starves-has-a-part-of-the-pool.md))."
+)
 CHECKPOINTS = (
     "Jobs that say `checkpoints: true` go on where they were stopped, and make way for each other. One that had "
     "`yield_after_gpu_s` of GPU-seconds stands behind all that had less and are no less important (term `had_share`), "
     "and those of them that say it, too, may take its room (rule `yield`) once its run has lasted `yield_run_s`. When "
-    "it has waited the longer of `yield_wait_s` and `starvation_s` in all, it goes before everything younger, takes "
-    "room by the same rule, and makes way no more: that wait stands for `starvation_s` in what is promised above. "
+    "it has waited the longer of `yield_wait_s` and `starvation_s` in all, it starves, takes room by the same rule, "
+    "and when it went first for that makes way no more: that wait stands for `starvation_s` in what is promised above. "
     "Guarantees, priorities, protected time and `preemptible: false` hold as ever, and no job that says nothing is "
     "touched. It is idle under `least_attained`, leases and time slices, which share time already, and with "
     "`yield_after_gpu_s: 0`."
@@ -58,16 +66,19 @@ def page() -> str:
         "Orderings",
         "A pool's policy names the ordering that says who goes next. Every round scores all waiting jobs that may "
         "enter; each term of a score is kept in the log and shown by `gangline why`. Whatever the ordering, a job "
-        "that has waited longer than `starvation_s` goes before everything younger, and ties are broken by age, then "
-        "by id. All of them read only what the log says, so a replay gives the same order.",
+        "that has waited longer than `starvation_s` goes before everything younger, while those that went first for it "
+        "hold less than `starvation_percent` of the pool; ties are broken by age, then by id. All of them read "
+        "only what the log says, so a replay gives the same order.",
         "Waiting ends. Under any endless stream of smaller jobs, a job that fits the empty pool and its limits starts "
-        "no later than `starvation_s`, until it goes before everything younger, plus its dates; each date lies no "
-        "further off than the longest time limit of what then runs. There is one date for the pool's room (the first "
+        "no later than `starvation_s`, until it goes before everything younger, plus its dates, plus what older ones "
+        "that starve take on their part of the pool; each date lies no further off than the longest "
+        "time limit of what then runs. There is one date for the pool's room (the first "
         "in order that finds none) and one below each limit (the first that it keeps out): of a user, a group or one "
         "above it, of what may be borrowed or is not lent, of a GPU model, of running jobs. Whoever comes later and "
         "counts below the same limit starts only if it ends before that date or leaves enough of the limit; room of "
         "other groups stays open. With time limits on all jobs a date is kept; where nobody knows when something "
         "ends, it stands for as soon as enough has ended, oldest first.",
+        PART,
         "With `starvation_s: 0` whoever the ordering puts in front may come for ever: then only `fifo`, among jobs of "
         "one priority, promises an end. A job that starves is first in its pool: strict levels, higher priorities "
         "and claims of others do not pass it, and nobody makes room for himself in what it counts on. Still before "

@@ -16,7 +16,7 @@ from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
 from gangline_core.making_room.losses import effective_priority, is_shielded
 from gangline_core.scoring.ageing import in_vain_ms, is_starving
-from gangline_core.scoring.first_by_age import ALL
+from gangline_core.scoring.first_by_age import goes_first_on_a_part
 from gangline_core.sizes import resizing
 from gangline_core.spec import ServiceClass
 from gangline_core.table import Table
@@ -34,7 +34,7 @@ def with_marks(table: Table, candidates: Sequence[Candidate]) -> list[Placement]
     if policy.starvation_s <= 0:
         return table.placements
     left = _left_to_work(table, candidates) if policy.preemption else frozenset()
-    first = _went_first(table) if policy.starvation_percent < ALL else frozenset()
+    first = _went_first(table) if goes_first_on_a_part(policy) else frozenset()
     if not (left or first):
         return table.placements
     return [

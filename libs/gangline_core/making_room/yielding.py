@@ -1,8 +1,8 @@
 """Who checkpoints and had its share of service makes way for whom that has not: nothing but a restart is lost.
 
 The beneficiary checkpoints as well, so whoever passes others lets them pass in its turn, and is no less important. It
-had less than its share, or it starves. Service only grows, a run is left alone in its first seconds, and whoever has
-waited so long that it would be in front again at once makes way no more: so nobody goes and comes in turn for ever.
+had less than its share, or it starves. Service only grows, a run is left alone in its first seconds, and whoever waited
+for long and went first for it makes way no more: so nobody goes and comes in turn for ever.
 """
 
 from gangline_core.cluster import Policy
@@ -12,6 +12,7 @@ from gangline_core.making_room.losses import effective_priority
 from gangline_core.pauses.packing import guests_of
 from gangline_core.scoring.ageing import is_starving
 from gangline_core.scoring.attained import attained
+from gangline_core.scoring.first_by_age import goes_first_on_a_part
 from gangline_core.scoring.had_share import has_had_share, has_yielding, patience_ms, share
 from gangline_core.state import State
 from gangline_core.table import Table
@@ -68,10 +69,13 @@ def yields_from_ms(state: State, job: Job, policy: Policy, now: int) -> int:
 
 
 def is_patient(job: Job, policy: Policy, now: int) -> bool:
-    """True when a running job that is stopped would not be in front again at once, since it has waited so long."""
+    """True when a running job makes way: it did not wait so long that it went first, and would be in front again."""
     if job.losses:
-        return now - max(job.submitted_ms, job.spec.not_before_ms) < patience_ms(policy)
-    return job.waited_ms < patience_ms(policy)
+        has_waited = now - max(job.submitted_ms, job.spec.not_before_ms) >= patience_ms(policy)
+    else:
+        has_waited = job.waited_ms >= patience_ms(policy)
+    # Where only a part of the pool goes by age, who started otherwise would not be.
+    return not has_waited or (goes_first_on_a_part(policy) and not job.first_by_age)
 
 
 def _by_priority(table: Table) -> dict[int, frozenset[JobId]]:

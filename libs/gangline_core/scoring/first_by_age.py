@@ -12,7 +12,7 @@ from gangline_core.ids import JobId
 from gangline_core.job import Job
 from gangline_core.room.layout import Layout
 from gangline_core.scoring.columns import amounts_of
-from gangline_core.spec import GPU_MILLI
+from gangline_core.spec import GPU_MILLI, JobSpec
 
 ALL = 100
 
@@ -23,6 +23,11 @@ class Amounts(NamedTuple):
     gpu_milli: int = 0
     cpu_milli: int = 0
     memory_mib: int = 0
+
+    @classmethod
+    def of(cls, spec: JobSpec) -> "Amounts":
+        """What a job asks for at its start."""
+        return cls(*amounts_of(spec)[:3])
 
     def plus(self, other: "Amounts", sign: int) -> "Amounts":
         """The sum, or with `sign` -1 the difference."""
@@ -44,7 +49,7 @@ class FirstByAge:
     def put(self, job: Job) -> None:
         """A live job went first."""
         if job.id not in self._jobs:
-            amounts = self._jobs[job.id] = Amounts(*amounts_of(job.spec)[:3])
+            amounts = self._jobs[job.id] = Amounts.of(job.spec)
             self._add(job.spec.pool, amounts, 1)
 
     def drop(self, job: Job) -> None:
@@ -61,9 +66,14 @@ class FirstByAge:
         self._sums[pool] = self.used(pool).plus(amounts, sign)
 
 
+def goes_first_on_a_part(policy: Policy) -> bool:
+    """True where jobs that starve go first on a part of the pool, and not on all of it or never."""
+    return policy.starvation_s > 0 and policy.starvation_percent < ALL
+
+
 def is_part_left(used: Amounts, layout: Layout, policy: Policy) -> bool:
     """True when those that went first hold less of each resource than their part of the pool."""
-    if policy.starvation_percent >= ALL or used == NOTHING:
+    if not goes_first_on_a_part(policy) or used == NOTHING:
         return True
     total: Amounts = layout.remember(("total",), lambda: _total(layout))
     return all(ALL * had < policy.starvation_percent * most for had, most in zip(used, total, strict=True) if had)

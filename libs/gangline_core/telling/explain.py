@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gangline_core.cluster import Policy
 from gangline_core.counted import counted
 from gangline_core.door.arrays import as_written
 from gangline_core.ids import JobId
@@ -20,7 +21,7 @@ from gangline_core.pauses.packing import packed_note
 from gangline_core.placement.why_not import ROOM_CODES
 from gangline_core.reasons import Reason, hint, sentence, utc
 from gangline_core.reserving.closures import window_note
-from gangline_core.scoring.ageing import is_starving, starving_wait_ms
+from gangline_core.scoring.ageing import is_overdue, may_go_first, starving_wait_ms
 from gangline_core.spec import gpu_milli_wanted
 from gangline_core.state import State
 from gangline_core.telling.book import CONFIDENCE as CONFIDENCE
@@ -206,9 +207,8 @@ def _progress(state: State, job: Job) -> str:
 def _notes(state: State, job: Job, now: int) -> Iterable[str]:
     if job.state == JobState.WAITING:
         policy = state.pool_of(job).policy
-        if is_starving(state, job, policy, now):
-            longest_s = starving_wait_ms(job, policy) // 1000
-            yield f"It has waited longer than {longest_s} s, so it goes before everything younger."
+        if is_overdue(state, job, policy, now):
+            yield _overdue_note(state, job, policy)
         dues = dues_note(state, job) if job.reason is not None and job.reason.code in ROOM_CODES else None
         if dues:
             yield dues
@@ -228,6 +228,17 @@ def _notes(state: State, job: Job, now: int) -> Iterable[str]:
         if waits:
             median_s = waits[len(waits) // 2] // 1000
             yield f"The last {counted(len(waits), 'ended job')} of this size waited {median_s} s (median)."
+
+
+def _overdue_note(state: State, job: Job, policy: Policy) -> str:
+    """Whether a job that has waited for long goes first now, and if not, what it waits for."""
+    told = f"It has waited longer than {starving_wait_ms(job, policy) // 1000} s"
+    if may_go_first(state, job.spec.pool, policy):
+        return f"{told}, so it goes before everything younger."
+    return (
+        f"{told}, but jobs that went first for that hold {policy.starvation_percent} % of the pool: until some of them "
+        "end the ordering says who goes next."
+    )
 
 
 def _similar_waits(state: State, job: Job) -> list[int]:

@@ -1,0 +1,39 @@
+"""One round's share of the part of a pool on which jobs that starve go first (see `scoring.first_by_age`).
+
+Many GPUs may come back at once. When those that go first have taken what is left of the part, the round ends before the
+next of them, and another one follows at once, in which the ordering says who goes next.
+"""
+
+from gangline_core.job import Job
+from gangline_core.scoring.ageing import is_starving
+from gangline_core.scoring.first_by_age import Amounts, goes_first_on_a_part, is_part_left
+from gangline_core.table import Table
+
+
+class AgedPart:
+    """What those that starve hold of the part, with what they took in this round."""
+
+    def __init__(self, table: Table) -> None:
+        """Nobody took anything yet."""
+        self._table = table
+        self._used = table.state.live_index.first_by_age.used(table.pool.pool.name)
+        self._is_new = False
+        """Somebody took some of it in this round: only then may the next one order otherwise."""
+
+    def note(self, job: Job) -> None:
+        """It was the job's turn, and it may be the last that was given room."""
+        placements = self._table.placements
+        if placements and placements[-1].job == job.id and self._goes_first(job):
+            self._used = self._used.plus(Amounts.of(job.spec), 1)
+            self._is_new = True
+
+    def is_over_for(self, job: Job) -> bool:
+        """True when the job is in front for its age, and no part is left of what such jobs may have."""
+        if not self._is_new or not self._goes_first(job):
+            return False
+        table = self._table
+        return not is_part_left(self._used, table.frozen.layout, table.policy)
+
+    def _goes_first(self, job: Job) -> bool:
+        table = self._table
+        return goes_first_on_a_part(table.policy) and is_starving(table.state, job, table.policy, table.now)
