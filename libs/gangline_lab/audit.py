@@ -15,9 +15,11 @@ from gangline_core import facts as f
 from gangline_core.cluster import Policy
 from gangline_core.door.arrays import label
 from gangline_core.fold import Message, apply
+from gangline_core.groups import holders, user_of
 from gangline_core.ids import JobId
 from gangline_core.job import Job, JobState
 from gangline_core.making_room.losses import effective_priority, is_protected, is_shielded
+from gangline_core.making_room.trial import missing
 from gangline_core.making_room.victims import Victims
 from gangline_core.making_room.yielding import is_patient, may_pass_others, yields_from_ms
 from gangline_core.pauses.packing import packed_note
@@ -252,17 +254,29 @@ def _others(state: State, fact: f.RoundDecided, name: JobId, at: int) -> tuple[O
     beneficiary = state.kept.jobs[name]
     evicted = {one.job for one in fact.evictions}
     allowed = Victims(table).allowed(beneficiary, is_owed=table.is_owed(beneficiary), everybody=True)
+    lacks = [holder for holder, _, _ in missing(table, beneficiary)]
+    counting = [(one.job, holders(one.job.spec.group, one.job.spec.user)) for one, _ in allowed]
+    idle = [job for job, above in counting if lacks and set(lacks).isdisjoint(above)]
+    of_no_help = {job.id for job in idle}
     able = [
         Other(_party(state, victim.job, at), rule, victim.lost_ms, "", _nodes(state, victim.job))
         for victim, rule in allowed
-        if victim.job.id not in evicted
+        if victim.job.id not in evicted | of_no_help
     ]
     known = {victim.job.id for victim, _ in allowed} | evicted
     rest = (state.kept.jobs[job] for job in sorted(state.live.get(fact.pool, {})) if job not in known)
     unable = [
         Other(_party(state, job, at), "", 0, _why_not(table, job, beneficiary), _nodes(state, job)) for job in rest
     ]
+    why = f"what it counts gives nothing back below {_told_holder(lacks[0])}, which keeps that job out" if lacks else ""
+    unable += [Other(_party(state, job, at), "", 0, why, _nodes(state, job)) for job in idle if job.id not in evicted]
     return (*able[:OTHERS_SHOWN], *unable[:OTHERS_SHOWN])
+
+
+def _told_holder(holder: str) -> str:
+    """Whose limit it is, as people call it."""
+    group, user = user_of(holder)
+    return f"the limit of user {user} of group {group}" if user else f"the limit of group {group or '(all)'}"
 
 
 def _nodes(state: State, job: Job) -> tuple[str, ...]:
