@@ -208,9 +208,12 @@ class Table:
             settled.take(place)
         return settled
 
-    def releases(self) -> Releases:
-        """What comes back when, beside everything that this round decided already."""
-        releases = Releases(self.state, self.settled(), leaving=self.leaving)
+    def releases(self, going: frozenset[TaskId] = frozenset()) -> Releases:
+        """What comes back when, beside everything that this round decided already, and when these tasks go at once."""
+        settled, more = self.settled(), sorted(going - self.leaving)
+        for part in going_parts(self, [self.state.kept.tasks[task] for task in more]) if more else ():
+            settled.give(part)
+        releases = Releases(self.state, settled, leaving=self.leaving | going)
         if self.placed:
             releases.add(self.placed)
         return releases
@@ -307,23 +310,21 @@ class Table:
         self.ceded.update(name for name in tasks if name in others)
         count_claim(self, self.state.kept.jobs[claim.job], amounts, counted)
 
-    def reserve(self, reservation: Reservation, later: Room, wanted: Flags, *, until_ms: int) -> None:
+    def reserve(self, reservation: Reservation, later: Room, wanted: Flags) -> list[int]:
         """Jobs that would be in the way of this reservation get no more than it leaves of the room at its beginning.
 
-        That room counts on all that is expected to end until `until_ms`.
         Without backfill nobody passes on any of the nodes that the job could use (`wanted`).
         """
         self.reservations.append(reservation)
         self.first_reserved_ms = min(self.first_reserved_ms, reservation.start_ms)
         for place in reservation.tasks:
             later.take(place)
-        if self.guarded is None:
-            self.guarded = self.room.copy()
+        self.guarded = self.guarded or self.room.copy()
         rows = sorted(self._rows(reservation.tasks))
         self.guarded.lower_to(later.rows(rows))
-        self.promised.add(rows, later, until_ms)
         if not self.policy.backfill:
             self.guarded.close(wanted)
+        return rows
 
     def refuse(self, job: Job, reason: Reason) -> None:
         """The job waits on, for this reason."""

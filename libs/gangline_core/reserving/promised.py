@@ -21,9 +21,12 @@ class Promised:
         self._later: Room | None = None
         self._until: dict[int, int] = {}
         """Reserved rows; what is expected to end by this time is counted on."""
+        self._going: frozenset[TaskId] = frozenset()
+        """Tasks that reserved jobs push away when their time comes, whenever they would end."""
 
-    def add(self, rows: Iterable[int], later: Room, until_ms: int) -> None:
-        """A reservation on these rows leaves so much when it begins, and counts on all that ends until then."""
+    def add(self, rows: Iterable[int], later: Room, until_ms: int, going: frozenset[TaskId]) -> None:
+        """A reservation on these rows leaves so much when it begins; it counts on all that ends or is going by then."""
+        self._going |= going
         if self._later is None:
             self._later = later
         else:
@@ -46,8 +49,7 @@ class Promised:
             (number[task.node], task)
             for job, tasks in going
             for task in tasks
-            if job.spec.time_limit_s
-            if number.get(task.node, -1) in self._until and expected_end_ms(task, job) <= self._until[number[task.node]]
+            if number.get(task.node, -1) in self._until and self._goes(job, task, self._until[number[task.node]])
         ]
         left = self._later.copy() if counted else self._later
         kept: set[TaskId] = set()
@@ -57,6 +59,10 @@ class Promised:
             else:
                 kept.add(task.id)
         return frozenset(kept)
+
+    def _goes(self, job: Job, task: Task, until_ms: int) -> bool:
+        """True for what will be gone by then, for all that is said of it."""
+        return task.id in self._going or (bool(job.spec.time_limit_s) and expected_end_ms(task, job) <= until_ms)
 
 
 def has_all(room: Room, row: int, task: Task) -> bool:

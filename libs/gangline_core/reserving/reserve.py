@@ -6,18 +6,19 @@ the reserved job's group is owed. Where nobody knows when room comes back, a day
 jobs pass and endless ones do not; the date moves forward as soon as more is known.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from gangline_core.facts import Reservation, TaskPlacement
-from gangline_core.job import Job
+from gangline_core.ids import TaskId
+from gangline_core.job import Job, TaskState
 from gangline_core.placement.gang import Gang, Seats
 from gangline_core.placement.models import acceptable
 from gangline_core.reasons import Reason, ReasonCode
 from gangline_core.reserving.releases import UNKNOWN_MS, Releases
 from gangline_core.room.capacity import Flags, Ints, Layout, Room
-from gangline_core.spec import GPU_MILLI, ServiceClass
+from gangline_core.spec import GPU_MILLI, ServiceClass, may_take
 from gangline_core.table import Table
 
 RESERVATIONS_MAX = 4
@@ -34,7 +35,10 @@ class Reserver:
     def __init__(self, table: Table) -> None:
         """No reservation yet."""
         self._table = table
-        self._releases: Releases | None = None
+        self._releases: dict[frozenset[TaskId], Releases] = {}
+        """By which tasks are pushed away."""
+        self._loose: frozenset[TaskId] | None = None
+        """What may be pushed away at any time, once somebody asked."""
         self._booked: list[tuple[tuple[TaskPlacement, ...], int]] = []
         """What reserved jobs take from further dates, and until when."""
         self._seen = (0, 0)
@@ -62,49 +66,67 @@ class Reserver:
         competes = self._taken is not None and bool((self._taken & wanted).any())
         if not wanted.any() or (competes and len(table.reservations) >= depth):
             return None
-        releases = self._up_to_date()
-        planned = self._plan(job, gang, releases)
+        going = self._pushed_by(job, gang)
+        planned = self._plan(job, gang, self._up_to_date(going))
         if planned is None:
             return None
         until_ms, start_ms, seats, later = planned
         reservation = Reservation(job=job.id, start_ms=start_ms, tasks=seats.tasks)
-        table.reserve(reservation, later, wanted, until_ms=until_ms)
+        table.promised.add(table.reserve(reservation, later, wanted), later, until_ms, going)
         self._taken = wanted if self._taken is None else self._taken | wanted
         self.is_over = bool(self._taken.all()) and len(table.reservations) >= depth
         if depth > 1:
             # Conservative: further dates count on this job having begun, and on its room again when it ends.
             length_ms = table.run_ms(job)
-            self._booked.append((seats.tasks, UNKNOWN_MS if length_ms is None else start_ms + length_ms))
-            releases.book(*self._booked[-1])
+            self._book(seats.tasks, UNKNOWN_MS if length_ms is None else start_ms + length_ms)
         return reservation
 
     def planned(self, job: Job, *, beside: Sequence[Reservation]) -> tuple[Reservation, Room] | None:
         """When and where a job would start that comes after these reservations, and the room then; nothing is kept."""
         table = self._table
-        releases = self._up_to_date()
         for other in beside[self._beside :]:
             length_ms = table.run_ms(table.state.kept.jobs[other.job])
-            self._booked.append((other.tasks, UNKNOWN_MS if length_ms is None else other.start_ms + length_ms))
-            releases.book(*self._booked[-1])
+            self._book(other.tasks, UNKNOWN_MS if length_ms is None else other.start_ms + length_ms)
         self._beside = len(beside)
-        found = self._plan(job, table.seating.least(job).gang, releases)
+        found = self._plan(job, table.seating.least(job).gang, self._up_to_date(frozenset()))
         if found is None:
             return None
         _, start_ms, seats, later = found
         return Reservation(job=job.id, start_ms=start_ms, tasks=seats.tasks), later
 
-    def _up_to_date(self) -> Releases:
+    def _book(self, tasks: tuple[TaskPlacement, ...], end_ms: int) -> None:
+        """A reserved job takes this from later dates."""
+        self._booked.append((tasks, end_ms))
+        for releases in self._releases.values():
+            releases.book(tasks, end_ms)
+
+    def _pushed_by(self, job: Job, gang: Gang) -> frozenset[TaskId]:
+        """Opportunistic tasks that the job pushes away when its time comes, so that it need not wait for their ends.
+
+        Nobody, where their room alone would do for it now: then something else keeps it from pushing them away.
+        """
+        table = self._table
+        if self._loose is None:
+            self._loose = frozenset(loose_tasks(table)) if table.policy.preemption else frozenset()
+        if not self._loose or not may_take(job.spec):
+            return frozenset()
+        fits = table.seating.placer(self._up_to_date(self._loose).at(table.now), gang) is not None
+        return frozenset() if fits else self._loose
+
+    def _up_to_date(self, going: frozenset[TaskId]) -> Releases:
         """What comes back when, also from jobs that started since the last date was worked out."""
         table = self._table
         placed, held = self._seen
-        if self._releases is None or len(table.held) != held:
-            self._releases = table.releases()
-            for tasks, end_ms in self._booked:
-                self._releases.book(tasks, end_ms)
-        else:
-            self._releases.take(table.placed[placed:])
+        if len(table.held) != held:
+            self._releases.clear()
+        for releases in self._releases.values():
+            releases.take(table.placed[placed:])
         self._seen = (len(table.placed), len(table.held))
-        return self._releases
+        if going not in self._releases:
+            releases = self._releases[going] = table.releases(going)
+            for tasks, end_ms in self._booked:
+                releases.book(tasks, end_ms)
+        return self._releases[going]
 
     def _plan(self, job: Job, gang: Gang, releases: Releases) -> tuple[int, int, Seats, Room] | None:
         """The earliest time at which the gang fits, its date, its seats and the room then; None when it never does."""
@@ -151,6 +173,16 @@ class Reserver:
             return before.start_ms
         # What is late by an hour is as likely to take another hour as to end at once.
         return now + (UNKNOWN_RUN_MS if time == UNKNOWN_MS else max(OVERDUE_MS, now - time))
+
+
+def loose_tasks(table: Table) -> Iterator[TaskId]:
+    """Opportunistic tasks of the pool that whoever is not opportunistic may push away at any time."""
+    state, pool = table.state, table.pool.pool.name
+    for sort, alike in state.live_sorts.get(pool, {}).items():
+        if sort.service_class == ServiceClass.OPPORTUNISTIC and sort.preemptible:
+            for job in (state.kept.jobs[name] for name in alike):
+                if not job.spec.protected_s:
+                    yield from (task.id for task in state.tasks_of(job) if task.state != TaskState.LOST)
 
 
 def _place_of(time: int, times: Ints, *, otherwise: int) -> int:
