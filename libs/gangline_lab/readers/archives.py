@@ -1,9 +1,10 @@
 """Our own archive as a trace: recorded arrivals, true durations, and everything else that came from outside.
 
-A job's true duration is the run time of its last run, times its size over the size asked for when it was elastic. Jobs
-that were cancelled while they ran, or had not ended when the archive did, ran at least that long; they are counted as
-`censored`. Jobs that never ran are taken back by their users after the time they were recorded to wait. Elements of an
-array are jobs from the time the array came; those that were never in the queue are counted as left out.
+A job's true duration is the run time of its last run without pauses, at each time by its size over the size asked for when
+it was elastic; of who says `checkpoints` earlier runs count as well, for it went on from there. Jobs that were cancelled
+while they ran, or had not ended when the archive did, ran at least that long; they are counted as `censored`. Jobs that
+never ran are taken back by their users after the time they were recorded to wait. Elements of an array are jobs from the
+time the array came; those that were never in the queue are counted as left out.
 """
 
 from collections import Counter
@@ -103,6 +104,48 @@ def history(name: str, messages: Iterable[Message]) -> History:
     return reader.told(name)
 
 
+class Ran(Struct, frozen=True):
+    """How long a job ran, in ms of one task: of so many at once they pass so many times as fast."""
+
+    before: int = 0
+    """In earlier runs that it went on from."""
+    now: int = 0
+    """In its present or last run, pauses left out."""
+    leaving: int = 0
+    """While that run stopped: part of it when it thereby ends for good."""
+    since: int = 0
+    tasks: int = 0
+    """So many have been at work since then."""
+    is_leaving: bool = False
+
+    @property
+    def whole(self) -> int:
+        """All that it did."""
+        return self.before + self.now + self.leaving
+
+
+def _went_on(ran: Ran, job: Job, at: int) -> Ran:
+    """The same up to this time, when the job came into the state in which it is."""
+    passed = max(0, at - ran.since) * ran.tasks
+    ran = replace(
+        ran,
+        now=ran.now + (0 if ran.is_leaving else passed),
+        leaving=ran.leaving + (passed if ran.is_leaving else 0),
+        since=at,
+        tasks=len(job.tasks) or ran.tasks,
+        is_leaving=job.state == JobState.STOPPING,
+    )
+    match job.state:
+        case JobState.RUNNING | JobState.RESIZING:
+            return ran
+        case JobState.STOPPING:
+            return ran if ran.now else replace(ran, tasks=0)
+        case JobState.WAITING | JobState.HELD | JobState.SUSPENDED:
+            return Ran(before=ran.before + (ran.now if job.spec.checkpoints else 0))
+        case _:
+            return replace(ran, tasks=0)
+
+
 class _Reader:
     def __init__(self) -> None:
         self.state = State()
@@ -110,7 +153,7 @@ class _Reader:
         self.inputs: list[Input] = []
         self.specs: dict[JobId, tuple[int, JobSpec]] = {}
         self.ended: dict[JobId, Job] = {}
-        self.sizes: dict[JobId, int] = {}
+        self.runs: dict[JobId, Ran] = {}
         self.elements: dict[JobId, list[JobId]] = {}
         """Elements by array, as far as they were in the queue."""
         self.left_out: Counter[str] = Counter()
@@ -131,8 +174,7 @@ class _Reader:
             job = self.state.kept.jobs[moved.job]
             if moved.before is None and job.array:
                 self._enter_element(job)
-            if moved.after == JobState.RUNNING:
-                self.sizes[job.id] = len(job.tasks)
+            self.runs[job.id] = _went_on(self.runs.get(job.id, Ran()), job, message.at)
             if moved.after in ENDS:
                 self.ended[job.id] = job
 
@@ -222,13 +264,12 @@ class _Reader:
 
     def _work(self, job: Job) -> tuple[Work, bool]:
         end = job.ended_ms if job.state in ENDS else self.state.kept.at
-        if not job.started_ms:
+        ran = _went_on(self.runs[job.id], job, end).whole // max(1, task_count(job.spec))
+        if not job.started_ms and not ran:
             # It never ran: its user would take it back at that time if it still waited then.
             known = int(job.spec.attributes.get("run_time_s", 0) or job.spec.estimate_s or 60)
             cancel = max(1, end - job.submitted_ms) if job.state in ENDS else 0
             return Work(run_ms=1000 * known, cancel_ms=cancel), True
-        asked = max(1, task_count(job.spec))
-        ran = max(1, end - job.started_ms) * self.sizes.get(job.id, asked) // asked
         censored = job.state not in ENDS or job.state in (JobState.CANCELLED, JobState.TIMED_OUT)
         failed = job.state == JobState.FAILED and bool(job.exit_code)
         return Work(run_ms=max(1, ran), exit_code=(job.exit_code or 0) if failed else 0), censored
