@@ -1,10 +1,10 @@
 """Our own archive as a trace: recorded arrivals, true durations, and everything else that came from outside.
 
-A job's true duration is the run time of its last run without pauses, at each time by its size over the size asked for when
-it was elastic; of who says `checkpoints` earlier runs count as well, for it went on from there. Jobs that were cancelled
-while they ran, or had not ended when the archive did, ran at least that long; they are counted as `censored`. Jobs that
-never ran are taken back by their users after the time they were recorded to wait. Elements of an array are jobs from the
-time the array came; those that were never in the queue are counted as left out.
+A job's true duration is the run time of its last run without pauses, at each time by its size over the size asked for
+when it was elastic; of who says `checkpoints` earlier runs count as well, for it went on from there. Jobs that were
+cancelled while they ran, or had not ended when the archive did, ran at least that long; they are counted as
+`censored`. Jobs that never ran are taken back by their users after the time they were recorded to wait. Elements of
+an array are jobs from the time the array came; those that were never in the queue are counted as left out.
 """
 
 from collections import Counter
