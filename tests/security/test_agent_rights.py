@@ -1,6 +1,8 @@
 """An agent's bus user that fell into wrong hands: everything but its own work is tried, and nothing of it happens."""
 
 import asyncio
+import os
+import signal
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from gangline_kit.bus.tail import LogMessage
 from gangline_kit.clock import SystemClock
 from gangline_kit.errors import PermanentError, TemporaryError
 from gangline_kit.ids import SystemIds
-from gangline_kit.nats_server import NatsServer, NatsUser
+from gangline_kit.nats_server import NatsServer, NatsUser, authorization
 from gangline_recorder.told import read_told
 from gangline_wire import codec, subjects
 from gangline_wire.envelope import Batch
@@ -218,4 +220,44 @@ async def test_a_wrong_password_and_no_password_open_nothing(tmp_path: Path) -> 
     for user, password in (("agent", "wrong"), ("", ""), ("nobody", users[0].password)):
         with pytest.raises((PermanentError, TemporaryError)):
             await connected(server, user, password)
+    await server.stop()
+
+
+async def flood(bus: Bus) -> None:
+    async with asyncio.timeout(LONG_S):
+        while True:
+            await bus.append(subjects.log("agent.n1"), b"{}")
+
+
+async def test_an_agent_whose_user_is_taken_out_of_the_brokers_list_is_cut_off_at_once_and_nobody_else(
+    tmp_path: Path,
+) -> None:
+    """What ends a flood: the broker reads its list anew when it is told to (SIGHUP), and begins nothing anew."""
+    users = make_keys(tmp_path / "keys", SystemIds(), agents=("n1", "n2"))
+    passwords = {user.name: user.password for user in users}
+    server = NatsServer(tmp_path / "nats", sync_always=False, users=users)
+    await server.start()
+    admission = await connected(server, "admission", passwords["admission"])
+    await admission.ensure(STREAMS, BUCKETS, (SNAPSHOTS,))
+    bad = await connected(server, "agent-n1", passwords["agent-n1"])
+    good = await connected(server, "agent-n2", passwords["agent-n2"])
+    await bad.append(subjects.log("agent.n1"), b"{}")
+    settings = tmp_path / "nats" / "nats.conf"
+    left = tuple(user for user in users if user.name != "agent-n1")
+    text = settings.read_text()
+    assert authorization(users) in text
+    settings.write_text(text.replace(authorization(users), authorization(left)))
+    os.kill(server.pid, signal.SIGHUP)
+    with pytest.raises((PermanentError, TemporaryError)):
+        await flood(bad)
+    end = await admission.last_seq(LOG.name)
+    await good.append(subjects.log("agent.n2"), b"{}")
+    await admission.append(subjects.log("admission"), b"{}")
+    assert await admission.last_seq(LOG.name) == end + 2, "nothing of it comes any more"
+    with pytest.raises((PermanentError, TemporaryError)):
+        await connected(server, "agent-n1", passwords["agent-n1"])
+    for bus in (good, admission):
+        await bus.close()
+    with suppress(PermanentError, TemporaryError, TimeoutError):
+        await bad.close()
     await server.stop()
