@@ -131,6 +131,21 @@ def test_jobs_that_can_never_start_are_told() -> None:
         run(stuck)
 
 
+def test_a_run_whose_failures_undo_all_work_ends_and_says_so() -> None:
+    """Machines fail every quarter of an hour, and a job of eight hours keeps nothing of what it did."""
+    failing = Failures(node_mtbf_hours=0.25, repair_s=60)
+    with pytest.raises(StuckError, match=r"lost all of its work to failures 1,000 times.*checkpoint_s"):
+        run(trace((0, 4, 28_800)), failures=failing)
+    assert run(trace((0, 4, 28_800)), failures=failing, checkpoint_s=60).jobs
+
+
+def test_jobs_that_can_never_start_are_told_while_machines_fail() -> None:
+    held = trace((0, 1, 10))
+    stuck = replace(held, arrivals=tuple(replace(one, spec=replace(one.spec, hold=True)) for one in held.arrivals))
+    with pytest.raises(StuckError, match="1 job did not start through 10,000 failures"):
+        run(stuck, failures=Failures(node_mtbf_hours=0.25, repair_s=60))
+
+
 def test_what_never_fits_is_refused_at_the_door() -> None:
     result = run(trace((0, 64, 10), (1, 1, 5)), "1x4")
     assert result.rejected == 1

@@ -34,6 +34,7 @@ from gangline_lab.sim.estimates import prepared
 from gangline_lab.sim.events import Arrive, Cancel, Events, Moment, Tell, Turn
 from gangline_lab.sim.fleet import AGENT, Fleet
 from gangline_lab.sim.journal import Journal
+from gangline_lab.sim.patience import Patience
 from gangline_lab.sim.present import told_anew
 from gangline_lab.sim.runs import Run
 from gangline_lab.sim.usage import Point, Use
@@ -110,14 +111,14 @@ class RunResult(Struct, frozen=True):
 
 
 class StuckError(Exception):
-    """Jobs wait for ever: nothing runs, nothing will change, and the policy starts none of them."""
+    """It would never end: nothing runs and the policy starts none of those that wait, or failures undo all work."""
 
 
 def simulate(scenario: Scenario, *, archive: Path | None = None, progress: Progress | None = None) -> RunResult:
     """Run it. With `archive` the log is written there; it replays byte for byte.
 
     Raises:
-        StuckError: jobs are left that can never start.
+        StuckError: jobs are left that can never start, or hardly ever end.
         FileExistsError: the folder holds an archive already.
     """
     with Journal(archive) as journal:
@@ -152,6 +153,7 @@ class Simulation:
         self._nodes = {node.id: node for node in scenario.fleet.nodes}
         self._looks: dict[str, int] = {}
         """Per pool the next moment at which somebody will look, as far as it was foreseen."""
+        self._patience = Patience(self.state, self.agents.runs)
         self._set_up()
 
     # --- the world ------------------------------------------------------------------------------------------
@@ -239,6 +241,9 @@ class Simulation:
         if turn.fails:
             self.tell("telemetry", [f.NodeLost(node=NodeId(turn.node), silent_ms=30_000)])
             self.events.enter(self.now + repair_ms, Turn(turn.node, fails=False))
+            is_foreseen = bool(self.scenario.inputs) or any(at > self.now for at in self._looks.values())
+            if why := self._patience.spent(left=len(self.trace.arrivals) - self.over, is_foreseen=is_foreseen):
+                raise StuckError(why)
         else:
             self.tell(f"agent.{AGENT}", [f.NodeSeen(node=node)])
             self._foresee_failure(node)

@@ -24,6 +24,7 @@ class Run:
         "done",
         "gpu_milli",
         "held",
+        "in_vain",
         "lost_ms",
         "part_milli",
         "ready_ms",
@@ -58,6 +59,8 @@ class Run:
         self.costs_ms = 0
         self.lost_ms = 0
         """Run time whose work was lost, to be done again."""
+        self.in_vain = 0
+        """Runs in a row of which nothing was kept."""
         self.useful_gpu_ms = 0
         """GPU thousandths times ms in which work went on."""
         self.stretches: list[tuple[int, int, int]] = []
@@ -115,6 +118,7 @@ class Run:
         self.count(now)
         if keeps or self.held is None:
             self.safe = self.done
+            self.in_vain = 0
         else:
             self._lose(now, begun_ms, checkpoint_ms)
         self.held = None
@@ -126,6 +130,7 @@ class Run:
         kept_ms = worked // checkpoint_ms * checkpoint_ms if checkpoint_ms else 0
         if kept_ms and held is not None:
             self.safe = advance(self.course, held, done=self.safe, ms=kept_ms, part_milli=self.part_milli)
+        self.in_vain = 0 if kept_ms else self.in_vain + 1
         lost = worked - kept_ms
         self.lost_ms += lost
         self.useful_gpu_ms -= lost * self.gpu_milli
