@@ -89,6 +89,8 @@ class Tuned(Struct, frozen=True):
     """Settings of the policy that change: before and after."""
     policy: Policy = Policy()
     """The pool's policy as it would be: what the history's last one had, with these changes."""
+    is_none: bool = False
+    """Nothing that was tried is better on the training part: the policy is the present one."""
 
     @property
     def is_better(self) -> bool:
@@ -129,14 +131,17 @@ def tune(
     point, trained_after = _least(trial, space, trials)
     best = space.policy(point)
     trained_before, _ = value(training, present)
+    if is_none := trained_after >= trained_before:
+        # Of equals the present one stays: it may be of another ordering than all that was tried.
+        best, trained_after = present, trained_before
     before, own_before = value(held_out, present)
-    after, own_after = value(held_out, best)
+    after, own_after = (before, own_before) if is_none else value(held_out, best)
     low, high = bootstrap(own_before, own_after, wanted.total)
     return Tuned(
         pool=pool,
         goal=goal,
         before=present.formula if present.ordering == "weighted" else present.ordering,
-        formula=best.formula,
+        formula=best.formula if best.ordering == "weighted" else best.ordering,
         trials=done[0],
         trained_before=trained_before,
         trained_after=trained_after,
@@ -146,8 +151,9 @@ def tune(
         change_high=high,
         jobs_trained=len(training.trace.arrivals),
         jobs_held_out=len(held_out.trace.arrivals),
-        settings=space.changed(best),
+        settings={} if is_none else space.changed(best),
         policy=best,
+        is_none=is_none,
     )
 
 
@@ -219,6 +225,12 @@ def tuned_lines(tuned: Tuned) -> list[str]:
     elif tuned.goal.endswith("_wait") and not tuned.held_out_before and not tuned.held_out_after:
         verdict = "In the held-out part nobody waited, so it could show no gain: nothing is known of this change."
     unit = "" if tuned.goal == "mean_slowdown" else " s"
+    if tuned.is_none:
+        return [
+            f"{tuned.goal} over {counted(tuned.trials, 'trial')} on {counted(tuned.jobs_trained, 'job')}: "
+            f"{tuned.trained_before:,.2f}{unit} as it is, and nothing that was tried is better.",
+            f"Leave the policy as it is: {tuned.before}",
+        ]
     return [
         f"{tuned.goal} over {counted(tuned.trials, 'trial')} on "
         f"{counted(tuned.jobs_trained, 'job')}: {tuned.trained_before:,.2f}{unit} as it is, "

@@ -252,6 +252,16 @@ def test_muri_stages_may_be_parts_of_a_millisecond(tmp_path: Path) -> None:
     assert [one.spec.attributes[f"{stage}_ms"] for stage in ("loading", "compute", "network")] == [0.5, 163, 18]
 
 
+def test_sacct_needs_neither_users_nor_accounts_and_takes_its_columns_in_any_order(tmp_path: Path) -> None:
+    text = (
+        "State|AllocTRES|End|Start|Submit|JobID\r\n"
+        "TIMEOUT|cpu=8,mem=16G,gres/gpu:h100=2|2024-01-01T01:00:10|2024-01-01T00:00:10|2024-01-01T00:00:00|12_3\r\n"
+    )
+    (one,) = read(tmp_path, "sacct", text).arrivals
+    assert (one.spec.group, one.spec.user, one.work.run_ms) == ("all", "unknown", 3_600_000)
+    assert one.spec.roles[0].resources.gpu_models == ("h100",)
+
+
 def test_sacct_adds_up_typed_gpus_and_splits_over_the_nodes_that_it_names(tmp_path: Path) -> None:
     head = "JobID|User|Account|Submit|Start|End|State|AllocTRES\n"
     times = "2024-05-01T10:00:00|2024-05-01T10:00:00|2024-05-01T11:00:00|COMPLETED"

@@ -61,7 +61,9 @@ def test_tuning_never_trains_worse_than_what_is_there_and_prints_changed_setting
     history = read_history(record(tmp_path / "a", jobs, shortest))
     tuned = tune(history, "mean_wait", trials=10)
     assert tuned.trained_after <= tuned.trained_before
-    changed = replace(tuned, settings={"starvation_s": (3_600, 900)}, policy=replace(tuned.policy, starvation_s=900))
+    changed = replace(
+        tuned, is_none=False, settings={"starvation_s": (3_600, 900)}, policy=replace(tuned.policy, starvation_s=900)
+    )
     assert {"- starvation_s: 3600", "+ starvation_s: 900"} <= set(tuned_lines(changed))
     page = parse_policy(yaml.safe_load("\n".join(page_of(changed))))
     assert page.policies["default"].starvation_s == 900
@@ -76,6 +78,18 @@ def test_the_page_to_apply_keeps_what_the_policy_says_beside_what_was_searched(t
     changed = {name: after for name, (_, after) in tuned.settings.items()}
     assert applied == replace(own, ordering="weighted", formula=tuned.formula, version=applied.version, **changed)
     assert (applied.preemption, applied.candidates_max) == (False, 77)
+
+
+def test_where_nothing_is_better_the_policy_is_left_as_it_is_whatever_its_ordering(tmp_path: Path) -> None:
+    """Of a page with another ordering a formula was made that is worth as much, and shown as the change to apply."""
+    jobs = trace(*((1000 * k, 1, 20) for k in range(9)))
+    alone = Policy(ordering="least_attained", service_thresholds=(100,))
+    tuned = tune(read_history(record(tmp_path / "a", jobs, alone)), "mean_wait", trials=4)
+    assert tuned.is_none
+    assert (tuned.formula, tuned.settings, tuned.policy.ordering) == ("least_attained", {}, "least_attained")
+    text = "\n".join(tuned_lines(tuned))
+    assert "nothing that was tried is better" in text
+    assert "To apply it" not in text
 
 
 def test_where_nobody_waited_in_the_held_out_part_tuning_says_that_it_shows_nothing() -> None:

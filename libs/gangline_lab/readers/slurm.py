@@ -15,8 +15,8 @@ from gangline_core.spec import GPU_MILLI, JobSpec, Resources, Role
 from gangline_lab.rows import TIME_MAX_S, Row, read_table, shown
 from gangline_lab.sim.workload import Arrival, Work, Workload, split, workload
 
-NEEDED = ("JobID", "User", "Account", "Submit", "Start", "End", "State", "AllocTRES")
-OPTIONAL = ("JobName", "Partition", "Timelimit", "Priority")
+NEEDED = ("JobID", "Submit", "Start", "End", "State", "AllocTRES")
+OPTIONAL = ("User", "Account", "JobName", "Partition", "Timelimit", "Priority")
 TIME_FORM = "%Y-%m-%dT%H:%M:%S"
 NEVER = frozenset({"", "Unknown", "None"})
 LIMIT = re.compile(r"(?:([0-9]{1,9})-)?([0-9]{1,9}):([0-9]{1,9}):([0-9]{1,9})")
@@ -72,7 +72,7 @@ def _arrival(row: Row, begin: int) -> Arrival:
     run_s = max(1, end - start)
     spec = JobSpec(
         name=f"{row.optional('JobName') or 'job'}-{row.text('JobID')}",
-        group=row.text("Account"),
+        group=row.optional("Account") or "all",
         user=row.optional("User") or "unknown",
         roles=(Role(name="worker", count=tasks, min_count=tasks, max_count=tasks, resources=resources),),
         estimate_s=limit_s or run_s,
